@@ -4,7 +4,7 @@ target_compile_options(rung_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -W
   -Woverloaded-virtual -Wimplicit-fallthrough -Werror)
 target_include_directories(rung_flags INTERFACE ${CMAKE_SOURCE_DIR})
 
-# Paths in debug info begin at the source folder, as ./src/core/machine.cc: builds in different folders are equal, byte for byte
+# Paths in debug info begin at the source folder, as ./src/core/machine/machine.cc: builds in different folders are equal, byte for byte
 # (docs/releasing.md). For gdb outside the source folder: set substitute-path . /path/to/rung. Debug builds keep whole paths.
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
@@ -41,7 +41,7 @@ if(RUNG_SANITIZE)
   target_compile_options(rung_flags INTERFACE -Wno-error)
 endif()
 
-# src/core/failpoint.h: for test builds. On in the presets dev, asan and tsan.
+# src/core/base/failpoint.h: for test builds. On in the presets dev, asan and tsan.
 option(RUNG_FAILPOINTS "Compile in the points where a test may end the process" OFF)
 if(RUNG_FAILPOINTS)
   target_compile_definitions(rung_flags INTERFACE RUNG_FAILPOINTS)

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/broker_facts.h"
-#include "src/core/broker_place.h"
-#include "src/core/message.h"
-#include "src/core/result.h"
-#include "src/core/time.h"
+#include "src/core/base/broker_place.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+#include "src/core/message/broker_facts.h"
+#include "src/core/message/message.h"
 
 namespace rung {
 

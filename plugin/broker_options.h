@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "plugin/rabbitmq/options.h"
-#include "src/core/error_queues.h"
-#include "src/core/time.h"
+#include "plugin/rabbitmq/wire/options.h"
+#include "src/core/base/time.h"
+#include "src/core/rules/error_queues.h"
 
 namespace rung {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/rabbit_broker.h"
-#include "src/core/url.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
+#include "src/core/base/url.h"
 
 namespace rung {
 namespace {

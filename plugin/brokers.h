@@ -5,10 +5,10 @@
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
-#include "src/core/broker_facts.h"
-#include "src/core/clock.h"
-#include "src/core/message.h"
-#include "src/core/result.h"
+#include "src/core/base/clock.h"
+#include "src/core/base/result.h"
+#include "src/core/message/broker_facts.h"
+#include "src/core/message/message.h"
 
 namespace rung {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "plugin/delivery_facts.h"
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 
 namespace rung {
 namespace {

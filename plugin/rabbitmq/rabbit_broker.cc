@@ -7,16 +7,16 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/rabbitmq/broker_endpoints.h"
-#include "plugin/rabbitmq/consumer.h"
-#include "plugin/rabbitmq/error_consumers.h"
-#include "plugin/rabbitmq/error_queue_watch.h"
-#include "plugin/rabbitmq/intake_shares.h"
-#include "plugin/rabbitmq/own_queues.h"
-#include "plugin/rabbitmq/publishers.h"
-#include "plugin/rabbitmq/return_route.h"
-#include "plugin/rabbitmq/sink_adapter.h"
-#include "plugin/rabbitmq/topology_keeper.h"
+#include "plugin/rabbitmq/consume/consumer.h"
+#include "plugin/rabbitmq/consume/error_consumers.h"
+#include "plugin/rabbitmq/consume/error_queue_limits.h"
+#include "plugin/rabbitmq/consume/error_queue_watch.h"
+#include "plugin/rabbitmq/publish/publishers.h"
+#include "plugin/rabbitmq/topology/broker_endpoints.h"
+#include "plugin/rabbitmq/topology/own_queues.h"
+#include "plugin/rabbitmq/topology/return_route.h"
+#include "plugin/rabbitmq/topology/topology_keeper.h"
+#include "plugin/rabbitmq/wire/sink_adapter.h"
 
 namespace rung {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 
 namespace rung {
 

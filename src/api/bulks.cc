@@ -1,6 +1,6 @@
 #include "src/api/bulks.h"
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::api {
 namespace {

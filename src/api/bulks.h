@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "src/core/result.h"
+#include "src/core/base/result.h"
 #include "src/store/store.h"
 
 namespace rung::api {

@@ -5,9 +5,9 @@
 
 #include "levels/duration.h"
 #include "src/api/fields.h"
-#include "src/core/failure_rules.h"
-#include "src/core/rfc3339.h"
-#include "src/core/utf8.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+#include "src/core/rules/failure_rules.h"
 
 namespace rung::api {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/core/policy.h"
-#include "src/core/time.h"
+#include "src/core/base/time.h"
+#include "src/core/rules/policy.h"
 #include "src/store/queries.h"
 
 namespace rung::api {

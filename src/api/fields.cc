@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/core/message.h"
-#include "src/core/rfc3339.h"
-#include "src/core/utf8.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/message.h"
 
 namespace rung::api {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "src/api/json.h"
-#include "src/core/policy.h"
-#include "src/core/result.h"
-#include "src/core/task.h"
-#include "src/core/time.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+#include "src/core/rules/policy.h"
+#include "src/core/task/task.h"
 
 namespace rung::api {
 

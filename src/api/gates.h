@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/api/json.h"
-#include "src/core/task.h"
+#include "src/core/task/task.h"
 #include "src/store/store.h"
 
 namespace rung::api {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "src/core/rfc3339.h"
+#include "src/core/base/rfc3339.h"
 
 namespace rung::api {
 namespace {

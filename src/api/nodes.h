@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/api/json.h"
-#include "src/core/result.h"
+#include "src/core/base/result.h"
 #include "src/store/store.h"
 
 namespace rung::api {

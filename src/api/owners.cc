@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/core/task.h"
+#include "src/core/task/task.h"
 
 namespace rung::api {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "src/core/time.h"
+#include "src/core/base/time.h"
 #include "src/store/leases.h"
 
 namespace rung::api {

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "src/api/json.h"
-#include "src/core/headers.h"
-#include "src/core/ids.h"
+#include "src/core/base/ids.h"
+#include "src/core/machine/headers.h"
 
 namespace rung::api {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "src/api/failure_log.h"
 #include "src/api/replay.h"
-#include "src/core/result.h"
+#include "src/core/base/result.h"
 #include "src/store/queries.h"
 
 namespace rung::api {

@@ -4,8 +4,8 @@
 
 #include "src/api/fields.h"
 #include "src/api/gates.h"
-#include "src/core/rfc3339.h"
-#include "src/core/utf8.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::api {
 namespace {

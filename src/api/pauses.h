@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/api/json.h"
-#include "src/core/policy.h"
+#include "src/core/rules/policy.h"
 #include "src/store/gates.h"
 #include "src/store/store.h"
 

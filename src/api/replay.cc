@@ -7,9 +7,9 @@
 #include <queue>
 
 #include "src/api/replay_queue.h"
-#include "src/core/climb.h"
-#include "src/core/machine.h"
-#include "src/core/rate_value.h"
+#include "src/core/machine/climb.h"
+#include "src/core/machine/machine.h"
+#include "src/core/rules/rate_value.h"
 
 namespace rung::api {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/api/failure_log.h"
-#include "src/core/policy.h"
+#include "src/core/rules/policy.h"
 
 namespace rung::api {
 

@@ -1,5 +1,5 @@
 // The tasks of one queue that wait in a replay, and which of them may go. What the queue's gates decide, and
-// how they change, is the sidecar's: src/core/gates.h, breaker.h, send_times.h. Thread: one.
+// how they change, is the sidecar's: src/core/gates/gates.h, breaker.h, send_times.h. Thread: one.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/gates.h"
-#include "src/core/policy.h"
-#include "src/core/send_times.h"
+#include "src/core/gates/gates.h"
+#include "src/core/gates/send_times.h"
+#include "src/core/rules/policy.h"
 
 namespace rung::api {
 

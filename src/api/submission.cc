@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "src/core/headers.h"
-#include "src/core/identity.h"
-#include "src/core/message_json.h"
-#include "src/core/submission.h"
+#include "src/core/machine/headers.h"
+#include "src/core/machine/submission.h"
+#include "src/core/message/identity.h"
+#include "src/core/message/message_json.h"
 
 namespace rung::api {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "src/api/fields.h"
-#include "src/core/broker_facts.h"
-#include "src/core/policy.h"
-#include "src/core/submission.h"
+#include "src/core/machine/submission.h"
+#include "src/core/message/broker_facts.h"
+#include "src/core/rules/policy.h"
 
 namespace rung::api {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "levels/duration.h"
-#include "src/core/rfc3339.h"
+#include "src/core/base/rfc3339.h"
 
 namespace rung::api {
 namespace {

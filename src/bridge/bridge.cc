@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "src/core/failpoint.h"
+#include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

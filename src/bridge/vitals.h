@@ -9,19 +9,19 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/bridge/breakers.h"
-#include "src/bridge/delivery_proof.h"
-#include "src/bridge/delivery_router.h"
-#include "src/bridge/flow_counts.h"
-#include "src/bridge/lateness.h"
-#include "src/bridge/recognized.h"
-#include "src/bridge/results.h"
-#include "src/bridge/retention_report.h"
-#include "src/bridge/settings_watch.h"
-#include "src/bridge/silence_check.h"
-#include "src/bridge/targets.h"
-#include "src/bridge/throttle.h"
-#include "src/core/health.h"
+#include "src/bridge/base/flow_counts.h"
+#include "src/bridge/base/lateness.h"
+#include "src/bridge/flight/targets.h"
+#include "src/bridge/flight/throttle.h"
+#include "src/bridge/gates/breakers.h"
+#include "src/bridge/intake/delivery_router.h"
+#include "src/bridge/intake/recognized.h"
+#include "src/bridge/intake/results.h"
+#include "src/bridge/leases/delivery_proof.h"
+#include "src/bridge/upkeep/retention.h"
+#include "src/bridge/upkeep/silence_check.h"
+#include "src/bridge/watch/settings_watch.h"
+#include "src/core/base/health.h"
 
 namespace rung::bridge {
 

@@ -7,10 +7,10 @@
 #include <exception>
 #include <string>
 
-#include "src/cli/command.h"
-#include "src/cli/commands.h"
-#include "src/cli/help.h"
-#include "src/cli/suggest.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
+#include "src/cli/shared/help.h"
+#include "src/cli/shared/suggest.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 
 #include "levels/duration.h"
 #include "src/config/draft.h"
-#include "src/core/digest.h"
-#include "src/core/url.h"
-#include "src/core/utf8.h"
+#include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/digest.h"
 
 namespace rung {
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "src/config/draft.h"
-#include "src/core/secret_file.h"
-#include "src/core/url.h"
+#include "src/core/base/secret_file.h"
+#include "src/core/base/url.h"
 
 namespace rung::confile {
 namespace {

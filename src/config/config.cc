@@ -8,7 +8,7 @@
 
 #include "src/config/dialects.h"
 #include "src/config/draft.h"
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 
 namespace rung {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
-#include "src/core/headers.h"
-#include "src/core/policy.h"
+#include "src/core/machine/headers.h"
+#include "src/core/rules/policy.h"
 #include "src/store/options.h"
 
 namespace rung {

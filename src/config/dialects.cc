@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "plugin/rabbitmq/dialects/ready.h"
-#include "src/core/headers.h"
-#include "src/core/target_rules.h"
+#include "src/core/machine/headers.h"
+#include "src/core/rules/target_rules.h"
 
 namespace rung::confile {
 namespace {

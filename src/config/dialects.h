@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "src/config/document.h"
-#include "src/core/dialect.h"
+#include "src/core/rules/dialect.h"
 
 namespace rung::confile {
 

@@ -1,6 +1,6 @@
 // Error queues: from a queue to which a framework publishes failures to the queues that they go back to,
 // without loops.
-#include "src/core/error_queues.h"
+#include "src/core/rules/error_queues.h"
 
 #include <cerrno>
 #include <cstring>

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "src/config/draft.h"
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 
 namespace rung::confile {
 namespace {

@@ -11,7 +11,7 @@
 #include <iterator>
 
 #include "src/config/draft.h"
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 
 namespace rung::confile {
 namespace {

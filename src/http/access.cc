@@ -3,7 +3,7 @@
 #include <openssl/crypto.h>
 #include <strings.h>
 
-#include "src/core/digest.h"
+#include "src/core/message/digest.h"
 #include "src/http/problem.h"
 
 namespace rung::http {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "src/core/time.h"
+#include "src/core/base/time.h"
 
 namespace rung::http {
 

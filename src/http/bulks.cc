@@ -1,5 +1,5 @@
-// /v1/bulk: one action on many tasks. Bulks are created here; every sidecar's runner (src/bridge/bulk.h)
-// picks them up from the table.
+// /v1/bulk: one action on many tasks. Bulks are created here; every sidecar's runner
+// (src/bridge/changes/bulk.h) picks them up from the table.
 #include "src/api/bulks.h"
 
 #include <charconv>

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "src/core/broker_facts.h"
-#include "src/core/policy.h"
+#include "src/core/message/broker_facts.h"
+#include "src/core/rules/policy.h"
 #include "src/http/metrics.h"
 #include "src/http/reads.h"
 #include "src/http/router.h"

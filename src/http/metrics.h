@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/bridge/vitals.h"
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 #include "src/store/store.h"
 
 namespace prometheus {

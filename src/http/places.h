@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/time.h"
+#include "src/core/base/time.h"
 
 namespace rung::http {
 

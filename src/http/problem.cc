@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::http {
 

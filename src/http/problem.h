@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/api/fields.h"
-#include "src/core/result.h"
+#include "src/core/base/result.h"
 #include "src/http/message.h"
 
 namespace rung::http {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/views.h"
-#include "src/core/rfc3339.h"
-#include "src/core/utf8.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::http {
 namespace {

@@ -1,5 +1,5 @@
 // /v1/queues: pause and resume a queue. Pauses are kept in the database: every sidecar reads them there
-// (src/bridge/gates.h).
+// (src/bridge/gates/gates.h).
 #include <nlohmann/json.hpp>
 
 #include "src/api/fields.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 #include "src/store/store.h"
 
 namespace rung::http {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "src/core/require.h"
+#include "src/core/base/require.h"
 #include "src/http/problem.h"
 #include "src/http/target.h"
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "src/core/result.h"
-#include "src/core/time.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/http/message.h"
 
 namespace rung::http {

@@ -5,7 +5,7 @@
 #include "src/api/gates.h"
 #include "src/api/nodes.h"
 #include "src/api/owners.h"
-#include "src/core/rfc3339.h"
+#include "src/core/base/rfc3339.h"
 #include "src/http/context.h"
 #include "src/http/openapi.h"
 #include "src/http/problem.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/result.h"
+#include "src/core/base/result.h"
 #include "src/http/message.h"
 
 namespace rung::http {

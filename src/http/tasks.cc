@@ -5,7 +5,7 @@
 #include "src/api/gates.h"
 #include "src/api/submission.h"
 #include "src/api/views.h"
-#include "src/core/submission.h"
+#include "src/core/machine/submission.h"
 #include "src/http/context.h"
 #include "src/http/query.h"
 

@@ -4,7 +4,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <string>
 
-#include "src/core/result.h"
+#include "src/core/base/result.h"
 
 namespace rung::http {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "src/bridge/submissions.h"
+#include "src/bridge/changes/submissions.h"
 
 namespace rung::http {
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "src/core/db_clock.h"
-#include "src/core/ids.h"
+#include "src/core/base/db_clock.h"
+#include "src/core/base/ids.h"
 #include "src/io/loop.h"
 
 namespace rung::io {

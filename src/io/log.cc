@@ -11,8 +11,8 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "src/core/time.h"
-#include "src/core/utf8.h"
+#include "src/core/base/time.h"
+#include "src/core/base/utf8.h"
 #include "src/io/log_limit.h"
 
 namespace rung::log {

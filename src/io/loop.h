@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 
 namespace rung::io {
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "src/io/log.h"
 
 namespace rung::otel {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 
 namespace rung::otel {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/core/digest.h"
+#include "src/core/message/digest.h"
 
 namespace rung::otel {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 #include "src/otel/span.h"
 
 namespace rung::otel {

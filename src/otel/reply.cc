@@ -4,7 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::otel {
 namespace {

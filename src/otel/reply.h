@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/core/time.h"
+#include "src/core/base/time.h"
 #include "src/net/http_client.h"
 
 namespace rung::otel {

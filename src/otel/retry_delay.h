@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "src/core/time.h"
+#include "src/core/base/time.h"
 
 namespace rung::otel {
 

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "src/core/time.h"
+#include "src/core/base/time.h"
 
 namespace rung::otel {
 

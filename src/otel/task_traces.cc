@@ -5,9 +5,9 @@
 #include <cmath>
 #include <utility>
 
-#include "src/core/digest.h"
-#include "src/core/rfc3339.h"
-#include "src/core/utf8.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/digest.h"
 #include "src/otel/trace_context.h"
 
 namespace rung::otel {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "src/bridge/tracer.h"
+#include "src/bridge/base/observers.h"
 #include "src/otel/span.h"
 
 namespace rung::otel {

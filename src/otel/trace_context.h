@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "src/core/message.h"
+#include "src/core/message/message.h"
 #include "src/otel/span.h"
 
 namespace rung::otel {

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/ids.h"
-#include "src/core/result.h"
-#include "src/core/task.h"
-#include "src/core/time.h"
+#include "src/core/base/ids.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+#include "src/core/task/task.h"
 #include "src/store/system.h"
 
 namespace rung {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/task.h"
+#include "src/core/task/task.h"
 
 namespace rung {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/machine.h"
-#include "src/core/result.h"
-#include "src/core/task.h"
+#include "src/core/base/result.h"
+#include "src/core/machine/machine.h"
+#include "src/core/task/task.h"
 #include "src/store/queries.h"
 
 namespace rung {

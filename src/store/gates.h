@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "src/core/audit.h"
-#include "src/core/gates.h"
-#include "src/core/result.h"
-#include "src/core/send_times.h"
-#include "src/core/time.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+#include "src/core/gates/gates.h"
+#include "src/core/gates/send_times.h"
+#include "src/core/machine/audit.h"
 #include "src/store/system.h"
 
 namespace rung {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/health.h"
-#include "src/core/result.h"
-#include "src/core/time.h"
+#include "src/core/base/health.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
 
 namespace rung {
 
@@ -58,7 +58,7 @@ struct NodeIdentity {
   std::uint64_t incarnation = 0;  // random, of this process
 };
 
-// Writes nodes and leases; src/bridge/shards decides about them.
+// Writes nodes and leases; src/bridge/leases/shards decides about them.
 class LeaseStore {
  public:
   virtual ~LeaseStore() = default;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "src/core/addresses.h"
-#include "src/core/time.h"
+#include "src/core/base/addresses.h"
+#include "src/core/base/time.h"
 
 namespace rung {
 

@@ -3,7 +3,7 @@
 #include <random>
 #include <utility>
 
-#include "src/core/digest.h"
+#include "src/core/message/digest.h"
 
 namespace rung {
 namespace {

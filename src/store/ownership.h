@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "src/core/broker_place.h"
-#include "src/core/result.h"
+#include "src/core/base/broker_place.h"
+#include "src/core/base/result.h"
 #include "src/store/system.h"
 
 namespace rung {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/audit.h"
-#include "src/core/error_pattern.h"
-#include "src/core/result.h"
-#include "src/core/task.h"
+#include "src/core/base/result.h"
+#include "src/core/machine/audit.h"
+#include "src/core/rules/error_pattern.h"
+#include "src/core/task/task.h"
 #include "src/store/leases.h"
 
 namespace rung {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/ids.h"
-#include "src/core/result.h"
-#include "src/core/time.h"
+#include "src/core/base/ids.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
 
 namespace rung {
 
@@ -51,7 +51,7 @@ struct PurgedRecords {
   bool more = false;
 };
 
-// src/bridge/retention.h decides when. Each call may be repeated, and run by two processes at once.
+// src/bridge/upkeep/retention.h decides when. Each call may be repeated, and run by two processes at once.
 class RetentionStore {
  public:
   virtual ~RetentionStore() = default;

@@ -4,7 +4,7 @@
 #include <array>
 #include <variant>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 
 namespace rung {
 namespace {

@@ -13,7 +13,7 @@
 #include <functional>
 #include <memory>
 
-#include "src/core/result.h"
+#include "src/core/base/result.h"
 #include "src/store/attachments.h"
 #include "src/store/bulks.h"
 #include "src/store/gates.h"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/result.h"
-#include "src/core/time.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/store/server_risks.h"
 
 namespace rung {

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/decider.h"
-#include "src/core/machine.h"
-#include "src/core/result.h"
-#include "src/core/task.h"
+#include "src/core/base/result.h"
+#include "src/core/machine/machine.h"
+#include "src/core/task/task.h"
 #include "src/store/leases.h"
 
 namespace rung {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/failure_rules.h"
+#include "src/core/rules/failure_rules.h"
 
 namespace {
 

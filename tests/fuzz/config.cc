@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "src/cli/text.h"
-#include "src/core/url.h"
+#include "src/cli/shared/text.h"
+#include "src/core/base/url.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace rung {

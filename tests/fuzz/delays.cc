@@ -1,11 +1,11 @@
 // A content header as it comes in at <prefix>.delay: what it asks for, the task that it becomes, the message
 // that goes out. Input: the payload of a content header frame.
-#include "plugin/rabbitmq/broker_headers.h"
-#include "plugin/rabbitmq/codec.h"
-#include "src/core/headers.h"
-#include "src/core/identity.h"
-#include "src/core/machine.h"
-#include "src/core/message_json.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
+#include "plugin/rabbitmq/wire/codec.h"
+#include "src/core/machine/headers.h"
+#include "src/core/machine/machine.h"
+#include "src/core/message/identity.h"
+#include "src/core/message/message_json.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/values.h"
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

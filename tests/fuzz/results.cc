@@ -1,8 +1,8 @@
 // What a consumer says at <prefix>.results, and what the machine makes of it in every state of a task.
 // Input: the payload of a content header frame.
-#include "plugin/rabbitmq/codec.h"
-#include "src/core/headers.h"
-#include "src/core/machine.h"
+#include "plugin/rabbitmq/wire/codec.h"
+#include "src/core/machine/headers.h"
+#include "src/core/machine/machine.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace rung {

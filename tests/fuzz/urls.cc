@@ -1,6 +1,6 @@
 // URLs of brokers and databases, and how they are shown without their password.
 // Input: a URL; or, after a 'p', a password for one.
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

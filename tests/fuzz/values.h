@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "src/core/message.h"
+#include "src/core/message/message.h"
 
 namespace rung::fuzz {
 

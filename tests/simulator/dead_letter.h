@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/core/message.h"
+#include "src/core/message/message.h"
 
 namespace rung::sim {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/task.h"
+#include "src/core/task/task.h"
 #include "tests/simulator/events.h"
 
 namespace rung::sim {

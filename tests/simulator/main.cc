@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "src/core/failpoint.h"
+#include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 #include "tests/simulator/runs.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/headers.h"
-#include "src/core/message.h"
+#include "src/core/machine/headers.h"
+#include "src/core/message/message.h"
 
 namespace rung::sim {
 

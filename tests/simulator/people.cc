@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/bridge/transitions.h"
+#include "src/bridge/changes/transitions.h"
 
 namespace rung::sim {
 

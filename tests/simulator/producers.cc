@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "plugin/rabbitmq/broker_headers.h"
-#include "src/core/identity.h"
-#include "src/core/submission.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
+#include "src/core/machine/submission.h"
+#include "src/core/message/identity.h"
 #include "tests/simulator/messages.h"
 
 namespace rung::sim {

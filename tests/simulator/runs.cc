@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "src/core/failpoint.h"
+#include "src/core/base/failpoint.h"
 
 namespace rung::sim {
 namespace {

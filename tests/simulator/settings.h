@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/policy.h"
+#include "src/core/rules/policy.h"
 #include "tests/simulator/events.h"
 
 namespace rung::sim {

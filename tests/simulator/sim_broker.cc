@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "plugin/rabbitmq/broker_headers.h"
-#include "plugin/rabbitmq/return_route.h"
+#include "plugin/rabbitmq/topology/return_route.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
 
 namespace rung::sim {
 namespace {

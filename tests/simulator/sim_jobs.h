@@ -1,4 +1,4 @@
-// A node's store jobs: the lanes and their rules as in src/bridge/store_threads, in virtual time.
+// A node's store jobs: the lanes and their rules as in src/bridge/watch/store_threads, in virtual time.
 // Thread: one.
 #pragma once
 
@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "src/bridge/store_jobs.h"
-#include "src/bridge/store_outage.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/watch/outages.h"
 #include "tests/simulator/faulty_store.h"
 #include "tests/simulator/sim_loop.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/simulator/events.h"
 #include "tests/simulator/rng.h"

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/support/amqp_table.h"
 
 namespace rung::test {

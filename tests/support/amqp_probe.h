@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/message.h"
-#include "src/core/time.h"
+#include "src/core/base/time.h"
+#include "src/core/message/message.h"
 
 namespace rung::test {
 

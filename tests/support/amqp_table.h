@@ -1,5 +1,5 @@
 // Converts Rung's values to rabbitmq-c's structures and back. Used by the probe only, and independent of
-// plugin/rabbitmq/codec.
+// plugin/rabbitmq/wire/codec.
 #pragma once
 
 #include <amqp.h>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/message.h"
+#include "src/core/message/message.h"
 
 namespace rung::test {
 

@@ -1,7 +1,7 @@
 // The machine's clock, for tests.
 #pragma once
 
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 
 namespace rung {
 

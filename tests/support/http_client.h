@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "src/core/time.h"
+#include "src/core/base/time.h"
 
 namespace rung::test {
 

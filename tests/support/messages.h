@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "src/core/message.h"
+#include "src/core/message/message.h"
 
 namespace rung::test {
 

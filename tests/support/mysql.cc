@@ -14,7 +14,7 @@
 #include <stdexcept>
 
 #include "sql/sql.h"
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "src/store/mysql/mysql_store.h"
 #include "tests/support/clock.h"
 #include "tests/support/shared_schema.h"

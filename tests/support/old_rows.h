@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "src/core/ids.h"
+#include "src/core/base/ids.h"
 #include "tests/support/mysql.h"
 
 namespace rung::test {

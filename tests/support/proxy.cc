@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <stdexcept>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 
 namespace rung::test {
 namespace {

@@ -22,9 +22,9 @@
 #include <string>
 #include <utility>
 
-#include "src/bridge/store_jobs.h"
-#include "src/bridge/store_outage.h"
-#include "src/core/clock.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/watch/outages.h"
+#include "src/core/base/clock.h"
 #include "src/io/loop.h"
 
 namespace rung::test {

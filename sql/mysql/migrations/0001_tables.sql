@@ -1,10 +1,10 @@
 -- The tables. Every statement may be repeated: DDL commits implicitly, so an interrupted migration is run
 -- again from its beginning.
 --
--- Times are DATETIME(3), UTC. Words are ENUMs in the order of src/core/task.h: append only.
+-- Times are DATETIME(3), UTC. Words are ENUMs in the order of src/core/task/task.h: append only.
 -- Names of queues and the like are utf8mb4_bin: case-sensitive. That collation pads with spaces when it
 -- compares, so queries that must distinguish 'a' from 'a ' compare the length too.
--- Ids are ordered by time (src/core/ids.h): a range of ids is a range of time, which allows partitions by id.
+-- Ids are ordered by time (src/core/base/ids.h): a range of ids is a range of time, which allows partitions by id.
 -- There are no foreign keys, and only intake_key is unique besides the keys.
 
 CREATE TABLE IF NOT EXISTS rung_nodes (

@@ -1,7 +1,7 @@
 -- Partitions the tables of the history by the time of their tasks' intake: an old partition is dropped like a
 -- file, whatever its size. Two at first: `d0`, everything up to the end of tomorrow (UTC), and `rest`, which
 -- stays empty: retention splits days off it before they begin (sql/statements/retention.sql). An id is ms
--- since 2025-01-01 << 22 (src/core/ids.h). rung_tasks is not partitioned: its unique intake_key does not
+-- since 2025-01-01 << 22 (src/core/base/ids.h). rung_tasks is not partitioned: its unique intake_key does not
 -- contain the id.
 --
 -- Prepared statements, because a bound that depends on today is not a constant; and only if not done yet,

@@ -1,4 +1,4 @@
--- An instance's health problems, written with its heartbeat: a JSON array (src/core/health.h). ADD counts as
+-- An instance's health problems, written with its heartbeat: a JSON array (src/core/base/health.h). ADD counts as
 -- done if the column already exists.
 ALTER TABLE rung_nodes ADD COLUMN problems TEXT NULL;
 

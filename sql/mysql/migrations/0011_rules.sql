@@ -1,5 +1,5 @@
 -- Rules by kind of failure, and limits on retries. rule: which rule decided at the last failure, and after each
--- attempt. uncounted_*: what limits do not count (src/core/task.h). rule_headers: a JSON object with the headers
+-- attempt. uncounted_*: what limits do not count (src/core/task/task.h). rule_headers: a JSON object with the headers
 -- that rules name. New columns have defaults: no row is rewritten. ADD counts as done if the column already exists.
 ALTER TABLE rung_tasks
   ADD COLUMN rule               VARCHAR(255) NOT NULL DEFAULT '',

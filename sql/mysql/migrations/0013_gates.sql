@@ -1,10 +1,10 @@
 -- Gates of queues: breakers, rates, limits on deliveries in flight, windows. All instances share them here.
--- probe: the number of the breaker's probe that the task's last attempt was (src/core/task.h). ADD counts as done
+-- probe: the number of the breaker's probe that the task's last attempt was (src/core/task/task.h). ADD counts as done
 -- if the column already exists.
 ALTER TABLE rung_tasks ADD COLUMN probe INT NOT NULL DEFAULT 0;
 
 -- One row for each queue that has a gate. length: as in rung_pauses.
--- breaker_detail: JSON, what src/core/breaker.h needs besides the columns. permits: JSON, which instance has permits
+-- breaker_detail: JSON, what src/core/gates/breaker.h needs besides the columns. permits: JSON, which instance has permits
 -- that it has not used yet, for in_flight.
 -- hold_*: a consumer's retry-after that holds back the whole queue.
 -- outside_*, limited_*: what instances saw: the queue is outside its window, tasks wait for a rate. Only for people.

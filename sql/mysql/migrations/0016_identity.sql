@@ -1,4 +1,4 @@
--- Which message a task has (src/core/identity.h), and the task whose place on the ladder it continues. Both are empty in
+-- Which message a task has (src/core/message/identity.h), and the task whose place on the ladder it continues. Both are empty in
 -- rows that exist already: the body of such a row tells its digest when it is needed. ADD counts as done if the column
 -- already exists.
 ALTER TABLE rung_tasks ADD COLUMN digest VARBINARY(16) NOT NULL DEFAULT '';

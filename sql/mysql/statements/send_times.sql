@@ -1,4 +1,4 @@
--- Send times of queues with rates or a limit in flight (src/core/send_times.h): 0013_gates.sql, 0020_send_times.sql.
+-- Send times of queues with rates or a limit in flight (src/core/gates/send_times.h): 0013_gates.sql, 0020_send_times.sql.
 
 -- name: rates_lock
 -- Creates what is missing, and locks all. :rows in the order of the key, so that two instances wait for each other

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/core/machine.h"
+#include "src/core/machine/machine.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {

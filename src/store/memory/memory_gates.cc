@@ -2,8 +2,8 @@
 #include <map>
 #include <set>
 
-#include "src/core/rate_value.h"
-#include "src/core/require.h"
+#include "src/core/base/require.h"
+#include "src/core/rules/rate_value.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {

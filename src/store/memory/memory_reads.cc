@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {

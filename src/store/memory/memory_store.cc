@@ -5,10 +5,10 @@
 #include <random>
 #include <utility>
 
-#include "src/core/audit.h"
-#include "src/core/failpoint.h"
-#include "src/core/message_json.h"
-#include "src/core/origin.h"
+#include "src/core/base/failpoint.h"
+#include "src/core/machine/audit.h"
+#include "src/core/message/message_json.h"
+#include "src/core/task/origin.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/audit.h"
-#include "src/core/failpoint.h"
-#include "src/core/utf8.h"
+#include "src/core/base/failpoint.h"
+#include "src/core/base/utf8.h"
+#include "src/core/machine/audit.h"
 #include "src/store/attempts.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/replace_message.h"

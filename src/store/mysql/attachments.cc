@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"

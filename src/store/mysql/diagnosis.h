@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 #include "src/store/store.h"
 
 namespace rung {

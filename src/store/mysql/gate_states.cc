@@ -3,8 +3,8 @@
 #include <iterator>
 #include <map>
 
-#include "src/core/require.h"
-#include "src/core/utf8.h"
+#include "src/core/base/require.h"
+#include "src/core/base/utf8.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"

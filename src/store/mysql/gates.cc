@@ -1,5 +1,5 @@
 // Pauses of queues, and the view retry_queues.
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "sql/sql.h"
-#include "src/core/failpoint.h"
+#include "src/core/base/failpoint.h"
 #include "src/store/mysql/migrations.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "src/core/clock.h"
+#include "src/core/base/clock.h"
 #include "src/store/store.h"
 
 namespace rung {

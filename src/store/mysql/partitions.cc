@@ -5,7 +5,7 @@
 #include <charconv>
 #include <map>
 
-#include "src/core/failpoint.h"
+#include "src/core/base/failpoint.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"

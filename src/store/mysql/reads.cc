@@ -2,8 +2,8 @@
 #include <map>
 #include <unordered_set>
 
-#include "src/core/message_json.h"
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/message_json.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"

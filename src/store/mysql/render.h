@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "src/core/ids.h"
-#include "src/core/time.h"
+#include "src/core/base/ids.h"
+#include "src/core/base/time.h"
 
 namespace rung::mysql {
 

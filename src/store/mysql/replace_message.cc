@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/message_json.h"
-#include "src/core/origin.h"
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/message_json.h"
+#include "src/core/task/origin.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 

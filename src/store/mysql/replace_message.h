@@ -2,8 +2,8 @@
 // with the task's row locked.
 #pragma once
 
-#include "src/core/message.h"
-#include "src/core/task.h"
+#include "src/core/message/message.h"
+#include "src/core/task/task.h"
 #include "src/store/mysql/session.h"
 
 namespace rung::mysql {

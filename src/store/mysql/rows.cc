@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::mysql {
 namespace {

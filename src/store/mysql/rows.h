@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/failure_rules.h"
-#include "src/core/task.h"
+#include "src/core/rules/failure_rules.h"
+#include "src/core/task/task.h"
 #include "src/store/mysql/render.h"
 
 namespace rung::mysql {

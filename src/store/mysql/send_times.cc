@@ -1,9 +1,9 @@
 // Send times of queues with rates or a limit in flight: their schedules, which all instances share.
-#include "src/core/send_times.h"
+#include "src/core/gates/send_times.h"
 
 #include <set>
 
-#include "src/core/rate_value.h"
+#include "src/core/rules/rate_value.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"

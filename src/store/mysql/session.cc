@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "src/core/failpoint.h"
-#include "src/core/secret_file.h"
+#include "src/core/base/failpoint.h"
+#include "src/core/base/secret_file.h"
 #include "src/store/mysql/errors.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"

@@ -17,8 +17,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/addresses.h"
-#include "src/core/result.h"
+#include "src/core/base/addresses.h"
+#include "src/core/base/result.h"
 #include "src/store/store.h"
 
 namespace rung::mysql {

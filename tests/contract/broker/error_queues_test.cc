@@ -1,5 +1,5 @@
 // What every Broker must do with error queues: their intake is apart from that of Rung's own queues.
-#include "src/core/error_queues.h"
+#include "src/core/rules/error_queues.h"
 
 #include <iterator>
 #include <stdexcept>

@@ -1,5 +1,5 @@
 // The digest and the parent of a task, and a message that comes back with other headers.
-#include "src/core/identity.h"
+#include "src/core/message/identity.h"
 
 #include "tests/contract/store/world.h"
 

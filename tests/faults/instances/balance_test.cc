@@ -1,7 +1,7 @@
 // Instances join, leave, die and return: each gets its fair share of the shards in time.
 #include <csignal>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/faults/instances/fixture.h"
 #include "tests/support/proxy.h"
 

@@ -1,6 +1,6 @@
 // One of two instances loses RabbitMQ: it gives up its shards, so that the other publishes what is due there.
 // If both lose it, no shard changes hands.
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/faults/instances/fixture.h"
 #include "tests/support/proxy.h"
 

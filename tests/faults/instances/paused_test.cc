@@ -2,7 +2,7 @@
 // the other has done that work. It must not touch what it lost, and must continue as a member.
 #include <csignal>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/faults/instances/fixture.h"
 #include "tests/support/proxy.h"
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <set>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"
 

@@ -1,8 +1,8 @@
 // RabbitMQ at several addresses: addresses that are silent, refuse, or reject the login are skipped.
 #include <set>
 
-#include "plugin/rabbitmq/connection.h"
-#include "plugin/rabbitmq/management.h"
+#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/wire/connection.h"
 #include "tests/integration/rabbitmq/fixture.h"
 #include "tests/support/clock.h"
 #include "tests/support/silent.h"

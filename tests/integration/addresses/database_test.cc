@@ -2,7 +2,7 @@
 // all connections of a process use the same one.
 #include <gmock/gmock.h>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "src/store/mysql/mysql_store.h"
 #include "tests/integration/addresses/second_database.h"
 #include "tests/support/clock.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {

@@ -2,7 +2,7 @@
 // rung check and rung doctor.
 #include "tests/support/sidecar.h"
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/integration/addresses/second_database.h"
 #include "tests/support/proxy.h"
 #include "tests/support/silent.h"

@@ -1,6 +1,6 @@
 // attach, with the management API and with rabbitmqctl: the same tests for both. A dead letter proves that it
 // worked.
-#include "plugin/rabbitmq/management.h"
+#include "plugin/rabbitmq/topology/management.h"
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "src/cli/ctl.h"
+#include "src/cli/shared/ctl.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/mysql.h"
 

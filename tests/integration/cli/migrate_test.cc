@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "sql/sql.h"
-#include "src/core/failpoint.h"
-#include "src/core/url.h"
+#include "src/core/base/failpoint.h"
+#include "src/core/base/url.h"
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {

@@ -3,7 +3,7 @@
 // them.
 #include <iterator>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {

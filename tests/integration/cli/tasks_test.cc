@@ -1,5 +1,5 @@
 // migrate, list, show, history on rows as the sidecar writes them.
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "src/core/failpoint.h"
+#include "src/core/base/failpoint.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {

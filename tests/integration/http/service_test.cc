@@ -2,7 +2,7 @@
 #include <csignal>
 #include <set>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "src/http/context.h"
 #include "src/http/openapi.h"
 #include "tests/integration/http/fixture.h"

@@ -1,6 +1,6 @@
 // A memory alarm: the broker blocks connections that publish. The whole broker is blocked for that moment,
 // other tests on it wait for a second.
-#include "plugin/rabbitmq/probe.h"
+#include "plugin/rabbitmq/topology/probe.h"
 #include "tests/integration/rabbitmq/fixture.h"
 #include "tests/support/clock.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "plugin/rabbitmq/error_queue_state.h"
+#include "plugin/rabbitmq/consume/error_queue_state.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {

@@ -10,7 +10,7 @@
 
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/rabbit_broker.h"
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/broker_recorder.h"
 #include "tests/support/clock.h"

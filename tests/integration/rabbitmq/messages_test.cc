@@ -1,9 +1,9 @@
 // The possible contents of a message, and how the broker changes them.
 #include <cmath>
 
-#include "plugin/rabbitmq/ack_window.h"
-#include "plugin/rabbitmq/codec.h"
-#include "plugin/rabbitmq/outstanding.h"
+#include "plugin/rabbitmq/consume/acks.h"
+#include "plugin/rabbitmq/publish/outstanding.h"
+#include "plugin/rabbitmq/wire/codec.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {

@@ -1,6 +1,6 @@
 // A publish that makes the broker close the channel, or hang up: it is rejected, the others arrive.
-#include "plugin/rabbitmq/broker_endpoints.h"
-#include "plugin/rabbitmq/connection.h"
+#include "plugin/rabbitmq/topology/broker_endpoints.h"
+#include "plugin/rabbitmq/wire/connection.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {

@@ -1,6 +1,6 @@
 // Messages by <prefix>.return: they keep their routing key unless the broker refuses to bind their queue. A
 // broker that does not answer the binding makes them wait.
-#include "plugin/rabbitmq/return_route.h"
+#include "plugin/rabbitmq/topology/return_route.h"
 
 #include "tests/integration/rabbitmq/fixture.h"
 #include "tests/support/http_client.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 #include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {

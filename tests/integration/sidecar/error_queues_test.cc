@@ -9,8 +9,8 @@
 #include <fstream>
 #include <thread>
 
-#include "src/core/header_reading.h"
-#include "src/core/url.h"
+#include "src/core/base/url.h"
+#include "src/core/message/header_reading.h"
 #include "tests/support/http_client.h"
 #include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"

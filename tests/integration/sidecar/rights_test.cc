@@ -2,7 +2,7 @@
 // user of each test's own.
 #include <cstdlib>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/integration/sidecar/messages.h"
 #include "tests/support/http_client.h"
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/integration/sidecar/messages.h"
 #include "tests/support/http_client.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {

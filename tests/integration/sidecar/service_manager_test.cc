@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/support/notify_socket.h"
 #include "tests/support/sidecar.h"
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "sql/sql.h"
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/integration/sql/fixture.h"
 #include "tests/support/clock.h"
 

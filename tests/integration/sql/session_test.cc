@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 #include "tests/integration/sql/fixture.h"
 #include "tests/support/clock.h"
 #include "tests/support/proxy.h"

@@ -1,6 +1,6 @@
 #include "tests/integration/trouble/fixture.h"
 
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 
 namespace rung::test {
 namespace {

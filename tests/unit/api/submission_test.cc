@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "src/core/submission.h"
+#include "src/core/machine/submission.h"
 
 namespace rung::api {
 namespace {

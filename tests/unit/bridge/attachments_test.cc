@@ -1,5 +1,5 @@
 // When a queue that is not attached is a problem, and what is recorded.
-#include "src/bridge/attachments.h"
+#include "src/bridge/watch/attachments.h"
 
 #include <gmock/gmock.h>
 

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/bridge/breakers.h"
-#include "src/bridge/queue_names.h"
-#include "src/bridge/returned_copies.h"
-#include "src/bridge/route_log.h"
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/flight/route_log.h"
+#include "src/bridge/gates/breakers.h"
+#include "src/bridge/intake/returned_copies.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {

@@ -1,10 +1,10 @@
 // Breakers, rates and windows in the flow: what goes out, when, and what it costs the tasks.
-#include "src/bridge/breakers.h"
+#include "src/bridge/gates/breakers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/core/rfc3339.h"
+#include "src/core/base/rfc3339.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plugin/memory/memory_broker.h"
-#include "src/core/headers.h"
+#include "src/core/machine/headers.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 

@@ -1,4 +1,4 @@
-#include "src/bridge/crash_loop.h"
+#include "src/bridge/intake/crash_loop.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // From due to published, one step at a time.
-#include "src/bridge/dispatch.h"
+#include "src/bridge/flight/dispatch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Messages of error queues, through the whole flow: taken in, retried, parked, returned.
-#include "src/core/error_queues.h"
+#include "src/core/rules/error_queues.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "plugin/memory/memory_broker.h"
 #include "src/bridge/bridge.h"
-#include "src/core/headers.h"
+#include "src/core/machine/headers.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 

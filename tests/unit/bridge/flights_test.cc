@@ -1,5 +1,5 @@
 // The record of a task under way: its transitions, and what is counted by them.
-#include "src/bridge/flights.h"
+#include "src/bridge/flight/flights.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What is counted by queue, and the deliveries in hand.
-#include "src/bridge/flow_counts.h"
+#include "src/bridge/base/flow_counts.h"
 
 #include <gtest/gtest.h>
 

@@ -22,10 +22,10 @@
 #include <vector>
 
 #include "plugin/memory/memory_broker.h"
-#include "src/bridge/intake.h"
-#include "src/bridge/janitor.h"
-#include "src/bridge/task_updates.h"
-#include "src/core/identity.h"
+#include "src/bridge/intake/intake.h"
+#include "src/bridge/upkeep/janitor.h"
+#include "src/bridge/upkeep/task_updates.h"
+#include "src/core/message/identity.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 

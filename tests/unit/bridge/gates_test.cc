@@ -1,5 +1,5 @@
 // Pauses by hand: what an instance knows of them, and what that does to the flow.
-#include "src/bridge/gates.h"
+#include "src/bridge/gates/gates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

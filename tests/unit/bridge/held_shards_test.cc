@@ -1,4 +1,4 @@
-#include "src/bridge/held_shards.h"
+#include "src/bridge/leases/held_shards.h"
 
 #include <gtest/gtest.h>
 

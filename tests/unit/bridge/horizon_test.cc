@@ -1,5 +1,5 @@
 // Which tasks are in the heap, which stay in the database, and that none is late.
-#include "src/bridge/horizon.h"
+#include "src/bridge/flight/horizon.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // No message is taken for another: what is acked without a new row is proven to be the message in the row.
-#include "src/core/identity.h"
+#include "src/core/message/identity.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "src/bridge/intake.h"
-#include "src/core/delivery_token.h"
+#include "src/bridge/intake/intake.h"
+#include "src/core/message/delivery_token.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {

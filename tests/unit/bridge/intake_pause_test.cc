@@ -1,4 +1,4 @@
-#include "src/bridge/intake_pause.h"
+#include "src/bridge/intake/intake_pause.h"
 
 #include <gtest/gtest.h>
 

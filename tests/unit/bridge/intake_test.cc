@@ -1,5 +1,5 @@
 // A delivery becomes a row, and is acked only then.
-#include "src/bridge/intake.h"
+#include "src/bridge/intake/intake.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Every row is eventually moved by some instance.
-#include "src/bridge/janitor.h"
+#include "src/bridge/upkeep/janitor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "src/bridge/left_unacked.h"
+#include "src/bridge/changes/left_unacked.h"
 
 #include <gtest/gtest.h>
 
-#include "src/bridge/transitions.h"
+#include "src/bridge/changes/transitions.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 

@@ -1,5 +1,5 @@
 // Since when a newcomer has been failing. The broker's record may be of an earlier life of the message.
-#include "src/bridge/newcomer.h"
+#include "src/bridge/intake/newcomer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-// RUNG_PLANT=NAME build/dev/test_unit_bridge plants that bug (src/core/failpoint.h): a story must fail.
+// RUNG_PLANT=NAME build/dev/test_unit_bridge plants that bug (src/core/base/failpoint.h): a story must fail.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "src/core/failpoint.h"
+#include "src/core/base/failpoint.h"
 
 namespace rung {
 namespace {

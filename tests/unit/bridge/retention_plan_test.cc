@@ -1,5 +1,5 @@
 // Which partitions must exist, and what happens to old ones.
-#include "src/bridge/retention_plan.h"
+#include "src/bridge/upkeep/retention_plan.h"
 
 #include <gtest/gtest.h>
 

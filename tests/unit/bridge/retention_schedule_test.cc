@@ -1,9 +1,9 @@
 // What each pass of retention covers.
-#include "src/bridge/retention_schedule.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
+
+#include "src/bridge/upkeep/retention.h"
 
 namespace rung::bridge {
 namespace {

@@ -1,12 +1,12 @@
 // Retention of two instances on one loop and one database in memory, in virtual time.
-#include "src/bridge/retention.h"
+#include "src/bridge/upkeep/retention.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
-#include "src/bridge/retention_plan.h"
+#include "src/bridge/upkeep/retention_plan.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 

@@ -1,5 +1,5 @@
 // Settings of others that harm Rung's own queues: told once, and a problem until they are mended.
-#include "src/bridge/settings_watch.h"
+#include "src/bridge/watch/settings_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "src/bridge/shards.h"
+#include "src/bridge/leases/shards.h"
 #include "src/io/log.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"

@@ -1,10 +1,10 @@
-#include "src/bridge/shards.h"
+#include "src/bridge/leases/shards.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "src/bridge/ability.h"
+#include "src/bridge/base/ability.h"
 
 namespace rung::bridge {
 namespace {

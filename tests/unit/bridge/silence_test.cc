@@ -1,7 +1,7 @@
 // Silence is a success only for deliveries after which a failure could have arrived.
 #include <gmock/gmock.h>
 
-#include "src/bridge/silence_check.h"
+#include "src/bridge/upkeep/silence_check.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {

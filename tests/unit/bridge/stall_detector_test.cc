@@ -1,5 +1,5 @@
 // A connection on which nothing is answered.
-#include "src/bridge/stall_detector.h"
+#include "src/bridge/flight/stall_detector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

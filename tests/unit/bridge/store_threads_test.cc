@@ -1,4 +1,4 @@
-#include "src/bridge/store_threads.h"
+#include "src/bridge/watch/store_threads.h"
 
 #include <gtest/gtest.h>
 

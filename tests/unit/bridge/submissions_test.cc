@@ -1,6 +1,6 @@
 // Submissions from other threads: batched, answered after the commit, and not lost when a shard changes
 // hands.
-#include "src/bridge/submissions.h"
+#include "src/bridge/changes/submissions.h"
 
 #include <gtest/gtest.h>
 

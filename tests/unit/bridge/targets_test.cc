@@ -1,4 +1,4 @@
-#include "src/bridge/targets.h"
+#include "src/bridge/flight/targets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "src/core/gates.h"
+#include "src/core/gates/gates.h"
 
 namespace rung::bridge {
 namespace {

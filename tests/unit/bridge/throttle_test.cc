@@ -1,6 +1,6 @@
 // Tasks of queues with rates and limits wait for send times: what that costs, and what is lost and never
 // given twice.
-#include "src/bridge/throttle.h"
+#include "src/bridge/flight/throttle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

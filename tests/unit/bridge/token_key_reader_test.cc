@@ -1,12 +1,11 @@
-#include "src/bridge/token_key_reader.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
-#include "src/core/delivery_token.h"
-#include "src/core/identity.h"
+#include "src/bridge/leases/delivery_proof.h"
+#include "src/core/message/delivery_token.h"
+#include "src/core/message/identity.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 

@@ -1,9 +1,8 @@
 // What the tracer is told, step by step.
-#include "src/bridge/tracer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/bridge/base/observers.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {

@@ -1,5 +1,5 @@
 // What waits for what before it is recorded.
-#include "src/bridge/transitions.h"
+#include "src/bridge/changes/transitions.h"
 
 #include <gtest/gtest.h>
 

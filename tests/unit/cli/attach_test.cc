@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "plugin/rabbitmq/management.h"
-#include "src/cli/attach_plan.h"
-#include "src/cli/ctl.h"
+#include "plugin/rabbitmq/topology/management.h"
+#include "src/cli/attach/attach_plan.h"
+#include "src/cli/shared/ctl.h"
 
 namespace rung::cli {
 namespace {

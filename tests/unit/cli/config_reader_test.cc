@@ -1,5 +1,5 @@
 // Reading the config for a reload: on a thread of its own, one read at a time.
-#include "src/cli/config_reader.h"
+#include "src/cli/shared/config_reader.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,8 +11,7 @@
 #include <future>
 #include <memory>
 
-#include "src/cli/reload_report.h"
-#include "src/cli/run_reload.h"
+#include "src/cli/run/reload_report.h"
 #include "src/io/uv_loop.h"
 #include "tests/support/clock.h"
 

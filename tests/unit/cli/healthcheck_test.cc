@@ -1,5 +1,5 @@
 // rung healthcheck: exit codes and output, against a server that answers as a sidecar does.
-#include "src/cli/healthcheck.h"
+#include "src/cli/run/healthcheck.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "src/cli/ctl.h"
+#include "src/cli/shared/ctl.h"
 #include "tests/support/http_script.h"
 #include "tests/support/silent.h"
 

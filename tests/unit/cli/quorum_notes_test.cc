@@ -1,10 +1,10 @@
 // What is told about a quorum queue's limits, delays and time-outs.
-#include "src/cli/quorum_notes.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "src/cli/attach/queue_notes.h"
 
 namespace rung::cli {
 namespace {

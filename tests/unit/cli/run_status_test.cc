@@ -1,4 +1,4 @@
-#include "src/cli/run_status.h"
+#include "src/cli/run/run_status.h"
 
 #include <gtest/gtest.h>
 

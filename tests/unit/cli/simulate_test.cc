@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "src/cli/ctl.h"
+#include "src/cli/shared/ctl.h"
 
 namespace rung::cli {
 namespace {

@@ -1,10 +1,10 @@
 // What is told about target queues that take a retry which no consumer will get.
-#include "src/cli/target_notes.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "src/cli/attach/queue_notes.h"
 
 namespace rung::cli {
 namespace {

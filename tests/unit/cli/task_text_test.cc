@@ -1,12 +1,12 @@
-#include "src/cli/task_text.h"
+#include "src/cli/shared/task_text.h"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
 #include "plugin/brokers.h"
-#include "src/core/headers.h"
-#include "src/core/message_json.h"
+#include "src/core/machine/headers.h"
+#include "src/core/message/message_json.h"
 
 namespace rung::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/cli/text.h"
+#include "src/cli/shared/text.h"
 
 #include <gmock/gmock.h>
 

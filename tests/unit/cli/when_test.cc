@@ -1,8 +1,8 @@
-#include "src/cli/when.h"
+#include "src/cli/shared/when.h"
 
 #include <gmock/gmock.h>
 
-#include "src/core/rfc3339.h"
+#include "src/core/base/rfc3339.h"
 
 namespace rung::cli {
 namespace {

@@ -6,11 +6,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "plugin/rabbitmq/broker_headers.h"
 #include "plugin/rabbitmq/dialects/ready.h"
-#include "src/core/error_queues.h"
-#include "src/core/headers.h"
-#include "src/core/message_json.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
+#include "src/core/machine/headers.h"
+#include "src/core/message/message_json.h"
+#include "src/core/rules/error_queues.h"
 #include "tests/unit/config/fixture.h"
 
 namespace rung::confile {

@@ -1,5 +1,5 @@
 // error_queues and dialects of the config.
-#include "src/core/error_queues.h"
+#include "src/core/rules/error_queues.h"
 
 #include "tests/unit/config/fixture.h"
 

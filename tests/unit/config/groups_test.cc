@@ -1,5 +1,5 @@
 // groups: several Rung groups in one file.
-#include "src/core/policy.h"
+#include "src/core/rules/policy.h"
 #include "tests/unit/config/fixture.h"
 
 namespace rung {

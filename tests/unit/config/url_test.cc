@@ -1,4 +1,4 @@
-#include "src/core/url.h"
+#include "src/core/base/url.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The order in which a service's addresses are tried, and the time limit of each.
-#include "src/core/addresses.h"
+#include "src/core/base/addresses.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The breaker's states, and what each outcome does to it.
-#include "src/core/breaker.h"
+#include "src/core/gates/breaker.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "src/core/headers.h"
-#include "src/core/identity.h"
+#include "src/core/machine/headers.h"
+#include "src/core/message/identity.h"
 
 namespace rung {
 namespace {

@@ -1,10 +1,10 @@
-#include "src/core/delivery_token.h"
+#include "src/core/message/delivery_token.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "src/core/audit.h"
+#include "src/core/machine/audit.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {

@@ -1,5 +1,5 @@
 // Stored keys and ids of traces depend on these to the byte: another version of Rung computes them again.
-#include "src/core/digest.h"
+#include "src/core/message/digest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/core/error_pattern.h"
+#include "src/core/rules/error_pattern.h"
 
 #include <gtest/gtest.h>
 

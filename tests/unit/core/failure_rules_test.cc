@@ -1,5 +1,5 @@
 // Which rule matches a failure, and what the state machine does with it.
-#include "src/core/failure_rules.h"
+#include "src/core/rules/failure_rules.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // Which of a queue's gates is in force, for how long it was closed, and what instances change about them.
-#include "src/core/gates.h"
+#include "src/core/gates/gates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

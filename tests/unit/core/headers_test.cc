@@ -1,14 +1,14 @@
 // What is read from headers, what is taken off, what is put on: the oddities of clients.
-#include "src/core/headers.h"
+#include "src/core/machine/headers.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "src/core/identity.h"
-#include "src/core/message_json.h"
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/identity.h"
+#include "src/core/message/message_json.h"
 
 namespace rung {
 namespace {

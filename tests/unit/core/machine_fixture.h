@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/machine.h"
+#include "src/core/machine/machine.h"
 
 namespace rung::testing {
 

@@ -1,7 +1,7 @@
 // The life of a task, arrow by arrow, with what each leaves behind. The whole table: machine_table_test.cc.
 #include <limits>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {

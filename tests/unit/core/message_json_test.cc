@@ -1,5 +1,5 @@
 // Messages as JSON text: exact in both directions; any other input is rejected.
-#include "src/core/message_json.h"
+#include "src/core/message/message_json.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <limits>
 #include <random>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 #include "tests/support/seed.h"
 
 namespace rung {

@@ -1,5 +1,5 @@
 // Where a message came from, why it is retried, and which retries keep their routing key.
-#include "src/core/origin.h"
+#include "src/core/task/origin.h"
 
 #include <gtest/gtest.h>
 

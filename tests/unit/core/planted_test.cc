@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "src/core/failpoint.h"
+#include "src/core/base/failpoint.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {

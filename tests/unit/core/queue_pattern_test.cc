@@ -1,9 +1,9 @@
 // Patterns for queue names, and which entry of `queues:` a queue follows.
-#include "src/core/queue_pattern.h"
+#include "src/core/base/queue_pattern.h"
 
 #include <gtest/gtest.h>
 
-#include "src/core/policy.h"
+#include "src/core/rules/policy.h"
 
 namespace rung {
 namespace {

@@ -1,9 +1,9 @@
 // By which value rate_by limits a message: whatever its header is.
-#include "src/core/rate_value.h"
+#include "src/core/rules/rate_value.h"
 
 #include <gtest/gtest.h>
 
-#include "src/core/policy.h"
+#include "src/core/rules/policy.h"
 
 namespace rung {
 namespace {

@@ -1,5 +1,5 @@
 // Files with passwords and tokens.
-#include "src/core/secret_file.h"
+#include "src/core/base/secret_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // How send times are given.
-#include "src/core/send_times.h"
+#include "src/core/gates/send_times.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/core/target_rules.h"
+#include "src/core/rules/target_rules.h"
 
 #include <gtest/gtest.h>
 

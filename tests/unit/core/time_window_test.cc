@@ -1,5 +1,5 @@
 // Windows of the week, most of all where a zone's clock is changed.
-#include "src/core/time_window.h"
+#include "src/core/rules/time_window.h"
 
 #include <gtest/gtest.h>
 

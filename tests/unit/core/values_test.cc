@@ -9,13 +9,13 @@
 #include <set>
 #include <unordered_set>
 
-#include "src/core/db_clock.h"
-#include "src/core/health.h"
-#include "src/core/ids.h"
-#include "src/core/policy.h"
-#include "src/core/task.h"
-#include "src/core/time.h"
-#include "src/core/utf8.h"
+#include "src/core/base/db_clock.h"
+#include "src/core/base/health.h"
+#include "src/core/base/ids.h"
+#include "src/core/base/time.h"
+#include "src/core/base/utf8.h"
+#include "src/core/rules/policy.h"
+#include "src/core/task/task.h"
 #include "tests/support/clock.h"
 
 namespace rung {

@@ -1,4 +1,4 @@
-#include "src/core/rfc3339.h"
+#include "src/core/base/rfc3339.h"
 
 #include <gtest/gtest.h>
 

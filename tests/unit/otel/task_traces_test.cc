@@ -8,7 +8,7 @@
 #include <memory>
 #include <set>
 
-#include "src/core/utf8.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::otel {
 namespace {

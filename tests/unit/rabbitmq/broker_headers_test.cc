@@ -1,5 +1,5 @@
 // RabbitMQ's own headers, in every form that the broker or a client may write.
-#include "plugin/rabbitmq/broker_headers.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "levels/duration.h"
-#include "src/core/headers.h"
-#include "src/core/message_json.h"
+#include "src/core/machine/headers.h"
+#include "src/core/message/message_json.h"
 
 namespace rung::rabbit {
 namespace {

@@ -1,12 +1,12 @@
 // The loop without a reachable broker. With one: tests/integration/rabbitmq.
-#include "plugin/rabbitmq/connection_loop.h"
+#include "plugin/rabbitmq/wire/connection_loop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 
-#include "plugin/rabbitmq/broker_endpoints.h"
+#include "plugin/rabbitmq/topology/broker_endpoints.h"
 #include "tests/support/broker_recorder.h"
 #include "tests/support/clock.h"
 

@@ -2,14 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plugin/rabbitmq/ack_mailbox.h"
-#include "plugin/rabbitmq/ack_writer.h"
-#include "plugin/rabbitmq/codec.h"
-#include "plugin/rabbitmq/frame.h"
-#include "plugin/rabbitmq/held_deliveries.h"
-#include "plugin/rabbitmq/intake_epoch.h"
-#include "plugin/rabbitmq/intake_shares.h"
-#include "plugin/rabbitmq/intake_switch.h"
+#include "plugin/rabbitmq/consume/acks.h"
+#include "plugin/rabbitmq/consume/error_queue_limits.h"
+#include "plugin/rabbitmq/consume/intake_state.h"
+#include "plugin/rabbitmq/wire/codec.h"
+#include "plugin/rabbitmq/wire/frame.h"
 
 namespace rung::rabbit {
 namespace {

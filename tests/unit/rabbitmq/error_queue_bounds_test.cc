@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "plugin/rabbitmq/error_consumer_tags.h"
-#include "plugin/rabbitmq/error_queue_fit.h"
+#include "plugin/rabbitmq/consume/error_consumers.h"
+#include "plugin/rabbitmq/consume/error_queue_limits.h"
 
 namespace rung::rabbit {
 namespace {

@@ -1,5 +1,5 @@
 // What becomes of an error queue: looked for, consumed, refused, left alone, at rest.
-#include "plugin/rabbitmq/error_queue_state.h"
+#include "plugin/rabbitmq/consume/error_queue_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Frames cut off a stream, messages put together from them.
-#include "plugin/rabbitmq/frame.h"
+#include "plugin/rabbitmq/wire/frame.h"
 
 #include <gtest/gtest.h>
 
-#include "plugin/rabbitmq/codec.h"
-#include "plugin/rabbitmq/content.h"
+#include "plugin/rabbitmq/wire/codec.h"
+#include "plugin/rabbitmq/wire/content.h"
 
 namespace rung::rabbit {
 namespace {

@@ -1,5 +1,5 @@
 // The management API's answers are bounded, whoever gives them.
-#include "plugin/rabbitmq/management.h"
+#include "plugin/rabbitmq/topology/management.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,15 +6,13 @@
 #include <algorithm>
 #include <string>
 
-#include "plugin/rabbitmq/ack_window.h"
-#include "plugin/rabbitmq/message_writer.h"
-#include "plugin/rabbitmq/publish_failures.h"
-#include "plugin/rabbitmq/publish_outcomes.h"
-#include "plugin/rabbitmq/refused_exchanges.h"
-#include "plugin/rabbitmq/rights_check.h"
-#include "plugin/rabbitmq/routing.h"
-#include "plugin/rabbitmq/send_queue.h"
-#include "plugin/rabbitmq/unpublishable.h"
+#include "plugin/rabbitmq/consume/acks.h"
+#include "plugin/rabbitmq/publish/message_writer.h"
+#include "plugin/rabbitmq/publish/publish_failures.h"
+#include "plugin/rabbitmq/publish/rights_check.h"
+#include "plugin/rabbitmq/publish/routing.h"
+#include "plugin/rabbitmq/publish/send_queue.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
 
 namespace rung::rabbit {
 namespace {

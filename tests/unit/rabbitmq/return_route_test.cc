@@ -1,5 +1,5 @@
 // How RabbitMQ reaches one queue under another routing key.
-#include "plugin/rabbitmq/return_route.h"
+#include "plugin/rabbitmq/topology/return_route.h"
 
 #include <gtest/gtest.h>
 

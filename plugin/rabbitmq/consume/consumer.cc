@@ -1,0 +1,268 @@
+#include "plugin/rabbitmq/consume/consumer.h"
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "plugin/delivery_facts.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
+#include "src/core/base/failpoint.h"
+
+namespace rung::rabbit {
+namespace {
+
+constexpr auto kCloseTimeout = std::chrono::seconds{1};  // wait for the answer to connection.close
+
+// RabbitMQ gives no further details. The one known cause is messages of AMQP 1.0 clients, and it persists
+// until a person acts.
+Error closing_error(const Closing& closing) {
+  std::string text = closing.text;
+  if (closing.code == AMQP_INTERNAL_ERROR)
+    text +=
+        " (if this continues: the broker cannot convert a message of an AMQP 1.0 client in one of our "
+        "queues; docs/compatibility.md says how to fix it)";
+  return {Error::Kind::transient, std::move(text)};
+}
+
+}  // namespace
+
+Consumer::Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings settings)
+    : options_(deps.options),
+      queues_(queues),
+      epoch_(options_.heartbeat, settings.intake),
+      held_(settings.max_bytes),
+      loop_(deps, std::move(settings.loop),
+            {.prepare = [this](Connection& connection) { return prepare(connection); },
+             .turn = [this](Connection& connection) { return turn(connection); },
+             .idle = {},
+             .over =
+                 [this](const ConnectionLoop::End& end) {
+                   epoch_.end();
+                   queues_.down(end.why);
+                 },
+             .stopped = {}}) {}
+
+Consumer::~Consumer() { join(); }
+
+void Consumer::ack(std::vector<DeliveryTag> tags) {
+  if (tags.empty()) return;
+  acks_.ack(std::move(tags));
+  loop_.wake();
+}
+
+void Consumer::requeue(std::vector<DeliveryTag> tags) {
+  if (tags.empty()) return;
+  acks_.requeue(std::move(tags));
+  loop_.wake();
+}
+
+void Consumer::stop_intake() {
+  intake_.stop();
+  loop_.wake();
+}
+
+void Consumer::pause_intake(bool yes) {
+  intake_.pause(yes);
+  loop_.wake();
+}
+
+// --- a new connection ---
+
+// While a cluster has no leader for a queue or for its metadata, RabbitMQ does not answer a declare, a bind
+// or a consume. Even after the election, requests sent before stay unanswered; a new connection is answered
+// at once. So with several addresses we make short attempts before a long one, which a slow broker may need.
+Ms Consumer::time_to_prepare(const Address& address) const {
+  constexpr std::array<Ms, 4> kTries{Ms{1000}, Ms{2000}, Ms{2000}, Ms{kSetUpTimeout}};
+  return address.alone ? Ms{kSetUpTimeout} : kTries[failed_preparations_ % kTries.size()];
+}
+
+template <typename Call>
+auto Consumer::with_calls(Connection& connection, BootMs deadline, Call&& call) {
+  const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
+  return call({connection, loop_.waker(), deadline, others});
+}
+
+Result<void> Consumer::prepare(Connection& connection) {
+  begin_channel();
+  intake_.begin_connection();
+  const auto deadline = loop_.now() + time_to_prepare(connection.address());
+  auto done = connection.open_channel(loop_.waker(), deadline, [](const Frame&) {});
+  if (done) {
+    done = with_calls(connection, deadline, [&](const ConsumedQueues::Calls& calls) {
+      auto ready = queues_.declare(calls);
+      return ready && consuming() ? queues_.consume(calls) : ready;
+    });
+  }
+  failed_preparations_ = done ? 0 : failed_preparations_ + 1;
+  if (!done) return done;
+  queues_.up(connection);
+  epoch_.touch(loop_.now());
+  epoch_.stand();
+  return {};
+}
+
+void Consumer::begin_channel() {
+  epoch_.next();
+  ack_writer_.begin_channel();
+  held_.clear();
+  deliveries_.clear();
+  queues_.begin_channel();
+}
+
+// The broker has closed the channel, and redelivers what was unacked.
+Result<void> Consumer::reopen_channel(Connection& connection) {
+  epoch_.end();
+  begin_channel();
+  auto opened = connection.open_channel(loop_.waker(), loop_.now() + kSetUpTimeout, [](const Frame&) {});
+  if (!opened) return opened;
+  epoch_.touch(loop_.now());
+  epoch_.stand();
+  return {};
+}
+
+// --- one turn ---
+
+Result<BootMs> Consumer::turn(Connection& connection) {
+  if (const auto away = epoch_.touch_and_check(loop_.now()))
+    return transient("this process stood still for " + std::to_string(away->count()) + " ms");
+  const auto open = read(connection);
+  if (!open) return tl::unexpected(open.error());
+  hand_over();
+  if (!*open) return tl::unexpected(closing_error(connection.closing()));
+  if (queues_.must_change(consuming())) {
+    if (auto done = change(connection); !done) return tl::unexpected(done.error());
+    return loop_.now();  // frames that came meanwhile are already read
+  }
+  if (auto done = pause_or_go_on(connection); !done) return tl::unexpected(done.error());
+  if (intake_.take_cancel()) queues_.send_cancel(connection);
+  const bool acking = write_acks(connection);
+  if (auto done = connection.flush(); !done) return tl::unexpected(done.error());
+  if (acking && connection.unsent() == 0) failpoint("ack.after_write");
+  if (auto done = connection.tick(); !done) return tl::unexpected(done.error());
+  if (loop_.stopping()) {
+    write_acks(connection);
+    return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kCloseTimeout));
+  }
+  return loop_.now() + epoch_.stall_timeout() / 2;
+}
+
+Result<bool> Consumer::read(Connection& connection) {
+  return loop_.read(
+      connection,
+      [&](const Frame& frame) -> Result<bool> {
+        if (frame.method() == AMQP_CHANNEL_CLOSE_METHOD) {
+          connection.closed_by_peer(frame);
+          return false;
+        }
+        take_frame(connection, frame);
+        return true;
+      },
+      [this] { hand_over(); });
+}
+
+void Consumer::take_frame(Connection& connection, const Frame& frame) {
+  if (frame.type != AMQP_FRAME_METHOD) {
+    if (!content_.add(frame)) return;
+    const std::size_t bytes = content_.bytes();
+    incoming_.message = content_.take();
+    if (!intake_.stopped()) delivered(std::move(incoming_), bytes);
+    incoming_ = {};
+    return;
+  }
+  switch (frame.method()) {
+    case AMQP_BASIC_DELIVER_METHOD:
+      if (const auto* m = connection.decode<amqp_basic_deliver_t>(frame)) {
+        ack_writer_.delivered();
+        incoming_.tag = {epoch_.session(), m->delivery_tag};
+        ConsumedQueues::Origin origin = queues_.origin(view(m->consumer_tag));
+        incoming_.inlet = origin.inlet;
+        incoming_.source = std::move(origin.source);
+        incoming_.redelivered = m->redelivered != 0;
+        incoming_.exchange = view(m->exchange);
+        incoming_.routing_key = view(m->routing_key);
+        content_.begin();
+      }
+      break;
+    case AMQP_BASIC_CANCEL_METHOD:
+      on_cancelled(connection, frame);
+      break;
+    default:
+      break;  // the publisher handles connection.blocked; cancel-ok needs nothing
+  }
+}
+
+void Consumer::delivered(Delivery delivery, std::size_t bytes) {
+  if (!held_.take(delivery.tag.tag, bytes)) return;
+  take_facts(delivery, *options_.error_queues,
+             [](Delivery& its) { its.facts = take_broker_headers(its.message, its.inlet); });
+  deliveries_.push_back(std::move(delivery));
+}
+
+void Consumer::on_cancelled(Connection& connection, const Frame& frame) {
+  const auto* m = connection.decode<amqp_basic_cancel_t>(frame);
+  if (m == nullptr) return;
+  const std::string tag(view(m->consumer_tag));
+  if (m->nowait == 0) {
+    amqp_basic_cancel_ok_t ok{};
+    ok.consumer_tag = bytes(tag);
+    connection.method(kChannel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
+  }
+  queues_.cancelled(tag);
+}
+
+void Consumer::hand_over() {
+  if (deliveries_.empty()) return;
+  std::vector<Delivery> batch;
+  batch.swap(deliveries_);
+  loop_.sink().sink().on_deliveries(std::move(batch));
+}
+
+bool Consumer::write_acks(Connection& connection) {
+  const AckMailbox::Taken& taken = acks_.take(epoch_.session());
+  for (const std::uint64_t tag : taken.requeues) held_.requeue(tag);
+  if (taken.any_acks) failpoint("ack.before_write");
+  for (const std::uint64_t tag : taken.acks) held_.release(tag);
+  ack_writer_.ack(taken.acks, connection.out());
+  ack_writer_.requeue(held_.take_requeued(), connection.out());
+  return taken.any_acks;
+}
+
+Result<void> Consumer::change(Connection& connection) {
+  write_acks(connection);  // a queue that is refused ends this channel, and with it what is not acked
+  const auto changed =
+      with_calls(connection, loop_.now() + kSetUpTimeout,
+                 [&](const ConsumedQueues::Calls& calls) { return queues_.change(calls, consuming()); });
+  epoch_.touch(loop_.now());
+  if (!changed) return tl::unexpected(changed.error());
+  return *changed == ConsumedQueues::Changed::channel_closed ? reopen_channel(connection) : Result<void>{};
+}
+
+Result<void> Consumer::pause_or_go_on(Connection& connection) {
+  const IntakeSwitch::Step step = intake_.next();
+  if (step.nothing()) return {};
+  Result<void> done;
+  if (step.return_deliveries) done = return_deliveries(connection);
+  if (done && step.consume) {
+    done = with_calls(connection, loop_.now() + kSetUpTimeout,
+                      [&](const ConsumedQueues::Calls& calls) { return queues_.consume(calls); });
+  }
+  loop_.wake();  // frames that came with the answers are already read, and a wake-up may have been lost
+  epoch_.touch(loop_.now());
+  return done;
+}
+
+Result<void> Consumer::return_deliveries(Connection& connection) {
+  write_acks(connection);  // committed messages stay with us
+  epoch_.end();
+  const auto done = with_calls(connection, loop_.now() + kSetUpTimeout,
+                               [&](const ConsumedQueues::Calls& calls) { return queues_.cancel(calls); });
+  if (!done) return done;
+  deliveries_.clear();
+  ack_writer_.requeue_all(connection.out());
+  held_.clear();
+  epoch_.next();
+  epoch_.stand();
+  return {};
+}
+
+}  // namespace rung::rabbit

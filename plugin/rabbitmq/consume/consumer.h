@@ -1,0 +1,83 @@
+// An intake: one connection with one channel, on which it consumes Rung's own queues or the error queues.
+//
+// Thread: start, ack, requeue, stop_intake, pause_intake, stands, wake, order_stop and join from any; it
+// calls the sink and its queues on its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "plugin/rabbitmq/consume/acks.h"
+#include "plugin/rabbitmq/consume/intake_state.h"
+#include "plugin/rabbitmq/topology/consumed_queues.h"
+#include "plugin/rabbitmq/wire/connection_loop.h"
+#include "plugin/rabbitmq/wire/content.h"
+
+namespace rung::rabbit {
+
+class Consumer {
+ public:
+  struct Settings {
+    std::uint8_t intake = 0;    // IntakeSession::intake
+    std::size_t max_bytes = 0;  // of unacked messages, in memory
+    ConnectionLoop::Settings loop;
+  };
+  // REQUIRES: `queues` outlives it.
+  Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings settings);
+  ~Consumer();
+
+  void start() { loop_.start(); }
+  void ack(std::vector<DeliveryTag> tags);
+  void requeue(std::vector<DeliveryTag> tags);
+  void stop_intake();
+  void pause_intake(bool yes);
+  bool stands(const IntakeSession& session) const { return epoch_.stands(session, loop_.now()); }
+  // Its queues have something to change.
+  void wake() { loop_.wake(); }
+  void order_stop(BootMs deadline) { loop_.order_stop(deadline); }
+  void join() { loop_.join(); }
+
+ private:
+  // --- a new connection ---
+  Result<void> prepare(Connection& connection);
+  Ms time_to_prepare(const Address& address) const;
+  void begin_channel();
+  Result<void> reopen_channel(Connection& connection);
+  bool consuming() const { return intake_.consuming() && !intake_.stopped(); }
+
+  // --- one turn ---
+  Result<BootMs> turn(Connection& connection);
+  Result<bool> read(Connection& connection);
+  void take_frame(Connection& connection, const Frame& frame);
+  void on_cancelled(Connection& connection, const Frame& frame);
+  void delivered(Delivery delivery, std::size_t bytes);
+  void hand_over();
+  bool write_acks(Connection& connection);  // whether there were any
+  Result<void> change(Connection& connection);
+  Result<void> pause_or_go_on(Connection& connection);
+  Result<void> return_deliveries(Connection& connection);
+  // Calls `call` (const ConsumedQueues::Calls&).
+  template <typename Call>
+  auto with_calls(Connection& connection, BootMs deadline, Call&& call);
+
+  const BrokerOptions& options_;
+  ConsumedQueues& queues_;
+  AckMailbox acks_;
+  IntakeSwitch intake_;
+  IntakeEpoch epoch_;
+
+  // Used by the consumer's thread only.
+  HeldDeliveries held_;
+  AckWriter ack_writer_;
+  Content content_;
+  Delivery incoming_;                    // its content is still being received
+  std::vector<Delivery> deliveries_;     // for the sink, at the end of the turn
+  std::size_t failed_preparations_ = 0;  // in a row
+
+  ConnectionLoop loop_;  // last: its callbacks use the others
+};
+
+}  // namespace rung::rabbit

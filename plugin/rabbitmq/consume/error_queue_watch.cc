@@ -1,0 +1,257 @@
+#include "plugin/rabbitmq/consume/error_queue_watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "plugin/rabbitmq/consume/error_queue_limits.h"
+#include "plugin/rabbitmq/topology/probe.h"
+
+namespace rung::rabbit {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr Ms kListEvery{minutes{1}};
+constexpr Ms kListAgain{seconds{5}};  // after a failure
+constexpr Ms kListTimeout{1500};  // each for connecting and for the answer; a heartbeat must not be missed
+constexpr Ms kReportDownAfter{seconds{5}};  // a connection that is back by then is no problem
+constexpr Ms kWatchCloses{seconds{1}};
+// Of those that patterns match: whoever may create queues names them.
+constexpr std::size_t kMostProblems = 10;  // in the report
+
+}  // namespace
+
+ErrorQueueWatch::ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& consumers,
+                                 std::function<void()> wake_consumer)
+    : options_(deps.options),
+      consumers_(consumers),
+      wake_consumer_(std::move(wake_consumer)),
+      loop_(deps,
+            {.thread_name = "rung-errors",
+             .purpose = "error queues",
+             .side = {},
+             .address_failed_when_over = false},
+            {.prepare = {},
+             .turn = [this](Connection& connection) { return turn(connection); },
+             .idle = [this] { return without_connection(); },
+             .over =
+                 [this](const ConnectionLoop::End& end) {
+                   channel_open_ = false;
+                   down_ = {down_ ? down_->since : loop_.now(), end.why.message};
+                 },
+             .stopped = {}}) {
+  consumers_.listen([this] { loop_.wake(); });
+}
+
+ErrorQueueWatch::~ErrorQueueWatch() { join(); }
+
+void ErrorQueueWatch::start() {
+  for (const ErrorQueue& entry : options_.error_queues->all()) {
+    if (!entry.is_pattern()) queues_.try_emplace(entry.from);
+  }
+  loop_.start();
+}
+
+// The consumer stops at once, also while this watch has no connection: it would get the copies again that go
+// back now.
+void ErrorQueueWatch::rest(const std::string& queue, std::size_t copies) {
+  {
+    const std::lock_guard lock(mutex_);
+    to_rest_.emplace_back(queue, copies);
+  }
+  consumers_.rest(queue);
+  wake_consumer_();
+  loop_.wake();
+}
+
+void ErrorQueueWatch::order_stop(BootMs deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (admin_ != nullptr) admin_->interrupt();
+  }
+  loop_.order_stop(deadline);
+}
+
+Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
+  const auto open = loop_.read(
+      connection, [](const Frame&) -> Result<bool> { return true; }, [] {});
+  if (!open) return tl::unexpected(open.error());
+  if (!*open) return transient(connection.closing().text);
+  if (loop_.stopping())
+    return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kWatchCloses));
+  down_.reset();
+  take_orders();
+  take_events();
+  if (options_.error_queues->has_patterns() && loop_.now() >= next_list_) {
+    const bool listed = list();
+    next_list_ = loop_.now() + (listed ? kListEvery : kListAgain);
+  }
+  for (auto& [name, queue] : queues_) {
+    if (!queue.look_due(loop_.now())) continue;
+    if (auto done = look(connection, name, queue); !done) return tl::unexpected(done.error());
+  }
+  tell();
+  if (auto done = connection.flush(); !done) return tl::unexpected(done.error());
+  if (auto done = connection.tick(); !done) return tl::unexpected(done.error());
+  return loop_.now() + ErrorQueueState::kShortestPause;
+}
+
+BootMs ErrorQueueWatch::without_connection() {
+  take_orders();
+  take_events();
+  tell();
+  return loop_.now() + ErrorQueueState::kShortestPause;
+}
+
+void ErrorQueueWatch::take_orders() {
+  std::vector<std::pair<std::string, std::size_t>> to_rest;
+  {
+    const std::lock_guard lock(mutex_);
+    to_rest.swap(to_rest_);
+  }
+  for (const auto& [name, copies] : to_rest) {
+    if (const auto queue = queues_.find(name); queue != queues_.end())
+      queue->second.rest(copies, loop_.now());
+  }
+}
+
+void ErrorQueueWatch::take_events() {
+  using What = ErrorConsumers::Event::What;
+  for (ErrorConsumers::Event& event : consumers_.take_events()) {
+    const auto queue = queues_.find(event.queue);
+    if (queue == queues_.end()) continue;
+    switch (event.what) {
+      case What::consuming:
+        queue->second.consuming();
+        break;
+      case What::refused:
+        queue->second.refused(std::move(event.reason), loop_.now());
+        break;
+      case What::cancelled:
+        queue->second.cancelled(loop_.now());
+        break;
+    }
+  }
+}
+
+// Of the management API: it alone lists queues.
+Result<std::vector<std::string>> ErrorQueueWatch::names() {
+  auto admin = management_admin(options_, kListTimeout);
+  if (!admin) return tl::unexpected(admin.error());
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return transient("stopping");
+    admin_ = admin->get();
+  }
+  auto queues = (*admin)->queues();
+  const std::lock_guard lock(mutex_);
+  admin_ = nullptr;
+  if (!queues) return tl::unexpected(queues.error());
+  std::vector<std::string> names;
+  for (const QueueFacts& facts : *queues) {
+    if (may_match(options_, facts) && options_.error_queues->find(facts.name) != nullptr)
+      names.push_back(facts.name);
+  }
+  return names;
+}
+
+bool ErrorQueueWatch::list() {
+  auto found = names();
+  if (!found) {
+    list_problem_ = found.error().message;
+    return false;
+  }
+  list_problem_.clear();
+  too_many_ = keep_some(*found, [this](const std::string& name) { return queues_.contains(name); });
+  for (const std::string& name : *found) queues_.try_emplace(name);
+  std::erase_if(queues_, [&](const auto& one) {
+    const ErrorQueue* entry = options_.error_queues->find(one.first);
+    return entry->is_pattern() && std::ranges::find(*found, one.first) == found->end();
+  });
+  return true;
+}
+
+// Error: the connection has ended.
+Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& name, ErrorQueueState& queue) {
+  const auto ignore = [](const Frame&) {};
+  queue.looking(loop_.now());
+  const auto deadline = loop_.now() + kSetUpTimeout;
+  if (!channel_open_) {
+    if (auto done = connection.open_channel(loop_.waker(), deadline, ignore); !done) return done;
+    channel_open_ = true;
+  }
+  amqp_queue_declare_t declare{};
+  declare.queue = bytes(name);
+  declare.passive = 1;
+  const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &declare, AMQP_QUEUE_DECLARE_OK_METHOD,
+                                      loop_.waker(), deadline, ignore);
+  if (!answer) return call_failed(connection, queue, answer.error(), deadline);
+  const auto messages = static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count;
+  if (!queue.was_refused()) {
+    queue.exists(messages, loop_.now());
+    return {};
+  }
+  // A try of the consumer closes the channel of all error queues, so one that must fail is made here.
+  const auto allowed = may_consume(connection, name, loop_.waker(), deadline, ignore);
+  if (!allowed) return call_failed(connection, queue, allowed.error(), deadline);
+  queue.exists(messages, loop_.now());
+  channel_open_ = false;
+  if (connection.channel_closed()) return {};
+  return transient(
+      "the broker has accepted a consumer with an invalid x-priority");  // it ends with the connection
+}
+
+// What a failed call means for the queue. Error: the connection has ended.
+Result<void> ErrorQueueWatch::call_failed(Connection& connection, ErrorQueueState& queue, const Error& error,
+                                          BootMs deadline) {
+  if (connection.channel_closed()) {
+    channel_open_ = false;
+    if (connection.closing().code == AMQP_NOT_FOUND) {
+      queue.missing(loop_.now());
+    } else {
+      queue.refused(error.message, loop_.now());
+    }
+    return {};
+  }
+  if (!loop_.stopping() && loop_.now() >= deadline) queue.refused(error.message, loop_.now());
+  return tl::unexpected(error);
+}
+
+// To the consumer, which queues; to the sink, what is new.
+void ErrorQueueWatch::tell() {
+  ErrorConsumers::Names wanted;
+  ErrorQueueReport now;
+  now.problem = problem();
+  for (const auto& [name, queue] : queues_) {
+    if (queue.wanted()) wanted.insert(name);
+    if (queue.consumed()) now.consumed.push_back(name);
+  }
+  if (consumers_.want(std::move(wanted))) wake_consumer_();
+  if (now.consumed == reported_.consumed && now.problem == reported_.problem) return;
+  reported_ = now;
+  loop_.sink().error_queues(now);
+}
+
+std::string ErrorQueueWatch::problem() const {
+  std::string all;
+  std::size_t problems = 0;
+  const auto add = [&](const std::string& what, const std::string& why) {
+    if (why.empty() || ++problems > kMostProblems) return;
+    all += (all.empty() ? "" : "; ") + what + ": " + why;
+  };
+  const auto add_down = [&](const std::string& what, const std::optional<ErrorConsumers::Down>& down) {
+    if (down && loop_.now() - down->since >= kReportDownAfter) add(what, down->reason);
+  };
+  add_down("no error queue is consumed", consumers_.down());
+  add_down("new error queues are not found", down_);
+  add("the error queues of a pattern cannot be listed, and new ones are not found", list_problem_);
+  add("too many error queues", too_many_);
+  for (const auto& [name, queue] : queues_) add("error queue " + name, queue.problem());
+  if (problems > kMostProblems) all += "; and " + std::to_string(problems - kMostProblems) + " more";
+  return all;
+}
+
+}  // namespace rung::rabbit

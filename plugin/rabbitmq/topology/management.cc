@@ -1,0 +1,441 @@
+#include "plugin/rabbitmq/topology/management.h"
+
+#include <algorithm>
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "plugin/rabbitmq/topology/broker_endpoints.h"
+#include "plugin/rabbitmq/topology/management_json.h"
+#include "plugin/rabbitmq/topology/topology.h"
+#include "plugin/rabbitmq/wire/access.h"
+#include "src/core/base/addresses.h"
+#include "src/core/base/url.h"
+#include "src/net/http_client.h"
+
+namespace rung::rabbit {
+namespace {
+
+constexpr int kManagementPort = 15672;
+// Queues are listed in pages. Answers are bounded, in case something else listens there: policies come in one
+// answer, and `rung attach` makes one for each queue.
+constexpr std::size_t kPageQueues = 500, kMostQueues = 200'000;
+constexpr std::size_t kMostAnswer = 8UL * 1024 * 1024;   // bytes
+constexpr std::size_t kMostListed = 64UL * 1024 * 1024;  // bytes of all pages
+// Without statistics, which can be up to five seconds old.
+constexpr const char* kFresh = "?disable_stats=true&enable_queue_totals=true";
+
+// One address of the API.
+struct Endpoint {
+  Endpoint(const Url& url, const BrokerOptions& options, Ms connecting, Ms answering)
+      : address(url.host_port(kManagementPort)),
+        user(url.user),
+        client({.base = url.scheme + "://" + address,
+                .user = url.user,
+                .password = url.password,
+                .ca = options.ca,
+                .verify = options.verify_host,
+                .connecting = connecting,
+                .answering = answering,
+                .max_answer = kMostAnswer}) {}
+  const std::string address, user;
+  net::HttpClient client;
+};
+
+class ManagementAdmin final : public QueueAdmin {
+ public:
+  // `urls`: addresses of one API, the nodes of a cluster.
+  ManagementAdmin(const std::vector<Url>& urls, const std::string& vhost, const BrokerOptions& options,
+                  Ms timeout)
+      : base_(base_path(urls.front().path)), vhost_(vhost), timeout_(timeout) {
+    const Ms connecting = urls.size() > 1 ? std::min(timeout, Addresses::kSlice) : timeout;
+    for (const Url& url : urls)
+      endpoints_.push_back(std::make_unique<Endpoint>(url, options, connecting, timeout));
+  }
+
+  std::string name() const override { return "the management API at " + here().address; }
+
+  // Uses a call that the tag policymaker allows; GET /api/vhosts/VHOST needs more.
+  Result<void> reach() override {
+    auto answer = get(queues_path() + kFresh + "&page=1&page_size=1&columns=name", "list queues");
+    if (answer) return {};
+    if (answer.error().kind == Error::Kind::not_found) {
+      // RabbitMQ 4 gives the same answer if the user has no permissions there.
+      return not_found("virtual host '" + vhost_ + "' does not exist, or user '" + here().user +
+                       "' has no access to it. If it does not exist, run rabbitmqctl add_vhost " +
+                       shell_quote(vhost_) + ", or correct the end of broker.url; if it exists, run " +
+                       permit());
+    }
+    return tl::unexpected(answer.error());
+  }
+
+  Result<QueueFacts> queue(std::string_view name) override {
+    auto answer = look_at_fresh(name);
+    if (!answer) return tl::unexpected(answer.error());
+    return facts_of(*answer);
+  }
+
+  Result<std::vector<QueueFacts>> queues() override {
+    std::vector<QueueFacts> all;
+    std::set<std::string> names;  // a queue that was created or deleted meanwhile moves others between pages
+    listed_bytes_ = 0;
+    listing_ = Ms{0};
+    for (std::size_t page = 1, pages = 1; page <= pages; ++page) {
+      auto answer = get(queues_path() + kFresh + "&page=" + std::to_string(page) +
+                            "&page_size=" + std::to_string(kPageQueues) +
+                            "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members,"
+                            "effective_policy_definition",
+                        "list queues");
+      // The last page is gone: queues were deleted meanwhile.
+      if (!answer && page > 1 && answer.error().kind == Error::Kind::permanent) break;
+      if (!answer) return tl::unexpected(answer.error());
+      const auto items = answer->find("items");
+      if (!answer->is_object() || items == answer->end() || !items->is_array())
+        return transient(name() + " does not list queues in pages: is it RabbitMQ's?");
+      for (const json& row : *items) {
+        if (row.is_object() && names.insert(text_at(row, "name")).second) all.push_back(facts_of(row));
+      }
+      pages = static_cast<std::size_t>(std::max<std::int64_t>(number_at(*answer, "page_count"), 0));
+      if (pages > kMostQueues / kPageQueues || listed_bytes_ > kMostListed)
+        return transient(name() + " lists too many queues: more than " + std::to_string(kMostQueues) +
+                         ", or more than 64 MB");
+      if (listing_ > 10 * timeout_) return transient(name() + " takes too long to list the queues");
+      if (items->empty()) break;
+    }
+    return all;
+  }
+
+  // The current state of the queue. The policies in GET /api/queues/VHOST/NAME are up to five seconds old
+  // (3.10): too old right after a change. A list without statistics is current.
+  Result<json> look_at_fresh(std::string_view queue) {
+    auto answer = get(queues_path() + kFresh + "&page=1&page_size=100&use_regex=true&name=" +
+                          percent_encode(policy_pattern(queue)),
+                      "look at a queue");
+    if (!answer || !answer->is_object() || !answer->contains("items")) return look_at(queue);
+    for (const json& row : (*answer)["items"]) {
+      if (row.is_object() && text_at(row, "name") == queue) return row;
+    }
+    return not_found(no_queue(queue));
+  }
+
+  // The queue from GET /api/queues/VHOST/NAME.
+  Result<json> look_at(std::string_view queue) {
+    auto answer = get(queues_path() + "/" + percent_encode(queue), "look at a queue");
+    if (!answer && answer.error().kind == Error::Kind::not_found) {
+      return not_found(no_queue(queue));
+    }
+    return answer;
+  }
+
+  // RabbitMQ shows them to users with the tag monitoring, not policymaker.
+  Result<std::vector<std::string>> nodes() {
+    auto answer = get("/api/nodes?columns=name", "list nodes");
+    if (!answer) return tl::unexpected(answer.error());
+    std::vector<std::string> names;
+    for (const json& row : *answer) {
+      if (row.is_object()) names.push_back(text_at(row, "name"));
+    }
+    return names;
+  }
+
+  Result<bool> exchange_exists(std::string_view name) override {
+    auto answer =
+        get("/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name), "look at an exchange");
+    if (answer) return true;
+    if (answer.error().kind == Error::Kind::not_found) return false;
+    return tl::unexpected(answer.error());
+  }
+
+  Result<std::string> exchange_type(std::string_view name) override {
+    auto answer =
+        get("/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name), "look at an exchange");
+    if (answer) return text_at(*answer, "type");
+    if (answer.error().kind == Error::Kind::not_found) return std::string();
+    return tl::unexpected(answer.error());
+  }
+
+  Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) override {
+    auto answer = get(of_queue ? queues_path() + "/" + percent_encode(name) + "/bindings"
+                               : "/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name) +
+                                     "/bindings/destination",
+                      "list bindings");
+    std::vector<Binding> all;
+    if (!answer && answer.error().kind == Error::Kind::not_found) return all;
+    if (!answer) return tl::unexpected(answer.error());
+    for (const json& row : *answer) {
+      if (!row.is_object()) continue;
+      const auto arguments = row.find("arguments");
+      all.push_back({text_at(row, "source"), text_at(row, "routing_key"),
+                     arguments != row.end() && arguments->is_object() ? dump(*arguments) : "{}"});
+    }
+    return all;
+  }
+
+  Result<std::vector<Policy>> policies() override { return policies_at("/api/policies/"); }
+  Result<std::vector<Policy>> policies_at(const char* path) {
+    auto answer = get(path + percent_encode(vhost_), "list policies");
+    if (!answer) return tl::unexpected(answer.error());
+    std::vector<Policy> all;
+    for (const json& row : *answer) {
+      Policy policy{text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"), "{}", 0};
+      if (const auto it = row.find("definition"); it != row.end() && it->is_object())
+        policy.definition = dump(*it);
+      if (const auto it = row.find("priority"); it != row.end() && it->is_number_integer())
+        policy.priority = it->get<int>();
+      all.push_back(std::move(policy));
+    }
+    return all;
+  }
+
+  Result<OwnState> own_state(std::string_view prefix) override {
+    OwnState state;
+    state.vhost = vhost_;
+    auto policies = this->policies();
+    if (!policies) return tl::unexpected(policies.error());
+    const auto by_operator = policies_at("/api/operator-policies/").value_or(std::vector<Policy>{});
+    const std::string own(prefix);
+    for (const char* end : {".failed", ".delay", ".results", ".parked", ".return"}) {
+      for (const bool queue : {true, false}) {
+        auto row = own_row(queue, own + end);
+        if (!row && row.error().kind == Error::Kind::not_found) continue;
+        if (!row) return tl::unexpected(row.error());
+        state.objects.push_back(own_object(queue, *row, *policies, by_operator));
+      }
+    }
+    const std::string exchange = percent_encode(own + ".return");
+    if (auto bindings = get("/api/exchanges/" + percent_encode(vhost_) + "/" + exchange + "/bindings/source",
+                            "list bindings");
+        bindings && bindings->is_array()) {
+      for (const json& row : *bindings) {
+        if (row.is_object())
+          state.return_bindings.push_back(
+              {text_at(row, "destination"), text_at(row, "destination_type"), text_at(row, "routing_key")});
+      }
+    }
+    if (auto limits = get("/api/vhost-limits/" + percent_encode(vhost_), "list limits");
+        limits && limits->is_array() && !limits->empty() && limits->front().contains("value"))
+      state.vhost_limits = dump(limits->front()["value"]);
+    return state;
+  }
+
+  Result<void> put(const Policy& policy) override {
+    const json body = {{"pattern", policy.pattern},
+                       {"apply-to", policy.apply_to},
+                       {"priority", policy.priority},
+                       {"definition", json::parse(policy.definition, nullptr, false)}};
+    auto answer = ask("set a policy", "PUT", policy_path(policy.name), dump(body));
+    if (!answer) return tl::unexpected(answer.error());
+    return {};
+  }
+
+  Result<void> remove(std::string_view policy) override {
+    auto answer = ask("remove a policy", "DELETE", policy_path(policy));
+    if (!answer) return tl::unexpected(answer.error());
+    return {};
+  }
+
+  void interrupt() override {
+    interrupted_ = true;
+    for (const auto& endpoint : endpoints_) endpoint->client.interrupt();
+  }
+
+ private:
+  const Endpoint& here() const { return *endpoints_[at_]; }
+
+  // Asks the node that answered last, else the next one. All our requests may be repeated. `doing`: what the
+  // call is for, used in the message about a refusal.
+  Result<json> ask(const char* doing, const char* method, const std::string& path,
+                   const std::string& body = "") {
+    for (std::size_t tried = 1;; ++tried) {
+      const net::HttpReply reply = endpoints_[at_]->client.send(method, base_ + path, body);
+      const bool serves = reply.status > 0 && reply.status < 500;
+      listed_bytes_ += reply.body.size();
+      listing_ += reply.took;
+      if (serves || tried == endpoints_.size() || interrupted_) return understood(reply, doing);
+      at_ = (at_ + 1) % endpoints_.size();
+    }
+  }
+
+  static std::string base_path(const std::string& path) {
+    if (path.empty()) return {};
+    std::string base = "/" + path;
+    while (base.ends_with('/')) base.pop_back();
+    return base;
+  }
+  std::string no_queue(std::string_view queue) const {
+    return "no queue '" + std::string(queue) + "' in virtual host '" + vhost_ + "'";
+  }
+  std::string policy_path(std::string_view policy) const {
+    return "/api/policies/" + percent_encode(vhost_) + "/" + percent_encode(policy);
+  }
+
+  std::string queues_path() const { return "/api/queues/" + percent_encode(vhost_); }
+
+  static QueueFacts facts_of(const json& row) {
+    QueueFacts facts{text_in(row, "arguments", "x-dead-letter-exchange"), text_at(row, "policy"),
+                     text_at(row, "type"), text_at(row, "name")};
+    if (const auto it = row.find("arguments"); it != row.end() && it->is_object())
+      facts.arguments = dump(*it);
+    if (const auto it = row.find("effective_policy_definition"); it != row.end() && it->is_object())
+      facts.effective_policy = dump(*it);
+    facts.exclusive = flag_at(row, "exclusive");
+    facts.auto_delete = flag_at(row, "auto_delete");
+    facts.durable = !row.contains("durable") || flag_at(row, "durable");
+    if (std::string node = text_at(row, "node"); !node.empty()) facts.nodes.push_back(std::move(node));
+    if (const auto it = row.find("members"); it != row.end() && it->is_array()) {  // of a quorum queue
+      for (const json& member : *it) {
+        if (member.is_string()) facts.nodes.push_back(member.get<std::string>());
+      }
+    }
+    return facts;
+  }
+
+  Result<json> own_row(bool queue, const std::string& name) {
+    return get(
+        (queue ? queues_path() : "/api/exchanges/" + percent_encode(vhost_)) + "/" + percent_encode(name),
+        queue ? "look at a queue" : "look at an exchange");
+  }
+  // Older versions give no effective definition for exchanges: no operator policy applies to those.
+  static OwnObject own_object(bool queue, const json& row, const std::vector<Policy>& policies,
+                              const std::vector<Policy>& by_operator) {
+    OwnObject object;
+    object.is_queue = queue;
+    object.name = text_at(row, "name");
+    object.type = text_at(row, "type");
+    object.policy = text_at(row, "policy");
+    object.operator_policy = text_at(row, "operator_policy");
+    const auto table = [&](const char* key) {
+      const auto it = row.find(key);
+      return it != row.end() && it->is_object() ? dump(*it) : std::string("{}");
+    };
+    object.arguments = table("arguments");
+    object.definition = table("effective_policy_definition");
+    const auto its = std::ranges::find(by_operator, object.operator_policy, &Policy::name);
+    if (its != by_operator.end()) object.operator_definition = its->definition;
+    const auto policy = std::ranges::find(policies, object.policy, &Policy::name);
+    if (object.policy.empty() || policy == policies.end()) return object;
+    object.policy_definition = policy->definition;
+    object.priority = policy->priority;
+    if (!row.contains("effective_policy_definition")) object.definition = policy->definition;
+    return object;
+  }
+
+  Result<json> get(const std::string& path, const char* doing) { return ask(doing, "GET", path); }
+
+  std::string permit() const {
+    return "rabbitmqctl set_permissions -p " + shell_quote(vhost_) + " " + shell_quote(here().user) +
+           " '.*' '.*' '.*' (docs/permissions.md has smaller ones)";
+  }
+
+  // Says which right is missing, and the command that grants it.
+  Error refused(int status, const std::string& said, const char* doing) const {
+    const std::string& login = here().user;
+    const std::string user = "user '" + login + "'";
+    const std::string code = " (" + std::to_string(status) + (said.empty() ? "" : ", " + said) + ")";
+    const auto says = [&](const char* text) { return said.find(text) != std::string::npos; };
+    const std::string tag = "rabbitmqctl set_user_tags " + shell_quote(login) +
+                            " policymaker (it replaces the user's other tags: name them, too)";
+    std::string what;
+    if (says("Login failed") || said == "Not_Authorized") {  // RabbitMQ 3 and 4
+      what = name() + " refuses the login" + code + ": the password of " + user +
+             " is wrong, or there is no such user; correct broker.management or broker.url";
+    } else if (says("localhost")) {
+      what = name() + " refuses the login" + code + ": " + user +
+             " may log in from the broker's own machine only";
+    } else if (says("Not management user")) {
+      what = name() + " does not let " + user + " in" + code + ": the user has no tag; run " + tag;
+    } else if (says("virtual host")) {
+      what = name() + " does not let " + user + " see virtual host '" + vhost_ + "'" + code +
+             ": the user has no permissions there; run " + permit();
+    } else {
+      what = name() + " does not let " + user + " " + doing + code + ": it needs the tag policymaker; run " +
+             tag;
+    }
+    return {Error::Kind::transient, what};
+  }
+
+  Result<json> understood(const net::HttpReply& answer, const char* doing) const {
+    if (answer.status == 0) return transient(name() + " " + answer.error);
+    if (!nested_within(answer.body, kMostNesting))
+      return transient(name() + " answers with JSON that is nested too deep: is it RabbitMQ's?");
+    const json body = json::parse(answer.body, nullptr, false);
+    const std::string said = body.is_object() ? text_at(body, "reason") : std::string();
+    if (answer.status == 401 || answer.status == 403)
+      return tl::unexpected(refused(answer.status, said, doing));
+    if (answer.status == 404) return not_found(name() + " answers 404 (not found)");
+    if (answer.status >= 500) return transient(name() + " answers " + std::to_string(answer.status));
+    if (answer.status >= 300) {
+      return permanent(name() + " refuses (" + std::to_string(answer.status) + "): " + said);
+    }
+    if (answer.body.empty()) return json();
+    // At a port that we only guessed, something else may be listening.
+    if (body.is_discarded()) return transient(name() + " does not answer in JSON: is it RabbitMQ's?");
+    return body;
+  }
+
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  std::size_t at_ = 0;
+  std::size_t listed_bytes_ = 0;  // of answers, since queues() began
+  Ms listing_{0};                 // how long they took
+  std::atomic<bool> interrupted_{false};
+  const std::string base_, vhost_;
+  const Ms timeout_;
+};
+
+Result<Url> given_management(const std::string& text) {
+  auto url = parse_url(text);
+  if (!url) return permanent("broker.management: " + url.error().message);
+  if (url->scheme != "http" && url->scheme != "https")
+    return permanent("broker.management: unsupported scheme " + url->scheme + ": use http or https");
+  return url;
+}
+
+Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options, Ms timeout) {
+  const auto brokers = parse_urls(options.url, options.other_urls);
+  if (!brokers) return permanent("broker.url: " + brokers.error().message);
+  std::vector<Url> urls;
+  for (const Url& given : *brokers) {
+    const auto login = with_password(options, given);
+    if (!login) return tl::unexpected(login.error());
+    const Url& broker = *login;
+    Url url;
+    url.scheme = "http";
+    url.host = broker.host;
+    if (!options.rabbitmq.management.empty()) {
+      auto management = given_management(options.rabbitmq.management);
+      if (!management) return tl::unexpected(management.error());
+      url = *std::move(management);
+    }
+    if (url.user.empty()) {
+      url.user = broker.user.empty() ? "guest" : broker.user;
+      url.password = broker.user.empty() ? "guest" : broker.password;
+    }
+    const auto same = [&](const Url& other) { return other.host_port(0) == url.host_port(0); };
+    if (std::ranges::none_of(urls, same)) urls.push_back(std::move(url));
+  }
+  return std::make_unique<ManagementAdmin>(urls, brokers->front().vhost(), options, timeout);
+}
+
+}  // namespace
+
+Result<OwnState> QueueAdmin::own_state(std::string_view) {
+  return not_found(name() + " does not show what is set on Rung's own queues");
+}
+
+std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,
+                                       Ms timeout) {
+  if (auto admin = make_admin(options, timeout)) {
+    if (auto all = (*admin)->nodes()) return *std::move(all);
+  }
+  std::set<std::string> names;
+  for (const QueueFacts& queue : queues) names.insert(queue.nodes.begin(), queue.nodes.end());
+  return {names.begin(), names.end()};
+}
+
+Result<std::unique_ptr<QueueAdmin>> management_admin(const BrokerOptions& options, Ms timeout) {
+  auto admin = make_admin(options, timeout);
+  if (!admin) return tl::unexpected(admin.error());
+  return std::unique_ptr<QueueAdmin>(*std::move(admin));
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,49 @@
+// The queues <prefix>.failed, .results and .delay, as a Consumer consumes them. Declares the topology.
+// Thread: the consumer's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plugin/broker_options.h"
+#include "plugin/rabbitmq/topology/consumed_queues.h"
+#include "plugin/rabbitmq/wire/sink_adapter.h"
+
+namespace rung::rabbit {
+
+class OwnQueues final : public ConsumedQueues {
+ public:
+  // REQUIRES: both outlive it.
+  OwnQueues(const BrokerOptions& options, SinkAdapter& sink) : options_(options), sink_(sink) {}
+
+  Result<void> declare(const Calls& calls) override;
+  void up(const Connection& connection) override {
+    sink_.up(SinkAdapter::Side::intake, connection.address().shown);
+  }
+  void down(const Error&) override {}  // the connection loop reports it
+  void begin_channel() override { cancelled_ = {}; }
+  Result<void> consume(const Calls& calls) override;
+  Result<void> cancel(const Calls& calls) override;
+  void send_cancel(Connection& connection) override;
+  bool must_change(bool) const override { return cancelled_.due; }
+  Result<Changed> change(const Calls& calls, bool consuming) override;
+  void cancelled(std::string_view consumer_tag) override;
+  Origin origin(std::string_view consumer_tag) const override;
+
+ private:
+  // `may_adopt`: use queues that exist with other arguments. REQUIRES then: nothing is consumed yet.
+  Result<void> declare_all(const Calls& calls, bool may_adopt);
+  Result<void> report_repaired(const Calls& calls);
+
+  const BrokerOptions& options_;
+  SinkAdapter& sink_;
+  // The broker has cancelled consumers, because their queues were deleted or a consumer timed out: declare
+  // and consume again.
+  struct Cancelled {
+    bool due = false;
+    std::vector<std::string> queues;  // for the report
+  } cancelled_;
+  std::string adopted_;  // queues that exist with other arguments; "" = none
+};
+
+}  // namespace rung::rabbit

@@ -1,0 +1,79 @@
+// A connection that tests over AMQP what its user may do. Only a mark that it is told to set stays behind: it
+// declares others' exchanges and queues passively, its own declarations end with the connection, and it tests
+// the right to bind by removing a binding that does not exist. Thread: one. Every call blocks, bounded by the
+// timeout given to open().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plugin/broker_options.h"
+#include "plugin/rabbitmq/topology/owner_mark.h"
+#include "plugin/rabbitmq/wire/connection.h"
+#include "src/core/base/result.h"
+
+namespace rung::rabbit {
+
+// Whether the broker lets us consume another's queue, without taking a message from it. The broker closes the
+// channel, whatever its answer. Errors: refused = no permission; not_found; transient = no answer.
+Result<void> may_consume(Connection& connection, std::string_view queue, Waker& waker, BootMs deadline,
+                         const Connection::Others& others);
+
+// Errors of all calls: not_found = it does not exist; refused = the broker's own refusal; transient = no
+// answer.
+class Probe {
+ public:
+  // Connects to the first address that accepts us. REQUIRES: `clock` outlives it.
+  static Result<std::unique_ptr<Probe>> open(const BrokerOptions& options, const Clock& clock, Ms timeout);
+  const Address& address() const { return connection_->address(); }
+  ~Probe();
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+
+  Result<void> exchange_exists(std::string_view name);
+  Result<void> queue_exists(std::string_view name);
+  // Checks write permission on the queue and read permission on the exchange. Both must exist.
+  Result<void> may_bind(std::string_view queue, std::string_view exchange);
+  // Declares an exclusive queue: checks configure permission.
+  Result<void> may_declare(const std::string& name);
+  // Checks read permission on that queue. It would take a message from a queue that has some.
+  Result<void> may_read(std::string_view queue);
+  // As the function above.
+  Result<void> may_consume(std::string_view queue);
+  // Publishes an empty message that reaches no queue: checks write permission on the exchange.
+  // During an alarm the broker stops reading from a connection that publishes: the check then fails after the
+  // timeout, and so do all later ones. So ask this last, and see blocked().
+  Result<void> may_publish(std::string_view exchange, std::string_view unbound_key);
+  // Whose the prefix is. If `claim.mark`, a free one becomes that database's.
+  Result<PlaceReport> owner(const BrokerOptions& options, const OwnerClaim& claim);
+  // Removes the mark of whoever has it.
+  Result<void> remove_mark(const BrokerOptions& options);
+  // Why the broker blocks this connection; "" = it does not.
+  const std::string& blocked() const { return blocked_; }
+
+ private:
+  explicit Probe(const Clock& clock) : waker_(clock) {}
+  // The broker closes the channel with each refusal; the next check opens it again.
+  Result<void> ask(amqp_method_number_t id, const void* fields, amqp_method_number_t answer);
+  Result<void> channel();
+  Connection::Others others();
+
+  Waker waker_;
+  Ms timeout_{0};
+  std::unique_ptr<Connection> connection_;
+  bool channel_open_ = false;
+  std::string blocked_;
+};
+
+// An address of the broker: whether it answers and accepts our login.
+struct AddressFacts {
+  std::string address;
+  Error error;          // its message is "" if the login succeeded
+  std::string cluster;  // its name, as the broker reports it
+};
+// One per address, including hosts that do not resolve. Each gets `timeout`.
+std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, const Clock& clock, Ms timeout);
+
+}  // namespace rung::rabbit

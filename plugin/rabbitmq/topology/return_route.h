@@ -1,0 +1,79 @@
+// Publishes to <prefix>.return, which keeps the message's original routing key (Outgoing::queue). The header
+// BCC names the target queue by its binding key "queue:<name>". The publishers for unproven exchanges and for
+// probes bind the queue on first use. If the broker refuses, the message goes through the default exchange
+// and loses the routing key; if it does not answer, the message waits. Thread: pure functions;
+// bind_target_queue() is its caller's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "plugin/broker.h"
+#include "plugin/rabbitmq/wire/codec.h"
+#include "plugin/rabbitmq/wire/connection.h"
+
+namespace rung::rabbit {
+
+inline constexpr std::string_view kBcc = "BCC";
+inline constexpr std::string_view kBindingPrefix = "queue:";
+
+// The direct exchange that lets a retry keep its routing key; it has no queue of its own.
+inline std::string return_exchange(const std::string& prefix) { return prefix + ".return"; }
+
+// Implements Outgoing::queue in RabbitMQ, with the return exchange. Uses the default exchange if the queue's
+// name is too long for a binding key (255 bytes), or if the routing key looks like a binding key and would
+// also reach that queue.
+inline void route_to_queue(Outgoing& outgoing, const std::string& return_exchange) {
+  if (outgoing.queue.empty()) return;
+  const std::string queue = std::exchange(outgoing.queue, {});
+  if (queue.size() > kShortMost - kBindingPrefix.size() || outgoing.routing_key.starts_with(kBindingPrefix)) {
+    outgoing.routing_key = queue;
+    return;
+  }
+  outgoing.exchange = return_exchange;
+  if (!outgoing.message.headers) outgoing.message.headers.emplace();
+  outgoing.message.headers->emplace_back(kBcc, Array{Value{std::string(kBindingPrefix) + queue}});
+}
+
+// The binding key of the target queue; "" if the message doesn't use `return_exchange`.
+inline std::string binding_key(const Outgoing& outgoing, const std::string& return_exchange) {
+  if (outgoing.exchange != return_exchange) return {};
+  const Value* bcc = find(outgoing.message.headers, kBcc);
+  const Array* keys = bcc != nullptr ? std::get_if<Array>(&bcc->v) : nullptr;
+  const auto* key =
+      keys != nullptr && keys->size() == 1 ? std::get_if<std::string>(&keys->front().v) : nullptr;
+  return key != nullptr ? *key : std::string();
+}
+
+inline std::string queue_of(std::string_view binding_key) {
+  return std::string(binding_key.substr(kBindingPrefix.size()));
+}
+
+// Reroutes the same message through the default exchange.
+inline void use_default_exchange(Outgoing& outgoing, std::string_view binding_key) {
+  outgoing.exchange.clear();
+  outgoing.routing_key = queue_of(binding_key);
+  std::erase_if(*outgoing.message.headers, [](const auto& header) { return header.first == kBcc; });
+}
+
+// own: with itself as its alternate exchange. No policy can then set another one, to which a retry without a
+// binding would go, and count as delivered. plain: as earlier versions declared it; the two are not
+// equivalent to the broker.
+enum class ReturnExchange : std::uint8_t { own, plain };
+Result<void> declare_exchange(const std::string& return_exchange, ReturnExchange as, bool passive,
+                              Connection& connection, Waker& waker, BootMs deadline,
+                              const Connection::Others& others);
+// Whether the broker's refusal says that the exchange is of the other kind.
+inline bool is_other_kind(int code, std::string_view why) {
+  return code == AMQP_PRECONDITION_FAILED && why.find("'alternate-exchange'") != std::string_view::npos;
+}
+
+// Declares the exchange and binds the queue that `key` names. If the broker refuses, the channel is closed
+// and connection.closing() says why.
+Result<void> bind_target_queue(const std::string& return_exchange, ReturnExchange as, const std::string& key,
+                               Connection& connection, Waker& waker, BootMs deadline,
+                               const Connection::Others& others);
+
+}  // namespace rung::rabbit

@@ -1,0 +1,53 @@
+// What Rung declares in RabbitMQ: durable exchanges, each with a durable queue of the same name bound to it,
+// and the exchange <prefix>.return (return_route.h). The topology is data, and a loop declares it. Thread:
+// the caller's, on its connection.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "plugin/broker_options.h"
+#include "plugin/rabbitmq/wire/connection.h"
+
+namespace rung::rabbit {
+
+struct Declared {
+  std::string name;            // of the exchange (fanout) and of its queue
+  std::optional<Inlet> inlet;  // the inlet that is consumed from it; none = nothing
+  bool consumed = false;
+};
+std::vector<Declared> topology(const BrokerOptions& options);
+
+// The consumer tags that stand for the inlets.
+std::string_view consumer_tag(Inlet inlet);
+std::optional<Inlet> inlet_from(std::string_view consumer_tag);
+
+// Declares everything except <prefix>.return. Kind::refused: it exists with other arguments, or we lack the
+// right; the channel is then closed. With `adopted`, a queue that exists with other arguments is used as it
+// is, and `adopted` says so; the channel may then have been reopened: not for a connection that consumes.
+Result<void> declare_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
+                              BootMs deadline, const Connection::Others& others,
+                              std::string* adopted = nullptr);
+
+// Declares <prefix>.return. If the broker refuses, the channel is opened again; retries still go out, without
+// their routing key, and the topology checks report it. So use a connection that has not consumed yet. Error:
+// the connection has ended.
+Result<void> declare_return_exchange(const BrokerOptions& options, Connection& connection, Waker& waker,
+                                     BootMs deadline, const Connection::Others& others);
+
+// Checks each exchange and queue (a passive declare, which needs no right) and declares missing ones. Binds
+// all of them again. May close and reopen the channel: not for a connection that consumes. Error: the
+// connection has ended.
+Result<TopologyReport> repair_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
+                                       BootMs deadline);
+
+// Sends basic.cancel for each inlet and waits for the answers: what the broker sent before has arrived by
+// then.
+Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
+                           BootMs deadline, const Connection::Others& others);
+// Sends basic.qos, and basic.consume for each inlet.
+Result<void> consume_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
+                            BootMs deadline, const Connection::Others& others);
+
+}  // namespace rung::rabbit

@@ -1,0 +1,316 @@
+#include "plugin/rabbitmq/wire/codec.h"
+
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "src/core/base/require.h"
+
+namespace rung::rabbit {
+namespace {
+
+constexpr std::uint16_t kBasicClass = 60;
+
+// --- encoding ---
+
+std::string shown(std::string_view name) {
+  constexpr std::size_t kMost = 40;
+  return "\"" + std::string(name.substr(0, kMost)) + (name.size() > kMost ? "...\"" : "\"");
+}
+
+void put_long(std::string& out, std::string_view text) {
+  put32(out, static_cast<std::uint32_t>(text.size()));
+  out.append(text);
+}
+
+// Fills in the length of what is appended during its lifetime.
+class Length {
+ public:
+  explicit Length(std::string& out) : out_(out), at_(out.size()) { put32(out, 0); }
+  void close() {
+    const auto size = static_cast<std::uint32_t>(out_.size() - at_ - 4);
+    for (int i = 0; i < 4; ++i)
+      out_[at_ + static_cast<std::size_t>(i)] = static_cast<char>(size >> (24 - 8 * i));
+  }
+
+ private:
+  std::string& out_;
+  const std::size_t at_;
+};
+
+const char* not_a_number(double v) { return std::isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity"; }
+
+Result<void> put_table(const Table& table, std::string& out, int depth);
+
+struct Putter {
+  std::string& out;
+  int depth;
+  using Done = Result<void>;
+
+  void kind(char c) const { out.push_back(c); }
+  Done operator()(std::monostate) const { return kind('V'), Done{}; }
+  Done operator()(bool v) const { return kind('t'), put8(out, v ? 1 : 0), Done{}; }
+  Done operator()(std::int8_t v) const { return kind('b'), put8(out, static_cast<std::uint8_t>(v)), Done{}; }
+  Done operator()(std::uint8_t v) const { return kind('B'), put8(out, v), Done{}; }
+  Done operator()(std::int16_t v) const {
+    return kind('s'), put16(out, static_cast<std::uint16_t>(v)), Done{};
+  }
+  Done operator()(std::uint16_t v) const { return kind('u'), put16(out, v), Done{}; }
+  Done operator()(std::int32_t v) const {
+    return kind('I'), put32(out, static_cast<std::uint32_t>(v)), Done{};
+  }
+  Done operator()(std::uint32_t v) const { return kind('i'), put32(out, v), Done{}; }
+  Done operator()(std::int64_t v) const {
+    return kind('l'), put64(out, static_cast<std::uint64_t>(v)), Done{};
+  }
+  Done operator()(std::uint64_t v) const { return kind('L'), put64(out, v), Done{}; }
+  Done operator()(float v) const {
+    if (!std::isfinite(v)) return (*this)(std::string(not_a_number(v)));
+    return kind('f'), put32(out, std::bit_cast<std::uint32_t>(v)), Done{};
+  }
+  Done operator()(double v) const {
+    if (!std::isfinite(v)) return (*this)(std::string(not_a_number(v)));
+    return kind('d'), put64(out, std::bit_cast<std::uint64_t>(v)), Done{};
+  }
+  Done operator()(const Decimal& v) const {
+    return kind('D'), put8(out, v.scale), put32(out, static_cast<std::uint32_t>(v.value)), Done{};
+  }
+  Done operator()(const Timestamp& v) const { return kind('T'), put64(out, v.seconds), Done{}; }
+  Done operator()(const std::string& v) const { return kind('S'), put_long(out, v), Done{}; }
+  Done operator()(const Bytes& v) const { return kind('x'), put_long(out, v.data), Done{}; }
+  Done operator()(const Array& v) const {
+    if (depth >= kMaxDepth) return permanent("headers are nested deeper than " + std::to_string(kMaxDepth));
+    kind('A');
+    Length length(out);
+    for (const Value& item : v) {
+      if (auto done = std::visit(Putter{out, depth + 1}, item.v); !done) return done;
+    }
+    return length.close(), Done{};
+  }
+  Done operator()(const Table& v) const {
+    if (depth >= kMaxDepth) return permanent("headers are nested deeper than " + std::to_string(kMaxDepth));
+    return kind('F'), put_table(v, out, depth + 1);
+  }
+};
+
+Result<void> put_table(const Table& table, std::string& out, int depth) {
+  Length length(out);
+  for (const auto& [name, value] : table) {
+    if (name.size() > kShortMost) return permanent("the header name " + shown(name) + " is over 255 bytes");
+    put_short(out, name);
+    if (auto done = std::visit(Putter{out, depth}, value.v); !done) return done;
+  }
+  return length.close(), Result<void>{};
+}
+
+// --- decoding ---
+
+// Reads from the front of a text. After a read past the end, `ok` is false and every read returns 0.
+struct Reader {
+  std::string_view rest;
+  bool ok = true;
+
+  std::string_view take(std::size_t size) {
+    if (!ok || size > rest.size()) {
+      ok = false;
+      return {};
+    }
+    const std::string_view taken = rest.substr(0, size);
+    rest.remove_prefix(size);
+    return taken;
+  }
+  template <typename T>
+  T number() {
+    T v = 0;
+    for (const char c : take(sizeof(T)))
+      v = static_cast<T>((static_cast<std::uint64_t>(v) << 8) | static_cast<unsigned char>(c));
+    return v;
+  }
+  std::string short_text() { return std::string(take(number<std::uint8_t>())); }
+  std::string_view long_text() { return take(number<std::uint32_t>()); }
+};
+
+void read_table(std::string_view text, Table& table, int depth, bool& ok);
+
+Value read_array(std::string_view text, int depth, bool& ok);
+
+Value read_value(Reader& in, int depth) {
+  switch (in.number<char>()) {
+    case 't':
+      return in.number<std::uint8_t>() != 0;
+    case 'b':
+      return static_cast<std::int8_t>(in.number<std::uint8_t>());
+    case 'B':
+      return in.number<std::uint8_t>();
+    case 's':
+      return static_cast<std::int16_t>(in.number<std::uint16_t>());
+    case 'u':
+      return in.number<std::uint16_t>();
+    case 'I':
+      return static_cast<std::int32_t>(in.number<std::uint32_t>());
+    case 'i':
+      return in.number<std::uint32_t>();
+    case 'l':
+      return static_cast<std::int64_t>(in.number<std::uint64_t>());
+    case 'L':
+      return in.number<std::uint64_t>();
+    case 'f':
+      return std::bit_cast<float>(in.number<std::uint32_t>());
+    case 'd':
+      return std::bit_cast<double>(in.number<std::uint64_t>());
+    case 'D': {
+      const auto scale = in.number<std::uint8_t>();
+      return Decimal{scale, static_cast<std::int32_t>(in.number<std::uint32_t>())};
+    }
+    case 'T':
+      return Timestamp{in.number<std::uint64_t>()};
+    case 'S':
+      return std::string(in.long_text());
+    case 'x':
+      return Bytes{std::string(in.long_text())};
+    case 'V':
+      return {};
+    case 'A':
+      return read_array(in.long_text(), depth, in.ok);
+    case 'F': {
+      const std::string_view text = in.long_text();
+      if (depth >= kMaxDepth) return Bytes{std::string(text)};
+      Table table;
+      read_table(text, table, depth + 1, in.ok);
+      return table;
+    }
+    default:
+      in.ok = false;
+      return {};
+  }
+}
+
+Value read_array(std::string_view text, int depth, bool& ok) {
+  if (depth >= kMaxDepth) return Bytes{std::string(text)};
+  Reader in{text};
+  Array array;
+  while (in.ok && !in.rest.empty()) {
+    Value value = read_value(in, depth + 1);
+    if (in.ok) array.push_back(std::move(value));
+  }
+  ok = ok && in.ok;
+  return array;
+}
+
+void read_table(std::string_view text, Table& table, int depth, bool& ok) {
+  Reader in{text};
+  while (in.ok && !in.rest.empty()) {
+    std::string name = in.short_text();
+    Value value = read_value(in, depth);
+    if (in.ok) table.emplace_back(std::move(name), std::move(value));
+  }
+  ok = ok && in.ok;
+}
+
+// --- the 14 properties in order, each with its flag ---
+
+constexpr std::uint16_t flag(int position) { return static_cast<std::uint16_t>(1U << (15 - position)); }
+
+// Calls visit(flag, member) for each property in wire order; the headers come third.
+template <typename M, typename Visit>
+void each_property(M& message, Visit&& visit) {
+  auto& p = message.properties;
+  visit(flag(0), p.content_type);
+  visit(flag(1), p.content_encoding);
+  visit(flag(2), message.headers);
+  visit(flag(3), p.delivery_mode);
+  visit(flag(4), p.priority);
+  visit(flag(5), p.correlation_id);
+  visit(flag(6), p.reply_to);
+  visit(flag(7), p.expiration);
+  visit(flag(8), p.message_id);
+  visit(flag(9), p.timestamp);
+  visit(flag(10), p.type);
+  visit(flag(11), p.user_id);
+  visit(flag(12), p.app_id);
+  visit(flag(13), p.cluster_id);
+}
+
+}  // namespace
+
+void put8(std::string& out, std::uint8_t v) { out.push_back(static_cast<char>(v)); }
+void put16(std::string& out, std::uint16_t v) {
+  const char bytes[] = {static_cast<char>(v >> 8), static_cast<char>(v)};
+  out.append(bytes, sizeof bytes);
+}
+void put32(std::string& out, std::uint32_t v) {
+  put16(out, static_cast<std::uint16_t>(v >> 16));
+  put16(out, static_cast<std::uint16_t>(v));
+}
+void put64(std::string& out, std::uint64_t v) {
+  put32(out, static_cast<std::uint32_t>(v >> 32));
+  put32(out, static_cast<std::uint32_t>(v));
+}
+void put_short(std::string& out, std::string_view text) {
+  RUNG_REQUIRE(text.size() <= kShortMost);
+  put8(out, static_cast<std::uint8_t>(text.size()));
+  out.append(text);
+}
+
+Result<void> encode_table(const Table& table, std::string& out) {
+  const std::size_t before = out.size();
+  auto done = put_table(table, out, 0);
+  if (!done) out.resize(before);
+  return done;
+}
+
+Result<void> encode_content_header(const Message& message, std::string& out) {
+  const std::size_t before = out.size();
+  put16(out, kBasicClass);
+  put16(out, 0);  // weight: unused
+  put64(out, message.body.size());
+  const std::size_t flags_at = out.size();
+  put16(out, 0);
+  std::uint16_t flags = 0;
+  Result<void> done;
+  each_property(message, [&](std::uint16_t bit, const auto& member) {
+    if (!member || !done) return;
+    flags = static_cast<std::uint16_t>(flags | bit);
+    using T = std::decay_t<decltype(*member)>;
+    if constexpr (std::is_same_v<T, Table>) {
+      done = put_table(*member, out, 0);
+    } else if constexpr (std::is_same_v<T, std::uint8_t>) {
+      put8(out, *member);
+    } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+      put64(out, *member);
+    } else if (member->size() > kShortMost) {
+      done = permanent("the property " + shown(*member) + " is over 255 bytes");
+    } else {
+      put_short(out, *member);
+    }
+  });
+  if (!done) {
+    out.resize(before);
+    return done;
+  }
+  out[flags_at] = static_cast<char>(flags >> 8);
+  out[flags_at + 1] = static_cast<char>(flags);
+  return done;
+}
+
+bool decode_content_header(std::string_view payload, Message& message, std::uint64_t& body_size) {
+  Reader in{payload};
+  in.take(4);  // class, weight
+  body_size = in.number<std::uint64_t>();
+  const auto flags = in.number<std::uint16_t>();
+  bool headers_ok = true;
+  each_property(message, [&](std::uint16_t bit, auto& member) {
+    if ((flags & bit) == 0) return;
+    using T = std::decay_t<decltype(*member)>;
+    if constexpr (std::is_same_v<T, Table>) {
+      read_table(in.long_text(), member.emplace(), 0, headers_ok);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      member = in.short_text();
+    } else {
+      member = in.number<T>();
+    }
+  });
+  return in.ok && headers_ok;
+}
+
+}  // namespace rung::rabbit

@@ -1,0 +1,146 @@
+// The loop shared by the consumer, each publisher and the topology keeper, on its own thread: connects to one
+// of the broker's addresses, serves the connection until it ends, pauses, and connects again, until
+// order_stop().
+//
+// Thread: start, wake, drop, order_stop, stopping, now and join from any thread. Everything else, and every
+// callback, belongs to the loop's own thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "plugin/broker.h"
+#include "plugin/broker_options.h"
+#include "plugin/rabbitmq/wire/access.h"
+#include "plugin/rabbitmq/wire/backoff.h"
+#include "plugin/rabbitmq/wire/connection.h"
+#include "plugin/rabbitmq/wire/sink_adapter.h"
+#include "plugin/rabbitmq/wire/waker.h"
+#include "src/core/base/addresses.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+
+namespace rung::rabbit {
+
+class ConnectionLoop {
+ public:
+  // REQUIRES: the references outlive the loop.
+  struct Deps {
+    const BrokerOptions& options;  // heartbeat and connection_name
+    Addresses& addresses;
+    Access& access;
+    SinkAdapter& sink;
+  };
+
+  struct Settings {
+    const char* thread_name;
+    std::string purpose;                      // "publish": part of the connection's name
+    std::optional<SinkAdapter::Side> side;    // whose status the loop reports as down; none = no side
+    bool prepare_decides_on_address = false;  // an error of `prepare` tries the next address at once
+    bool any_broker = false;                  // true: not only the one of Broker::serve_only()
+    bool address_failed_when_over = true;     // false: a connection that ends says nothing about its address
+  };
+
+  // How a connection ended, or why there was none.
+  struct End {
+    Error why;
+    std::uint64_t written = 0;              // bytes that the socket accepted, since the login
+    std::optional<Closing> closed_by_peer;  // connection.close came while the connection was served
+  };
+
+  // prepare, idle and stopped may be empty.
+  struct Callbacks {
+    // Called after the login: opens the channel and declares what is needed, within its own time limit. An
+    // error ends the connection.
+    std::function<Result<void>(Connection&)> prepare;
+    // One turn of service: reads, writes, sends heartbeats. Returns when the next turn is due at the latest;
+    // it comes earlier when the socket is ready or after wake(). An error ends the connection.
+    std::function<Result<BootMs>(Connection&)> turn;
+    // One turn without a connection, during a pause. Returns when the next is due at the latest.
+    std::function<BootMs()> idle;
+    // Called after each connection and each failed attempt. What it reports to the sink comes before the
+    // status "down".
+    std::function<void(const End&)> over;
+    // The last call: no connection will follow.
+    std::function<void()> stopped;
+  };
+
+  ConnectionLoop(Deps deps, Settings settings, Callbacks callbacks);
+
+  void start();
+  void wake() { waker_.wake(); }
+  // Ends the current connection as if it were lost. The loop opens another.
+  void drop(std::string reason) { waker_.drop(std::move(reason)); }
+  // The thread should have ended by `deadline`.
+  void order_stop(BootMs deadline) { waker_.stop(deadline); }
+  // Waits for the thread to end. REQUIRES: order_stop() was called, unless the loop was never started.
+  void join();
+  bool stopping() const { return waker_.stopping(); }
+  BootMs now() const { return waker_.now(); }
+
+  BootMs stop_deadline() const { return waker_.deadline(); }
+  // For calls on the connection; they end early when the loop is to stop.
+  Waker& waker() { return waker_; }
+  SinkAdapter& sink() { return deps_.sink; }
+  // No connection attempt is made earlier. May also be called before start().
+  void set_connect_not_before(BootMs at) { connect_not_before_ = at; }
+
+  // Reads what has arrived and passes it to `take_frame` (const Frame&) -> Result<bool>; false: the broker
+  // has closed the channel, stop reading. It never gets connection.close, which is answered here.
+  // `after_fill` () runs between two reads from the socket. If there is much to read, returns early so that
+  // writes and heartbeats get their turn; the next turn then comes at once. False: the connection or channel
+  // is closed; connection.closing() says why.
+  template <typename TakeFrame, typename AfterFill>
+  Result<bool> read(Connection& connection, const TakeFrame& take_frame, const AfterFill& after_fill) {
+    constexpr int kReads = 16;
+    for (int i = 0; i < kReads; ++i) {
+      const auto more = connection.fill();
+      if (!more) return tl::unexpected(more.error());
+      Frame frame;
+      for (;;) {
+        const auto got = connection.next(frame);
+        if (!got) return tl::unexpected(got.error());
+        if (!*got) break;
+        if (frame.method() == AMQP_CONNECTION_CLOSE_METHOD) {
+          closed_by_peer_ = connection.closed_by_peer(frame);
+          return false;
+        }
+        const Result<bool> open = take_frame(frame);
+        if (!open || !*open) return open;
+      }
+      if (!*more) return true;
+      after_fill();
+    }
+    waker_.wake();  // there may be more: do not sleep
+    return true;
+  }
+
+  // For a turn that ends the connection because the loop stops: sends connection.close and waits for the
+  // answer until `deadline`.
+  Result<BootMs> finish(Connection& connection, BootMs deadline);
+
+ private:
+  void run();
+  Result<std::unique_ptr<Connection>> connect();
+  Result<void> accepts(const Connection& connection) const;
+  Error serve(Connection& connection);
+  void wait_until(BootMs until);
+  void report_down(const Error& why);
+
+  const Deps deps_;
+  const Settings settings_;
+  const Callbacks callbacks_;
+  Waker waker_;
+  std::thread thread_;
+
+  // Used by the loop's thread only.
+  Backoff backoff_;
+  BootMs connect_not_before_;
+  std::optional<Closing> closed_by_peer_;  // of the current or the last connection
+};
+
+}  // namespace rung::rabbit

@@ -1,0 +1,85 @@
+#include "src/bridge/base/flow_counts.h"
+
+#include "src/core/base/require.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::bridge {
+
+std::string matched_label(const RuleBook& rules, const std::string& queue, bool room) {
+  const RuleBook::PatternRules* entry = rules.pattern_of(queue);
+  if (entry == nullptr) return FlowCounts::kOther;
+  return room && is_utf8(queue) ? queue : entry->pattern.text();
+}
+
+void FlowCounts::configure(const RuleBookPtr& rules) {
+  rules_ = rules;
+  by_queue_.try_emplace(kOther);
+  for (const auto& [name, queue] : rules->queues()) by_queue_.try_emplace(name);
+}
+
+FlowCounts::Queue& FlowCounts::of(const std::string& queue) {
+  const auto place = by_queue_.find(queue);
+  if (place != by_queue_.end()) return place->second;
+  const auto [added, is_new] = by_queue_.try_emplace(matched_label(*rules_, queue, matched_ < kMostMatched));
+  if (is_new && added->first == queue) ++matched_;
+  return added->second;
+}
+
+void FlowCounts::inserted(const Task& task) {
+  ++of(task.queue).taken_in[task.kind == Kind::retry ? 0 : 1];
+  finish(task);
+}
+
+void FlowCounts::decided(const Decision& decision) {
+  RUNG_REQUIRE(decision.verdict == Decision::Verdict::applied);
+  const Task& task = decision.task;
+  // A report that confirms a presumed success ends nothing for a second time.
+  const bool again = decision.was == State::succeeded && task.state == State::succeeded;
+  if (decision.attempt && !again) {
+    Queue& queue = of(decision.failed_in.empty() ? task.queue : decision.failed_in);
+    switch (decision.attempt->outcome) {
+      case Outcome::pending:
+        break;
+      case Outcome::succeeded:
+        ++queue[task.finished_by == FinishedBy::presumed ? Ended::presumed : Ended::succeeded];
+        break;
+      case Outcome::failed:
+        ++queue[Ended::failed];
+        break;
+      case Outcome::timed_out:
+        ++queue[Ended::timed_out];
+        break;
+      case Outcome::returned:
+        ++queue[Ended::returned];
+        break;
+    }
+  }
+  if (decision.was != task.state) finish(task);
+}
+
+void FlowCounts::finish(const Task& task) {
+  switch (task.state) {
+    case State::succeeded:
+      ++of(task.queue)[Finished::succeeded];
+      break;
+    case State::parked:
+      ++of(task.queue)[Finished::parked];
+      break;
+    case State::cancelled:
+      ++of(task.queue)[Finished::cancelled];
+      break;
+    case State::discarded:
+      ++of(task.queue)[Finished::discarded];
+      break;
+    default:
+      break;
+  }
+}
+
+void FlowCounts::published(const Task& task, PublishResult::How how, Ms late) {
+  Queue& queue = of(task.queue);
+  ++queue[how];
+  if (how == PublishResult::How::confirmed) queue.late.add(late);
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,70 @@
+// What has gone through this instance since its start, by queue, for /metrics. Queues that the config names
+// are counted separately, and so are the first kMostMatched that match one of its patterns; beyond that by
+// pattern. All others are counted together, so the number of queues is bounded. One look-up and an addition
+// for each event. Thread: the loop's; a copy of by_queue() is a value.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "plugin/broker.h"
+#include "src/bridge/base/lateness.h"
+#include "src/core/machine/machine.h"
+#include "src/core/rules/policy.h"
+#include "src/core/task/task.h"
+
+namespace rung::bridge {
+
+class FlowCounts {
+ public:
+  static constexpr const char* kOther = "(other)";
+  static constexpr std::size_t kMostMatched = 500;
+  // How a delivery ended. presumed: silence meant success.
+  enum class Ended : std::uint8_t { succeeded, presumed, failed, timed_out, returned };
+  // What became of a task.
+  enum class Finished : std::uint8_t { succeeded, parked, cancelled, discarded };
+
+  struct Queue {
+    std::array<std::int64_t, 2> taken_in{};   // new tasks: retries, delays
+    std::array<std::int64_t, 6> published{};  // by PublishResult::How
+    Lateness late;                            // of the confirmed ones
+    std::array<std::int64_t, 5> ended{};
+    std::array<std::int64_t, 4> finished{};
+
+    std::int64_t& operator[](PublishResult::How how) { return published[static_cast<std::size_t>(how)]; }
+    std::int64_t& operator[](Ended how) { return ended[static_cast<std::size_t>(how)]; }
+    std::int64_t& operator[](Finished how) { return finished[static_cast<std::size_t>(how)]; }
+  };
+  using ByQueue = std::unordered_map<std::string, Queue>;
+
+  explicit FlowCounts(const RuleBookPtr& rules) { configure(rules); }
+  // Queues that the config no longer names keep their counts: counters never go back.
+  void configure(const RuleBookPtr& rules);
+
+  void inserted(const Task& task);
+  // A queue that matches a pattern exists: its counters begin at 0, so that rates see its first failures.
+  void know(const std::string& queue) { of(queue); }
+  // REQUIRES: the decision was applied.
+  void decided(const Decision& decision);
+  // `late`: from its due time to the broker's answer.
+  void published(const Task& task, PublishResult::How how, Ms late);
+
+  // Contains each configured queue and kOther.
+  const ByQueue& by_queue() const { return by_queue_; }
+
+ private:
+  Queue& of(const std::string& queue);
+  void finish(const Task& task);
+
+  RuleBookPtr rules_;
+  ByQueue by_queue_;
+  std::size_t matched_ = 0;  // entries of by_queue_ for queues that matched a pattern
+};
+
+// The label of a queue that is not in RuleBook::queues(): its name if there is `room` for another one that
+// matches a pattern, else its pattern; FlowCounts::kOther without a pattern.
+std::string matched_label(const RuleBook& rules, const std::string& queue, bool room);
+
+}  // namespace rung::bridge

@@ -1,0 +1,38 @@
+// Who is told what becomes of tasks.
+#pragma once
+
+#include "plugin/broker.h"
+#include "src/core/base/time.h"
+#include "src/core/machine/machine.h"
+#include "src/core/task/task.h"
+
+namespace rung::bridge {
+
+// Observes the tasks' rows, so that the state in memory follows them. Thread: the loop's.
+class TaskObserver {
+ public:
+  virtual ~TaskObserver() = default;
+  // A new row is committed.
+  virtual void inserted(const NewTask& fresh) = 0;
+  // An event was decided; the row has changed where the verdict is `applied`.
+  virtual void decided(const Decision& decision) = 0;
+  // The consumer of this new task asked that its queue wait.
+  virtual void holds_queue(const Task& task, Ms wait) = 0;
+};
+
+// Observes what becomes of tasks, for traces. The bridge has none where traces are off.
+// Times: the database's clock. Thread: the loop's.
+class Tracer {
+ public:
+  virtual ~Tracer() = default;
+  // A new task is committed.
+  virtual void received(const NewTask& fresh, EpochMs now) = 0;
+  // The task's current attempt was passed to the broker's connection.
+  virtual void sent(const Task& task, const Outgoing& outgoing, EpochMs now) = 0;
+  // The result of that, exactly one for each sent(). Without a sent() before it: the attempt cannot be sent.
+  virtual void answered(const Task& task, const PublishResult& result, EpochMs now) = 0;
+  // A task's row has changed. REQUIRES: the verdict is `applied`.
+  virtual void decided(const Decision& decision) = 0;
+};
+
+}  // namespace rung::bridge

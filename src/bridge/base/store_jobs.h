@@ -1,0 +1,99 @@
+// The bridge's database jobs, whose answers return on the loop. StoreThreads runs them on threads with a
+// connection each; the simulator runs them when it chooses.
+//
+// A job with a transient error is retried, on a new connection and with backoff, until it succeeds or stop()
+// is called: an outage pauses the flow but does not break it. So is a job that the database refuses (a
+// missing right or table), except on the upkeep lane, which does its own waiting. (Jobs may be repeated: see
+// store.h.) Thread: the loop's for submit() and the callbacks; work may run on another thread.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "src/core/base/clock.h"
+#include "src/store/store.h"
+
+namespace rung::bridge {
+
+// Rows of one transaction: larger batches than a few hundred gain nothing. kMostInFlight: batches of one flow
+// at a time, one in the database, one on the way.
+inline constexpr std::size_t kMostInBatch = 500;
+inline constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;  // bodies of one transaction
+inline constexpr int kMostInFlight = 2;
+
+// What runs where. Each lane has a thread and a connection of its own, flow several: nothing delays the
+// leases, and gates wait for no sweep. upkeep may wait for a table; its connection is opened for its first
+// job.
+// - leases: cycles, one at a time, and leaving. Nothing else.
+// - gates: what Gates reads, one job at a time.
+// - gate_writes: what GateWriter writes. A locked row delays no read.
+// - sweeps: queries for rows (the heap, sweeps, silence, stranded tasks, parked copies), a few jobs of each.
+// - flow: inserts, claims, changes, send times, bounded by their callers (kMostInFlight, max_unconfirmed).
+// - upkeep: retention, events, attachments.
+// most_waiting() bounds the lanes whose callers set no bound: a job beyond it is refused.
+enum class Lane { leases, flow, upkeep, gates, gate_writes, sweeps };
+inline constexpr std::size_t kLanes = 6;
+constexpr std::size_t most_waiting(Lane lane) {
+  constexpr std::size_t kFew = 200, kMany = 2000;
+  if (lane == Lane::flow || lane == Lane::leases) return static_cast<std::size_t>(-1);
+  return lane == Lane::upkeep ? kMany : kFew;
+}
+
+class StoreJobs {
+ public:
+  struct Status {
+    bool away = false;     // some thread waits to retry its job
+    bool refused = false;  // the database answers, and refuses
+    std::string reason;    // the latest; "" if nothing is away
+  };
+
+  // Called on the loop: when the first job has to wait, for each new reason since then, and when the last one
+  // continues.
+  using OnStatus = std::function<void(const Status&)>;
+
+  virtual ~StoreJobs() = default;
+
+  // `work(Store&) -> Result<T>` then `done(Result<T>)` on the loop. done sees a transient error only after
+  // stop(), and Kind::refused only on the upkeep lane, or if too many jobs wait (most_waiting()).
+  template <typename T, typename Work, typename Done>
+  void submit(Lane lane, Work work, Done done) {
+    auto result = std::make_shared<std::optional<Result<T>>>();
+    Job job;
+    job.attempt = [work = std::move(work), result](Store& store) -> std::optional<Error> {
+      result->emplace(work(store));
+      if ((*result)->has_value()) return std::nullopt;
+      return (*result)->error();
+    };
+    job.give_up = [result](const Error& error) { result->emplace(tl::unexpected<Error>(error)); };
+    job.deliver = [done = std::move(done), result] { done(std::move(**result)); };
+    enqueue(lane, std::move(job));
+  }
+
+  // When the database last completed or refused a job; if it never did, when this object was created.
+  virtual BootMs answered() const = 0;
+
+  // Starts no further attempt of a job; a blocked call ends by its own timeout. Does not wait.
+  virtual void stop() = 0;
+  // Whether all jobs ended within `most`. Call after stop().
+  virtual bool join(Ms most) = 0;
+
+ protected:
+  // The pause before a retry: doubled each time.
+  static constexpr Ms kFirstPause{100}, kLongestPause{5000};
+
+  struct Job {
+    std::function<std::optional<Error>(Store&)> attempt;
+    std::function<void(const Error&)> give_up;
+    std::function<void()> deliver;
+  };
+
+  virtual void enqueue(Lane lane, Job job) = 0;
+};
+
+using StoreJobsMaker = std::function<std::unique_ptr<StoreJobs>(StoreJobs::OnStatus on_status)>;
+
+}  // namespace rung::bridge

@@ -1,0 +1,52 @@
+// Runs bulk actions: picks from the table any running bulk whose next step is due and performs that step,
+// until all are completed, paused or taken by other instances. A slow bulk does not delay the others. Each
+// step is one transaction that also records the bulk's progress, so that its next runner (this instance after
+// a restart, another after a lease) repeats nothing and skips nothing. Thread: the loop's.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "src/bridge/base/observers.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/rules/policy.h"
+
+namespace rung::bridge {
+
+class BulkRunner {
+ public:
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    const RuleBookPtr& rules;  // replaced by a reload
+    TaskObserver& observer;
+    std::string runner;  // our name in the table
+  };
+
+  BulkRunner(io::Loop& loop, Deps deps);
+  void start();
+  void drain();  // the step under way completes
+  bool idle() const { return !busy_; }
+
+ private:
+  struct Step;
+  void step();
+  static Result<Step> perform(Store& store, const std::string& runner, const Fence& fence,
+                              const Decider& decide);
+  void done(const Result<Step>& step);
+  Ms until_next();
+
+  const Deps deps_;
+  const Clock& clock_;
+  io::Timer timer_;
+  std::map<std::int64_t, BootMs> due_;  // when the next step is due, of bulks that we have worked on
+  bool busy_ = false;
+  bool draining_ = false;
+};
+
+// Tasks in one step: few at a low rate, so that a pause takes effect soon. `rate`: tasks per second; 0 = no
+// limit.
+int bulk_step_size(double rate);
+
+}  // namespace rung::bridge

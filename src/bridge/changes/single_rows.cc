@@ -1,0 +1,54 @@
+#include "src/bridge/changes/single_rows.h"
+
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+// `call` (span) -> Result<vector>; `failed` (item, Error) -> the result of a single item that failed for
+// good.
+template <typename Out, typename In, typename Call, typename Failed>
+Result<std::vector<Out>> split_on_error(std::span<const In> items, const Call& call, const Failed& failed) {
+  auto done = call(items);
+  if (done || done.error().kind != Error::Kind::permanent || items.empty()) return done;
+  if (items.size() == 1) return std::vector<Out>{failed(items.front(), std::move(done.error()))};
+  const std::size_t half = items.size() / 2;
+  auto first = split_on_error<Out>(items.first(half), call, failed);
+  if (!first) return first;
+  auto second = split_on_error<Out>(items.subspan(half), call, failed);
+  if (!second) return second;
+  first->insert(first->end(), std::make_move_iterator(second->begin()),
+                std::make_move_iterator(second->end()));
+  return first;
+}
+
+}  // namespace
+
+Result<std::vector<StoredMessage>> read_messages(TaskStore& store, std::span<const TaskId> ids) {
+  return split_on_error<StoredMessage>(
+      ids, [&](std::span<const TaskId> some) { return store.messages(some); },
+      [](TaskId id, Error why) {
+        return StoredMessage{id, nullptr, std::move(why.message)};
+      });
+}
+
+Result<std::vector<Decision>> apply_claims(TaskStore& store, std::span<const Event> claims,
+                                           const Fence& fence, const Decider& decide) {
+  return split_on_error<Decision>(
+      claims, [&](std::span<const Event> some) { return store.apply(some, fence, decide); },
+      [](const Event& claim, Error why) {
+        log::error("claim failed",
+                   {{"tasks", 1}, {"reason", "task " + std::to_string(claim.id.value) + ": " + why.message}});
+        Decision refused;
+        refused.verdict = Decision::Verdict::refused;
+        refused.reason = std::move(why.message);
+        return refused;
+      });
+}
+
+}  // namespace rung::bridge

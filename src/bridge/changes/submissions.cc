@@ -1,0 +1,191 @@
+#include "src/bridge/changes/submissions.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rung::bridge {
+namespace {
+
+constexpr std::size_t kMostRows = 1000;  // per transaction; a call is not split
+constexpr Ms kCallTimeout{5000};         // how long a call waits for a lease or a slot
+constexpr Ms kLookAgain{500};
+
+Error not_now(const char* why) { return {Error::Kind::transient, why}; }
+
+std::size_t bytes_of(const std::vector<Submission>& batch) {
+  std::size_t bytes = 0;
+  for (const Submission& submission : batch) bytes += submission.task.message->body.size();
+  return bytes;
+}
+
+}  // namespace
+
+Submissions::Submissions(Deps deps)
+    : deps_(deps), expiry_timer_(deps_.loop, [this] {
+        give_up_old();
+        flush();
+      }) {}
+
+void Submissions::submit(std::vector<Submission> batch, SubmitDone done) {
+  auto call = std::make_shared<Call>(Call{std::move(batch), std::move(done), deps_.clock.here().boot()});
+  deps_.loop.post([this, call] { add(std::move(*call)); });
+}
+
+void Submissions::add(Call call) {
+  if (draining_) return call.done(tl::unexpected(not_now("this instance is shutting down")));
+  if (call.batch.empty()) return call.done(std::vector<Submitted>{});
+  waiting_.push_back(std::move(call));
+  flush();
+}
+
+void Submissions::change(std::vector<Event> events, ChangeDone done) {
+  struct Answers {
+    std::vector<Decision> decisions;
+    std::size_t missing = 0;
+    std::optional<Error> error;
+    ChangeDone done;
+  };
+  auto answers = std::make_shared<Answers>();
+  answers->decisions.resize(events.size());
+  answers->missing = events.size();
+  answers->done = std::move(done);
+  deps_.loop.post([this, answers, events = std::move(events)]() mutable {
+    if (draining_) return answers->done(tl::unexpected(not_now("this instance is shutting down")));
+    if (events.empty()) return answers->done(std::vector<Decision>{});
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      deps_.transitions.add(std::move(events[i]), [this, i, answers](const Result<Decision>& decision) {
+        if (decision) {
+          deps_.observer.decided(*decision);
+          answers->decisions[i] = *decision;
+        } else {
+          answers->error = decision.error();
+        }
+        if (--answers->missing > 0) return;
+        if (answers->error) return answers->done(tl::unexpected(*answers->error));
+        answers->done(std::move(answers->decisions));
+      });
+    }
+    deps_.transitions.flush();
+  });
+}
+
+void Submissions::flush() {
+  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight) {
+    const int shard = deps_.shards.home();
+    if (shard < 0) break;  // called again when a lease is taken
+    auto batch = std::make_shared<Batch>();
+    std::size_t rows = 0, bytes = 0;
+    while (!waiting_.empty()) {
+      Call& next = waiting_.front();
+      rows += next.batch.size();
+      bytes += bytes_of(next.batch);
+      if (!batch->calls.empty() && (rows > kMostRows || bytes > kBytesInBatch)) break;
+      batch->calls.push_back(std::move(next));
+      waiting_.pop_front();
+    }
+    insert(batch, shard);
+  }
+  wait();
+}
+
+void Submissions::wait() {
+  if (waiting_.empty()) {
+    expiry_timer_.stop();
+  } else if (!expiry_timer_.active()) {
+    expiry_timer_.start(kLookAgain, kLookAgain);
+  }
+}
+
+NewTask Submissions::make_task(Submission& submission, int shard) {
+  // A lag of our reading of the database's clock never cuts a delay short.
+  const EpochMs now = deps_.clock.latest();
+  NewTask made = submission.task;
+  Task& task = made.task;
+  task.id = deps_.shards.new_id(now);
+  task.shard = shard;
+  task.node = deps_.shards.node();
+  task.created_at = now;
+  const EpochMs due = submission.at ? *submission.at : now + submission.delay;
+  task.rule_headers = rule_headers_of(*made.message, *deps_.rules);
+  begin_delay(task, submission.directives, *deps_.rules, now, due);
+  return made;
+}
+
+void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
+  for (Call& call : batch->calls) {
+    for (Submission& submission : call.batch) batch->tasks.push_back(make_task(submission, shard));
+  }
+  ++in_flight_;
+  deps_.jobs.submit<std::vector<Inserted>>(
+      Lane::flow,
+      [batch, fence = deps_.shards.fence()](TaskStore& store) { return store.insert(batch->tasks, fence); },
+      [this, batch](const Result<std::vector<Inserted>>& result) {
+        --in_flight_;
+        // If a shard was lost, only the next renewal tells which are ours: an immediate retry is useless.
+        if (inserted(*batch, result)) flush();
+        wait();
+      });
+}
+
+bool Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& result) {
+  if (!result) {
+    const bool apart = !result.error().is_transient() && batch.calls.size() > 1;
+    if (apart) again(batch);
+    for (const Call& call : batch.calls) {
+      if (!apart) call.done(tl::unexpected(result.error()));
+    }
+    return true;
+  }
+  bool held = true;
+  std::size_t at = 0;
+  for (Call& call : batch.calls) {
+    std::vector<Submitted> answers;
+    int lost = 0;
+    for (std::size_t i = 0; i < call.batch.size(); ++i, ++at) {
+      const Inserted& answer = (*result)[at];
+      lost += answer.how == Inserted::How::not_held ? 1 : 0;
+      if (answer.how == Inserted::How::inserted) deps_.observer.inserted(batch.tasks[at]);
+      answers.push_back({answer, batch.tasks[at].task});
+    }
+    held = held && lost == 0;
+    if (lost > 0) {
+      waiting_.push_back(std::move(call));  // one shard for the whole call: none of it was written
+    } else {
+      call.done(std::move(answers));
+    }
+  }
+  return held;
+}
+
+// The database refuses one of the calls: retries each alone, so that it does not fail the others.
+void Submissions::again(Batch& batch) {
+  for (Call& call : batch.calls) {
+    auto one = std::make_shared<Batch>();
+    one->calls.push_back(std::move(call));
+    const int shard = deps_.shards.home();
+    if (shard < 0) {
+      one->calls.front().done(tl::unexpected(not_now("no shard is held")));
+    } else {
+      insert(one, shard);
+    }
+  }
+}
+
+void Submissions::give_up_old() {
+  const BootMs now = deps_.clock.here().boot();
+  while (!waiting_.empty() && now - waiting_.front().since > kCallTimeout) {
+    const Call call = std::move(waiting_.front());
+    waiting_.pop_front();
+    call.done(tl::unexpected(
+        not_now("nothing could be written in time: the database is unavailable, or no shard is held")));
+  }
+}
+
+void Submissions::drain() {
+  draining_ = true;
+  expiry_timer_.stop();
+  for (const Call& call : std::exchange(waiting_, {}))
+    call.done(tl::unexpected(not_now("this instance is shutting down")));
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,227 @@
+#include "src/bridge/changes/transitions.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kConfirmWaits{20};
+
+// Retries for a task that another instance publishes: the first pause, which then grows.
+constexpr Ms kAskAgain{25}, kAskAgainLongest{1000};
+// The row may have been read where the last commits are missing: read again after each of these, 5 s in all.
+constexpr std::array<Ms, 6> kLookPauses{Ms{100}, Ms{200}, Ms{400}, Ms{800}, Ms{1500}, Ms{2000}};
+// After this, a person gets the answer that the task is being published.
+constexpr Ms kPersonWaits{2000};
+
+// A consumer's report on a delivery of ours.
+bool is_proven(const Happening& what) {
+  const auto* failed = std::get_if<event::Failed>(&what);
+  const auto* succeeded = std::get_if<event::Succeeded>(&what);
+  return (failed != nullptr && failed->proven) || (succeeded != nullptr && succeeded->proven);
+}
+
+bool is_pressing(const Event& event) { return !std::holds_alternative<event::Confirmed>(event.what); }
+
+}  // namespace
+
+Transitions::Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence,
+                         const RuleBookPtr& rules, std::function<void()> after,
+                         std::function<bool(TaskId)> publishing, LeftUnacked& left)
+    : loop_(loop),
+      jobs_(jobs),
+      fence_(std::move(fence)),
+      rules_(rules),
+      after_(std::move(after)),
+      publishing_(std::move(publishing)),
+      left_(left),
+      again_(loop, [this] { ask_those_due(); }),
+      linger_(loop, kConfirmWaits, [this] { flush(); }) {}
+
+void Transitions::add(Event event, Done done, const IntakeSession& session, OnError on_error) {
+  put({std::move(event), std::move(done), session, on_error});
+}
+
+void Transitions::push(Item item) {
+  pressing_ += is_pressing(item.event) ? 1 : 0;
+  waiting_.push_back(std::move(item));
+}
+
+void Transitions::put(Item item) {
+  // The consumer was faster than the confirm. Manual events ask the database at once.
+  const auto* failed = std::get_if<event::Failed>(&item.event.what);
+  if (failed != nullptr && !failed->by_publisher && publishing_(item.event.id)) {
+    held_[item.event.id].push_back(std::move(item));
+    return;
+  }
+  push(std::move(item));
+}
+
+void Transitions::published(TaskId id) {
+  const auto held = held_.extract(id);
+  if (held.empty()) return;
+  for (Item& item : held.mapped()) put(std::move(item));
+  loop_.post([this] { flush(); });  // with the other events of this turn
+}
+
+// False if it has waited long enough, or has nothing to wait for.
+bool Transitions::ask_again(Item& item, const Decision& decision) {
+  if (decision.verdict != Decision::Verdict::refused) return false;
+  const bool by_hand = item.event.by_hand.has_value();
+  const bool being_published = decision.reason == kBeingPublished;
+  if (!being_published && (by_hand || decision.reason != kNotPublishedYet)) return false;
+  const BootMs now = loop_.clock().boot();
+  if (item.since.ms == 0) item.since = now;
+  if (by_hand && now - item.since >= kPersonWaits) return false;
+  const Ms waited = now - item.since;
+  put_off(std::move(item), std::clamp(waited / 2, kAskAgain, kAskAgainLongest));
+  return true;
+}
+
+// False if the row is neither behind nor missing, or is still missing after all the pauses.
+bool Transitions::look_again(Item& item, const Decision& decision) {
+  if (decision.verdict != Decision::Verdict::refused) return false;
+  const bool missing = decision.reason == kNoSuchTask && is_proven(item.event.what);
+  if (!missing && decision.reason != kRowBehind) return false;
+  if (item.looked < kLookPauses.size()) {
+    const Ms pause = kLookPauses[item.looked++];
+    put_off(std::move(item), pause);
+    return true;
+  }
+  if (missing) return false;
+  if (auto* failed = std::get_if<event::Failed>(&item.event.what)) failed->asked_again = true;
+  if (auto* succeeded = std::get_if<event::Succeeded>(&item.event.what)) succeeded->asked_again = true;
+  put_off(std::move(item), Ms{1});
+  return true;
+}
+
+void Transitions::put_off(Item item, Ms pause) {
+  const BootMs now = loop_.clock().boot();
+  item.again_at = now + pause;
+  const bool first = std::ranges::all_of(later_, [&](const Item& i) { return item.again_at < i.again_at; });
+  if (first) again_.start(pause);
+  later_.push_back(std::move(item));
+}
+
+void Transitions::ask_those_due() {
+  const BootMs now = loop_.clock().boot();
+  std::vector<Item> items;
+  items.swap(later_);
+  for (Item& item : items) {
+    if (item.again_at > now) {
+      later_.push_back(std::move(item));
+    } else {
+      put(std::move(item));
+    }
+  }
+  if (!later_.empty()) {
+    const auto first = std::ranges::min_element(later_, {}, &Item::again_at);
+    again_.start(std::max(first->again_at - now, Ms{1}));
+  }
+  flush();
+}
+
+bool Transitions::idle() const {
+  const auto counts = [](const Item& item) { return item.session == IntakeSession{}; };
+  return waiting_.empty() && in_flight_ == 0 && std::ranges::none_of(later_, counts) &&
+         std::ranges::none_of(held_,
+                              [&](const auto& held) { return std::ranges::any_of(held.second, counts); });
+}
+
+void Transitions::forget_before(const IntakeSession& session) {
+  const auto gone = [&](const Item& item) { return item.session.before(session); };
+  std::erase_if(waiting_, [&](const Item& item) {
+    pressing_ -= gone(item) && is_pressing(item.event) ? 1 : 0;
+    return gone(item);
+  });
+  std::erase_if(later_, gone);
+  for (auto& [id, items] : held_) std::erase_if(items, gone);
+  std::erase_if(held_, [](const auto& held) { return held.second.empty(); });
+}
+
+// Sends a second batch beside the one under way only if it is worth a transaction.
+bool Transitions::should_flush() {
+  if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
+  return in_flight_ == 0 && (pressing_ > 0 || !linger_.hold());
+}
+
+void Transitions::flush() {
+  while (!waiting_.empty() && in_flight_ < kMostInFlight && should_flush()) {
+    std::vector<Item> batch;
+    while (!waiting_.empty() && batch.size() < kMostInBatch) {
+      if (waiting_.front().alone && !batch.empty()) break;
+      pressing_ -= is_pressing(waiting_.front().event) ? 1 : 0;
+      batch.push_back(std::move(waiting_.front()));
+      waiting_.pop_front();
+      if (batch.back().alone) break;
+    }
+    linger_.end();
+    leave(std::move(batch));
+  }
+}
+
+void Transitions::leave(std::vector<Item> batch) {
+  ++in_flight_;
+  auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
+  jobs_.submit<std::vector<Decision>>(
+      Lane::flow,
+      [shared, fence = fence_(), decide = decider(rules_)](TaskStore& store) {
+        std::vector<Event> events;
+        events.reserve(shared->size());
+        for (const Item& item : *shared) events.push_back(item.event);
+        return store.apply(events, fence, decide);
+      },
+      [this, shared](Result<std::vector<Decision>> result) {
+        --in_flight_;
+        arrived(*shared, std::move(result));
+        after_();
+        flush();
+      });
+}
+
+void Transitions::arrived(std::vector<Item>& batch, Result<std::vector<Decision>> result) {
+  if (result) {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const Decision& decision = (*result)[i];
+      if (ask_again(batch[i], decision) || look_again(batch[i], decision)) continue;
+      if (decision.reason == kUnknownState && batch[i].on_error == OnError::keep) {
+        keep(std::move(batch[i]), decision.reason);
+        continue;
+      }
+      batch[i].done((*result)[i]);
+    }
+    return;
+  }
+  if (!result.error().is_transient() && batch.size() > 1) {
+    for (Item& item : batch) {
+      item.alone = true;
+      push(std::move(item));
+    }
+    return;
+  }
+  const Result<Decision> failed = tl::unexpected<Error>(result.error());
+  for (Item& item : batch) {
+    const bool keeps = item.on_error == OnError::keep && !failed.error().is_transient();
+    if (keeps) {
+      keep(std::move(item), failed.error().message);
+    } else {
+      item.done(failed);
+    }
+  }
+}
+
+void Transitions::keep(Item item, const std::string& reason) {
+  if (!std::exchange(item.told, true))
+    log::error("recording a task's change failed: retrying",
+               {{"id", item.event.id.value}, {"reason", reason}});
+  const IntakeSession session = item.session;
+  left_.add(session, reason, [this, item = std::move(item)] { push(item); });
+}
+
+}  // namespace rung::bridge

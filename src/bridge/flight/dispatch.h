@@ -1,0 +1,142 @@
+// due -> claimed (recorded in the row, fenced by the lease) -> published -> confirmed or returned -> recorded
+// in the row. Decides what is claimed and when: nothing while the broker is away or blocked (our outage costs
+// no attempt), no more than there is room for, and tasks that are not due yet in few transactions, a little
+// ahead, so that the database's time does not add to the lateness. Flights knows at which stage each task is.
+// Throttle and Targets keep those that wait, Claims and TaskPublisher do the rest. Thread: the loop's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/bridge/base/flow_counts.h"
+#include "src/bridge/base/health.h"
+#include "src/bridge/base/linger.h"
+#include "src/bridge/flight/flights.h"
+#include "src/bridge/flight/publishing.h"
+#include "src/bridge/flight/stall_detector.h"
+#include "src/bridge/flight/targets.h"
+#include "src/bridge/flight/throttle.h"
+#include "src/bridge/gates/gates.h"
+
+namespace rung::bridge {
+
+class Breakers;
+
+class Dispatch {
+ public:
+  struct Deps {
+    io::Loop& loop;
+    StoreJobs& jobs;
+    Shards& shards;
+    Transitions& transitions;
+    Outbox& outbox;
+    Broker& broker;
+    DbClock& clock;
+    QueueNames& names;
+    Health& health;
+    Gates& gates;
+    Breakers& breakers;
+    const DeliveryProof& proof;
+    const RuleBookPtr& rules;  // replaced by a reload
+    Horizon& horizon;
+    TaskObserver& observer;
+    FlowCounts& counts;
+    std::string prefix;  // of our exchange names
+    Tracer* tracer;      // nullptr: traces are off
+    // Tasks that are kept in memory behind closed gates, of all queues together.
+    std::size_t most_held = 50'000;
+  };
+
+  static constexpr Ms kAhead = Claims::kAhead;
+
+  // `most_under_way`: the limit on tasks being claimed, or published without a result yet.
+  Dispatch(Deps deps, int most_under_way, BrokerLimits limits);
+
+  // From the heap and the sweep. Skips tasks that are here already. Of a queue behind a closed gate it
+  // keeps a few thousand; the sweep finds the others when the gate opens.
+  void due(const std::vector<io::DueItem>& items);
+  // Tasks that are claimed already: keeps them all.
+  void due_again(const std::vector<io::DueItem>& items);
+  // The gates of these may have changed.
+  void gates_changed(const std::vector<std::string>& queues);
+  // Whether the broker accepts publishes.
+  void open(bool publishing);
+  // Results have arrived: there is room again.
+  void pump();
+  // Call each second.
+  void tick();
+  // Takes on nothing more; the work under way completes.
+  void drain();
+  // For when we hold no shard and publish nothing: releases claims whose messages have not been read yet, so
+  // that their shards can be given back.
+  void release_unfetched() { claims_.release_unfetched(); }
+  // The task's row has changed.
+  void changed(const Task& task);
+  // Tasks of these shards that became due before had no owner: they count as overdue.
+  void shards_gained();
+
+  const Flights& flights() const { return flights_; }
+  bool idle() const { return flights_.under_way() == 0; }
+  std::size_t ready() const { return targets_.waiting(); }  // due, and waiting to be claimed
+  // The same, behind a gate.
+  std::size_t held() const { return targets_.held() + throttle_.waiting(); }
+  // Whether a gate has opened since the last call behind which tasks were left in the database.
+  bool opened() { return std::exchange(opened_, false); }
+  // Calls `tell` with the numbers of queues that are needed here.
+  void each_queue(const std::function<void(std::uint32_t)>& tell) const;
+  // The number belongs to another queue from now on. REQUIRES: each_queue() has not told it.
+  void forget(std::uint32_t queue, const std::string& name);
+  // Some queues have no number: their tasks wait in the database.
+  void names_short(bool yes);
+  // A task of its queue that the sweep finds may have to wait in the database.
+  bool is_held_back(const io::DueItem& item) const { return targets_.is_closed(item.queue) || is_full(item); }
+  // Tasks of this queue wait here, and one could be sent as a breaker's probe.
+  bool can_probe(const std::string& queue) const;
+  // Sends the oldest of them; false if there is none, or nothing may be sent now.
+  bool send_probe(const std::string& queue, int probe);
+  // The queues whose tasks wait for send times.
+  std::vector<std::string> limited() const { return throttle_.limited(); }
+  const Throttle::ValueCounts& rate_values() const { return throttle_.values(); }
+  const Lateness& lateness() const { return publisher_.lateness(); }
+  Targets::Summary targets() const { return targets_.summary(); }
+
+ private:
+  double ramp(std::uint32_t queue) const;
+  double catch_up(std::uint32_t queue) const;
+  bool is_full(const io::DueItem& item) const;
+  void leave_in_database(const io::DueItem& item);
+  void close(const std::string& queue, std::uint32_t number);
+  void take_in(const io::DueItem& item, EpochMs now, bool needs_send_time);
+  void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
+  bool take_back(const io::DueItem& item);
+  void probe();
+  void claim_next();
+  void unused(std::uint32_t queue, const Permit& permit);
+  void unpublished(const Flight& flight, PublishResult::How how);
+  std::size_t room() const;
+
+  const Deps deps_;
+  const std::size_t most_under_way_;
+  Targets targets_;
+  Flights flights_;
+  StallDetector stalls_;
+  TaskPublisher publisher_;
+  Claims claims_;
+  Throttle throttle_;
+  EpochMs able_since_{0};  // since then we can publish and hold our shards
+  // Closed queues of which tasks were left in the database; at most QueueNames::kMost.
+  std::set<std::string, std::less<>> left_;
+  bool opened_ = false;  // one of them
+  bool open_ = false;
+  bool draining_ = false;
+  bool pump_posted_ = false;
+  Linger linger_;    // tasks not due yet wait for others to join their claim
+  io::Timer again_;  // a task waits for its rate limit or a pause
+};
+
+}  // namespace rung::bridge

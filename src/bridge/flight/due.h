@@ -1,0 +1,89 @@
+// Due rows that no instance has in memory.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/base/db_clock.h"
+#include "src/io/loop.h"
+
+namespace rung::bridge {
+
+// Finds due rows that this instance does not know of: missed in a crash, moved by another instance, made due
+// by a person. Runs twice a second, and again soon after full pages: many rows were due at one instant. Pages
+// full of tasks that stand still (their queue is blocked, or its gate is closed) are passed over: it looks at
+// what became due recently, and then at the page behind them. The search for what became due recently leaves
+// out the closed queues of which it has read most, a few; a longer statement for each closed queue would cost
+// all of them time.
+// Thread: the loop's.
+class DueSweep {
+ public:
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    DbClock& clock;
+    Dispatch& dispatch;
+    const Gates& gates;
+    QueueNames& names;
+  };
+
+  DueSweep(io::Loop& loop, Deps deps);
+  void start();
+  void stop();
+
+ private:
+  void sweep();
+  void sweep_on();
+  void found(const std::vector<DueEntry>& rows, bool recent);
+  std::optional<EpochMs> end_of_page(const std::vector<DueEntry>& rows, std::optional<EpochMs> before) const;
+  void note_standing(const std::vector<DueEntry>& rows);
+  std::vector<std::string> in_the_way() const;
+
+  const Deps deps_;
+  io::Timer timer_;
+  io::Timer soon_;                        // the last sweep found more than it took
+  bool look_recent_ = false;              // the next sweep reads only rows that became due recently
+  std::optional<EpochMs> passed_;         // the next one that does not begins here: all before stand still
+  std::optional<EpochMs> recent_passed_;  // the same of those that do
+  bool hurry_ = false;                    // tasks of a queue whose gate has opened wait behind passed_
+  std::map<std::string, std::size_t> standing_;  // closed queues, and how many tasks the last full pages had
+  bool anew_ = false;                            // another one has opened during that pass
+  bool busy_ = false;
+};
+
+// Finds tasks in `publishing` that no instance publishes, and passes them to dispatch under the same attempt:
+// those left by a shard's former owner, once its connection to the broker must be dead; and lost claims of
+// our own, should there ever be any. Thread: the loop's.
+class StrandedTasks {
+ public:
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    DbClock& clock;
+    Dispatch& dispatch;
+    QueueNames& names;
+  };
+
+  explicit StrandedTasks(Deps deps) : deps_(deps) {}
+  // Shards were gained.
+  void gained(const std::vector<Gained>& gained);
+  // Call each second: checks the shards whose time has come.
+  void look();
+  // Call now and then: looks for our own lost claims.
+  void look_for_forgotten();
+
+ private:
+  void found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows);
+
+  const Deps deps_;
+  std::vector<Gained> waiting_;  // shards to check
+};
+
+}  // namespace rung::bridge

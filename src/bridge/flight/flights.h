@@ -1,0 +1,147 @@
+// The tasks that this instance works on: one record for each, which says at which stage it is. The functions
+// below are the transitions. move() alone changes a stage, and with it all that is counted by stage, queue
+// and shard; it requires that the stage may follow the one before. Thread: the loop's.
+//
+//   throttled -> waiting -> claiming -> unread -> reading -> held -> sent -> recording -> gone
+//
+// throttled is left out if the queue has no rate or limit, unread if there is room at once, held if the task
+// is due. Before it is sent a task may leave.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "plugin/broker.h"
+#include "src/bridge/changes/transitions.h"
+#include "src/bridge/flight/targets.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/machine/machine.h"
+#include "src/io/due_heap.h"
+
+namespace rung::bridge {
+
+// Why a task of a queue with a gate may go.
+struct Permit {
+  std::optional<std::string> value;  // its header's value, of which it has a send time
+  BootMs released_at{0};             // when that had come
+  int probe = 0;                     // the number of the breaker's probe that it is; 0 = none
+};
+
+// What is known of a claimed task.
+struct Claim {
+  std::shared_ptr<const Task> task;  // as the claim left it
+  std::size_t bytes = 0;             // its body plus approximate message overhead
+  bool copy_may_be_out = false;      // an earlier publish of the attempt got no answer
+  MessagePtr message;                // while it is held
+};
+
+struct Flight {
+  enum class Stage : std::uint8_t {
+    gone,       // it has no record
+    throttled,  // due: in Throttle, until it has a send time
+    waiting,    // due: in Targets, to be claimed
+    claiming,   // the claim is on its way to the database
+    unread,     // claimed; its message is still in the database, for want of room
+    reading,    // its message is on its way from there
+    held,       // its message is here, and not due yet
+    sent,       // to the broker, which has not answered
+    recording,  // there is a result, which the row does not have yet
+  };
+  static constexpr std::size_t kStages = 9;
+
+  std::uint32_t queue = 0;  // the target's number in QueueNames
+  std::int16_t shard = 0;
+  Stage stage = Stage::gone;
+  PublishLane lane = PublishLane::main;
+  std::unique_ptr<Permit> permit;  // until the database has the claim
+  std::unique_ptr<Claim> claim;    // from then on
+};
+static_assert(sizeof(Flight) <= 24, "a million of them may wait");
+
+class Flights {
+ public:
+  using Stage = Flight::Stage;
+
+  // `shards`: a shard is in use while a task of it is claimed. `targets` counts tasks under way per queue;
+  // `transitions` waits for their publishes.
+  Flights(Shards& shards, Targets& targets, Transitions& transitions)
+      : shards_(shards), targets_(targets), transitions_(transitions) {}
+
+  // nullptr: there is none.
+  const Flight* find(TaskId id) const {
+    const auto it = flights_.find(id);
+    return it == flights_.end() ? nullptr : &it->second;
+  }
+  bool contains(TaskId id) const { return find(id) != nullptr; }
+  // The same, and for that queue: a waiting task may have been moved to another queue since.
+  bool contains(const io::DueItem& item) const {
+    const Flight* flight = find(item.id);
+    return flight != nullptr && (flight->stage >= Stage::claiming || flight->queue == item.queue);
+  }
+  bool is(const io::DueItem& item, Stage stage) const {
+    const Flight* flight = find(item.id);
+    return flight != nullptr && flight->stage == stage && flight->queue == item.queue;
+  }
+  // Claimed, or about to be, and the row does not record the result of the publish yet.
+  bool publishing(TaskId id) const {
+    const Flight* flight = find(id);
+    return flight != nullptr && flight->stage >= Stage::claiming;
+  }
+  void each_queue(const std::function<void(std::uint32_t)>& tell) const;
+
+  std::size_t count(Stage stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+  std::size_t under_way() const { return under_way_; }  // from claiming to sent
+  std::size_t bytes() const { return bytes_; }          // of the messages that are here: held, or sent
+
+  // The task is due: throttled or waiting. If it already is, for another queue, this one replaces it.
+  void add(const io::DueItem& item, Stage stage);
+  // The send time of a throttled task has come.
+  void permit(const io::DueItem& item, const std::string& value, BootMs now);
+  // If it is throttled, it waits for no send time any more.
+  void pass(const io::DueItem& item);
+  // False if the task does not wait any more, waits for another queue, or is not ours.
+  bool begin_claim(const io::DueItem& item);
+  // Before the claim leaves: it is a breaker's probe with this number.
+  void make_probe(TaskId id, int number);
+  // The claim applied. `reads`: its message has come with the answer.
+  Flight& claimed(TaskId id, Decision&& decision, std::size_t bytes, bool reads);
+  // The claim did not apply, or failed. Returns the permit, unused; nullptr if there was none.
+  std::unique_ptr<Permit> not_claimed(TaskId id);
+  void read(Flight& flight) { move(flight, Stage::reading); }
+  void hold(Flight& flight, MessagePtr message);
+  void send(Flight& flight, BootMs now);
+  void answered(Flight& flight, PublishResult::How how, BootMs now);
+  // It cannot be sent.
+  void unsendable(Flight& flight);
+  // A claimed task that we do not send: its row stays as it is, and the janitor of its shard's owner finds
+  // it.
+  void release(const Flight& flight);
+  // The row records the result, or the publish has none.
+  void end(TaskId id);
+  // Drops the task unless it is claimed, or about to be.
+  void drop(TaskId id);
+  void drop_unclaimed();  // all of them
+
+ private:
+  using Table = std::unordered_map<TaskId, Flight>;
+
+  Table::iterator at(TaskId id, Stage stage);
+  void move(Flight& flight, Stage to);
+  void remove(Table::iterator it);
+
+  Shards& shards_;
+  Targets& targets_;
+  Transitions& transitions_;
+  Table flights_;
+  std::array<std::size_t, Flight::kStages> stages_{};
+  std::size_t under_way_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace rung::bridge

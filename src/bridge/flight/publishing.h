@@ -1,0 +1,147 @@
+// A task's way from its claim in the database to the broker's answer.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/bridge/base/flow_counts.h"
+#include "src/bridge/base/lateness.h"
+#include "src/bridge/base/observers.h"
+#include "src/bridge/base/outbox.h"
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/changes/transitions.h"
+#include "src/bridge/flight/flights.h"
+#include "src/bridge/flight/horizon.h"
+#include "src/bridge/flight/route_log.h"
+#include "src/bridge/flight/stall_detector.h"
+#include "src/bridge/gates/gates.h"
+#include "src/bridge/leases/delivery_proof.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/base/db_clock.h"
+#include "src/core/rules/policy.h"
+#include "src/io/loop.h"
+#include "src/store/tasks.h"
+
+namespace rung::bridge {
+
+class Breakers;
+class TaskPublisher;
+
+// Claims tasks in the database, fenced by the lease, and reads their messages: with the claim as far as they
+// fit, the others when there is room. Passes what it has read to the publisher. Thread: the loop's.
+class Claims {
+ public:
+  // How long before its due time a task is claimed. From then on a cancel is refused.
+  static constexpr Ms kAhead{100};
+  static constexpr std::size_t kMostTasks = 500;                 // in one job
+  static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate
+
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    QueueNames& names;
+    const Gates& gates;
+    const RuleBookPtr& rules;
+    Horizon& horizon;
+    Flights& flights;
+    TaskPublisher& publisher;
+    std::function<void()> done;  // after each reply from the database
+    // A task of the queue is not to be sent any more, or not yet: what it had is free.
+    std::function<void(std::uint32_t queue, const Permit& permit)> unused;
+  };
+  explicit Claims(Deps deps) : deps_(std::move(deps)) {}
+
+  // REQUIRES: all are at Stage::claiming.
+  void claim(std::vector<io::DueItem> items);
+  // Reads the messages of tasks that were claimed without them.
+  void fetch();
+  bool has_unfetched() const { return !unread_.empty(); }
+  // Releases claims whose messages have not been read: the owner of their shard publishes them under the same
+  // attempt.
+  void release_unfetched();
+  void drain();
+
+  std::size_t jobs() const { return jobs_; }  // under way
+
+ private:
+  using Messages = std::vector<StoredMessage>;
+  struct Answer {
+    std::vector<Decision> decisions;
+    Messages messages;
+  };
+  void claimed(const std::vector<io::DueItem>& batch, Result<Answer> result);
+  void not_claimed(const io::DueItem& item);
+  void fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages);
+
+  const Deps deps_;
+  std::deque<Flight*> unread_;  // those at Stage::unread
+  std::size_t jobs_ = 0;
+  bool draining_ = false;
+};
+
+// Publishes claimed tasks whose messages are read, and records the broker's answers. A task that was claimed
+// a little ahead is held until it is due by the database's clock, never earlier. One whose claim's lease was
+// lost is not published: another instance may have taken it over. Thread: the loop's.
+// Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers
+// it.
+inline bool is_covered(const Shards& shards, const Task& claimed) {
+  return shards.epoch(claimed.shard) == claimed.epoch;
+}
+
+class TaskPublisher {
+ public:
+  using How = PublishResult::How;
+  struct Deps {
+    io::Loop& loop;
+    Shards& shards;
+    Transitions& transitions;
+    Outbox& outbox;
+    DbClock& clock;
+    const DeliveryProof& proof;
+    const RuleBookPtr& rules;  // replaced by a reload
+    TaskObserver& observer;
+    Breakers& breakers;
+    Flights& flights;
+    StallDetector& stalls;
+    FlowCounts& counts;
+    std::string prefix;  // of our exchanges
+    Tracer* tracer;      // nullptr: traces are off
+    // `lost` or `fenced`: unknown whether it is in the queue, or not sent. The owner ends the flight.
+    std::function<void(const Flight&, How)> unpublished;
+  };
+
+  explicit TaskPublisher(Deps deps);
+
+  // `messages`: of these tasks, in any order; a missing one cannot be read. Flush the outbox afterwards.
+  void publish(const std::vector<Flight*>& flights, const std::vector<StoredMessage>& messages);
+  // The task's row has changed: withdraws its held copy if the task has ended.
+  void changed(const Task& task);
+
+  double mean_body_bytes() const { return mean_body_bytes_; }  // recent
+  const Lateness& lateness() const { return lateness_; }
+
+ private:
+  EpochMs due_by() const;  // messages due by then may leave
+  void hold(Flight& flight, MessagePtr message);
+  void send_due();
+  Outgoing outgoing_for(const Flight& flight, const Message& message) const;
+  void send(Flight& flight, const Message& message);
+  void reject(Flight& flight, const std::string& why);
+  void published(Flight& flight, const PublishResult& result);
+  void conclude(Flight& flight, const PublishResult& result);
+  void record(Event event);
+
+  const Deps deps_;
+  std::multimap<EpochMs, Flight*> held_;  // by due time
+  io::Timer held_timer_;                  // fires when the first of them is due
+  RouteLog route_log_;
+  Lateness lateness_;
+  double mean_body_bytes_ = 1024;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,55 @@
+// Detects publishes that are not answered.
+//   - A queue does not answer while others do: it goes into quarantine. Its unanswered publishes stay on
+//   their
+//     connection, because the queue has them and answers once it works again.
+//   - A connection answers nothing while publishes to several queues are under way: one silent queue may
+//   block
+//     the whole connection in the broker. The connection is dropped and its targets go into quarantine;
+//     probes find out which target is silent (targets.h).
+//   - The only queue with publishes under way does not answer: it is only reported. It delays no other.
+// Reports the queues: a log line when the silence of one begins and ends, and the problem "silent_queues".
+// Thread: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "plugin/broker.h"
+#include "src/bridge/base/health.h"
+#include "src/bridge/base/outbox.h"
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/flight/flights.h"
+#include "src/bridge/flight/targets.h"
+#include "src/core/base/clock.h"
+
+namespace rung::bridge {
+
+class StallDetector {
+ public:
+  struct Deps {
+    Broker& broker;
+    const Outbox& outbox;
+    const Flights& flights;
+    Targets& targets;
+    Health& health;
+    const QueueNames& names;
+    const Clock& clock;
+  };
+  explicit StallDetector(Deps deps) : deps_(deps) {}
+
+  // Call each second. `publishing`: the broker accepts publishes.
+  void check(bool publishing);
+  void confirmed() { stall_timeout_ = kStallTimeout; }
+
+ private:
+  static constexpr Ms kStallTimeout{10'000};
+
+  void drop_stalled_connection(BootMs now);
+  void report(BootMs now);
+
+  const Deps deps_;
+  Ms stall_timeout_{kStallTimeout};         // doubled after each stall, until a publish is confirmed
+  std::map<std::uint32_t, BootMs> silent_;  // since when, by queue; at most QueueNames::kMost
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,330 @@
+#include "src/bridge/flight/targets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/core/base/failpoint.h"
+#include "src/core/base/require.h"
+#include "src/core/gates/gates.h"
+
+namespace rung::bridge {
+namespace {
+
+using How = PublishResult::How;
+
+constexpr std::size_t kSmallBacklog = 500;  // this many overdue tasks delay no others
+constexpr double kBurst = 0.1;              // the most that is saved up, in seconds of tokens
+// A silent queue in quarantine may get every probe's message once it recovers, so probes are few.
+constexpr Ms kFirstProbePause{2000};
+constexpr Ms kLongestProbePause{60'000};
+constexpr Ms kRemembered{60'000};      // how long an idle target's window is remembered
+constexpr std::size_t kPerTurn = 100;  // of one target before the next one's turn
+
+}  // namespace
+
+Targets::Targets(std::size_t most, std::size_t first_window, Deps deps)
+    : most_(std::max(most, first_window)), first_window_(first_window), deps_(std::move(deps)) {}
+
+void Targets::add(const io::DueItem& item, bool overdue) {
+  Target& target = at(item.queue);
+  (overdue ? target.overdue : target.fresh).push(item);
+  ++counter_of(target);
+}
+
+void Targets::sort_out(EpochMs now) {
+  for (auto& [queue, target] : targets_) sort_out(target, now);
+}
+
+void Targets::sort_out(Target& target, EpochMs now) {
+  while (!target.fresh.empty() && now - target.fresh.top().at > kOverdueAfter) {
+    target.overdue.push(target.fresh.top());
+    target.fresh.pop();
+  }
+}
+
+bool Targets::is_closed(std::uint32_t queue) const {
+  const auto it = targets_.find(queue);
+  return it == targets_.end() ? deps_.is_closed(queue) : it->second.closed;
+}
+
+void Targets::close(std::uint32_t queue, bool closes, EpochMs now) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return;
+  Target& target = it->second;
+  closes = closes && !planted(Bug::pause_forgotten);
+  if (std::exchange(target.closed, closes) == closes) return;
+  (closes ? held_ : waiting_) += target.waiting();
+  (closes ? waiting_ : held_) -= target.waiting();
+  if (!closes) sort_out(target, now);
+}
+
+void Targets::keep_oldest(std::uint32_t queue, std::size_t most,
+                          const std::function<void(const io::DueItem&)>& gone) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end() || it->second.waiting() <= most) return;
+  Target& target = it->second;
+  counter_of(target) -= target.waiting();
+  for (Oldest* waiting : {&target.overdue, &target.fresh}) {  // what is overdue is older
+    Oldest kept;
+    for (; !waiting->empty(); waiting->pop()) {
+      if (most == 0) {
+        gone(waiting->top());
+      } else {
+        kept.push(waiting->top());
+        --most;
+      }
+    }
+    *waiting = std::move(kept);
+  }
+  counter_of(target) += target.waiting();
+}
+
+void Targets::forget(std::uint32_t queue) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return;
+  RUNG_REQUIRE(!it->second.waits() && it->second.under_way == 0 && it->second.unanswered == 0);
+  targets_.erase(it);
+}
+
+void Targets::each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const {
+  for (const auto& [queue, t] : targets_) {
+    if (t.waits() || t.under_way > 0 || t.unanswered > 0 || t.quarantined || t.closed_until > now)
+      tell(queue);
+  }
+}
+
+void Targets::hold_to_rate(std::uint32_t queue) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return;
+  Target& target = it->second;
+  for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
+}
+
+io::DueItem Targets::pop(Target& target, Oldest& from) {
+  const io::DueItem item = from.top();
+  from.pop();
+  RUNG_REQUIRE(counter_of(target) > 0);
+  --counter_of(target);
+  return item;
+}
+
+std::optional<io::DueItem> Targets::take_oldest(Target& target) {
+  while (target.waits()) {
+    const io::DueItem item = pop(target, target.overdue.empty() ? target.fresh : target.overdue);
+    if (deps_.begins(item)) return item;
+  }
+  return std::nullopt;
+}
+
+void Targets::begin_probe(std::uint32_t queue, BootMs now) {
+  probing_ = queue;
+  probing_since_ = now;
+}
+
+std::size_t Targets::room_for(std::uint32_t queue, BootMs now) const {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return first_window_;
+  const Target& target = it->second;
+  if (target.quarantined) return target.waits() ? 0 : 1;  // a probe needs a task
+  if (target.closed_until > now || is_silent(target, now, kSilent)) return 0;
+  const std::size_t used = target.under_way + target.waiting();
+  return target.window > used ? target.window - used : 0;
+}
+
+bool Targets::takes_gate_probe(std::uint32_t queue, BootMs now) const {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return true;
+  const Target& target = it->second;
+  if (target.closed_until > now || is_silent(target, now, kSilent)) return false;
+  return !target.quarantined || (!probing_ && target.under_way == 0 && target.probe_at <= now);
+}
+
+std::optional<io::DueItem> Targets::take_gate_probe(std::uint32_t queue, BootMs now) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end() || !it->second.waits() || !takes_gate_probe(queue, now)) return std::nullopt;
+  Target& target = it->second;
+  const auto item = take_oldest(target);
+  if (item && target.quarantined) begin_probe(queue, now);
+  return item;
+}
+
+std::size_t Targets::waiting(std::uint32_t queue) const {
+  const auto it = targets_.find(queue);
+  return it == targets_.end() ? 0 : it->second.waiting();
+}
+
+std::size_t Targets::room(const Target& target, BootMs now) const {
+  if (target.closed || target.closed_until > now || target.quarantined) return 0;
+  if (target.unanswered > 0 && now - target.heard_at > kSilent) return 0;
+  const std::size_t room = target.window > target.under_way ? target.window - target.under_way : 0;
+  // Taking a few at each answer would make many small transactions: wait until a quarter is free or all
+  // waiting tasks fit.
+  const bool all = target.waiting() <= room;
+  return all || room * 4 >= target.window ? room : 0;
+}
+
+void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
+  const double rate = deps_.rate(queue);
+  const double most = std::max(1.0, rate * kBurst);
+  if (target.filled_at.ms == 0) {
+    target.tokens = most;
+  } else {
+    const double passed = static_cast<double>((now - target.filled_at).count()) / 1000.0;
+    target.tokens = std::min(most, target.tokens + rate * passed);
+  }
+  target.filled_at = now;
+}
+
+std::size_t Targets::take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out) {
+  std::size_t taken = 0;
+  const auto one = [&](Oldest& from) {
+    const io::DueItem item = pop(target, from);
+    if (!deps_.begins(item)) return false;
+    out.push_back(item);
+    ++taken;
+    return true;
+  };
+  // The oldest first. But while fresh tasks wait, a large backlog gets at most half of a turn: neither
+  // starves.
+  const bool all = target.fresh.empty() || target.overdue.size() <= kSmallBacklog;
+  const std::size_t overdue_most = all ? most : (most + 1) / 2;
+  while (taken < overdue_most && !target.overdue.empty() && target.tokens >= 1.0) {
+    if (one(target.overdue)) target.tokens -= 1.0;
+  }
+  while (taken < most && !target.fresh.empty()) one(target.fresh);
+  return taken;
+}
+
+std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
+  std::vector<io::DueItem> out;
+  if (targets_.empty()) return out;
+  for (auto& [queue, target] : targets_) {
+    if (!target.overdue.empty()) fill(queue, target, now);
+    target.may_go = room(target, now);
+  }
+  bool more = true;
+  auto next = targets_.lower_bound(turn_);
+  while (more && out.size() < most) {
+    more = false;
+    for (std::size_t i = 0; i < targets_.size() && out.size() < most; ++i) {
+      if (next == targets_.end()) next = targets_.begin();
+      Target& target = next->second;
+      if (target.waits()) {
+        const std::size_t turn = std::min({target.may_go, kPerTurn, most - out.size()});
+        const std::size_t went = turn > 0 ? take_from(target, turn, out) : 0;
+        target.may_go -= went;
+        more = more || went > 0;
+      }
+      ++next;
+    }
+  }
+  turn_ = next == targets_.end() ? 0 : next->first;
+  return out;
+}
+
+std::optional<io::DueItem> Targets::take_probe(BootMs now) {
+  while (!probing_) {
+    std::pair<const std::uint32_t, Target>* next = nullptr;
+    for (auto& entry : targets_) {
+      const Target& t = entry.second;
+      if (t.closed || !t.quarantined || !t.waits() || t.under_way > 0 || t.probe_at > now) continue;
+      if (next == nullptr || t.probe_at < next->second.probe_at) next = &entry;
+    }
+    if (next == nullptr) return std::nullopt;
+    const auto item = take_oldest(next->second);
+    if (item) begin_probe(next->first, now);
+    if (item) return item;
+  }
+  return std::nullopt;
+}
+
+std::size_t Targets::silent(BootMs now, Ms most) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(targets_, [&](const auto& entry) { return is_silent(entry.second, now, most); }));
+}
+
+std::vector<Targets::Silent> Targets::all_silent(BootMs now, Ms most) const {
+  std::vector<Silent> out;
+  for (const auto& [queue, target] : targets_) {
+    if (target.quarantined || is_silent(target, now, most))
+      out.push_back({queue, target.unanswered, target.heard_at});
+  }
+  return out;
+}
+
+void Targets::quarantine(BootMs now, Ms most) {
+  for (auto& [queue, target] : targets_) {
+    if (target.quarantined || !is_silent(target, now, most)) continue;
+    target.quarantined = true;
+    target.probe_at = {0};
+    target.probe_pause = Ms{0};
+  }
+}
+
+void Targets::begin_silence(BootMs now) {
+  for (auto& [queue, target] : targets_) target.heard_at = now;
+}
+
+void Targets::end(std::uint32_t queue) {
+  Target& target = at(queue);
+  RUNG_REQUIRE(target.under_way > 0);
+  --target.under_way;
+  if (probing_ == queue) probing_.reset();
+}
+
+void Targets::sent(std::uint32_t queue, BootMs now) {
+  Target& target = at(queue);
+  if (target.unanswered++ == 0) target.heard_at = now;
+  if (!target.quarantined) return;
+  // The probe was sent. A task that another instance had taken by then never gets here and counts as no
+  // probe.
+  target.probe_pause = std::clamp(target.probe_pause * 2, kFirstProbePause, kLongestProbePause);
+  target.probe_at = now + target.probe_pause;
+}
+
+void Targets::answered(std::uint32_t queue, How how, BootMs now) {
+  Target& target = at(queue);
+  RUNG_REQUIRE(target.unanswered > 0);
+  --target.unanswered;
+  target.heard_at = now;
+  if (how != How::lost && how != How::fenced) target.quarantined = false;
+  switch (how) {
+    case How::confirmed:
+    case How::returned:
+    case How::rejected:
+      target.window = std::min(target.window + 1, most_);
+      return;
+    case How::nacked:
+      target.window = first_window_;
+      target.closed_until = now + kRefusedPause;
+      return;
+    case How::lost:
+    case How::fenced:
+      target.window = first_window_;
+      return;
+  }
+}
+
+void Targets::clear() {
+  for (auto& [queue, target] : targets_) target.fresh = target.overdue = {};
+  waiting_ = held_ = 0;
+}
+
+Targets::Summary Targets::summary() const {
+  Summary out;
+  for (const auto& [queue, target] : targets_) {
+    out.window += target.window;
+    out.quarantined += target.quarantined ? 1 : 0;
+  }
+  return out;
+}
+
+void Targets::tidy(BootMs now) {
+  std::erase_if(targets_, [&](const auto& entry) {
+    const Target& t = entry.second;
+    return !t.waits() && t.under_way == 0 && !t.quarantined && t.closed_until <= now &&
+           now - t.heard_at > kRemembered;
+  });
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,134 @@
+// Which queues may be published to: pauses by hand, holds by a consumer's retry-after, windows and breakers.
+// Windows are in the config; of the others, what has changed is read from the database twice a second, and
+// all of it every half minute. While the database cannot be read, what was read last applies; an end at a
+// time takes effect by the database's clock. Before the first read nothing is known, and so it is after our
+// leases were lost (the process may have been suspended), until the next read: publish nothing meanwhile.
+//
+// What arrives costs work for the queues that it is about, however many others there are.
+//
+// Queues that the config does not name are named by messages. Of those, kMostUnlisted have a state; the gates
+// of others, except windows and pauses, are not kept, until states that are no longer in use are deleted from
+// the database (after a day). Thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/bridge/base/health.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/core/base/db_clock.h"
+#include "src/core/gates/gates.h"
+#include "src/core/rules/policy.h"
+#include "src/io/loop.h"
+#include "src/store/gates.h"
+
+namespace rung::bridge {
+
+class Gates {
+ public:
+  using Names = std::set<std::string, std::less<>>;
+  static constexpr std::size_t kMostUnlisted = 1000;
+
+  // Why a queue gets nothing: its gate in force.
+  struct Closed {
+    GateKind by = GateKind::pause;
+    std::optional<EpochMs> until;  // none: not known
+    std::string_view word;         // the state in the view retry_queues
+    bool operator==(const Closed& other) const { return by == other.by && until == other.until; }
+  };
+
+  // known(), or what is known of these queues, may have changed.
+  using Changed = std::function<void(const std::vector<std::string>& queues)>;
+  // A reload replaces `rules`.
+  Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules, Health& health,
+        Changed changed);
+
+  void start();
+  void stop();
+  // Our leases were lost: what we know may be old.
+  void invalidate();
+  // This queue exists. Needed for queues that the config does not name, if a pattern or the defaults give
+  // them a window.
+  void see(const std::string& queue);
+  // Nothing of that queue waits here any more: takes back see().
+  void unsee(const std::string& queue);
+  // This instance has written them.
+  void arrived(const std::vector<GateState>& states);
+
+  bool known() const { return known_; }
+  using ClosedQueues = std::map<std::string, Closed, std::less<>>;
+  const ClosedQueues& all_closed() const { return closed_; }
+  Names closed() const;  // queues that get nothing
+  // nullptr: it gets messages.
+  const Closed* why_closed(std::string_view queue) const;
+  // Whether the state of this queue's gates is kept; see above.
+  bool keeps(std::string_view queue) const;
+  // nullptr: as a queue is by default.
+  const GateState* state(std::string_view queue) const;
+  // How long a task of the queue that was due at `due` has waited since because of the queue's gates. For a
+  // queue with a rate or a limit, all of its lateness.
+  Ms waited(std::string_view queue, EpochMs due) const;
+  // The gate was closed at some time since `due`.
+  bool was_closed(std::string_view queue, EpochMs due) const;
+
+ private:
+  struct Look {
+    EpochMs at;                // when it was read
+    bool all = false;          // else what has changed
+    bool states_read = false;  // not if the config has no gates
+    std::vector<Pause> pauses;
+    std::vector<GateState> states;
+  };
+  // What is known of a queue. One without any of it has no entry.
+  struct Queue : KnownGates {
+    bool seen = false;            // see()
+    std::optional<EpochMs> next;  // its entry in changes_
+  };
+  using Queues = std::map<std::string, Queue, std::less<>>;
+
+  bool is_listed(std::string_view queue) const { return rules_->queues().contains(queue); }
+  void tick();
+  void check_health();
+  void read();
+  void read_done(const Look& look, bool fresh);
+  void take(GateState state);
+  void check_ends();
+  void update(const std::string& queue);
+  void update_all();
+  void tell();
+  void log_change(const std::string& queue, const Queue& known, const Closed* before,
+                  const Closed* after) const;
+  Ms closed_since(std::string_view queue, EpochMs due) const;
+
+  StoreJobs& jobs_;
+  DbClock& clock_;
+  const RuleBookPtr& rules_;
+  Health& health_;
+  const Changed changed_;
+  Queues queues_;
+  ClosedQueues closed_;
+  std::set<std::pair<EpochMs, std::string>> changes_;  // when a queue may open or close by itself
+  std::map<const TimeWindow*, WindowNow> windows_;
+  RuleBookPtr updated_for_;           // the rules that closed_ and windows_ are by
+  std::vector<std::string> touched_;  // not told yet
+  std::set<std::string> damaged_;     // logged
+  std::size_t unlisted_ = 0;          // queues with a state that the config does not name
+  bool told_of_many_ = false;         // that there are too many
+  bool known_ = false, reading_ = false;
+  int generation_ = 0;  // a read that began before the latest says nothing about now
+  EpochMs read_at_;
+  BootMs read_all_at_{0};
+  bool read_states_ = false;  // all of them, once
+  Names written_;             // by us, since the read under way began
+  BootMs unknown_since_{0};
+  io::Timer tick_;
+  io::Timer end_;  // of what ends next
+};
+
+}  // namespace rung::bridge

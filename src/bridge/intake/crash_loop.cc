@@ -1,0 +1,158 @@
+#include "src/bridge/intake/crash_loop.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr std::int64_t kUnpausedStarts = 2;  // so many unfinished starts cost no pause
+constexpr std::size_t kLongestName = 48;
+constexpr const char* kStarts = "intake_starts ";
+constexpr const char* kLoopProblem = "crash_loop";
+
+// The column has 64 characters.
+std::string setting_name(const std::string& node) {
+  return kStarts +
+         (node.size() <= kLongestName ? node : "#" + std::to_string(std::hash<std::string>{}(node)));
+}
+
+std::int64_t number_in(const std::string& text) {
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return std::max<std::int64_t>(number, 0);
+}
+
+}  // namespace
+
+CrashLoop::CrashLoop(io::Loop& loop, Deps deps)
+    : deps_(std::move(deps)), name_(setting_name(deps_.node)), timer_(loop, [this] { tick(); }) {}
+
+void CrashLoop::start() {
+  stage_ = Stage::counting;
+  deps_.holds.hold(IntakeHolds::Why::crash_loop);
+  deps_.jobs.submit<std::int64_t>(
+      Lane::flow,
+      [name = name_](SystemStore& store) -> Result<std::int64_t> {
+        const auto before = store.setting(name, "");
+        if (!before) return tl::unexpected(before.error());
+        const std::int64_t unfinished = number_in(*before);
+        if (auto written = store.set_setting(name, std::to_string(unfinished + 1)); !written)
+          return tl::unexpected(written.error());
+        return unfinished;
+      },
+      [this](const Result<std::int64_t>& unfinished) {
+        if (!unfinished)
+          log::warn("counting the starts of the intake failed", {{"reason", unfinished.error().message}});
+        counted(unfinished ? *unfinished : 0);
+      });
+}
+
+void CrashLoop::counted(std::int64_t unfinished) {
+  if (stage_ != Stage::counting) return;
+  unfinished_ = unfinished;
+  if (unfinished_ == 0) return consume();
+  stage_ = Stage::looking;
+  if (looked_) return decide();
+  timer_.start(kLookTakes);
+}
+
+void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& settings) {
+  if (stage_ == Stage::over) return;
+  looked_ = true;
+  if (settings) {
+    limit_.reset();
+    for (const HarmfulSetting& one : *settings) {
+      if (one.delivery_limit && (!limit_ || *one.delivery_limit < *limit_->delivery_limit)) limit_ = one;
+    }
+  }
+  // What is consumed already is better stored than returned: that would cost a delivery.
+  if (stage_ == Stage::pausing && must_stop()) return stop_for(*limit_);
+  if (stage_ == Stage::looking) decide();
+  if (stage_ == Stage::stopped && settings && !must_stop()) {
+    log::info("no delivery limit any more: intake begins");
+    deps_.health.clear(kLoopProblem);
+    consume();
+  }
+}
+
+bool CrashLoop::must_stop() const {
+  return limit_ && unfinished_ >= std::max<std::int64_t>(*limit_->delivery_limit / 2, 1);
+}
+
+void CrashLoop::decide() {
+  if (must_stop()) return stop_for(*limit_);
+  if (unfinished_ <= kUnpausedStarts) return consume();
+  const Ms pause = std::min(Ms{1000} * (unfinished_ - kUnpausedStarts), kLongestPause);
+  stage_ = Stage::pausing;
+  log::warn("earlier starts ended before their intake was stable: it begins after a pause",
+            {{"starts", unfinished_}, {"pause_ms", pause.count()}});
+  timer_.start(pause);
+}
+
+void CrashLoop::stop_for(const HarmfulSetting& limit) {
+  stage_ = Stage::stopped;
+  timer_.stop();
+  const std::string text = std::to_string(unfinished_) +
+                           " starts in a row ended before their intake was stable, and " + limit.subject +
+                           " has a delivery limit of " + std::to_string(*limit.delivery_limit) +
+                           ": nothing is consumed, so that the broker drops no message. Run: " + limit.mend;
+  log::error("a crash loop would use up a delivery limit: intake is stopped",
+             {{"starts", unfinished_},
+              {"queue", limit.subject},
+              {"limit", *limit.delivery_limit},
+              {"mend", limit.mend}});
+  deps_.health.set(kLoopProblem, text, Health::Effect::not_ready);
+  deps_.record({0, {}, "", "intake_stopped", limit.subject, text});
+}
+
+void CrashLoop::consume() {
+  stage_ = Stage::consuming;
+  deps_.holds.release(IntakeHolds::Why::crash_loop);
+  timer_.start(kStable);
+}
+
+void CrashLoop::tick() {
+  switch (stage_) {
+    case Stage::looking:
+      return decide();
+    case Stage::pausing:
+      return consume();
+    case Stage::consuming:
+      stage_ = Stage::over;
+      return write(0);
+    default:
+      return;
+  }
+}
+
+void CrashLoop::write(std::int64_t count) {
+  deps_.jobs.submit<bool>(
+      Lane::upkeep,
+      [name = name_, count](SystemStore& store) -> Result<bool> {
+        // A name that changes with each start, as a container's, leaves no row behind.
+        if (auto done = store.set_setting(name, count > 0 ? std::to_string(count) : ""); !done)
+          return tl::unexpected(done.error());
+        return true;
+      },
+      [](const Result<bool>& done) {
+        if (!done) log::warn("counting the starts of the intake failed", {{"reason", done.error().message}});
+      });
+}
+
+void CrashLoop::drain() {
+  timer_.stop();
+  // A start that consumed nothing has used up nothing, but it has mended nothing either. While it is being
+  // counted, one start too many is the safe side.
+  if (stage_ == Stage::consuming) {
+    write(0);
+  } else if (stage_ != Stage::over && stage_ != Stage::counting) {
+    write(unfinished_);
+  }
+  stage_ = Stage::over;
+}
+
+}  // namespace rung::bridge

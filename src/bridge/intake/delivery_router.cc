@@ -1,0 +1,77 @@
+#include "src/bridge/intake/delivery_router.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "src/core/base/failpoint.h"
+#include "src/core/base/require.h"
+
+namespace rung::bridge {
+
+void DeliveryRouter::route(std::vector<Delivery> batch) {
+  // A new session: deliveries of older ones of this intake that still wait for the database are redelivered.
+  // Keeping them would pile them up while the broker comes and goes and the database is away.
+  RUNG_REQUIRE(!batch.empty());
+  const IntakeSession session = batch.front().tag.session;
+  RUNG_REQUIRE(std::ranges::all_of(batch, [&](const Delivery& d) { return d.tag.session == session; }));
+  const auto known = std::ranges::find(sessions_, session.intake, &IntakeSession::intake);
+  if (known == sessions_.end()) {
+    sessions_.push_back(session);
+  } else if (std::exchange(*known, session) != session) {
+    drop_before(session);
+  }
+  for (const Delivery& delivery : batch) ++received_[static_cast<std::size_t>(delivery.inlet)];
+  const auto copies = std::ranges::count_if(batch, &Delivery::returned_copy);
+  deps_.acks.received(session, batch.size() - static_cast<std::size_t>(copies));
+  if (!can_judge()) {
+    std::ranges::move(batch, std::back_inserter(waiting_));
+    return;
+  }
+  pass_on(std::move(batch));
+}
+
+void DeliveryRouter::pass_on(std::vector<Delivery> batch) {
+  std::vector<Delivery> failed, delayed, results;
+  failpoint("delivery.received");
+  if (draining_) return;
+  for (Delivery& delivery : batch) {
+    if (delivery.returned_copy) {
+      deps_.copies.add(std::move(delivery));
+      continue;
+    }
+    if (delivery.inlet == Inlet::error) deps_.copies.failure_came(delivery.source);
+    (delivery.inlet == Inlet::results ? results
+     : delivery.inlet == Inlet::delay ? delayed
+                                      : failed)
+        .push_back(std::move(delivery));
+  }
+  if (!results.empty()) deps_.results.said(results);
+  if (!failed.empty()) deps_.intake.failed(std::move(failed));
+  if (!delayed.empty()) deps_.intake.delayed(std::move(delayed));
+}
+
+void DeliveryRouter::route_waiting() {
+  if (!can_judge()) return;
+  std::vector<Delivery> waiting = std::exchange(waiting_, {});
+  if (!waiting.empty()) pass_on(std::move(waiting));
+}
+
+bool DeliveryRouter::can_judge() const {
+  return deps_.proof.ready() && (deps_.attachments.looked() || !deps_.rules->targets().allow);
+}
+
+void DeliveryRouter::drop_all() {
+  for (const IntakeSession& session : sessions_) drop_before(session.next());
+}
+
+void DeliveryRouter::drop_before(const IntakeSession& session) {
+  deps_.acks.begin_session(session);
+  deps_.intake.forget_before(session);
+  deps_.transitions.forget_before(session);
+  deps_.left.forget_before(session);
+  deps_.copies.forget_before(session);
+  std::erase_if(waiting_, [&](const Delivery& delivery) { return delivery.tag.session.before(session); });
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,381 @@
+#include "src/bridge/intake/intake.h"
+
+#include <utility>
+
+#include "src/core/base/failpoint.h"
+#include "src/core/base/utf8.h"
+#include "src/core/machine/climb.h"
+#include "src/core/message/identity.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+
+namespace {
+
+constexpr Ms kNewcomerWaits{5};
+
+}  // namespace
+
+Intake::Intake(io::Loop& loop, Deps deps, Settings settings)
+    : deps_(deps),
+      settings_(std::move(settings)),
+      linger_(loop, kNewcomerWaits, [this] { flush(); }),
+      dice_(settings_.seed) {}
+
+void Intake::failed(std::vector<Delivery> deliveries) {
+  const RuleBookPtr rules = deps_.rules;
+  for (Delivery& delivery : deliveries) {
+    auto kept = std::make_shared<Delivery>(std::move(delivery));
+    Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key, kept->facts.failure);
+    const bool of_ours = failure.id.has_value();
+    if (of_ours && deps_.proof.takes_failure({*failure.id, failure.attempt, failure.token})) {
+      known(std::move(kept), std::move(failure));
+    } else {
+      if (of_ours) failure.directives.ladder.clear();  // our delivery's, not a wish of the consumer
+      wait(failed_newcomer(std::move(kept), std::move(failure), *rules));
+    }
+  }
+  deps_.transitions.flush();
+  flush();
+}
+
+void Intake::delayed(std::vector<Delivery> deliveries) {
+  const RuleBookPtr rules = deps_.rules;
+  for (Delivery& delivery : deliveries)
+    wait(delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), settings_.routes, *rules));
+  flush();
+}
+
+void Intake::wait(Newcomer item) {
+  item.arrived = deps_.clock.here().boot_us();
+  waiting_.push(std::move(item));
+}
+
+void Intake::forget_before(const IntakeSession& session) { waiting_.forget_before(session); }
+
+void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
+  auto item = std::make_shared<Known>();
+  item->proven = deps_.proof.proven({*failure.id, failure.attempt, failure.token});
+  if (item->proven) {
+    failure.attempt = attempt_of_token(failure.token);
+    failure.publish = publish_of_token(failure.token);
+  }
+  auto received = std::make_shared<ReceivedMessage>();
+  auto message = std::make_shared<Message>(strip(delivery->message, nullptr, delivery->facts));
+  received->digest = message_digest(*message);
+  received->message = std::move(message);
+  if (failure.routed_by_record) {
+    received->exchange = failure.exchange;
+    received->routing_key = failure.routing_key;
+  }
+  if (item->proven) received->delivered_digest = digest_of_token(failure.token);
+  item->received = std::move(received);
+  item->delivery = std::move(delivery);
+  item->failure = std::move(failure);
+  ask(item);
+}
+
+void Intake::ask(const std::shared_ptr<Known>& item) {
+  const Failure& failure = item->failure;
+  const auto& message_id = item->delivery->message.properties.message_id;
+  event::Failed failed{failure.attempt,
+                       failure.error,
+                       failure.error_type,
+                       failure.directives,
+                       clean_utf8(failure.queue, kShortString),
+                       clean_utf8(message_id.value_or(""), kShortString),
+                       failure.executor,
+                       item->proven,
+                       false,
+                       failure.level};
+  failed.unseen = failure.unseen;
+  failed.publish = failure.publish;
+  failed.received = item->received;
+  deps_.transitions.add(
+      {*failure.id, std::move(failed)},
+      [this, item](const Result<Decision>& decision) { decided(item, decision); },
+      item->delivery->tag.session, Transitions::OnError::keep);
+}
+
+void Intake::decided(const std::shared_ptr<Known>& item, const Result<Decision>& decision) {
+  if (!decision) return;  // stopping: unacked, the broker keeps it
+  if (decision->verdict == Decision::Verdict::refused) return refused(item, *decision);
+  if (decision->reason == kRefusedPublish) {
+    deps_.refused_publishes.dead_lettered(*item->failure.id, item->failure.attempt, decision->task.queue);
+  } else if (decision->verdict == Decision::Verdict::stale) {
+    note(Recognized::As::repeat, *item, decision->task.id, decision->reason);
+  }
+  if (decision->replacement != nullptr)
+    note(Recognized::As::changed, *item, decision->task.id,
+         "the failed message has the same body and message-id, and other headers, properties or routing key");
+  deps_.acks.add(item->delivery->tag);
+  deps_.observer.decided(*decision);
+}
+
+void Intake::refused(const std::shared_ptr<Known>& item, const Decision& decision) {
+  const Failure& failure = item->failure;
+  if (decision.reason == kDigestUnknown) return read_delivered_digest(item);
+  if (decision.reason == kNoSuchTask && item->proven) {
+    deps_.store_watch.behind(*failure.id, "the row is missing, and attempt " +
+                                              std::to_string(failure.attempt) +
+                                              " failed: taken in as a new task that continues on the ladder");
+    return take_in(*item, continue_lost_row(failure));
+  }
+  if (decision.reason == kAnotherMessage) {
+    note(Recognized::As::child, *item, decision.task.id,
+         "body, message-id or headers are others than in the row");
+    return take_in(*item, continue_after(decision.task, failure));
+  }
+  if (decision.reason == kAnothersTask && item->proven) {
+    note(Recognized::As::elsewhere, *item, decision.task.id, "it failed in queue " + failure.queue);
+    Continuation from_the_start{decision.task.id};
+    return take_in(*item, std::move(from_the_start));
+  }
+  const bool unknown = decision.reason == kNoSuchTask || decision.reason == kAnothersTask;
+  std::string reason;
+  if (!unknown) {
+    reason = "it carries retry-id " + failure.id->str() + " and retry-attempt " +
+             std::to_string(failure.attempt) + ": " + decision.reason;
+  }
+  log::warn(unknown ? "a failed message names another message's task: taken in as new"
+                    : "a failed message does not fit its task: parked as a separate task",
+            {{"id", failure.id->value}, {"attempt", failure.attempt}, {"reason", decision.reason}});
+  Known known = *item;
+  if (!unknown && known.failure.queue.empty()) known.failure.queue = decision.task.queue;
+  take_in(known, {}, std::move(reason));
+}
+
+// It becomes a task of its own. The ladder that our delivery named is no wish of the consumer.
+void Intake::take_in(const Known& item, std::optional<Continuation> continues, std::string park_reason) {
+  Failure failure = item.failure;
+  failure.directives.ladder.clear();
+  Newcomer newcomer =
+      failed_newcomer(item.delivery, std::move(failure), *deps_.rules, std::move(park_reason));
+  newcomer.continues = std::move(continues);
+  newcomer.proven = item.proven;
+  wait(std::move(newcomer));
+  flush();
+}
+
+// For a row, and a token, that are older than the digest: the row has the message that was delivered.
+void Intake::read_delivered_digest(const std::shared_ptr<Known>& item) {
+  deps_.jobs.submit<std::vector<StoredMessage>>(
+      Lane::flow,
+      [id = *item->failure.id](TaskStore& store) {
+        return store.messages({&id, 1});
+      },
+      [this, item](const Result<std::vector<StoredMessage>>& stored) {
+        if (!stored) return try_again(item, stored.error().message);
+        auto received = std::make_shared<ReceivedMessage>(*item->received);
+        // Not readable: nothing proves that it is the same, so the message at hand becomes a task of its own.
+        const bool readable = !stored->empty() && stored->front().message != nullptr;
+        received->delivered_digest =
+            readable ? message_digest(*stored->front().message) : std::string(kMessageDigestBytes, '\0');
+        item->received = std::move(received);
+        ask(item);
+        deps_.transitions.flush();
+      });
+}
+
+void Intake::try_again(const std::shared_ptr<Known>& item, const std::string& reason) {
+  deps_.left.add(item->delivery->tag.session, reason, [this, item] {
+    ask(item);
+    deps_.transitions.flush();
+  });
+}
+
+void Intake::note(Recognized::As as, const Known& item, TaskId task, std::string reason) {
+  deps_.recognized.add({as, task, clean_utf8(item.failure.queue, kShortString),
+                        clean_utf8(item.delivery->message.properties.message_id.value_or(""), kShortString),
+                        std::move(reason)});
+}
+
+// Sends a second batch beside the one under way only if it is worth a transaction: otherwise many small
+// batches would alternate, each costing the database a commit and the broker an ack.
+bool Intake::should_flush() {
+  if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
+  if (in_flight_ == 0) return !linger_.hold();
+  return waiting_.bytes() >= kBytesInBatch / 2;
+}
+
+void Intake::flush() {
+  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && should_flush()) {
+    // One shard per batch: one lease to check, neighbouring rows in the index. An instance that gave its
+    // shards up because it cannot publish continues its intake: the shard's owner finds the rows in its
+    // sweep.
+    const bool for_others = deps_.shards.stepped_back();
+    const int shard = for_others ? anybodys_shard() : deps_.shards.home();
+    if (shard < 0) return;  // called again when a lease is taken
+    std::vector<Newcomer> batch;
+    std::size_t bytes = 0;
+    while (!waiting_.empty() && batch.size() < kMostInBatch && bytes < kBytesInBatch) {
+      const bool alone = waiting_.front().alone;
+      if (alone && !batch.empty()) break;
+      batch.push_back(waiting_.pop());
+      bytes += batch.back().delivery->message.body.size();
+      if (alone) break;
+    }
+    linger_.end();
+    insert(std::move(batch), shard, for_others);
+  }
+}
+
+int Intake::anybodys_shard() { return std::uniform_int_distribution<>(0, kShards - 1)(dice_); }
+
+void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
+  Fence fence = deps_.shards.fence();
+  fence.by_hand = for_others;
+  auto shared = std::make_shared<std::vector<Newcomer>>(std::move(batch));
+  auto tasks = std::make_shared<std::vector<NewTask>>();
+  std::vector<DeliveryTag> tags;
+  const RuleBookPtr rules = deps_.rules;
+  for (const Newcomer& item : *shared) {
+    const double random = std::uniform_real_distribution<>(0.0, 1.0)(dice_);
+    // The arrival time, however long the message waited for its turn or for the database.
+    const EpochMs arrived = deps_.clock.latest(item.arrived);
+    const EpochMs now = deps_.clock.latest();
+    tasks->push_back(
+        make_task(item, {deps_.shards.new_id(now), shard, deps_.shards.node(), *rules, arrived, random}));
+    tags.push_back(item.delivery->tag);
+    if (planted(Bug::ack_before_commit)) deps_.acks.add(item.delivery->tag);
+  }
+  if (planted(Bug::ack_before_commit)) deps_.acks.flush();
+  ++in_flight_;
+  deps_.jobs.submit<Answers>(
+      Lane::flow,
+      [this, tags = std::move(tags), tasks, fence = std::move(fence)](TaskStore& store) {
+        return insert_standing(store, tags, *tasks, fence);
+      },
+      [this, shared, tasks](const Result<Answers>& result) {
+        --in_flight_;
+        inserted(*shared, *tasks, result);
+        deps_.acks.flush();
+        flush();
+      });
+}
+
+// On a store thread, at each try. If a delivery's connection is gone, because it waited for the database or
+// the process was suspended, another instance has received it by now and may have finished its task:
+// inserting it would make a second task. It is skipped; if no other instance had it, the broker redelivers
+// it.
+Result<Intake::Answers> Intake::insert_standing(TaskStore& store, const std::vector<DeliveryTag>& tags,
+                                                const std::vector<NewTask>& tasks, const Fence& fence) const {
+  Answers answers(tasks.size());
+  std::vector<std::size_t> places;
+  std::vector<NewTask> standing;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (!deps_.broker.stands(tags[i])) continue;
+    places.push_back(i);
+  }
+  const bool all = places.size() == tasks.size();
+  if (!all) {
+    for (const std::size_t i : places) standing.push_back(tasks[i]);
+  }
+  auto inserted = store.insert(all ? tasks : standing, fence);
+  if (!inserted) return tl::unexpected(inserted.error());
+  for (std::size_t i = 0; i < places.size(); ++i) answers[places[i]] = (*inserted)[i];
+  return answers;
+}
+
+void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
+                      const Result<Answers>& result) {
+  if (!result) {
+    if (result.error().is_transient()) return;  // stopping: unacked, the broker keeps them
+    for (Newcomer& item : batch) {
+      if (batch.size() == 1) {
+        divert(std::move(item), "the database rejects it: " + result.error().message);
+      } else {
+        item.alone = true;
+        waiting_.push(std::move(item));
+      }
+    }
+    return;
+  }
+  std::vector<DeliveryTag> left;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const Task& task = tasks[i].task;
+    if (!(*result)[i]) {
+      left.push_back(batch[i].delivery->tag);
+      continue;
+    }
+    const Inserted& answer = *(*result)[i];
+    switch (answer.how) {
+      case Inserted::How::inserted:
+        deps_.acks.add(batch[i].delivery->tag);
+        if (task.state == State::parked && task.rule.empty()) {  // by a rule it is intended
+          log::warn("parked on arrival", {{"id", task.id.value},
+                                          {"queue", task.queue},
+                                          {"message_id", task.message_id},
+                                          {"error", task.last_error}});
+        }
+        deps_.observer.inserted(tasks[i]);
+        // Anybody who may publish can write a retry-after: only a delivery of ours speaks for its queue.
+        if (const auto* failure = std::get_if<Failure>(&batch[i].said);
+            failure != nullptr && (batch[i].proven || planted(Bug::hold_without_proof))) {
+          Task failed = task;
+          if (!task.moved_from.empty()) failed.queue = task.moved_from;  // by a rule
+          if (const auto wait = queue_hold(failed, failure->directives, *deps_.rules))
+            deps_.observer.holds_queue(failed, *wait);
+        }
+        break;
+      case Inserted::How::duplicate:
+        deps_.recognized.add({Recognized::As::duplicate, answer.id, task.queue, task.message_id,
+                              "the same message, with the same failure, was taken in before"});
+        deps_.acks.add(batch[i].delivery->tag);
+        break;
+      case Inserted::How::id_taken:  // the next turn gives it a new id
+      case Inserted::How::not_held:
+        waiting_.push(std::move(batch[i]));
+        break;
+      case Inserted::How::too_large:
+        divert(std::move(batch[i]), "its body of " + std::to_string(task.body_bytes) +
+                                        " bytes exceeds what the database accepts (max_allowed_packet)");
+        break;
+    }
+  }
+  // In case the connection is open after all (the only doubt was that this process had been suspended).
+  deps_.acks.requeue(std::move(left));
+}
+
+// Retries it in its current state: if its copy is already in the parked queue, only the row is missing.
+void Intake::try_later(Newcomer item, const std::string& reason) {
+  item.alone = true;
+  const IntakeSession session = item.delivery->tag.session;
+  deps_.left.add(session, reason, [this, item = std::move(item)]() mutable {
+    waiting_.push(std::move(item));
+    flush();
+  });
+}
+
+// The broker keeps messages that the database cannot store: the message goes to <prefix>.parked, a row
+// without a body records that, and only then is it acked.
+void Intake::divert(Newcomer item, const std::string& reason) {
+  if (item.without_body) {
+    log::error("message not stored: left unacked, retrying", {{"reason", reason}});
+    return try_later(std::move(item), reason);
+  }
+  const std::string former_reason = std::exchange(item.park_reason, {});
+  item.park_reason = reason + "; the message is in the queue " + settings_.parked_exchange;
+  item.without_body = true;
+  ++diverting_;
+  // Stripped: the broker accepted the message as first published; with the headers added by the broker and
+  // Rung it may be too large to publish.
+  Outgoing copy{0, settings_.parked_exchange, item.queue(), strip(item.delivery->message, nullptr)};
+  deps_.outbox.send(std::move(copy), [this, item, former_reason](const PublishResult& result) mutable {
+    --diverting_;
+    if (result.how == PublishResult::How::confirmed) {
+      item.alone = true;
+      waiting_.push(std::move(item));
+      flush();
+    } else {
+      log::error("message not moved to the parked queue: left unacked, retrying",
+                 {{"reason", result.reason}});
+      item.without_body = false;
+      item.park_reason = former_reason;
+      try_later(std::move(item), result.reason);
+    }
+  });
+  deps_.outbox.flush();
+}
+
+}  // namespace rung::bridge

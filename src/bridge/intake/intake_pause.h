@@ -1,0 +1,94 @@
+// When nothing is taken in, and why.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "plugin/broker.h"
+#include "src/bridge/base/health.h"
+#include "src/core/base/time.h"
+#include "src/io/loop.h"
+#include "src/store/system.h"
+
+namespace rung::bridge {
+
+// Whether the intake stands still: as long as anybody holds it. Thread: the loop's.
+class IntakeHolds {
+ public:
+  enum class Why : std::uint8_t { database_away = 1, place = 2, crash_loop = 4 };
+
+  explicit IntakeHolds(Broker& broker) : broker_(broker) {}
+
+  // With each hold, also a second one, the broker takes back what is unacked.
+  void hold(Why why) {
+    holds_ = static_cast<std::uint8_t>(holds_ | static_cast<std::uint8_t>(why));
+    broker_.pause_intake(true);
+  }
+  bool held() const { return holds_ != 0; }
+  void release(Why why) {
+    if (holds_ == 0) return;
+    holds_ = static_cast<std::uint8_t>(holds_ & ~static_cast<std::uint8_t>(why));
+    if (holds_ == 0) broker_.pause_intake(false);
+  }
+
+ private:
+  Broker& broker_;
+  std::uint8_t holds_ = 0;
+};
+
+// Without its database an instance can store nothing: its unacked messages wait in vain, while another
+// instance could take them. When the database has not answered for a lease, we stop consuming the inlets and
+// return unacked messages to the broker; when it answers, we consume again. Without the database we cannot
+// know whether another instance exists. If we are alone, the messages wait in the queue just as well as here,
+// and none goes back and forth, since nothing is consumed.
+//
+// A database that refuses (a missing right or table) counts as answering: it refuses the others too. Thread:
+// the loop's.
+class IntakePause {
+ public:
+  struct Deps {
+    IntakeHolds& holds;
+    std::string_view broker;  // Broker::name()
+    Health& health;
+    std::function<BootMs()> answered;  // when the database last answered
+    std::function<void()> forget;      // drops all deliveries in hand
+    std::function<void(SystemEvent)> record;
+    std::string node;  // our name, for events
+  };
+  // `outage_timeout`: how long without an answer until intake pauses.
+  IntakePause(io::Loop& loop, Deps deps, Ms outage_timeout);
+
+  // Consumes nothing until the database has answered for the first time: a process that ends before would
+  // only use up deliveries, which a delivery limit counts.
+  void start();
+  // The database may have answered: looks now instead of at the next turn.
+  void answered() {
+    if (paused_) look();
+  }
+  // Whether any job waits for the database.
+  void database_away(bool yes);
+  void drain();
+
+ private:
+  void look();
+  void pause(BootMs now);
+  void resume(BootMs now);
+  void begin(BootMs now);
+
+  const Deps deps_;
+  const Clock& clock_;
+  const Ms outage_timeout_;
+  io::Timer timer_;
+  bool away_ = false;
+  bool paused_ = false;
+  bool begun_ = true;  // false: paused since the start
+  bool draining_ = false;
+  BootMs paused_at_{0}, resumed_at_{0};  // 0 = never
+  // The minimum length of a pause: longer each time if the database comes and goes, so that the same messages
+  // are not taken and returned over and over.
+  Ms least_{0};
+};
+
+}  // namespace rung::bridge

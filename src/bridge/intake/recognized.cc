@@ -1,0 +1,39 @@
+#include "src/bridge/intake/recognized.h"
+
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+bool is_acked(Recognized::As as) { return as <= Recognized::As::copy; }
+
+}  // namespace
+
+std::string_view Recognized::to_word(As as) {
+  constexpr std::array<std::string_view, kKinds> kWords{"duplicate", "repeat", "copy",
+                                                        "changed",   "child",  "elsewhere"};
+  return kWords[static_cast<std::size_t>(as)];
+}
+
+void Recognized::add(const Item& item) {
+  ++counts_[static_cast<std::size_t>(item.as)];
+  const bool acked = is_acked(item.as);
+  log::info(acked ? "message acked without a new row: its task has this very message"
+                  : "message carries the headers of a retry",
+            {{"as", to_word(item.as)},
+             {"id", item.task.value},
+             {"queue", item.queue},
+             {"message_id", item.message_id},
+             {"reason", item.reason}});
+  if (told_.size() >= kMostQueues || !told_.emplace(acked, item.queue).second) return;
+  record_({0,
+           {},
+           "",
+           acked ? "known_message_acked" : "retry_headers_copied",
+           item.queue,
+           std::string(to_word(item.as)) + " of task " + item.task.str() + ": " + item.reason});
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,126 @@
+#include "src/bridge/leases/lease_cycle.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rung::bridge {
+namespace {
+
+// The fastest of several readings: its duration is the clock's uncertainty, which may make every publish that
+// late.
+Result<ClockReading> read_clock(const Clock& here, LeaseStore& store) {
+  constexpr int kReadings = 5;
+  ClockReading best;
+  for (int i = 0; i < kReadings; ++i) {
+    ClockReading reading;
+    reading.sent = here.boot_us();
+    const auto now = store.clock();
+    if (!now) return tl::unexpected(now.error());
+    reading.db = *now;
+    reading.received = here.boot_us();
+    if (i == 0 || reading.took() < best.took()) best = reading;
+  }
+  return best;
+}
+
+// Each beat increments a count in our node's row. A row with a lower count than we know is an older one: the
+// database was restored. Another process that takes our name continues the count and never removes the row;
+// so a row that is missing, or belongs to another process now, means the same. But the row may be missing
+// only briefly, while a dump is being loaded: registering then would conflict with the dump. If the beat
+// shows that the database went back in time, takes the name again.
+Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, LeaseStore& store,
+                       LeaseStore::Beat& beat) {
+  const bool gone = beat.name != settings.identity.name;
+  const bool known = c.memory.beats > 0;  // this process has sent a beat before
+  if (!known || (!gone && beat.beats > c.memory.beats)) {
+    c.memory.row_gone = false;
+    return {};
+  }
+  if (gone && !std::exchange(c.memory.row_gone, true)) return {};  // check again in the next cycle
+  c.restored = gone ? "the row of this node is gone from rung_nodes"
+                    : "this node's heartbeat count is " + std::to_string(beat.beats) + ", but was " +
+                          std::to_string(c.memory.beats) + " before";
+  c.memory.row_gone = false;
+  c.renew.clear();  // our leases differ from the database now
+  c.release.clear();
+  const auto node = store.register_node(settings.identity, settings.lease);
+  if (!node) return tl::unexpected(node.error());
+  c.node = *node;
+  c.sent = here.boot();
+  auto again =
+      store.heartbeat(c.node, settings.identity.incarnation, settings.lease, c.problems, c.link, c.config);
+  if (!again) return tl::unexpected(again.error());
+  beat = *std::move(again);
+  return {};
+}
+
+// REQUIRES: c.held has the renewed leases.
+Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here,
+                           LeaseStore& store) {
+  const auto rows = store.shards();
+  if (!rows) return tl::unexpected(rows.error());
+  const auto nodes = store.live_nodes();
+  if (!nodes) return tl::unexpected(nodes.error());
+  c.older_beside = std::ranges::any_of(
+      *nodes, [&](const NodeRow& node) { return node.id != c.node && node.config.empty(); });
+  // Higher than any epoch given out before the database went back: old writes stay fenced off.
+  const std::uint64_t above = c.restored ? c.memory.highest_epoch : 0;
+  std::uint64_t& highest = c.memory.highest_epoch;
+  for (const ShardRow& row : *rows) highest = std::max(highest, row.epoch);
+  const LeaseView view{*rows, *nodes, c.db_now};
+  const ShardPlan plan = make_plan(view, c.node, c.held, settings.connection_death, here.boot());
+  c.surplus = plan.surplus;
+  if (const auto at = next_foreign_expiry(view, c.node)) c.next_expiry = c.received + (*at - c.db_now);
+  if (!plan.take.empty()) {
+    const auto taken = store.acquire(c.node, settings.identity.incarnation, plan.take, settings.lease, above);
+    if (!taken) return tl::unexpected(taken.error());
+    for (const Lease& lease : *taken) {
+      highest = std::max(highest, lease.epoch);
+      const auto fact =
+          std::ranges::find_if(plan.facts, [&](const Gained& g) { return g.lease.shard == lease.shard; });
+      Gained gained{lease, here.boot(), {}};
+      if (fact != plan.facts.end()) gained = {lease, fact->recover_at, fact->from};
+      c.gained.push_back(std::move(gained));
+    }
+  }
+  c.unsettled = static_cast<int>(c.held.size() + c.gained.size()) != plan.share;
+  c.stepped_back = plan.stepped_back;
+  return {};
+}
+
+}  // namespace
+
+Result<LeaseCycle> perform_cycle(LeaseCycle c, const LeaseSettings& settings, const Clock& here,
+                                 LeaseStore& store) {
+  const NodeIdentity& identity = settings.identity;
+  if (c.node == 0) {
+    const auto node = store.register_node(identity, settings.lease);
+    if (!node) return tl::unexpected(node.error());
+    c.node = *node;
+  }
+  c.sent = here.boot();
+  auto beat = store.heartbeat(c.node, identity.incarnation, settings.lease, c.problems, c.link, c.config);
+  if (!beat) return tl::unexpected(beat.error());
+  if (auto looked = look_back(c, settings, here, store, *beat); !looked)
+    return tl::unexpected(looked.error());
+  if (c.memory.row_gone) return c;
+  c.received = here.boot();
+  c.db_now = beat->now;
+  auto clock = read_clock(here, store);
+  if (!clock) return tl::unexpected(clock.error());
+  c.clock = *clock;
+  c.name_taken = !beat->still_ours;
+  if (c.name_taken) return c;
+  c.memory.beats = beat->beats;
+  const auto renewed = store.renew(c.node, c.renew, settings.lease);
+  if (!renewed) return tl::unexpected(renewed.error());
+  c.held = renewed->held;
+  if (!c.release.empty()) {
+    if (const auto released = store.release(c.node, c.release); !released)
+      return tl::unexpected(released.error());
+  }
+  if (auto taken = look_and_take(c, settings, here, store); !taken) return tl::unexpected(taken.error());
+  return c;
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,167 @@
+#include "src/bridge/leases/shards.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/core/base/require.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+
+namespace {
+
+// How long to wait for the answer of our first cycle if SIGTERM comes while it is under way.
+constexpr Ms kFirstCycleMost{1000};
+
+}  // namespace
+
+Shards::Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Settings settings, Listener listener)
+    : jobs_(jobs),
+      clock_(clock),
+      settings_(std::move(settings)),
+      listener_(std::move(listener)),
+      timer_(loop, clock.here(), settings_.lease, settings_.identity.incarnation, [this] { begin_cycle(); }),
+      leave_timer_(loop, [this] { give_back(); }) {}
+
+void Shards::start() {
+  if (!std::exchange(started_, true) && !leaving_) timer_.at_once();
+}
+
+void Shards::set_link(BrokerLink link) {
+  if (std::exchange(link_, link) == link || !started_ || leaving_) return;
+  if (!cycling_) timer_.at_once();  // tell the others
+}
+
+TaskId Shards::new_id(EpochMs now) {
+  RUNG_REQUIRE(node_ != 0);
+  if (!ids_) ids_ = std::make_unique<IdSource>(node_);
+  return ids_->next(now);
+}
+
+void Shards::begin_cycle() {
+  cycling_ = true;
+  timer_.begun();
+  LeaseCycle cycle;
+  cycle.node = node_;
+  cycle.problems = problems_;
+  cycle.config = config_;
+  cycle.memory = memory_;
+  cycle.link = link_;
+  for (const Lease& lease : held_.leases()) {
+    const bool give_back = held_.leaving(lease.shard) && !held_.in_use(lease.shard);
+    (give_back ? cycle.release : cycle.renew).push_back(lease);
+  }
+  const auto work = [cycle, settings = settings_, &here = clock_.here()](LeaseStore& store) {
+    return perform_cycle(cycle, settings, here, store);
+  };
+  jobs_.submit<LeaseCycle>(Lane::leases, work, [this](const Result<LeaseCycle>& result) {
+    cycling_ = false;
+    if (leaving_) {  // shards it took are given back with the rest
+      if (result) node_ = result->node;
+      if (left_) give_back();
+      return;
+    }
+    if (result) {
+      end_cycle(*result);
+    } else if (!result.error().is_transient()) {
+      log::error("lease renewal failed", {{"reason", result.error().message}});
+    }
+    if (result && result->name_taken) return;  // no further cycle
+    timer_.arm(result ? &*result : nullptr, result && result->link != link_);
+  });
+}
+
+void Shards::end_cycle(const LeaseCycle& cycle) {
+  memory_.row_gone = cycle.memory.row_gone;
+  if (memory_.row_gone) return;  // if this lasts, the fence closes by itself
+  if (node_ != cycle.node) ids_.reset();
+  node_ = cycle.node;
+  memory_ = cycle.memory;
+  if (cycle.name_taken) {
+    listener_.publish_until({0});
+    listener_.name_taken();
+    return;
+  }
+  older_beside_ = cycle.older_beside;
+  notice(cycle);
+  clock_.measured(cycle.clock.db, cycle.clock.sent, cycle.clock.received);
+  const std::vector<int> lost = apply(cycle);
+  if (!cycle.release.empty())
+    log::info("shards released", {{"given", cycle.release.size()}, {"held", count()}, {"of", kShards}});
+  if (!lost.empty()) {
+    log::warn("leases lost",
+              {{"shards", lost.size()}, {"held", count() - static_cast<int>(cycle.gained.size())}});
+    listener_.lost(lost);
+  }
+  // A margin for the time from the check to the socket, and for clock drift.
+  const Ms margin = settings_.lease / 10;
+  // Stepping back closes the fence: messages that wait for the broker return unsent, and their shards can go.
+  const bool open = any() && !stepped_back_;
+  listener_.publish_until(open ? cycle.sent + settings_.lease - margin : BootMs{0});
+  if (!cycle.gained.empty()) {
+    log::info("shards acquired", {{"taken", cycle.gained.size()}, {"held", count()}, {"of", kShards}});
+    listener_.gained(cycle.gained);
+  }
+}
+
+std::vector<int> Shards::apply(const LeaseCycle& cycle) {
+  std::vector<int> lost;
+  if (cycle.restored) {
+    lost = held_.list();
+    held_.clear();
+  }
+  for (const Lease& lease : cycle.release) held_.remove(lease.shard);
+  for (const Lease& lease : cycle.renew) {
+    const bool still = std::ranges::find(cycle.held, lease) != cycle.held.end();
+    if (still || held_.epoch(lease.shard) != lease.epoch) continue;
+    held_.remove(lease.shard);
+    lost.push_back(lease.shard);
+  }
+  for (const Gained& g : cycle.gained) held_.add(g.lease);
+  if (cycle.stepped_back != stepped_back_) step_back(cycle.stepped_back);
+  held_.plan_leaving(cycle.surplus, stepped_back_, clock_.here().boot());
+  return lost;
+}
+
+void Shards::notice(const LeaseCycle& cycle) {
+  if (cycle.restored) listener_.noticed({Notice::Kind::restored, *cycle.restored});
+  const auto ms = clock_step_.see(cycle.clock);
+  if (!ms) return;
+  listener_.noticed({Notice::Kind::clock_stepped,
+                     (*ms > 0 ? "forward by " : "back by ") + std::to_string(*ms > 0 ? *ms : -*ms) + " ms"});
+}
+
+void Shards::step_back(bool yes) {
+  stepped_back_ = yes;
+  if (yes) {
+    log::warn("cannot publish, another instance can: releasing all shards", {{"held", count()}});
+  } else {
+    log::info("acquiring shards again", {{"held", count()}});
+  }
+}
+
+void Shards::leave(std::function<void()> done) {
+  leaving_ = true;
+  left_ = std::move(done);
+  timer_.stop();
+  listener_.publish_until({0});  // from here on others may own the shards
+  held_.clear();
+  // Our first cycle is under way: only its answer has our node number. But do not wait long for a database
+  // that is away.
+  if (node_ == 0 && cycling_) return leave_timer_.start(kFirstCycleMost);
+  give_back();
+}
+
+void Shards::give_back() {
+  leave_timer_.stop();
+  const std::function<void()> done = std::exchange(left_, nullptr);
+  if (node_ == 0) return done();
+  const auto work = [node = node_,
+                     incarnation = settings_.identity.incarnation](LeaseStore& store) -> Result<bool> {
+    if (const auto left = store.leave(node, incarnation); !left) return tl::unexpected(left.error());
+    return true;
+  };
+  jobs_.submit<bool>(Lane::leases, work, [done](const Result<bool>&) { done(); });
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,66 @@
+// The periodic jobs, so that every row is eventually moved by some instance. Each job has its own file:
+//   twice a second  due_sweep: rows that are due and not tracked -> dispatch
+//   each second     silence_check: expired silence -> presumed success, or the next level
+//                   parked_copies: copies owed to <prefix>.parked
+//   at a takeover and every ten seconds  stranded_tasks: tasks left in `publishing` -> the same attempt
+//   again
+// Thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/bridge/flight/due.h"
+#include "src/bridge/flight/horizon.h"
+#include "src/bridge/upkeep/parked_copies.h"
+#include "src/bridge/upkeep/silence_check.h"
+
+namespace rung::bridge {
+
+class Janitor {
+ public:
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    Transitions& transitions;
+    Outbox& outbox;
+    DbClock& clock;
+    Horizon& horizon;
+    Dispatch& dispatch;
+    const Gates& gates;
+    QueueNames& names;
+    const DeliveryProof& proof;
+    const RuleBookPtr& rules;  // replaced by a reload
+    TaskObserver& observer;
+    std::function<bool()> can_publish;
+    std::string parked_exchange;
+    Attachments& attachments;
+  };
+
+  Janitor(io::Loop& loop, const Deps& deps);
+  void start();
+  void stop();
+  // Shards were gained: looks for their stranded rows once the former owner's connection must be dead.
+  void gained(const std::vector<Gained>& gained) { stranded_.gained(gained); }
+  SilenceCheck& silence() { return silence_; }
+  // A look at the attachments has been taken in.
+  void attachments_looked() { silence_.looked(); }
+  const SilenceCounts& silence_counts() const { return silence_.counts(); }
+
+ private:
+  void tick();
+
+  Shards& shards_;
+  Horizon& horizon_;
+  Dispatch& dispatch_;
+  const std::function<bool()> can_publish_;
+  DueSweep sweep_;
+  SilenceCheck silence_;
+  ParkedCopies copies_;
+  StrandedTasks stranded_;
+  io::Timer timer_;
+  int ticks_ = 0;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,139 @@
+#include "src/bridge/upkeep/parked_copies.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "src/bridge/changes/single_rows.h"
+#include "src/core/machine/headers.h"
+#include "src/core/message/message_json.h"
+#include "src/core/rules/error_queues.h"
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr int kCopiesPerShard = 100;
+constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of bodies under way, approximate
+
+std::size_t body_bytes_of(const Task& task) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(task.body_bytes, 0));
+}
+
+}  // namespace
+
+void ParkedCopies::send_owed() {
+  if (busy_ || bytes_ >= kMostCopyBytes) return;
+  busy_ = true;
+  deps_.jobs.submit<std::vector<DueEntry>>(
+      Lane::sweeps,
+      [shards = deps_.shards.list(), until = deps_.clock.now()](TaskStore& store) {
+        return store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard);
+      },
+      [this](const Result<std::vector<DueEntry>>& rows) {
+        busy_ = false;
+        if (!rows) return log::error("querying for parked copies failed", {{"reason", rows.error().message}});
+        std::vector<TaskId> ids;
+        for (const DueEntry& row : *rows) {
+          if (!under_way_.contains(row.id) && ids.size() < kMostInBatch) ids.push_back(row.id);
+        }
+        if (!ids.empty()) read_and_send(ids);
+      });
+}
+
+// On a store thread. Reads copies whose bodies fit in `room` together, but at least one.
+Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const std::vector<TaskId>& ids,
+                                                           std::size_t room, const RuleBook& rules) {
+  auto rows = store.known(ids);
+  if (!rows) return tl::unexpected(rows.error());
+  std::vector<Copy> copies;
+  std::vector<TaskId> taken;
+  std::size_t bytes = 0;
+  for (KnownTask& known : *rows) {
+    bytes += body_bytes_of(known.row.task);
+    if (!taken.empty() && bytes > room) break;
+    taken.push_back(known.row.task.id);
+    const TaskId id = known.row.task.id;
+    copies.push_back({std::move(known.row.task), {id, nullptr, "its body is not in the database"}});
+  }
+  auto messages = read_messages(store, taken);
+  if (!messages) return tl::unexpected(messages.error());
+  for (Copy& copy : copies) {
+    const auto stored = std::ranges::find(*messages, copy.task.id, &StoredMessage::id);
+    if (stored != messages->end()) copy.stored = std::move(*stored);
+    if (!rules.returns_parked(copy.task)) continue;
+    const auto origin = store.origin(copy.task.id);
+    if (!origin && origin.error().kind == Error::Kind::permanent) {
+      copy.stored = {copy.task.id, nullptr, origin.error().message};
+      continue;
+    }
+    if (!origin) return tl::unexpected(origin.error());
+    if (auto removed = headers_from_json(*origin)) copy.removed = std::move(*removed);
+  }
+  return copies;
+}
+
+void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
+  busy_ = true;
+  deps_.jobs.submit<std::vector<Copy>>(
+      Lane::flow,
+      [ids, room = kMostCopyBytes - bytes_, rules = deps_.rules](Store& store) {
+        return read(store, ids, room, *rules);
+      },
+      [this](const Result<std::vector<Copy>>& copies) {
+        busy_ = false;
+        if (!copies)
+          return log::error("reading parked messages failed", {{"reason", copies.error().message}});
+        for (const Copy& copy : *copies) send(copy);
+        deps_.outbox.flush();
+      });
+}
+
+// In its error queue the message has the framework's headers again, so that the framework's own tools
+// understand it.
+Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
+  const Task& task = copy.task;
+  Message message = dress(*copy.stored.message, task, deps_.proof.token(task));
+  Table& headers = *message.headers;
+  headers.emplace_back(header::kQueue, task.queue);
+  headers.emplace_back(header::kError, task.last_error);
+  if (!deps_.rules->returns_parked(task)) return {0, deps_.exchange, task.queue, std::move(message)};
+  const Dialect& dialect = *deps_.rules->error_queues().find(task.error_queue)->dialect;
+  for (const auto& [name, value] : copy.removed) {
+    if (removes(dialect, name)) headers.emplace_back(name, value);
+  }
+  headers.emplace_back(header::kParked, failure_mark(dialect, message));
+  return {0, "", task.error_queue, std::move(message)};
+}
+
+void ParkedCopies::send(const Copy& copy) {
+  const Task& task = copy.task;
+  under_way_.insert(task.id);
+  bytes_ += body_bytes_of(task);
+  const auto never = [this, task](const std::string& reason) {
+    log::error("the broker refused a copy of a parked message: only the row has the message",
+               {{"id", task.id.value}, {"reason", reason}});
+    done(task);
+  };
+  // A reload: parked messages of its error queue stay in Rung now.
+  if (!task.error_queue.empty() && !deps_.rules->returns_parked(task) &&
+      !deps_.rules->queue(task.queue).publish_parked)
+    return done(task);
+  if (copy.stored.message == nullptr) return never(copy.stored.broken);
+  deps_.outbox.send(outgoing_for(copy), [this, task, never](const PublishResult& result) {
+    if (result.how == PublishResult::How::confirmed) return done(task);
+    // Each retry would close the channel for all others. The row has the message.
+    if (result.how == PublishResult::How::rejected) return never(result.reason);
+    under_way_.erase(task.id);  // retried a second later
+    bytes_ -= body_bytes_of(task);
+  });
+}
+
+void ParkedCopies::done(const Task& task) {
+  bytes_ -= body_bytes_of(task);
+  deps_.transitions.add({task.id, event::ParkedCopySent{}},
+                        [this, id = task.id](const Result<Decision>&) { under_way_.erase(id); });
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,57 @@
+// Sends the owed copies of parked tasks to <prefix>.parked (parked: publish), or back to the error queue that
+// they came from (parked: return), bounded in bytes. The row is the authoritative
+// parked task: a copy that cannot be made, or that the broker refuses for good, is no longer owed. Thread:
+// the loop's.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "src/bridge/base/outbox.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/changes/transitions.h"
+#include "src/bridge/leases/delivery_proof.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/base/db_clock.h"
+
+namespace rung::bridge {
+
+class ParkedCopies {
+ public:
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    Transitions& transitions;
+    Outbox& outbox;
+    DbClock& clock;
+    const DeliveryProof& proof;
+    const RuleBookPtr& rules;  // replaced by a reload
+    std::string exchange;      // <prefix>.parked
+  };
+
+  explicit ParkedCopies(Deps deps) : deps_(std::move(deps)) {}
+  // Call each second, with shards, while the broker accepts publishes.
+  void send_owed();
+
+ private:
+  struct Copy {
+    Task task;
+    StoredMessage stored;
+    Table removed{};  // for its error queue: the headers that were removed at the intake
+  };
+  static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room,
+                                        const RuleBook& rules);
+  Outgoing outgoing_for(const Copy& copy) const;
+  void read_and_send(const std::vector<TaskId>& ids);
+  void send(const Copy& copy);
+  void done(const Task& task);
+
+  const Deps deps_;
+  std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
+  std::size_t bytes_ = 0;                 // bodies of those without an answer
+  bool busy_ = false;
+};
+
+}  // namespace rung::bridge

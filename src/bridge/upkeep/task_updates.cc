@@ -1,0 +1,70 @@
+#include "src/bridge/upkeep/task_updates.h"
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+
+void MissingOrigins::inserted(const Task& task) {
+  const bool published_here =
+      task.kind == Kind::retry && task.exchange == failed_ && task.error_queue.empty();
+  if (!published_here || task.queue.empty()) return;
+  ++count_;
+  if (said_.size() >= kMostQueues || !said_.insert(task.queue).second) return;
+  log::warn("a failure came without its origin: its retries lose the routing key", {{"queue", task.queue}});
+  record_(
+      {0,
+       {},
+       "",
+       "origin_missing",
+       task.queue,
+       "a consumer published a failure to " + failed_ +
+           " without retry-origin-exchange and retry-origin-routing-key: its retries have the queue's name "
+           "as routing key (docs/operations.md)"});
+}
+
+void TaskUpdates::inserted(const NewTask& fresh) {
+  const Task& task = fresh.task;
+  if (task.kind == Kind::retry) attachments_.failed(task, clock_);
+  count(task.rule);
+  counts_.inserted(task);
+  if (missing_origins_ != nullptr) missing_origins_->inserted(task);
+  schedule(task);
+  if (tracer_ != nullptr) tracer_->received(fresh, clock_.now());
+}
+
+void TaskUpdates::decided(const Decision& decision) {
+  if (decision.verdict != Decision::Verdict::applied) return;
+  if (tracer_ != nullptr) tracer_->decided(decision);
+  const Task& task = decision.task;
+  if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
+  counts_.decided(decision);
+  if (decision.was == State::publishing && task.state == State::awaiting) attachments_.delivered(task.queue);
+  dispatch_.changed(task);
+  schedule(task);
+  if (decision.attempt) count(decision.attempt->rule);
+  breakers_.decided(decision);
+  if (decision.holds_queue) {
+    const std::string& queue = decision.failed_in.empty() ? task.queue : decision.failed_in;
+    writer_.hold_queue(queue, *decision.holds_queue, task.id);
+  }
+  if (task.state == State::parked) {
+    log::warn("parked", {{"id", task.id.value},
+                         {"queue", task.queue},
+                         {"message_id", task.message_id},
+                         {"attempt", task.attempt},
+                         {"rule", task.rule},
+                         {"error", task.last_error}});
+  }
+}
+
+void TaskUpdates::holds_queue(const Task& task, Ms wait) { writer_.hold_queue(task.queue, wait, task.id); }
+
+void TaskUpdates::count(const std::string& rule) {
+  if (!rule.empty()) ++by_rule_[rule];
+}
+
+void TaskUpdates::schedule(const Task& task) {
+  if (waits_for_claim(task)) horizon_.schedule(names_.item(task, *task.next_at));
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,94 @@
+// What follows from new and changed rows of tasks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "src/bridge/base/flow_counts.h"
+#include "src/bridge/base/observers.h"
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/flight/horizon.h"
+#include "src/bridge/gates/breakers.h"
+#include "src/bridge/gates/gate_writer.h"
+#include "src/bridge/watch/attachments.h"
+#include "src/bridge/watch/store_watch.h"
+#include "src/core/base/db_clock.h"
+#include "src/core/task/task.h"
+#include "src/store/system.h"
+
+namespace rung::bridge {
+
+// Failures that a consumer published to <prefix>.failed without saying which exchange and routing key the
+// message came by: its retries get the queue's name as routing key, and nothing knows the original one any
+// more. Says so once for each queue, in the log and as an event. Thread: the loop's.
+class MissingOrigins {
+ public:
+  // Names of queues come from messages: later queues are only counted.
+  static constexpr std::size_t kMostQueues = 1000;
+
+  MissingOrigins(const std::string& prefix, std::function<void(SystemEvent)> record)
+      : failed_(prefix + ".failed"), record_(std::move(record)) {}
+
+  // A new row.
+  void inserted(const Task& task);
+
+  std::int64_t count() const { return count_; }  // since the start
+
+ private:
+  const std::string failed_;  // the exchange
+  const std::function<void(SystemEvent)> record_;
+  std::set<std::string> said_;  // queues
+  std::int64_t count_ = 0;
+};
+
+// Reacts to new and changed task rows, whoever changed them: adds the due time to the heap, withdraws a
+// held-back copy, and logs what people must know. Thread: the loop's.
+class TaskUpdates final : public TaskObserver {
+ public:
+  TaskUpdates(Dispatch& dispatch, Horizon& horizon, QueueNames& names, StoreWatch& store_watch,
+              Attachments& attachments, Breakers& breakers, GateWriter& writer, FlowCounts& counts,
+              const DbClock& clock, Tracer* tracer, MissingOrigins* missing_origins = nullptr)
+      : dispatch_(dispatch),
+        horizon_(horizon),
+        names_(names),
+        store_watch_(store_watch),
+        attachments_(attachments),
+        breakers_(breakers),
+        writer_(writer),
+        counts_(counts),
+        clock_(clock),
+        tracer_(tracer),
+        missing_origins_(missing_origins) {}
+
+  void inserted(const NewTask& fresh) override;
+  void decided(const Decision& decision) override;
+  void holds_queue(const Task& task, Ms wait) override;
+
+  // Failures since the start, by the rule that decided. Only rules of the config, so they are few.
+  const std::map<std::string, std::int64_t>& decided_by_rule() const { return by_rule_; }
+
+ private:
+  void schedule(const Task& task);
+  void count(const std::string& rule);
+
+  Dispatch& dispatch_;
+  Horizon& horizon_;
+  QueueNames& names_;
+  StoreWatch& store_watch_;
+  Attachments& attachments_;
+  Breakers& breakers_;
+  GateWriter& writer_;
+  FlowCounts& counts_;
+  const DbClock& clock_;
+  Tracer* const tracer_;  // nullptr: traces are off
+  MissingOrigins* const missing_origins_;
+  std::map<std::string, std::int64_t> by_rule_;
+};
+
+}  // namespace rung::bridge

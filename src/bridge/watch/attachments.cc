@@ -1,0 +1,228 @@
+#include "src/bridge/watch/attachments.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr std::size_t kMostNamed = 5;  // queues in the problem's detail
+// What does not change is noted again after this, for the row's checked_at.
+constexpr Ms kNoteAgain{std::chrono::minutes{1}};
+
+std::optional<AttachmentState> state_of(QueueAttachment::State state) {
+  switch (state) {
+    case QueueAttachment::State::attached:
+      return AttachmentState::attached;
+    case QueueAttachment::State::detached:
+      return AttachmentState::detached;
+    case QueueAttachment::State::no_queue:
+      return AttachmentState::gone;
+    case QueueAttachment::State::unknown:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Attachments::seen(const std::string& queue) {
+  if (!queue.empty() && seen_.size() < kMostSeen && seen_.insert(queue).second) ask();
+}
+
+void Attachments::failed(const Task& task, const DbClock& clock) {
+  seen(task.queue);
+  // As read_failure() writes it. A failure that its consumer published, or that came through an error queue,
+  // does not tell that the queue is attached.
+  const bool dead_letter = task.error_queue.empty() && task.last_error.starts_with("dead-lettered: ");
+  if (!dead_letter || task.queue.empty() || !note_ || by_failure_.size() >= kMostSeen) return;
+  if (!by_failure_.insert(task.queue).second) return;
+  note_({{task.queue, AttachmentState::attached, std::string(kDeadLetterArrived), clock.now(), true}});
+}
+
+void Attachments::delivered(const std::string& queue) {
+  if (!queue.empty() && delivered_.size() < kMostSeen && delivered_.insert(queue).second) ask();
+}
+
+bool Attachments::look_at(std::vector<std::string> queues) {
+  if (!ask_) return false;
+  wanted_ = std::move(queues);
+  ask();
+  return true;
+}
+
+bool Attachments::answered_for(std::string_view queue, BootMs since) const {
+  const auto it = sighted_.find(queue);
+  return it != sighted_.end() && it->second.asked_at >= since;
+}
+
+std::vector<AttachmentSighting> Attachments::sightings(const std::vector<std::string>& queues, BootMs since,
+                                                       const DbClock& clock) const {
+  std::vector<AttachmentSighting> out;
+  for (const std::string& queue : queues) {
+    const auto it = sighted_.find(queue);
+    if (it == sighted_.end() || it->second.asked_at < since) continue;
+    out.push_back(it->second.sighting(queue, clock));
+  }
+  return out;
+}
+
+std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& configured) const {
+  std::set<std::string, std::less<>> others = seen_;
+  others.insert(delivered_.begin(), delivered_.end());
+  others.insert(wanted_.begin(), wanted_.end());
+  for (const std::string& queue : configured) others.erase(queue);
+  std::vector<std::string> all = configured;
+  std::ranges::copy(others, std::back_inserter(all));
+  return all;
+}
+
+void Attachments::found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now) {
+  compare(look, configured, now);
+  told_ = told_ || look.attached.has_value();
+  last_look_ = look.asked_at;
+  decide(look, now);
+}
+
+void Attachments::decide(const AttachmentLook& look, BootMs now) {
+  std::map<std::string, Sighted, std::less<>> sighted;
+  bool doubts = false;
+  for (const QueueAttachment& one : look.queues) {
+    const auto before = sighted_.find(one.queue);
+    const auto state = state_of(one.state);
+    Sighted next = before == sighted_.end() ? Sighted{} : before->second;
+    const bool knew_none = before == sighted_.end() || before->second.asked_at == BootMs{0};
+    const bool differs = knew_none || next.state != state;
+    if (!state) {
+      doubtful_.erase(one.queue);
+    } else if (*state != AttachmentState::attached && differs && doubtful_.insert(one.queue).second) {
+      doubts = true;  // a second look decides
+    } else {
+      doubtful_.erase(one.queue);
+      if (differs && *state != AttachmentState::attached) eager_until_ = now + kEager;
+      if (differs) next.noted_at = {};
+      next.state = *state;
+      next.was_attached = next.was_attached || *state == AttachmentState::attached;
+      next.detail = one.detail;
+      next.asked_at = look.asked_at;
+    }
+    sighted.emplace(one.queue, std::move(next));
+  }
+  std::erase_if(doubtful_, [&](const std::string& queue) { return !sighted.contains(queue); });
+  sighted_ = std::move(sighted);
+  if (doubts) ask();
+}
+
+std::vector<AttachmentSighting> Attachments::news(const DbClock& clock, BootMs now) {
+  std::vector<AttachmentSighting> out;
+  for (auto& [queue, sighted] : sighted_) {
+    if (sighted.asked_at == BootMs{0}) continue;
+    if (sighted.noted_at != BootMs{0} && now - sighted.noted_at < kNoteAgain) continue;
+    sighted.noted_at = now;
+    out.push_back(sighted.sighting(queue, clock));
+  }
+  return out;
+}
+
+void Attachments::not_recorded(const std::vector<AttachmentSighting>& news) {
+  for (const AttachmentSighting& one : news) {
+    by_failure_.erase(one.queue);
+    if (const auto it = sighted_.find(one.queue); it != sighted_.end()) it->second.noted_at = {};
+  }
+}
+
+AttachmentSighting Attachments::Sighted::sighting(const std::string& queue, const DbClock& clock) const {
+  return {.queue = queue,
+          .state = state,
+          .detail = detail,
+          .seen_at = clock.at(asked_at),
+          .was_attached = was_attached};
+}
+
+void Attachments::connected(BootMs now) {
+  connected_at_ = now;
+  ask();
+}
+
+void Attachments::compare(const AttachmentLook& look, const std::vector<std::string>& configured,
+                          BootMs now) {
+  configured_.clear();
+  std::vector<std::string> detached, commands;
+  std::string unknown;
+  for (const QueueAttachment& one : look.queues) {
+    const bool matched = look.matched.contains(one.queue);
+    const bool named = matched || std::ranges::find(configured, one.queue) != configured.end();
+    if (one.state == State::unknown) {
+      unknown = one.detail;
+      continue;
+    }
+    Known& known = known_[one.queue];
+    if (known.state != one.state) {
+      changed(one, known, named);
+      known.state = one.state;
+      known.since = now;
+    }
+    known.was_attached = known.was_attached || one.state == State::attached;
+    if (named) configured_.emplace_back(one.queue, one.state == State::attached);
+    const bool ours = matched ? known.was_attached
+                      : named ? known.was_attached || !seen_.contains(one.queue)
+                              : known.was_attached && now - known.since < kRemember;
+    if (one.state == State::detached && ours) {
+      detached.push_back(one.queue);
+      commands.push_back(one.command);
+    }
+  }
+  std::erase_if(known_, [&](const auto& entry) {
+    return std::ranges::find(look.queues, entry.first, &QueueAttachment::queue) == look.queues.end();
+  });
+  // Logged once: without the management API every check would log it.
+  if (!unknown.empty() && !told_unknown_) {
+    log::info("cannot check whether queues are attached: no answer from the management API",
+              {{"reason", unknown}});
+    for (const QueueAttachment& one : look.queues) {
+      if (std::ranges::find(configured, one.queue) != configured.end())
+        log::info("if the queue is not attached, run", {{"queue", one.queue}, {"attach", one.policy}});
+    }
+  }
+  told_unknown_ = !unknown.empty();
+  if (told_unknown_) return;  // keep the problem as last seen
+
+  if (detached.empty()) return health_.clear("detached");
+  std::string text = detached.size() == 1 ? "queue" : "queues";
+  for (std::size_t i = 0; i < std::min(detached.size(), kMostNamed); ++i)
+    text += (i == 0 ? " " : ", ") + detached[i];
+  if (detached.size() > kMostNamed) text += " and " + std::to_string(detached.size() - kMostNamed) + " more";
+  text += detached.size() == 1 ? " is" : " are";
+  text += " not attached: failed messages do not come here. Run: " + commands.front() +
+          (detached.size() > 1 ? " (and so on), see rung attached" : "");
+  health_.set("detached", text);
+}
+
+void Attachments::changed(const QueueAttachment& now, Known& known, bool named) {
+  const bool first = known.state == State::unknown;
+  if (!first || named) say(now, first);
+  if (now.state == State::attached && !first) record_({0, {}, "", "queue_attached", now.queue, now.detail});
+  if (known.was_attached && now.state != State::attached)
+    record_({0, {}, "", "queue_detached", now.queue, now.detail});
+}
+
+void Attachments::say(const QueueAttachment& now, bool first) const {
+  switch (now.state) {
+    case State::attached:
+      return log::info(first ? "attached" : "queue became attached",
+                       {{"queue", now.queue}, {"by", now.detail}});
+    case State::detached:
+      return log::warn(first ? "not attached: its dead letters do not come here"
+                             : "queue became detached: its dead letters do not come here any more",
+                       {{"queue", now.queue}, {"now", now.detail}, {"attach", now.policy}});
+    case State::no_queue:
+      return log::warn(first ? "no such queue yet" : "queue is gone",
+                       {{"queue", now.queue}, {"attach", now.policy}});
+    case State::unknown:
+      return;
+  }
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,164 @@
+// Tracks which queues are attached, that is, whether their dead letters reach us. Compares each check with
+// the one before: logs changes, records an event, and maintains the problem "detached" in Health.
+//
+// A detached queue is a problem in two cases:
+//   - It was attached before. For a queue that the config does not name, the problem ends kRemember after the
+//     change: the detachment then counts as intended.
+//   - The config names it, and no failure from it has arrived. (A consumer that publishes its failures to
+//     <prefix>.failed needs no attachment.) A queue that only matches a pattern of the config may be one that
+//     needs no attachment, such as a dead-letter queue: it is logged and shown, but is no problem.
+//
+// Also says what SilenceCheck needs to know. There, a queue counts as detached only after two looks in a row:
+// a look reads queues and policies one after the other, and a change between them looks like neither.
+// Thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/bridge/base/health.h"
+#include "src/core/base/db_clock.h"
+#include "src/core/base/time.h"
+#include "src/core/task/task.h"
+#include "src/store/attachments.h"
+#include "src/store/system.h"
+
+namespace rung::bridge {
+
+// The result of checking one queue.
+struct QueueAttachment {
+  enum class State { attached, detached, no_queue, unknown };
+  std::string queue;
+  State state = State::unknown;
+  std::string detail;   // attached: by what. detached: where its dead letters go. unknown: why
+  std::string command;  // a command that attaches it
+  std::string policy;   // a command line that attaches it without Rung
+};
+
+// Something that others have set on Rung's own queues or exchanges.
+struct HarmfulSetting {
+  bool fatal = false;         // messages can be lost; else intake or retries can stand still, or repeat
+  std::string subject, what;  // the queue; "policy 'all' sets message-ttl ..."
+  std::string mend;           // the command that mends it
+  std::optional<std::int64_t> delivery_limit = {};  // of a queue that messages are taken in from
+  bool operator==(const HarmfulSetting&) const = default;
+};
+
+// The result of checking all queues.
+// What to check.
+struct WatchedQueues {
+  std::vector<std::string> names;
+  // Further queues of the virtual host; empty function: none. Any thread.
+  std::function<bool(const std::string& queue)> also = {};
+};
+
+struct AttachmentLook {
+  std::vector<QueueAttachment> queues;  // those requested, and those that match a pattern of the config
+  // Every attached queue of the virtual host; none: the management API did not tell.
+  std::optional<std::set<std::string, std::less<>>> attached;
+  BootMs asked_at{0};
+  std::optional<std::vector<HarmfulSetting>> settings = {};  // none: the management API did not tell
+  std::set<std::string, std::less<>> matched = {};           // of `queues`: those that match a pattern
+};
+
+class Attachments {
+ public:
+  static constexpr Ms kRemember{std::chrono::hours{1}};
+  static constexpr std::size_t kMostSeen = 1000;  // queues that the config does not name
+  // So long after a queue became detached, looks are frequent: once it is attached again, silence counts.
+  static constexpr Ms kEager{std::chrono::minutes{10}};
+  using Note = std::function<void(const std::vector<AttachmentSighting>&)>;
+
+  Attachments(Health& health, std::function<void(SystemEvent)> record)
+      : health_(health), record_(std::move(record)) {}
+
+  // A failure from this queue arrived.
+  void seen(const std::string& queue);
+  void failed(const Task& task, const DbClock& clock);
+  // A delivery to this queue was confirmed.
+  void delivered(const std::string& queue);
+  // The queues to check: `configured`, and those seen.
+  std::vector<std::string> to_watch(const std::vector<std::string>& configured) const;
+  // Takes the result of a check.
+  void found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
+
+  // `ask` requests an immediate check.
+  void ask_by(std::function<void()> ask) { ask_ = std::move(ask); }
+  // `note` writes what all instances have to know.
+  void note_by(Note note) { note_ = std::move(note); }
+  // A new connection to the broker: requests a check.
+  void connected(BootMs now);
+  // A check has found which queues are attached, or one requested on the current connection failed to.
+  bool looked() const { return told_ || last_look_ >= connected_at_; }
+
+  // --- for SilenceCheck
+  // Requests a look at these queues, too. False: nobody can look.
+  bool look_at(std::vector<std::string> queues);
+  BootMs last_look() const { return last_look_; }  // when it was requested
+  // A look requested at or after `since` has decided about the queue.
+  bool answered_for(std::string_view queue, BootMs since) const;
+  // The last look was the first to say that it is not attached.
+  bool is_doubtful(std::string_view queue) const { return doubtful_.contains(queue); }
+  // What such looks said.
+  std::vector<AttachmentSighting> sightings(const std::vector<std::string>& queues, BootMs since,
+                                            const DbClock& clock) const;
+  // What the last look said that all instances have to know.
+  std::vector<AttachmentSighting> news(const DbClock& clock, BootMs now);
+  // Writing these failed: they are news again.
+  void not_recorded(const std::vector<AttachmentSighting>& news);
+  // Looks should be frequent.
+  bool is_eager(BootMs now) const { return now < eager_until_; }
+
+  // By queue: those that the config names, also by a pattern, and that could be checked.
+  const std::vector<std::pair<std::string, bool>>& configured() const { return configured_; }
+
+ private:
+  using State = QueueAttachment::State;
+  void compare(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
+  struct Known {
+    State state = State::unknown;
+    bool was_attached = false;
+    BootMs since{0};  // start of the state
+  };
+  // What was last found out about a queue.
+  struct Sighted {
+    AttachmentState state = AttachmentState::attached;
+    std::string detail;
+    BootMs asked_at{0};
+    BootMs noted_at{0};         // when it was last passed on
+    bool was_attached = false;  // at some look of this process, perhaps before anything could be passed on
+    AttachmentSighting sighting(const std::string& queue, const DbClock& clock) const;
+  };
+  void decide(const AttachmentLook& look, BootMs now);
+  void ask() const {
+    if (ask_) ask_();
+  }
+  void changed(const QueueAttachment& now, Known& known, bool named);
+  void say(const QueueAttachment& now, bool first) const;
+
+  Health& health_;
+  const std::function<void(SystemEvent)> record_;
+  std::set<std::string, std::less<>> seen_;
+  std::set<std::string, std::less<>> delivered_;         // at most kMostSeen
+  std::set<std::string, std::less<>> by_failure_;        // noted; at most kMostSeen
+  std::vector<std::string> wanted_;                      // by look_at(), until the next look
+  std::map<std::string, Sighted, std::less<>> sighted_;  // of the queues in the last look
+  std::set<std::string, std::less<>> doubtful_;
+  BootMs eager_until_{0};
+  Note note_;
+  std::map<std::string, Known, std::less<>> known_;
+  std::vector<std::pair<std::string, bool>> configured_;
+  bool told_unknown_ = false;
+  std::function<void()> ask_;
+  bool told_ = false;
+  BootMs last_look_{0};  // when it was requested
+  BootMs connected_at_{0};
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,63 @@
+// Watches the broker's state: logs each change, maintains the problems "broker" and "topology" in Health, and
+// releases our shards while we cannot publish and another instance can. Thread: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "plugin/broker.h"
+#include "src/bridge/base/ability.h"
+#include "src/bridge/base/health.h"
+#include "src/bridge/leases/shards.h"
+#include "src/bridge/watch/outages.h"
+#include "src/core/base/time.h"
+#include "src/io/loop.h"
+#include "src/store/system.h"
+
+namespace rung::bridge {
+
+class BrokerWatch {
+ public:
+  struct Deps {
+    Health& health;
+    Shards& shards;
+    std::function<void(SystemEvent)> record;
+    std::function<void()> given_up;  // called repeatedly while our shards are given up
+    std::string_view broker;         // Broker::name()
+  };
+  // `node`: our name, for events. `down_timeout`: how long the connection may be down before we step back.
+  BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms down_timeout);
+
+  void start();
+  void stop();
+  void changed(const BrokerStatus& status);
+  void checked(const TopologyReport& report);
+  // Whether we may publish to this broker (OwnershipWatch). If not, another instance may get our shards.
+  void set_ours(bool yes);
+
+  const BrokerStatus& status() const { return status_; }
+  bool takes_messages() const { return status_.publishing && !status_.blocked; }
+  bool has_served() const { return has_served_; }    // has consumed and published at least once
+  std::int64_t repairs() const { return repairs_; }  // of the topology, since the start
+
+ private:
+  void say_away(bool refused_before);
+  void look();
+
+  const Deps deps_;
+  const Clock& clock_;
+  const std::string node_;
+  BrokerStatus status_;
+  Ability ability_;
+  io::Timer timer_;
+  bool ours_ = false;
+  bool has_served_ = false;
+  bool stepped_back_ = false;  // as last reported
+  BootMs away_since_{0};       // 0 = not away
+  OutageReasons reasons_;      // those logged since then
+  std::int64_t repairs_ = 0;
+};
+
+}  // namespace rung::bridge

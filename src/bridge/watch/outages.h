@@ -1,0 +1,42 @@
+// What to report of an outage of the broker or the database.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "src/bridge/base/store_jobs.h"
+
+namespace rung::bridge {
+
+// The reasons of an outage that were reported: each is news once, and at most kMost are, because others write
+// them. Thread: its owner's.
+class OutageReasons {
+ public:
+  static constexpr std::size_t kMost = 20;  // of one outage
+
+  bool is_news(const std::string& reason) { return told_.size() < kMost && told_.insert(reason).second; }
+  void clear() { told_.clear(); }  // the outage is over
+
+ private:
+  std::set<std::string> told_;
+};
+
+// Decides what to report of a database outage: each reason once, not once per thread or per try.
+// Thread: any, one at a time; several threads must guard it with their own lock.
+class StoreOutage {
+ public:
+  // A job waits for a retry; `away` is its owner's flag, false at first. Returns what to report now, if
+  // anything.
+  std::optional<StoreJobs::Status> waits(bool& away, const Error& error);
+  // That job is done, or given up.
+  std::optional<StoreJobs::Status> goes_on(bool& away);
+
+ private:
+  int away_ = 0;
+  bool refused_ = false;
+  OutageReasons reasons_;
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,106 @@
+#include "src/bridge/watch/ownership_watch.h"
+
+#include <optional>
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kOwnershipLookAgain{5000};  // while there is a conflict, or no answer
+constexpr const char* kConflict = "ownership";
+constexpr const char* kUnchecked = "ownership_unchecked";
+
+}  // namespace
+
+OwnershipWatch::OwnershipWatch(io::Loop& loop, Deps deps)
+    : deps_(std::move(deps)), timer_(loop, [this] { ask_database(); }) {}
+
+void OwnershipWatch::start() { ask_database(); }
+
+void OwnershipWatch::drain() {
+  draining_ = true;
+  timer_.stop();
+}
+
+void OwnershipWatch::look_again(Ms after) {
+  if (!draining_) timer_.start(after);
+}
+
+void OwnershipWatch::ask_database() {
+  deps_.jobs.submit<Ownership>(
+      Lane::flow, [](SystemStore& store) { return read_ownership(store, std::nullopt); },
+      [this](const Result<Ownership>& ownership) {
+        if (draining_) return;
+        if (!ownership) return look_again(kOwnershipLookAgain);
+        database_ = ownership->database;
+        marking_ = false;
+        deps_.broker.claim(database_, false);
+      });
+}
+
+void OwnershipWatch::reported(const PlaceReport& report) {
+  if (draining_ || database_.empty() || std::exchange(judging_, true)) return;
+  // A place that is another's is not remembered: the config may be corrected.
+  const bool may_be_ours = report.owner.empty() || report.owner == report.asked_for;
+  const std::optional<BrokerPlace> place = may_be_ours ? std::optional(report.place) : std::nullopt;
+  deps_.jobs.submit<Ownership>(
+      Lane::flow, [place](SystemStore& store) { return read_ownership(store, place); },
+      [this, report](const Result<Ownership>& ownership) {
+        judging_ = false;
+        if (draining_) return;
+        if (!ownership) return look_again(kOwnershipLookAgain);
+        judge(report, *ownership);
+      });
+}
+
+void OwnershipWatch::judge(const PlaceReport& report, const Ownership& ownership) {
+  database_ = ownership.database;
+  if (report.asked_for != database_) {  // a person has changed it meanwhile
+    marking_ = false;
+    return deps_.broker.claim(database_, false);
+  }
+  if (const std::string why = conflict(ownership, report); !why.empty()) return refuse(why, report);
+  if (report.owner.empty() && report.problem.empty() && !marking_) {
+    marking_ = true;
+    return deps_.broker.claim(database_, true);
+  }
+  accept(report, ownership);
+}
+
+void OwnershipWatch::accept(const PlaceReport& report, const Ownership& ownership) {
+  tell_unchecked(report.problem);
+  if (marking_ && report.owner == database_)
+    log::info("broker marked as this database's",
+              {{"place", describe(report.place)}, {"database", database_}});
+  marking_ = false;
+  if (ours_) return;
+  ours_ = true;
+  if (ownership.serves) deps_.broker.serve_only(ownership.serves->cluster);
+  if (!std::exchange(conflict_, "").empty()) {
+    log::info("broker and database belong together again", {{"place", describe(report.place)}});
+    deps_.health.clear(kConflict);
+  }
+  deps_.changed(true);
+}
+
+void OwnershipWatch::refuse(const std::string& why, const PlaceReport& report) {
+  marking_ = false;
+  if (std::exchange(conflict_, why) != why) {
+    log::error("broker and database do not belong together: nothing is taken in or published",
+               {{"reason", why}});
+    deps_.health.set(kConflict, why, Health::Effect::not_ready);
+    deps_.record({0, {}, "", "ownership_conflict", report.place.prefix, why});
+  }
+  if (std::exchange(ours_, false)) deps_.changed(false);
+  look_again(kOwnershipLookAgain);
+}
+
+void OwnershipWatch::tell_unchecked(const std::string& problem) {
+  if (problem.empty()) return deps_.health.clear(kUnchecked);
+  if (!deps_.health.has(kUnchecked)) log::warn("broker's mark cannot be checked", {{"reason", problem}});
+  deps_.health.set(kUnchecked, problem);
+}
+
+}  // namespace rung::bridge

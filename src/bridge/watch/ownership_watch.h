@@ -1,0 +1,60 @@
+// Checks that this database and this place of the broker belong together (src/store/ownership.h), before the
+// first message is taken or sent, and with each check of the topology. Otherwise one database could be served
+// by two virtual hosts, each publishing the other's tasks into its own queues, or one prefix by two
+// databases, each taking the other's results for unknown. On a conflict nothing is taken in or published, the
+// process goes on, and it looks again every few seconds: a person has to correct the config, or run `rung
+// adopt`.
+//
+// A free place and a new database are taken by whoever comes first: the database remembers the place first,
+// then the broker is marked. Thread: the loop's.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "plugin/broker.h"
+#include "src/bridge/base/health.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/io/loop.h"
+#include "src/store/ownership.h"
+#include "src/store/system.h"
+
+namespace rung::bridge {
+
+class OwnershipWatch {
+ public:
+  struct Deps {
+    Broker& broker;
+    StoreJobs& jobs;
+    Health& health;
+    std::function<void(SystemEvent)> record;
+    std::function<void(bool ours)> changed;  // called with each change of ours()
+  };
+  OwnershipWatch(io::Loop& loop, Deps deps);
+
+  void start();
+  void reported(const PlaceReport& report);
+  void drain();
+
+  // Until the first check has succeeded, and during a conflict: false.
+  bool ours() const { return ours_; }
+
+ private:
+  void ask_database();
+  void look_again(Ms after);
+  void judge(const PlaceReport& report, const Ownership& ownership);
+  void accept(const PlaceReport& report, const Ownership& ownership);
+  void refuse(const std::string& why, const PlaceReport& report);
+  void tell_unchecked(const std::string& problem);
+
+  const Deps deps_;
+  io::Timer timer_;
+  std::string database_;  // its id, as last read; "" = not yet
+  std::string conflict_;  // as last told; "" = none
+  bool marking_ = false;  // the last claim was to mark the place
+  bool judging_ = false;  // a report waits for the database
+  bool ours_ = false;
+  bool draining_ = false;
+};
+
+}  // namespace rung::bridge

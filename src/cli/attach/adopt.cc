@@ -1,0 +1,161 @@
+// rung adopt: says that the config's broker and database belong together from now on.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "plugin/rabbitmq/topology/probe.h"
+#include "src/api/json.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
+#include "src/cli/shared/task_text.h"
+#include "src/cli/shared/text.h"
+#include "src/store/ownership.h"
+
+namespace rung::cli {
+namespace {
+
+constexpr Ms kBrokerTimeout{std::chrono::seconds{10}};
+
+struct AdoptOptions {
+  Common common;
+  bool yes = false;
+};
+
+// Both sides, as they are.
+struct Sides {
+  Ownership ownership;
+  PlaceReport report;
+  std::vector<std::string> instances;  // that use the database now
+
+  bool new_database() const { return ownership.database.empty(); }
+  bool ours() const { return !new_database() && report.owner == ownership.database; }
+  // Nothing that `rung run` would not do by itself.
+  bool fits() const {
+    const bool free = report.owner.empty() || ours();
+    return free && (!ownership.serves || to_text(*ownership.serves) == to_text(report.place));
+  }
+};
+
+Result<Sides> look(Session& session, rabbit::Probe& probe) {
+  auto ownership = look_at_ownership(*session.store);
+  if (!ownership) return tl::unexpected(ownership.error());
+  // Without an id no mark can be ours.
+  const std::string id = ownership->database.empty() ? "none" : ownership->database;
+  auto report = probe.owner(session.config.broker, {id, false});
+  if (!report) return tl::unexpected(report.error());
+  if (!report->problem.empty()) return tl::unexpected(Error{Error::Kind::refused, report->problem});
+  Sides sides{*std::move(ownership), *std::move(report), {}};
+  const auto nodes = session.store->live_nodes();
+  if (!nodes) return tl::unexpected(nodes.error());
+  for (const NodeRow& node : *nodes) sides.instances.push_back(node.name);
+  return sides;
+}
+
+std::string owner_text(const Sides& sides) {
+  if (sides.report.owner.empty()) return "no database";
+  if (sides.ours()) return "this database";
+  return sides.report.owner == kUnknownOwner ? "another database" : "database " + sides.report.owner;
+}
+
+std::string text(const Sides& sides) {
+  const auto& serves = sides.ownership.serves;
+  std::string out = fmt::format("this database{} serves: {}\n",
+                                sides.new_database() ? "" : " (id " + sides.ownership.database + ")",
+                                serves ? describe(*serves) : "nothing yet");
+  out += "the config names: " + describe(sides.report.place) + "\n";
+  out += "there the broker is marked as served by: " + owner_text(sides) + "\n";
+  std::string names;
+  for (const std::string& name : sides.instances) names += (names.empty() ? "" : ", ") + name;
+  return out + "instances that use this database now: " + (names.empty() ? "none" : names) + "\n";
+}
+
+Json place_json(const BrokerPlace& place) {
+  return {{"broker", place.cluster}, {"virtual_host", place.space}, {"prefix", place.prefix}};
+}
+
+Json to_json(const Sides& sides, bool changed) {
+  const auto& serves = sides.ownership.serves;
+  return {{"database_id", sides.new_database() ? Json() : Json(sides.ownership.database)},
+          {"serves", serves ? place_json(*serves) : Json()},
+          {"config", place_json(sides.report.place)},
+          {"marked_as", sides.report.owner.empty() ? Json() : Json(sides.report.owner)},
+          {"instances", sides.instances},
+          {"fits", sides.fits()},
+          {"changed", changed}};
+}
+
+Result<void> change(Session& session, rabbit::Probe& probe, const Sides& before) {
+  const BrokerOptions& broker = session.config.broker;
+  const auto id = change_ownership(*session.store, before.report.place);
+  if (!id) return tl::unexpected(id.error());
+  if (auto done = probe.remove_mark(broker); !done) return done;
+  const auto marked = probe.owner(broker, {*id, true});
+  if (!marked) return tl::unexpected(marked.error());
+  if (marked->owner != *id) {
+    return tl::unexpected(Error{Error::Kind::transient,
+                                "another database has just marked the broker: stop "
+                                "its sidecars, then run this again" +
+                                    marked->problem});
+  }
+  const std::string detail =
+      cli_user() + ": this database serves " + describe(before.report.place) +
+      "; before: " + (before.ownership.serves ? describe(*before.ownership.serves) : "nothing") +
+      "; the broker was marked as served by " + owner_text(before);
+  return session.store->record_event(0, {0, {}, "", "ownership_changed", broker.prefix, detail});
+}
+
+int adopt(const AdoptOptions& options) {
+  Session session;
+  if (const int code = load(options.common, session.config, ConfigFor::sidecar); code != kSuccess)
+    return code;
+  if (const auto connected = connect(session); !connected) return report_error(connected.error());
+  auto probe = rabbit::Probe::open(session.config.broker, *session.clock, kBrokerTimeout);
+  if (!probe) return report_error(probe.error());
+  auto sides = look(session, **probe);
+  if (!sides) return report_error(sides.error());
+  const bool json = options.common.json;
+  if (!json) print(text(*sides));
+  if (sides->fits()) {
+    print(json ? dump(to_json(*sides, false)) + "\n" : "they fit: nothing to do\n");
+    return kSuccess;
+  }
+  if (!options.yes) {
+    if (json) print(dump(to_json(*sides, false)) + "\n");
+    return report_error(kUserError,
+                        "nothing was changed: stop whatever else serves this broker or this "
+                        "database, then run `rung adopt --yes`");
+  }
+  if (const auto done = change(session, **probe, *sides); !done) return report_error(done.error());
+  if (json) {
+    if (auto after = look(session, **probe)) print(dump(to_json(*after, true)) + "\n");
+  } else {
+    print("changed: they belong together from now on; sidecars notice it within 30 s\n");
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_adopt(CLI::App& app, int* exit) {
+  auto options = std::make_shared<AdoptOptions>();
+  CLI::App& c = add_command(
+      app, "adopt", "Says that this database serves this broker from now on",
+      "Examples:\n"
+      "  rung adopt                       what both sides remember, and whether they fit\n"
+      "  rung adopt --yes                 after a renamed or new cluster, or a new or restored database\n"
+      "A database serves one broker, virtual host and prefix, and each of these has one database; sidecars\n"
+      "stop their flow on a conflict. It never takes more than this command to end one, so first make sure\n"
+      "that nothing else serves the broker or the database. See docs/ownership.md.",
+      options->common);
+  c.add_flag("-y,--yes", options->yes, "Change both sides; without it, only show them");
+  c.callback([options, exit] { *exit = adopt(*options); });
+}
+
+}  // namespace rung::cli

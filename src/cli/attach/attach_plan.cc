@@ -1,0 +1,157 @@
+#include "src/cli/attach/attach_plan.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+namespace rung::cli {
+namespace {
+
+using PlainJson = nlohmann::json;
+using rabbit::Policy;
+
+constexpr const char* kDeadLetters = "dead-letter-exchange";
+
+PlainJson definition_of(const Policy* policy) {
+  PlainJson definition =
+      policy == nullptr ? PlainJson::object() : PlainJson::parse(policy->definition, nullptr, false);
+  return definition.is_object() ? definition : PlainJson::object();
+}
+
+}  // namespace
+
+const Policy* find_policy(const std::vector<Policy>& policies, std::string_view name) {
+  const auto it = std::ranges::find(policies, name, &Policy::name);
+  return name.empty() || it == policies.end() ? nullptr : &*it;
+}
+
+std::optional<std::string> dead_letters_by_policy(const rabbit::QueueFacts& facts,
+                                                  const std::vector<Policy>& policies) {
+  const PlainJson definition = definition_of(find_policy(policies, facts.policy));
+  const auto it = definition.find(kDeadLetters);
+  if (it == definition.end() || !it->is_string()) return std::nullopt;
+  return it->get<std::string>();
+}
+
+namespace {
+
+bool applies_to(const Policy& policy, const rabbit::QueueFacts& facts) {
+  const std::string type = facts.type.empty() ? "classic" : facts.type;
+  const std::string& to = policy.apply_to;
+  if (to != "all" && to != "queues" && to != type + "_queues" && !(to == "streams" && type == "stream"))
+    return false;
+  try {
+    return std::regex_search(facts.name, std::regex(policy.pattern));
+  } catch (const std::regex_error&) {
+    return false;  // RabbitMQ's dialect has more than this one
+  }
+}
+
+// "max-length is 10 there and 5 here"
+std::string differences(const PlainJson& there, const PlainJson& here) {
+  std::string text;
+  const auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
+  for (const auto& [key, value] : there.items()) {
+    const auto it = here.find(key);
+    if (it == here.end()) {
+      add(key + " is only there");
+    } else if (*it != value) {
+      add(key + " is " + value.dump() + " there and " + it->dump() + " here");
+    }
+  }
+  for (const auto& [key, value] : here.items()) {
+    if (!there.contains(key)) add(key + " is only here");
+  }
+  return text;
+}
+
+// For a queue that is attached by attach's own policy: that policy as it should be now.
+void plan_refresh(AttachPlan& plan, const Policy& made, const rabbit::QueueFacts& facts,
+                  const std::vector<Policy>& policies) {
+  const Policy* base = policy_below(facts, policies, made.name);
+  if (base == nullptr) return;
+  const PlainJson is = definition_of(&made);
+  PlainJson wanted = definition_of(base);
+  for (const auto& [key, value] : is.items()) {
+    if (std::string_view(key).starts_with("dead-letter-")) wanted[key] = value;
+  }
+  std::string drift = differences(wanted, is);
+  if (made.priority <= base->priority)
+    drift += (drift.empty() ? "" : ", ") + std::string("its priority is not above that one's");
+  if (drift.empty()) return;
+  plan.action = AttachPlan::Action::put;
+  plan.overridden = base->name;
+  plan.drift = "policy " + made.name + " differs from policy " + base->name + ", which it copies: " + drift;
+  plan.policy = made;
+  plan.policy.definition = wanted.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
+  plan.policy.priority = std::max(made.priority, base->priority + 1);
+}
+
+}  // namespace
+
+const Policy* policy_below(const rabbit::QueueFacts& facts, const std::vector<Policy>& policies,
+                           std::string_view except) {
+  const Policy* best = nullptr;
+  for (const Policy& policy : policies) {
+    if (policy.name == except || !applies_to(policy, facts)) continue;
+    const bool higher = best == nullptr || policy.priority > best->priority ||
+                        (policy.priority == best->priority && policy.name < best->name);
+    if (higher) best = &policy;
+  }
+  return best;
+}
+
+AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const rabbit::QueueFacts& facts,
+                       const std::vector<Policy>& policies, const rabbit::DeadLetterRoutes& routes) {
+  AttachPlan plan;
+  const std::string ours = rabbit::failed_exchange(prefix);
+  const auto answer = rabbit::judge_attached(prefix, facts, policies, routes);
+  if (answer.attached == rabbit::Attached::yes_by_binding) {
+    plan.reason = "by the " + answer.detail;
+    return plan;
+  }
+  if (facts.dead_letter_argument) {
+    if (*facts.dead_letter_argument == ours) {
+      plan.reason = "by its queue argument x-dead-letter-exchange";
+      return plan;
+    }
+    plan.action = AttachPlan::Action::refuse;
+    plan.reason =
+        "it was declared with x-dead-letter-exchange '" + *facts.dead_letter_argument +
+        "', and a queue argument overrides any policy: redeclare it without the argument or with '" + ours +
+        "', or bind the queue " + ours + " to '" + *facts.dead_letter_argument +
+        "' (the queues that are bound to it now keep getting a copy of each failed message)";
+    return plan;
+  }
+  if (facts.type == "stream") {
+    plan.action = AttachPlan::Action::refuse;
+    plan.reason = "it is a stream, and streams do not dead-letter: publish failures to " + ours + " instead";
+    return plan;
+  }
+  const auto now = dead_letters_by_policy(facts, policies);
+  if (now == ours) {
+    plan.reason = "by policy " + facts.policy;
+    const Policy* made = find_policy(policies, facts.policy);
+    if (made != nullptr && made->name == rabbit::policy_name(queue))
+      plan_refresh(plan, *made, facts, policies);
+    return plan;
+  }
+
+  const Policy* in_effect = find_policy(policies, facts.policy);
+  plan.action = AttachPlan::Action::put;
+  plan.previous_exchange = now.value_or("");
+  plan.policy.name = rabbit::policy_name(queue);
+  plan.policy.pattern = rabbit::policy_pattern(queue);
+  // Only one policy applies to a queue, so ours copies the one in effect.
+  PlainJson definition = definition_of(in_effect);
+  definition[kDeadLetters] = ours;
+  plan.policy.definition = definition.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
+  if (in_effect != nullptr) {
+    const bool is_ours = in_effect->name == plan.policy.name;
+    plan.policy.priority = in_effect->priority + (is_ours ? 0 : 1);
+    if (!is_ours) plan.overridden = in_effect->name;
+  }
+  return plan;
+}
+
+}  // namespace rung::cli

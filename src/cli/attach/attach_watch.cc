@@ -1,0 +1,141 @@
+#include "src/cli/attach/attach_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/cli/attach/attach_plan.h"
+#include "src/core/base/url.h"
+
+namespace rung::cli {
+
+std::string attach_command(const std::string& queue) {
+  return "rung attach " + std::string(queue.starts_with('-') ? "-- " : "") + rabbit::shell_quote(queue);
+}
+
+namespace {
+
+// Between two checks: this many times as long as the last one took.
+constexpr int kPause = 9;
+constexpr Ms kLongestPause{30'000};
+constexpr Ms kFirstLook{2000};
+
+std::string vhost_of(const BrokerOptions& broker) {
+  const auto url = parse_url(broker.url);
+  return url ? url->vhost() : "/";
+}
+
+}  // namespace
+
+AttachWatch::AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Found found)
+    : loop_(loop),
+      broker_(std::move(broker)),
+      vhost_(vhost_of(broker_)),
+      queues_(std::move(queues)),
+      found_(std::move(found)),
+      timer_(loop, [this] { ask(); }),
+      soon_(loop, [this] { ask(); }) {}
+
+AttachWatch::~AttachWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (admin_ != nullptr) admin_->interrupt();
+  }
+  asked_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void AttachWatch::start(Ms every) {
+  thread_ = std::thread([this] { work(); });
+  // Once the broker answers, look_now() is sooner: by then our own exchanges and queues are declared.
+  timer_.start(kFirstLook, every);
+}
+
+// If a check takes longer than the interval, the pending ones are merged into one.
+void AttachWatch::ask() {
+  bridge::WatchedQueues queues = queues_();
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_ = std::move(queues);
+  }
+  asked_.notify_one();
+}
+
+void AttachWatch::work() {
+  for (;;) {
+    bridge::WatchedQueues queues;
+    {
+      std::unique_lock lock(mutex_);
+      asked_.wait(lock, [this] { return stopping_ || wanted_; });
+      if (stopping_) return;
+      queues = *std::exchange(wanted_, std::nullopt);
+    }
+    const BootMs asked_at = loop_.clock().boot();
+    auto answers = look(queues);
+    answers.asked_at = asked_at;
+    const Ms took = loop_.clock().boot() - asked_at;
+    std::unique_lock lock(mutex_);
+    if (stopping_) return;
+    loop_.post([this, answers = std::move(answers)] { found_(answers); });
+    asked_.wait_for(lock, std::min(took * kPause, kLongestPause), [this] { return stopping_; });
+  }
+}
+
+// How to attach it without Rung: with the policy that attach would set, which keeps what others say.
+std::string AttachWatch::by_hand(const rabbit::AttachedLook& seen, std::size_t i,
+                                 const std::string& queue) const {
+  if (!seen.facts[i]) return rabbit::policy_command(broker_.prefix, vhost_, queue);
+  const AttachPlan plan =
+      plan_attach(broker_.prefix, queue, *seen.facts[i], seen.policies, rabbit::DeadLetterRoutes(""));
+  if (plan.action == AttachPlan::Action::refuse) return "not by a policy: " + plan.reason;
+  return plan.action == AttachPlan::Action::put ? rabbit::policy_command(vhost_, plan.policy)
+                                                : rabbit::policy_command(broker_.prefix, vhost_, queue);
+}
+
+bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
+  using State = bridge::QueueAttachment::State;
+  rabbit::AttachedLook seen;
+  Result<rabbit::OwnState> own = not_found("");
+  auto admin = rabbit::management_admin(broker_, kTimeout);
+  if (!admin) {
+    seen.queues = watched.names;
+    seen.answers.assign(seen.queues.size(), {rabbit::Attached::unknown, admin.error().message});
+    seen.facts.resize(seen.queues.size());
+  } else {
+    rabbit::QueueAdmin* asked = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      admin_ = *std::move(admin);
+      asked = admin_.get();
+    }
+    seen = rabbit::look_at_attached(*asked, broker_.prefix, watched.names, watched.also);
+    own = asked->own_state(broker_.prefix);
+    const std::lock_guard lock(mutex_);
+    admin_.reset();
+  }
+  bridge::AttachmentLook found;
+  if (own) {
+    found.settings.emplace();
+    for (rabbit::SettingFinding& one :
+         rabbit::judge_settings(broker_.prefix, broker_.rabbitmq.queue_type, *own))
+      found.settings->push_back({one.harm == rabbit::Harm::fatal, std::move(one.subject), std::move(one.what),
+                                 std::move(one.mend), one.delivery_limit});
+  }
+  if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
+  const std::vector<std::string>& queues = seen.queues;
+  for (const std::string& queue : queues) {
+    if (watched.also && watched.also(queue)) found.matched.insert(queue);
+  }
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    const rabbit::AttachedAnswer& answer = seen.answers[i];
+    const State state = is_attached(answer.attached)                         ? State::attached
+                        : answer.attached == rabbit::Attached::no            ? State::detached
+                        : answer.attached == rabbit::Attached::no_such_queue ? State::no_queue
+                                                                             : State::unknown;
+    found.queues.push_back(
+        {queues[i], state, describe(answer), attach_command(queues[i]), by_hand(seen, i, queues[i])});
+  }
+  return found;
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,65 @@
+// Polls the management API for which queues are attached, and passes the result to the bridge.
+// Thread: the loop's; requests, which can be slow or hang, run on a thread of their own.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/broker_options.h"
+#include "plugin/rabbitmq/topology/management.h"
+#include "src/bridge/watch/attachments.h"
+#include "src/io/uv_loop.h"
+
+namespace rung::cli {
+
+class AttachWatch {
+ public:
+  // Both are called on the loop. `queues` returns the queues to check.
+  using Queues = std::function<bridge::WatchedQueues()>;
+  using Found = std::function<void(const bridge::AttachmentLook&)>;
+  AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Found found);
+  // Interrupts a request in progress; connecting can block for up to kTimeout.
+  ~AttachWatch();
+  AttachWatch(const AttachWatch&) = delete;
+  AttachWatch& operator=(const AttachWatch&) = delete;
+
+  // Checks now, then every `every`.
+  void start(Ms every);
+
+  // Also checks now, after a check in progress. Checks take at most a tenth of the time: if they come faster,
+  // they wait.
+  void look_now() { ask(); }
+  void look_within(Ms delay) { soon_.start(delay); }
+
+  static constexpr Ms kTimeout{std::chrono::seconds{2}};  // for connecting, and for the response
+
+ private:
+  void ask();
+  void work();
+  bridge::AttachmentLook look(const bridge::WatchedQueues& watched);
+  std::string by_hand(const rabbit::AttachedLook& seen, std::size_t i, const std::string& queue) const;
+
+  io::Loop& loop_;
+  const BrokerOptions broker_;
+  const std::string vhost_;
+  const Queues queues_;
+  const Found found_;
+  io::Timer timer_, soon_;
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  std::optional<bridge::WatchedQueues> wanted_;  // guarded by mutex_; nullopt = no request pending
+  std::unique_ptr<rabbit::QueueAdmin> admin_;    // guarded by mutex_, except calls by its own thread
+  bool stopping_ = false;                        // guarded by mutex_
+  std::thread thread_;
+};
+
+// "rung attach QUEUE", quoted for a shell.
+std::string attach_command(const std::string& queue);
+
+}  // namespace rung::cli

@@ -1,0 +1,194 @@
+// rung attached: which queues are attached, and why others are not.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "src/cli/attach/attach_plan.h"
+#include "src/cli/attach/attach_run.h"
+#include "src/cli/attach/attach_watch.h"
+#include "src/cli/attach/queue_notes.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
+#include "src/cli/shared/task_text.h"
+#include "src/cli/shared/text.h"
+
+namespace rung::cli {
+namespace {
+
+using rabbit::Attached;
+
+struct Line {
+  std::string queue;
+  rabbit::AttachedAnswer answer;
+  bool configured = false;   // the config names it, also by a pattern
+  std::string pattern = {};  // which one
+  std::string group = {};    // "" = it belongs to no group, or there are no groups
+  std::vector<TargetNote> notes = {};
+  std::string drift = {};  // AttachPlan::drift
+};
+
+std::set<std::string> configured_queues(const Config& config) {
+  std::set<std::string> names;
+  for (const auto& [name, rules] : config.rules->queues()) {
+    names.insert(name);
+  }
+  return names;
+}
+
+// With --group, queues of other groups are skipped.
+bool is_ours(const QueueGroups& groups, const std::string& queue) {
+  return groups.own.empty() || groups.elsewhere(queue) == nullptr;
+}
+
+// All queues of the virtual host, except Rung's own, the broker's and exclusive ones, plus those in the
+// config. With `only`: just these.
+Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
+                               const std::vector<std::string>& only) {
+  auto queues = admin.queues();
+  if (!queues) return tl::unexpected(queues.error());
+  auto policies = admin.policies();
+  if (!policies) return tl::unexpected(policies.error());
+  std::map<std::string, rabbit::DeadLetterRoutes> routes;  // by prefix
+  const std::set<std::string> configured = configured_queues(config);
+  std::map<std::string, std::string> pattern_of;
+  for (const auto& [pattern, names] : matched_queues(config, *queues)) {
+    for (const std::string& name : names) pattern_of[name] = pattern;
+  }
+  std::set<std::string> wanted(only.begin(), only.end());
+  if (only.empty()) {
+    wanted = configured;
+    for (const auto& facts : *queues) {
+      if (!facts.exclusive && !is_own_queue(config, facts.name)) wanted.insert(facts.name);
+    }
+    std::erase_if(wanted, [&](const std::string& queue) { return !is_ours(config.groups, queue); });
+  }
+  std::vector<Line> lines;
+  for (const std::string& queue : wanted) {
+    const auto it = std::ranges::find(*queues, queue, &rabbit::QueueFacts::name);
+    Line line{queue, {Attached::no_such_queue, "no such queue"}, configured.contains(queue)};
+    if (const auto by = pattern_of.find(queue); by != pattern_of.end()) {
+      line.configured = true;
+      line.pattern = by->second;
+    }
+    if (const auto* group = config.groups.of_queue(queue); group != nullptr) line.group = group->name;
+    const auto prefix = prefix_of_queue(config, queue);
+    if (it != queues->end() && prefix) {
+      if (!routes.contains(*prefix)) {
+        auto read = rabbit::read_routes(admin, *prefix, rabbit::any_foreign(*queues, *policies, *prefix));
+        if (!read) return tl::unexpected(read.error());
+        routes.emplace(*prefix, *std::move(read));
+      }
+      line.answer = rabbit::judge_attached(*prefix, *it, *policies, routes.at(*prefix));
+      line.drift = plan_attach(*prefix, queue, *it, *policies, routes.at(*prefix)).drift;
+    }
+    if (it != queues->end() && !prefix) line.answer = {Attached::no, "it belongs to no group"};
+    if (it != queues->end() && (is_attached(line.answer.attached) || line.configured))
+      line.notes = target_notes(*it, *policies);
+    if (it != queues->end() && it->type == "stream")
+      line.answer = {Attached::no, "a stream does not dead-letter"};
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Json line_json(const Line& line, bool groups) {
+  const Attached how = line.answer.attached;
+  Json json = {{"queue", line.queue},
+               {"attached", is_attached(how)},
+               {"configured", line.configured},
+               {"pattern", line.pattern.empty() ? Json() : Json(line.pattern)},
+               {"exists", how != Attached::no_such_queue}};
+  json["by"] = how == Attached::yes_by_policy     ? Json("policy")
+               : how == Attached::yes_by_argument ? Json("argument")
+               : how == Attached::yes_by_binding  ? Json("binding")
+                                                  : Json();
+  json["policy"] = how == Attached::yes_by_policy ? Json(line.answer.detail) : Json();
+  json["drift"] = line.drift.empty() ? Json() : Json(line.drift);
+  json["why_not"] = is_attached(how) ? Json() : Json(line.answer.detail);
+  json["notes"] = Json::array();
+  for (const TargetNote& note : line.notes)
+    json["notes"].push_back({{"name", note.name}, {"what", note.what}, {"fix", note.fix}});
+  if (groups) json["group"] = line.group.empty() ? Json() : Json(line.group);
+  return json;
+}
+
+std::string to_text(const std::vector<Line>& lines, bool groups) {
+  using enum Table::Align;
+  if (lines.empty()) return "no queues\n";
+  std::vector<Table::Column> columns = {{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}};
+  if (groups) columns.push_back({"GROUP", left});
+  columns.push_back({"REASON", left});
+  Table table(std::move(columns));
+  for (const Line& line : lines) {
+    const bool yes = is_attached(line.answer.attached);
+    const std::string detail = describe(line.answer);
+    std::vector<Table::Cell> cells = {line.queue,
+                                      {yes ? "yes" : "no", yes               ? Colour::green
+                                                           : line.configured ? Colour::red
+                                                                             : Colour::none},
+                                      !line.configured       ? "-"
+                                      : line.pattern.empty() ? "named"
+                                                             : line.pattern};
+    if (groups) cells.emplace_back(line.group.empty() ? "-" : line.group);
+    cells.emplace_back(detail);
+    table.row(std::move(cells));
+  }
+  std::string out = table.str(Terminal::of_stdout(), false);
+  for (const Line& line : lines) {
+    if (line.configured && line.answer.attached == Attached::no)
+      out += "\nto attach: " + attach_command(line.queue);
+    if (!line.drift.empty())
+      out += "\n" + one_line(line.drift) + "; to refresh it: " + attach_command(line.queue);
+  }
+  for (const Line& line : lines) {
+    for (const TargetNote& note : line.notes)
+      out += "\nqueue " + line.queue + ": " + note.what + "; " + note.fix;
+  }
+  return out + (out.ends_with('\n') ? "" : "\n");
+}
+
+int run(const Common& common, const std::vector<std::string>& only) {
+  Config config;
+  if (const int code = load(common, config, ConfigFor::broker); code != kSuccess) return code;
+  for (const std::string& queue : only) {
+    if (const auto prefix = prefix_of_queue(config, queue); !prefix) return report_error(prefix.error());
+  }
+  FoundAdmin found = find_admin(config.broker);
+  if (found.config_error) return report_error(*found.config_error);
+  if (found.admin == nullptr) {
+    std::string why;
+    for (const std::string& each : found.reasons) why += (why.empty() ? "" : "; ") + each;
+    return report_error(kUnreachable, why);
+  }
+  auto lines = read(*found.admin, config, only);
+  if (!lines) return report_error(lines.error());
+  if (!common.json) {
+    print(to_text(*lines, !config.groups.empty()));
+    return kSuccess;
+  }
+  Json json = Json::array();
+  for (const Line& line : *lines) json.push_back(line_json(line, !config.groups.empty()));
+  print(dump(json) + "\n");
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_attached(CLI::App& app, int* exit) {
+  auto common = std::make_shared<Common>();
+  auto only = std::make_shared<std::vector<std::string>>();
+  CLI::App& c = add_command(app, "attached", "Lists attached queues, and why others are not attached",
+                            "Examples:\n"
+                            "  rung attached\n"
+                            "  rung attached orders --json\n"
+                            "Uses the management API, otherwise rabbitmqctl; the database is not needed.",
+                            *common);
+  c.add_option("QUEUE", *only, "Only these queues");
+  c.callback([common, only, exit] { *exit = run(*common, *only); });
+}
+
+}  // namespace rung::cli

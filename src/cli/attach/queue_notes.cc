@@ -1,0 +1,233 @@
+#include "src/cli/attach/queue_notes.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "levels/duration.h"
+#include "src/cli/attach/attach_plan.h"
+
+namespace rung::cli {
+
+namespace {
+
+using PlainJson = nlohmann::json;
+using rabbit::Policy;
+using rabbit::QueueFacts;
+
+constexpr std::int64_t kDefaultLimit = 20;  // RabbitMQ 4
+
+struct Quorum {
+  const QueueFacts& facts;
+  const std::vector<Policy>& policies;
+
+  PlainJson setting(const char* name) const { return queue_setting(facts, policies, name); }
+  std::optional<std::int64_t> number(const char* name) const {
+    const PlainJson value = setting(name);
+    return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
+  }
+};
+
+// Which deliveries count toward the limit differs between versions, so the note says it.
+QuorumNote limit_note(const Quorum& queue) {
+  constexpr const char* kCounts =
+      "; since RabbitMQ 4.3, basic.reject with requeue counts toward the limit, and basic.nack with requeue "
+      "does not";
+  const PlainJson limit = queue.setting("delivery-limit");
+  if (limit.is_null()) {
+    return {"limit", false,
+            std::string("a quorum queue without an explicit delivery limit: RabbitMQ 4 dead-letters a "
+                        "message after 20 failed deliveries") +
+                kCounts,
+            "set delivery-limit by a policy, or the argument x-delivery-limit, if 20 is not what you want"};
+  }
+  return {"limit", true, "delivery limit " + limit.dump() + kCounts, {}};
+}
+
+QuorumNote strategy_note(const Quorum& queue) {
+  if (queue.setting("dead-letter-strategy") != "at-least-once") {
+    return {"strategy", false,
+            "dead letters are transferred at most once, also those over the delivery limit: a broker failure "
+            "at that moment loses one",
+            "set dead-letter-strategy: at-least-once and overflow: reject-publish by a policy"};
+  }
+  if (queue.setting("overflow") != "reject-publish") {
+    return {"strategy", false,
+            "dead-letter-strategy at-least-once has no effect without overflow: reject-publish",
+            "set overflow: reject-publish by a policy"};
+  }
+  return {"strategy", true, "dead letters are transferred at least once", {}};
+}
+
+// The maximum time that the broker delays a message before the delivery limit: the sum of min(n * least,
+// most).
+Ms longest_hold(std::int64_t least, std::int64_t most, std::int64_t limit) {
+  const std::int64_t longest = levels::kLongest.count();
+  std::int64_t all = 0;
+  for (std::int64_t n = 1; n <= limit && all < longest; ++n)
+    all += std::min({most, least > longest / n ? longest : least * n, longest});
+  return Ms{std::min(all, longest)};
+}
+
+std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::optional<Silence>& silence) {
+  const PlainJson type = queue.setting("delayed-retry-type");
+  const auto least = queue.number("delayed-retry-min");
+  // Without a minimum the broker does not delay.
+  if (!type.is_string() || type == "disabled" || !least || *least <= 0) return std::nullopt;
+  const std::int64_t most = queue.number("delayed-retry-max").value_or(*least);
+  const std::int64_t limit = queue.number("delivery-limit").value_or(kDefaultLimit);
+  const std::string given_back = type == "all"        ? "messages returned to the queue"
+                                 : type == "returned" ? "messages returned by basic.nack"
+                                                      : "messages returned by basic.reject";
+  std::string what = "RabbitMQ's own delayed retry (" + type.get<std::string>() + ") delays " + given_back +
+                     ", " + levels::format_duration(Ms{*least}) + " times the number of deliveries, up to " +
+                     levels::format_duration(Ms{std::max(most, *least)}) +
+                     ": only messages that are rejected without requeue, or exceed the delivery limit, reach "
+                     "Rung, and each retry by Rung starts the delayed retry again";
+  if (limit < 0 || type == "returned") {
+    return QuorumNote{
+        "delayed_retry", false,
+        what + (limit < 0 ? "; without a delivery limit it never ends"
+                          : "; returns by basic.nack do not count toward the limit, so it never ends"),
+        "set delayed-retry-type: failed and a delivery-limit, and let consumers reject"};
+  }
+  const Ms hold = longest_hold(*least, std::max(most, *least), limit);
+  what += "; up to " + levels::format_duration(hold) + " until the limit of " + std::to_string(limit);
+  if (silence && silence->after <= hold) {
+    return QuorumNote{"delayed_retry", false,
+                      what + ", which is longer than success." +
+                          (silence->means == Silence::Means::success ? "presumed_after" : "reported_within") +
+                          " (" + levels::format_duration(silence->after) + "): Rung counts a retry as " +
+                          (silence->means == Silence::Means::success ? "succeeded" : "failed") +
+                          " while the broker still delays it",
+                      "set it to more than " + levels::format_duration(hold) +
+                          ", or a smaller delivery-limit or delayed-retry-max"};
+  }
+  return QuorumNote{"delayed_retry", true, std::move(what), {}};
+}
+
+std::optional<QuorumNote> consumer_timeout_note(const Quorum& queue) {
+  const auto timeout = queue.number("consumer-timeout");
+  if (!timeout || *timeout <= 0) return std::nullopt;
+  return QuorumNote{"consumer_timeout",
+                    true,
+                    "RabbitMQ 4.3 cancels a consumer (basic.cancel) that keeps a message unacked for " +
+                        levels::format_duration(Ms{*timeout}) +
+                        ", and requeues its messages: the consumer must subscribe again",
+                    {}};
+}
+
+}  // namespace
+
+std::vector<QuorumNote> quorum_notes(const QueueFacts& facts, const std::vector<Policy>& policies,
+                                     const std::optional<Silence>& silence) {
+  if (facts.type != "quorum") return {};
+  const Quorum queue{facts, policies};
+  std::vector<QuorumNote> notes = {limit_note(queue), strategy_note(queue)};
+  for (auto note : {delayed_retry_note(queue, silence), consumer_timeout_note(queue)}) {
+    if (note) notes.push_back(*std::move(note));
+  }
+  return notes;
+}
+
+PlainJson queue_setting(const QueueFacts& facts, const std::vector<Policy>& policies,
+                        const std::string& name) {
+  const Policy* policy = find_policy(policies, facts.policy);
+  std::string definition = facts.effective_policy;
+  if (definition.empty() && policy != nullptr) definition = policy->definition;
+  const auto value_in = [](const std::string& table, const std::string& key) {
+    const PlainJson object = PlainJson::parse(table, nullptr, false);
+    return object.is_object() && object.contains(key) ? object[key] : PlainJson();
+  };
+  PlainJson by_argument = value_in(facts.arguments, "x-" + name), by_policy = value_in(definition, name);
+  // Of two numbers the broker takes the smaller one.
+  if (by_argument.is_number_integer() && by_policy.is_number_integer())
+    return by_policy < by_argument ? by_policy : by_argument;
+  return by_argument.is_null() ? by_policy : by_argument;
+}
+
+namespace {
+
+using PlainJson = nlohmann::json;
+using rabbit::Policy;
+using rabbit::QueueFacts;
+
+constexpr Ms kShortTtl{std::chrono::minutes{1}};
+
+struct TargetSettings {
+  const QueueFacts& facts;
+  const std::vector<Policy>& policies;
+
+  std::optional<std::int64_t> number(const char* name) const {
+    const PlainJson value = queue_setting(facts, policies, name);
+    return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
+  }
+  std::string overflow() const {
+    const PlainJson value = queue_setting(facts, policies, "overflow");
+    return value.is_string() ? value.get<std::string>() : "drop-head";
+  }
+};
+
+void note_length(const TargetSettings& target, std::vector<TargetNote>& notes) {
+  const auto length = target.number("max-length"), bytes = target.number("max-length-bytes");
+  if (length == 0 || bytes == 0) {
+    notes.push_back({"length",
+                     "it holds no message (" + std::string(length == 0 ? "max-length" : "max-length-bytes") +
+                         " is 0): the broker confirms a retry and drops it at once",
+                     "remove the limit, or set a larger one"});
+  }
+  const std::string overflow = target.overflow();
+  if (overflow == "reject-publish-dlx") {
+    notes.push_back({"overflow",
+                     "when it is full, each refused retry is dead-lettered as well (overflow "
+                     "reject-publish-dlx): it comes back to Rung, which counts nothing, at each try",
+                     "set overflow: reject-publish, which refuses without dead-lettering"});
+  } else if (overflow != "reject-publish" && (length.value_or(0) > 0 || bytes.value_or(0) > 0)) {
+    notes.push_back({"overflow",
+                     "when it is full, it drops its oldest messages, also retries that it had confirmed "
+                     "(overflow " +
+                         overflow + "): a dropped retry counts as a failure, and takes a level",
+                     "set overflow: reject-publish: then retries wait at Rung until there is room"});
+  }
+}
+
+void note_lifetime(const TargetSettings& target, std::vector<TargetNote>& notes) {
+  if (const auto ttl = target.number("message-ttl"); ttl && *ttl >= 0 && *ttl < kShortTtl.count()) {
+    notes.push_back(
+        {"ttl",
+         "its messages expire after " + levels::format_duration(Ms{*ttl}) +
+             ": a retry that no consumer has taken by then counts as a failure, and takes a level",
+         "set a longer message-ttl, or none"});
+  }
+  if (const auto expires = target.number("expires")) {
+    notes.push_back({"expires",
+                     "the broker deletes it, with confirmed retries in it, when it is unused for " +
+                         levels::format_duration(Ms{*expires}) + ": they are lost, and silence is a success",
+                     "remove expires"});
+  }
+  if (target.facts.auto_delete || target.facts.exclusive) {
+    notes.push_back(
+        {"auto_delete",
+         "the broker deletes it, with confirmed retries in it, when its last consumer leaves: they "
+         "are lost, and silence is a success",
+         "declare a queue that is neither auto-delete nor exclusive"});
+  }
+  if (!target.facts.durable) {
+    notes.push_back({"durable",
+                     "it is not durable: a restart of the broker loses it, with confirmed retries in it",
+                     "declare a durable queue"});
+  }
+}
+
+}  // namespace
+
+std::vector<TargetNote> target_notes(const QueueFacts& facts, const std::vector<Policy>& policies) {
+  const TargetSettings target{facts, policies};
+  std::vector<TargetNote> notes;
+  note_length(target, notes);
+  note_lifetime(target, notes);
+  return notes;
+}
+
+}  // namespace rung::cli

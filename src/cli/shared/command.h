@@ -1,0 +1,84 @@
+// Shared by all commands: exit codes, the config, the store, error output.
+// Thread: main's; every call can block on a server, bounded by store.timeout.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "src/config/config.h"
+#include "src/core/base/clock.h"
+#include "src/core/base/result.h"
+#include "src/store/store.h"
+
+// Only the sources that add options include CLI11: it costs each a second or more of the compiler.
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace rung::cli {
+
+// NOTE: do not change: part of the contract, scripts depend on them.
+enum Exit : int { kSuccess = 0, kUserError = 1, kUnreachable = 2, kNotFound = 3 };
+
+// -c, --group and --json of every command.
+struct Common {
+  std::string config;
+  std::string group;
+  bool json = false;
+};
+
+// A command with -c/--config, --group and --json; `footer` is printed below its --help.
+CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
+                      const std::string& footer, Common& common);
+// -c and --group.
+void add_config_options(CLI::App& command, Common& common);
+
+// Prints one line to stderr; returns `code`.
+int report_error(Exit code, std::string_view what);
+int report_error(const Error& error);  // transient: kUnreachable; not_found: kNotFound; otherwise kUserError
+Exit exit_of(const Error& error);
+
+// -c, $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml, whichever comes first. "" = none.
+std::string find_config(const Common& common);
+
+// --group, or $RUNG_GROUP, or the group that has `queue`.
+GroupChoice group_choice(const Common& common, const std::string& queue = {});
+
+// Loads the config for this purpose. Prints errors and warnings, one per line; returns kUserError on errors.
+// `queue`: the queue that the command is about. `file_rights`: also warns of files with secrets that others
+// can read.
+int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {},
+         bool file_rights = true);
+
+// The config, and a store with a matching schema. Only `rung migrate` and `rung run` create the schema: here
+// a typo in store.url would leave a database behind. Prints errors.
+struct Session {
+  std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the store keeps a reference
+  Config config;
+  std::unique_ptr<Store> store;
+  EpochMs now;  // the database's clock, when the session was opened
+};
+int open_session(const Common& common, Session& session, const std::string& queue = {});
+// Connects with the session's config; does not print errors.
+Result<void> connect(Session& session);
+
+// Adds --utc, for commands that print relative times.
+void add_utc(CLI::App& command);
+// Adds --watch. Use the returned option for excludes().
+CLI::Option* add_watch(CLI::App& command, bool& watch);
+// Redraws every 2 s until Ctrl-C, or until the database is unreachable; then returns that exit code.
+// On a terminal each output replaces the previous one. Sets `session.now` before each.
+int watch(Session& session, const std::function<int()>& draw);
+// The same with another clock: calls `now` before each output.
+int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw);
+
+// The user for the audit: "alice@host (cli)". Through sudo: the user who called it.
+std::string cli_user();
+
+// Writes to stdout; a closed pipe ends the program silently.
+void print(std::string_view text);
+
+}  // namespace rung::cli

@@ -1,0 +1,176 @@
+#include "src/cli/shared/filter.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "plugin/rabbitmq/topology/management.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/when.h"
+#include "src/core/base/rfc3339.h"
+
+namespace rung::cli {
+namespace {
+
+struct Time {
+  const char* flag;
+  const std::string& text;
+  Direction direction;
+  std::optional<EpochMs>& to;
+};
+
+}  // namespace
+
+void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
+  Filter& f = o.filter;
+  c.add_option("--queue", f.queue, "Tasks for this queue")->type_name("NAME");
+  c.add_option("--exchange", f.exchange, "Tasks whose message was, or will be, published to this exchange")
+      ->type_name("NAME");
+  c.add_option("--state", o.states, "Tasks in this state; several: --state parked,scheduled")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(
+          {"scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"}));
+  c.add_option("--kind", o.kind, "retry: failed messages; delay: delayed messages")
+      ->check(CLI::IsMember({"retry", "delay"}));
+  c.add_option("--tag", f.tag, "Tasks with this tag (message property `type`)")->type_name("TAG");
+  c.add_option("--message-id", f.message_id, "Tasks with this message-id")->type_name("ID");
+  c.add_option("--correlation-id", f.correlation_id, "Tasks with this message property correlation_id")
+      ->type_name("ID");
+  c.add_option("--header", o.headers,
+               "Tasks with this header; only headers listed under index_headers in the config")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  c.add_option("--ladder", f.ladder, "Tasks on this ladder")->type_name("NAME");
+  if (by_error) {
+    c.add_option("--error", o.error,
+                 "Tasks whose last error contains this text, or matches it: /HTTP 5..|reset/, or /.../i to "
+                 "ignore case (RE2 syntax)")
+        ->type_name("TEXT");
+  }
+  c.add_option("--error-type", f.error_type, "Tasks whose last error has this type")->type_name("TYPE");
+  c.add_option("--due-before", o.due_before, "Due before this time; a duration counts from now")
+      ->type_name("TIME");
+  c.add_option("--due-after", o.due_after, "Due after this time; a duration counts from now")
+      ->type_name("TIME");
+  c.add_option("--first-failed-since,--first-failed-after", o.first_failed_since,
+               "First failed since this time; a duration counts back from now")
+      ->type_name("TIME");
+  c.add_option("--first-failed-before", o.first_failed_before,
+               "First failed before this time; a duration counts back from now")
+      ->type_name("TIME");
+  c.add_option("--created-since,--created-after", o.created_since,
+               "Received since this time; a duration counts back from now")
+      ->type_name("TIME");
+  c.add_option("--created-before", o.created_before,
+               "Received before this time; a duration counts back from now")
+      ->type_name("TIME");
+  c.add_flag("--silence-held", f.silence_held,
+             "Deliveries whose silence is held open, because their queue was not attached");
+}
+
+bool is_set(const FilterOptions& o) {
+  const Filter& f = o.filter;
+  for (const std::string* text :
+       {&o.kind, &o.due_before, &o.due_after, &o.created_since, &o.created_before, &o.first_failed_since,
+        &o.first_failed_before, &o.error, &f.queue, &f.exchange, &f.tag, &f.message_id, &f.ladder,
+        &f.error_type, &f.correlation_id}) {
+    if (!text->empty()) return true;
+  }
+  return !o.states.empty() || !o.headers.empty() || f.silence_held;
+}
+
+void read_states(const FilterOptions& o, Filter& filter) {
+  for (const std::string& word : o.states) {
+    const State state = state_from(word).value_or(State::scheduled);
+    if (o.states.size() == 1) filter.state = state;
+    if (o.states.size() > 1) filter.states.push_back(state);
+  }
+}
+
+namespace {
+
+// A text that the error contains, or /an expression/.
+int read_error(const std::string& text, Filter& filter) {
+  if (!ErrorPattern::is_one(text)) {
+    filter.error_contains = text;
+    return kSuccess;
+  }
+  auto pattern = ErrorPattern::parse(text);
+  if (!pattern) return report_error(kUserError, "--error: " + pattern.error().message);
+  filter.error_matches = *std::move(pattern);
+  return kSuccess;
+}
+
+}  // namespace
+
+int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
+  const auto limit = filter.limit;
+  const auto below = filter.below;
+  filter = o.filter;
+  filter.limit = limit;
+  filter.below = below;
+  read_states(o, filter);
+  if (const int code = read_error(o.error, filter); code != kSuccess) return code;
+  for (const std::string& header : o.headers) {
+    const auto equals = header.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == header.size())
+      return report_error(kUserError, "--header: '" + header + "' is not NAME=VALUE, e.g. tenant=acme");
+    filter.headers.emplace_back(header.substr(0, equals), header.substr(equals + 1));
+  }
+  if (!o.kind.empty()) filter.kind = kind_from(o.kind);
+  const Time times[] = {
+      {"--due-before", o.due_before, Direction::future, filter.due_before},
+      {"--due-after", o.due_after, Direction::future, filter.due_after},
+      {"--first-failed-since", o.first_failed_since, Direction::past, filter.first_failed_after},
+      {"--first-failed-before", o.first_failed_before, Direction::past, filter.first_failed_before},
+      {"--created-since", o.created_since, Direction::past, filter.created_after},
+      {"--created-before", o.created_before, Direction::past, filter.created_before},
+  };
+  for (const Time& time : times) {
+    if (time.text.empty()) continue;
+    const auto when = parse_when(time.text, now, time.direction);
+    if (!when) return report_error(kUserError, std::string(time.flag) + ": " + when.error());
+    time.to = *when;
+  }
+  return kSuccess;
+}
+
+std::string to_flags(const Filter& f) {
+  std::string out;
+  const auto flag = [&](const char* name, std::string_view value) {
+    if (value.empty()) return;
+    out += (out.empty() ? "" : " ") + std::string(name) + " ";
+    const bool plain =
+        value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:,=-") ==
+        std::string_view::npos;
+    out += plain ? std::string(value) : rabbit::shell_quote(value);
+  };
+  const auto time = [&](const char* name, const std::optional<EpochMs>& at) {
+    if (at) flag(name, to_rfc3339(*at));
+  };
+  flag("--queue", f.queue);
+  flag("--exchange", f.exchange);
+  flag("--state", f.state ? to_word(*f.state) : "");
+  std::string states;
+  for (const State state : f.states) states += (states.empty() ? "" : ",") + std::string(to_word(state));
+  flag("--state", states);
+  flag("--kind", f.kind ? to_word(*f.kind) : "");
+  flag("--tag", f.tag);
+  flag("--message-id", f.message_id);
+  flag("--correlation-id", f.correlation_id);
+  for (const auto& [name, value] : f.headers) flag("--header", name + "=" + value);
+  flag("--ladder", f.ladder);
+  flag("--error", f.error_matches ? f.error_matches->text() : f.error_contains);
+  flag("--error-type", f.error_type);
+  time("--due-before", f.due_before);
+  time("--due-after", f.due_after);
+  time("--first-failed-since", f.first_failed_after);
+  time("--first-failed-before", f.first_failed_before);
+  time("--created-since", f.created_after);
+  time("--created-before", f.created_before);
+  if (f.silence_held) out += std::string(out.empty() ? "" : " ") + "--silence-held";
+  return out;
+}
+
+}  // namespace rung::cli

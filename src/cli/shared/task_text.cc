@@ -1,0 +1,169 @@
+#include "src/cli/shared/task_text.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "plugin/brokers.h"
+#include "src/cli/shared/text.h"
+#include "src/cli/shared/when.h"
+#include "src/core/base/utf8.h"
+#include "src/core/machine/headers.h"
+#include "src/core/message/message_json.h"
+
+namespace rung::cli {
+
+namespace {
+
+// The first delivery of a delay is not a retry.
+std::string attempts_text(const Task& task) {
+  const bool delay = task.kind == Kind::delay;
+  if (task.attempt == 0) return delay ? "before it was due" : "before its first retry";
+  const char* one = delay ? "delivery" : "retry";
+  const char* many = delay ? "deliveries" : "retries";
+  return fmt::format("after {} {}", task.attempt, task.attempt == 1 ? one : many);
+}
+
+std::string level_text(const Task& task) {
+  return task.level == 0 ? "the delay" : fmt::format("level {} of {}", task.level, task.levels);
+}
+
+// In words: "queue orders", "exchange shop, routing key order.close".
+std::string target_text(const Task& task) {
+  const Target target = target_of(task);
+  if (!target.queue.empty()) return "queue " + target.queue;
+  if (target.exchange.empty()) return "queue " + target.routing_key;
+  return "exchange " + target.exchange +
+         (target.routing_key.empty() ? "" : ", routing key " + target.routing_key);
+}
+
+std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
+  std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, level_text(task),
+                                 task.queue.empty() ? "went to" : "is in", target_text(task));
+  if (!task.next_at)
+    return text + fmt::format(
+                      "; whether it succeeded is not known, its silence is held open: `rung finish {0} "
+                      "--succeeded` or --failed decides, `rung redrive {0}` sends it again",
+                      task.id.str());
+  const bool success = silence_of(task, rules).means == Silence::Means::success;
+  return text + fmt::format("; silence until {} means {}", moment(*task.next_at, now),
+                            success ? "success" : "failure, and the next level");
+}
+
+std::string succeeded(const Task& task, EpochMs now) {
+  std::string text = "succeeded " + attempts_text(task);
+  if (task.finished_by == FinishedBy::presumed) text += ", presumed: no failure was reported";
+  if (task.finished_by == FinishedBy::reported) text += ", reported";
+  if (!task.finished_at) return text;
+  const bool failed = task.first_failed_at.ms > 0;
+  return text + fmt::format(", {} after {}, at {}",
+                            humanise(*task.finished_at - (failed ? task.first_failed_at : task.created_at)),
+                            failed ? "the first failure" : "it was received", moment(*task.finished_at, now));
+}
+
+std::string parked(const Task& task, EpochMs now) {
+  std::string text = "parked " + attempts_text(task);
+  if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
+  const bool known = target_of(task).is_set();
+  if (!known)
+    return text +
+           fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", task.id.str());
+  return text + fmt::format("; `rung retry {}` sends it to {} again", task.id.str(),
+                            task.queue.empty() ? target_text(task) : task.queue);
+}
+
+}  // namespace
+
+std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
+  const Task& task = row.task;
+  switch (task.state) {
+    case State::scheduled: {
+      std::string text = "scheduled: " + level_text(task);
+      if (task.level == 0) text += " to " + target_text(task);
+      if (task.next_at) text += ", due " + moment(*task.next_at, now);
+      return text;
+    }
+    case State::publishing:
+      return fmt::format("publishing: attempt {} ({}) to {}", task.attempt, level_text(task),
+                         target_text(task));
+    case State::awaiting:
+      return awaiting(task, rules, now);
+    case State::succeeded:
+      return succeeded(task, now);
+    case State::parked:
+      return parked(task, now);
+    case State::cancelled:
+    case State::discarded:
+      break;
+    case State::unknown:
+      return "unknown state, written by a newer version of Rung";
+  }
+  std::string text = std::string(to_word(task.state)) + " " + attempts_text(task);
+  if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
+  return text;
+}
+
+std::string destination(const Task& task) {
+  const Target target = target_of(task);
+  if (!target.is_set()) return "-";
+  if (!target.queue.empty()) return target.queue;
+  return target.exchange.empty() ? target.routing_key : target.exchange + " > " + target.routing_key;
+}
+
+std::string due_cell(const Task& task, EpochMs now) {
+  if (is_silence_held(task)) return "silence open";
+  if (!task.next_at) return "-";
+  const Ms away = *task.next_at - now;
+  switch (task.state) {
+    case State::scheduled:
+    case State::publishing:
+      if (away <= Ms{-1000} && time_style() == TimeStyle::relative) return humanise(-away) + " late";
+      return relative(*task.next_at, now);
+    case State::awaiting:
+      return "silence " + relative(*task.next_at, now);
+    default:
+      return "-";
+  }
+}
+
+std::string first_error(std::string_view origin_json) {
+  auto headers = headers_from_json(origin_json);
+  if (!headers || headers->empty()) return {};
+  Message message;
+  message.headers = *std::move(headers);
+  const BrokerFacts facts = stored_facts(message);
+  const Failure failure = read_failure(message, "", "", facts.failure);
+  if (failure.error_type.empty() || failure.error.starts_with(failure.error_type)) return failure.error;
+  return failure.error_type + ": " + failure.error;
+}
+
+std::string dump(const Json& json, bool pretty) {
+  return escape_controls_in_json(json.dump(pretty ? 2 : -1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string printable_body(std::string_view body) {
+  if (is_utf8(body)) return lines(body, 0);
+  std::string out;
+  for (const char c : body) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte >= 0x20 && byte < 0x7f && c != '\\' ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
+  }
+  return out;
+}
+
+std::string to_base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::string_view part = bytes.substr(at, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = bits << 8U | (i < part.size() ? static_cast<unsigned char>(part[i]) : 0U);
+    for (std::size_t i = 0; i < 4; ++i)
+      out += i <= part.size() ? kDigits[bits >> (18U - 6U * static_cast<unsigned>(i)) & 63U] : '=';
+  }
+  return out;
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,305 @@
+#include "src/cli/shared/text.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "src/core/base/require.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::cli {
+namespace {
+
+constexpr std::string_view kEllipsis = "…";
+
+TimeStyle style_of_times = TimeStyle::relative;
+
+// Not wcwidth(): it depends on the locale, and the C locale only covers ASCII.
+std::size_t width_of(char32_t c) {
+  if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F)) return 0;
+  const bool wide = (c >= 0x1100 && c <= 0x115F) || (c >= 0x2E80 && c <= 0xA4CF) ||
+                    (c >= 0xAC00 && c <= 0xD7A3) || (c >= 0xF900 && c <= 0xFAFF) ||
+                    (c >= 0xFE30 && c <= 0xFE6F) || (c >= 0xFF00 && c <= 0xFF60) ||
+                    (c >= 0x1F300 && c <= 0x1FAFF) || (c >= 0x20000 && c <= 0x3FFFD);
+  return wide ? 2 : 1;
+}
+
+}  // namespace
+
+Terminal Terminal::of_stdout() {
+  Terminal terminal;
+  if (isatty(STDOUT_FILENO) == 0) return terminal;
+  winsize size{};
+  terminal.width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  const char* no_colour = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  terminal.colour =
+      (no_colour == nullptr || *no_colour == '\0') && term != nullptr && std::string_view(term) != "dumb";
+  return terminal;
+}
+
+std::string paint(std::string_view text, Colour colour, const Terminal& terminal) {
+  if (!terminal.colour || colour == Colour::none || text.empty()) return std::string(text);
+  int code = 0;
+  switch (colour) {
+    case Colour::none:
+      break;
+    case Colour::green:
+      code = 32;
+      break;
+    case Colour::yellow:
+      code = 33;
+      break;
+    case Colour::red:
+      code = 31;
+      break;
+    case Colour::dim:
+      code = 2;
+      break;
+    case Colour::bold:
+      code = 1;
+      break;
+  }
+  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+}
+
+Colour colour_of(State state) {
+  switch (state) {
+    case State::scheduled:
+    case State::publishing:
+    case State::awaiting:
+      return Colour::yellow;
+    case State::succeeded:
+      return Colour::green;
+    case State::parked:
+      return Colour::red;
+    case State::cancelled:
+    case State::discarded:
+    case State::unknown:
+      return Colour::dim;
+  }
+  return Colour::none;
+}
+
+Colour colour_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::pending:
+      return Colour::yellow;
+    case Outcome::succeeded:
+      return Colour::green;
+    case Outcome::failed:
+    case Outcome::timed_out:
+    case Outcome::returned:
+      return Colour::red;
+  }
+  return Colour::none;
+}
+
+std::string humanise(Ms duration) {
+  const std::int64_t ms = std::max<std::int64_t>(duration.count(), 0);
+  const std::int64_t s = ms / 1000;
+  if (ms < 1000) return fmt::format("{}ms", ms);
+  if (ms < 10'000) {
+    const std::int64_t tenth = ms % 1000 / 100;
+    return tenth == 0 ? fmt::format("{}s", s) : fmt::format("{}.{}s", s, tenth);
+  }
+  if (s < 60) return fmt::format("{}s", s);
+  const auto two = [](std::int64_t large, const char* unit, std::int64_t small, const char* small_unit) {
+    return small == 0 ? fmt::format("{}{}", large, unit)
+                      : fmt::format("{}{}{:02}{}", large, unit, small, small_unit);
+  };
+  if (s < 3600) return two(s / 60, "m", s % 60, "s");
+  if (s < 86400) return two(s / 3600, "h", s % 3600 / 60, "m");
+  const std::int64_t hours = s % 86400 / 3600;
+  return hours == 0 ? fmt::format("{}d", s / 86400) : fmt::format("{}d{}h", s / 86400, hours);
+}
+
+void set_time_style(TimeStyle style) { style_of_times = style; }
+TimeStyle time_style() { return style_of_times; }
+
+std::string age(EpochMs since, EpochMs now) {
+  return time_style() == TimeStyle::utc ? relative(since, now) : humanise(now - since);
+}
+
+std::string moment(EpochMs t, EpochMs now) {
+  const std::string text = format_utc(t) + " UTC";
+  return time_style() == TimeStyle::utc ? text : text + " (" + relative(t, now) + ")";
+}
+
+std::string relative(EpochMs t, EpochMs now) {
+  if (time_style() == TimeStyle::utc) return to_rfc3339(t).substr(0, 19) + "Z";
+  const Ms away = t - now;
+  if (away < Ms{500} && away > Ms{-500}) return "now";
+  return away.count() > 0 ? "in " + humanise(away) : humanise(-away) + " ago";
+}
+
+std::size_t width(std::string_view text) {
+  std::size_t columns = 0;
+  for (std::size_t at = 0; at < text.size();) columns += width_of(next_char(text, at));
+  return columns;
+}
+
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  const std::size_t first = number < 0 ? 1 : 0;
+  for (std::size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+std::string one_line(std::string_view text) { return escape_controls(text); }
+
+std::string lines(std::string_view text, std::size_t indent) {
+  std::string out;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    if (end != std::string_view::npos && line.ends_with('\r')) line.remove_suffix(1);
+    for (std::size_t tab = 0; (tab = line.find('\t')) != std::string_view::npos; line.remove_prefix(tab + 1))
+      out += escape_controls(line.substr(0, tab)) + "  ";
+    out += escape_controls(line);
+    if (end == std::string_view::npos) return out;
+    out += "\n" + std::string(indent, ' ');
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string shorten(std::string_view text, std::size_t columns) {
+  if (columns == 0 || width(text) <= columns) return std::string(text);
+  std::size_t used = 0, at = 0;
+  while (at < text.size()) {
+    std::size_t next = at;
+    const std::size_t more = width_of(next_char(text, next));
+    if (used + more > columns - 1) break;
+    used += more;
+    at = next;
+  }
+  return std::string(text.substr(0, at)) + std::string(kEllipsis);
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t most) {
+  std::vector<std::string> out;
+  if (columns == 0) return {std::string(text)};
+  while (width(text) > columns) {
+    if (out.size() + 1 == most) {
+      out.push_back(shorten(text, columns));
+      return out;
+    }
+    std::size_t used = 0, at = 0;
+    while (at < text.size()) {
+      std::size_t next = at;
+      const std::size_t more = width_of(next_char(text, next));
+      if (used + more > columns && at > 0) break;
+      used += more;
+      at = next;
+    }
+    const std::size_t blank = text.substr(0, at + 1).rfind(' ');
+    const bool between_words = blank != std::string_view::npos && blank >= at - at / 3;
+    if (between_words) at = blank;
+    out.emplace_back(text.substr(0, at));
+    text.remove_prefix(between_words ? at + 1 : at);
+  }
+  out.emplace_back(text);
+  return out;
+}
+
+void Table::note(const std::string& text, Colour colour) {
+  notes_.push_back({rows_.size(), Cell(one_line(text), colour)});
+}
+
+void Table::row(std::vector<Cell> cells) {
+  RUNG_REQUIRE(cells.size() == columns_.size());
+  for (Cell& cell : cells) cell.text = one_line(cell.text);
+  rows_.push_back(std::move(cells));
+}
+
+// Shortens columns until a line fits into `room`; drops columns if that is not enough.
+void Table::fit(std::vector<std::size_t>& widths, std::size_t room) const {
+  const std::size_t last = widths.size() - 1;
+  const std::vector<std::size_t> wanted = widths;
+  for (;;) {
+    std::size_t used = 0;
+    for (const std::size_t w : widths) used += w > 0 ? w + kGap : 0;
+    std::size_t over = used > room + kGap ? used - room - kGap : 0;
+    const auto cut = [&](std::size_t i, std::size_t least) {
+      const std::size_t less = std::min(over, widths[i] > least ? widths[i] - least : 0);
+      widths[i] -= less;
+      over -= less;
+    };
+    cut(last, wraps_ ? kWrapped : kLeastOfLast);
+    for (std::size_t i = 0; i < last; ++i) {
+      if (columns_[i].least > 0 && widths[i] > 0)
+        cut(i, std::max(columns_[i].least, width(columns_[i].title)));
+    }
+    if (over == 0) return;
+    const auto spare = [&](std::size_t i) { return widths[i] > 0 ? columns_[i].spare : 0; };
+    std::size_t out = 0;
+    for (std::size_t i = 0; i < last; ++i) out = spare(i) > spare(out) ? i : out;
+    if (spare(out) == 0) return;
+    for (std::size_t i = 0; i <= last; ++i) widths[i] = widths[i] == 0 || i == out ? 0 : wanted[i];
+  }
+}
+
+std::vector<std::size_t> Table::widths(const Terminal& terminal, bool cut) const {
+  std::vector<std::size_t> widths;
+  for (const Column& column : columns_) widths.push_back(width(column.title));
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i].text));
+  }
+  if (cut && terminal.width > 0) fit(widths, terminal.width);
+  if (cut && terminal.width == 0) widths.back() = std::min(widths.back(), kLoose);
+  return widths;
+}
+
+std::string Table::str(const Terminal& terminal, bool cut) const {
+  const std::vector<std::size_t> room = widths(terminal, cut);
+  const std::size_t last = columns_.size() - 1;
+  const bool wraps = wraps_ && cut && terminal.width > 0;
+  std::string out;
+  // Returns what the last column has no room for.
+  const auto line = [&](const auto& text_of, const auto& colour_at) {
+    std::string text;
+    std::vector<std::string> more;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (room[i] == 0) continue;
+      std::string cell = shorten(text_of(i), room[i]);
+      if (wraps && i == last) {
+        more = wrapped(text_of(i), room[i], kWrappedLines);
+        cell = more.front();
+      }
+      const std::string painted = paint(cell, colour_at(i), terminal);
+      const std::string pad(room[i] - width(cell), ' ');
+      if (!text.empty()) text += std::string(kGap, ' ');
+      text += columns_[i].align == Align::right ? pad + painted : painted + pad;
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    out += text + "\n";
+    return more;
+  };
+  std::size_t indent = 0;
+  for (std::size_t i = 0; i < last; ++i) indent += room[i] > 0 ? room[i] + kGap : 0;
+  std::size_t noted = 0;
+  const auto add_notes = [&](std::size_t rows) {
+    for (; noted < notes_.size() && notes_[noted].after == rows; ++noted) {
+      const Cell& text = notes_[noted].text;
+      for (const std::string& part : wrapped(text.text, cut ? terminal.width : 0, kWrappedLines))
+        out += paint(part, text.colour, terminal) + "\n";
+    }
+  };
+  line([&](std::size_t i) { return columns_[i].title; }, [](std::size_t) { return Colour::bold; });
+  add_notes(0);
+  for (std::size_t n = 0; n < rows_.size(); ++n) {
+    const auto& row = rows_[n];
+    const auto more =
+        line([&](std::size_t i) { return row[i].text; }, [&](std::size_t i) { return row[i].colour; });
+    for (std::size_t i = 1; i < more.size(); ++i)
+      out += std::string(indent, ' ') + paint(more[i], row[last].colour, terminal) + "\n";
+    add_notes(n + 1);
+  }
+  return out;
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,200 @@
+// rung bulk: lists and controls actions on many tasks.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
+
+#include "src/api/bulks.h"
+#include "src/api/views.h"
+#include "src/cli/shared/bulk_run.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
+#include "src/cli/shared/progress.h"
+#include "src/cli/shared/task_text.h"
+#include "src/cli/shared/text.h"
+
+namespace rung::cli {
+namespace {
+
+struct BulkCommandOptions {
+  Common common;
+  std::int64_t id = 0;
+  int limit = 20;
+  double rate = 0;
+  bool detach = false;
+  std::string reason;
+};
+
+int report_no_bulk(std::int64_t id) {
+  return report_error(kNotFound, fmt::format("bulk {} does not exist", id));
+}
+
+int list(const BulkCommandOptions& o) {
+  Session session;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
+  auto bulks = session.store->bulks(o.limit);
+  if (!bulks) return report_error(bulks.error());
+  if (o.common.json) {
+    Json json = {{"bulks", Json::array()}};
+    for (const Bulk& bulk : *bulks) json["bulks"].push_back(api::columns_of(bulk));
+    print(dump(json) + "\n");
+    return kSuccess;
+  }
+  if (bulks->empty()) {
+    print("no bulks yet\n");
+    return kSuccess;
+  }
+  using enum Table::Align;
+  Table table({{"BULK", right},
+               {"ACTION", left},
+               {"STATE", left},
+               {"DONE", right},
+               {"TOTAL", right},
+               {"REFUSED", right},
+               {"CREATED", left},
+               {"WHO", left},
+               {"RUNNER", left},
+               {"FILTER", left}});
+  for (const Bulk& b : *bulks) {
+    table.row({std::to_string(b.id), std::string(to_word(b.action)), std::string(to_word(b.state)),
+               std::to_string(b.done), std::to_string(b.total), std::to_string(b.refused),
+               relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner, b.filter_text});
+  }
+  print(table.str(Terminal::of_stdout()));
+  return kSuccess;
+}
+
+std::string show_text(const Bulk& b, EpochMs now) {
+  const auto at = [&](EpochMs t) { return moment(t, now); };
+  std::string out;
+  const auto field = [&](std::string_view name, const std::string& text) {
+    if (!text.empty()) out += fmt::format("{:<12}  {}\n", name, one_line(text));
+  };
+  field("bulk", std::to_string(b.id));
+  field("action", std::string(to_word(b.action)));
+  field("state", std::string(to_word(b.state)));
+  field("tasks", b.filter_text);
+  field("reason", b.reason);
+  if (b.elsewhere.is_set()) {
+    Task task;
+    task.queue = b.elsewhere.queue;
+    task.exchange = b.elsewhere.exchange;
+    task.routing_key = b.elsewhere.routing_key;
+    field("to", destination(task));
+  }
+  if (b.rate > 0) field("rate", fmt::format("{} per second", b.rate));
+  field("progress", bar(b.done, b.total, 30) + fmt::format(" {} of {}", b.done, b.total));
+  field("outcome", outcome_of(b));
+  field("who", b.who);
+  field("runner", b.runner);
+  field("created", at(b.created_at));
+  if (b.finished_at) field("finished", at(*b.finished_at));
+  return out;
+}
+
+int show(const BulkCommandOptions& o) {
+  Session session;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
+  auto bulk = session.store->bulk(o.id);
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
+  print(o.common.json ? dump(api::columns_of(**bulk)) + "\n" : show_text(**bulk, session.now));
+  return kSuccess;
+}
+
+// Pause and abort. A bulk that has ended does not change, which is an error.
+int set_state(const BulkCommandOptions& o, BulkState to) {
+  Session session;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
+  auto bulk = api::control_bulk(*session.store, {o.id, to, std::nullopt, cli_user(), o.reason});
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
+  const Bulk& b = **bulk;
+  if (o.common.json) print(dump(api::columns_of(b)) + "\n");
+  if (b.state != to) {
+    return report_error(kUserError,
+                        fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
+  }
+  if (!o.common.json)
+    print(fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
+  return kSuccess;
+}
+
+int resume(const BulkCommandOptions& o) {
+  Session session;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
+  const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
+  auto bulk = api::control_bulk(*session.store, {o.id, BulkState::running, rate, cli_user(), o.reason});
+  if (!bulk) return report_error(bulk.error());
+  if (!*bulk) return report_no_bulk(o.id);
+  if ((*bulk)->state != BulkState::running) {
+    return report_error(kUserError,
+                        fmt::format("bulk {} has already ended: it is {}", o.id, to_word((*bulk)->state)));
+  }
+  if (!o.detach) return run_bulk(session, **bulk, o.common.json);
+  if (o.common.json) {
+    print(dump(api::columns_of(**bulk)) + "\n");
+  } else {
+    print(fmt::format("bulk {} will be resumed by a sidecar\n", o.id));
+  }
+  return kSuccess;
+}
+
+void add_reason(CLI::App& c, BulkCommandOptions& o) {
+  c.add_option("--reason", o.reason, "Why; recorded in retry_events")->type_name("TEXT");
+}
+
+CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
+                  const std::string& footer, BulkCommandOptions& options) {
+  CLI::App& c = add_command(bulk, name, summary, footer, options.common);
+  c.add_option("ID", options.id, "The bulk's id, as listed by rung bulk list")->required();
+  return c;
+}
+
+}  // namespace
+
+void add_bulk(CLI::App& app, int* exit) {
+  CLI::App& bulk = *app.add_subcommand("bulk", "Shows, pauses, resumes or aborts changes of many tasks");
+  bulk.require_subcommand(1);
+  bulk.footer(
+      "\nrung cancel, discard, fire, retry and redrive create a bulk when given a filter; so does the HTTP "
+      "API.\n"
+      "\nExamples:\n"
+      "  rung bulk list\n"
+      "  rung bulk resume 7");
+  auto o = std::make_shared<BulkCommandOptions>();
+  CLI::App& all = add_command(bulk, "list", "Lists bulks, newest first",
+                              "Examples:\n  rung bulk list --limit 5", o->common);
+  add_utc(all);
+  all.add_option("--limit", o->limit, "Maximum number of rows")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  all.callback([o, exit] { *exit = list(*o); });
+  CLI::App& one = add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7", *o);
+  add_utc(one);
+  one.callback([o, exit] { *exit = show(*o); });
+  CLI::App& pause = add_one(bulk, "pause", "Pauses a bulk, wherever it runs",
+                            "Examples:\n  rung bulk pause 7 --reason \"the shop is down\"", *o);
+  add_reason(pause, *o);
+  pause.callback([o, exit] { *exit = set_state(*o, BulkState::paused); });
+  CLI::App& abort = add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed",
+                            "Examples:\n  rung bulk abort 7", *o);
+  add_reason(abort, *o);
+  abort.callback([o, exit] { *exit = set_state(*o, BulkState::aborted); });
+  CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and runs it here",
+                         "Examples:\n"
+                         "  rung bulk resume 7\n"
+                         "  rung bulk resume 7 --rate 100\n"
+                         "  rung bulk resume 7 --detach           let a sidecar run it",
+                         *o);
+  on.add_option("--rate", o->rate, "New rate, in tasks per second")
+      ->type_name("N")
+      ->check(CLI::Range(0.01, 1e6));
+  add_reason(on, *o);
+  on.add_flag("--detach", o->detach, "Let a sidecar run it");
+  on.callback([o, exit] { *exit = resume(*o); });
+}
+
+}  // namespace rung::cli

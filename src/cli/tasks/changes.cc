@@ -1,0 +1,396 @@
+// rung cancel, discard, reschedule, fire, retry, redrive, finish: manual changes of tasks, by ids or by a
+// filter. decide() says whether a task's state allows the change.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "levels/duration.h"
+#include "src/api/views.h"
+#include "src/cli/shared/bulk_run.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
+#include "src/cli/shared/filter.h"
+#include "src/cli/shared/retry.h"
+#include "src/cli/shared/task_text.h"
+#include "src/cli/shared/text.h"
+#include "src/cli/shared/when.h"
+#include "src/core/base/utf8.h"
+#include "src/core/machine/machine.h"
+
+namespace rung::cli {
+namespace {
+
+constexpr Ms kConfirmPollInterval{100};
+constexpr int kConfirmPolls = 20;
+
+struct ChangeOptions {
+  Common common;
+  std::vector<std::string> ids;
+  FilterOptions filter;
+  BulkOptions bulk;
+  std::string reason, error, executor, delay, at;
+  Target elsewhere;
+  bool succeeded = false, failed = false, even_reported = false;
+  int attempt = 0;
+};
+
+struct Change {
+  TaskId id;
+  Decision decision;
+  std::optional<TaskRow> row;  // after the change; nullopt if there is no such task
+};
+
+Exit exit_of(const Change& change) {
+  if (!change.row) return kNotFound;
+  return change.decision.verdict == Decision::Verdict::refused ? kUserError : kSuccess;
+}
+
+// Of several: a user error takes precedence over not found.
+Exit worse_of(Exit a, Exit b) {
+  const auto weight = [](Exit e) { return e == kUserError ? 2 : e == kNotFound ? 1 : 0; };
+  return weight(a) >= weight(b) ? a : b;
+}
+
+int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
+  for (const std::string& word : words) {
+    const auto id = TaskId::parse(word);
+    if (!id) {
+      return report_error(kUserError, "'" + word + "' is not a retry-id (digits): `rung list --message-id " +
+                                          word + "` lists the retry-ids of a message");
+    }
+    if (std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
+  }
+  return kSuccess;
+}
+
+Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what,
+                                  const std::string& reason) {
+  std::vector<Event> events;
+  const ByHand by_hand{cli_user(), std::nullopt, reason};
+  for (const TaskId id : ids) events.push_back({id, what, by_hand});
+  // Without a lease: row locks and decide() protect against concurrent changes by sidecars.
+  const auto decide = [&](const std::vector<Event>& some) {
+    return retry_transient(
+        [&] { return session.store->apply(some, Fence{}, decider(session.config.rules)); });
+  };
+  auto decisions = decide(events);
+  if (!decisions) return tl::unexpected(decisions.error());
+  // A task that is being published usually gets its confirm shortly.
+  for (int tries = 0; tries < kConfirmPolls; ++tries) {
+    std::vector<Event> later;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if ((*decisions)[i].reason != kBeingPublished) continue;
+      later.push_back(events[i]);
+      places.push_back(i);
+    }
+    if (later.empty()) break;
+    std::this_thread::sleep_for(kConfirmPollInterval);
+    auto decided = decide(later);
+    if (!decided) return tl::unexpected(decided.error());
+    for (std::size_t i = 0; i < places.size(); ++i) (*decisions)[places[i]] = std::move((*decided)[i]);
+  }
+  std::vector<Change> changes;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    auto row = session.store->find(ids[i]);
+    // Report an applied change even if the row cannot be read again; then only the node's name is missing.
+    if (!row && (*decisions)[i].verdict == Decision::Verdict::applied)
+      row = TaskRow{(*decisions)[i].task, {}, {}};
+    if (!row) return tl::unexpected(row.error());
+    changes.push_back({ids[i], std::move((*decisions)[i]), *std::move(row)});
+  }
+  return changes;
+}
+
+void print_change(const Change& change, const Session& session) {
+  if (!change.row) {
+    report_error(kNotFound, "no task with retry-id " + change.id.str());
+    return;
+  }
+  const std::string state_text = what_next(*change.row, *session.config.rules, session.now);
+  if (change.decision.verdict == Decision::Verdict::refused) {
+    report_error(kUserError, change.id.str() + ": " + change.decision.reason);
+    return;
+  }
+  const bool before = change.decision.verdict == Decision::Verdict::stale;
+  print(fmt::format("{}  {}{}\n", change.id.str(), one_line(state_text),
+                    before ? " (nothing to do: " + change.decision.reason + ")" : ""));
+}
+
+Json change_json(const Change& change) {
+  const char* result = "applied";
+  if (change.decision.verdict == Decision::Verdict::stale) result = "nothing to do";
+  if (change.decision.verdict == Decision::Verdict::refused) result = "refused";
+  if (!change.row) result = "not found";
+  return {{"retry_id", change.id.str()},
+          {"result", result},
+          {"reason", change.decision.reason.empty() ? Json() : Json(change.decision.reason)},
+          {"task", change.row ? api::to_json(*change.row) : Json()}};
+}
+
+int run(Session& session, const ChangeOptions& options, const Happening& what) {
+  std::vector<TaskId> ids;
+  if (const int code = read_ids(options.ids, ids); code != kSuccess) return code;
+  if (session.store == nullptr) {
+    if (const int code = open_session(options.common, session); code != kSuccess) return code;
+  }
+  auto changes = apply(session, ids, what, clean_utf8(options.reason, kErrorBytes));
+  if (!changes) return report_error(changes.error());
+  if (auto now = session.store->now()) session.now = *now;
+  Exit exit = kSuccess;
+  Json json = Json::array();
+  for (const Change& change : *changes) {
+    exit = worse_of(exit, exit_of(change));
+    if (options.common.json) {
+      json.push_back(change_json(change));
+    } else {
+      print_change(change, session);
+    }
+  }
+  if (options.common.json) print(dump(json) + "\n");
+  return exit;
+}
+
+// By ids, or by a filter.
+int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkAction action) {
+  const bool filtered = is_set(o.filter);
+  if (o.ids.empty() && !filtered)
+    return report_error(kUserError,
+                        "no tasks selected: give retry-ids or a filter (--queue, --tag, --state ...)");
+  if (!o.ids.empty() && filtered)
+    return report_error(
+        kUserError,
+        "retry-ids and a filter cannot be combined (to redrive to another queue: redrive --to-queue)");
+  if (o.ids.empty()) {
+    NewBulk bulk;
+    bulk.action = action;
+    bulk.reason = clean_utf8(o.reason, kErrorBytes);
+    bulk.elsewhere = o.elsewhere;
+    bulk.even_reported = o.even_reported;
+    return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
+  }
+  if (o.bulk.dry_run || o.bulk.rate > 0 || o.bulk.limit > 0)
+    return report_error(kUserError, "--dry-run, --rate and --limit need a filter, not retry-ids");
+  Session session;
+  return run(session, o, what);
+}
+
+int run_reschedule(const ChangeOptions& o) {
+  event::Reschedule to;
+  Session session;
+  if (!o.delay.empty()) {
+    const auto delay = levels::parse_duration(o.delay);
+    if (!delay) return report_error(kUserError, "--delay: " + delay.error());
+    to.delay = *delay;
+  } else {
+    if (const int code = open_session(o.common, session); code != kSuccess) return code;
+    const auto at = parse_when(o.at, session.now, Direction::future);
+    if (!at) return report_error(kUserError, "--at: " + at.error());
+    to.at = *at;
+  }
+  return run(session, o, to);
+}
+
+int run_finish(const ChangeOptions& o) {
+  if (o.succeeded && !o.error.empty())
+    return report_error(kUserError, "--error needs --failed, not --succeeded");
+  if (o.succeeded && o.even_reported)
+    return report_error(kUserError, "--even-reported needs --failed, not --succeeded");
+  const bool by_filter = o.ids.empty();
+  if (by_filter && (o.attempt > 0 || !o.executor.empty()))
+    return report_error(kUserError, "--attempt and --executor need retry-ids, not a filter");
+  if (by_filter && !o.error.empty())
+    return report_error(kUserError,
+                        "--error needs retry-ids; with a filter, --reason is the error text, too");
+  return run_by_ids_or_filter(o, event::Finish{o.succeeded, o.error, o.executor, o.attempt, o.even_reported},
+                              o.succeeded ? BulkAction::succeed : BulkAction::fail);
+}
+
+CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
+  add_utc(command);
+  return *command.add_option("ID", options.ids, "Retry-ids, as listed by rung list");
+}
+
+// Options of a change that takes ids or a filter.
+void add_selection(CLI::App& command, ChangeOptions& options) {
+  add_ids(command, options);
+  add_filter(command, options.filter);
+  add_bulk_options(command, options.bulk);
+}
+
+constexpr const char* kFilterHelp =
+    "\nWith a filter (as in rung list) it acts on all tasks that match now, and asks first unless --yes is "
+    "given.\n"
+    "Ctrl-C pauses it (see rung bulk resume). If this process dies, a sidecar completes the change.";
+
+void add_reason(CLI::App& c, ChangeOptions& o, const char* what = "Why; recorded in the task's audit") {
+  c.add_option("--reason", o.reason, what)->type_name("TEXT");
+}
+constexpr const char* kReasonToo = "Why; recorded in the task's audit, and as its last error";
+
+void add_even_reported(CLI::App& c, ChangeOptions& o) {
+  c.add_flag("--even-reported", o.even_reported, "Also tasks whose success was reported, not only presumed");
+}
+
+void add_cancel(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ChangeOptions>();
+  CLI::App& c = add_command(
+      app, "cancel", "Cancels scheduled tasks: they are not sent again",
+      std::string(
+          "Examples:\n"
+          "  rung cancel 249107395289088\n"
+          "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
+          "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
+          "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.") +
+          kFilterHelp,
+      o->common);
+  add_selection(c, *o);
+  add_reason(c, *o, kReasonToo);
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Cancel{o->reason}, BulkAction::cancel); });
+}
+
+void add_discard(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ChangeOptions>();
+  CLI::App& c = add_command(
+      app, "discard", "Gives up parked or scheduled tasks: they are not sent again",
+      std::string("Examples:\n"
+                  "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
+                  "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
+                  "A discarded task keeps its history until `retention` deletes it.") +
+          kFilterHelp,
+      o->common);
+  add_selection(c, *o);
+  add_reason(c, *o, kReasonToo);
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Discard{o->reason}, BulkAction::discard); });
+}
+
+void add_fire(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ChangeOptions>();
+  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now",
+                            std::string("Examples:\n"
+                                        "  rung fire 249107395289088\n"
+                                        "  rung fire --queue orders --rate 50 --yes") +
+                                kFilterHelp,
+                            o->common);
+  add_selection(c, *o);
+  add_reason(c, *o);
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Fire{}, BulkAction::fire); });
+}
+
+void add_retry(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ChangeOptions>();
+  CLI::App& c = add_command(
+      app, "retry", "Sends tasks now: parked ones and presumed successes start again at level 1",
+      std::string(
+          "Examples:\n"
+          "  rung retry 249107395289088\n"
+          "  rung retry --queue orders --error timeout          parked tasks, by a filter\n"
+          "  rung retry --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n"
+          "  rung retry --queue orders --dry-run --by error_type\n"
+          "  rung retry --queue orders --state awaiting         deliveries whose silence is held open\n"
+          "A presumed success can be retried, too; a reported one only with --even-reported.") +
+          kFilterHelp,
+      o->common);
+  add_selection(c, *o);
+  add_reason(c, *o);
+  add_even_reported(c, *o);
+  c.callback([o, exit] {
+    *exit = run_by_ids_or_filter(*o, event::Redrive{{}, o->even_reported}, BulkAction::redrive);
+  });
+}
+
+void add_redrive(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ChangeOptions>();
+  CLI::App& c =
+      add_command(app, "redrive", "Same as retry, optionally to another queue or exchange",
+                  std::string("Examples:\n"
+                              "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
+                              "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new") +
+                      kFilterHelp,
+                  o->common);
+  add_selection(c, *o);
+  CLI::Option* queue =
+      c.add_option("--to-queue", o->elsewhere.queue, "Send to this queue instead")->type_name("NAME");
+  c.add_option("--to-exchange", o->elsewhere.exchange, "Send to this exchange instead")
+      ->type_name("NAME")
+      ->excludes(queue);
+  c.add_option("--to-routing-key", o->elsewhere.routing_key, "The routing key for --to-exchange")
+      ->type_name("KEY")
+      ->excludes(queue);
+  add_reason(c, *o);
+  add_even_reported(c, *o);
+  c.callback([o, exit] {
+    *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere, o->even_reported}, BulkAction::redrive);
+  });
+}
+
+void add_reschedule(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ChangeOptions>();
+  CLI::App& c = add_command(app, "reschedule", "Changes the due time of scheduled tasks",
+                            "Examples:\n"
+                            "  rung reschedule 249107395289088 --delay 2h\n"
+                            "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
+                            o->common);
+  add_ids(c, *o).required();
+  CLI::Option_group& when = *c.add_option_group("when");
+  when.add_option("--delay", o->delay, "Due after this time")->type_name("DURATION");
+  when.add_option("--at", o->at, "Due at this time (UTC unless it has an offset)")->type_name("TIME");
+  when.require_option(1);
+  add_reason(c, *o);
+  c.callback([o, exit] { *exit = run_reschedule(*o); });
+}
+
+void add_finish(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ChangeOptions>();
+  CLI::App& c = add_command(
+      app, "finish", "Reports the result of an attempt on behalf of a consumer",
+      "Examples:\n"
+      "  rung finish 249107395289088 --succeeded\n"
+      "  rung finish 249107395289088 --failed --error \"refused by the bank\" --executor app-3:8080\n"
+      "  rung finish 249107395289088 --failed --attempt 2      safe to repeat: fails attempt 2 only\n"
+      "  rung finish --queue orders --silence-held --succeeded --reason \"counted in the shop\"\n"
+      "A success ends the task; a failure moves it to the next level, also after a presumed success (after "
+      "a\n"
+      "reported one only with --even-reported). An attempt that is being published can "
+      "only\n"
+      "be finished after the broker's confirm; the command waits up to 2 s for it.\n"
+      "With a filter and no --state: only deliveries whose silence is held open." +
+          std::string(kFilterHelp),
+      o->common);
+  add_ids(c, *o);
+  add_filter(c, o->filter, false);
+  add_bulk_options(c, o->bulk);
+  CLI::Option_group& how = *c.add_option_group("how");
+  how.add_flag("--succeeded", o->succeeded, "The attempt succeeded");
+  how.add_flag("--failed", o->failed, "The attempt failed: next level, or parked");
+  how.require_option(1);
+  c.add_option("--error", o->error, "The error text, with --failed")->type_name("TEXT");
+  c.add_option("--attempt", o->attempt,
+               "The attempt that failed, as in retry-attempt (default: the current one)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
+  add_even_reported(c, *o);
+  c.add_option("--executor", o->executor, "Who handled the attempt; recorded in the history")
+      ->type_name("ADDRESS");
+  add_reason(c, *o);
+  c.callback([o, exit] { *exit = run_finish(*o); });
+}
+
+}  // namespace
+
+void add_changes(CLI::App& app, int* exit) {
+  add_cancel(app, exit);
+  add_discard(app, exit);
+  add_reschedule(app, exit);
+  add_fire(app, exit);
+  add_retry(app, exit);
+  add_redrive(app, exit);
+  add_finish(app, exit);
+}
+
+}  // namespace rung::cli

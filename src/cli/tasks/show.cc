@@ -1,0 +1,283 @@
+// rung show: the state and the facts of one task.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
+
+#include "levels/duration.h"
+#include "src/api/gates.h"
+#include "src/api/views.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
+#include "src/cli/shared/one_task.h"
+#include "src/cli/shared/task_text.h"
+#include "src/cli/shared/text.h"
+#include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
+#include "src/core/machine/headers.h"
+#include "src/core/message/message_json.h"
+
+namespace rung::cli {
+namespace {
+
+struct ShowOptions {
+  TaskOptions task;
+  bool body = false, raw = false;
+};
+
+// A field of `show`: label and text; further lines are indented to the first.
+std::string field(std::string_view label, std::string_view text, const Terminal& terminal) {
+  constexpr std::size_t kLabel = 14;
+  if (text.empty()) return {};
+  const std::string pad(kLabel - std::min(kLabel, label.size()), ' ');
+  return paint(label, Colour::dim, terminal) + pad + lines(text, kLabel) + "\n";
+}
+
+// A summary of an x-death entry; --json has all of it.
+std::string death_line(const Json& death) {
+  const auto text = [&](const char* key) {
+    return death.contains(key) && death[key].is_string() ? death[key].get<std::string>() : std::string();
+  };
+  std::string line = joined({named("dead-lettered:", text("reason")), named("from queue", text("queue")),
+                             named("exchange", text("exchange"))});
+  if (death.contains("count") && death["count"].is_number_integer())
+    line += fmt::format(", {} times", death["count"].get<std::int64_t>());
+  if (death.contains("time") && death["time"].is_object() && death["time"].contains("!ts") &&
+      death["time"]["!ts"].is_number_integer()) {
+    line +=
+        ", first at " + format_utc({death["time"]["!ts"].get<std::int64_t>() * 1000}).substr(0, 19) + " UTC";
+  }
+  return line;
+}
+
+std::string origin_lines(const Json& origin) {
+  std::string out;
+  for (const auto& [name, value] : origin.items()) {
+    if (name == "x-death" && value.is_array()) {
+      for (const Json& death : value)
+        out += (out.empty() ? "" : "\n") + (death.is_object() ? death_line(death) : dump(death, false));
+    } else {
+      out += (out.empty() ? "" : "\n") + name + ": " +
+             (value.is_string() ? value.get<std::string>() : dump(value, false));
+    }
+  }
+  return out;
+}
+
+std::string table_lines(const Json& object) {
+  std::string out;
+  if (!object.is_object()) return out;
+  for (const auto& [name, value] : object.items()) {
+    out += (out.empty() ? "" : "\n") + name + ": " +
+           (value.is_string() ? value.get<std::string>() : dump(value, false));
+  }
+  return out;
+}
+
+Json parse(const std::string& text) { return Json::parse(text, nullptr, false); }
+
+constexpr const char* kBodies = "retry_bodies";
+
+struct Facts {
+  Json origin, properties, headers;
+  MessagePtr message;               // nullptr: deleted by retention
+  std::optional<QueueGate> gate;    // that holds it back
+  std::vector<std::string> denied;  // views that the user may not read
+  std::string denial;               // the database's message for the body
+  std::string silence_held;         // why its silence is held open; "" = it is not
+};
+
+// Whether the user has no right to read `view`, which is then noted.
+bool is_denied(const Error& error, const char* view, Facts& facts) {
+  if (error.kind != Error::Kind::refused) return false;
+  facts.denied.emplace_back(view);
+  return true;
+}
+
+// The grant that is missing.
+std::string grant_for(const std::string& view, const Session& session) {
+  std::string schema = "rung", user = "USER";
+  if (const auto url = parse_urls(session.config.store.url, {}); url && !url->empty()) {
+    schema = url->front().path;
+    user = url->front().user;
+  }
+  return fmt::format("GRANT SELECT ON `{}`.`{}` TO '{}'@'%'", schema, view, user);
+}
+
+int read_facts(Session& session, const Task& task, Facts& facts) {
+  const TaskId id = task.id;
+  auto gate = api::holding_gate(*session.store, task);
+  if (gate) {
+    facts.gate = *std::move(gate);
+  } else if (!is_denied(gate.error(), "retry_queues", facts)) {
+    return report_error(gate.error());
+  }
+  if (is_silence_held(task)) {
+    auto history = session.store->history(id);
+    if (!history) return report_error(history.error());
+    if (!history->empty()) facts.silence_held = history->back().attempt.error;
+  }
+  auto origin = session.store->origin(id);
+  if (!origin && origin.error().kind != Error::Kind::not_found &&
+      !is_denied(origin.error(), "retry_origins", facts))
+    return report_error(origin.error());
+  facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
+  if (facts.origin.is_discarded()) facts.origin = Json();
+  const TaskId ids[] = {id};
+  auto messages = session.store->messages(ids);
+  if (!messages && is_denied(messages.error(), kBodies, facts)) {
+    facts.denial = messages.error().message;
+    return kSuccess;
+  }
+  if (!messages) return report_error(messages.error());
+  if (messages->empty()) return kSuccess;
+  if (const StoredMessage& stored = messages->front(); stored.message == nullptr)
+    return report_error(
+        kUserError, fmt::format("the stored message of task {} is unreadable: {}", id.str(), stored.broken));
+  facts.message = messages->front().message;
+  const Message& message = *facts.message;
+  facts.properties = parse(properties_to_json(message.properties));
+  if (message.headers) facts.headers = parse(headers_to_json(*message.headers));
+  return kSuccess;
+}
+
+// What silence means for this task; "" if its queue's rules decide.
+std::string silence_line(const Task& task) {
+  if (!task.silence) return {};
+  return fmt::format("for {} after a delivery means {}", levels::format_duration(task.silence->after),
+                     task.silence->means == Silence::Means::success ? "success" : "failure");
+}
+
+std::string show_text(const TaskRow& row, const Facts& facts, const Session& session) {
+  const Terminal terminal = Terminal::of_stdout();
+  const Task& t = row.task;
+  const auto at = [&](EpochMs time) { return moment(time, session.now); };
+  std::string out = field("retry-id", t.id.str(), terminal);
+  out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
+  out += field("next", what_next(row, *session.config.rules, session.now), terminal);
+  if (facts.gate) out += field("held", one_line(api::gate_text(*facts.gate)), terminal);
+  const bool delay = t.kind == Kind::delay;
+  out += field("kind", to_word(t.kind), terminal);
+  const bool by_exchange = t.queue.empty() && target_of(t).is_set();
+  out += field("queue", by_exchange ? "(by exchange)" : t.queue.empty() ? "(unknown)" : t.queue, terminal);
+  out += field(delay && by_exchange ? "goes to" : "published to",
+               joined({named("exchange", t.exchange), named("routing key", t.routing_key)}), terminal);
+  out += field("ladder",
+               fmt::format("{}, level {} of {}{}", one_line(t.ladder), t.level, t.levels,
+                           t.ladder_pinned ? ", set for this task" : ""),
+               terminal);
+  out += field(delay ? "deliveries" : "retries",
+               (t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
+                                   : std::to_string(t.attempt)) +
+                   (t.uncounted_attempts > 0 ? fmt::format(", {} not counted", t.uncounted_attempts) : ""),
+               terminal);
+  out += field("silence", silence_line(t), terminal);
+  out += field("waits", one_line(facts.silence_held), terminal);
+  if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
+  out += field("received", at(t.created_at), terminal);
+  if (t.finished_at)
+    out += field("finished",
+                 at(*t.finished_at) +
+                     (t.finished_by == FinishedBy::nobody ? "" : ", " + std::string(to_word(t.finished_by))),
+                 terminal);
+  out += field(
+      "last error",
+      joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error,
+      terminal);
+  out += field("decided by", t.rule.empty() ? "" : "rule " + t.rule, terminal);
+  out += field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "", terminal);
+  if (t.parent.value != 0) out += field("continues", "retry-id " + t.parent.str(), terminal);
+  out += field("message-id", t.message_id, terminal);
+  out += field("correlation", row.correlation_id.value_or(""), terminal);
+  out += field("tag", t.tag, terminal);
+  out += field("body", fmt::format("{} bytes", t.body_bytes), terminal);
+  out += field("properties", table_lines(facts.properties), terminal);
+  out += field("headers", table_lines(facts.headers), terminal);
+  std::string denied;
+  for (const std::string& view : facts.denied)
+    denied += (denied.empty() ? "" : "\n") + grant_for(view, session);
+  out += field("not readable", denied, terminal);
+  out += field("version", std::to_string(t.version), terminal);
+  out += field("shard", joined({std::to_string(t.shard), named("last processed by", row.node)}), terminal);
+  return out;
+}
+
+// The body was asked for, and may not be read.
+int report_denied_body(const Facts& facts, const Session& session) {
+  return report_error(kUserError, "this user may not read bodies: " + grant_for(kBodies, session) + " (" +
+                                      facts.denial + ")");
+}
+
+// Prints only the body's bytes.
+int show_raw(const ShowOptions& options) {
+  Session session;
+  TaskRow row;
+  if (const int code = open_task(options.task, session, row); code != kSuccess) return code;
+  Facts facts;
+  if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
+  if (!facts.denial.empty()) return report_denied_body(facts, session);
+  if (facts.message == nullptr)
+    return report_error(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
+  print(facts.message->body);
+  return kSuccess;
+}
+
+int show(const ShowOptions& options) {
+  if (options.raw) return show_raw(options);
+  Session session;
+  TaskRow row;
+  if (const int code = open_task(options.task, session, row); code != kSuccess) return code;
+  Facts facts;
+  if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
+  if (options.body && !facts.denial.empty()) return report_denied_body(facts, session);
+  if (!options.task.common.json) {
+    print(show_text(row, facts, session));
+    if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
+    return kSuccess;
+  }
+  Json json = api::to_json(row);
+  json["max_attempts"] = row.task.max_attempts > 0 ? Json(row.task.max_attempts) : Json();
+  json["ladder_pinned"] = row.task.ladder_pinned;
+  json["success"] = Json();
+  if (const auto& silence = row.task.silence) {
+    const bool success = silence->means == Silence::Means::success;
+    json["success"] = {
+        {success ? "presumed_after" : "reported_within", levels::format_duration(silence->after)}};
+  }
+  if (!facts.denied.empty()) json["denied"] = facts.denied;
+  json["held"] = facts.gate ? api::gate_json(*facts.gate) : Json();
+  json["silence_held"] = facts.silence_held.empty() ? Json() : Json(facts.silence_held);
+  json["origin"] = facts.origin;
+  json["properties"] = facts.properties;
+  json["headers"] = facts.headers;
+  if (options.body && facts.message != nullptr) {
+    const std::string& body = facts.message->body;
+    if (is_utf8(body)) json["body"] = body;
+    if (!is_utf8(body)) json["body_base64"] = to_base64(body);
+  }
+  print(dump(json) + "\n");
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, int* exit) {
+  auto o = std::make_shared<ShowOptions>();
+  CLI::App& c = add_command(app, "show", "Shows one task in detail",
+                            "Examples:\n"
+                            "  rung show 249107395289088\n"
+                            "  rung show 249107395289088 --body\n"
+                            "  rung show 249107395289088 --raw > body.bin\n"
+                            "  rung show order-17                    by message-id: the newest task\n"
+                            "  rung show 249107395289088 --json | jq .origin",
+                            o->task.common);
+  add_utc(c);
+  c.add_option("ID", o->task.id, "A retry-id or a message-id")->required();
+  CLI::Option* raw = c.add_flag("--raw", o->raw, "Print only the body, as raw bytes");
+  c.add_flag("--body", o->body, "Include the body; unprintable bytes are escaped")->excludes(raw);
+  c.callback([o, exit] { *exit = show(*o); });
+}
+
+}  // namespace rung::cli

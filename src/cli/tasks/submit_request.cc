@@ -1,0 +1,138 @@
+#include "src/cli/tasks/submit_request.h"
+
+#include <openssl/evp.h>
+
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <tuple>
+
+#include "levels/duration.h"
+#include "src/cli/shared/task_text.h"
+#include "src/cli/shared/when.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::cli {
+namespace {
+
+std::string to_base64(const std::string& bytes) {
+  std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
+  const int size =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  out.resize(static_cast<std::size_t>(size));
+  return out;
+}
+
+// Numeric properties; all others are strings.
+bool is_number(const std::string& property) { return property == "priority" || property == "timestamp"; }
+
+Result<void> add_pairs(const std::vector<std::string>& pairs, const char* flag, bool numbers, Json& to) {
+  for (const std::string& pair : pairs) {
+    const auto equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return permanent(std::string(flag) + ": '" + pair + "' is not NAME=VALUE");
+    const std::string name = pair.substr(0, equals), value = pair.substr(equals + 1);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool whole = error == std::errc() && end == value.data() + value.size();
+    if (numbers && is_number(name) && whole) {
+      to[name] = number;
+    } else if (is_utf8(value)) {
+      to[name] = value;
+    } else {
+      return permanent(std::string(flag) + ": the value of '" + clean_utf8(name, 60) + "' is not UTF-8");
+    }
+  }
+  return {};
+}
+
+// Requires a unit: JSON also accepts bare milliseconds, but on a command line 30 looks like seconds.
+Result<void> add_duration(const char* flag, const std::string& text, Json& to, const char* name) {
+  if (text.empty()) return {};
+  if (const auto parsed = levels::parse_duration(text); !parsed)
+    return permanent(std::string(flag) + ": '" + clean_utf8(text, 60) + "': " + parsed.error());
+  to[name] = text;
+  return {};
+}
+
+Result<void> add_due(const SubmitFlags& flags, EpochMs now, Json& to) {
+  if (auto delay = add_duration("--delay", flags.delay, to, "delay"); !delay) return delay;
+  if (flags.at.empty()) return {};
+  const auto at = parse_when(flags.at, now, Direction::future);
+  if (!at) return permanent("--at: " + at.error());
+  to["at"] = to_rfc3339(*at);
+  return {};
+}
+
+Result<void> add_body(const SubmitFlags& flags, Json& to) {
+  std::string bytes = flags.body;
+  if (!flags.file.empty()) {
+    auto read = read_bytes(flags.file);
+    if (!read) return tl::unexpected(read.error());
+    bytes = *std::move(read);
+  }
+  if (flags.has_body && is_utf8(bytes)) {
+    to["body"] = bytes;
+  } else if (flags.has_body || !flags.file.empty()) {
+    to["body_base64"] = to_base64(bytes);  // a file has no content type
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_bytes(const std::string& file) {
+  std::ostringstream bytes;
+  if (file == "-") {
+    bytes << std::cin.rdbuf();
+    return std::move(bytes).str();
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (!in || !(bytes << in.rdbuf()).good()) {
+    // An empty file sets failbit, too.
+    if (in.is_open() && in.peek() == std::ifstream::traits_type::eof()) return std::string();
+    return permanent("cannot read " + file);
+  }
+  return std::move(bytes).str();
+}
+
+Result<Json> to_request(const SubmitFlags& flags, EpochMs now) {
+  Json json = Json::object();
+  const std::pair<const char*, const std::string&> texts[] = {
+      {"queue", flags.queue},   {"exchange", flags.exchange},     {"routing_key", flags.routing_key},
+      {"tag", flags.tag},       {"message_id", flags.message_id}, {"content_type", flags.content_type},
+      {"ladder", flags.ladder},
+  };
+  for (const auto& [name, value] : texts) {
+    if (value.empty()) continue;
+    if (!is_utf8(value)) return permanent(std::string(name) + " is not UTF-8");
+    json[name] = value;
+  }
+  if (auto due = add_due(flags, now, json); !due) return tl::unexpected(due.error());
+  if (auto body = add_body(flags, json); !body) return tl::unexpected(body.error());
+  if (!flags.headers.empty()) {
+    json["headers"] = Json::object();
+    if (auto done = add_pairs(flags.headers, "--header", false, json["headers"]); !done)
+      return tl::unexpected(done.error());
+  }
+  if (!flags.properties.empty()) {
+    json["properties"] = Json::object();
+    if (auto done = add_pairs(flags.properties, "--property", true, json["properties"]); !done)
+      return tl::unexpected(done.error());
+  }
+  Json success = Json::object();
+  for (const auto& [flag, text, name] :
+       {std::tuple{"--presumed-after", &flags.presumed_after, "presumed_after"},
+        std::tuple{"--reported-within", &flags.reported_within, "reported_within"}}) {
+    if (auto added = add_duration(flag, *text, success, name); !added) return tl::unexpected(added.error());
+  }
+  if (!success.empty()) json["success"] = std::move(success);
+  if (flags.max_attempts > 0) json["max_attempts"] = flags.max_attempts;
+  return json;
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,128 @@
+#include "src/core/base/addresses.h"
+
+#include <functional>
+#include <tuple>
+
+#include "src/core/base/lookup.h"
+#include "src/core/base/require.h"
+
+namespace rung {
+namespace {
+
+constexpr std::size_t kMostFailuresKept = 100;  // a name may resolve to ever new addresses
+
+}  // namespace
+
+Addresses::Addresses(std::vector<Url> urls, int usual_port, Order order, const Clock& clock,
+                     std::uint32_t seed)
+    : urls_(std::move(urls)), usual_port_(usual_port), order_(order), clock_(clock), seed_(seed) {
+  RUNG_REQUIRE(!urls_.empty());
+}
+
+std::string Addresses::key_of(const Address& address) {
+  return address.url.host + ":" + std::to_string(address.url.port) + "/" + address.ip;
+}
+
+Addresses::Found Addresses::find(BootMs deadline, const Stopping& stopping, bool names) const {
+  std::vector<std::string> hosts;
+  for (const Url& url : urls_) hosts.push_back(url.host);
+  Found found;
+  const auto add = [&](const Url& url, std::string ip, bool many) {
+    const std::string name = url.host_port(usual_port_);
+    std::string shown = many ? name + " (" + ip + ")" : name;
+    found.all.push_back({url, std::move(ip), std::move(shown), found.all.size(), false});
+  };
+  const auto all = [&]() -> Found& {
+    if (urls_.size() == 1 && found.all.size() == 1) found.all.front().alone = true;
+    return found;
+  };
+  if (names) {
+    for (const Url& url : urls_) add(url, "", false);
+    return all();
+  }
+  const auto answers = look_up(hosts, clock_, deadline, stopping);
+  for (std::size_t i = 0; i < urls_.size(); ++i) {
+    if (!answers[i]) {
+      found.missing.push_back(answers[i].error());
+      continue;
+    }
+    for (const std::string& ip : *answers[i]) add(urls_[i], ip, answers[i]->size() > 1);
+  }
+  return all();
+}
+
+std::vector<Address> Addresses::in_order(std::vector<Address> all) const {
+  const std::lock_guard lock(mutex_);
+  const auto rank = [&](const Address& address) -> std::tuple<bool, std::uint64_t, std::size_t, std::size_t> {
+    const std::string key = key_of(address);
+    if (order_ == Order::listed) return {key != serving_, 0, 0, address.place};
+    const auto it = failures_.find(key);
+    const std::size_t dice = std::hash<std::string>{}(std::to_string(seed_) + key);
+    return {key != serving_, it == failures_.end() ? 0 : it->second.last, dice, address.place};
+  };
+  std::ranges::stable_sort(all, [&](const Address& a, const Address& b) { return rank(a) < rank(b); });
+  return all;
+}
+
+Ms Addresses::slice_after(int silent) {
+  Ms slice = kSlice;
+  for (int i = 0; i < silent && slice < kLongestSlice; ++i) slice *= 2;
+  return slice;
+}
+
+Ms Addresses::time_for(const Address& address) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = failures_.find(key_of(address));
+  return slice_after(it == failures_.end() ? 0 : it->second.silent);
+}
+
+void Addresses::serves(const Address& address, const std::string& passed_over) {
+  {
+    const std::lock_guard lock(mutex_);
+    serving_ = key_of(address);
+    failures_.erase(serving_);
+    if (std::exchange(told_of_, serving_) == serving_) return;
+  }
+  if (told_) told_(address.shown, passed_over);
+}
+
+void Addresses::failed(const Address& address, bool answered) {
+  const std::lock_guard lock(mutex_);
+  const std::string key = key_of(address);
+  if (serving_ == key) serving_.clear();
+  if (failures_.size() >= kMostFailuresKept) failures_.clear();
+  Failures& failures = failures_[key];
+  failures.last = ++count_;
+  if (answered) failures.silent = 0;
+}
+
+void Addresses::was_silent(const Address& address, Ms given) {
+  const std::lock_guard lock(mutex_);
+  if (failures_.size() >= kMostFailuresKept) failures_.clear();
+  Failures& failures = failures_[key_of(address)];
+  if (slice_after(failures.silent) == given) ++failures.silent;
+}
+
+bool Addresses::left(const Address& address) const {
+  const std::lock_guard lock(mutex_);
+  const std::string key = key_of(address);
+  // A name may resolve to a different address each time: that alone is no reason to leave an address that
+  // serves.
+  return !serving_.empty() && serving_ != key && failures_.contains(key);
+}
+
+// `refused` only if every address refuses: an unreachable one may serve when it is back.
+Error Addresses::together(const std::map<std::size_t, Error>& errors, const std::vector<Error>& missing) {
+  std::vector<Error> all;
+  for (const auto& [place, error] : errors) all.push_back(error);
+  all.insert(all.end(), missing.begin(), missing.end());
+  if (all.empty()) return {Error::Kind::transient, ""};
+  Error whole = all.front();
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    whole.message += "; " + all[i].message;
+    if (all[i].kind == Error::Kind::transient) whole.kind = Error::Kind::transient;
+  }
+  return whole;
+}
+
+}  // namespace rung

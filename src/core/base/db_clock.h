@@ -1,0 +1,42 @@
+// The database's clock, as read from here. Thread: any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/core/base/clock.h"
+
+namespace rung {
+
+// The database's clock, as this process knows it: db_now - our boot clock, measured by each query that
+// returns the database's time. now() is never ahead of the database (a reading is dated by its arrival, not
+// its sending), so a task due by now() is due by the database. Thread: any.
+class DbClock {
+ public:
+  // REQUIRES: `here` outlives it.
+  explicit DbClock(const Clock& here) : here_(here) {}
+
+  const Clock& here() const { return here_; }
+
+  // The database returned `db_now` to a query sent and answered at these instants of our clock. The closer
+  // they are, the better both readings.
+  void measured(EpochUs db_now, BootUs sent, BootUs received) {
+    behind_.store(db_now.us - received.us, std::memory_order_relaxed);
+    ahead_.store(db_now.us - sent.us + 1, std::memory_order_relaxed);  // 1: truncated fraction
+  }
+
+  // Never ahead of the database: for deciding what is due.
+  EpochMs now() const { return at(here_.boot_us()); }
+  EpochMs at(BootMs t) const { return at(BootUs{t.ms * 1000}); }
+  // Never behind the database: for the start of a delay.
+  EpochMs latest() const { return latest(here_.boot_us()); }
+  EpochMs latest(BootUs t) const { return {(ahead_.load(std::memory_order_relaxed) + t.us + 999) / 1000}; }
+
+ private:
+  EpochMs at(BootUs t) const { return {(behind_.load(std::memory_order_relaxed) + t.us) / 1000}; }
+
+  const Clock& here_;
+  std::atomic<std::int64_t> behind_{0}, ahead_{0};  // us
+};
+
+}  // namespace rung

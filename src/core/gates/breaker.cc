@@ -1,0 +1,284 @@
+#include "src/core/gates/breaker.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "levels/duration.h"
+#include "src/core/rules/target_rules.h"
+
+namespace rung {
+namespace {
+
+using BreakerState = Breaker::State;
+using Delivered = DeliveryOutcome::Kind;
+
+constexpr char kSucceeded = '.', kFailed = 'x';
+// A probe that was granted but not published: its instance died, or its task was cancelled. It says nothing
+// about the target, so another may go.
+constexpr Ms kPublishWithin{5000};
+constexpr double kRampFrom = 0.1;
+
+constexpr std::array<std::pair<BreakerState, std::string_view>, 3> kStateWords{
+    {{BreakerState::closed, "closed"}, {BreakerState::open, "open"}, {BreakerState::half_open, "half_open"}}};
+
+void close(Breaker& breaker, EpochMs now) {
+  breaker.state = BreakerState::closed;
+  breaker.since = now;
+  breaker.until.reset();
+  breaker.opened = 0;
+  breaker.outcomes.clear();
+  breaker.succeeded = 0;
+  breaker.probes.clear();
+}
+
+void open(Breaker& breaker, const BreakerRules& rules, std::string reason, EpochMs now) {
+  const auto which = std::min<std::size_t>(static_cast<std::size_t>(breaker.opened), rules.wait.size() - 1);
+  breaker.state = BreakerState::open;
+  breaker.since = now;
+  breaker.until = now + rules.wait[which];
+  if (breaker.opened++ == 0) breaker.opened_at = now;
+  breaker.outcomes.clear();
+  breaker.succeeded = 0;
+  breaker.probes.clear();
+  breaker.reason = std::move(reason);
+}
+
+void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
+           EpochMs now) {
+  std::string& outcomes = breaker.outcomes;
+  const bool presumed = silence == Unanswered::succeeded;
+  switch (outcome.kind) {
+    case Delivered::published:
+      if (presumed) outcomes += kSucceeded;
+      break;
+    case Delivered::succeeded:
+      if (!presumed) outcomes += kSucceeded;
+      break;
+    case Delivered::failed: {
+      const auto counted = presumed ? outcomes.rfind(kSucceeded) : std::string::npos;
+      if (counted != std::string::npos) {
+        outcomes[counted] = kFailed;
+      } else {
+        outcomes += kFailed;
+      }
+      break;
+    }
+    case Delivered::dropped:
+      return;
+  }
+  const auto most = static_cast<std::size_t>(rules.of_last);
+  if (outcomes.size() > most) outcomes.erase(0, outcomes.size() - most);
+  const auto failures = std::ranges::count(outcomes, kFailed);
+  if (failures < rules.open_after) return;
+  open(breaker, rules,
+       std::to_string(failures) + " of the last " + std::to_string(outcomes.size()) +
+           " deliveries failed, the last one with: " + outcome.error,
+       now);
+}
+
+// For so long a probe may be without an answer.
+Ms patience(const Breaker::Probe& probe, const BreakerRules& rules) {
+  return probe.published ? rules.probe_timeout : kPublishWithin;
+}
+
+void probe_succeeded(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
+  if (++breaker.succeeded >= rules.close_after) close(breaker, now);
+}
+
+}  // namespace
+
+std::string_view to_word(Breaker::State state) {
+  return std::ranges::find(kStateWords, state, [](const auto& word) { return word.first; })->second;
+}
+
+std::optional<Breaker::State> breaker_state_from(std::string_view word) {
+  const auto it = std::ranges::find(kStateWords, word, [](const auto& known) { return known.second; });
+  return it != kStateWords.end() ? std::optional(it->first) : std::nullopt;
+}
+
+bool is_breaker_failure(const BreakerRules& rules, std::string_view error_type) {
+  return rules.only.empty() || std::ranges::any_of(rules.only, [&](const std::string& only) {
+           return matches_pattern(only, error_type);
+         });
+}
+
+std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attempt,
+                                          const BreakerRules& rules) {
+  const int probe = attempt.attempt == task.attempt ? task.probe : 0;
+  switch (attempt.outcome) {
+    case Outcome::pending:
+      if (!attempt.published_at) return std::nullopt;
+      return DeliveryOutcome{Delivered::published, probe, {}};
+    case Outcome::succeeded:
+      return DeliveryOutcome{Delivered::succeeded, probe, {}};
+    case Outcome::failed:
+    case Outcome::timed_out:
+    case Outcome::returned:
+      if (!is_breaker_failure(rules, task.error_type))
+        return DeliveryOutcome{Delivered::succeeded, probe, {}};
+      return DeliveryOutcome{Delivered::failed, probe, attempt.error};
+  }
+  return std::nullopt;
+}
+
+void PendingOutcomes::add(DeliveryOutcome outcome, int of_last) {
+  if (outcome.probe != 0) {
+    probes_.push_back(std::move(outcome));
+    return;
+  }
+  if (outcome.kind == Delivered::dropped) return;  // it says nothing
+  const bool failed = outcome.kind == Delivered::failed;
+  seen_ += failed ? 'f' : outcome.kind == Delivered::published ? 'p' : 's';
+  if (failed) error_ = std::move(outcome.error);
+  failed_ = failed_ || failed;
+  const auto most = 2 * static_cast<std::size_t>(of_last);
+  if (seen_.size() > 2 * most) seen_.erase(0, seen_.size() - most);
+}
+
+void PendingOutcomes::each(const std::function<void(const DeliveryOutcome&)>& tell) const {
+  for (const char kind : seen_) {
+    if (kind == 'f') {
+      tell({Delivered::failed, 0, error_});
+    } else {
+      tell({kind == 'p' ? Delivered::published : Delivered::succeeded, 0, {}});
+    }
+  }
+  for (const DeliveryOutcome& probe : probes_) tell(probe);
+}
+
+void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,
+            EpochMs now) {
+  if (breaker.state == BreakerState::closed && outcome.probe == 0)
+    return count(breaker, rules, outcome, silence, now);
+  // While it is open, only its own probes say something new: the other messages were sent before it opened.
+  const auto probe = std::ranges::find(breaker.probes, outcome.probe, &Breaker::Probe::number);
+  if (outcome.probe == 0 || probe == breaker.probes.end()) return;
+  switch (outcome.kind) {
+    case Delivered::published:
+      probe->published = true;
+      probe->since = now;
+      return;
+    case Delivered::dropped:
+      breaker.probes.erase(probe);
+      return;
+    case Delivered::succeeded:
+      breaker.probes.erase(probe);
+      return probe_succeeded(breaker, rules, now);
+    case Delivered::failed:
+      return open(breaker, rules, "a probe failed: " + outcome.error, now);
+  }
+}
+
+bool expire_probes(Breaker& breaker, const BreakerRules& rules, Unanswered silence, EpochMs now) {
+  bool found = false;
+  while (true) {
+    const auto late = std::ranges::find_if(breaker.probes, [&](const Breaker::Probe& probe) {
+      return std::chrono::abs(now - probe.since) > patience(probe, rules);
+    });
+    if (late == breaker.probes.end()) return found;
+    found = true;
+    const bool published = late->published;
+    breaker.probes.erase(late);
+    if (!published) continue;
+    if (silence == Unanswered::succeeded) {
+      probe_succeeded(breaker, rules, now);
+    } else {
+      open(breaker, rules, "a probe got no answer", now);
+    }
+  }
+}
+
+int take_probe(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
+  if (breaker.state == BreakerState::closed || (breaker.until && *breaker.until > now)) return 0;
+  if (breaker.state == BreakerState::open) {
+    breaker.state = BreakerState::half_open;
+    breaker.since = now;
+    breaker.until.reset();
+  }
+  // No more than can still be needed.
+  const int most = std::min(rules.probes, rules.close_after - breaker.succeeded);
+  if (static_cast<int>(breaker.probes.size()) >= most) return 0;
+  breaker.probes.push_back({++breaker.last_probe, now, false});
+  return breaker.last_probe;
+}
+
+std::optional<EpochMs> next_turn(const Breaker& breaker, const BreakerRules& rules) {
+  std::optional<EpochMs> next = breaker.until;
+  for (const Breaker::Probe& probe : breaker.probes) {
+    const EpochMs expires = probe.since + patience(probe, rules) + Ms{1};
+    next = std::min(next.value_or(expires), expires);
+  }
+  return next;
+}
+
+double ramp_up(const Breaker& breaker, EpochMs now) {
+  if (breaker.since.ms == 0 || breaker.state != BreakerState::closed) return 1.0;
+  const auto steps =
+      static_cast<double>((now - breaker.since).count()) / static_cast<double>(kRampStep.count());
+  return steps > 10 ? 1.0 : std::min(1.0, kRampFrom * std::exp2(std::max(std::floor(steps), 0.0)));
+}
+
+std::string describe_change(const Breaker& after) {
+  if (after.state == BreakerState::closed)
+    return "after " + levels::format_duration(after.since - after.opened_at);
+  return after.reason + "; probes from " + format_utc(after.until.value_or(after.since)) + " UTC";
+}
+
+std::string detail_json(const Breaker& breaker) {
+  auto probes = nlohmann::json::array();
+  for (const Breaker::Probe& probe : breaker.probes)
+    probes.push_back({probe.number, probe.since.ms, probe.published});
+  return nlohmann::json{{"opened", breaker.opened},         {"opened_at", breaker.opened_at.ms},
+                        {"outcomes", breaker.outcomes},     {"succeeded", breaker.succeeded},
+                        {"last_probe", breaker.last_probe}, {"probes", std::move(probes)}}
+      .dump();
+}
+
+bool read_detail(Breaker& breaker, std::string_view json) {
+  if (json.empty()) return true;
+  const auto detail = nlohmann::json::parse(json, nullptr, false);
+  if (!detail.is_object()) return false;
+  bool whole = true;
+  const auto number = [&](const char* name, auto& out) {
+    const auto it = detail.find(name);
+    if (it == detail.end()) return;
+    if (it->is_number_integer()) {
+      out = it->template get<std::remove_reference_t<decltype(out)>>();
+    } else {
+      whole = false;
+    }
+  };
+  number("opened", breaker.opened);
+  number("opened_at", breaker.opened_at.ms);
+  number("succeeded", breaker.succeeded);
+  number("last_probe", breaker.last_probe);
+  if (const auto outcomes = detail.find("outcomes"); outcomes != detail.end()) {
+    whole = whole && outcomes->is_string();
+    if (outcomes->is_string()) breaker.outcomes = outcomes->get<std::string>();
+  }
+  // They choose a wait, count, and number: what a person wrote must not overflow.
+  constexpr int kMostCounted = 1'000'000, kLastProbe = 2'000'000'000;
+  breaker.opened = std::clamp(breaker.opened, 0, kMostCounted);
+  breaker.succeeded = std::clamp(breaker.succeeded, 0, kMostCounted);
+  if (breaker.last_probe < 0 || breaker.last_probe > kLastProbe) {
+    breaker.last_probe = 0;
+    whole = false;
+  }
+  const auto probes = detail.find("probes");
+  if (probes == detail.end()) return whole;
+  if (!probes->is_array()) return false;
+  for (const auto& probe : *probes) {
+    const bool readable = probe.is_array() && probe.size() >= 3 && probe[0].is_number_integer() &&
+                          probe[1].is_number_integer() && probe[2].is_boolean();
+    whole = whole && readable;
+    if (readable)
+      breaker.probes.push_back(
+          {probe[0].get<int>(), EpochMs{probe[1].get<std::int64_t>()}, probe[2].get<bool>()});
+  }
+  return whole;
+}
+
+}  // namespace rung

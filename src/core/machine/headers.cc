@@ -1,0 +1,266 @@
+#include "src/core/machine/headers.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "levels/duration.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/digest.h"
+#include "src/core/message/header_reading.h"
+#include "src/core/message/message_json.h"
+#include "src/core/rules/error_queues.h"
+#include "src/core/task/origin.h"
+
+namespace rung {
+namespace {
+
+using namespace reading;
+
+constexpr std::array<std::string_view, 20> kOurs = {
+    header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
+    header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
+    header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
+    header::kExchange, header::kRoutingKey, header::kToken,  header::kParked,      "retry-complaint"};
+
+constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
+                                                        header::kReason};
+
+// An invalid attempt number counts as not given: it means the current attempt.
+int attempt_of(const std::optional<Table>& headers, std::string& complaint) {
+  const Value* attempt = said(headers, header::kAttempt);
+  if (attempt == nullptr) return 0;
+  const auto number = int_of(attempt);
+  if (number && *number > 0 && *number <= 1'000'000'000) return static_cast<int>(*number);
+  complain(complaint, header::kAttempt, "a whole number from 1, as the delivery had it");
+  return 0;
+}
+
+// Our own headers, returned unchanged: a value that does not parse counts as not given.
+std::optional<int> level_of(const std::optional<Table>& headers) {
+  const auto number = int_of(find(headers, header::kLevel));
+  if (!number || *number < 0 || *number > 1'000'000) return std::nullopt;
+  return static_cast<int>(*number);
+}
+std::optional<EpochMs> first_failed_of(const std::optional<Table>& headers) {
+  constexpr std::int64_t kTooLate = 253'402'300'800'000;  // the year 10000: no column can store it
+  const auto number = int_of(find(headers, header::kFirstFailedAt));
+  if (!number || *number <= 0 || *number >= kTooLate) return std::nullopt;
+  return EpochMs{*number};
+}
+
+std::optional<TaskId> id_of(const std::optional<Table>& headers) {
+  const Value* value = find(headers, header::kId);
+  if (value == nullptr) return std::nullopt;
+  if (const auto number = value->as_int()) {
+    return *number > 0 ? std::optional<TaskId>(TaskId{*number}) : std::nullopt;
+  }
+  return TaskId::parse(text_of(value));
+}
+
+// For display only: nothing is published to it.
+std::string label(std::string_view text) { return clean_utf8(text, 255); }
+
+std::optional<bool> bool_of(const Value* value) {
+  if (value == nullptr) return std::nullopt;
+  if (const bool* flag = std::get_if<bool>(&value->v)) return *flag;
+  if (const auto number = int_of(value)) return *number != 0;
+  std::string text = text_of(value);
+  // Python writes "False".
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (text == "true" || text == "yes") return true;
+  if (text == "false" || text == "no") return false;
+  return std::nullopt;
+}
+
+// "5s", or a number of seconds as in HTTP's Retry-After.
+std::optional<Ms> duration_of(const Value& value) {
+  if (const auto seconds = int_of(&value)) {
+    if (*seconds < 0) return std::nullopt;
+    // It is capped by the ladder anyway.
+    return std::chrono::seconds{std::min<std::int64_t>(*seconds, levels::kLongest / std::chrono::seconds{1})};
+  }
+  const auto parsed = levels::parse_duration(text_of(&value));
+  return parsed ? std::optional<Ms>(*parsed) : std::nullopt;
+}
+
+}  // namespace
+
+Directives read_directives(const std::optional<Table>& headers) {
+  Directives d;
+  if (const Value* after = said(headers, header::kAfter)) {
+    d.retry_after = duration_of(*after);
+    if (!d.retry_after) complain(d.complaint, header::kAfter, "a duration like 30s, or whole seconds");
+  }
+  d.ladder = clean_utf8(text_of(find(headers, header::kLadder)), 255);
+  if (const Value* most = said(headers, header::kMaxAttempts)) {
+    const auto number = int_of(most);
+    if (!number || *number < 0 || *number > 1'000'000) {
+      complain(d.complaint, header::kMaxAttempts, "a whole number from 0 to 1000000");
+    } else if (*number == 0) {
+      d.never = true;
+    } else {
+      d.max_attempts = static_cast<int>(*number);
+    }
+  }
+  if (const Value* never = said(headers, header::kNever)) {
+    const auto flag = bool_of(never);
+    // An unreadable retry-never still means something: a person has to look.
+    if (!flag) complain(d.complaint, header::kNever, "true or false");
+    d.never = d.never || flag.value_or(true);
+  }
+  return d;
+}
+
+bool is_own_header(std::string_view name) {
+  return std::ranges::find(kOurs, name) != kOurs.end() ||
+         std::ranges::find(kOurOrigin, name) != kOurOrigin.end();
+}
+
+Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,
+                     const FailureFacts& facts) {
+  Failure f;
+  f.exchange = label(facts.exchange.value_or(std::string(exchange)));
+  f.routing_key = label(facts.routing_key.value_or(std::string(routing_key)));
+  f.queue = facts.queue;
+  f.queue_by = facts.queue_by;
+  f.failed_at_s = facts.failed_at_s;
+  f.failed_count = facts.count;
+  f.unseen = facts.unseen;
+  f.queue_by_config = facts.queue_by_config;
+  if (!facts.reason.empty()) f.error = "dead-lettered: " + facts.reason + " (queue " + f.queue + ")";
+  if (!facts.error.empty()) f.error = facts.error;
+  // From our own retry, whose row may be gone, or from a consumer that names the message's origin.
+  const Value* origin = find(message.headers, header::kOriginExchange);
+  // A consumer that names the queue published this: what x-death says is of the message's earlier life.
+  const bool published = said(message.headers, header::kQueue) != nullptr;
+  f.routed_by_record = !published && facts.routing_key.has_value() && !facts.routing_key->empty();
+  if (origin != nullptr && (published || f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
+    f.routed_by_record = false;
+    f.exchange = label(text_of(origin));
+    // The consumer published with the original key, if it names none.
+    const Value* key = find(message.headers, header::kOriginRoutingKey);
+    f.routing_key = label(key != nullptr ? text_of(key) : std::string(routing_key));
+  }
+  f.directives = read_directives(message.headers);
+  if (const Value* queue = facts.queue_by_config ? nullptr : said(message.headers, header::kQueue)) {
+    if (const std::string name = queue_name(queue); !name.empty()) {
+      f.queue = name;
+      f.queue_by = "the header retry-queue";
+    } else {
+      complain(f.directives.complaint, header::kQueue, "the name of a queue");
+    }
+  }
+  f.id = id_of(message.headers);
+  f.attempt = attempt_of(message.headers, f.directives.complaint);
+  f.token = text_of(find(message.headers, header::kToken));
+  f.level = level_of(message.headers);
+  f.first_failed_at = first_failed_of(message.headers);
+  if (const std::string said = text_of(find(message.headers, header::kError)); !said.empty()) {
+    f.error = clean_utf8(said, kErrorBytes);
+  }
+  if (f.error.empty()) f.error = "failed (no retry-error was given)";
+  f.error = clean_utf8(f.error, kErrorBytes);
+  // Parked because no queue is known, where complaints are not read: the reason quotes the error.
+  if (f.queue.empty() && !f.directives.complaint.empty())
+    f.error = clean_utf8(f.error, kErrorBytes / 2) + " [" + f.directives.complaint + "]";
+  f.error_type = clean_utf8(text_of(find(message.headers, header::kErrorType)), 255);
+  if (f.error_type.empty()) f.error_type = facts.error_type;
+  f.executor = clean_utf8(text_of(find(message.headers, header::kExecutor)), 255);
+  if (f.executor.empty()) f.executor = facts.executor;
+  return f;
+}
+
+ResultWord read_result(const Message& message) {
+  ResultWord r;
+  r.id = id_of(message.headers);
+  r.error = clean_utf8(text_of(find(message.headers, header::kError)), kErrorBytes);
+  r.error_type = clean_utf8(text_of(find(message.headers, header::kErrorType)), 255);
+  r.executor = clean_utf8(text_of(find(message.headers, header::kExecutor)), 255);
+  r.directives = read_directives(message.headers);
+  r.attempt = attempt_of(message.headers, r.directives.complaint);
+  r.token = text_of(find(message.headers, header::kToken));
+  const std::string result = text_of(find(message.headers, header::kResult));
+  r.succeeded = result == "succeeded";
+  if (!r.id) {
+    r.complaint = "no retry-id: it must carry the retry-id of the delivery";
+  } else if (!r.succeeded && result != "failed") {
+    r.complaint = "retry-result must be succeeded or failed, not '" + clean_utf8(result, 64) + "'";
+  }
+  return r;
+}
+
+Message strip(const Message& message, std::string* origin_json, const BrokerFacts& facts) {
+  Message out;
+  out.body = message.body;
+  out.properties = message.properties;
+  out.properties.user_id.reset();
+  out.properties.expiration.reset();
+  out.properties.delivery_mode = 2;
+  Table kept, off;
+  if (message.headers) {
+    for (const auto& [name, value] : *message.headers) {
+      if (is_own_header(name) || (!facts.delay.header.empty() && name == facts.delay.header)) {
+        off.emplace_back(name, value);
+      } else {
+        kept.emplace_back(name, value);
+      }
+    }
+    out.headers = std::move(kept);
+  }
+  if (origin_json != nullptr) {
+    off.insert(off.end(), facts.headers.begin(), facts.headers.end());
+    // What the dialect read: the row does not record which dialect it was.
+    const auto add_read = [&](std::string_view name, const std::string& text) {
+      if (!text.empty() && find(message.headers, name) == nullptr) off.emplace_back(std::string(name), text);
+    };
+    add_read(header::kError, clean_utf8(facts.failure.error, kErrorBytes));
+    add_read(header::kErrorType, facts.failure.error_type);
+    if (message.properties.user_id) off.emplace_back("property user-id", *message.properties.user_id);
+    if (message.properties.expiration)
+      off.emplace_back("property expiration", *message.properties.expiration);
+    if (message.properties.delivery_mode.value_or(1) != 2)
+      off.emplace_back("property delivery-mode", "transient");
+    *origin_json = headers_to_json(off);
+  }
+  return out;
+}
+
+Message dress(const Message& message, const Task& task, std::string token) {
+  Message out = message;
+  if (!out.headers) out.headers.emplace();
+  Table& headers = *out.headers;
+  headers.emplace_back(header::kId, task.id.str());
+  headers.emplace_back(header::kAttempt, static_cast<std::int64_t>(task.attempt));
+  headers.emplace_back(header::kLevel, static_cast<std::int64_t>(task.level));
+  headers.emplace_back(header::kLevels, static_cast<std::int64_t>(task.levels));
+  headers.emplace_back(header::kLadder, task.ladder);
+  add_origin(headers, task);
+  headers.emplace_back(header::kToken, std::move(token));
+  // A delay that has not failed yet has no such time.
+  if (task.first_failed_at.ms != 0) headers.emplace_back(header::kFirstFailedAt, task.first_failed_at.ms);
+  return out;
+}
+
+void append_unpublished(std::string& facts, const Properties& properties) {
+  append_field(facts, properties.user_id.value_or(""));
+  append_field(facts, properties.expiration.value_or(""));
+  append_field(facts, std::to_string(properties.delivery_mode.value_or(1)));
+}
+
+std::string intake_key(const Failure& failure, const Message& message, std::string_view digest) {
+  if (!message.properties.message_id || message.properties.message_id->empty()) return {};
+  std::string facts;
+  append_field(facts, failure.queue);
+  append_field(facts, failure.exchange);
+  append_field(facts, failure.routing_key);
+  append_field(facts, failure.failed_at_s ? std::to_string(*failure.failed_at_s) : "");
+  append_field(facts, std::to_string(failure.failed_count));
+  // Message-ids of some publishers are not unique, and two messages must never become one.
+  append_field(facts, digest);
+  append_unpublished(facts, message.properties);
+  return key_of_facts(facts);
+}
+
+}  // namespace rung

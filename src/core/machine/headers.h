@@ -1,0 +1,127 @@
+// The header names of the contract; reads and writes a message's headers.
+// Thread: pure functions. Nothing here throws or fails: a value that does not parse becomes a complaint.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/core/message/broker_facts.h"
+#include "src/core/message/message.h"
+#include "src/core/rules/policy.h"
+#include "src/core/task/task.h"
+
+namespace rung {
+
+namespace header {
+// Added to messages that return to a queue.
+inline constexpr std::string_view kId = "retry-id";
+inline constexpr std::string_view kAttempt = "retry-attempt";
+inline constexpr std::string_view kLevel = "retry-level";
+inline constexpr std::string_view kLevels = "retry-levels";
+inline constexpr std::string_view kLadder = "retry-ladder";  // also accepted from a consumer
+inline constexpr std::string_view kFirstFailedAt = "retry-first-failed-at";
+inline constexpr std::string_view kToken = "retry-token";  // also accepted, with a result or a failure
+// Tells copies of the same attempt apart: it is published again if the broker refused it or did not answer.
+// Accepted from a consumer.
+inline constexpr std::string_view kQueue = "retry-queue";
+inline constexpr std::string_view kError = "retry-error";
+inline constexpr std::string_view kErrorType = "retry-error-type";
+inline constexpr std::string_view kAfter = "retry-after";
+inline constexpr std::string_view kMaxAttempts = "retry-max-attempts";
+inline constexpr std::string_view kNever = "retry-never";
+inline constexpr std::string_view kResult = "retry-result";
+inline constexpr std::string_view kExecutor = "retry-executor";
+// Accepted with a request for a delay.
+inline constexpr std::string_view kNotBefore = "retry-not-before";
+inline constexpr std::string_view kExchange = "retry-exchange";
+inline constexpr std::string_view kRoutingKey = "retry-routing-key";
+}  // namespace header
+
+// What a consumer attached to a failure.
+Directives read_directives(const std::optional<Table>& headers);
+
+// A message that arrives at rung.failed, as read.
+struct Failure {
+  std::optional<TaskId> id;   // retry-id: it comes from one of our deliveries
+  int attempt = 0;            // retry-attempt; 0 = not there
+  std::string token;          // retry-token; "" = not there
+  std::uint32_t publish = 0;  // the number of the publish, by a valid token; 0 = not known
+  std::optional<int> level;   // retry-level, and retry-first-failed-at: as our delivery had them
+  std::optional<EpochMs> first_failed_at;
+  std::string queue;                  // retry-queue, else the broker's record; "" = unknown
+  std::string_view queue_by;          // which of these names the queue, for people: a constant; "" = none
+  bool queue_by_config = false;       // the config names it: an error queue's `to`
+  std::string exchange, routing_key;  // that took it to that queue, as far as is known
+  bool routed_by_record = false;      // the broker recorded exchange and routing key; no header named them
+  std::string error, error_type;      // retry-error; else "dead-lettered: rejected (from orders)" or alike
+  std::string executor;               // retry-executor
+  Directives directives;
+  std::optional<std::int64_t> failed_at_s;  // recorded by the broker: FailureFacts
+  std::int64_t failed_count = 0;
+  bool unseen = false;  // FailureFacts::unseen
+};
+// `exchange`, `routing_key`: with which it was published to the inlet. `facts`: from the broker's plugin.
+Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,
+                     const FailureFacts& facts = {});
+
+// A message at rung.results, as read.
+struct ResultWord {
+  std::optional<TaskId> id;
+  int attempt = 0;
+  std::string token;  // retry-token; "" = not there
+  bool succeeded = false;
+  std::string error, error_type, executor;
+  Directives directives;  // retry-after and the like may accompany a failure here too
+  std::string complaint;  // not empty: why it cannot be used
+};
+ResultWord read_result(const Message& message);
+
+// Where delayed messages arrive, and where they go if they name no target.
+struct DelayRoutes {
+  using Moves = std::map<std::string, std::string, std::less<>>;
+  std::string inlet;  // <prefix>.delay: exchange and queue
+  Moves
+      moves;  // the exchange that a message was published to -> the one it goes on to: delays: of the config
+};
+
+// The request of a message that arrives at rung.delay.
+struct DelayRequest {
+  // retry-queue; else retry-exchange, or the mapping's exchange, with retry-routing-key or the message's own
+  // routing key. If not set: the target of its tag in the config, else `otherwise`.
+  Target target;
+  std::string_view target_by;         // which part of the message names it: a constant; "" = the config does
+  std::string otherwise;              // a queue: the routing key of a message published to rung.delay itself
+  Ms delay{0};                        // DelayFacts::delay, from the intake; 0 = none
+  std::optional<EpochMs> not_before;  // retry-not-before; the later of the two applies
+  std::string exchange, routing_key;  // where it was published to: for people
+  Directives directives;
+  std::string refusal;  // not empty: why the request cannot be met; a person has to look
+
+  EpochMs due(EpochMs now) const { return std::max(now + delay, not_before.value_or(now)); }
+};
+DelayRequest read_delay(const Message& message, std::string_view exchange, std::string_view routing_key,
+                        const DelayRoutes& routes, const DelayFacts& asked = {});
+
+// Whether Rung reads or writes this header.
+bool is_own_header(std::string_view name);
+
+// The message as it is published again. Removes all our retry-* headers, the header that facts.delay names,
+// expiration and user-id; sets delivery_mode 2. The broker's own headers are removed already. The body stays
+// the same to the byte. `origin_json` receives what was removed, with the broker's headers, and retry-error
+// and retry-error-type as a dialect has read them, for the row.
+Message strip(const Message& message, std::string* origin_json, const BrokerFacts& facts = {});
+
+// `message` with the retry-* headers of the attempt under way. `token`: retry-token.
+Message dress(const Message& message, const Task& task, std::string token);
+
+// 16 bytes, the same for the same intake; "" if there is no message-id. `digest`: message_digest() of the
+// message as it is published again.
+std::string intake_key(const Failure& failure, const Message& message, std::string_view digest);
+std::string intake_key(const DelayRequest& request, const Message& message, std::string_view digest);
+// The properties that a digest leaves out, because they are not published again.
+void append_unpublished(std::string& facts, const Properties& properties);
+
+}  // namespace rung

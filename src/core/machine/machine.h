@@ -1,0 +1,265 @@
+// The state machine of a task. The ONLY place where state changes: stores and flows call decide() and write
+// its result. docs/state-machine.md draws it. Thread: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "src/core/rules/policy.h"
+#include "src/core/task/task.h"
+
+namespace rung {
+
+// The message at hand when a failure names a task: is it the task's own?
+struct ReceivedMessage {
+  std::string digest;  // message_digest()
+  MessagePtr message;  // as it is published again
+  // With which it reached its queue, by the broker's record. "" = not known, or Rung's own.
+  std::string exchange, routing_key;
+  // Of the message that was delivered, by its token or by the row's body; "" = not known. For rows without a
+  // digest.
+  std::string delivered_digest = {};
+};
+
+// What can happen to a task.
+namespace event {
+// The task is due within `ahead`, and we own its shard: starts a new attempt, or repeats the attempt that an
+// older epoch left. After a claim ahead of time the claimer waits with the publish until the task is due.
+struct Claim {
+  Ms ahead{0};
+  Ms gated{0};    // how long the task has waited behind a closed gate since it was due
+  int probe = 0;  // the number of the breaker's probe that it is; 0 = it is none
+};
+struct Confirmed {
+  int attempt;
+  EpochMs published_at;
+  // Of the claim whose copy this is: a newer claim waits for its own confirm. 0 = not known.
+  std::uint64_t epoch = 0;
+};  // the broker accepted it, and the queue has it
+struct Returned {
+  int attempt;
+  EpochMs published_at;
+  std::string reason;
+};  // no such queue: counts as a failure
+struct Deferred {
+  int attempt;
+  Ms pause;
+  std::string reason;
+  // An earlier publish of this attempt is unanswered (Decision::claimed_again): a consumer may have a
+  // copy, so the attempt number stays used.
+  bool copy_may_be_out = false;
+};  // refused by the broker, not by the consumer: costs nothing. This and Returned: only from the claimer
+struct Failed {
+  int attempt;
+  std::string error, error_type;
+  Directives directives;
+  // The queue and message-id that the failed message names, "" = none: a client that copies headers into
+  // another message must not fail somebody else's task.
+  std::string queue = {}, message_id = {};
+  std::string executor = {};
+  bool proven = false;  // it carries the delivery's retry-token
+  // Reported by the instance that claimed it, not by a consumer: the publish failed, and no copy of it
+  // exists.
+  bool by_publisher = false;
+  std::optional<int> level = {};  // of the attempt, from its delivery; none = not given
+  bool asked_again = false;       // retried after a kRowBehind answer and a pause
+  // The queue was full and evicted or refused the message: no consumer failed it. `publish`: the copy's
+  // number by its token; 0 = not known.
+  bool unseen = false;
+  std::uint32_t publish = 0;
+  std::shared_ptr<const ReceivedMessage> received = {};  // nullptr: a result, which has no message
+};                                                       // attempt 0 = not given: the current one
+struct Succeeded {
+  int attempt;
+  std::string executor = {};
+  bool proven = false;       // as in Failed
+  bool asked_again = false;  // as in Failed
+};
+// next_at of an awaiting task has passed.
+struct SilenceOver {
+  // Why silence is no success: a failure of this delivery could not have arrived, or may have been dropped
+  // (its queue was not attached). The task then stays awaiting without an end, until it is answered or a
+  // person decides. "" = a failure would have arrived. Without effect where silence means failure.
+  std::string held = {};
+  // Nobody has looked yet: only a silence that means failure ends, else the answer is kAttachmentUnchecked.
+  bool unchecked = false;
+  // What the queue's rules said when it was delivered, if they say something else since: the config no longer
+  // names the queue.
+  std::optional<Silence> queue_said = {};
+};
+struct ParkedCopySent {};  // rung.parked confirmed the copy
+struct Cancel {
+  std::string reason;
+};  // by a person
+struct Redrive {
+  Target elsewhere = {};
+  bool even_reported = false;  // also a success that a consumer or a person has reported
+};  // by a person: parked, a presumed success or a held silence (or scheduled: at once) -> due now, to the
+    // same target or `elsewhere`
+struct Finish {
+  bool succeeded;
+  std::string error;
+  std::string executor = {};
+  int attempt = 0;  // which one failed: a repeat fails no later one. 0 = not given: the current one
+  bool even_reported = false;  // failed: as for Redrive
+  // Of a bulk, whose tasks were chosen a while ago: an attempt under way only while its silence is held open,
+  // and nothing that has failed since.
+  bool held_only = false;
+};  // by a person: succeeded, or failed (= next level; also after a presumed success)
+struct Reschedule {
+  std::optional<EpochMs> at;  // else `delay` from now
+  Ms delay{0};
+};               // by a person, on a scheduled task: the same attempt, at another time
+struct Fire {};  // by a person, on a scheduled task: now
+struct Discard {
+  std::string reason;
+};  // by a person: parked or scheduled -> discarded
+}  // namespace event
+
+using Happening =
+    std::variant<event::Claim, event::Confirmed, event::Returned, event::Deferred, event::Failed,
+                 event::Succeeded, event::SilenceOver, event::ParkedCopySent, event::Cancel, event::Redrive,
+                 event::Finish, event::Reschedule, event::Fire, event::Discard>;
+
+// "claim", "silence_over" ...: for people and failpoints.
+std::string_view name_of(const Happening& what);
+
+// A person's change of a task, recorded in an audit row.
+struct ByHand {
+  std::string who;                          // "alice@host (cli)", "token full, 10.0.0.3 (http)"
+  std::optional<std::uint32_t> if_version;  // only if the task still has this version
+  std::string reason = {};                  // as the person gave it; "" = none
+  std::int64_t bulk = 0;                    // the bulk that it is part of; 0 = none
+};
+
+struct Event {
+  TaskId id;
+  Happening what;
+  std::optional<ByHand> by_hand = {};
+  // The task as we last wrote it, if known: a store may decide on it without reading the row, and then writes
+  // only if the row's version is still the same.
+  std::shared_ptr<const Task> expected = {};
+};
+
+// What the store knows when it calls decide(), inside its transaction.
+struct Circumstances {
+  EpochMs now;          // the database's clock, at the start of the transaction
+  double random = 0.0;  // [0, 1), for jitter
+  int node = 0;         // the instance that asks
+  std::uint64_t epoch =
+      0;  // of the lease on the task's shard, checked and locked in this transaction; 0 = not held
+  int home_shard = -1;  // a shard of the asking instance, to which a rescheduled task moves; -1 = leave it
+  // For a task in `publishing`: the lease under which it was claimed is still valid, so the claimer may still
+  // publish a copy, and will report the result.
+  bool claim_stands = false;
+};
+
+// Reason of a refusal: there is no row. A store gives it without calling decide().
+inline constexpr std::string_view kNoSuchTask = "no such task";
+// Reason of a refusal: the row has an ENUM word that only newer versions know.
+inline constexpr std::string_view kUnknownState =
+    "a newer version of Rung has written its row: ask that version";
+// Reason of a refusal: a failed message carries another message's retry-id.
+inline constexpr std::string_view kAnothersTask = "it belongs to another message";
+// Reason of a refusal: the failed message is not the one in the row, although it carries its headers.
+inline constexpr std::string_view kAnotherMessage = "the row has another message";
+// Reason of a refusal: the row has no digest, and ReceivedMessage::delivered_digest is not given.
+inline constexpr std::string_view kDigestUnknown = "the row has no digest of its message";
+// Reason of a refusal: ByHand::if_version is not the task's version.
+inline constexpr std::string_view kChangedMeanwhile = "it has changed since you saw it";
+// Reasons of a refusal to end an attempt whose copy has not been published, or may not have been. Otherwise
+// the task would become `scheduled`, a cancel would succeed, and the copy would go out after it. A consumer's
+// result is retried until the publish is answered; a person gets the reason.
+inline constexpr std::string_view kNotPublishedYet =
+    "it is about to be published, and nothing has been delivered yet: try again when it has been";
+inline constexpr std::string_view kBeingPublished =
+    "it is being published, and the broker has not confirmed it yet: try again in a moment";
+// Reason of a refusal: the result is for a delivery that the row has no record of. The row was read from a
+// server without the last commits, or such a server became the primary. Retried after a pause, with
+// `asked_again`; if the row is still behind, the result counts for that attempt.
+inline constexpr std::string_view kRowBehind = "the row is older than the delivery";
+// Why a failure is stale: it describes a publish that the queue refused, or a copy that another has replaced.
+// Nobody saw it, and the task is, or will be, published again.
+inline constexpr std::string_view kRefusedPublish =
+    "its queue was full and refused this publish: no consumer has seen it";
+
+// Not applied: whether a failure could have arrived must be known first (SilenceOver::unchecked).
+inline constexpr std::string_view kAttachmentUnchecked =
+    "whether its queue is attached has not been checked yet";
+
+struct Decision {
+  enum class Verdict {
+    applied,  // write `task`, and `attempt` if set
+    stale,    // a repeat, or for an attempt that has ended: nothing to write, no error
+    refused,  // not allowed in this state: report it to the caller
+  };
+  Verdict verdict = Verdict::stale;
+  std::string reason;  // for stale and refused; for applied if the row was behind: how far
+  Task task;           // after the event (unchanged unless applied)
+  // The history row after the event. REQUIRES the store to upsert: level and due_at are written once, by the
+  // claim; any other field that is nullopt, pending, "" or node 0 here leaves the column unchanged.
+  std::optional<Attempt> attempt;
+  bool drop_attempt = false;  // Deferred: delete the row of `attempt`
+  // If the row was behind: its current attempt, which must have ended.
+  std::optional<Attempt> overtaken = {};
+  // Claim: the attempt was claimed before, and it is unknown whether it was published then.
+  bool claimed_again = false;
+  // A failure: the queue that had the message, if a rule has moved the task to another one.
+  std::string failed_in = {};
+  // A failure that is proven: its consumer's retry-after holds back the whole queue for so long.
+  std::optional<Ms> holds_queue = {};
+  // A failure: the message came with other headers or properties, which the task has from now on. The store
+  // keeps the earlier ones in the row's origin.
+  std::shared_ptr<const ReceivedMessage> replacement = {};
+  // The task was in `awaiting`: since when, the end of silence less its length. Less exact after a reload
+  // that changed the length.
+  std::optional<EpochMs> awaited_since = {};
+  State was = State::unknown;  // the task's state before the event; decide() sets it
+};
+
+Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);
+
+// The task has changed since the person saw it. Stores check this before they call decide().
+inline bool changed_meanwhile(const Event& event, const Task& task) {
+  return event.by_hand && event.by_hand->if_version && *event.by_hand->if_version != task.version;
+}
+Decision refuse_changed(const Task& task);
+
+// Its silence has ended, but was no success (SilenceOver::held): it waits for an answer or a person.
+inline bool is_silence_held(const Task& task) { return task.state == State::awaiting && !task.next_at; }
+
+// What silence after one of its attempts means.
+const Silence& silence_of(const Task& task, const RuleBook& rules);
+
+// The first step of a new task: level 1 scheduled, or parked at once (retry-never, no queue, no attempts).
+// Sets state, level, levels, ladder, next_at, finished_at; leaves the rest of `task` unchanged. `level`:
+// higher for a message from one of our deliveries whose row is gone.
+void begin(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, double random,
+           int level = 1);
+
+// The first step of a delay: scheduled at `due`, level 0. A missing target, ladder or silence is taken from
+// its tag. Parked at once if neither has a target, or if `park_reason` is set: a person then sends it to its
+// target.
+void begin_delay(Task& task, const Directives& directives, const RuleBook& rules, EpochMs now, EpochMs due,
+                 const std::string& park_reason = {});
+
+// Parks a new task at once, e.g. because its queue is unknown.
+void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now);
+
+// decide() as a store calls it. Thread: a pure function.
+// decide() with the rule book bound to it; called inside the transaction, once per event.
+using Decider = std::function<Decision(const Task&, const Happening&, const Circumstances&)>;
+
+inline Decider decider(RuleBookPtr rules) {
+  return [rules = std::move(rules)](const Task& task, const Happening& what, const Circumstances& at) {
+    return decide(task, what, *rules, at);
+  };
+}
+
+}  // namespace rung

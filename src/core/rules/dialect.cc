@@ -1,0 +1,265 @@
+#include "src/core/rules/dialect.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/header_reading.h"
+#include "src/core/message/message_json.h"
+#include "src/core/rules/target_rules.h"
+#include "src/core/task/task.h"
+
+namespace rung {
+
+struct ValuePattern::Impl {
+  explicit Impl(std::string_view expression)
+      : regex(re2::StringPiece(expression.data(), expression.size()), options()) {}
+  static RE2::Options options() {
+    RE2::Options options;
+    options.set_log_errors(false);
+    options.set_dot_nl(true);  // stack traces have line breaks
+    return options;
+  }
+  RE2 regex;
+};
+
+Result<ValuePattern> ValuePattern::compile(std::string_view expression) {
+  auto impl = std::make_shared<Impl>(expression);
+  if (!impl->regex.ok()) return permanent(impl->regex.error());
+  ValuePattern out;
+  out.impl_ = std::move(impl);
+  return out;
+}
+
+std::optional<std::string> ValuePattern::match(std::string_view value) const {
+  std::array<re2::StringPiece, 2> groups;
+  const int wanted = impl_->regex.NumberOfCapturingGroups() > 0 ? 2 : 1;
+  const re2::StringPiece text(value.data(), value.size());
+  if (!impl_->regex.Match(text, 0, text.size(), RE2::ANCHOR_BOTH, groups.data(), wanted)) return std::nullopt;
+  const re2::StringPiece& found = groups.at(static_cast<std::size_t>(wanted - 1));
+  return std::string(found.data() == nullptr ? "" : found.data(), found.size());
+}
+
+namespace {
+
+constexpr std::size_t kMostJson = 1024UL * 1024;  // bytes of a text that is parsed as JSON
+
+using PropertyText = std::optional<std::string> Properties::*;
+constexpr std::array<std::pair<std::string_view, PropertyText>, 8> kProperties{{
+    {"app_id", &Properties::app_id},
+    {"content_type", &Properties::content_type},
+    {"correlation_id", &Properties::correlation_id},
+    {"message_id", &Properties::message_id},
+    {"reply_to", &Properties::reply_to},
+    {"type", &Properties::type},
+    {"content_encoding", &Properties::content_encoding},
+    {"user_id", &Properties::user_id},
+}};
+
+std::optional<std::string> text_in(const nlohmann::json& json) {
+  // A number of another type than int64: {"!i32": 5} (message_json.h).
+  if (json.is_object() && json.size() == 1 && json.begin().value().is_number() &&
+      json.begin().key().starts_with('!'))
+    return json.begin().value().dump();
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_number() || json.is_boolean()) return json.dump();
+  return std::nullopt;
+}
+
+std::string unescaped(std::string_view token) {
+  std::string out;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const bool escape = token[i] == '~' && i + 1 < token.size();
+    out += !escape ? token[i] : token[++i] == '1' ? '/' : '~';
+  }
+  return out;
+}
+
+// -1 is the last element, which RFC 6901 has no word for: frameworks append to their lists.
+const nlohmann::json* element(const nlohmann::json& array, const std::string& token) {
+  if (token == "-1") return array.empty() ? nullptr : &array.back();
+  std::size_t index = 0;
+  const auto [end, problem] = std::from_chars(token.data(), token.data() + token.size(), index);
+  const bool valid = problem == std::errc{} && end == token.data() + token.size() && index < array.size();
+  return valid ? &array[index] : nullptr;
+}
+
+std::optional<std::string> at_pointer(const nlohmann::json& json, std::string_view pointer) {
+  const nlohmann::json* found = &json;
+  while (!pointer.empty()) {
+    pointer.remove_prefix(1);
+    const std::size_t end = std::min(pointer.find('/'), pointer.size());
+    const std::string token = unescaped(pointer.substr(0, end));
+    pointer.remove_prefix(end);
+    if (found->is_array()) {
+      found = element(*found, token);
+    } else if (const auto member = found->find(token); found->is_object() && member != found->end()) {
+      found = &*member;
+    } else {
+      found = nullptr;
+    }
+    if (found == nullptr) return std::nullopt;
+  }
+  return text_in(*found);
+}
+
+std::optional<std::string> in_json_text(std::string_view text, const std::string& pointer) {
+  if (text.size() > kMostJson) return std::nullopt;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded()) return std::nullopt;
+  return at_pointer(json, pointer);
+}
+
+// A table or an array of the broker's own types, as the JSON that the row keeps.
+std::optional<std::string> in_value(const Value& value, const std::string& pointer) {
+  if (const std::string* text = value.as_text()) return in_json_text(*text, pointer);
+  if (!std::holds_alternative<Table>(value.v) && !std::holds_alternative<Array>(value.v)) return std::nullopt;
+  const auto json = nlohmann::json::parse(headers_to_json({{"value", value}}), nullptr, false);
+  return json.is_discarded() ? std::nullopt : at_pointer(json, "/value" + pointer);
+}
+
+// A time of AMQP's own type counts as seconds.
+std::optional<std::string> text_of_header(const Value& value) {
+  if (const auto* stamp = std::get_if<Timestamp>(&value.v)) return std::to_string(stamp->seconds);
+  if (const auto number = value.as_int()) return std::to_string(*number);
+  if (const std::string* text = value.as_text()) return *text;
+  return std::nullopt;
+}
+
+std::optional<std::string> raw(const Reading& reading, const Message& message, const ErrorSource& source) {
+  switch (reading.from) {
+    case Reading::From::queue_name:
+      return std::string(source.queue);
+    case Reading::From::routing_key:
+      // Through the default exchange it names the error queue itself.
+      if (source.routing_key == source.queue) return std::nullopt;
+      return std::string(source.routing_key);
+    case Reading::From::body:
+      return in_json_text(message.body, reading.json_pointer);
+    case Reading::From::property: {
+      const auto* found =
+          std::ranges::find(kProperties, reading.name, &std::pair<std::string_view, PropertyText>::first);
+      return found == kProperties.end() ? std::nullopt : message.properties.*(found->second);
+    }
+    case Reading::From::header: {
+      const Value* value = reading::said(message.headers, reading.name);
+      if (value == nullptr) return std::nullopt;
+      return reading.json_pointer.empty() ? text_of_header(*value) : in_value(*value, reading.json_pointer);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> first_of(const Readings& readings, const Message& message,
+                                    const ErrorSource& source) {
+  for (const Reading& reading : readings) {
+    auto value = raw(reading, message, source);
+    if (value && reading.pattern) value = reading.pattern->match(*value);
+    if (value && !value->empty()) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<EpochMs> from_number(std::string_view text, std::int64_t ms_each) {
+  constexpr std::int64_t kYear10000 = 253'402'300'800'000;
+  std::int64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (number <= 0 || number >= kYear10000 / ms_each) return std::nullopt;
+  return EpochMs{number * ms_each};
+}
+
+// "2024-05-01 12:34:56:123456 Z" -> "2024-05-01T12:34:56.123456Z"
+std::optional<EpochMs> from_nservicebus(std::string text) {
+  constexpr std::size_t kDate = 10, kSeconds = 19;
+  if (text.size() < kSeconds + 3 || text[kDate] != ' ' || text[kSeconds] != ':') return std::nullopt;
+  text[kDate] = 'T';
+  text[kSeconds] = '.';
+  std::erase(text, ' ');
+  return from_rfc3339(text);
+}
+
+// .NET and Java also write a time without an offset, meaning UTC here.
+std::optional<EpochMs> from_iso8601(const std::string& text) {
+  if (const auto time = from_rfc3339(text)) return time;
+  return from_rfc3339(text + "Z");
+}
+
+std::optional<EpochMs> time_of(Reading::Form form, const std::string& text) {
+  switch (form) {
+    case Reading::Form::iso8601:
+      return from_iso8601(text);
+    case Reading::Form::nservicebus:
+      return from_nservicebus(text);
+    case Reading::Form::epoch_s:
+      return from_number(text, 1000);
+    case Reading::Form::epoch_ms:
+      return from_number(text, 1);
+    case Reading::Form::text:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<EpochMs> first_time(const Readings& readings, const Message& message,
+                                  const ErrorSource& source) {
+  for (const Reading& reading : readings) {
+    const auto text = first_of({reading}, message, source);
+    if (const auto time = text ? time_of(reading.form, *text) : std::nullopt) return time;
+  }
+  return std::nullopt;
+}
+
+// Frameworks write stacks that begin with the error's text.
+std::string with_stack(std::string error, const std::string& stack) {
+  if (stack.empty()) return error;
+  if (error.empty() || stack.find(error) != std::string::npos) return stack;
+  return error + "\n" + stack;
+}
+
+}  // namespace
+
+std::vector<std::string_view> property_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, member] : kProperties) names.push_back(name);
+  return names;
+}
+
+DialectFacts read_dialect(const Dialect& dialect, const Message& message, const ErrorSource& source) {
+  const auto text = [&](const Readings& readings) {
+    return first_of(readings, message, source).value_or("");
+  };
+  DialectFacts facts;
+  const Value queue(text(dialect.queue));
+  facts.queue = reading::queue_name(&queue);
+  facts.error_type = clean_utf8(text(dialect.error_type), 255);
+  facts.error = clean_utf8(with_stack(text(dialect.error), text(dialect.stack)), kErrorBytes);
+  facts.executor = clean_utf8(text(dialect.executor), 255);
+  facts.failed_at = first_time(dialect.failed_at, message, source);
+  facts.exchange = first_of(dialect.exchange, message, source);
+  facts.routing_key = first_of(dialect.routing_key, message, source);
+  return facts;
+}
+
+bool removes(const Dialect& dialect, std::string_view header) {
+  if (is_own_header(header)) return false;  // they tie the failure to its task
+  return std::ranges::any_of(dialect.remove,
+                             [&](const std::string& pattern) { return matches_pattern(pattern, header); });
+}
+
+void take_dialect_headers(const Dialect& dialect, Message& message, Table& taken) {
+  if (!message.headers) return;
+  Table& headers = *message.headers;
+  const auto kept = std::stable_partition(
+      headers.begin(), headers.end(), [&](const auto& header) { return !removes(dialect, header.first); });
+  taken.insert(taken.end(), std::make_move_iterator(kept), std::make_move_iterator(headers.end()));
+  headers.erase(kept, headers.end());
+}
+
+}  // namespace rung

@@ -1,0 +1,80 @@
+// A dialect: where a framework writes, in the message that it puts into its error queue, what failed and
+// where. Data, from plugin/rabbitmq/dialects/*.yaml or the user's own file; src/config reads the files.
+// Thread: immutable after construction; pure functions. Nothing here throws: anybody can write these headers,
+// and a header that does not parse counts as missing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+#include "src/core/message/broker_facts.h"
+#include "src/core/message/message.h"
+
+namespace rung {
+
+// A regular expression that has to match a whole value.
+class ValuePattern {
+ public:
+  // Error: the expression is invalid, and why.
+  static Result<ValuePattern> compile(std::string_view expression);
+  // The first group, or the whole value if the expression has none; nullopt if it does not match.
+  std::optional<std::string> match(std::string_view value) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+// One place in the message, and how to read it.
+struct Reading {
+  enum class From { header, property, body, queue_name, routing_key };
+  enum class Form { text, iso8601, epoch_s, epoch_ms, nservicebus };  // other than text: times only
+  From from = From::header;
+  std::string name = {};          // of the header or the property
+  std::string json_pointer = {};  // into a table, an array or a JSON text (RFC 6901; -1 = the last
+                                  // element); "" = the whole value
+  std::optional<ValuePattern> pattern = {};
+  Form form = Form::text;
+};
+using Readings = std::vector<Reading>;  // the first that yields a value is used
+
+struct Dialect {
+  std::string name, about, versions;
+  std::string text = {};                    // of its file
+  std::vector<std::string> sources, notes;  // for people
+  Readings queue;                           // where the message goes back to
+  Readings error_type, error, stack, failed_at, executor, exchange, routing_key;
+  // Headers that the framework added at the failure, removed before the message goes back. * matches any
+  // text.
+  std::vector<std::string> remove;
+};
+using DialectPtr = std::shared_ptr<const Dialect>;
+
+// The properties that a reading may name: type, app_id ...
+std::vector<std::string_view> property_names();
+
+// Where a message came from. routing_key: with which the framework published it.
+struct ErrorSource {
+  std::string_view queue, routing_key = {};
+};
+
+// What the dialect finds in `message`, with the broker's own headers still in it. An unreadable value is left
+// out.
+struct DialectFacts {
+  std::string queue, error_type, error, executor;  // error: the text, and the stack below it
+  std::optional<EpochMs> failed_at;
+  std::optional<std::string> exchange, routing_key;
+};
+DialectFacts read_dialect(const Dialect& dialect, const Message& message, const ErrorSource& source);
+
+// Whether the framework added this header at the failure.
+bool removes(const Dialect& dialect, std::string_view header);
+// Moves the headers that the dialect removes from the message to the end of `taken`.
+void take_dialect_headers(const Dialect& dialect, Message& message, Table& taken);
+
+}  // namespace rung

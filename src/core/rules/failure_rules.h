@@ -1,0 +1,117 @@
+// Rules by kind of failure: `rules` of the config. The first rule whose conditions all hold decides what
+// happens to a failed task; if none matches, the queue's ladder does. machine.cc applies the result. Thread:
+// a FailureRules is immutable after construction; match() may be called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+
+namespace rung {
+
+using RuleHeaders = std::map<std::string, std::string, std::less<>>;
+
+// A regular expression as the config has it: /PATTERN/ or /PATTERN/i, in RE2's syntax, which matches in
+// linear time.
+struct RuleRegex {
+  std::string pattern;
+  bool ignore_case = false;
+  int groups = 0;  // how many groups in parentheses it has
+  bool operator==(const RuleRegex&) const = default;
+};
+// Why it is not a valid one, or too large. `text` includes the slashes.
+Result<RuleRegex> parse_rule_regex(std::string_view text);
+
+// All conditions that are set must hold. In lists, one must match; * in a pattern matches any characters.
+struct RuleConditions {
+  std::vector<std::string> types;         // patterns for the error type
+  std::optional<RuleRegex> error;         // matches anywhere in the error text
+  std::vector<std::string> reasons;       // words of retry-reason
+  RuleHeaders headers;                    // name -> pattern for the value
+  std::vector<std::string> tags, queues;  // patterns
+  std::optional<int> attempts_above;      // more counted attempts than this; the first delivery is none
+  std::optional<Ms> age_above;            // since the first failure, without the time behind a gate
+  bool operator==(const RuleConditions&) const = default;
+
+  bool empty() const { return *this == RuleConditions{}; }
+};
+
+struct RuleAction {
+  enum class Kind { retry, park, discard, snooze };
+  Kind kind = Kind::retry;
+  Ms snooze{0};             // kind snooze: wait for this long; level and counted attempts stay the same
+  std::optional<Ms> delay;  // kind retry: instead of the level's delay
+  std::string ladder;       // kind retry: instead of the queue's; "" = none
+  std::string to;           // retry, snooze: the queue that gets the message from now on; "" = the same
+  bool operator==(const RuleAction&) const = default;
+};
+// "snooze 5m", "retry, ladder quick": for people.
+std::string describe(const RuleAction& action);
+
+struct FailureRule {
+  std::string name;  // "payments[2]": the list, and the position in it, from 1
+  RuleConditions when;
+  RuleAction then;
+  // If the failure has no type: the first group of this expression in the error text is its type, for this
+  // rule.
+  std::optional<RuleRegex> type_from;
+};
+
+// A failure, as the rules see it.
+struct FailureCase {
+  std::string_view queue, tag, type, error, reason;
+  const RuleHeaders* headers = nullptr;  // of those that rules name; nullptr = none
+  int attempts = 0;                      // counted ones, including the one that failed
+  Ms age{0};
+};
+
+class FailureRules {
+ public:
+  // REQUIRES: every expression was accepted by parse_rule_regex, and a type_from has a group.
+  explicit FailureRules(std::vector<FailureRule> rules);
+  ~FailureRules();
+
+  struct Match {
+    const FailureRule* rule = nullptr;  // nullptr: none matches
+    std::string type;                   // the error type; of the failure, or found by type_from
+  };
+  Match match(const FailureCase& failure) const;
+  // The first condition of `rule` that does not hold, for people; "" if all hold. REQUIRES: it is one of
+  // rules().
+  std::string why_not(const FailureRule& rule, const FailureCase& failure) const;
+
+  // Whether the conditions `error` of all rules together fit into memory. If not, each is matched alone,
+  // which is slower. `rule`: the first with which they do not fit, from 0.
+  struct TooLarge {
+    std::size_t rule = 0;
+    std::string why;
+  };
+  std::optional<TooLarge> too_large() const;
+
+  const std::vector<FailureRule>& rules() const { return rules_; }
+
+ private:
+  struct Compiled;
+  std::vector<FailureRule> rules_;
+  std::unique_ptr<const Compiled> compiled_;
+};
+using FailureRulesPtr = std::shared_ptr<const FailureRules>;
+
+// The rules that never match because an earlier rule of the list matches first whatever the failure is: for
+// each the positions of both, from 0.
+struct ShadowedRule {
+  std::size_t rule = 0, by = 0;
+};
+std::vector<ShadowedRule> shadowed(const std::vector<FailureRule>& rules);
+
+// Words of the condition `reason`.
+const std::vector<std::string>& failure_reasons();
+
+}  // namespace rung

@@ -1,0 +1,148 @@
+#include "src/core/rules/policy.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "src/core/base/require.h"
+#include "src/core/rules/rate_value.h"
+
+namespace rung {
+namespace {
+
+constexpr std::string_view kReplyQueues = "amq.rabbitmq.reply-to";
+
+}  // namespace
+
+RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules defaults, TargetRules targets,
+                   RuleLists rules, ErrorQueuesPtr error_queues, Patterns patterns)
+    : ladders_(std::move(ladders)),
+      queues_(std::move(queues)),
+      tags_(std::move(tags)),
+      defaults_(std::move(defaults)),
+      targets_(std::move(targets)),
+      rules_(std::move(rules)),
+      error_queues_(std::move(error_queues)),
+      patterns_(std::move(patterns)) {
+  RUNG_REQUIRE(ladders_.contains("default"));
+  targets_.error_queues = error_queues_->patterns();
+  std::ranges::stable_sort(patterns_, std::greater{},
+                           [](const PatternRules& entry) { return entry.pattern.text().size(); });
+  std::set<std::string> headers, rate_headers;
+  for (const auto& [name, list] : rules_) {
+    for (const FailureRule& rule : list->rules()) {
+      for (const auto& [header, pattern] : rule.when.headers) headers.insert(header);
+    }
+  }
+  const auto add_gate = [&](const QueueRules& queue) {
+    has_gates_ = has_gates_ || !(queue.gate == GateRules{});
+    limits_ = limits_ || queue.gate.limits();
+    if (queue.gate.rate_by) rate_headers.insert(queue.gate.rate_by->header);
+  };
+  add_gate(defaults_);
+  for (const auto& [name, queue] : queues_) add_gate(queue);
+  for (const PatternRules& entry : patterns_) add_gate(entry.rules);
+  headers.insert(rate_headers.begin(), rate_headers.end());
+  rule_headers_.assign(headers.begin(), headers.end());
+  rate_headers_.assign(rate_headers.begin(), rate_headers.end());
+}
+
+const QueueRules& RuleBook::queue(std::string_view name) const {
+  if (const auto it = queues_.find(name); it != queues_.end()) return it->second;
+  const PatternRules* entry = pattern_of(name);
+  return entry != nullptr ? entry->rules : defaults_;
+}
+
+const RuleBook::PatternRules* RuleBook::pattern_of(std::string_view name) const {
+  if (patterns_.empty() || queues_.contains(name)) return nullptr;
+  // A queue that is called like the pattern itself: the exact name wins.
+  const auto same = [&](const PatternRules& entry) { return entry.pattern.text() == name; };
+  if (const auto it = std::ranges::find_if(patterns_, same); it != patterns_.end()) return &*it;
+  const auto matches = [&](const PatternRules& entry) { return entry.pattern.matches(name); };
+  const auto it = std::ranges::find_if(patterns_, matches);
+  return it != patterns_.end() ? &*it : nullptr;
+}
+
+bool RuleBook::watches(std::string_view name) const {
+  return pattern_of(name) != nullptr && !targets_.is_own(name) && !name.starts_with("amq.") &&
+         targets_.groups.elsewhere(name) == nullptr && error_queues_->find(name) == nullptr;
+}
+
+const FailureRules* RuleBook::failure_rules(std::string_view queue_name) const {
+  const auto it = rules_.find(queue(queue_name).rules);
+  return it != rules_.end() ? it->second.get() : nullptr;
+}
+
+const TagRules* RuleBook::tag(std::string_view name) const {
+  const auto it = tags_.find(name);
+  return it != tags_.end() ? &it->second : nullptr;
+}
+
+bool RuleBook::returns_parked(const Task& task) const {
+  const ErrorQueue* entry = error_queues_->find(task.error_queue);
+  return entry != nullptr && entry->returns;
+}
+
+bool RuleBook::only_parks(const Task& task) const {
+  const ErrorQueue* entry = error_queues_->find(task.error_queue);
+  return entry != nullptr && !entry->retries;
+}
+
+std::shared_ptr<const RuleBook> RuleBook::with_error_queues(ErrorQueuesPtr error_queues) const {
+  auto copy = std::make_shared<RuleBook>(*this);
+  copy->error_queues_ = std::move(error_queues);
+  copy->targets_.error_queues = copy->error_queues_->patterns();
+  return copy;
+}
+
+std::shared_ptr<const RuleBook> RuleBook::with_attached(TargetRules::Names queues) const {
+  auto copy = std::make_shared<RuleBook>(*this);
+  copy->targets_.attached = std::move(queues);
+  return copy;
+}
+
+RuleHeaders rule_headers_of(const Message& message, const RuleBook& rules) {
+  RuleHeaders out;
+  for (const std::string& name : rules.rule_headers()) {
+    if (std::string value = indexed_value(message, name); !value.empty()) out.emplace(name, std::move(value));
+  }
+  for (const std::string& name : rules.rate_headers()) store_rate_value(out, message, name);
+  return out;
+}
+
+std::string own_target(const Target& target, const TargetRules& rules) {
+  const Target normal = normalised(target);
+  const std::string& name = normal.queue.empty() ? normal.exchange : normal.queue;
+  const std::string prefix = rules.own_prefix(name);
+  if (prefix.empty()) return {};
+  return "'" + name + "' begins with " + prefix +
+         ": those queues and exchanges are Rung's own; name one of yours";
+}
+
+std::string error_queue_target(const Target& target, const TargetRules& rules) {
+  if (rules.error_queues.empty()) return {};
+  const std::string queue = normalised(target).queue;
+  if (!rules.is_error_queue(queue)) return {};
+  return "'" + queue + "' is an error queue: Rung would take its messages in again and again; name another";
+}
+
+std::string refused_target(const Target& target, const TargetRules& rules) {
+  if (std::string why = own_target(target, rules); !why.empty()) return why;
+  if (std::string why = error_queue_target(target, rules); !why.empty()) return why;
+  const std::string queue = normalised(target).queue;
+  if (queue.starts_with(kReplyQueues))
+    return "'" + queue + "' is no queue, but a client's direct reply: a message to it may be dropped";
+  const auto* group = queue.empty() ? nullptr : rules.groups.elsewhere(queue);
+  if (group == nullptr) return {};
+  return "the queue '" + queue + "' belongs to the group " + group->name + ", and this is " +
+         rules.groups.own + ": ask that group";
+}
+
+const levels::Ladder* RuleBook::ladder(std::string_view name) const {
+  const auto it = ladders_.find(name);
+  return it != ladders_.end() ? &it->second : nullptr;
+}
+
+}  // namespace rung

@@ -1,0 +1,152 @@
+// The rules that a queue's owner sets: ladders, the meaning of silence, what happens when a ladder is
+// exhausted.
+// Thread: a RuleBook is immutable after construction and shared by pointer; a reload makes a new one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "levels/ladder.h"
+#include "src/core/base/queue_pattern.h"
+#include "src/core/base/time.h"
+#include "src/core/rules/error_queues.h"
+#include "src/core/rules/failure_rules.h"
+#include "src/core/rules/gate_rules.h"
+#include "src/core/rules/target_rules.h"
+#include "src/core/task/task.h"
+
+namespace rung {
+
+// When a task is parked although its ladder has more levels. Whichever comes first.
+struct GiveUp {
+  int attempts = 0;  // counted retries; 0 = no limit
+  // Since the first failure, without the time behind a gate. A retry that would be due later is not made.
+  std::optional<Ms> after = {};
+  bool operator==(const GiveUp&) const = default;
+};
+
+struct QueueRules {
+  std::string ladder = "default";
+  Silence silence;
+  bool publish_parked = false;  // publish a copy of each parked task to the exchange <prefix>.parked
+  int catch_up = 1000;          // maximum rate for overdue tasks: tasks a second
+  std::string rules = {};       // one of RuleBook::rule_lists(); "" = none
+  GiveUp give_up = {};
+  GateRules gate = {};
+  // Silence is a success only while the queue is attached, if it ever was. False: its consumer publishes its
+  // failures itself.
+  bool needs_attachment = true;
+  bool operator==(const QueueRules&) const = default;
+};
+
+// Defaults for tasks with this tag: target, ladder and silence if the submitter gives none: tags.* of the
+// config.
+struct TagRules {
+  Target target;       // is_set() or not
+  std::string ladder;  // "" = its queue's
+  std::optional<Silence> silence;
+  bool operator==(const TagRules&) const = default;
+};
+
+class RuleBook {
+ public:
+  using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
+  using Queues = std::map<std::string, QueueRules, std::less<>>;
+  // An entry of `queues:` that names queues by a pattern.
+  struct PatternRules {
+    QueuePattern pattern;
+    QueueRules rules;
+  };
+  using Patterns = std::vector<PatternRules>;
+  using Tags = std::map<std::string, TagRules, std::less<>>;
+  using RuleLists = std::map<std::string, FailureRulesPtr, std::less<>>;
+  // REQUIRES: ladders has "default"; it has every ladder that the others name, and `rules` every list that
+  // the queues or `defaults` name. `defaults`: the rules of every queue that is in neither `queues` nor
+  // `patterns`. Among `patterns` the longest that matches decides; of equal length, the first.
+  RuleBook(Ladders ladders, Queues queues, Tags tags = {}, QueueRules defaults = {}, TargetRules targets = {},
+           RuleLists rules = {}, ErrorQueuesPtr error_queues = std::make_shared<const ErrorQueues>(),
+           Patterns patterns = {});
+
+  const QueueRules& queue(std::string_view name) const;
+  // The pattern whose rules are the queue's; nullptr: it has an entry of its own, or the defaults.
+  const PatternRules* pattern_of(std::string_view name) const;
+  // Whether its dead letters should come to us because it matches a pattern: it is no queue of Rung or of
+  // another group, and no error queue.
+  bool watches(std::string_view name) const;
+  // nullptr if there is none of that name.
+  const TagRules* tag(std::string_view name) const;
+  // nullptr if there is none of that name.
+  const levels::Ladder* ladder(std::string_view name) const;
+  const Ladders& ladders() const { return ladders_; }
+  const Queues& queues() const { return queues_; }        // without patterns
+  const Patterns& patterns() const { return patterns_; }  // in the order in which they are tried
+  const Tags& tags() const { return tags_; }
+  const QueueRules& defaults() const { return defaults_; }
+  const TargetRules& targets() const { return targets_; }
+  // The rules for failures in this queue; nullptr if it has none.
+  const FailureRules* failure_rules(std::string_view queue) const;
+  const RuleLists& rule_lists() const { return rules_; }
+  // The headers that rules and gates (rate_by) name. A new task keeps their values (Task::rule_headers).
+  const std::vector<std::string>& rule_headers() const { return rule_headers_; }
+  // Those that rate_by names: see store_rate_value().
+  const std::vector<std::string>& rate_headers() const { return rate_headers_; }
+  // A queue has any gate; a rate or another limit (GateRules::limits()).
+  bool has_gates() const { return has_gates_; }
+  bool limits() const { return limits_; }
+  const ErrorQueues& error_queues() const { return *error_queues_; }
+  const ErrorQueuesPtr& error_queues_ptr() const { return error_queues_; }
+  // Whether a parked task goes back to its error queue.
+  bool returns_parked(const Task& task) const;
+  // The same rules with these error queues.
+  std::shared_ptr<const RuleBook> with_error_queues(ErrorQueuesPtr error_queues) const;
+  // Whether its error queue only takes messages in (ladder: none): each failure parks it.
+  bool only_parks(const Task& task) const;
+  // A copy with these attached queues, which only the broker knows.
+  std::shared_ptr<const RuleBook> with_attached(TargetRules::Names queues) const;
+
+ private:
+  Ladders ladders_;
+  Queues queues_;
+  Tags tags_;
+  QueueRules defaults_;
+  TargetRules targets_;
+  RuleLists rules_;
+  ErrorQueuesPtr error_queues_;
+  Patterns patterns_;
+  std::vector<std::string> rule_headers_, rate_headers_;
+  bool has_gates_ = false, limits_ = false;
+};
+using RuleBookPtr = std::shared_ptr<const RuleBook>;
+
+// Why nothing may be sent to `target`: it is one of Rung's own queues or exchanges. "" if it may.
+std::string own_target(const Target& target, const TargetRules& rules);
+
+// Why nothing may be sent to `target`: it is an error queue, whose messages Rung would take in again and
+// again. "" if it may.
+std::string error_queue_target(const Target& target, const TargetRules& rules);
+
+// Why `target` is refused for a new task or for one that is redirected: it is Rung's own, an error queue, or
+// a queue of another group, whose dead letters would go to that group, which does not know the task. "" if it
+// is allowed. Existing tasks continue when their queue moves to another group: only the functions above
+// apply.
+std::string refused_target(const Target& target, const TargetRules& rules);
+
+// The values of those headers, for Task::rule_headers.
+RuleHeaders rule_headers_of(const Message& message, const RuleBook& rules);
+
+// Instructions that a consumer may attach to a failure, by header (headers.h reads them).
+struct Directives {
+  std::optional<Ms> retry_after;  // instead of the level's delay; capped by the queue's gate, or at the
+                                  // ladder's highest delay
+  std::string ladder;             // retry-ladder; "" = the queue's
+  int max_attempts = 0;           // retry-max-attempts; 0 = not given
+  bool never = false;             // retry-never: park at once
+  // Instructions that could not be understood, for the row and the log; the rest still applies.
+  std::string complaint;
+};
+
+}  // namespace rung

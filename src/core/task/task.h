@@ -1,0 +1,186 @@
+// A task: one message on its way up a ladder, and an attempt: one delivery of it.
+// Thread: values, free of threads.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/base/ids.h"
+#include "src/core/base/time.h"
+#include "src/core/message/message.h"
+
+namespace rung {
+
+// Persisted as the words below (ENUM columns). NOTE: do not change or reorder; append only.
+enum class State : std::uint8_t {
+  unknown = 0,  // the row has a word from a newer version of Rung; decide() refuses everything
+  scheduled = 1,
+  publishing,
+  awaiting,
+  succeeded,
+  parked,
+  cancelled,
+  discarded
+};
+enum class Kind : std::uint8_t { retry = 1, delay };
+enum class Outcome : std::uint8_t { pending = 1, succeeded, failed, timed_out, returned };
+enum class FinishedBy : std::uint8_t { nobody = 0, reported, presumed };
+
+std::string_view to_word(State);
+std::string_view to_word(Kind);
+std::string_view to_word(Outcome);
+std::string_view to_word(FinishedBy);  // "" for nobody
+std::optional<State> state_from(std::string_view word);
+std::optional<Kind> kind_from(std::string_view word);
+std::optional<Outcome> outcome_from(std::string_view word);
+std::optional<FinishedBy> finished_by_from(std::string_view word);
+
+inline bool is_finished(State s) { return s >= State::succeeded; }
+
+inline constexpr int kShards = 64;
+
+// What silence after a delivery means.
+struct Silence {
+  enum class Means { success, failure };
+  Means means = Means::success;
+  Ms after{std::chrono::minutes{10}};
+  bool operator==(const Silence&) const = default;
+};
+
+// Where a message is published to. To a queue: through the default exchange, so that no other binding gets a
+// copy.
+struct Target {
+  std::string queue;                  // "" = use exchange and routing_key
+  std::string exchange, routing_key;  // exchange "" = the default one: the routing key is a queue's name
+  bool is_set() const { return !queue.empty() || !exchange.empty() || !routing_key.empty(); }
+  bool operator==(const Target&) const = default;
+};
+// Turns a routing key at the default exchange into that queue, so that the queue's rules apply.
+Target normalised(Target target);
+
+// The mutable columns of a row of rung_tasks.
+struct Task {
+  TaskId id;
+  int shard = 0;  // 0 .. kShards-1
+  State state = State::scheduled;
+  Kind kind = Kind::retry;
+  // When the row needs the next action. scheduled, publishing: the due time of the next or current attempt.
+  // awaiting: when silence counts as an answer. parked: set until the copy for rung.parked is published.
+  std::optional<EpochMs> next_at;
+  int attempt = 0;       // deliveries claimed so far; in publishing and awaiting the one under way, from 1
+  int level = 1;         // the rung whose delay is waited for, or whose attempt is under way; from 1.
+                         // 0: a delay without a failure before
+  int levels = 0;        // rungs of its ladder when the level was last set
+  int max_attempts = 0;  // retry-max-attempts; 0 = the ladder's length alone decides
+  // What limits (retry-max-attempts, give_up, attempts_above, age_above) do not count: attempts that a rule
+  // snoozed or that were a breaker's failed probes, time behind a closed gate, and everything before a
+  // redrive.
+  int uncounted_attempts = 0;  // of `attempt`
+  Ms uncounted_time{0};        // since first_failed_at
+  std::string ladder;
+  bool ladder_pinned = false;  // named by header retry-ladder: stays even if the queue's ladder changes
+  // The lease's epoch at the last claim. 0 in `publishing`: the broker refused the message, but a consumer
+  // may have a copy from an earlier publish of the attempt. The task is claimed again at next_at.
+  std::uint64_t epoch = 0;
+  int node = 0;  // rung_nodes.id of the instance that acted last; 0 = none
+
+  // The queue it returns or goes to. "": parked because it is unknown, or by_exchange and no failure has
+  // named the queue yet.
+  std::string queue;
+  std::string exchange, routing_key;  // where it was first published, as far as is known
+  std::string tag;                    // property `type`
+  std::string message_id;             // property `message_id`; "" = none
+  EpochMs first_failed_at;            // 0 = it has not failed
+  EpochMs created_at;
+  std::optional<EpochMs> finished_at;  // parked counts as finished: only a person moves it
+  FinishedBy finished_by = FinishedBy::nobody;
+  std::string last_error;  // UTF-8, at most kErrorBytes
+  std::string error_type;  // retry-error-type, or found in the error text by a rule
+  std::string rule;  // that decided at the last failure: "payments[2]", "give_up"; "" = none, the ladder
+  // Of the headers that rules and gates name, those that the message had at the intake.
+  std::map<std::string, std::string, std::less<>> rule_headers;
+  std::string moved_from;   // its queue before the last change of `queue`; "" = it has not changed
+  std::string error_queue;  // that it was taken from; "" = it was not. Never changes
+  int probe =
+      0;  // its last attempt was let through an open breaker, as the probe of this number; 0 = was not
+  std::int64_t body_bytes = 0;
+  std::uint32_t version = 1;       // decide() raises it with each visible change
+  std::optional<Silence> silence;  // what silence means for this task; none = see its queue's rules
+  // It was published to exchange and routing_key, maybe to several queues: a result may be for another
+  // queue's copy. Stays set when a failure has named the queue.
+  bool by_exchange = false;
+  // message_digest() of its message (identity.h). "" = its row is older than the digest.
+  std::string digest;
+  // The task from whose delivery this message took its headers, and whose place on the ladder it continues; 0
+  // = none.
+  TaskId parent;
+
+  bool operator==(const Task&) const = default;
+};
+
+// The task waits for next_at, when its shard's owner claims it.
+inline bool waits_for_claim(const Task& task) {
+  const bool refused = task.state == State::publishing && task.epoch == 0;
+  return task.next_at && (task.state == State::scheduled || refused);
+}
+
+// What limits count.
+inline int counted_attempts(const Task& task) { return task.attempt - task.uncounted_attempts; }
+inline Ms counted_age(const Task& task, EpochMs now) {
+  return now - task.first_failed_at - task.uncounted_time;
+}
+
+// Target of its next attempt; not set: none.
+Target target_of(const Task& task);
+
+inline constexpr std::size_t kErrorBytes =
+    16 * 1024;  // longer error texts are cut, on a character's boundary
+
+// One row of rung_attempts, key (task, attempt).
+struct Attempt {
+  TaskId task;
+  int attempt = 1;
+  int level = 1;
+  EpochMs due_at;
+  std::optional<EpochMs> published_at;  // the broker's confirm (or return), by the database's clock
+  Outcome outcome = Outcome::pending;
+  std::optional<EpochMs> outcome_at;
+  std::string error;
+  int node = 0;
+  std::string executor;  // who handled it, as reported (retry-executor): an address; "" = not reported
+  std::string rule;      // that decided what followed its failure; "" = none
+  bool operator==(const Attempt&) const = default;
+};
+
+// Whether another intake with the same key is a new task (NewTask::same_if_over_since). A delay ends with its
+// delivery: a message that is published again after that, even by its own consumer, is delayed again.
+inline bool is_over(State state, Kind kind, int attempt) {
+  return is_finished(state) || (kind == Kind::delay && attempt > 0);
+}
+
+// A task to be inserted, made from a failed or delayed message.
+struct NewTask {
+  Task task;
+  MessagePtr message;  // as it will be published: application headers and properties, stripped (headers.h)
+  std::string origin_json;
+  // 16 bytes; the same intake delivered twice has the same key. "" = cannot be identified (no message-id).
+  std::string intake_key;
+  // A row with this key that is_over() still counts as the same intake if it was created at or after this
+  // time. If it is older, or this is none, it gives up the key, and this is a new task.
+  std::optional<EpochMs> same_if_over_since;
+  // A row with this key that is open and has had an attempt gives up the key, too: this may be the failure of
+  // that attempt, from a consumer that does not pass its retry-id on.
+  bool may_be_its_retry = false;
+};
+
+// Whether a row with the same intake key gives it up to the new task, by the rules above.
+inline bool gives_up_key(bool over, int attempt, EpochMs created_at, const NewTask& to) {
+  if (!over) return to.may_be_its_retry && attempt > 0;
+  return !(to.same_if_over_since && created_at >= *to.same_if_over_since);
+}
+
+}  // namespace rung
