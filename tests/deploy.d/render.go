@@ -54,11 +54,29 @@ func toYaml(value interface{}) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
+// files is .Files of a template. Helm, too, follows a symbolic link in a chart's folder.
+type files string
+
+func (folder files) Get(name string) string {
+	text, err := os.ReadFile(filepath.Join(string(folder), name))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
 func helmFunctions(t *template.Template) template.FuncMap {
 	functions := sprig.TxtFuncMap()
 	delete(functions, "env")
 	delete(functions, "expandenv")
 	functions["toYaml"] = toYaml
+	functions["fromYaml"] = func(text string) values {
+		out := values{}
+		if err := yaml.Unmarshal([]byte(text), &out); err != nil {
+			out["Error"] = err.Error()
+		}
+		return out
+	}
 	functions["toJson"] = func(value interface{}) string {
 		text, err := json.Marshal(value)
 		check(err)
@@ -112,21 +130,22 @@ func main() {
 	data := values{
 		"Values":  all,
 		"Chart":   chart,
+		"Files":   files(folder),
 		"Release": values{"Name": release, "Namespace": namespace, "Service": "Helm", "IsInstall": true, "Revision": 1},
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "templates", "*"))
+	templates, err := filepath.Glob(filepath.Join(folder, "templates", "*"))
 	check(err)
-	sort.Strings(files)
+	sort.Strings(templates)
 	root := template.New("chart").Option("missingkey=zero")
 	root.Funcs(helmFunctions(root))
-	for _, file := range files {
+	for _, file := range templates {
 		text, err := os.ReadFile(file)
 		check(err)
 		_, err = root.New(filepath.Base(file)).Parse(string(text))
 		check(err)
 	}
 	var manifests bytes.Buffer // printed only if every template could be rendered
-	for _, file := range files {
+	for _, file := range templates {
 		name := filepath.Base(file)
 		if strings.HasPrefix(name, "_") {
 			continue
