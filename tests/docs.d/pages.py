@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INDEX = ROOT / "docs/README.md"
+CONTRIBUTORS = "Work on Rung"  # a section of the index
 WORLDS = ROOT / "tests/docs.d/worlds"
 NOTE = re.compile(r"<!--\s*(not run|not compared|page not run|before|in the background)(?::\s*(.*?))?\s*-->", re.DOTALL)
 
@@ -163,4 +164,26 @@ def index():
         if not out or out[-1][0] != section:
             out.append((section, []))
         out[-1][1].append((title, path))
+    return out
+
+
+def for_contributors():
+    """Pages that the site leaves out: what docs/README.md lists under CONTRIBUTORS, with the pages of such a folder."""
+    listed = {path for section, entries in index() if section == CONTRIBUTORS for _, path in entries}
+    folders_of = tuple(path.removesuffix("README.md") for path in listed if path.endswith("/README.md"))
+    return {name for name in pages() if name in listed or name.startswith(folders_of)}
+
+
+def for_users():
+    """The pages of the site: what else docs/README.md lists, and each page that those lead to."""
+    left_out = for_contributors()
+    out, ahead = set(), {str(INDEX.relative_to(ROOT)), *(path for _, entries in index() for _, path in entries)}
+    while ahead:
+        name = ahead.pop()
+        if name not in pages() or name in left_out or name in out:
+            continue
+        out.add(name)
+        for _, href, _, _ in pages()[name].links:
+            target = name if is_external(href) else target_of(pages()[name], href)[0]
+            ahead |= {target, f"{target}/README.md"}
     return out

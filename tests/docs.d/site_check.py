@@ -5,7 +5,7 @@ import os
 import subprocess
 import urllib.parse
 
-from pages import ROOT, pages, parsed
+from pages import ROOT, for_contributors, for_users, pages, parsed
 
 SITE = ROOT / "build/site"
 TAGS = {"li": "list_item_open", "table": "table_open", "pre": "fence"}
@@ -31,12 +31,26 @@ class Html(html.parser.HTMLParser):
         self.in_article = self.in_article and tag != "article"
 
 
+def built_of(name):
+    html_name = name.removesuffix(".md")
+    html_name = html_name.removesuffix("README") + "index" if html_name.endswith("README") else html_name
+    return SITE / f"{html_name}.html"
+
+
+def right_pages(read):
+    """Those for users, and no page for contributors."""
+    for name in sorted(for_users()):
+        if built_of(name) not in read:
+            yield f"{name}: is not in the site"
+    for name in sorted(for_contributors()):
+        if built_of(name) in read or (SITE / name).exists():
+            yield f"{name}: is for contributors, and is in the site"
+
+
 def same_parts(read):
     """mkdocs has another parser than forges: it must find the same lists, tables and blocks."""
     for name, page in pages().items():
-        html_name = name.removesuffix(".md")
-        html_name = html_name.removesuffix("README") + "index" if html_name.endswith("README") else html_name
-        built = read.get(SITE / f"{html_name}.html")
+        built = read.get(built_of(name))
         if built is None:
             continue
         shown = collections.Counter(token.type for token in parsed(page.path.read_text()))
@@ -52,6 +66,7 @@ def build():
         yield from (done.stdout + done.stderr).splitlines()
         return
     read = {path: Html(path.read_text()) for path in SITE.rglob("*.html")}
+    yield from right_pages(read)
     yield from same_parts(read)
     for path, page in read.items():
         if path.name == "404.html":  # its links are absolute

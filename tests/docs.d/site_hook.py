@@ -1,7 +1,7 @@
 """mkdocs' hook: the site has the repository's own paths, so that links work there as on a forge.
 
-mkdocs takes one folder. This one is build/site-pages: links to every page, and to every file that a page links to. The
-navigation is docs/README.md.
+mkdocs takes one folder. This one is build/site-pages: links to every page for users, and to every file that such a page links
+to. The navigation is docs/README.md. Of pages for contributors the site tells where in the repository they are.
 """
 import pathlib
 import re
@@ -34,19 +34,22 @@ def list_folder(name):
 
 def on_config(config):
     shutil.rmtree(STAGE, ignore_errors=True)
-    published = [name for name in pages.pages() if not name.startswith(".")]
+    published, left_out = pages.for_users(), pages.for_contributors()
     for name in published:
         place(name)
     for name in published:
         for _, href, _, _ in pages.pages()[name].links:
             target = None if pages.is_external(href) else pages.target_of(pages.pages()[name], href)[0]
+            if target in left_out:
+                continue
             if target in pages.tracked():
                 place(target)
             elif target in pages.folders() and f"{target}/README.md" not in pages.tracked():
                 list_folder(target)
     config["docs_dir"] = str(STAGE)
     config["nav"] = [{"Contents": str(pages.INDEX.relative_to(pages.ROOT))}]
-    config["nav"] += [{section: [{title: path} for title, path in entries]} for section, entries in pages.index()]
+    config["nav"] += [{section: [{title: path} for title, path in entries]} for section, entries in pages.index()
+                      if section != pages.CONTRIBUTORS]
     return config
 
 
@@ -73,12 +76,21 @@ def for_mkdocs(markdown):
     return "\n".join(lines)
 
 
+def in_repository(text, path):
+    names_it = path.endswith((text, f"{text.rstrip('/')}/README.md"))
+    return f"`{path}`" if names_it else f"{text}: `{path}`"
+
+
 def on_page_markdown(markdown, page, config, files):
-    """A link to a folder leads to its README."""
+    """A link to a folder leads to its README. One to a page for contributors becomes that page's path in the repository."""
     del config, files
     known = pages.pages().get(page.file.src_path)
     markdown = for_mkdocs(markdown)
-    for _, href, _, _ in known.links if known else []:
-        if not pages.is_external(href) and pages.target_of(known, href)[0] in pages.folders() and "#" not in href:
+    for href in {href for _, href, _, _ in known.links if not pages.is_external(href)} if known else ():
+        target = pages.target_of(known, href)[0]
+        if target in pages.for_contributors():
+            markdown = re.sub(r"\[([^\[\]]*)\]\(" + re.escape(href) + r"\)",
+                              lambda match, path=target: in_repository(match[1], path), markdown)
+        elif target in pages.folders() and "#" not in href:
             markdown = markdown.replace(f"]({href})", f"]({href.rstrip('/')}/README.md)")
     return markdown
