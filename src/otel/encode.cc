@@ -26,20 +26,25 @@ std::string nanoseconds(EpochMs time) {
   return std::to_string(std::max<std::int64_t>(time.ms, 0) * kNsPerMs);
 }
 
+// Objects are filled field by field: from nested braces nlohmann::json first makes an array of each pair.
 json attributes_json(const std::vector<Attribute>& attributes) {
   json list = json::array();
   for (const auto& [key, value] : attributes) {
+    json& made = list.emplace_back();
+    made["key"] = key;
     if (const auto* number = std::get_if<std::int64_t>(&value)) {
-      list.push_back({{"key", key}, {"value", {{"intValue", std::to_string(*number)}}}});
+      made["value"]["intValue"] = std::to_string(*number);
     } else {
-      list.push_back({{"key", key}, {"value", {{"stringValue", std::get<std::string>(value)}}}});
+      made["value"]["stringValue"] = std::get<std::string>(value);
     }
   }
   return list;
 }
 
 json context_json(const SpanContext& context) {
-  json made{{"traceId", hex(context.trace)}, {"spanId", hex(context.span)}};
+  json made;
+  made["traceId"] = hex(context.trace);
+  made["spanId"] = hex(context.span);
   if (!context.state.empty()) made["traceState"] = context.state;
   return made;
 }
@@ -69,7 +74,11 @@ json span_json(const Span& span) {
     if (!link.attributes.empty()) one["attributes"] = attributes_json(link.attributes);
     made["links"].push_back(std::move(one));
   }
-  if (span.error) made["status"] = {{"code", kError}, {"message", *span.error}};
+  if (span.error) {
+    json& status = made["status"];
+    status["code"] = kError;
+    status["message"] = *span.error;
+  }
   return made;
 }
 

@@ -1,5 +1,5 @@
 // What a collector's reply means for the batch that was sent (OTLP/HTTP Response, in OTLP's specification).
-// Pure.
+// Pure. The body can be anything of up to HttpClientOptions::max_answer bytes.
 #pragma once
 
 #include <cstddef>

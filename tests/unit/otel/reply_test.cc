@@ -70,6 +70,15 @@ TEST(Reply, APartialSuccess) {
     EXPECT_EQ(reply(200, partial(unreadable, "too old")).rejected, 0);
 }
 
+// As large as the client lets an answer be: reading it must not need a stack as deep.
+TEST(Reply, ADeeplyNestedBodyIsRead) {
+  const std::size_t depth = net::HttpClientOptions{}.max_answer / 2;
+  const std::string nested = std::string(depth, '[') + std::string(depth, ']');
+  EXPECT_EQ(reply(200, nested).kind, Kind::accepted);
+  EXPECT_EQ(reply(200, R"({"partialSuccess":)" + nested + "}").rejected, 0);
+  EXPECT_EQ(reply(400, R"({"message":)" + nested + "}").reason, "answers 400");
+}
+
 TEST(Reply, AWarningRejectsNothing) {
   EXPECT_EQ(reply(200, partial(0, "use gzip")).rejected, 0);
   EXPECT_EQ(reply(200, partial(0, "use gzip")).reason, "");
