@@ -222,11 +222,14 @@ bool Dispatch::can_probe(const std::string& queue) const {
 bool Dispatch::send_probe(const std::string& queue, int probe) {
   if (!can_probe(queue)) return false;
   const std::uint32_t number = deps_.names.find(queue);
-  if (targets_.waiting(number) == 0) {
-    if (const auto item = throttle_.take_oldest(number)) targets_.add(*item, false);
+  const BootMs now = deps_.clock.here().boot();
+  std::optional<io::DueItem> taken;
+  while (!(taken = targets_.take_gate_probe(number, now))) {
+    if (targets_.waiting(number) > 0) return false;   // the target takes none
+    const auto item = throttle_.take_oldest(number);  // may have moved, or its shard is another instance's
+    if (!item) return false;
+    targets_.add(*item, false);
   }
-  const auto taken = targets_.take_gate_probe(number, deps_.clock.here().boot());
-  if (!taken) return false;
   flights_.make_probe(taken->id, probe);
   claims_.claim({*taken});
   return true;

@@ -83,7 +83,7 @@ GateRules with_breaker() {
 
 class BreakerStory : public GateStory {
  protected:
-  BreakerStory() : GateStory(with_breaker()) {}
+  explicit BreakerStory(const GateRules& gate = with_breaker()) : GateStory(gate) {}
   // Three tasks fail; they are due again while it is open.
   std::vector<TaskId> open_it() {
     std::vector<TaskId> ids;
@@ -177,6 +177,29 @@ TEST_F(BreakerStory, OneProbeForEachWaitAndItsFailureCostsNoAttempt) {
   world.loop.run_for(kSecond * 2);
   ASSERT_THAT(sent(), SizeIs(5));
   EXPECT_NE(sent().back(), probe) << "the one that has waited longest";
+}
+
+GateRules with_breaker_and_rate() {
+  GateRules gate = with_breaker();
+  gate.rate = 1000;
+  return gate;
+}
+class BreakerWithRate : public BreakerStory {
+ protected:
+  BreakerWithRate() : BreakerStory(with_breaker_and_rate()) {}
+};
+
+TEST_F(BreakerWithRate, ATaskThatHasMovedToAnotherQueueCostsNoProbe) {
+  const auto ids = open_it();
+  world.run_until(*breaker().until - kSecond);
+  for (const TaskId id : {ids[0], ids[1]}) {
+    event::Redrive redrive;
+    redrive.elsewhere.queue = "invoices";
+    ASSERT_EQ(flow->say({id, redrive})->verdict, Decision::Verdict::applied);
+  }
+  world.run_until(*breaker().until + Ms{600});
+  ASSERT_THAT(sent(), SizeIs(4));
+  EXPECT_EQ(sent().back(), ids[2]);
 }
 
 // As when the process stops during an outage.
