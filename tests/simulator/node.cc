@@ -70,8 +70,8 @@ void Node::start() {
   (void)life.bridge->start();
 }
 
-// What src/cli/attach/attach_watch does: looks now and then, and when asked. What is asked for while a look is under
-// way is answered by the next one.
+// What src/cli/attach/attach_watch does: looks now and then, and when asked. What is asked for while a look
+// is under way is answered by the next one.
 void Node::watch_attachments() {
   life_->bridge->on_connected([this] { look_at_attachments(); });
   const ProcessPtr process = life_->process;
