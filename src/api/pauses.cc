@@ -41,12 +41,14 @@ Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const 
   if (std::string why = refused_name(queue, rules); !why.empty()) return permanent(std::move(why));
   auto ended = store.resume(queue, who, reason);
   if (!ended) return tl::unexpected(ended.error());
-  ResumedQueue out{*std::move(ended), {}};
-  if (const auto gate = gate_of(store, queue); gate && *gate) out.held_still = gate_text(**gate);
-  if (out.ended.any()) return out;
-  std::string why = "the queue " + shown(queue) + " is not paused";
-  if (!out.held_still.empty()) why += " by a person: " + out.held_still + ". This ends by itself";
-  return not_found(std::move(why));
+  ResumedQueue out{queue, *std::move(ended), {}, "flowing"};
+  const auto gate = gate_of(store, queue);
+  if (!gate) return tl::unexpected(gate.error());
+  if (*gate) {
+    out.held_still = gate_text(**gate);
+    out.state = (*gate)->state;
+  }
+  return out;
 }
 
 std::string pause_text(const Pause& pause) {
@@ -69,7 +71,11 @@ Json to_json(const Pause& pause) {
 
 Json to_json(const ResumedQueue& resumed) {
   const auto& [pause, retry_after] = resumed.ended;
-  Json json = to_json(pause ? *pause : *retry_after);
+  Json json = {{"queue", resumed.queue}, {"since", nullptr}, {"until", nullptr},
+               {"reason", nullptr},      {"by", nullptr},    {"resumed_by", nullptr}};
+  if (resumed.ended.any()) json.update(to_json(pause ? *pause : *retry_after));
+  json["state"] = resumed.state;
+  json["held_still"] = text_of(resumed.held_still);
   json["ended"] = Json::array();
   if (pause) json["ended"].push_back("pause");
   if (retry_after) json["ended"].push_back("retry_after");

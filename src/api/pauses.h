@@ -22,11 +22,13 @@ struct PauseRequest {
 // Pauses a queue, or changes its pause. A permanent error is the caller's: the name cannot be a queue's or is
 // one of Rung's own, or `until` has passed.
 Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
-// Ends the pause, and a consumer's retry-after that holds back the queue; not_found: neither is in force. The
-// error, and `held_still`, say what else holds the queue back.
+// Ends the pause, and a consumer's retry-after that holds back the queue. If neither is in force there is
+// nothing to do, which is no error: a request may be repeated.
 struct ResumedQueue {
-  Resumed ended;
-  std::string held_still;  // "" = it flows
+  std::string queue;
+  Resumed ended;           // any(): there was something to end
+  std::string held_still;  // what holds the queue back all the same; "" = it flows
+  std::string state;       // QueueGate::state after it
 };
 Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const std::string& who,
                                   const std::string& reason, const TargetRules& rules);
@@ -34,7 +36,8 @@ Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const 
 std::string pause_text(const Pause& pause);
 
 Json to_json(const Pause& pause);  // with the names of the columns of retry_queues
-// The pause that ended, or the retry-after; `ended` names both.
+// The pause that ended, or the retry-after; `ended` names both. Without either the queue and its state alone;
+// the rest is null.
 Json to_json(const ResumedQueue& resumed);
 
 }  // namespace rung::api

@@ -65,11 +65,21 @@ Json filter_of(const std::string& text) {
   if (json.is_object()) return json;
   json = Json::object();
   const std::vector<std::string> words = words_of(text);
-  for (std::size_t i = 0; i + 1 < words.size(); i += 2) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
     std::string name = words[i].substr(std::min(words[i].find_first_not_of('-'), words[i].size()));
     std::ranges::replace(name, '-', '_');
     if (name.ends_with("_since")) name.replace(name.size() - 5, 5, "after");
-    json[name] = words[i + 1];
+    if (name == "silence_held") {
+      json[name] = "true";  // the only one without a value
+      continue;
+    }
+    if (++i == words.size()) break;
+    const std::size_t equals = words[i].find('=');
+    if (name == "header" && equals != std::string::npos) {
+      json["header." + words[i].substr(0, equals)] = words[i].substr(equals + 1);
+    } else {
+      json[name] = words[i];
+    }
   }
   return json;
 }
@@ -144,7 +154,7 @@ Json to_json_with_task(const AttemptRow& row) {
 }
 
 Json to_json(const AuditRow& row) {
-  return {{"audit_id", row.id},
+  return {{"audit_id", std::to_string(row.id)},
           {"at", to_rfc3339(row.at)},
           {"who", row.who},
           {"what", row.what},
@@ -152,7 +162,7 @@ Json to_json(const AuditRow& row) {
           {"before", as_json(row.before)},
           {"after", as_json(row.after)},
           {"reason", text_or_null(row.reason)},
-          {"bulk_id", row.bulk == 0 ? Json(nullptr) : Json(row.bulk)}};
+          {"bulk_id", row.bulk == 0 ? Json(nullptr) : Json(std::to_string(row.bulk))}};
 }
 
 Json to_json(const Bulk& b) {
@@ -162,7 +172,7 @@ Json to_json(const Bulk& b) {
   } else if (b.elsewhere.is_set()) {
     elsewhere = {{"exchange", b.elsewhere.exchange}, {"routing_key", b.elsewhere.routing_key}};
   }
-  return {{"id", b.id},
+  return {{"id", std::to_string(b.id)},
           {"action", to_word(b.action)},
           {"state", to_word(b.state)},
           {"filter", filter_of(b.filter_text)},
@@ -185,26 +195,6 @@ Json to_json(const TaskCounts& counts, const CountBy& by) {
   for (const TaskCounts::Group& group : counts.groups)
     groups.push_back({{"value", text_or_null(group.value)}, {"count", group.tasks}});
   return {{"by", by.str()}, {"groups", std::move(groups)}, {"others", counts.others}};
-}
-
-Json columns_of(const Bulk& b) {
-  return {{"bulk_id", b.id},
-          {"action", to_word(b.action)},
-          {"state", to_word(b.state)},
-          {"filter", b.filter_text},
-          {"reason", text_or_null(b.reason)},
-          {"queue", text_or_null(b.elsewhere.queue)},
-          {"exchange", text_or_null(b.elsewhere.exchange)},
-          {"routing_key", text_or_null(b.elsewhere.routing_key)},
-          {"rate", b.rate},
-          {"who", b.who},
-          {"total", b.total},
-          {"done", b.done},
-          {"applied", b.applied},
-          {"refused", b.refused},
-          {"created_at", to_rfc3339(b.created_at)},
-          {"finished_at", time_or_null(b.finished_at)},
-          {"runner", text_or_null(b.runner)}};
 }
 
 }  // namespace rung::api

@@ -13,7 +13,6 @@ Json to_json(const AttemptRow& row);  // retry_history, without the columns of i
 Json to_json_with_task(const AttemptRow& row);
 Json to_json(const AuditRow& row);  // retry_audit
 Json to_json(const Bulk& bulk);     // retry_bulks, with its filter and its target as objects
-Json columns_of(const Bulk& bulk);  // the columns of retry_bulks
 // {"by": "queue", "groups": [{"value": "orders", "count": 7}], "others": 0}
 Json to_json(const TaskCounts& counts, const CountBy& by);
 

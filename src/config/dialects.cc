@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/dialects/ready.h"
-#include "src/core/machine/headers.h"
+#include "src/core/message/header_names.h"
 #include "src/core/rules/target_rules.h"
 
 namespace rung::confile {

@@ -1,4 +1,4 @@
-// /v1/bulk: one action on many tasks. Bulks are created here; every sidecar's runner
+// /v1/bulks: one action on many tasks. Bulks are created here; every sidecar's runner
 // (src/bridge/changes/bulk.h) picks them up from the table.
 #include "src/api/bulks.h"
 
@@ -13,7 +13,7 @@
 namespace rung::http {
 namespace {
 
-constexpr const char* kBulkPath = "/v1/bulk";
+constexpr const char* kBulkPath = "/v1/bulks";
 constexpr double kMostRate = 1'000'000;
 constexpr int kMostShown = 100;
 
@@ -87,7 +87,7 @@ std::optional<std::int64_t> bulk_id(std::string_view text) {
 }
 
 Response no_such_bulk(const Call& call) {
-  return problem(404, "there is no bulk " + api::shown(call.id) + "; GET /v1/bulk lists them",
+  return problem(404, "there is no bulk " + api::shown(call.id) + "; GET /v1/bulks lists them",
                  call.request.path);
 }
 

@@ -85,6 +85,7 @@ Response resume_bulk(Context& context, const Call& call);
 Response abort_bulk(Context& context, const Call& call);
 
 Response list_queues(Context& context, const Call& call);
+Response show_queue(Context& context, const Call& call);
 Response pause_queue(Context& context, const Call& call);
 Response resume_queue(Context& context, const Call& call);
 

@@ -34,8 +34,30 @@ std::string_view title_of(int status) {
   return found != kTitles.end() ? found->second : "Error";
 }
 
+std::string_view code_of(int status) {
+  static constexpr std::array<std::pair<int, std::string_view>, 11> kCodes = {
+      {{400, "invalid_request"},
+       {401, "unauthorized"},
+       {403, "forbidden"},
+       {404, "not_found"},
+       {405, "method_not_allowed"},
+       {408, "timeout"},
+       {409, "state_conflict"},
+       {412, "version_conflict"},
+       {413, "too_large"},
+       {415, "unsupported_media_type"},
+       {503, "unavailable"}}};
+  const auto* found = std::ranges::find(kCodes, status, &std::pair<int, std::string_view>::first);
+  if (found != kCodes.end()) return found->second;
+  return status >= 500 ? "internal_error" : "bad_http";
+}
+
 Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more) {
-  Json json = {{"title", title_of(status)}, {"status", status}, {"detail", detail}, {"instance", instance}};
+  Json json = {{"title", title_of(status)},
+               {"status", status},
+               {"code", code_of(status)},
+               {"detail", detail},
+               {"instance", instance}};
   if (more.is_object()) json.update(more);
   return json;
 }

@@ -20,6 +20,10 @@ using api::Json;
 // "Bad Request": the title of a status.
 std::string_view title_of(int status);
 
+// "state_conflict": what went wrong, for scripts, where no better one is given (member `code`). In
+// docs/http.md.
+std::string_view code_of(int status);
+
 // The object alone: bulk responses contain one per item. `more`: further members.
 Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more);
 // The same for fields: the detail names the first error, `errors` all of them.

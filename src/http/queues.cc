@@ -1,5 +1,6 @@
 // /v1/queues: pause and resume a queue. Pauses are kept in the database: every sidecar reads them there
 // (src/bridge/gates/gates.h).
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/api/fields.h"
@@ -74,6 +75,23 @@ Response list_queues(Context& context, const Call& call) {
   Json list = Json::array();
   for (const QueueGate& gate : *gates) list.push_back(api::to_json(gate));
   return answer(200, {{"queues", std::move(list)}});
+}
+
+Response show_queue(Context& context, const Call& call) {
+  if (!call.request.query.empty())
+    return problem(
+        {{call.request.query.front().first.substr(0, 60), "unknown parameter: this path has none"}},
+        call.request.path);
+  const std::string queue = queue_of(call);
+  const auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
+  if (!gates) return problem(gates.error(), call.request.path);
+  const auto found = std::ranges::find(*gates, queue, &QueueGate::queue);
+  if (found == gates->end())
+    return problem(
+        404,
+        "no task waits for the queue " + api::shown(queue) + ", and nothing holds it back: GET /v1/queues",
+        call.request.path);
+  return answer(200, api::to_json(*found));
 }
 
 }  // namespace rung::http

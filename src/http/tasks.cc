@@ -52,7 +52,7 @@ Item same_or_conflict(const Known& known, const std::string& content) {
       409,
       "message_id " + known.row->task.message_id +
           " was already submitted with different content; a new task needs a message_id of its own",
-      {{"retry_id", known.row->task.id.str()}});
+      {{"code", "id_reused"}, {"retry_id", known.row->task.id.str()}});
 }
 
 Metrics::Submitted metric_of(int status) {

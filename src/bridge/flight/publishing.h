@@ -84,15 +84,15 @@ class Claims {
   bool draining_ = false;
 };
 
-// Publishes claimed tasks whose messages are read, and records the broker's answers. A task that was claimed
-// a little ahead is held until it is due by the database's clock, never earlier. One whose claim's lease was
-// lost is not published: another instance may have taken it over. Thread: the loop's.
 // Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers
 // it.
 inline bool is_covered(const Shards& shards, const Task& claimed) {
   return shards.epoch(claimed.shard) == claimed.epoch;
 }
 
+// Publishes claimed tasks whose messages are read, and records the broker's answers. A task that was claimed
+// a little ahead is held until it is due by the database's clock, never earlier. One whose claim's lease was
+// lost is not published: another instance may have taken it over. Thread: the loop's.
 class TaskPublisher {
  public:
   using How = PublishResult::How;

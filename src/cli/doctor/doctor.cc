@@ -92,6 +92,7 @@ int run(const Common& common) {
         check_ownership(config, clock), check_collector(config), check_machine(config, find_config(common))})
     std::ranges::move(part, std::back_inserter(all));
   print(common.json ? findings_json(all) : to_text(all));
+  if (std::ranges::any_of(all, &Finding::unreachable)) return kUnreachable;
   return count(all, Status::wrong) == 0 ? kSuccess : kUserError;
 }
 
@@ -105,7 +106,8 @@ void add_doctor(CLI::App& app, int* exit) {
       "  rung doctor\n"
       "  rung doctor --json\n"
       "Each line is ok, warn, wrong or skipped, followed by a command that fixes it. It changes nothing\n"
-      "on the servers. Exit code 1 if anything is wrong: something that keeps Rung from working.",
+      "on the servers. Exit code 1 if anything is wrong: something that keeps Rung from working; 2 if a "
+      "service is not reached.",
       *common);
   c.callback([common, exit] { *exit = run(*common); });
 }

@@ -23,8 +23,9 @@ struct Finding {
   enum class Status { ok, warn, wrong, skipped };
   std::string name;  // "broker.login": for scripts
   Status status = Status::ok;
-  std::string what;  // a sentence
-  std::string fix;   // the command or change that fixes it; "" if nothing is to be fixed
+  std::string what;          // a sentence
+  std::string fix;           // the command or change that fixes it; "" if nothing is to be fixed
+  bool unreachable = false;  // wrong because a service does not answer
 };
 using Findings = std::vector<Finding>;
 
@@ -36,6 +37,9 @@ inline Finding warning(std::string name, std::string what, std::string fix) {
 }
 inline Finding wrong(std::string name, std::string what, std::string fix) {
   return {std::move(name), Finding::Status::wrong, std::move(what), std::move(fix)};
+}
+inline Finding unreachable(std::string name, std::string what, std::string fix) {
+  return {std::move(name), Finding::Status::wrong, std::move(what), std::move(fix), true};
 }
 inline Finding skipped(std::string name, std::string what) {
   return {std::move(name), Finding::Status::skipped, std::move(what), {}};

@@ -61,8 +61,8 @@ Findings connection_findings(const Broker& b, const Error& error) {
                                       shell_quote(b.vhost)
                                 : b.grant()));
   } else {
-    all.push_back(wrong("broker.login", "cannot connect to " + b.where() + ": " + error.message,
-                        "start RabbitMQ, or correct host and port of broker.url"));
+    all.push_back(unreachable("broker.login", "cannot connect to " + b.where() + ": " + error.message,
+                              "start RabbitMQ, or correct host and port of broker.url"));
   }
   for (const char* name : {"broker.vhost", "broker.permissions", "broker.topology"}) {
     if (!(reached && std::string_view(name) == "broker.vhost")) all.push_back(skipped(name, "not connected"));

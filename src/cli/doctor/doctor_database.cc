@@ -31,8 +31,9 @@ struct Database {
 Findings not_connected(const Url& url, const Error& error) {
   Findings all;
   if (error.kind == Error::Kind::transient) {
-    all.push_back(wrong("database.login", "cannot connect to " + url.host_port(3306) + ": " + error.message,
-                        "start the database, or correct host and port of store.url"));
+    all.push_back(unreachable("database.login",
+                              "cannot connect to " + url.host_port(3306) + ": " + error.message,
+                              "start the database, or correct host and port of store.url"));
   } else if (error.message.find("to database") != std::string::npos) {
     all.push_back(wrong("database.grants", error.message,
                         "GRANT SELECT, INSERT, UPDATE, DELETE, ... ON `" + url.path + "`.* TO '" + url.user +

@@ -194,7 +194,7 @@ std::string refused_filter(const FilterOptions& filter, const NewBulk& asked) {
 }
 
 int print_result(const Bulk& bulk, bool json) {
-  if (json) print(dump(Json{{"bulk", api::columns_of(bulk)}}) + "\n");
+  if (json) print(dump(Json{{"bulk", api::to_json(bulk)}}) + "\n");
   if (bulk.state == BulkState::done) {
     // As with a single id: an error if every task was refused.
     if (bulk.done > 0 && bulk.refused == bulk.done) return report_error(kUserError, outcome_of(bulk));
@@ -274,7 +274,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (made->total == 0) {
     auto ended = session.store->set_bulk(made->id, BulkState::aborted, std::nullopt);
     if (!ended) return report_error(ended.error());
-    if (common.json) print(dump(Json{{"bulk", api::columns_of(ended->value_or(*made))}}) + "\n");
+    if (common.json) print(dump(Json{{"bulk", api::to_json(ended->value_or(*made))}}) + "\n");
     if (!common.json) print("no tasks match (" + one_line(asked.filter_text) + ")\n");
     return kSuccess;
   }

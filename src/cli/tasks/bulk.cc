@@ -38,7 +38,7 @@ int list(const BulkCommandOptions& o) {
   if (!bulks) return report_error(bulks.error());
   if (o.common.json) {
     Json json = {{"bulks", Json::array()}};
-    for (const Bulk& bulk : *bulks) json["bulks"].push_back(api::columns_of(bulk));
+    for (const Bulk& bulk : *bulks) json["bulks"].push_back(api::to_json(bulk));
     print(dump(json) + "\n");
     return kSuccess;
   }
@@ -100,7 +100,7 @@ int show(const BulkCommandOptions& o) {
   auto bulk = session.store->bulk(o.id);
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
-  print(o.common.json ? dump(api::columns_of(**bulk)) + "\n" : show_text(**bulk, session.now));
+  print(o.common.json ? dump(api::to_json(**bulk)) + "\n" : show_text(**bulk, session.now));
   return kSuccess;
 }
 
@@ -112,7 +112,7 @@ int set_state(const BulkCommandOptions& o, BulkState to) {
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
   const Bulk& b = **bulk;
-  if (o.common.json) print(dump(api::columns_of(b)) + "\n");
+  if (o.common.json) print(dump(api::to_json(b)) + "\n");
   if (b.state != to) {
     return report_error(kUserError,
                         fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
@@ -135,7 +135,7 @@ int resume(const BulkCommandOptions& o) {
   }
   if (!o.detach) return run_bulk(session, **bulk, o.common.json);
   if (o.common.json) {
-    print(dump(api::columns_of(**bulk)) + "\n");
+    print(dump(api::to_json(**bulk)) + "\n");
   } else {
     print(fmt::format("bulk {} will be resumed by a sidecar\n", o.id));
   }

@@ -62,6 +62,11 @@ int pause(const PauseOptions& options) {
 // "orders flows again, after 2h: ended the retry-after (task 4711 asked for 10m)"
 std::string resumed_text(const std::string& queue, const api::ResumedQueue& resumed) {
   const auto& [pause, retry_after] = resumed.ended;
+  if (!resumed.ended.any()) {
+    if (resumed.held_still.empty()) return "nothing to do: " + queue + " is not paused";
+    return "nothing to do: " + queue + " is not paused by a person: " + resumed.held_still +
+           ". This ends by itself";
+  }
   const Pause& ended = pause ? *pause : *retry_after;
   std::string text = fmt::format(
       "{}, after {}", resumed.held_still.empty() ? queue + " flows again" : queue + " is not paused any more",

@@ -1,5 +1,5 @@
 // What a failure leads to: the next level of the ladder, or what a rule, give_up or the consumer says
-// instead. A part of the state machine: only machine.cc calls it. Thread: pure functions.
+// instead. A part of the state machine: only machine.cc calls after_failure(). Thread: pure functions.
 #pragma once
 
 #include <string>

@@ -94,6 +94,8 @@ DelayRequest read_delay(const Message& message, std::string_view exchange, std::
   request.routing_key = clean_utf8(routing_key, 255);
   request.directives = read_directives(message.headers);
   request.directives.retry_after.reset();  // nothing has failed
+  // A consumer that copies the headers of a delivery of ours: the ladder is what Rung set, not its wish.
+  if (said(message.headers, header::kId) != nullptr) request.directives.ladder.clear();
   // Before any failure, retry-never can only mean: one attempt.
   if (request.directives.never) request.directives.max_attempts = 1;
   request.directives.never = false;

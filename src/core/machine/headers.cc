@@ -17,15 +17,6 @@ namespace {
 
 using namespace reading;
 
-constexpr std::array<std::string_view, 20> kOurs = {
-    header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
-    header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
-    header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
-    header::kExchange, header::kRoutingKey, header::kToken,  header::kParked,      "retry-complaint"};
-
-constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
-                                                        header::kReason};
-
 // An invalid attempt number counts as not given: it means the current attempt.
 int attempt_of(const std::optional<Table>& headers, std::string& complaint) {
   const Value* attempt = said(headers, header::kAttempt);
@@ -111,11 +102,6 @@ Directives read_directives(const std::optional<Table>& headers) {
     d.never = d.never || flag.value_or(true);
   }
   return d;
-}
-
-bool is_own_header(std::string_view name) {
-  return std::ranges::find(kOurs, name) != kOurs.end() ||
-         std::ranges::find(kOurOrigin, name) != kOurOrigin.end();
 }
 
 Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,

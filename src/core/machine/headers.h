@@ -1,4 +1,4 @@
-// The header names of the contract; reads and writes a message's headers.
+// Reads and writes the headers of the contract (src/core/message/header_names.h).
 // Thread: pure functions. Nothing here throws or fails: a value that does not parse becomes a complaint.
 #pragma once
 
@@ -9,36 +9,12 @@
 #include <string_view>
 
 #include "src/core/message/broker_facts.h"
+#include "src/core/message/header_names.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
 
 namespace rung {
-
-namespace header {
-// Added to messages that return to a queue.
-inline constexpr std::string_view kId = "retry-id";
-inline constexpr std::string_view kAttempt = "retry-attempt";
-inline constexpr std::string_view kLevel = "retry-level";
-inline constexpr std::string_view kLevels = "retry-levels";
-inline constexpr std::string_view kLadder = "retry-ladder";  // also accepted from a consumer
-inline constexpr std::string_view kFirstFailedAt = "retry-first-failed-at";
-inline constexpr std::string_view kToken = "retry-token";  // also accepted, with a result or a failure
-// Tells copies of the same attempt apart: it is published again if the broker refused it or did not answer.
-// Accepted from a consumer.
-inline constexpr std::string_view kQueue = "retry-queue";
-inline constexpr std::string_view kError = "retry-error";
-inline constexpr std::string_view kErrorType = "retry-error-type";
-inline constexpr std::string_view kAfter = "retry-after";
-inline constexpr std::string_view kMaxAttempts = "retry-max-attempts";
-inline constexpr std::string_view kNever = "retry-never";
-inline constexpr std::string_view kResult = "retry-result";
-inline constexpr std::string_view kExecutor = "retry-executor";
-// Accepted with a request for a delay.
-inline constexpr std::string_view kNotBefore = "retry-not-before";
-inline constexpr std::string_view kExchange = "retry-exchange";
-inline constexpr std::string_view kRoutingKey = "retry-routing-key";
-}  // namespace header
 
 // What a consumer attached to a failure.
 Directives read_directives(const std::optional<Table>& headers);
@@ -104,9 +80,6 @@ struct DelayRequest {
 };
 DelayRequest read_delay(const Message& message, std::string_view exchange, std::string_view routing_key,
                         const DelayRoutes& routes, const DelayFacts& asked = {});
-
-// Whether Rung reads or writes this header.
-bool is_own_header(std::string_view name);
 
 // The message as it is published again. Removes all our retry-* headers, the header that facts.delay names,
 // expiration and user-id; sets delivery_mode 2. The broker's own headers are removed already. The body stays

@@ -10,6 +10,7 @@
 
 #include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
+#include "src/core/message/header_names.h"
 #include "src/core/message/header_reading.h"
 #include "src/core/message/message_json.h"
 #include "src/core/rules/target_rules.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/core/message/digest.h"
+#include "src/core/message/header_names.h"
 #include "src/core/message/header_reading.h"
 #include "src/core/message/message_json.h"
 #include "src/core/rules/target_rules.h"

@@ -51,11 +51,6 @@ std::string target_by_name(const ErrorQueue& entry, std::string_view queue);
 // removes the framework's headers from the message. For the plugins.
 void take_failure(const ErrorQueue& entry, DialectFacts read, Message& message, BrokerFacts& facts);
 
-namespace header {
-// On a message that went back to its error queue (parked: return): the failure_mark() with which it went.
-inline constexpr std::string_view kParked = "retry-parked";
-}  // namespace header
-
 // Short for the message, by its id and body, and what the framework wrote into it at its failure: the headers
 // that the dialect removes.
 std::string failure_mark(const Dialect& dialect, const Message& message);

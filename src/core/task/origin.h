@@ -5,22 +5,17 @@
 #include <string>
 #include <string_view>
 
+#include "src/core/message/header_names.h"
 #include "src/core/message/message.h"
 #include "src/core/task/task.h"
 
 namespace rung {
 
-namespace header {
-inline constexpr std::string_view kOriginExchange = "retry-origin-exchange";
-inline constexpr std::string_view kOriginRoutingKey = "retry-origin-routing-key";
-inline constexpr std::string_view kReason = "retry-reason";
-}  // namespace header
-
 // rejected, expired, maxlen, delivery_limit, returned or silent: why the last attempt failed. "" for a task
 // that has not failed. REQUIRES: the task is as fail() and the intake leave it.
 std::string_view retry_reason(const Task& task);
 
-// Adds the three headers above; none for a task that has not failed.
+// Adds retry-origin-exchange, retry-origin-routing-key and retry-reason; none for a task that has not failed.
 void add_origin(Table& headers, const Task& task);
 
 // What a message had before it came back with other properties or headers, as JSON (message_json.h).

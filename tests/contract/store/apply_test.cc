@@ -95,6 +95,29 @@ TEST_P(StoreContract, WhatHappensToManyAtOnceIsWrittenForEach) {
   }
 }
 
+// The second one is decided on what the first one left, and the row has the columns of both.
+TEST_P(StoreContract, TwoEventsOnATaskInOneBatchAreBothWritten) {
+  const Fence fence = join(*store_, "a");
+  Climb climb(*store_, fence);
+  const TaskId id = due_task(*store_, fence);
+  climb.deliver(id, 1);
+  const EpochMs later = must(store_->now()) + Ms{3'600'000};
+  const std::vector<Event> events{{id, event::Failed{1, "no answer", "TimeoutError", {}}},
+                                  {id, event::Reschedule{later}}};
+  const auto decisions = must(store_->apply(events, fence, decider()));
+  ASSERT_EQ(decisions.size(), 2U);
+  for (const Decision& d : decisions) ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
+  const Task row = get(*store_, id);
+  EXPECT_TRUE(row == decisions[1].task);
+  EXPECT_EQ(row.last_error, "no answer");
+  EXPECT_EQ(row.error_type, "TimeoutError");
+  EXPECT_EQ(row.state, State::scheduled);
+  EXPECT_EQ(row.next_at, later);
+  const auto history = must(store_->history(id));
+  ASSERT_EQ(history.size(), 1U);
+  EXPECT_EQ(history[0].attempt.outcome, Outcome::failed);
+}
+
 Event confirm_as_expected(const Task& claimed, EpochMs published_at) {
   return {claimed.id, event::Confirmed{1, published_at}, {}, std::make_shared<const Task>(claimed)};
 }

@@ -136,7 +136,7 @@ TEST_F(Bulks, RetriesWhatIsParkedElsewhereToo) {
       {"redrive", "--error", "no such", "--to-exchange", "shop", "--to-routing-key", "by.hand", "--yes"});
   EXPECT_EQ(done["bulk"]["applied"], 3);
   EXPECT_EQ(done["bulk"]["action"], "redrive");
-  EXPECT_EQ(done["bulk"]["filter"], "--state parked --error 'no such'");
+  EXPECT_EQ(done["bulk"]["filter"], (json{{"state", "parked"}, {"error", "no such"}}));
   EXPECT_EQ(
       db.value("SELECT COUNT(*) FROM retry_current WHERE exchange = 'shop' AND routing_key = 'by.hand' AND "
                "queue = '' AND state = 'scheduled' AND next_due_at <= UTC_TIMESTAMP(3)"),
@@ -164,7 +164,7 @@ TEST_F(Bulks, FinishesDeliveriesWhoseSilenceIsHeldOpen) {
       rung_json({"finish", "--silence-held", "--failed", "--reason", "says the shop", "--yes"});
   EXPECT_EQ(failed["bulk"]["applied"], 3);
   EXPECT_EQ(failed["bulk"]["action"], "fail");
-  EXPECT_EQ(failed["bulk"]["filter"], "--state awaiting --silence-held");
+  EXPECT_EQ(failed["bulk"]["filter"], (json{{"state", "awaiting"}, {"silence_held", "true"}}));
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE last_error LIKE '%says the shop%'"), "3");
   EXPECT_EQ(state_of(ids[4]), State::awaiting) << "its consumer may still answer";
   EXPECT_THAT(rung({"finish", "--queue", "orders", "--failed", "--attempt", "1", "--yes"}).err,

@@ -1,4 +1,4 @@
-// /v1/bulk: dry run, progress, rate, pause, abort; and another instance continues it when its runner dies.
+// /v1/bulks: dry run, progress, rate, pause, abort; and another instance continues it when its runner dies.
 #include <thread>
 
 #include "tests/integration/http/fixture.h"
@@ -13,16 +13,16 @@ class HttpBulk : public HttpTest {
     for (int i = 0; i < count; ++i) tasks.push_back({{"queue", queue}, {"delay", "1h"}, {"tag", "many"}});
     ASSERT_EQ(post("/v1/tasks", tasks).status, 201);
   }
-  json bulk(int id) { return get("/v1/bulk/" + std::to_string(id)).json(); }
-  int create(const json& wish) {
-    const HttpAnswer answer = post("/v1/bulk", wish);
+  json bulk(const std::string& id) { return get("/v1/bulks/" + id).json(); }
+  std::string create(const json& wish) {
+    const HttpAnswer answer = post("/v1/bulks", wish);
     EXPECT_EQ(answer.status, 202) << answer.body;
-    if (answer.status != 202) return 0;
-    const int id = answer.json().at("id");
-    EXPECT_EQ(answer.header("location"), "/v1/bulk/" + std::to_string(id));
+    if (answer.status != 202) return "";
+    const std::string id = answer.json().at("id");
+    EXPECT_EQ(answer.header("location"), "/v1/bulks/" + id);
     return id;
   }
-  json wait_done(int id, const std::string& state = "done", Ms within = kBound) {
+  json wait_done(const std::string& id, const std::string& state = "done", Ms within = kBound) {
     json last;
     EXPECT_TRUE(eventually([&] { return (last = bulk(id)).value("state", "") == state; }, within))
         << last.dump();
@@ -38,37 +38,35 @@ TEST_F(HttpBulk, ADryRunOnlyCounts) {
   submit_many(7);
   submit_many(2, "other");
   const HttpAnswer answer =
-      post("/v1/bulk", {{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}});
+      post("/v1/bulks", {{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}});
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(answer.json(), (json{{"dry_run", true}, {"matches", 7}, {"or_more", false}}));
   // A redrive applies to parked tasks: none of these.
-  EXPECT_EQ(post("/v1/bulk", {{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}})
+  EXPECT_EQ(post("/v1/bulks", {{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}})
                 .json()
                 .at("matches"),
             0);
   EXPECT_EQ(in_state("scheduled"), "9");
-  EXPECT_EQ(get("/v1/bulk").json().at("bulks"), json::array());
+  EXPECT_EQ(get("/v1/bulks").json().at("bulks"), json::array());
 }
 
 TEST_F(HttpBulk, ALimitTakesTheOldestAndTheReasonIsInEachAudit) {
   up();
   submit_many(4);
   submit_many(2, "other");
-  const json dry = post("/v1/bulk", {{"action", "fire"},
-                                     {"filter", {{"kind", "delay"}}},
-                                     {"dry_run", true},
-                                     {"by", "queue"},
-                                     {"limit", 5}})
+  const json dry = post("/v1/bulks", {{"action", "fire"},
+                                      {"filter", {{"kind", "delay"}}},
+                                      {"dry_run", true},
+                                      {"by", "queue"},
+                                      {"limit", 5}})
                        .json();
   EXPECT_EQ(dry.at("matches"), 5);
   EXPECT_EQ(dry.at("or_more"), false);
   EXPECT_EQ(dry.at("groups").size(), 2U);
-  const int id =
+  const std::string id =
       create({{"action", "cancel"}, {"filter", {{"kind", "delay"}}}, {"limit", 3}, {"reason", "too many"}});
   EXPECT_EQ(wait_done(id).at("applied"), 3);
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE reason = 'too many' AND bulk_id = " +
-                     std::to_string(id)),
-            "3");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE reason = 'too many' AND bulk_id = " + id), "3");
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE state = 'scheduled' AND retry_id > (SELECT "
                      "MAX(retry_id) FROM retry_current WHERE state = 'cancelled')"),
             "3");
@@ -77,7 +75,8 @@ TEST_F(HttpBulk, ALimitTakesTheOldestAndTheReasonIsInEachAudit) {
 TEST_F(HttpBulk, CancelsAFrozenSetAndSaysSo) {
   up();
   submit_many(40);
-  const int id = create({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"reason", "shop closed"}});
+  const std::string id =
+      create({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"reason", "shop closed"}});
   submit_many(3);  // submitted afterwards: not included
   const json done = wait_done(id);
   EXPECT_EQ(done.at("total"), 40);
@@ -89,8 +88,8 @@ TEST_F(HttpBulk, CancelsAFrozenSetAndSaysSo) {
   EXPECT_EQ(in_state("cancelled"), "40");
   EXPECT_EQ(in_state("scheduled"), "3");
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE what = 'cancel'"), "40");
-  EXPECT_EQ(get("/v1/bulk").json().at("bulks")[0].at("id"), id);
-  const HttpAnswer late = post("/v1/bulk/" + std::to_string(id) + "/pause");
+  EXPECT_EQ(get("/v1/bulks").json().at("bulks")[0].at("id"), id);
+  const HttpAnswer late = post("/v1/bulks/" + id + "/pause");
   EXPECT_THAT(refused(late, 409), HasSubstr("the bulk is done"));
 }
 
@@ -125,8 +124,8 @@ TEST_F(HttpBulk, FiresAndRedrives) {
 TEST_F(HttpBulk, RatePauseResumeAbort) {
   up();
   submit_many(400);  // 40 s of work: it is not done before we are
-  const int id = create({{"action", "cancel"}, {"filter", {{"tag", "many"}}}, {"rate", 10}});
-  const std::string path = "/v1/bulk/" + std::to_string(id);
+  const std::string id = create({{"action", "cancel"}, {"filter", {{"tag", "many"}}}, {"rate", 10}});
+  const std::string path = "/v1/bulks/" + id;
   ASSERT_TRUE(eventually([&] { return bulk(id).at("done") > 0; }, kBound));
   HttpAnswer answer = post(path + "/pause", {{"reason", "the shop is down"}});
   ASSERT_EQ(answer.status, 200) << answer.body;
@@ -161,13 +160,13 @@ TEST_F(HttpBulk, ASlowOneHoldsUpNoOther) {
   up();
   submit_many(4, "slow");
   submit_many(60, "quick");
-  const int slow = create({{"action", "cancel"}, {"filter", {{"queue", "slow"}}}, {"rate", 0.02}});
+  const std::string slow = create({{"action", "cancel"}, {"filter", {{"queue", "slow"}}}, {"rate", 0.02}});
   ASSERT_TRUE(eventually([&] { return bulk(slow).at("done") == 1; }, kBound));
-  const int quick = create({{"action", "cancel"}, {"filter", {{"queue", "quick"}}}, {"rate", 200}});
+  const std::string quick = create({{"action", "cancel"}, {"filter", {{"queue", "quick"}}}, {"rate", 200}});
   EXPECT_EQ(wait_done(quick).at("applied"), 60);
   EXPECT_EQ(bulk(slow).at("done"), 1) << "faster than it may be";
   // A new rate applies at once, not after the 50 seconds of the old one.
-  ASSERT_EQ(post("/v1/bulk/" + std::to_string(slow) + "/resume", {{"rate", 1000}}).status, 200);
+  ASSERT_EQ(post("/v1/bulks/" + slow + "/resume", {{"rate", 1000}}).status, 200);
   EXPECT_EQ(wait_done(slow).at("applied"), 4);
 }
 
@@ -176,7 +175,7 @@ TEST_F(HttpBulk, GoesOnAfterAKillOfItsInstance) {
   listen("");
   up();
   submit_many(300);
-  const int id = create({{"action", "cancel"}, {"filter", {{"tag", "many"}}}, {"rate", 60}});
+  const std::string id = create({{"action", "cancel"}, {"filter", {{"tag", "many"}}}, {"rate", 60}});
   ASSERT_TRUE(eventually([&] { return bulk(id).at("done") > 20; }, kBound));
   rung().kill9();
   const int killed_at = std::stoi(rows("SELECT done FROM retry_bulks")[0].at("done"));
@@ -191,7 +190,7 @@ TEST_F(HttpBulk, GoesOnAfterAKillOfItsInstance) {
 
 TEST_F(HttpBulk, BadInput) {
   up();
-  const auto detail = [&](const json& body) { return refused(post("/v1/bulk", body), 400); };
+  const auto detail = [&](const json& body) { return refused(post("/v1/bulks", body), 400); };
   EXPECT_THAT(
       detail({{"filter", {{"queue", "q"}}}}),
       HasSubstr("action: must be \"cancel\", \"discard\", \"fire\", \"redrive\", \"succeed\" or \"fail\""));
@@ -207,10 +206,10 @@ TEST_F(HttpBulk, BadInput) {
               HasSubstr("rate: must be a number"));
   EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"rate", 1e-7}}),
               HasSubstr("rate: must be a number of tasks per second, at least 0.01"));
-  EXPECT_THAT(
-      refused(call("POST", "/v1/bulk", R"({"action": "cancel", "action": "fire", "filter": {"queue": "q"}})"),
-              400),
-      HasSubstr("duplicate key 'action' in one object"));
+  EXPECT_THAT(refused(call("POST", "/v1/bulks",
+                           R"({"action": "cancel", "action": "fire", "filter": {"queue": "q"}})"),
+                      400),
+              HasSubstr("duplicate key 'action' in one object"));
   EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"state", "succeeded"}}}}),
               HasSubstr("filter.state: fire changes only tasks that are scheduled, none that is succeeded"));
   EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"by", "queue"}}),
@@ -224,8 +223,8 @@ TEST_F(HttpBulk, BadInput) {
               HasSubstr("limit: must be an integer"));
   EXPECT_THAT(detail(json::array()), HasSubstr("an object"));
   for (const auto* id : {"1", "x", "-1", "99999999999999999999"}) {
-    EXPECT_EQ(get("/v1/bulk/" + std::string(id)).status, 404);
-    EXPECT_THAT(refused(post("/v1/bulk/" + std::string(id) + "/abort"), 404), HasSubstr("there is no bulk"));
+    EXPECT_EQ(get("/v1/bulks/" + std::string(id)).status, 404);
+    EXPECT_THAT(refused(post("/v1/bulks/" + std::string(id) + "/abort"), 404), HasSubstr("there is no bulk"));
   }
 }
 

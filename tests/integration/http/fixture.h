@@ -80,6 +80,7 @@ class HttpTest : public SidecarTest {
     const json problem = answer.json();
     if (!problem.is_object()) return "";
     EXPECT_EQ(problem.value("status", 0), status);
+    EXPECT_NE(problem.value("code", ""), "");
     return problem.value("detail", "");
   }
 

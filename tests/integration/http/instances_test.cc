@@ -147,9 +147,9 @@ TEST_F(HttpInstances, AnotherGoesOnWithTheBulkOfADeadOne) {
   for (int i = 0; i < 200; ++i) tasks.push_back({{"queue", "q"}, {"delay", "1h"}});
   ASSERT_EQ(post("/v1/tasks", tasks).status, 201);
   const HttpAnswer made =
-      post("/v1/bulk", {{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"rate", 40}});
+      post("/v1/bulks", {{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"rate", 40}});
   ASSERT_EQ(made.status, 202);
-  const std::string path = "/v1/bulk/" + made.json().at("id").dump();
+  const std::string path = "/v1/bulks/" + made.json().at("id").get<std::string>();
   json bulk;
   ASSERT_TRUE(eventually(
       [&] {

@@ -54,7 +54,7 @@ TEST_F(HttpSecurity, TokensFullAndReading) {
   EXPECT_EQ(call("GET", "/v1/tasks/" + id, {}, bearer("full-token-1")).status, 200);
   EXPECT_EQ(call("GET", "/v1/tasks/" + id, {}, bearer("read-token-2")).status, 200);
   EXPECT_EQ(call("GET", "/metrics", {}, bearer("read-token-2")).status, 200);
-  for (const auto* path : {"/v1/tasks", "/v1/bulk", "/v1/bulk/1/abort"})
+  for (const auto* path : {"/v1/tasks", "/v1/bulks", "/v1/bulks/1/abort"})
     EXPECT_THAT(refused(call("POST", path, kTask, bearer("read-token-2")), 403), HasSubstr("read-only"))
         << path;
   for (const auto* what : {"cancel", "fire", "redrive", "finish", "reschedule"})
@@ -237,7 +237,7 @@ TEST_F(HttpSecurity, WhatIsNoProperRequest) {
   EXPECT_THAT(answers, HasSubstr("HTTP/1.1 404"));
   EXPECT_EQ(answers.find("openapi\":"), std::string::npos);
   // Two on one connection, sent at once: two answers in their order.
-  const std::string both = raw("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + request("GET /v1/bulk"));
+  const std::string both = raw("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" + request("GET /v1/bulks"));
   EXPECT_LT(both.find("{\"status\":\"ok\"}"), both.find("\"bulks\""));
   EXPECT_NE(both.find("\"bulks\""), std::string::npos);
   EXPECT_EQ(get("/healthz").status, 200);
@@ -340,7 +340,7 @@ TEST_F(HttpSecurity, ConnectionsAreBounded) {
     }
     return says("/v1/tasks", "HTTP/1.1 503") && says("/healthz", "HTTP/1.1 200") &&
            says("/readyz", "HTTP/1.1 200") && says("/metrics", "HTTP/1.1 200") &&
-           says("/v1/bulk", "http.connections");
+           says("/v1/bulks", "http.connections");
   };
   EXPECT_TRUE(eventually(saturated, kBound));
   busy.clear();

@@ -22,6 +22,9 @@ TEST(Views, TheFilterOfABulkIsAnObject) {
   EXPECT_EQ(filter("--error 'it'\\''s late' --created-since 2026-11-22T00:00:00.000Z"),
             R"({"error":"it's late","created_after":"2026-11-22T00:00:00.000Z"})");
   EXPECT_EQ(filter("--tag $'a\\033[2J\\'b\\\\' --queue ''"), R"({"tag":"a\u001b[2J'b\\","queue":""})");
+  EXPECT_EQ(filter("--state awaiting --silence-held --queue orders"),
+            R"({"state":"awaiting","silence_held":"true","queue":"orders"})");
+  EXPECT_EQ(filter("--header tenant=acme"), R"({"header.tenant":"acme"})");
   EXPECT_EQ(filter(""), "{}");
 }
 

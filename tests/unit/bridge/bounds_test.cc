@@ -7,6 +7,8 @@
 #include "src/bridge/flight/route_log.h"
 #include "src/bridge/gates/breakers.h"
 #include "src/bridge/intake/returned_copies.h"
+#include "src/bridge/upkeep/task_updates.h"
+#include "src/bridge/watch/attachments.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -157,6 +159,45 @@ TEST(Bounds, AttachmentsOfQueuesThatTheConfigDoesNotName) {
   const auto watched = attachments.to_watch({"orders"});
   EXPECT_EQ(watched.size(), Attachments::kMostSeen + 1);
   EXPECT_EQ(watched.front(), "orders");
+}
+
+TEST(Bounds, QueuesThatAreWatchedBecauseOfDeliveries) {
+  test::VirtualClock clock;
+  Health health(clock, [] {});
+  Attachments attachments(health, [](const SystemEvent&) {});
+  std::size_t notes = 0;
+  attachments.note_by([&](const std::vector<AttachmentSighting>& seen) { notes += seen.size(); });
+  Task task;
+  task.last_error = "dead-lettered: rejected";
+  for (std::size_t i = 0; i < kStrangers; ++i) {
+    attachments.delivered("to-" + stranger(i));
+    task.queue = stranger(i);
+    attachments.failed(task, DbClock(clock));
+  }
+  EXPECT_EQ(attachments.to_watch({}).size(), 2 * Attachments::kMostSeen);
+  EXPECT_EQ(notes, Attachments::kMostSeen);
+}
+
+TEST(Bounds, QueuesWhoseRefusedPublishesWereReported) {
+  std::size_t events = 0;
+  RefusedPublishes refused([&](const SystemEvent&) { ++events; });
+  for (std::size_t i = 0; i < kStrangers; ++i) refused.dead_lettered(TaskId{1}, 1, stranger(i));
+  EXPECT_EQ(events, RefusedPublishes::kMostQueues);
+  EXPECT_EQ(refused.count(), static_cast<std::int64_t>(kStrangers));
+}
+
+TEST(Bounds, QueuesWhoseMissingOriginsWereReported) {
+  std::size_t events = 0;
+  MissingOrigins missing("rung", [&](const SystemEvent&) { ++events; });
+  Task task;
+  task.kind = Kind::retry;
+  task.exchange = "rung.failed";
+  for (std::size_t i = 0; i < kStrangers; ++i) {
+    task.queue = stranger(i);
+    missing.inserted(task);
+  }
+  EXPECT_EQ(events, MissingOrigins::kMostQueues);
+  EXPECT_EQ(missing.count(), static_cast<std::int64_t>(kStrangers));
 }
 
 TEST(Bounds, CountsByQueue) {

@@ -164,12 +164,15 @@ TEST_F(BreakerStory, OneProbeForEachWaitAndItsFailureCostsNoAttempt) {
   const TaskId probe = sent().back();
   EXPECT_EQ(world.row(probe).attempt, 2);
   EXPECT_GT(world.row(probe).probe, 0);
+  const EpochMs failed_at = world.now();
   fails(probe);
   world.loop.run_for(Ms{100});
   EXPECT_EQ(breaker().state, Breaker::State::open);
   const Task after = world.row(probe);
   EXPECT_EQ(after.state, State::scheduled);
   EXPECT_EQ(after.level, 2) << "the level stays";
+  EXPECT_NEAR(static_cast<double>((*after.next_at - failed_at).count()), 2000, 200)
+      << "and so does its delay";
   EXPECT_EQ(counted_attempts(after), 1);
   EXPECT_EQ(after.rule, "breaker");
   world.loop.run_for(kSecond * 119);

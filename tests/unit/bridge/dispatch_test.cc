@@ -220,5 +220,26 @@ TEST_F(DispatchStory, AMessageThatCannotBeReadFailsNoOthersOfItsBatch) {
   }
 }
 
+// Of four, one fails for good: found by halves, as if it were the first.
+TEST_F(DispatchStory, AClaimThatFailsForGoodFailsNoOthersOfItsBatch) {
+  std::vector<TaskId> ids;
+  std::vector<io::DueItem> items;
+  for (int i = 0; i < 4; ++i) {
+    ids.push_back(world.insert("orders", world.now()));
+    items.push_back(flow.names.item(world.row(ids.back()), world.row(ids.back()).next_at.value()));
+  }
+  flow.jobs.by_hand(Lane::flow);
+  flow.dispatch.due(items);
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.jobs.waiting(Lane::flow) == 1; }));
+  world.db->fail_next(3, Error::Kind::permanent);
+  ASSERT_TRUE(flow.jobs.run_next(Lane::flow));
+  flow.jobs.by_itself(Lane::flow);
+  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == 3; }));
+  world.loop.run_for(Ms{50});
+  const auto scheduled =
+      std::ranges::count_if(ids, [&](TaskId id) { return world.row(id).state == State::scheduled; });
+  EXPECT_EQ(scheduled, 1);
+}
+
 }  // namespace
 }  // namespace rung::bridge

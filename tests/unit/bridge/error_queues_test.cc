@@ -357,6 +357,21 @@ TEST_F(ErrorQueueStory, CopiesThatDifferAreTwo) {
   EXPECT_EQ(broker_->depth("orders_error"), 6U);
 }
 
+TEST_F(ErrorQueueStory, CopiesThatDifferInTheirDeliveryModeAreTwo) {
+  start({.from = "orders_error", .returns = true});
+  fail(order(), "m-1");
+  fail(*delivered());
+  fail(*delivered());
+  ASSERT_TRUE(parks());
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  Message other = broker_->contents("orders_error").at(0);
+  other.properties.delivery_mode = static_cast<std::uint8_t>(3 - other.properties.delivery_mode.value_or(1));
+  ASSERT_TRUE(broker_->put("orders_error", other));
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 2; }));
+  loop_.run_for(Ms{60'000});
+  EXPECT_EQ(broker_->depth("orders_error"), 2U);
+}
+
 TEST_F(ErrorQueueStory, AnotherBodyWithTheHeadersOfACopyIsAFailure) {
   start({.from = "orders_error", .returns = true});
   fail(order(), "m-1");

@@ -215,6 +215,14 @@ TEST_F(IdentityStory, TheFailureOfAnEarlierAttemptIsProvenToBeInTheRow) {
   EXPECT_EQ(flow.events[0].subject, "orders");
 }
 
+// Queues of which it was said: names come from messages.
+TEST_F(IdentityStory, WhatWasSaidOfQueuesIsBounded) {
+  for (int i = 0; i < 3000; ++i)
+    flow.recognized.add({As::repeat, TaskId{1}, "stranger-" + std::to_string(i), "", ""});
+  EXPECT_EQ(std::ranges::count(flow.events, "known_message_acked", &SystemEvent::kind), 1000);
+  EXPECT_EQ(count(As::repeat), 3000);
+}
+
 // I3
 TEST_F(IdentityStory, IntoAnotherQueueTheCopiedLadderIsNoWish) {
   const TaskId id = task_in(State::awaiting, "m-1");

@@ -121,6 +121,7 @@ TEST(ReadDelay, NamesThatCannotBeKeptArePutAside) {
 TEST(ReadDelay, WhatItSaysOfItsRetries) {
   const auto said = [](Table headers) { return request_of(std::move(headers)).directives; };
   EXPECT_EQ(said({{"retry-ladder", "slow"}}).ladder, "slow");
+  EXPECT_EQ(said({{"retry-ladder", "slow"}, {"retry-id", "7"}}).ladder, "") << "copied from a delivery";
   EXPECT_EQ(said({{"retry-max-attempts", 3}}).max_attempts, 3);
   // Before a failure "never again" means: once. It is not parked undelivered.
   EXPECT_EQ(said({{"retry-max-attempts", 0}}).max_attempts, 1);

@@ -371,6 +371,27 @@ TEST(Failed, AnErrorText) {
   EXPECT_TRUE(is_utf8(bad.task.last_error));
 }
 
+// The same to the byte, and somebody published it under a routing key of its own: it is not in the row.
+TEST(Failed, UnderAnotherRoutingKeyIsNoRepeat) {
+  Task t = task_in(State::succeeded);
+  t.routing_key = "order.paid";
+  t.digest = std::string(16, 'd');
+  event::Failed e = failed(2);
+  auto received = std::make_shared<ReceivedMessage>();
+  received->digest = t.digest;
+  received->message = std::make_shared<const Message>();
+  received->exchange = "shop";
+  received->routing_key = "order.paid";
+  e.received = received;
+  EXPECT_EQ(decide(t, e, rules(), at()).verdict, Verdict::stale);
+  auto rerouted = std::make_shared<ReceivedMessage>(*received);
+  rerouted->routing_key = "order.shipped";
+  e.received = rerouted;
+  const Decision d = decide(t, e, rules(), at());
+  EXPECT_EQ(d.verdict, Verdict::refused);
+  EXPECT_EQ(d.reason, kAnotherMessage);
+}
+
 TEST(Failed, AfterPresumedSuccessOpensTheSameRowAgain) {
   const Decision d = decide(presumed_task(), failed(2), rules(), at());
   EXPECT_EQ(d.task.state, State::scheduled);

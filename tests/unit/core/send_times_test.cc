@@ -165,6 +165,15 @@ TEST(SendTimes, ValuesShareTheQueuesRateAndASlowOneBlocksNone) {
   EXPECT_EQ(given(alone, asking(100, 2, {{"other", 1}}), kFrom + Ms{10}), (std::vector{kFrom + Ms{10}}));
 }
 
+TEST(SendTimes, OneGrantIsSharedByItsValues) {
+  SendBook book;
+  const SendTimes times = take(book, asking(10, 1000, {{"large", 500}, {"small", 500}}), kFrom);
+  ASSERT_EQ(times.values.size(), 2U);
+  const auto one = static_cast<double>(times.values[0].given.size());
+  EXPECT_GE(one, 1);
+  EXPECT_NEAR(one, static_cast<double>(times.values[1].given.size()), 1);
+}
+
 SendRequest limited(int most, const std::vector<std::int64_t>& ids) {
   SendRequest request;
   request.queue = "orders";
