@@ -4,6 +4,10 @@
 // allows. It then stays in Outstanding until its confirm. Each Outgoing gets exactly one result, whatever
 // happens. PublishFailures handles failures; the RightsCheck runs before the first message on a channel.
 //
+//   publish() -> mailbox -> SendQueue -> MessageWriter -> socket      (the fence stops the writer)
+//                                        Outstanding  <- socket: confirm, nack, return
+//                                        PublishOutcomes -> the sink, or another publisher
+//
 // A message for an unproven exchange goes to another publisher (Routing). If the broker does not answer a
 // bind, the message waits: with Role::unproven here, behind messages for other queues. With Role::probe it is
 // `lost`, and its caller decides when to try the queue again.

@@ -4,6 +4,10 @@
 // time takes effect by the database's clock. Before the first read nothing is known, and so it is after our
 // leases were lost (the process may have been suspended), until the next read: publish nothing meanwhile.
 //
+//   deliveries that ended -> Breakers --+-> GateWriter -> rung_gates  --+
+//   a consumer's retry-after -----------+   4 a second at most          +-> Gates -> Dispatch: closed or open
+//   rung pause, resume ----------------------------------> rung_pauses -+   2 reads a second
+//
 // What arrives costs work for the queues that it is about, however many others there are.
 //
 // Queues that the config does not name are named by messages. Of those, kMostUnlisted have a state; the gates

@@ -6,6 +6,10 @@
 // another instance expires, which live instances never let happen; and soon, while shards are changing hands.
 // Each of these times has a random part, so that instances do not run in lockstep.
 //
+//   lease  |-- cycle --|-- cycle --|-- cycle --|
+//          renewed     renewed     renewed   | expires: another instance may take the shard, with epoch + 1
+//                                        | the fence: from here on nothing is written to the broker's socket
+//
 // An instance that has lost the broker gives up all its shards as long as another one can publish.
 //
 // Files: shard_plan (each instance's share), lease_cycle (a cycle with the database), held_shards,

@@ -1,6 +1,10 @@
 // apply(): every change of a task. One transaction: lock the leases, lock the tasks in order of ids, call
 // decide(), write the results: one UPDATE for all rows with the same change, one statement for the rest. If
 // every event has `expected`, no task is read: the UPDATE applies only to rows that still match.
+//
+//   read:      leases -> tasks, by id -> decide() each -> equal changes together -> tasks, attempts, audit
+//   expected:            decide() each, on what the caller saw -> one UPDATE -> attempts
+//                        guarded by version and state; if a row has changed, all is undone and read
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -128,6 +128,15 @@ TEST_F(Doctor, AWrongPasswordOfTheDatabase) {
   EXPECT_THAT(said("broker.login"), HasSubstr("ok"));
 }
 
+TEST_F(Doctor, AServiceThatIsAwayIsExitCode2) {
+  use("amqp://guest:guest@127.0.0.1:1/%2f", db.url());
+  EXPECT_EQ(examine(), 2) << answer.dump(1);
+  EXPECT_THAT(said("broker.login"), HasSubstr("wrong: cannot connect to"));
+  use(admin.url("guest", "guest"), "mysql://rung@127.0.0.1:1/rung");
+  EXPECT_EQ(examine(), 2) << answer.dump(1);
+  EXPECT_THAT(said("database.login"), HasSubstr("wrong: cannot connect to"));
+}
+
 TEST_F(Doctor, AMissingGrant) {
   use(admin.url("guest", "guest"),
       database_url("SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, LOCK TABLES, INDEX"));
