@@ -14,6 +14,12 @@
 
 namespace rung::rabbit {
 
+struct AckFrame {
+  std::uint64_t tag = 0;
+  bool multiple = false;
+  bool operator==(const AckFrame&) const = default;
+};
+
 // Tracks which deliveries of one channel are acked, and acks them in few frames: a contiguous run from the
 // oldest unacked goes as one ack with `multiple`, the rest one by one. `multiple` is correct only if all
 // lower tags are acked, so it is used up to the oldest gap and never beyond.
@@ -22,12 +28,6 @@ namespace rung::rabbit {
 // the front move into a set.
 //
 // Thread: one thread per object.
-struct AckFrame {
-  std::uint64_t tag = 0;
-  bool multiple = false;
-  bool operator==(const AckFrame&) const = default;
-};
-
 class AckWindow {
  public:
   void delivered() {  // tags count up from 1

@@ -1,4 +1,6 @@
-// Which queues can be error queues, and how much of the prefetch and of the memory they get.
+// Which queues can be error queues (the same answer for the sidecar and for `rung doctor`), and how they
+// share the prefetch and the memory for unacked messages with Rung's own queues: a backlog in error queues
+// neither fills the memory nor stands before fresh dead letters. Thread: pure functions.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +16,6 @@
 
 namespace rung::rabbit {
 
-// Which queues can be error queues: the same answer for the sidecar and for `rung doctor`. Thread: pure
-// functions.
 // One of Rung's own queues, of any group of the config.
 inline bool is_own_queue(const BrokerOptions& options, std::string_view queue) {
   const auto begins = [&](const std::string& prefix) { return queue.starts_with(prefix + "."); };
@@ -49,9 +49,6 @@ inline std::string keep_some(std::vector<std::string>& found,
   return told;
 }
 
-// How Rung's own queues and the error queues share the prefetch and the memory for unacked messages, so that
-// a backlog in error queues neither fills the memory nor stands before fresh dead letters. Thread: pure
-// functions.
 // Unacked messages of one consumer, as basic.qos takes it.
 inline std::uint16_t as_prefetch_count(int messages) {
   return static_cast<std::uint16_t>(std::clamp(messages, 1, 65535));

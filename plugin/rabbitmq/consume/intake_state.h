@@ -38,8 +38,8 @@ class IntakeSwitch {
   // True once per connection after stop(): cancel its consumers now.
   bool take_cancel() { return stopped() && !std::exchange(cancelled_, true); }
 
-  // What to do now. Even a pause that ended before we saw it returns the deliveries: whoever paused us has
-  // dropped them.
+  // What to do now. A pause that began and ended since the last call still returns the deliveries: its caller
+  // has already dropped them.
   struct Step {
     bool return_deliveries = false;
     bool consume = false;  // start consuming again

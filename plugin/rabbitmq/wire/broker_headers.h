@@ -36,6 +36,7 @@ BrokerFacts take_broker_headers(Message& message, Inlet inlet);
 // What else closes a channel is dealt with elsewhere: expiration, user-id, CC and BCC are taken off when a
 // message comes in, a body over max_message_size goes over a channel of its own (Routing), names and headers
 // that do not fit are refused by the codec.
+
 // Direct reply-to: accepted only from a channel that consumes this pseudo-queue. The names that the broker
 // makes of it ("amq.rabbitmq.reply-to.g1h2...") may be published as a reply-to, by anybody.
 inline constexpr std::string_view kDirectReplyTo = "amq.rabbitmq.reply-to";

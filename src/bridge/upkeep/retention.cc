@@ -7,7 +7,6 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
-
 namespace {
 
 using Stage = RetentionPass::Stage;

@@ -39,8 +39,6 @@ class RetentionSchedule {
   Ms busy_pause_{kFirstBusy};  // twice as long each time
 };
 
-// Totals of retention since the start, and one log line for a day's work instead of one per batch. Thread:
-// the loop's.
 // For metrics.
 struct RetentionState {
   RetentionTotals totals;
@@ -49,6 +47,8 @@ struct RetentionState {
   EpochMs tasks_done, partitions_done;
 };
 
+// Totals of retention since the start, and one log line for a day's work instead of one per batch. Thread:
+// the loop's.
 class RetentionReport {
  public:
   RetentionState state(std::optional<Ms> keep) const {
@@ -76,7 +76,7 @@ class RetentionReport {
 // be dropped. The owner of shard 0 does it, because that lease exists anyway. Two instances at once (a
 // takeover during a step) do no harm: each step may be done twice.
 //
-// It runs pass after pass (retention_pass.h); retention_schedule decides what each covers. Steps run one at a
+// It runs pass after pass (retention_pass.h); RetentionSchedule decides what each covers. Steps run one at a
 // time, on their own thread and connection, at most a quarter of the time. Thread: the loop's.
 class Retention {
  public:

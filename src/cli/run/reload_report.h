@@ -30,6 +30,7 @@ Result<ReloadReport> read_report(const std::string& path);
 
 // What a reload leaves for others to see, in the sidecar: the report for `rung reload`, and the sentence of
 // the problem "config". Thread: the loop's.
+
 // "the last reload failed, and the previous config stays in effect: rung.yaml:3:5: ...".
 std::string failed_reload(const LoadedConfig& loaded);
 // "rung.yaml has been read for 30 s without end ...".

@@ -28,8 +28,8 @@ std::string first_error(std::string_view origin_json);
 // Never throws: invalid UTF-8 is replaced.
 std::string dump(const Json& json, bool pretty = true);
 
-// A message's body for people and scripts. Thread: pure functions.
-// UTF-8 text with control characters escaped; otherwise every byte that is not printable ASCII as \xNN.
+// A message's body for people and scripts: UTF-8 text with control characters escaped; otherwise every byte
+// that is not printable ASCII as \xNN.
 std::string printable_body(std::string_view body);
 
 std::string to_base64(std::string_view bytes);

@@ -1,4 +1,7 @@
-// The gates of a queue.
+// What is known of a queue's gates, which of them is in force, and how they change: decided here for the flow
+// (src/bridge/gates), for people (api/gates.h) and for `rung simulate`. The view
+// retry_queues has the same order in SQL; the contract of the stores compares them. Thread: values and pure
+// functions.
 #pragma once
 
 #include <cstddef>
@@ -32,10 +35,6 @@ class ClosedTimes {
   std::vector<Span> spans_;  // ascending
 };
 
-// What is known of a queue's gates, which of them is in force, and how they change: decided here for the flow
-// (bridge/gates.h, bridge/gate_writer.h), for people (api/gates.h) and for `rung simulate`. The view
-// retry_queues has the same order in SQL; the contract of the stores compares them. Thread: values and pure
-// functions.
 // The latest pause of a queue.
 struct Pause {
   std::string queue;

@@ -252,8 +252,8 @@ void begin_delay(Task& task, const Directives& directives, const RuleBook& rules
 // Parks a new task at once, e.g. because its queue is unknown.
 void begin_parked(Task& task, const std::string& reason, const RuleBook& rules, EpochMs now);
 
-// decide() as a store calls it. Thread: a pure function.
-// decide() with the rule book bound to it; called inside the transaction, once per event.
+// decide() as a store calls it: with the rule book bound to it; called inside the transaction, once per
+// event.
 using Decider = std::function<Decision(const Task&, const Happening&, const Circumstances&)>;
 
 inline Decider decider(RuleBookPtr rules) {
