@@ -9,48 +9,42 @@
 
 namespace rung::http {
 
-std::string_view title_of(int status) {
-  static constexpr std::array<std::pair<int, std::string_view>, 19> kTitles = {
-      {{400, "Bad Request"},
-       {401, "Unauthorized"},
-       {403, "Forbidden"},
-       {404, "Not Found"},
-       {405, "Method Not Allowed"},
-       {408, "Request Timeout"},
-       {409, "Conflict"},
-       {411, "Length Required"},
-       {412, "Precondition Failed"},
-       {413, "Content Too Large"},
-       {414, "URI Too Long"},
-       {415, "Unsupported Media Type"},
-       {417, "Expectation Failed"},
-       {431, "Request Header Fields Too Large"},
-       {500, "Internal Server Error"},
-       {501, "Not Implemented"},
-       {503, "Service Unavailable"},
-       {504, "Gateway Timeout"},
-       {505, "HTTP Version Not Supported"}}};
-  const auto* found = std::ranges::find(kTitles, status, &std::pair<int, std::string_view>::first);
-  return found != kTitles.end() ? found->second : "Error";
+namespace {
+
+struct Meaning {
+  int status = 0;
+  std::string_view title, code;
+};
+constexpr std::array<Meaning, 19> kMeanings = {{{400, "Bad Request", "invalid_request"},
+                                                {401, "Unauthorized", "unauthorized"},
+                                                {403, "Forbidden", "forbidden"},
+                                                {404, "Not Found", "not_found"},
+                                                {405, "Method Not Allowed", "method_not_allowed"},
+                                                {408, "Request Timeout", "timeout"},
+                                                {409, "Conflict", "state_conflict"},
+                                                {411, "Length Required", "bad_http"},
+                                                {412, "Precondition Failed", "version_conflict"},
+                                                {413, "Content Too Large", "too_large"},
+                                                {414, "URI Too Long", "bad_http"},
+                                                {415, "Unsupported Media Type", "unsupported_media_type"},
+                                                {417, "Expectation Failed", "bad_http"},
+                                                {431, "Request Header Fields Too Large", "bad_http"},
+                                                {500, "Internal Server Error", "internal_error"},
+                                                {501, "Not Implemented", "internal_error"},
+                                                {503, "Service Unavailable", "unavailable"},
+                                                {504, "Gateway Timeout", "internal_error"},
+                                                {505, "HTTP Version Not Supported", "internal_error"}}};
+
+Meaning meaning_of(int status) {
+  const auto* found = std::ranges::find(kMeanings, status, &Meaning::status);
+  if (found != kMeanings.end()) return *found;
+  return {status, "Error", status >= 500 ? "internal_error" : "bad_http"};
 }
 
-std::string_view code_of(int status) {
-  static constexpr std::array<std::pair<int, std::string_view>, 11> kCodes = {
-      {{400, "invalid_request"},
-       {401, "unauthorized"},
-       {403, "forbidden"},
-       {404, "not_found"},
-       {405, "method_not_allowed"},
-       {408, "timeout"},
-       {409, "state_conflict"},
-       {412, "version_conflict"},
-       {413, "too_large"},
-       {415, "unsupported_media_type"},
-       {503, "unavailable"}}};
-  const auto* found = std::ranges::find(kCodes, status, &std::pair<int, std::string_view>::first);
-  if (found != kCodes.end()) return found->second;
-  return status >= 500 ? "internal_error" : "bad_http";
-}
+}  // namespace
+
+std::string_view title_of(int status) { return meaning_of(status).title; }
+std::string_view code_of(int status) { return meaning_of(status).code; }
 
 Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more) {
   Json json = {{"title", title_of(status)},

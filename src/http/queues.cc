@@ -2,6 +2,8 @@
 // (src/bridge/gates/gates.h).
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "src/api/fields.h"
 #include "src/api/gates.h"
@@ -21,6 +23,13 @@ Result<Json> body_of(const Call& call) {
   auto json = api::parse_json(call.request.body);
   if (json && !json->is_object()) return permanent("the body is an object, or empty");
   return json;
+}
+
+std::optional<Response> refuse_query(const Call& call, const std::string& what) {
+  const auto& query = call.request.query;
+  if (query.empty()) return std::nullopt;
+  return problem({{query.front().first.substr(0, 60), "unknown parameter: this " + what + " has none"}},
+                 call.request.path);
 }
 
 template <typename T>
@@ -66,10 +75,7 @@ Response resume_queue(Context& context, const Call& call) {
 }
 
 Response list_queues(Context& context, const Call& call) {
-  if (!call.request.query.empty())
-    return problem(
-        {{call.request.query.front().first.substr(0, 60), "unknown parameter: this list has none"}},
-        call.request.path);
+  if (auto no = refuse_query(call, "list")) return *std::move(no);
   const auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
   if (!gates) return problem(gates.error(), call.request.path);
   Json list = Json::array();
@@ -78,10 +84,7 @@ Response list_queues(Context& context, const Call& call) {
 }
 
 Response show_queue(Context& context, const Call& call) {
-  if (!call.request.query.empty())
-    return problem(
-        {{call.request.query.front().first.substr(0, 60), "unknown parameter: this path has none"}},
-        call.request.path);
+  if (auto no = refuse_query(call, "path")) return *std::move(no);
   const std::string queue = queue_of(call);
   const auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
   if (!gates) return problem(gates.error(), call.request.path);

@@ -64,7 +64,7 @@ std::vector<AttachmentSighting> Attachments::sightings(const std::vector<std::st
   for (const std::string& queue : queues) {
     const auto it = sighted_.find(queue);
     if (it == sighted_.end() || it->second.asked_at < since) continue;
-    out.push_back(it->second.sighting(queue, clock));
+    out.push_back(sighting(queue, it->second, clock));
   }
   return out;
 }
@@ -104,7 +104,6 @@ void Attachments::decide(const AttachmentLook& look, BootMs now) {
       if (differs && *state != AttachmentState::attached) eager_until_ = now + kEager;
       if (differs) next.noted_at = {};
       next.state = *state;
-      next.was_attached = next.was_attached || *state == AttachmentState::attached;
       next.detail = one.detail;
       next.asked_at = look.asked_at;
     }
@@ -121,7 +120,7 @@ std::vector<AttachmentSighting> Attachments::news(const DbClock& clock, BootMs n
     if (sighted.asked_at == BootMs{0}) continue;
     if (sighted.noted_at != BootMs{0} && now - sighted.noted_at < kNoteAgain) continue;
     sighted.noted_at = now;
-    out.push_back(sighted.sighting(queue, clock));
+    out.push_back(sighting(queue, sighted, clock));
   }
   return out;
 }
@@ -133,12 +132,14 @@ void Attachments::not_recorded(const std::vector<AttachmentSighting>& news) {
   }
 }
 
-AttachmentSighting Attachments::Sighted::sighting(const std::string& queue, const DbClock& clock) const {
+AttachmentSighting Attachments::sighting(const std::string& queue, const Sighted& sighted,
+                                         const DbClock& clock) const {
+  const auto known = known_.find(queue);
   return {.queue = queue,
-          .state = state,
-          .detail = detail,
-          .seen_at = clock.at(asked_at),
-          .was_attached = was_attached};
+          .state = sighted.state,
+          .detail = sighted.detail,
+          .seen_at = clock.at(sighted.asked_at),
+          .was_attached = known != known_.end() && known->second.was_attached};
 }
 
 void Attachments::connected(BootMs now) {

@@ -123,18 +123,17 @@ class Attachments {
   void compare(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
   struct Known {
     State state = State::unknown;
-    bool was_attached = false;
-    BootMs since{0};  // start of the state
+    bool was_attached = false;  // at some look, perhaps before anything could be passed on
+    BootMs since{0};            // start of the state
   };
   // What was last found out about a queue.
   struct Sighted {
     AttachmentState state = AttachmentState::attached;
     std::string detail;
     BootMs asked_at{0};
-    BootMs noted_at{0};         // when it was last passed on
-    bool was_attached = false;  // at some look of this process, perhaps before anything could be passed on
-    AttachmentSighting sighting(const std::string& queue, const DbClock& clock) const;
+    BootMs noted_at{0};  // when it was last passed on
   };
+  AttachmentSighting sighting(const std::string& queue, const Sighted& sighted, const DbClock& clock) const;
   void decide(const AttachmentLook& look, BootMs now);
   void ask() const {
     if (ask_) ask_();

@@ -5,6 +5,9 @@
 namespace rung {
 namespace {
 
+// shortened: as people write it on a command line (read_instant()).
+enum class Form { full, shortened };
+
 // Takes the next `digits` digits off the front.
 std::optional<int> next_digits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return std::nullopt;
@@ -25,7 +28,7 @@ bool skip_one(std::string_view& text, std::string_view any_of) {
 
 std::optional<Ms> next_date(std::string_view& text) {
   const auto year = next_digits(text, 4);
-  if (!year || *year < 1970 || !skip_one(text, "-")) return std::nullopt;
+  if (!year || !skip_one(text, "-")) return std::nullopt;
   const auto month = next_digits(text, 2);
   if (!month || !skip_one(text, "-")) return std::nullopt;
   const auto day = next_digits(text, 2);
@@ -37,14 +40,16 @@ std::optional<Ms> next_date(std::string_view& text) {
   return std::chrono::duration_cast<Ms>(std::chrono::sys_days{ymd}.time_since_epoch());
 }
 
-std::optional<Ms> next_time(std::string_view& text) {
+std::optional<Ms> next_time(std::string_view& text, Form form) {
   const auto hour = next_digits(text, 2);
   if (!hour || *hour > 23 || !skip_one(text, ":")) return std::nullopt;
   const auto minute = next_digits(text, 2);
-  if (!minute || *minute > 59 || !skip_one(text, ":")) return std::nullopt;
+  if (!minute || *minute > 59) return std::nullopt;
+  Ms time = std::chrono::hours{*hour} + std::chrono::minutes{*minute};
+  if (!skip_one(text, ":")) return form == Form::shortened ? std::optional(time) : std::nullopt;
   const auto second = next_digits(text, 2);
   if (!second || *second > 60) return std::nullopt;  // 60: a leap second
-  Ms time = std::chrono::hours{*hour} + std::chrono::minutes{*minute} + std::chrono::seconds{*second};
+  time += std::chrono::seconds{*second};
   if (!skip_one(text, ".")) return time;
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
   for (int worth = 100; !text.empty() && text.front() >= '0' && text.front() <= '9'; worth /= 10) {
@@ -54,16 +59,30 @@ std::optional<Ms> next_time(std::string_view& text) {
   return time;
 }
 
-std::optional<Ms> next_offset(std::string_view& text) {
-  if (skip_one(text, "Zz")) return Ms{0};
+std::optional<Ms> next_offset(std::string_view& text, Form form) {
+  if (skip_one(text, "Zz") || (form == Form::shortened && text.empty())) return Ms{0};
   const bool west = !text.empty() && text.front() == '-';
   if (!skip_one(text, "+-")) return std::nullopt;
   const auto hour = next_digits(text, 2);
-  if (!hour || *hour > 23 || !skip_one(text, ":")) return std::nullopt;
+  if (!skip_one(text, ":") && form == Form::full) return std::nullopt;
   const auto minute = next_digits(text, 2);
-  if (!minute || *minute > 59) return std::nullopt;
+  if (!hour || !minute || *hour > 23 || *minute > 59) return std::nullopt;
   const Ms away = std::chrono::hours{*hour} + std::chrono::minutes{*minute};
   return west ? -away : away;
+}
+
+std::optional<EpochMs> read(std::string_view text, Form form) {
+  const auto day = next_date(text);
+  if (!day) return std::nullopt;
+  if (form == Form::full && *day < Ms{0}) return std::nullopt;
+  const EpochMs midnight{day->count()};
+  if (form == Form::shortened && text.empty()) return midnight;
+  if (!skip_one(text, "Tt ")) return std::nullopt;
+  const auto time = next_time(text, form);
+  if (!time) return std::nullopt;
+  const auto away = next_offset(text, form);
+  if (!away || !text.empty()) return std::nullopt;
+  return midnight + *time - *away;
 }
 
 }  // namespace
@@ -75,16 +94,17 @@ std::string to_rfc3339(EpochMs t) {
 }
 
 std::optional<EpochMs> from_rfc3339(std::string_view text) {
-  const auto day = next_date(text);
-  if (!day || !skip_one(text, "Tt ")) return std::nullopt;
-  const auto time = next_time(text);
-  if (!time) return std::nullopt;
-  const auto away = next_offset(text);
-  if (!away || !text.empty()) return std::nullopt;
-  const EpochMs t{(*day + *time - *away).count()};
+  const auto t = read(text, Form::full);
   constexpr std::int64_t kYear10000 = 253'402'300'800'000;
-  if (t.ms < 0 || t.ms >= kYear10000) return std::nullopt;
+  if (!t || t->ms < 0 || t->ms >= kYear10000) return std::nullopt;
   return t;
+}
+
+std::optional<EpochMs> read_instant(std::string_view text) { return read(text, Form::shortened); }
+
+std::optional<Ms> read_time_of_day(std::string_view text) {
+  const auto time = next_time(text, Form::shortened);
+  return text.empty() ? time : std::nullopt;
 }
 
 }  // namespace rung

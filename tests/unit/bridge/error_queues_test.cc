@@ -108,6 +108,16 @@ class ErrorQueueStory : public testing::Test {
       return all.size() == 1 && all[0].task.state == State::parked;
     });
   }
+  // An order fails until it is parked, and goes back to its error queue as `copy`.
+  void park_and_return(Message& copy) {
+    start({.from = "orders_error", .returns = true});
+    fail(order(), "m-1");
+    fail(*delivered());
+    fail(*delivered());
+    ASSERT_TRUE(parks());
+    ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+    copy = broker_->contents("orders_error").at(0);
+  }
 
   std::shared_ptr<test::VirtualClock> clock_ = std::make_shared<test::VirtualClock>();
   test::VirtualLoop loop_{*clock_};
@@ -340,13 +350,8 @@ TEST_F(ErrorQueueStory, AfterAReloadWithoutReturnTheCopiesStay) {
 
 // I4: consumers and tools publish messages with the headers of a copy.
 TEST_F(ErrorQueueStory, CopiesThatDifferAreTwo) {
-  start({.from = "orders_error", .returns = true});
-  fail(order(), "m-1");
-  fail(*delivered());
-  fail(*delivered());
-  ASSERT_TRUE(parks());
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
-  const Message copy = broker_->contents("orders_error").at(0);
+  Message copy;
+  ASSERT_NO_FATAL_FAILURE(park_and_return(copy));
   for (int i = 0; i < 5; ++i) {
     Message other = copy;
     other.headers->emplace_back("event", i);
@@ -358,13 +363,8 @@ TEST_F(ErrorQueueStory, CopiesThatDifferAreTwo) {
 }
 
 TEST_F(ErrorQueueStory, CopiesThatDifferInTheirDeliveryModeAreTwo) {
-  start({.from = "orders_error", .returns = true});
-  fail(order(), "m-1");
-  fail(*delivered());
-  fail(*delivered());
-  ASSERT_TRUE(parks());
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
-  Message other = broker_->contents("orders_error").at(0);
+  Message other;
+  ASSERT_NO_FATAL_FAILURE(park_and_return(other));
   other.properties.delivery_mode = static_cast<std::uint8_t>(3 - other.properties.delivery_mode.value_or(1));
   ASSERT_TRUE(broker_->put("orders_error", other));
   ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 2; }));
@@ -373,13 +373,8 @@ TEST_F(ErrorQueueStory, CopiesThatDifferInTheirDeliveryModeAreTwo) {
 }
 
 TEST_F(ErrorQueueStory, AnotherBodyWithTheHeadersOfACopyIsAFailure) {
-  start({.from = "orders_error", .returns = true});
-  fail(order(), "m-1");
-  fail(*delivered());
-  fail(*delivered());
-  ASSERT_TRUE(parks());
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
-  Message other = broker_->contents("orders_error").at(0);
+  Message other;
+  ASSERT_NO_FATAL_FAILURE(park_and_return(other));
   other.body = "another order";
   ASSERT_TRUE(broker_->put("orders_error", other));
   ASSERT_TRUE(until([&] { return rows().size() == 2; }));
