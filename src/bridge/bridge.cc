@@ -408,7 +408,7 @@ void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {
   jobs_->submit<std::vector<AttachmentRecord>>(
       Lane::upkeep, [seen](AttachmentStore& store) { return store.see_attachments(seen); },
       [this, seen](const Result<std::vector<AttachmentRecord>>& done) {
-        if (done) return;
+        if (done) return attachments_.recorded(seen, *done);
         log::warn("attachments not recorded", {{"reason", done.error().message}});
         attachments_.not_recorded(seen);
       });

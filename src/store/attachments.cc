@@ -1,5 +1,6 @@
 #include "src/store/attachments.h"
 
+#include <algorithm>
 #include <array>
 
 namespace rung {
@@ -44,21 +45,24 @@ std::optional<AttachmentState> attachment_state_from(std::string_view word) {
 
 AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
                                 EpochMs now) {
+  // Not `now`: a later look must not count as older than this one because this one was written late.
+  const EpochMs since = std::min(seen.seen_at, now);
   if (!before) {
     if (seen.state != AttachmentState::attached && !seen.was_attached) return {};  // it never was
-    AttachmentRecord record{seen.queue, seen.state, now, {}, seen.detail, now};
+    AttachmentRecord record{seen.queue, seen.state, since, {}, seen.detail, now};
     if (seen.state == AttachmentState::attached) return {record, {}};
     return {record, event_of(record)};
   }
-  // Another instance has looked later, or a failure says nothing about the present.
-  if (seen.by_failure || seen.seen_at < before->since) return {};
+  // A failure says nothing about the present, neither now nor as the only thing that is known.
+  const bool looked = before->detail != kDeadLetterArrived;
+  if (seen.by_failure || (looked && seen.seen_at < before->since)) return {};  // another has looked later
   AttachmentRecord record = *before;
   record.detail = seen.detail;
   const bool was = before->state == AttachmentState::attached;
   const bool is = seen.state == AttachmentState::attached;
   if (seen.state != before->state) {
     record.state = seen.state;
-    record.since = now;
+    record.since = since;
     if (is) record.attached_at = now;
   }
   const bool differs = !(record == *before);

@@ -125,6 +125,15 @@ std::vector<AttachmentSighting> Attachments::news(const DbClock& clock, BootMs n
   return out;
 }
 
+void Attachments::recorded(const std::vector<AttachmentSighting>& news,
+                           const std::vector<AttachmentRecord>& records) {
+  for (const AttachmentSighting& one : news) {
+    const auto stored = std::ranges::find(records, one.queue, &AttachmentRecord::queue);
+    if (one.by_failure || stored == records.end() || stored->state == one.state) continue;
+    if (const auto it = sighted_.find(one.queue); it != sighted_.end()) it->second.noted_at = {};
+  }
+}
+
 void Attachments::not_recorded(const std::vector<AttachmentSighting>& news) {
   for (const AttachmentSighting& one : news) {
     by_failure_.erase(one.queue);

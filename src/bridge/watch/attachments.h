@@ -110,6 +110,9 @@ class Attachments {
                                             const DbClock& clock) const;
   // What the last look said that all instances have to know.
   std::vector<AttachmentSighting> news(const DbClock& clock, BootMs now);
+  // What stands in the database after a write of `news`. Where another instance's look was taken for a later
+  // one, the next look is news again.
+  void recorded(const std::vector<AttachmentSighting>& news, const std::vector<AttachmentRecord>& records);
   // Writing these failed: they are news again.
   void not_recorded(const std::vector<AttachmentSighting>& news);
   // Looks should be frequent.

@@ -74,6 +74,26 @@ TEST_P(AttachmentContract, ALookThatIsOlderThanTheStateChangesNothing) {
   EXPECT_EQ(see(failure)->state, detached) << "it may have waited in rung.failed";
 }
 
+// A sidecar that has just joined writes what it saw before, and looks again meanwhile.
+TEST_P(AttachmentContract, ALookThatIsWrittenLateMakesNoLaterLookAnOlderOne) {
+  const auto first = seen(attached, "orders", Ms{5000}), second = seen(detached, "orders", Ms{1000});
+  EXPECT_EQ(see(first)->state, attached);
+  EXPECT_EQ(see(second)->state, detached);
+  EXPECT_EQ(see(second)->since, second.seen_at);
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"silence_held"}));
+  const auto third = seen(attached, "orders", Ms{500});
+  EXPECT_EQ(see(third)->state, attached);
+}
+
+TEST_P(AttachmentContract, AFailureMakesNoLookAnOlderOne) {
+  const auto look = seen(detached, "orders", Ms{1000});
+  auto failure = seen(attached);
+  failure.by_failure = true;
+  failure.detail = kDeadLetterArrived;
+  EXPECT_EQ(see(failure)->state, attached);
+  EXPECT_EQ(see(look)->state, detached) << "the failure may have waited in rung.failed";
+}
+
 TEST_P(AttachmentContract, AFailureOrRungDetachTellsThatItWasAttached) {
   auto failure = seen(attached);
   failure.by_failure = true;

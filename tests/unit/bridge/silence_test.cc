@@ -21,7 +21,9 @@ struct Looking {
   }
   void record(const std::vector<AttachmentSighting>& seen) {
     if (!records) return flow.attachments.not_recorded(seen);
-    EXPECT_TRUE(world.eyes->see_attachments(seen));
+    const auto written = world.eyes->see_attachments(seen);
+    ASSERT_TRUE(written);
+    flow.attachments.recorded(seen, *written);
   }
   void start(int shards = kShards) {
     flow.take_shards(shards);
@@ -281,6 +283,27 @@ TEST_F(Silences, WithoutAnAnswerTheLastKnownStateCountsAndASuccessWaits) {
   a.answers = false;
   pass(kOver);
   EXPECT_TRUE(is_held(detached));
+}
+
+// Two instances look while the queue is being detached; what the other saw is stored as the later state.
+TEST_F(Silences, ALookThatAnotherInstanceOvertookIsWrittenByTheNextOne) {
+  Looking a(world);
+  a.start();
+  a.flow.broker.attach("orders", false);
+  a.ask();
+  pass(a.takes + Ms{5});  // the second look, which decides, has begun
+  for (const AttachmentState state : {AttachmentState::detached, AttachmentState::attached})
+    ASSERT_TRUE(world.eyes->see_attachments(
+        std::vector<AttachmentSighting>{{"orders", state, "as the other saw it", world.now()}}));
+  pass(a.takes);
+  const auto stored = [&] {
+    const std::string orders = "orders";
+    return world.eyes->attachments({&orders, 1}).value().at(0).state;
+  };
+  ASSERT_EQ(stored(), AttachmentState::attached);
+  a.ask();
+  pass(a.takes + Ms{5});
+  EXPECT_EQ(stored(), AttachmentState::detached);
 }
 
 TEST_F(Silences, WhereNobodyCanLookSilenceIsASuccessAndCounted) {
