@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kNames =
     "queue, exchange, tag, state, kind, message_id, correlation_id, header.NAME, ladder, error, error_type, "
+    "cause, "
     "due_after, due_before, created_after, created_before, first_failed_after, first_failed_before, "
     "silence_held";
 
@@ -84,6 +85,7 @@ struct Reader {
     if (name == "ladder") return text(name, value, filter.ladder), true;
     if (name == "error") return error(name, value), true;
     if (name == "error_type") return text(name, value, filter.error_type), true;
+    if (name == "cause") return text(name, value, filter.cause), true;
     if (name == "first_failed_after") return time(name, value, filter.first_failed_after), true;
     if (name == "first_failed_before") return time(name, value, filter.first_failed_before), true;
     if (name == "due_after") return time(name, value, filter.due_after), true;

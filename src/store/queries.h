@@ -44,6 +44,7 @@ struct Filter {
   ErrorPatternPtr error_matches = {};
   std::optional<EpochMs> first_failed_before = {}, first_failed_after = {};
   bool silence_held = false;  // only deliveries whose silence is held open
+  std::string cause = {};     // of the last failure
 };
 inline constexpr std::int64_t kMostTried = 1'000'000;
 

@@ -1,0 +1,36 @@
+// Causes of failures, for HTTP and the command line. Thread: as the store's.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/api/json.h"
+#include "src/core/base/result.h"
+#include "src/store/store.h"
+
+namespace rung::api {
+
+inline constexpr int kMostCausesOnPage = 500;
+
+struct Causes {
+  std::vector<CauseRow> rows;
+  bool more = false;  // there are further ones after these
+};
+Result<Causes> read_causes(Store& store, CauseFilter filter);
+
+// Stores what a person says. Without a state: an owner works on it, one that is given up makes it known, and
+// a note makes a new one known. not_found: no such cause.
+Result<CauseRow> change_cause(Store& store, const std::string& cause, CauseTriage triage,
+                              const std::string& who);
+
+// Whether this is 12 hexadecimal digits.
+bool is_cause_id(std::string_view text);
+
+// How a consumer makes the cause more precise; "" if it already says why. A plain reject has no reason.
+std::string advice(const CauseRow& cause);
+
+Json to_json(const CauseRow& cause);  // with the names of the columns of retry_causes
+Json to_json(const Causes& causes);   // {"causes": [...], "more": true}
+
+}  // namespace rung::api
