@@ -178,14 +178,21 @@ class Normaliser {
     if (in_object && (next.starts_with(':') || next.starts_with("=>")) && is_name(content) &&
         content.size() <= 60) {
       key_ = lowered(content);
+      in_place_ = names_place(key_);
       word(content);
       return;
+    }
+    if (in_place_ && is_name(content)) {
+      word(content);
+      return keep_code(last_word_);
     }
     const bool value = !std::exchange(key_, {}).empty() && says_what(last_word_);
     if (value && depth_ < kDeepest) return nested(content);
     if (is_name(content) && (announced() || follows(next))) {
       const bool schema = announced();
-      Normaliser inner(content, kDeepest);
+      // The database may be another one.
+      const std::size_t dot = last_word_ == "table" ? content.find_last_of('.') : std::string_view::npos;
+      Normaliser inner(dot == std::string_view::npos ? content : content.substr(dot + 1), kDeepest);
       word(inner.run());
       if (schema) keep_code(last_word_);
       return;
@@ -386,7 +393,7 @@ class Normaliser {
   void token(std::string_view text, std::size_t end) {
     const std::string lower = lowered(text);
     if (has_digit(text)) return with_digits(text, lower, end);
-    if (after_star() && is_unit(lower)) return star();
+    if (after_star() && (is_unit(lower) || is_rest_of_value(text, lower))) return star();
     if (is_calendar(lower) && (after_star() || date_follows(end))) return star();
     if (looks_random(text)) return star();
     key_ = end < text_.size() && (text_[end] == ':' || text_[end] == '=') && says_what(lower) ? lower
@@ -396,6 +403,11 @@ class Normaliser {
     if (after_star() && stem.size() > 4 && stem.back() == 's' && stem[stem.size() - 2] != 's')
       stem.remove_suffix(1);
     word(stem);
+  }
+  // ".pdf" of a path with a blank in it; a pair of hexadecimal digits among others.
+  bool is_rest_of_value(std::string_view text, const std::string& lower) const {
+    const bool file = out_.size() == star_end_ + 1 && out_.back() == '.' && is_file_type(lower);
+    return file || (text.size() == 2 && text.find_first_not_of("ABCDEF") == std::string_view::npos);
   }
   bool date_follows(std::size_t end) const {
     const std::size_t next = text_.find_first_not_of(" ,.", end);
@@ -486,6 +498,7 @@ class Normaliser {
   std::string last_word_, before_last_, key_;
   std::size_t star_end_ = 0, word_end_ = 0, code_end_ = 0, http_line_ = 0;
   bool part_of_name_ = false;      // "SHOP"."ORDERS"
+  bool in_place_ = false;          // the value of a JSON key says where the error is
   bool in_tuple_ = false;          // after ( at the beginning, or of a call
   bool clear_since_star_ = false;  // nothing but blanks and punctuation since the last *
 };

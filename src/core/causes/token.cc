@@ -86,7 +86,7 @@ bool is_name(std::string_view text) {
   for (const char c : text) {
     if (!is_word_byte(c) && std::string_view(".$[]:\\/#@?!").find(c) == std::string_view::npos) return false;
   }
-  if (text.find("://") != std::string_view::npos) return false;
+  if (text.find("://") != std::string_view::npos || text.find('@', 1) != std::string_view::npos) return false;
   // An id is no name.
   for (std::size_t from = 0; from < text.size();) {
     std::size_t to = from;
@@ -101,41 +101,52 @@ bool is_name(std::string_view text) {
   return true;
 }
 
-bool looks_random(std::string_view text) {
-  const std::size_t underscore = text.find('_');
-  if (underscore != std::string_view::npos && underscore >= 2 && underscore <= 5) {
-    const std::string_view rest = text.substr(underscore + 1);
-    const bool prefix = std::ranges::all_of(text.substr(0, underscore), is_lower);
-    if (prefix && rest.size() >= 8 && is_hex(rest)) return true;
-    if (prefix && rest.size() >= 8 && std::ranges::all_of(rest, is_letter) &&
-        std::ranges::any_of(rest, is_upper) && std::ranges::any_of(rest, is_lower))
-      return true;
-  }
-  if (text.size() < 6 || !std::ranges::all_of(text, is_letter)) return false;
-  if (text.size() >= 8 && is_hex(text)) return true;
-  std::size_t run = 0;
-  for (const char c : text) {
-    run = is_vowel(c) ? 0 : run + 1;
-    if (run >= 6 && text.size() >= 10 && std::ranges::any_of(text, is_lower)) return true;
-  }
-  if (std::ranges::all_of(text, is_lower))
-    return std::ranges::none_of(text, is_vowel) && text.size() >= 7 &&
-           lowered(text).find("http") == std::string::npos;
-  // NffrFeUfNV: parts of a name in camel case are longer, and have vowels.
-  std::size_t parts = 0, mute = 0, upper_runs = 0;
+namespace {
+
+// NffrFeUfNV: the parts of a name in camel case have vowels, and its acronyms are followed by a longer word.
+bool is_random_mix(std::string_view text) {
+  std::size_t parts = 0, mute = 0, odd = 0;
   for (std::size_t from = 0; from < text.size(); ++parts) {
     std::size_t to = from + 1;
     while (to < text.size() && !(is_lower(text[to - 1]) && is_upper(text[to]))) ++to;
     const std::string_view part = text.substr(from, to - from);
-    const bool acronym = std::ranges::all_of(part, is_upper);
-    upper_runs += acronym ? 1 : 0;
-    mute += !acronym && std::ranges::none_of(part, [](char c) { return is_vowel(c) && c != 'y' && c != 'Y'; })
-                ? 1
-                : 0;
+    const std::size_t uppers = std::min(
+        static_cast<std::size_t>(std::ranges::find_if_not(part, is_upper) - part.begin()), part.size());
+    const bool vowels = std::ranges::any_of(part, [](char c) { return is_vowel(c) && c != 'y' && c != 'Y'; });
+    mute += uppers < part.size() && !vowels ? 1 : 0;
+    odd += uppers >= 2 && part.size() - uppers <= 4 ? 1 : 0;
     from = to;
   }
   if (text.size() < 8 || parts < 3) return false;
-  return mute >= 2 || (parts >= 4 && mute + upper_runs >= 1 && text.size() < 3 * parts);
+  return mute >= 2 || odd >= 2 || mute + odd >= 3 ||
+         (parts >= 4 && mute + odd >= 1 && text.size() < 3 * parts);
+}
+
+}  // namespace
+
+bool looks_random(std::string_view whole) {
+  const std::size_t underscore = whole.find('_');
+  const bool prefix = underscore != std::string_view::npos && underscore >= 2 && underscore <= 5 &&
+                      std::ranges::all_of(whole.substr(0, underscore), is_lower);
+  if (prefix && whole.size() - underscore > 8 && is_hex(whole.substr(underscore + 1))) return true;
+  std::string text;
+  for (const char c : prefix ? whole.substr(underscore + 1) : whole) {
+    if (c != '_' && c != '-' && !is_digit_byte(c)) text += c;
+  }
+  if (text.size() < 6 || !std::ranges::all_of(text, is_letter)) return false;
+  if (text.size() >= 8 && is_hex(text)) return true;
+  const bool separated = text.size() != whole.size();
+  const bool lower = std::ranges::all_of(text, is_lower), upper = std::ranges::all_of(text, is_upper);
+  std::size_t run = 0, longest = 0;
+  for (const char c : text) longest = std::max(longest, run = is_vowel(c) ? 0 : run + 1);
+  if (!separated && upper) return text.size() >= 8 && longest >= 5;
+  if (!separated && longest >= 6 && text.size() >= 10) return true;
+  if (lower) {
+    return !separated && std::ranges::none_of(text, is_vowel) && text.size() >= 7 &&
+           text.find("http") == std::string::npos;
+  }
+  const bool id = prefix && text.size() >= 8 && std::ranges::count_if(text, is_upper) >= 3;
+  return !upper && (id || is_random_mix(text));
 }
 
 bool is_vendor_code(std::string_view text) {

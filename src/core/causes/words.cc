@@ -231,6 +231,17 @@ bool is_reason_phrase(std::string_view text) {
 }
 bool says_what(std::string_view key) { return in(kSaysWhat, key); }
 bool is_vendor(std::string_view prefix) { return in(kVendors, prefix); }
+bool is_file_type(std::string_view word) {
+  return in(std::to_array<std::string_view>({"pdf",  "csv", "xml",  "json", "txt", "xlsx", "xls",  "docx",
+                                             "doc",  "zip", "gz",   "tar",  "log", "jpg",  "jpeg", "png",
+                                             "html", "yml", "yaml", "tmp",  "dat", "bin"}),
+            word);
+}
+bool names_place(std::string_view key) {
+  return in(std::to_array<std::string_view>({"path", "loc", "field", "fields", "param", "property", "pointer",
+                                             "instancepath", "column", "attribute", "parameter"}),
+            key);
+}
 bool is_extension(std::string_view word) { return in(kExtensions, word); }
 
 }  // namespace rung::causes

@@ -17,6 +17,8 @@ bool announces_host(std::string_view word);  // "lookup", "enotfound": a host fo
 bool is_reason_phrase(std::string_view text);  // "not found", "bad gateway": follows an HTTP status
 bool says_what(std::string_view key);          // of key=value and JSON: the value says what happened
 bool is_vendor(std::string_view prefix);       // "ora", "pls": of a vendor's error code
+bool is_file_type(std::string_view word);      // "pdf", "csv"
+bool names_place(std::string_view key);        // of JSON: "path", "field": where the error is
 bool is_extension(std::string_view word);      // "java", "py": of a source file
 
 }  // namespace rung::causes
