@@ -12,6 +12,14 @@ const std::string& Body::str() const {
   return bytes_ ? *bytes_ : none;
 }
 
+Value::Value() noexcept = default;
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+bool Value::operator==(const Value& other) const { return v == other.v; }
+
 std::optional<std::int64_t> Value::as_int() const {
   return std::visit(
       [](const auto& x) -> std::optional<std::int64_t> {

@@ -43,7 +43,7 @@ struct Value {
                                Decimal, Timestamp, std::string, Bytes, Array, Table>;
   Variant v;
 
-  Value() = default;
+  Value() noexcept;
   template <typename T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, Value> && std::is_constructible_v<Variant, T&&>)
       Value(T&& value)
@@ -55,7 +55,14 @@ struct Value {
   // Its text: std::string or Bytes.
   const std::string* as_text() const;
 
-  bool operator==(const Value& other) const { return v == other.v; }
+  // In message.cc: they are templates over 18 types, and every source that includes this header would
+  // instantiate them, in half a second.
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
+  bool operator==(const Value& other) const;
 };
 
 // The standard properties of a message. Absent is not empty. A broker without such fields leaves them absent,
