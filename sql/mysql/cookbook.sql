@@ -77,14 +77,11 @@ ORDER BY failures DESC
 LIMIT 20;
 
 -- ## What is parked, and why
--- Grouped by queue and error, ignoring numbers in the text.
-SELECT queue, error, COUNT(*) AS messages, MIN(finished_at) AS first_parked, MAX(finished_at) AS last_parked,
-       MIN(retry_id) AS an_example
-FROM (SELECT queue, LEFT(REGEXP_REPLACE(last_error, '[0-9]+', '#'), 120) AS error, finished_at, retry_id
-      FROM retry_current
-      WHERE state = 'parked') parked
-GROUP BY queue, error
-ORDER BY messages DESC
+-- Each cause (docs/causes.md) with the tasks that it has parked. rung list --cause CAUSE shows them.
+SELECT cause_id, queue, error_type, LEFT(sample, 120) AS error, parked, first_seen, last_seen, state, owner
+FROM retry_causes
+WHERE parked > 0
+ORDER BY parked DESC
 LIMIT 50;
 
 -- ## The slowest to recover
@@ -124,16 +121,12 @@ WHERE created_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY
 ORDER BY attempt DESC, retry_id
 LIMIT 20;
 
--- ## Which errors, how often
--- Failures of the last day, ignoring numbers in the text.
-SELECT error, COUNT(*) AS failures, COUNT(DISTINCT queue) AS queues, COUNT(DISTINCT retry_id) AS messages,
-       MAX(outcome_at) AS last_seen
-FROM (SELECT LEFT(REGEXP_REPLACE(error, '[0-9]+', '#'), 120) AS error, queue, retry_id, outcome_at
-      FROM retry_history
-      WHERE due_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND due_at <= UTC_TIMESTAMP(3)
-        AND outcome IN ('failed', 'timed_out', 'returned')) failures
-GROUP BY error
-ORDER BY failures DESC
+-- ## Which causes, how often
+-- Failures of the last hour. A message that fails twice counts twice.
+SELECT cause_id, queue, error_type, LEFT(sample, 120) AS error, last_hour, scheduled, parked, succeeded, last_seen
+FROM retry_causes
+WHERE last_hour > 0
+ORDER BY last_hour DESC
 LIMIT 50;
 
 -- ## Awaiting and silent

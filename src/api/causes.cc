@@ -42,7 +42,7 @@ std::string advice(const CauseRow& cause) {
   if (!cause.error_type.empty() || !cause.sample.starts_with("dead-lettered: rejected")) return {};
   return "the consumer rejects without a reason. To see the reason here, publish the message to rung.failed "
          "with the "
-         "headers retry-error and retry-error-type instead of rejecting it: docs/consumers.md";
+         "headers retry-error and retry-error-type instead of rejecting it: docs/causes.md";
 }
 
 Json to_json(const CauseRow& cause) {

@@ -27,6 +27,7 @@ class Cookbook : public testing::Test {
     schema_->exec(
         "INSERT INTO rung_events (at, kind, subject, detail) VALUES "
         "(UTC_TIMESTAMP(3), 'queue_paused', 'queue-3', 'until it is resumed, by alice@host (cli): deploy')");
+    find_causes();
     divide("rung_attempts");
     divide("rung_bodies");
     schema_->query("ANALYZE TABLE rung_attempts, rung_bodies");
@@ -35,6 +36,16 @@ class Cookbook : public testing::Test {
   static void TearDownTestSuite() {
     delete schema_;
     schema_ = nullptr;
+  }
+
+  // As a sidecar does with tasks that are older than causes.
+  static void find_causes() {
+    auto store = must(open_mysql_store(schema_->options(), test_clock()));
+    while (must(store->regroup_causes(5000)).more) {
+    }
+    while (must(store->fold_causes(1000)).more) {
+    }
+    schema_->exec("INSERT INTO rung_cause_rates SELECT cause_id, UTC_TIMESTAMP(3), 7 FROM rung_causes");
   }
 
   // Into twenty parts, as twenty days are.
@@ -130,8 +141,8 @@ TEST_F(Cookbook, TheFiguresAreRight) {
   ASSERT_EQ(parked.size(), 17U);
   int total = 0;
   for (const auto& row : parked) {
-    EXPECT_EQ(row[1], "timeout after # ms");
-    total += std::stoi(row[2]);
+    EXPECT_THAT(row[3], testing::MatchesRegex("timeout after .* ms"));
+    total += std::stoi(row[4]);
   }
   EXPECT_EQ(total, 2000);
   const auto shards = recipe("Who holds which shards");
