@@ -108,6 +108,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                 settings_.prefix + ".parked", attachments_}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
+      causes_(loop, {*jobs_, shards_, clock_}),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
                      [this] { dispatch_.release_unfetched(); }, broker.name()},
@@ -134,6 +135,7 @@ Result<void> Bridge::start() {
   name_queues();
   bulks_.start();
   retention_.start();
+  causes_.start();
   return {};
 }
 
@@ -448,6 +450,7 @@ void Bridge::drain(std::function<void()> done) {
   submissions_.drain();
   bulks_.drain();
   retention_.stop();
+  causes_.stop();
   drain_.begin([this, done = std::move(done)] { shards_.leave(done); });
 }
 

@@ -38,6 +38,7 @@
 #include "src/bridge/intake/results.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
+#include "src/bridge/upkeep/cause_upkeep.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
@@ -185,6 +186,7 @@ class Bridge final : public BrokerSink {
   Janitor janitor_;
   BulkRunner bulks_;
   Retention retention_;
+  CauseUpkeep causes_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
   LeaseCounts leases_;

@@ -77,6 +77,7 @@ int main(int argc, char** argv) {
     rung::cli::add_submit(app, &exit);
     rung::cli::add_changes(app, &exit);
     rung::cli::add_bulk(app, &exit);
+    rung::cli::add_causes(app, &exit);
     rung::cli::add_pause(app, &exit);
     rung::cli::add_simulate(app, &exit);
     rung::cli::add_stats(app, &exit);

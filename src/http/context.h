@@ -64,7 +64,7 @@ class Context {
   BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
-// --- the handlers: tasks.cc, changes.cc, bulks.cc, queues.cc, service.cc
+// --- the handlers: tasks.cc, changes.cc, bulks.cc, causes.cc, queues.cc, service.cc
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);
@@ -89,6 +89,10 @@ Response list_queues(Context& context, const Call& call);
 Response show_queue(Context& context, const Call& call);
 Response pause_queue(Context& context, const Call& call);
 Response resume_queue(Context& context, const Call& call);
+
+Response list_causes(Context& context, const Call& call);
+Response show_cause(Context& context, const Call& call);
+Response change_cause(Context& context, const Call& call);
 
 Response list_nodes(Context& context, const Call& call);
 Response show_health(Context& context, const Call& call);

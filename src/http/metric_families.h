@@ -163,6 +163,10 @@ struct Metrics::Families {
       "rung_silences_held",
       "Deliveries whose silence is held open, by queue, all instances: their queue was not attached, so "
       "silence is no success.")};
+  prometheus::Family<prometheus::Gauge>& causes =
+      gauge("rung_causes", "Causes of failures, by what people have said about them; all instances.");
+  prometheus::Family<prometheus::Gauge>& causes_worse =
+      gauge("rung_causes_worse", "Causes that were ignored and got worse, until somebody looks at them.");
   prometheus::Family<prometheus::Counter>& held_silences =
       counter("rung_silences_held_total",
               "Deliveries whose silence this instance held open instead of presuming success.");

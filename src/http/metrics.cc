@@ -89,6 +89,13 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
   families_->tasks.set(tasks);
   families_->silences_held.set(silences);
   families_->oldest_overdue.set(ages);
+  for (const CauseState state :
+       {CauseState::fresh, CauseState::known, CauseState::working, CauseState::ignored}) {
+    const auto it = totals.causes.by_state.find(state);
+    const auto count = it == totals.causes.by_state.end() ? 0 : it->second;
+    families_->causes.Add({{"state", std::string(to_word(state))}}).Set(static_cast<double>(count));
+  }
+  families_->causes_worse.Add({}).Set(static_cast<double>(totals.causes.worse));
   families_->overdue.Add({}).Set(overdue);
   families_->nodes.Add({}).Set(static_cast<double>(totals.nodes));
   families_->unowned.Add({}).Set(static_cast<double>(totals.unowned));

@@ -46,9 +46,10 @@ class Metrics {
     // The labels of queues that are counted with others, by pattern: bridge::matched_label().
     std::map<std::string, std::string> labels = {};
     std::map<std::string, std::int64_t> silences_held;  // by queue
-    std::size_t nodes = 0;                              // live
-    std::size_t unowned = 0;                            // shards
-    EpochMs now;                                        // its time
+    CauseStore::Totals causes;
+    std::size_t nodes = 0;    // live
+    std::size_t unowned = 0;  // shards
+    EpochMs now;              // its time
   };
   // `queues`: those in the config, which have their own label; all others are "(other)".
   void totals(const Totals& totals, const std::vector<std::string>& queues);

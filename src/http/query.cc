@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kNames =
     "queue, exchange, tag, state, kind, message_id, correlation_id, header.NAME, ladder, error, error_type, "
+    "cause, "
     "due_after, due_before, created_after, created_before, first_failed_after, first_failed_before, "
     "silence_held";
 
@@ -43,17 +44,14 @@ struct Reader {
 
   // One state, or several separated by commas.
   void states(const std::string& name, const std::string& value) {
-    std::size_t from = 0;
-    while (from <= value.size()) {
-      const std::size_t to = std::min(value.find(',', from), value.size());
-      const auto state = state_from(value.substr(from, to - from));
+    for (const std::string& word : words_of(value)) {
+      const auto state = state_from(word);
       if (!state) {
         return wrong(name,
                      "must be scheduled, publishing, awaiting, succeeded, parked, cancelled or discarded, or "
                      "a comma-separated list of these");
       }
       filter.states.push_back(*state);
-      from = to + 1;
     }
     if (filter.states.size() > 1) return;
     filter.state = filter.states.front();
@@ -84,6 +82,7 @@ struct Reader {
     if (name == "ladder") return text(name, value, filter.ladder), true;
     if (name == "error") return error(name, value), true;
     if (name == "error_type") return text(name, value, filter.error_type), true;
+    if (name == "cause") return text(name, value, filter.cause), true;
     if (name == "first_failed_after") return time(name, value, filter.first_failed_after), true;
     if (name == "first_failed_before") return time(name, value, filter.first_failed_before), true;
     if (name == "due_after") return time(name, value, filter.due_after), true;
@@ -105,18 +104,6 @@ struct Reader {
   }
 };
 
-// The value of a parameter, which is taken out of the query; none if it is not there.
-std::optional<std::string> take(Pairs& query, std::string_view name, FieldErrors& errors) {
-  std::optional<std::string> value;
-  std::erase_if(query, [&](auto& one) {
-    if (one.first != name) return false;
-    if (value) errors.push_back({std::string(name), "given twice"});
-    value = std::move(one.second);
-    return true;
-  });
-  return value;
-}
-
 }  // namespace
 
 Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
@@ -134,6 +121,27 @@ Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors
                                              (prefix.empty() ? ", sort, limit, cursor, count and by" : ""));
   }
   return reader.filter;
+}
+
+std::optional<std::string> take(Pairs& query, std::string_view name, FieldErrors& errors) {
+  std::optional<std::string> value;
+  std::erase_if(query, [&](auto& one) {
+    if (one.first != name) return false;
+    if (value) errors.push_back({std::string(name), "given twice"});
+    value = std::move(one.second);
+    return true;
+  });
+  return value;
+}
+
+std::vector<std::string> words_of(const std::optional<std::string>& text) {
+  std::vector<std::string> words;
+  for (std::size_t from = 0; text && from <= text->size();) {
+    const std::size_t to = std::min(text->find(',', from), text->size());
+    words.push_back(text->substr(from, to - from));
+    from = to + 1;
+  }
+  return words;
 }
 
 api::Page take_page(Pairs& query, Cursor kind, FieldErrors& errors) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/api/fields.h"
 #include "src/api/pages.h"
@@ -26,6 +28,10 @@ Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors
 // of tasks depends on their order, and read_tasks() reads it.
 enum class Cursor { id, text };
 api::Page take_page(Pairs& query, Cursor cursor, FieldErrors& errors);
+// The value of a parameter; none if it is not there.
+std::optional<std::string> take(Pairs& query, std::string_view name, FieldErrors& errors);
+// Words separated by commas; without a text none.
+std::vector<std::string> words_of(const std::optional<std::string>& text);
 // `name=true`, or false.
 bool take_flag(Pairs& query, std::string_view name, FieldErrors& errors);
 // Whatever is left is an error.

@@ -5,7 +5,7 @@
 namespace rung::http {
 namespace {
 
-// The text in place of the pattern's {id} or {queue}; none if the path doesn't match.
+// The text in place of the pattern's {id}; none if the path doesn't match.
 std::optional<std::string> fits(std::string_view pattern, std::string_view path) {
   const std::size_t at = pattern.find('{');
   if (at == std::string_view::npos) return pattern == path ? std::optional<std::string>("") : std::nullopt;

@@ -29,6 +29,9 @@ Result<Metrics::Totals> read_totals(Store& store) {
   auto held = store.held_silences();
   if (!held) return tl::unexpected(held.error());
   totals.silences_held = *std::move(held);
+  auto causes = store.cause_totals();
+  if (!causes) return tl::unexpected(causes.error());
+  totals.causes = *std::move(causes);
   const auto gates = api::gates_in_force(store);
   if (!gates) return tl::unexpected(gates.error());
   for (const QueueGate& gate : *gates) totals.held_back.push_back(gate.queue);
@@ -159,6 +162,9 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"POST", "/v1/bulks/{id}/pause", full, with(pause_bulk)},
       {"POST", "/v1/bulks/{id}/resume", full, with(resume_bulk)},
       {"POST", "/v1/bulks/{id}/abort", full, with(abort_bulk)},
+      {"GET", "/v1/causes", read, with(list_causes)},
+      {"GET", "/v1/causes/{cause}", read, with(show_cause)},
+      {"POST", "/v1/causes/{cause}", full, with(change_cause)},
       {"GET", "/v1/nodes", read, with(list_nodes)},
       {"GET", "/v1/queues", read, with(list_queues)},
       {"GET", "/v1/queues/{queue}", read, with(show_queue)},

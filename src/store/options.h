@@ -10,12 +10,16 @@
 
 namespace rung {
 
+class CauseBook;
+
 struct StoreOptions {
   std::string url;  // mysql://user:password@host:port/schema
   // Further addresses of the same database and schema. Read-only servers are skipped.
   std::vector<std::string> other_urls;
   // Shared by the connections of one process, so that all use the same address; none: each has its own.
   std::shared_ptr<Addresses> addresses;
+  // The same for what this process knows of causes (causes.h).
+  std::shared_ptr<CauseBook> causes;
   std::string password_file;  // its first line replaces the URLs' passwords
   std::string tls = "off";    // off or verify; encryption without verification is not offered
   std::string ca, cert, key;  // for tls: verify, which checks CA and host

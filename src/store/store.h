@@ -16,6 +16,7 @@
 #include "src/core/base/result.h"
 #include "src/store/attachments.h"
 #include "src/store/bulks.h"
+#include "src/store/causes.h"
 #include "src/store/gates.h"
 #include "src/store/leases.h"
 #include "src/store/options.h"
@@ -31,6 +32,7 @@ class Store : public TaskStore,
               public BulkStore,
               public GateStore,
               public AttachmentStore,
+              public CauseStore,
               public RetentionStore,
               public QueryStore,
               public SchemaStore,

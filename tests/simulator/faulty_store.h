@@ -174,6 +174,28 @@ class FaultyStore final : public Store {
   Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) override {
     return call([&] { return db_->name_queues(named); });
   }
+  Result<std::vector<CauseRow>> causes(const CauseFilter& filter) override {
+    return call([&] { return db_->causes(filter); });
+  }
+  Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,
+                                         const std::string& who) override {
+    return call([&] { return db_->triage(cause, triage, who); });
+  }
+  Result<Totals> cause_totals() override {
+    return call([&] { return db_->cause_totals(); });
+  }
+  Result<CausesFolded> fold_causes(int limit) override {
+    return call([&] { return db_->fold_causes(limit); });
+  }
+  Result<void> read_causes() override {
+    return call([&] { return db_->read_causes(); });
+  }
+  Result<CausesRegrouped> regroup_causes(int limit) override {
+    return call([&] { return db_->regroup_causes(limit); });
+  }
+  Result<int> forget_causes(EpochMs before, int limit) override {
+    return call([&] { return db_->forget_causes(before, limit); });
+  }
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override {
     return call([&] { return db_->purge_finished(before, from, limit); });
   }

@@ -83,6 +83,7 @@ class Stores {
 
   // All our connections use one address.
   static StoreOptions shared(StoreOptions options, const Clock& clock) {
+    options.causes = std::make_shared<CauseBook>();
     auto addresses = mysql_addresses(options, clock);
     if (!addresses) return options;  // open() reports why
     options.addresses = *std::move(addresses);

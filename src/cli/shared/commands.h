@@ -26,6 +26,7 @@ void add_audit(CLI::App& app, int* exit);
 void add_submit(CLI::App& app, int* exit);
 void add_changes(CLI::App& app, int* exit);  // cancel, discard, reschedule, fire, retry, redrive, finish
 void add_bulk(CLI::App& app, int* exit);
+void add_causes(CLI::App& app, int* exit);
 void add_pause(CLI::App& app, int* exit);  // pause, resume, queues
 void add_simulate(CLI::App& app, int* exit);
 void add_stats(CLI::App& app, int* exit);

@@ -49,6 +49,7 @@ void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
         ->type_name("TEXT");
   }
   c.add_option("--error-type", f.error_type, "Tasks whose last error has this type")->type_name("TYPE");
+  c.add_option("--cause", f.cause, "Tasks of this cause: see rung causes")->type_name("CAUSE");
   c.add_option("--due-before", o.due_before, "Due before this time; a duration counts from now")
       ->type_name("TIME");
   c.add_option("--due-after", o.due_after, "Due after this time; a duration counts from now")
@@ -74,7 +75,7 @@ bool is_set(const FilterOptions& o) {
   for (const std::string* text :
        {&o.kind, &o.due_before, &o.due_after, &o.created_after, &o.created_before, &o.first_failed_after,
         &o.first_failed_before, &o.error, &f.queue, &f.exchange, &f.tag, &f.message_id, &f.ladder,
-        &f.error_type, &f.correlation_id}) {
+        &f.error_type, &f.correlation_id, &f.cause}) {
     if (!text->empty()) return true;
   }
   return !o.states.empty() || !o.headers.empty() || f.silence_held;
@@ -159,6 +160,7 @@ std::string to_flags(const Filter& f) {
   flag("--ladder", f.ladder);
   flag("--error", f.error_matches ? f.error_matches->text() : f.error_contains);
   flag("--error-type", f.error_type);
+  flag("--cause", f.cause);
   time("--due-before", f.due_before);
   time("--due-after", f.due_after);
   time("--first-failed-after", f.first_failed_after);

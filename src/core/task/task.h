@@ -118,6 +118,8 @@ struct Task {
   // The task from whose delivery this message took its headers, and whose place on the ladder it continues; 0
   // = none.
   TaskId parent;
+  // Of its last failure (src/store/causes.h); set by the store. "" = it has not failed.
+  std::string cause;
 
   bool operator==(const Task&) const = default;
 };

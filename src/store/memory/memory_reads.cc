@@ -108,7 +108,8 @@ bool MemoryStore::shows(const Filter& f, const Task& t) {
          (!f.first_failed_before ||
           (t.first_failed_at.ms > 0 && t.first_failed_at < *f.first_failed_before)) &&
          (!f.first_failed_after || t.first_failed_at > *f.first_failed_after) &&
-         (!f.silence_held || is_silence_held(t)) && (!f.due_before || (is_due && due < *f.due_before)) &&
+         (f.cause.empty() || t.cause == f.cause) && (!f.silence_held || is_silence_held(t)) &&
+         (!f.due_before || (is_due && due < *f.due_before)) &&
          (!f.due_after || (is_due && due > *f.due_after)) &&
          (!f.created_before || t.created_at < *f.created_before) &&
          (!f.created_after || t.created_at > *f.created_after) && is_behind(f, t);

@@ -16,6 +16,7 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
   return call([&] {
     using Key = std::pair<EpochMs, TaskId>;
     std::set<Key> finished;
+    CauseChanges causes(db_.cause_book_);
     for (const auto& [id, row] : db_.tasks_) {
       const auto& at = row.task.finished_at;
       if (at && *at < before && Key(*at, id) > Key(from.at, from.id)) finished.emplace(*at, id);
@@ -32,9 +33,11 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
       if (row.task.state == State::parked || std::ranges::any_of(db_.bulks_, names)) continue;
       if (!row.intake_key.empty()) db_.keys_.erase(row.intake_key);
       db_.left_[id] = row.message;
+      causes.removed(row.task.cause, row.task.state, 1);
       db_.tasks_.erase(id);
       ++out.tasks;
     }
+    write_causes(causes, 0);
     return out;
   });
 }

@@ -45,13 +45,15 @@ void MemoryDb::lose_next_answers(int calls) {
 }
 std::function<void()> MemoryDb::back_up() {
   const std::lock_guard lock(mutex_);
-  return [this, nodes = nodes_, shards = shards_, tasks = tasks_, keys = keys_, pauses = pauses_] {
+  return [this, nodes = nodes_, shards = shards_, tasks = tasks_, keys = keys_, pauses = pauses_,
+          causes = causes_] {
     const std::lock_guard restoring(mutex_);
     nodes_ = nodes;
     shards_ = shards;
     tasks_ = tasks;
     keys_ = keys;
     pauses_ = pauses;
+    causes_ = causes;
   };
 }
 void MemoryDb::damage_gates(const std::string& queue) {
@@ -223,7 +225,8 @@ Result<void> MemoryStore::release(int node, std::span<const Lease> leases) {
 
 // --- tasks
 
-Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand) {
+Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand,
+                                 CauseChanges& causes) {
   if (const auto here = db_.tasks_.find(n.task.id); here != db_.tasks_.end()) {
     const bool ours = here->second.task.created_at == n.task.created_at &&
                       here->second.task.message_id == n.task.message_id &&
@@ -243,7 +246,10 @@ Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& lea
   if (!ours) return {Inserted::How::not_held, n.task.id};
   if (frees) db_.tasks_.at(old->second).intake_key.clear();
   if (!n.intake_key.empty()) db_.keys_[n.intake_key] = n.task.id;
-  db_.tasks_[n.task.id] = {n.task, n.message, n.origin_json, n.intake_key, {}};
+  Task task = n.task;
+  task.cause = causes.of(n);
+  causes.inserted(task, task.cause);
+  db_.tasks_[n.task.id] = {std::move(task), n.message, n.origin_json, n.intake_key, {}};
   return {Inserted::How::inserted, n.task.id};
 }
 
@@ -255,13 +261,15 @@ Result<std::vector<Inserted>> MemoryStore::insert(std::span<const NewTask> tasks
     std::sort(order.begin(), order.end(),
               [&](std::size_t a, std::size_t b) { return tasks[a].task.id < tasks[b].task.id; });
     std::vector<Inserted> out(tasks.size());
-    for (const std::size_t i : order) out[i] = insert_one(tasks[i], leases, fence.by_hand);
+    CauseChanges causes(db_.cause_book_);
+    for (const std::size_t i : order) out[i] = insert_one(tasks[i], leases, fence.by_hand, causes);
+    write_causes(causes, fence.node);
     return out;
   });
 }
 
 Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<Lease>& leases,
-                                const Decider& decide, AttemptChanges& attempts) {
+                                const Decider& decide, Changes& changes) {
   const auto it = db_.tasks_.find(event.id);
   if (it == db_.tasks_.end()) {
     Decision none;
@@ -287,6 +295,7 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
   if (changed_meanwhile(event, task)) return refuse_changed(task);
   Decision d = decide(task, event.what, at);
   if (d.verdict == Decision::Verdict::applied) {
+    changes.causes.decided(task, d);
     if (auto row = audit_of(event, task, d.task, at.now)) {
       db_.audit_.push_back(*std::move(row));
       db_.audit_.back().id = ++db_.audited_;
@@ -300,8 +309,8 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
                                    before.headers ? headers_to_json(*before.headers) : std::string()});
       row.message = d.replacement->message;
     }
-    if (d.overtaken) attempts.add(*d.overtaken, false);
-    if (d.attempt) attempts.add(*d.attempt, d.drop_attempt);
+    if (d.overtaken) changes.attempts.add(*d.overtaken, false);
+    if (d.attempt) changes.attempts.add(*d.attempt, d.drop_attempt);
   }
   return d;
 }
@@ -314,15 +323,17 @@ Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, 
     theirs = step != nullptr && row == nullptr;
     if (theirs) return std::vector<Decision>{};
     const std::vector<Lease> leases = held(fence.node, fence.leases);
-    AttemptChanges attempts;
+    Changes changes{{}, CauseChanges(db_.cause_book_)};
     std::vector<Decision> out;
     out.reserve(events.size());
-    for (const Event& e : events) out.push_back(apply_one(e, fence.node, leases, decide, attempts));
-    for (const auto& [task, attempt] : attempts.dropped()) db_.tasks_.at(task).attempts.erase(attempt);
-    for (const Attempt& a : attempts.kept()) {
+    for (const Event& e : events) out.push_back(apply_one(e, fence.node, leases, decide, changes));
+    for (const auto& [task, attempt] : changes.attempts.dropped())
+      db_.tasks_.at(task).attempts.erase(attempt);
+    for (const Attempt& a : changes.attempts.kept()) {
       auto [kept, fresh] = db_.tasks_.at(a.task).attempts.try_emplace(a.attempt, a);
       if (!fresh) merge_attempt(kept->second, a);
     }
+    write_causes(changes.causes, fence.node);
     if (row != nullptr) move_on(*row, events, out, db_.now_locked());
     return out;
   });

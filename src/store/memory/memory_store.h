@@ -68,6 +68,11 @@ class MemoryDb {
     std::vector<Reservation> reserved = {};  // of the queue's own
     EpochMs filled_at = {};                  // as the column
   };
+  struct Cause {
+    CauseRow row;
+    std::map<EpochMs, std::int64_t> failures = {};  // by bucket
+    std::int64_t ignored_rate = 0;
+  };
   EpochMs now_locked() const;
 
   mutable std::mutex mutex_;
@@ -97,6 +102,8 @@ class MemoryDb {
   std::map<std::string, std::string> gate_batches_;  // by maker
   std::map<std::string, Silence> named_queues_;      // that the config names
   std::map<std::string, RemovedQueue> removed_queues_;
+  CauseBook cause_book_;
+  std::map<std::string, Cause> causes_;
   std::map<std::string, AttachmentRecord> attachments_;        // by queue
   std::map<std::pair<std::string, std::string>, Rate> rates_;  // by queue and value; "" = the queue's own
 };

@@ -1,5 +1,5 @@
-// MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc, memory_gates.cc
-// and memory_retention.cc.
+// MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc,
+// memory_causes.cc, memory_gates.cc and memory_retention.cc.
 // Thread: as Store says, one at a time; the MemoryDb has its own lock.
 #pragma once
 
@@ -83,6 +83,15 @@ class MemoryStore final : public Store {
   Result<std::map<std::string, std::int64_t>> held_silences() override;
   Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) override;
 
+  Result<std::vector<CauseRow>> causes(const CauseFilter& filter) override;
+  Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,
+                                         const std::string& who) override;
+  Result<Totals> cause_totals() override;
+  Result<CausesFolded> fold_causes(int limit) override;
+  Result<void> read_causes() override;
+  Result<CausesRegrouped> regroup_causes(int limit) override;
+  Result<int> forget_causes(EpochMs before, int limit) override;
+
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override {
     return call([&] { return db_.partitions_; });
@@ -156,9 +165,17 @@ class MemoryStore final : public Store {
   }
   static bool shows(const Filter& filter, const Task& task);
   static bool has_headers(const Filter& filter, const Message& message);  // and the correlation-id
-  Inserted insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand);
+  Inserted insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand, CauseChanges& causes);
+  struct Changes {
+    AttemptChanges attempts;
+    CauseChanges causes;
+  };
   Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
-                     AttemptChanges& attempts);
+                     Changes& changes);
+
+  void write_causes(const CauseChanges& changes, int node);
+  std::int64_t last_hour(const MemoryDb::Cause& cause) const;
+  CauseRow shown(const MemoryDb::Cause& cause) const;
 
   std::optional<Pause> latest_pause(const std::string& queue) const;
   void keep(const std::optional<Pause>& before, const Pause& after, const std::string& reason);

@@ -64,8 +64,9 @@ void put(std::vector<Alike<Item>>& groups, Columns columns, const Item& item, Sa
 
 class Application {
  public:
-  Application(Session& session, std::span<const Event> events, int node, std::vector<Lease> held)
-      : session_(session), events_(events), node_(node), held_(std::move(held)) {}
+  Application(Session& session, const CauseBook& book, std::span<const Event> events, int node,
+              std::vector<Lease> held)
+      : session_(session), events_(events), node_(node), held_(std::move(held)), causes_(book) {}
 
   std::vector<Decision> run(const Decider& decide) {
     lock();
@@ -73,6 +74,7 @@ class Application {
     write_tasks(grouped(false));
     write_attempts();
     write_audit();
+    write_causes(session_, causes_, node_, now_);
     for (const auto& [task, message] : replacements_) replace_message(session_, task, *message);
     return decisions;
   }
@@ -92,8 +94,10 @@ class Application {
     if (write_at_once("same_tasks_optimistic", groups[0]) != events_.size())
       throw Again{"a task has changed since it was claimed"};
     write_attempts();
+    write_causes(session_, causes_, node_, now_);
     return decisions;
   }
+  const CauseChanges& causes() const { return causes_; }
   // The same transaction writes the bulk's progress: a process that takes it over continues from there.
   void move_on(const BulkStep& step, const std::vector<Decision>& decisions) {
     using Verdict = Decision::Verdict;
@@ -173,6 +177,7 @@ class Application {
     if (changed_meanwhile(event, locked.task)) return refuse_changed(locked.task);
     Decision d = decide(locked.task, event.what, circumstances(locked.task));
     if (d.verdict != Decision::Verdict::applied) return d;
+    causes_.decided(locked.task, d);
     if (auto row = audit_of(event, locked.task, d.task, now_)) audit_.push_back(*std::move(row));
     if (!(d.task == locked.task)) {
       if (!locked.before) locked.before = std::move(locked.task);
@@ -305,6 +310,7 @@ class Application {
   EpochMs now_;
   std::map<std::int64_t, Locked> tasks_;  // by id: the order in which they are locked and written
   AttemptChanges attempts_;
+  CauseChanges causes_;
   std::vector<AuditRow> audit_;
   std::vector<std::pair<Task, MessagePtr>> replacements_;
 };
@@ -327,24 +333,31 @@ Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, c
   // confirms, each batch contains a task that one has changed.
   bool optimistic = all_expected && optimistic_backoff_ == 0;
   if (all_expected && optimistic_backoff_ > 0) --optimistic_backoff_;
+  std::vector<CauseRow> fresh;
   auto decisions = session_->transaction_for([&] {
     std::optional<EpochMs> now;
     const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases, &now);
     std::optional<std::vector<Decision>> decided;
     if (std::exchange(optimistic, false) && now) {
       optimistic_backoff_ = kOptimisticBackoff;  // unless it succeeds
-      decided = Application(*session_, events, fence.node, held).apply_optimistically(decide, *now);
+      Application application(*session_, *causes_, events, fence.node, held);
+      decided = application.apply_optimistically(decide, *now);
+      fresh = application.causes().fresh();
       optimistic_backoff_ = 0;
     }
     if (!decided) {
-      Application application(*session_, events, fence.node, held);
+      Application application(*session_, *causes_, events, fence.node, held);
       decided = application.run(decide);
+      fresh = application.causes().fresh();
       if (step != nullptr) application.move_on(*step, *decided);
     }
     failpoints(events, ".before_commit");
     return *std::move(decided);
   });
-  if (decisions) failpoints(events, ".after_commit");
+  if (decisions) {
+    causes_->stored(fresh);
+    failpoints(events, ".after_commit");
+  }
   return decisions;
 }
 

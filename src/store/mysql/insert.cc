@@ -42,7 +42,8 @@ struct Body {
 // One call of insert().
 class Intake {
  public:
-  Intake(Session& session, std::span<const NewTask> tasks) : session_(session), tasks_(tasks) {
+  Intake(Session& session, const CauseBook& book, std::span<const NewTask> tasks)
+      : session_(session), tasks_(tasks), book_(book) {
     order_.resize(tasks.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::sort(order_.begin(), order_.end(),
@@ -59,8 +60,8 @@ class Intake {
   }
 
   // `look`: look for existing rows first; else a duplicate key error detects them.
-  std::vector<Inserted> run(const std::vector<Lease>& held, bool by_hand, bool look) {
-    by_hand_ = by_hand;
+  std::vector<Inserted> run(const std::vector<Lease>& held, const Fence& fence, bool look) {
+    by_hand_ = fence.by_hand;
     results_.assign(tasks_.size(), {});
     for (std::size_t i = 0; i < tasks_.size(); ++i) results_[i].id = tasks_[i].task.id;
     here_.clear();
@@ -77,9 +78,12 @@ class Intake {
       if (sort_out(i, held, in_batch, to_free)) fresh.push_back(i);
     }
     free_keys(std::move(to_free));
+    find_causes(fresh);
     write(fresh);
+    write_causes(session_, *changes_, fence.node, newest(fresh));
     return results_;
   }
+  const CauseChanges& causes() const { return *changes_; }
 
  private:
   static std::string key_of(const NewTask& n) {
@@ -187,6 +191,20 @@ class Intake {
     if (freed != static_cast<std::int64_t>(to_free.size())) throw Again{"a finished task was reopened"};
   }
 
+  void find_causes(const std::vector<std::size_t>& fresh) {
+    changes_.emplace(book_);
+    causes_.assign(tasks_.size(), {});
+    for (const std::size_t i : fresh) {
+      causes_[i] = changes_->of(tasks_[i]);
+      changes_->inserted(tasks_[i].task, causes_[i]);
+    }
+  }
+  EpochMs newest(const std::vector<std::size_t>& fresh) const {
+    EpochMs at;
+    for (const std::size_t i : fresh) at = std::max(at, tasks_[i].task.created_at);
+    return at;
+  }
+
   void write(const std::vector<std::size_t>& fresh) {
     const auto most_bytes = static_cast<std::size_t>(session_.max_packet()) / 4;
     for (std::size_t from = 0; from < fresh.size();) {
@@ -220,10 +238,13 @@ class Intake {
       columns.push_back(&column);
       names.append(names.empty() ? "" : ",").append(column.name);
     }
+    const bool failed = std::ranges::any_of(chunk, [&](std::size_t i) { return !causes_[i].empty(); });
+    if (failed) names += ",cause_id";
     Rows rows;
     for (const std::size_t i : chunk) {
       rows.row();
       for (const NewTaskColumn* column : columns) rows << column->value(tasks_[i]);
+      if (failed) rows << (causes_[i].empty() ? Literal::null() : Literal::text(causes_[i]));
     }
     session_.exec(
         render("insert_tasks", {{"columns", Literal::rendered(std::move(names))}, {"rows", rows.done()}}));
@@ -272,7 +293,10 @@ class Intake {
 
   Session& session_;
   const std::span<const NewTask> tasks_;
+  const CauseBook& book_;
   bool by_hand_ = false;
+  std::vector<std::string> causes_;  // of tasks that are written; "" = it has not failed
+  std::optional<CauseChanges> changes_;
   std::vector<std::size_t> order_;  // by id
   std::vector<Body> bodies_;
   std::vector<Inserted> results_;
@@ -284,11 +308,11 @@ class Intake {
 
 Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
   if (tasks.empty()) return std::vector<Inserted>{};
-  Intake intake(*session_, tasks);
+  Intake intake(*session_, *causes_, tasks);
   const auto body = [&] {
     const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
     try {
-      return intake.run(held, fence.by_hand, doubts_ > 0);
+      return intake.run(held, fence, doubts_ > 0);
     } catch (const ::sql::SQLException& e) {
       // The same intake, or the same call, exists or was committed since we looked: look (again).
       if (!is_duplicate(e)) throw;
@@ -297,6 +321,7 @@ Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks,
     }
   };
   auto result = session_->transaction_for(body, "insert");
+  if (result) causes_->stored(intake.causes().fresh());
   if (doubts_ > 0) --doubts_;
   return result;
 }

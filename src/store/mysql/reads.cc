@@ -79,6 +79,7 @@ std::string conditions(const Filter& f, bool by_views) {
   }
   if (!f.ladder.empty()) also("list.ladder", {"ladder", Literal::text(f.ladder)});
   if (!f.error_type.empty()) also("list.error_type", {"type", Literal::text(f.error_type)});
+  if (!f.cause.empty()) also("list.cause", {"cause", Literal::text(f.cause)});
   if (!f.error_contains.empty()) also("list.error", {"text", Literal::text(f.error_contains)});
   if (f.due_before) also("list.due_before", {"time", Literal::time(*f.due_before)});
   if (f.due_after) also("list.due_after", {"time", Literal::time(*f.due_after)});

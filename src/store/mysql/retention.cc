@@ -31,6 +31,17 @@ void without_bulks(Session& session, std::vector<TaskId>& ids) {
   std::erase_if(ids, [&](TaskId id) { return stay.contains(id); });
 }
 
+// Tasks that are about to be deleted.
+void forget_in_causes(Session& session, const CauseBook& book, std::span<const TaskId> ids) {
+  if (ids.empty()) return;
+  CauseChanges changes(book);
+  auto row = session.query(render("causes_of_tasks", {{"ids", Literal::ids(ids)}}));
+  while (row->next())
+    changes.removed(text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),
+                    row->getInt64(3));
+  write_causes(session, changes, 0, EpochMs{});
+}
+
 }  // namespace
 
 Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
@@ -59,6 +70,7 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
         auto ids = ids_of(*session_, render("over_lock", {{"ids", Literal::ids(over)}, {"before", old}}));
         without_bulks(*session_, ids);
         PurgeResult out = page;
+        forget_in_causes(*session_, *causes_, ids);
         erase(*session_, "over_delete_headers", ids);
         out.tasks = erase(*session_, "over_delete", ids);
         return out;

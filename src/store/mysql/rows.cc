@@ -124,6 +124,7 @@ Task task_at(const ::sql::ResultSet& row) {
   t.by_exchange = row.getInt(++c) != 0;
   t.digest = text_at(row, ++c);
   t.parent = {row.getInt64(++c)};
+  t.cause = text_at(row, ++c);
   read_rare(t, text_at(row, ++c));
   return t;
 }
@@ -279,6 +280,8 @@ constexpr TaskColumn kTaskChanges[] = {
      [](T t) { return Literal::number(t.uncounted_time.count()); }},
     {"moved_from", equal<&Task::moved_from>, [](T t) { return name(t.moved_from); }},
     {"probe", equal<&Task::probe>, [](T t) { return Literal::number(t.probe); }},
+    {"cause_id", equal<&Task::cause>,
+     [](T t) { return t.cause.empty() ? Literal::null() : Literal::text(t.cause); }},
 };
 
 // A column of an attempt that may change after the attempt has begun.

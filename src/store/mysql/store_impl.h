@@ -1,5 +1,5 @@
-// MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, matching.cc, bulks.cc, gates.cc,
-// retention.cc, partitions.cc and migrate.cc.
+// MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, matching.cc, bulks.cc, causes.cc,
+// gates.cc, retention.cc, partitions.cc and migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
 
@@ -26,9 +26,14 @@ ServerVariables read_variables(Session& session);
 // `by_views`: for a user who may read the views alone; t is `tasks_by_views` then.
 std::string conditions(const Filter& filter, bool by_views = false);
 
+// Inside a transaction: writes the changes. `node`: of the instance, for the events of new causes.
+void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
+
 class MysqlStore final : public Store {
  public:
-  explicit MysqlStore(std::unique_ptr<Session> session) : session_(std::move(session)) {}
+  explicit MysqlStore(std::unique_ptr<Session> session)
+      : session_(std::move(session)),
+        causes_(session_->options().causes ? session_->options().causes : std::make_shared<CauseBook>()) {}
 
   Result<std::vector<std::string>> migrate() override;
   Result<void> check_schema() override;
@@ -83,6 +88,15 @@ class MysqlStore final : public Store {
   Result<std::map<TaskId, EpochMs>> published_at(std::span<const TaskId> ids) override;
   Result<std::map<std::string, std::int64_t>> held_silences() override;
   Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) override;
+
+  Result<std::vector<CauseRow>> causes(const CauseFilter& filter) override;
+  Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,
+                                         const std::string& who) override;
+  Result<Totals> cause_totals() override;
+  Result<CausesFolded> fold_causes(int limit) override;
+  Result<void> read_causes() override;
+  Result<CausesRegrouped> regroup_causes(int limit) override;
+  Result<int> forget_causes(EpochMs before, int limit) override;
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override;
@@ -143,6 +157,14 @@ class MysqlStore final : public Store {
   Literal value_of(const CountBy& by) const;
 
   const std::unique_ptr<Session> session_;
+  const std::shared_ptr<CauseBook> causes_;
+  // Where regroup_causes() goes on: first all tasks without a cause, then cause by cause.
+  struct Regrouping {
+    std::string cause = {};  // "" = tasks without one
+    TaskId after = {};
+    bool oldest_done = false;  // no task is left without a cause
+  };
+  Regrouping regrouping_;
   bool by_views_ = false;       // the user may not read the tables; check_schema() finds out
   int doubts_ = 0;              // number of insert() calls that still look for existing rows first
   int optimistic_backoff_ = 0;  // number of apply() calls that still read the rows despite `expected`

@@ -26,7 +26,9 @@ class AttachmentContract : public StoreContract {
   }
   std::vector<std::string> kinds() {
     std::vector<std::string> out;
-    for (const SystemEvent& event : must(store_->events(10))) out.insert(out.begin(), event.kind);
+    for (const SystemEvent& event : must(store_->events(10))) {
+      if (!event.kind.starts_with("cause_")) out.insert(out.begin(), event.kind);
+    }
     return out;
   }
   TaskId awaiting(const Fence& fence, const std::string& queue = "orders") {

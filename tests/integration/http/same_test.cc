@@ -70,6 +70,7 @@ TEST_F(HttpSame, EachObject) {
   expect_same("/v1/tasks/" + id + "/audit", "audit " + id);
   expect_same("/v1/queues", "queues");
   expect_same("/v1/nodes", "nodes");
+  expect_same("/v1/causes", "causes --all --limit 50");
   expect_same("/v1/bulks", "bulk list");
   expect_same("/v1/bulks?limit=1", "bulk list --limit 1");
   expect_same("/v1/bulks/1", "bulk show 1");

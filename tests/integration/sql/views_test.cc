@@ -20,7 +20,11 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "created_at", "finished_at", "finished_by", "last_error", "body_bytes", "shard",
                           "node", "version", "error_type", "correlation_id", "rule", "uncounted_attempts",
                           "error_queue", "parent_id", "silence_ends_at", "silence_means", "silence_ms",
-                          "max_attempts", "ladder_pinned", "by_exchange"));
+                          "max_attempts", "ladder_pinned", "by_exchange", "cause_id"));
+  EXPECT_THAT(
+      schema.columns("SELECT * FROM retry_causes"),
+      ElementsAre("cause_id", "queue", "error_type", "sample", "first_seen", "last_seen", "scheduled",
+                  "parked", "succeeded", "total", "last_hour", "state", "owner", "note", "link", "worse_at"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_history"),
               ElementsAre("retry_id", "queue", "message_id", "attempt", "level", "due_at", "published_at",
                           "late_ms", "outcome", "outcome_at", "error", "node", "executor", "rule"));

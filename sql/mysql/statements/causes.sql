@@ -1,0 +1,115 @@
+-- Causes of failures: 0023_causes.sql.
+
+-- name: cause_new
+-- Matches no row if another process was first.
+INSERT IGNORE INTO rung_causes (cause_id, queue, error_type, sample, version, first_seen, last_seen) VALUES :rows
+
+-- name: cause_changes_write
+INSERT INTO rung_cause_changes (cause_id, at, scheduled, parked, succeeded, total, failures) VALUES :rows
+
+-- name: cause_changes
+-- SKIP LOCKED: does not wait for transactions that are adding rows.
+SELECT id, cause_id, at, scheduled, parked, succeeded, total, failures FROM rung_cause_changes
+ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: cause_changes_delete
+DELETE FROM rung_cause_changes WHERE id IN (:ids)
+
+-- name: causes_fold
+-- All rows exist: forget_causes keeps those of which a change is left.
+INSERT INTO rung_causes (cause_id, queue, error_type, sample, version, first_seen, last_seen, scheduled, parked, succeeded,
+  total)
+VALUES :rows
+ON DUPLICATE KEY UPDATE scheduled = scheduled + VALUES(scheduled), parked = parked + VALUES(parked),
+  succeeded = succeeded + VALUES(succeeded), total = total + VALUES(total),
+  last_seen = GREATEST(last_seen, VALUES(last_seen))
+
+-- name: cause_rates_fold
+INSERT INTO rung_cause_rates (cause_id, since, failures) VALUES :rows
+ON DUPLICATE KEY UPDATE failures = failures + VALUES(failures)
+
+-- name: causes_worse
+SELECT c.cause_id FROM rung_causes c
+WHERE c.state = 'ignored' AND c.cause_id IN (:causes) AND
+  (SELECT COALESCE(SUM(r.failures), 0) FROM rung_cause_rates r
+   WHERE r.cause_id = c.cause_id AND r.since > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR) >= :times * GREATEST(c.ignored_rate, 1)
+
+-- name: causes_reopen
+UPDATE rung_causes SET state = 'new', worse_at = UTC_TIMESTAMP(3) WHERE cause_id IN (:causes) AND state = 'ignored'
+
+-- name: cause_rates_forget
+DELETE FROM rung_cause_rates WHERE since < UTC_TIMESTAMP(3) - INTERVAL 1 DAY LIMIT 1000
+
+-- name: cause_ids
+SELECT cause_id, queue FROM rung_causes
+
+-- name: causes
+SELECT c.cause_id, c.queue, c.error_type, c.sample, c.first_seen, c.last_seen, c.scheduled, c.parked, c.succeeded, c.total,
+  c.last_hour, c.state, c.owner, c.note, c.link, c.worse_at
+FROM retry_causes c WHERE TRUE
+
+-- name: causes.id
+AND c.cause_id = :cause
+
+-- name: causes.queue
+AND c.queue = :queue AND CHAR_LENGTH(c.queue) = CHAR_LENGTH(:queue)
+
+-- name: causes.states
+AND c.state IN (:states)
+
+-- name: causes.with_tasks
+AND c.scheduled + c.parked > 0
+
+-- name: causes.end
+ORDER BY c.scheduled + c.parked DESC, c.last_seen DESC, c.cause_id LIMIT :limit OFFSET :offset
+
+-- name: cause_totals
+SELECT state, COUNT(*), COUNT(worse_at) FROM rung_causes GROUP BY state
+
+-- name: cause_triage
+-- A person has seen it: it is not worse any more.
+UPDATE rung_causes SET state = COALESCE(:state, state), owner = COALESCE(:owner, owner), note = COALESCE(:note, note),
+  link = COALESCE(:link, link), worse_at = NULL, ignored_rate = IF(:state = 'ignored', :rate, ignored_rate)
+WHERE cause_id = :cause
+
+-- name: causes_forget
+DELETE FROM rung_causes
+WHERE scheduled = 0 AND parked = 0 AND succeeded = 0 AND last_seen < :before
+  AND NOT EXISTS (SELECT 1 FROM rung_cause_changes d WHERE d.cause_id = rung_causes.cause_id)
+LIMIT :limit
+
+-- name: causes_of_tasks
+-- Of tasks that are locked.
+SELECT cause_id, state, COUNT(*) FROM rung_tasks FORCE INDEX (PRIMARY) WHERE id IN (:ids) AND cause_id IS NOT NULL
+GROUP BY cause_id, state
+
+-- name: causes_old
+-- Made by another version of the rule, and still of some task.
+SELECT cause_id FROM rung_causes
+WHERE version <> :version AND (scheduled > 0 OR parked > 0 OR succeeded > 0) ORDER BY cause_id LIMIT 1
+
+-- name: causes_of_nobody
+-- Failed before there were causes.
+SELECT id, state, queue, moved_from, error_type, last_error, first_failed_at, finished_at FROM rung_tasks
+  FORCE INDEX (by_cause)
+WHERE cause_id IS NULL AND id > :after AND last_error IS NOT NULL AND first_failed_at > '1970-01-01'
+ORDER BY id LIMIT :limit FOR UPDATE
+
+-- name: causes_of_one
+SELECT id, state, queue, moved_from, error_type, last_error, first_failed_at, finished_at FROM rung_tasks
+  FORCE INDEX (by_cause)
+WHERE cause_id = :cause AND id > :after ORDER BY id LIMIT :limit FOR UPDATE
+
+-- name: causes_regrouped
+UPDATE rung_causes SET version = :version WHERE cause_id = :cause
+
+-- name: causes_regroup
+-- The version: nobody may go on with the row as it was.
+UPDATE rung_tasks FORCE INDEX (PRIMARY) SET cause_id = :cause, version = version + 1 WHERE id IN (:ids)
+
+-- name: causes_inherit
+-- What people have said about a cause holds for the one that takes its place.
+UPDATE rung_causes c JOIN rung_causes old ON old.cause_id = :old
+SET c.state = old.state, c.owner = old.owner, c.note = old.note, c.link = old.link, c.ignored_rate = old.ignored_rate,
+  c.first_seen = LEAST(c.first_seen, old.first_seen)
+WHERE c.cause_id IN (:causes) AND c.state = 'new' AND c.owner = '' AND c.note IS NULL

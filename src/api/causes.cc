@@ -1,0 +1,76 @@
+#include "src/api/causes.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/core/base/rfc3339.h"
+
+namespace rung::api {
+
+Result<Causes> read_causes(Store& store, CauseFilter filter) {
+  const auto most = static_cast<std::size_t>(filter.limit);
+  ++filter.limit;
+  auto rows = store.causes(filter);
+  if (!rows) return tl::unexpected(rows.error());
+  Causes out{*std::move(rows), ""};
+  if (out.rows.size() > most) {
+    out.rows.resize(most);
+    out.next = std::to_string(filter.offset + static_cast<std::int64_t>(most));
+  }
+  return out;
+}
+
+Result<CauseRow> change_cause(Store& store, const std::string& cause, CauseTriage triage,
+                              const std::string& who) {
+  if (triage.owner && !triage.state)
+    triage.state = triage.owner->empty() ? CauseState::known : CauseState::working;
+  if (triage.note && !triage.state) {
+    const auto now = store.causes({.id = cause});
+    if (!now) return tl::unexpected(now.error());
+    if (!now->empty() && now->front().state == CauseState::fresh) triage.state = CauseState::known;
+  }
+  auto changed = store.triage(cause, triage, who);
+  if (!changed) return tl::unexpected(changed.error());
+  if (!*changed) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
+  return **std::move(changed);
+}
+
+bool is_cause_id(std::string_view text) {
+  return text.size() == 12 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string advice(const CauseRow& cause) {
+  if (!cause.error_type.empty() || !cause.sample.starts_with("dead-lettered: rejected")) return {};
+  return "the consumer rejects without a reason. To see the reason here, publish the message to rung.failed "
+         "with the "
+         "headers retry-error and retry-error-type instead of rejecting it: docs/consumers.md";
+}
+
+Json to_json(const CauseRow& cause) {
+  const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
+  return {{"cause_id", cause.id},
+          {"queue", text(cause.queue)},
+          {"error_type", text(cause.error_type)},
+          {"sample", text(cause.sample)},
+          {"first_seen", to_rfc3339(cause.first_seen)},
+          {"last_seen", to_rfc3339(cause.last_seen)},
+          {"scheduled", cause.scheduled},
+          {"parked", cause.parked},
+          {"succeeded", cause.succeeded},
+          {"total", cause.total},
+          {"last_hour", cause.last_hour},
+          {"state", to_word(cause.state)},
+          {"owner", text(cause.owner)},
+          {"note", text(cause.note)},
+          {"link", text(cause.link)},
+          {"worse_at", cause.worse_at ? Json(to_rfc3339(*cause.worse_at)) : Json()}};
+}
+
+Json to_json(const Causes& causes) {
+  Json list = Json::array();
+  for (const CauseRow& cause : causes.rows) list.push_back(to_json(cause));
+  return {{"causes", std::move(list)}, {"next", causes.next.empty() ? Json() : Json(causes.next)}};
+}
+
+}  // namespace rung::api

@@ -1,0 +1,45 @@
+// Upkeep of causes (src/store/causes.h), each second: the owner of shard 0 adds the changes of their counts
+// to rung_causes, gives causes to tasks that have none, and deletes causes that nobody needs. Every instance
+// reads the causes that the others have found. Thread: the loop's. One job at a time, on the lane upkeep: the
+// flow never waits for it.
+#pragma once
+
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/base/db_clock.h"
+#include "src/core/base/time.h"
+#include "src/io/loop.h"
+#include "src/store/causes.h"
+
+namespace rung::bridge {
+
+class CauseUpkeep {
+ public:
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    DbClock& clock;
+  };
+
+  CauseUpkeep(io::Loop& loop, Deps deps);
+  void start();
+  void stop() { timer_.stop(); }
+
+ private:
+  struct Done {
+    CausesFolded folded;
+    CausesRegrouped regrouped;
+  };
+
+  void tick();
+  void arrived(const Result<Done>& done);
+
+  const Deps deps_;
+  io::Timer timer_;
+  bool busy_ = false;                 // a job is under way
+  bool regroup_ = true;               // some task may be without a cause
+  bool ours_ = false;                 // we held shard 0 at the last tick
+  BootMs read_at_{0}, forget_at_{0};  // the next time; 0 = with the next tick
+};
+
+}  // namespace rung::bridge

@@ -1,0 +1,223 @@
+// rung causes: what fails, why, how often, and what people have said about it.
+#include "src/api/causes.h"
+
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
+
+#include "src/api/pages.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
+#include "src/cli/shared/text.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::cli {
+namespace {
+
+struct CausesOptions {
+  Common common;
+  std::string queue;
+  std::vector<std::string> states;
+  std::string cursor;
+  int limit = 20;
+  bool all = false, watch = false;
+};
+
+Colour colour_of(CauseState state) {
+  switch (state) {
+    case CauseState::fresh:
+      return Colour::red;
+    case CauseState::working:
+      return Colour::yellow;
+    default:
+      return Colour::dim;
+  }
+}
+
+std::string sample_of(const CauseRow& cause) {
+  const std::string first = cause.sample.substr(0, cause.sample.find('\n'));
+  return cause.error_type.empty() ? first : cause.error_type + ": " + first;
+}
+
+std::string causes_table(const api::Causes& causes, const CausesOptions& options, EpochMs now) {
+  using enum Table::Align;
+  if (causes.rows.empty())
+    return options.all ? "nothing has failed\n"
+                       : "no task that has failed is under way or parked (see --all)\n";
+  Table table({{"CAUSE", left},
+               {"QUEUE", left, 10},
+               {"LAST HOUR", right},
+               {"UNDER WAY", right},
+               {"PARKED", right},
+               {"SUCCEEDED", right, 0, 2},
+               {"LAST", left, 0, 3},
+               {"STATE", left},
+               {"OWNER", left, 6, 1},
+               {"ERROR", left}});
+  table.wrap_last();
+  std::string advice;
+  for (const CauseRow& cause : causes.rows) {
+    table.row({cause.id,
+               cause.queue.empty() ? "-" : cause.queue,
+               grouped(cause.last_hour),
+               grouped(cause.scheduled),
+               {grouped(cause.parked), cause.parked > 0 ? Colour::red : Colour::none},
+               grouped(cause.succeeded),
+               relative(cause.last_seen, now),
+               {cause.worse_at ? "worse" : std::string(to_word(cause.state)), colour_of(cause.state)},
+               cause.owner.empty() ? "-" : cause.owner,
+               sample_of(cause)});
+    if (!cause.note.empty() || !cause.link.empty())
+      table.note(cause.note + (cause.note.empty() || cause.link.empty() ? "" : " ") + cause.link,
+                 Colour::dim);
+    if (advice.empty()) advice = api::advice(cause);
+  }
+  std::string out = table.str(Terminal::of_stdout());
+  if (!causes.next.empty()) out += "\nmore causes: add --cursor " + causes.next + " for the next page\n";
+  if (!advice.empty()) out += "\n" + advice + "\n";
+  return out;
+}
+
+int show_causes(const CausesOptions& options) {
+  CauseFilter filter;
+  filter.queue = options.queue;
+  for (const std::string& word : options.states) filter.states.push_back(*cause_state_from(word));
+  filter.with_tasks = !options.all;
+  const auto offset = api::id_of_cursor(options.cursor);
+  if (!options.cursor.empty() && !offset)
+    return report_error(kUserError, "--cursor: '" + options.cursor + "' is not the `next` of a page");
+  filter.offset = offset.value_or(0);
+  filter.limit = options.limit;
+  Session session;
+  if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
+  const auto draw = [&]() -> int {
+    const auto causes = api::read_causes(*session.store, filter);
+    if (!causes) return report_error(causes.error());
+    print(options.common.json ? dump(api::to_json(*causes)) + "\n"
+                              : causes_table(*causes, options, session.now));
+    return kSuccess;
+  };
+  return options.watch ? watch(session, draw) : draw();
+}
+
+struct TriageOptions {
+  Common common;
+  std::string cause, text, link, state;
+  bool nobody = false;
+};
+
+int triage(const TriageOptions& options, const CauseTriage& change) {
+  if (!api::is_cause_id(options.cause))
+    return report_error(kUserError, "'" + options.cause +
+                                        "' is not a cause: 12 hexadecimal digits, as rung causes shows them");
+  Session session;
+  if (const int code = open_session(options.common, session); code != kSuccess) return code;
+  const auto changed = api::change_cause(*session.store, options.cause, change, cli_user());
+  if (!changed) return report_error(changed.error());
+  if (options.common.json) {
+    print(dump(api::to_json(*changed)) + "\n");
+    return kSuccess;
+  }
+  std::string text = fmt::format("cause {} is {}", changed->id, to_word(changed->state));
+  if (!changed->owner.empty()) text += ", owner " + changed->owner;
+  if (!changed->note.empty()) text += ": " + changed->note;
+  print(one_line(text) + "\n");
+  return kSuccess;
+}
+
+// The user's name alone: "alice@host (cli)" is for the audit.
+std::string my_name() {
+  const std::string who = cli_user();
+  return who.substr(0, who.find('@'));
+}
+
+void add_triage(CLI::App& causes, int* exit) {
+  auto n = std::make_shared<TriageOptions>();
+  CLI::App& note =
+      add_command(causes, "note", "Says what a cause is, for the other users",
+                  "Example:\n"
+                  "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
+                  "A new cause becomes known.",
+                  n->common);
+  note.add_option("CAUSE", n->cause, "The cause, as rung causes shows it")->required();
+  note.add_option("TEXT", n->text, "The note; it replaces the former one")->required();
+  note.add_option("--link", n->link, "A ticket or a page")->type_name("URL");
+  note.add_option("--state", n->state, "Set the state, too")
+      ->check(CLI::IsMember({"new", "known", "working", "ignored"}));
+  note.callback([n, exit] {
+    CauseTriage change{.note = n->text};
+    if (!n->link.empty()) change.link = n->link;
+    if (!n->state.empty()) change.state = cause_state_from(n->state);
+    *exit = triage(*n, change);
+  });
+
+  auto o = std::make_shared<TriageOptions>();
+  CLI::App& own = add_command(causes, "own", "Says who works on a cause",
+                              "Examples:\n"
+                              "  rung causes own 9f2c41d07ab3             you do\n"
+                              "  rung causes own 9f2c41d07ab3 alice\n"
+                              "  rung causes own 9f2c41d07ab3 --nobody",
+                              o->common);
+  own.add_option("CAUSE", o->cause, "The cause, as rung causes shows it")->required();
+  CLI::Option* name = own.add_option("NAME", o->text, "Who works on it; you if left out");
+  own.add_flag("--nobody", o->nobody, "Nobody any more")->excludes(name);
+  own.callback([o, exit] {
+    const std::string owner = o->nobody ? "" : o->text.empty() ? my_name() : o->text;
+    *exit = triage(*o, {.owner = owner});
+  });
+
+  auto i = std::make_shared<TriageOptions>();
+  CLI::App& ignore =
+      add_command(causes, "ignore", "Ignores a cause until it gets worse",
+                  "Example:\n"
+                  "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
+                  "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
+                  "the hour before.",
+                  i->common);
+  ignore.add_option("CAUSE", i->cause, "The cause, as rung causes shows it")->required();
+  ignore.add_option("--note", i->text, "Why")->type_name("TEXT");
+  ignore.callback([i, exit] {
+    CauseTriage change{.state = CauseState::ignored};
+    if (!i->text.empty()) change.note = i->text;
+    *exit = triage(*i, change);
+  });
+}
+
+}  // namespace
+
+void add_causes(CLI::App& app, int* exit) {
+  auto o = std::make_shared<CausesOptions>();
+  CLI::App& c =
+      add_command(app, "causes", "Lists failures by cause: what fails, why, and how often",
+                  "Examples:\n"
+                  "  rung causes                                what fails now, the most tasks first\n"
+                  "  rung causes --queue orders --state new\n"
+                  "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
+                  "  rung redrive --cause 9f2c41d07ab3          try them again\n"
+                  "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
+                  "the like have one\n"
+                  "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
+                  o->common);
+  c.add_option("--queue", o->queue, "Causes of this queue")->type_name("NAME");
+  c.add_option("--state", o->states, "Causes in this state; several: --state new,working")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"new", "known", "working", "ignored"}));
+  c.add_flag("--all", o->all, "Include causes of which no task is under way or parked");
+  c.add_option("--limit", o->limit, "Causes per page")
+      ->check(CLI::Range(1, api::kMostOnPage))
+      ->capture_default_str();
+  c.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
+  add_utc(c);
+  add_watch(c, o->watch)->excludes("--json");
+  c.require_subcommand(0, 1);
+  c.callback([o, exit, &c] {
+    if (c.get_subcommands().empty()) *exit = show_causes(*o);
+  });
+  add_triage(c, exit);
+}
+
+}  // namespace rung::cli

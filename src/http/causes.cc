@@ -1,0 +1,85 @@
+// /v1/causes: what fails, why, and what people have said about it.
+#include "src/api/causes.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "src/api/fields.h"
+#include "src/http/context.h"
+#include "src/http/problem.h"
+#include "src/http/query.h"
+#include "src/http/target.h"
+
+namespace rung::http {
+namespace {
+
+constexpr std::string_view kCauseStates = "must be new, known, working or ignored";
+
+CauseFilter filter_of(const Call& call, FieldErrors& errors) {
+  CauseFilter filter;
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::id, errors);
+  filter.limit = page.limit;
+  filter.offset = api::id_of_cursor(page.cursor).value_or(0);
+  filter.with_tasks = take_flag(query, "with_tasks", errors);
+  filter.queue = take(query, "queue", errors).value_or("");
+  for (const std::string& word : words_of(take(query, "state", errors))) {
+    const auto state = cause_state_from(word);
+    if (state) filter.states.push_back(*state);
+    if (!state)
+      errors.push_back({"state", std::string(kCauseStates) + ", or a comma-separated list of these"});
+  }
+  refuse_rest(query, errors);
+  return filter;
+}
+
+Response tell_cause(const Call& call, const Result<CauseRow>& cause) {
+  return cause ? answer(200, api::to_json(*cause)) : problem(cause.error(), call.request.path);
+}
+
+}  // namespace
+
+Response list_causes(Context& context, const Call& call) {
+  FieldErrors errors;
+  const CauseFilter filter = filter_of(call, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto causes = context.reads.run([&](Store& store) { return api::read_causes(store, filter); });
+  return causes ? answer(200, api::to_json(*causes)) : problem(causes.error(), call.request.path);
+}
+
+Response show_cause(Context& context, const Call& call) {
+  const std::string id = decode_segment(call.id, call.request);
+  return tell_cause(call, context.reads.run([&](Store& store) -> Result<CauseRow> {
+    auto rows = store.causes({.id = id});
+    if (!rows) return tl::unexpected(rows.error());
+    if (rows->empty()) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: GET /v1/causes"});
+    return rows->front();
+  }));
+}
+
+Response change_cause(Context& context, const Call& call) {
+  const auto json = api::parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  if (!json->is_object())
+    return problem(400, "the body is an object with state, owner, note or link", call.request.path);
+  FieldErrors errors;
+  api::Fields fields(*json, "", errors);
+  CauseTriage triage;
+  if (const auto state = fields.text("state", api::kNameBytes)) {
+    triage.state = cause_state_from(*state);
+    if (!triage.state) fields.wrong("state", std::string(kCauseStates));
+  }
+  triage.owner = fields.text("owner", kCauseOwnerBytes);
+  triage.note = fields.text("note", kCauseNoteBytes);
+  triage.link = fields.text("link", kCauseLinkBytes);
+  fields.finish();
+  if (errors.empty() && !triage.state && !triage.owner && !triage.note && !triage.link)
+    fields.wrong("state", "nothing to change: give state, owner, note or link");
+  if (!errors.empty()) return problem(errors, call.request.path);
+  return tell_cause(call, context.reads.run_once([&](Store& store) {
+    return api::change_cause(store, decode_segment(call.id, call.request), triage, call.who);
+  }));
+}
+
+}  // namespace rung::http

@@ -1,0 +1,176 @@
+#include "src/store/causes.h"
+
+#include <array>
+#include <utility>
+
+#include "src/core/base/utf8.h"
+#include "src/core/causes/fingerprint.h"
+
+namespace rung {
+namespace {
+
+constexpr std::array<std::string_view, 4> kCauseWords{"new", "known", "working", "ignored"};
+
+CauseRow row_of(std::string id, const CauseOf& failure) {
+  CauseRow row;
+  row.id = std::move(id);
+  row.queue = failure.queue;
+  row.error_type = clean_utf8(failure.error_type, 255);
+  row.sample = clean_utf8(failure.error, kCauseSampleBytes);
+  return row;
+}
+
+// What all failures beyond a bound have in common.
+CauseOf beyond(std::string_view queue) {
+  return {queue, "",
+          queue.empty() ? std::string_view("other errors: there are more than 10,000 causes")
+                        : std::string_view("other errors: the queue has more than 500 causes")};
+}
+
+bool has_failed(const Decision& decision) {
+  if (!decision.attempt) return false;
+  const Outcome outcome = decision.attempt->outcome;
+  return outcome == Outcome::failed || outcome == Outcome::timed_out || outcome == Outcome::returned;
+}
+
+}  // namespace
+
+std::string_view to_word(CauseState state) { return kCauseWords[static_cast<std::size_t>(state) - 1]; }
+std::optional<CauseState> cause_state_from(std::string_view word) {
+  for (std::size_t i = 0; i < kCauseWords.size(); ++i) {
+    if (kCauseWords[i] == word) return static_cast<CauseState>(i + 1);
+  }
+  return std::nullopt;
+}
+
+void CauseCounts::add(const CauseCounts& other) {
+  scheduled += other.scheduled;
+  parked += other.parked;
+  succeeded += other.succeeded;
+  total += other.total;
+  failures += other.failures;
+}
+
+// --- CauseBook
+
+CauseBook::Found CauseBook::find(const CauseOf& failure) const {
+  std::string id = fingerprint(failure.queue, failure.error_type, failure.error).id;
+  const std::lock_guard lock(mutex_);
+  if (queues_.contains(id)) return {std::move(id)};
+  const auto count = counts_.find(std::string(failure.queue));
+  const bool full = queues_.size() >= kMost;
+  if (!full && (count == counts_.end() || count->second < kMostOfQueue)) {
+    CauseRow row = row_of(id, failure);
+    return {std::move(id), std::move(row)};
+  }
+  const CauseOf rest = beyond(full ? std::string_view() : failure.queue);
+  id = fingerprint(rest.queue, rest.error_type, rest.error).id;
+  if (queues_.contains(id)) return {std::move(id)};
+  CauseRow row = row_of(id, rest);
+  return {std::move(id), std::move(row)};
+}
+
+void CauseBook::stored(const std::vector<CauseRow>& fresh) {
+  const std::lock_guard lock(mutex_);
+  for (const CauseRow& row : fresh) add(row.id, row.queue);
+}
+
+void CauseBook::load(const std::vector<std::pair<std::string, std::string>>& ids_and_queues) {
+  const std::lock_guard lock(mutex_);
+  queues_.clear();
+  counts_.clear();
+  for (const auto& [id, queue] : ids_and_queues) add(id, queue);
+}
+
+void CauseBook::add(const std::string& id, const std::string& queue) {
+  if (queues_.emplace(id, queue).second) ++counts_[queue];
+}
+
+// --- CauseChanges
+
+std::string CauseChanges::find(const CauseOf& failure) {
+  CauseBook::Found found = book_->find(failure);
+  if (found.fresh) fresh_.try_emplace(found.id, *std::move(found.fresh));
+  return std::move(found.id);
+}
+
+std::string CauseChanges::of(const NewTask& task) {
+  const Task& t = task.task;
+  if (t.kind != Kind::retry || t.first_failed_at.ms == 0) return {};
+  return find({t.moved_from.empty() ? t.queue : t.moved_from, t.error_type, t.last_error});
+}
+
+void CauseChanges::inserted(const Task& task, const std::string& cause) {
+  if (cause.empty()) return;
+  count(cause, task.state, 1);
+  ++counts_[cause].total;
+  ++counts_[cause].failures;
+}
+
+void CauseChanges::decided(const Task& before, Decision& decision) {
+  if (decision.verdict != Decision::Verdict::applied) return;
+  Task& after = decision.task;
+  const bool failed = has_failed(decision);
+  if (failed) after.cause = find({before.queue, after.error_type, decision.attempt->error});
+  if (after.cause == before.cause && after.state == before.state && !failed) return;
+  count(before.cause, before.state, -1);
+  count(after.cause, after.state, 1);
+  if (failed) ++counts_[after.cause].failures;
+  if (after.cause != before.cause && !after.cause.empty()) ++counts_[after.cause].total;
+  for (const std::string& cause : {before.cause, after.cause}) {
+    if (const auto it = counts_.find(cause); it != counts_.end() && it->second == CauseCounts{})
+      counts_.erase(it);
+  }
+}
+
+std::string CauseChanges::regrouped(const std::string& old, const CauseOf& failure, State state) {
+  std::string cause = find(failure);
+  if (cause == old) return cause;
+  count(old, state, -1);
+  count(cause, state, 1);
+  ++counts_[cause].total;
+  return cause;
+}
+
+void CauseChanges::removed(const std::string& cause, State state, std::int64_t tasks) {
+  count(cause, state, -tasks);
+}
+
+void CauseChanges::count(const std::string& cause, State state, std::int64_t tasks) {
+  if (cause.empty()) return;
+  switch (state) {
+    case State::scheduled:
+    case State::publishing:
+    case State::awaiting:
+      counts_[cause].scheduled += tasks;
+      return;
+    case State::parked:
+      counts_[cause].parked += tasks;
+      return;
+    case State::succeeded:
+      counts_[cause].succeeded += tasks;
+      return;
+    default:
+      return;
+  }
+}
+
+std::vector<CauseRow> CauseChanges::fresh() const {
+  std::vector<CauseRow> out;
+  for (const auto& [id, row] : fresh_) out.push_back(row);
+  return out;
+}
+
+std::string describe_triage(const CauseRow& before, const CauseRow& after, const std::string& who) {
+  std::string text = who + ":";
+  const auto changed = [&](std::string_view what, const std::string& was, const std::string& is) {
+    if (was != is) text.append(" ").append(what).append(" '").append(is).append("'");
+  };
+  changed("state", std::string(to_word(before.state)), std::string(to_word(after.state)));
+  changed("owner", before.owner, after.owner);
+  changed("link", before.link, after.link);
+  changed("note", before.note, after.note);
+  return text;
+}
+
+}  // namespace rung

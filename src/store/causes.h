@@ -1,0 +1,174 @@
+// Causes of failures: failures of a queue that have the same fingerprint (src/core/causes/fingerprint.h) are
+// one cause. A task belongs to the cause of its last failure. rung_causes has a row for each, whose counts
+// agree with the tasks: every transaction that changes a task says how its causes' counts change.
+//
+// Thread, errors: store.h; CauseBook: any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+#include "src/core/machine/machine.h"
+#include "src/core/task/task.h"
+
+namespace rung {
+
+// What people have said about a cause. Persisted as words. NOTE: append only.
+// ignored: until it gets worse (kWorse times the rate at which it was ignored); it is `fresh` again then.
+enum class CauseState : std::uint8_t { fresh = 1, known, working, ignored };
+std::string_view to_word(CauseState);  // "new", "known", "working", "ignored"
+std::optional<CauseState> cause_state_from(std::string_view word);
+
+inline constexpr std::int64_t kWorse = 10;
+// The hour of `last_hour` begins at a multiple of this.
+inline constexpr Ms kCauseBucket{std::chrono::minutes{5}};
+inline constexpr std::size_t kCauseSampleBytes = 1000;
+// A cause without tasks and failures is deleted after this.
+inline constexpr Ms kCauseKept{std::chrono::hours{24 * 30}};
+
+// One row of retry_causes.
+struct CauseRow {
+  std::string id, queue, error_type;
+  std::string sample;  // one of its error texts, at most kCauseSampleBytes
+  EpochMs first_seen, last_seen;
+  // Tasks whose last failure it is: under way (scheduled, publishing, awaiting), parked, succeeded since.
+  std::int64_t scheduled = 0, parked = 0, succeeded = 0;
+  std::int64_t total = 0;      // tasks that it has ever been the cause of; those deleted since, too
+  std::int64_t last_hour = 0;  // failures: a task that fails twice counts twice
+  CauseState state = CauseState::fresh;
+  std::string owner, note, link;
+  std::optional<EpochMs> worse_at = {};  // it was ignored, and got worse
+};
+
+// How many tasks of a cause are in which state, or how that has changed.
+struct CauseCounts {
+  std::int64_t scheduled = 0, parked = 0, succeeded = 0, total = 0, failures = 0;
+  bool operator==(const CauseCounts&) const = default;
+  void add(const CauseCounts& other);
+};
+
+// A failure, as far as causes need it.
+struct CauseOf {
+  std::string_view queue;  // in which it failed
+  std::string_view error_type, error;
+};
+
+// The causes that this process knows. What strangers write into errors has a bound: the failures of a queue
+// beyond its first kMostOfQueue causes share one cause, those beyond kMost causes of all queues another.
+class CauseBook {
+ public:
+  static constexpr std::size_t kMostOfQueue = 500, kMost = 10'000;
+
+  struct Found {
+    std::string id;
+    // Set for a cause that is not stored as far as this process knows.
+    std::optional<CauseRow> fresh = {};
+  };
+  Found find(const CauseOf& failure) const;
+  // They are stored.
+  void stored(const std::vector<CauseRow>& fresh);
+  // All that is stored now. Causes that are not in it are forgotten.
+  void load(const std::vector<std::pair<std::string, std::string>>& ids_and_queues);
+
+ private:
+  void add(const std::string& id, const std::string& queue);
+
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, std::string> queues_;  // by cause
+  std::unordered_map<std::string, std::size_t> counts_;  // by queue
+};
+
+// What one transaction changes in the counts of causes. Thread: values.
+class CauseChanges {
+ public:
+  explicit CauseChanges(const CauseBook& book) : book_(&book) {}
+
+  // The cause of a new task that has failed; "" if it has not.
+  std::string of(const NewTask& task);
+  // A row is inserted for it.
+  void inserted(const Task& task, const std::string& cause);
+  // `decision` is applied to `before`: sets the cause of its task.
+  void decided(const Task& before, Decision& decision);
+  // The cause of a failed task whose row has `old`; "" = none yet.
+  std::string regrouped(const std::string& old, const CauseOf& failure, State state);
+  // Rows of these causes and states are deleted.
+  void removed(const std::string& cause, State state, std::int64_t tasks);
+
+  bool empty() const { return counts_.empty(); }
+  const std::map<std::string, CauseCounts>& counts() const { return counts_; }  // by cause
+  std::vector<CauseRow> fresh() const;  // causes that may have to be stored first, by id
+
+ private:
+  std::string find(const CauseOf& failure);
+  void count(const std::string& cause, State state, std::int64_t tasks);
+
+  const CauseBook* book_;
+  std::map<std::string, CauseCounts> counts_;
+  std::map<std::string, CauseRow> fresh_;
+};
+
+struct CauseFilter {
+  std::string id = {}, queue = {};
+  std::vector<CauseState> states = {};  // any of these; empty = all
+  bool with_tasks = false;              // only causes that have tasks under way or parked
+  std::int64_t offset = 0;
+  int limit = 50;
+};
+
+// What a person says about a cause; what is not set stays as it is.
+struct CauseTriage {
+  std::optional<CauseState> state = {};
+  std::optional<std::string> owner = {}, note = {}, link = {};
+};
+inline constexpr std::size_t kCauseOwnerBytes = 255, kCauseNoteBytes = 4000, kCauseLinkBytes = 1000;
+
+struct CausesFolded {
+  bool more = false;
+  std::vector<CauseRow> worse;  // ignored causes that have got worse
+};
+struct CausesRegrouped {
+  std::int64_t tasks = 0;
+  bool more = false;
+};
+
+// Detail of the event "cause_triaged".
+std::string describe_triage(const CauseRow& before, const CauseRow& after, const std::string& who);
+
+class CauseStore {
+ public:
+  virtual ~CauseStore() = default;
+
+  // Those with the most tasks under way and parked first.
+  virtual Result<std::vector<CauseRow>> causes(const CauseFilter& filter) = 0;
+  // The changed row; nullopt: no such cause. Leaves an event that names `who`.
+  virtual Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,
+                                                 const std::string& who) = 0;
+  // Number of causes by state; and of those that were ignored and got worse (CauseRow::worse_at).
+  struct Totals {
+    std::map<CauseState, std::int64_t> by_state;
+    std::int64_t worse = 0;
+  };
+  virtual Result<Totals> cause_totals() = 0;
+
+  // --- upkeep
+  // Adds at most `limit` changes to the rows of their causes. `more`: there are more.
+  virtual Result<CausesFolded> fold_causes(int limit) = 0;
+  // Reads the causes that are stored into the book of this process.
+  virtual Result<void> read_causes() = 0;
+  // Gives a cause to at most `limit` tasks that have failed and have none (their row is older than causes),
+  // or one by another version of the rule.
+  virtual Result<CausesRegrouped> regroup_causes(int limit) = 0;
+  // Deletes at most `limit` causes that have had no task and no failure since `before`.
+  virtual Result<int> forget_causes(EpochMs before, int limit) = 0;
+};
+
+}  // namespace rung

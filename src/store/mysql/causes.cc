@@ -1,0 +1,292 @@
+// Causes of failures: 0023_causes.sql says how the tables work together.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "src/core/base/utf8.h"
+#include "src/core/causes/fingerprint.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+constexpr std::size_t kEventSampleBytes = 500;
+
+Literal cause_literals(const std::vector<std::string>& causes) {
+  std::vector<Literal> out;
+  for (const std::string& cause : causes) out.push_back(Literal::text(cause));
+  return Literal::list(out);
+}
+
+void write_system_event(Session& session, int node, std::string_view kind, const std::string& subject,
+                        const std::string& detail) {
+  session.exec(render("event_insert", {{"node", Literal::number(node)},
+                                       {"kind", Literal::text(kind)},
+                                       {"subject", Literal::text(subject)},
+                                       {"detail", Literal::text(clean_utf8(detail, kEventSampleBytes))}}));
+}
+
+std::string describe(const CauseRow& row) {
+  return "queue " + row.queue + ": " + (row.error_type.empty() ? "" : row.error_type + ": ") + row.sample;
+}
+
+CauseRow cause_at(const ::sql::ResultSet& row) {
+  CauseRow out;
+  std::uint32_t c = 0;
+  out.id = text_at(row, ++c);
+  out.queue = text_at(row, ++c);
+  out.error_type = text_at(row, ++c);
+  out.sample = text_at(row, ++c);
+  out.first_seen = time_at(row, ++c).value_or(EpochMs{});
+  out.last_seen = time_at(row, ++c).value_or(EpochMs{});
+  out.scheduled = row.getInt64(++c);
+  out.parked = row.getInt64(++c);
+  out.succeeded = row.getInt64(++c);
+  out.total = row.getInt64(++c);
+  out.last_hour = row.getInt64(++c);
+  out.state = cause_state_from(text_at(row, ++c)).value_or(CauseState::known);
+  out.owner = text_at(row, ++c);
+  out.note = text_at(row, ++c);
+  out.link = text_at(row, ++c);
+  out.worse_at = time_at(row, ++c);
+  return out;
+}
+
+std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
+  std::string sql = render("causes");
+  const auto also = [&](std::string_view name, Place place) {
+    sql += ' ' + render(name, {std::move(place)});
+  };
+  if (!filter.id.empty()) also("causes.id", {"cause", Literal::text(filter.id)});
+  if (!filter.queue.empty()) also("causes.queue", {"queue", Literal::text(filter.queue)});
+  if (!filter.states.empty()) {
+    std::vector<Literal> states;
+    for (const CauseState state : filter.states) states.push_back(Literal::text(to_word(state)));
+    also("causes.states", {"states", Literal::list(states)});
+  }
+  if (filter.with_tasks) sql += ' ' + render("causes.with_tasks");
+  sql += ' ' + render("causes.end",
+                      {{"limit", Literal::number(filter.limit)}, {"offset", Literal::number(filter.offset)}});
+  std::vector<CauseRow> out;
+  auto row = session.query(sql);
+  while (row->next()) out.push_back(cause_at(*row));
+  return out;
+}
+
+Literal optional_text(const std::optional<std::string>& text, std::size_t most) {
+  return text ? Literal::text(clean_utf8(*text, most)) : Literal::null();
+}
+
+// Changes of one cause, added up.
+struct Sum {
+  CauseCounts counts;
+  EpochMs last_seen;
+  std::map<EpochMs, std::int64_t> failures;  // by bucket
+};
+using Sums = std::map<std::string, Sum>;
+
+// Locks the changes that it adds up.
+Sums add_up(Session& session, int limit, std::vector<std::int64_t>& ids) {
+  Sums sums;
+  auto row = session.query(render("cause_changes", {{"limit", Literal::number(limit)}}));
+  while (row->next()) {
+    ids.push_back(row->getInt64(1));
+    Sum& sum = sums[text_at(*row, 2)];
+    const EpochMs at = time_at(*row, 3).value_or(EpochMs{});
+    const CauseCounts change{row->getInt64(4), row->getInt64(5), row->getInt64(6), row->getInt64(7),
+                             row->getInt64(8)};
+    sum.counts.add(change);
+    if (change.failures == 0) continue;
+    sum.last_seen = std::max(sum.last_seen, at);
+    sum.failures[EpochMs{at.ms - at.ms % kCauseBucket.count()}] += change.failures;
+  }
+  return sums;
+}
+
+void write_sums(Session& session, const Sums& sums) {
+  Rows causes, rates;
+  for (const auto& [cause, sum] : sums) {
+    const Literal id = Literal::text(cause), none = Literal::text(""), seen = Literal::time(sum.last_seen);
+    causes.row() << id << none << none << none << Literal::number(kFingerprintVersion) << seen << seen
+                 << Literal::number(sum.counts.scheduled) << Literal::number(sum.counts.parked)
+                 << Literal::number(sum.counts.succeeded) << Literal::number(sum.counts.total);
+    for (const auto& [since, failures] : sum.failures)
+      rates.row() << id << Literal::time(since) << Literal::number(failures);
+  }
+  session.exec(render("causes_fold", {{"rows", causes.done()}}));
+  if (rates.count() > 0) session.exec(render("cause_rates_fold", {{"rows", rates.done()}}));
+}
+
+// Of these causes: the ignored ones that have got worse, which are no longer ignored.
+std::vector<CauseRow> reopen_worse(Session& session, const Sums& sums) {
+  std::vector<std::string> failed, worse;
+  for (const auto& [cause, sum] : sums) {
+    if (sum.counts.failures > 0) failed.push_back(cause);
+  }
+  if (failed.empty()) return {};
+  auto row = session.query(
+      render("causes_worse", {{"causes", cause_literals(failed)}, {"times", Literal::number(kWorse)}}));
+  while (row->next()) worse.push_back(text_at(*row, 1));
+  if (worse.empty()) return {};
+  session.exec(render("causes_reopen", {{"causes", cause_literals(worse)}}));
+  std::vector<CauseRow> out;
+  for (const std::string& cause : worse) {
+    const auto rows = read_rows(session, {.id = cause});
+    if (rows.empty()) continue;
+    write_system_event(
+        session, 0, "cause_worse", cause,
+        std::to_string(rows[0].last_hour) + " failures in the last hour; " + describe(rows[0]));
+    out.push_back(rows[0]);
+  }
+  return out;
+}
+
+}  // namespace
+
+void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now) {
+  // One by one: the number of matched rows tells whether this process was first.
+  for (const CauseRow& row : changes.fresh()) {
+    const Literal at = Literal::time(now);
+    Rows rows;
+    rows.row() << Literal::text(row.id) << Literal::text(clean_utf8(row.queue, 255))
+               << Literal::text(row.error_type) << Literal::text(row.sample)
+               << Literal::number(kFingerprintVersion) << at << at;
+    if (session.exec(render("cause_new", {{"rows", rows.done()}})) == 1)
+      write_system_event(session, node, "cause_appeared", row.id, describe(row));
+  }
+  if (changes.empty()) return;
+  Rows rows;
+  for (const auto& [cause, counts] : changes.counts()) {
+    rows.row() << Literal::text(cause) << Literal::time(now) << Literal::number(counts.scheduled)
+               << Literal::number(counts.parked) << Literal::number(counts.succeeded)
+               << Literal::number(counts.total) << Literal::number(counts.failures);
+  }
+  session.exec(render("cause_changes_write", {{"rows", rows.done()}}));
+}
+
+Result<std::vector<CauseRow>> MysqlStore::causes(const CauseFilter& filter) {
+  return session_->run_for([&] { return read_rows(*session_, filter); });
+}
+
+Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, const CauseTriage& triage,
+                                                   const std::string& who) {
+  return session_->transaction_for([&]() -> std::optional<CauseRow> {
+    const auto before = read_rows(*session_, {.id = cause});
+    if (before.empty()) return std::nullopt;
+    const Literal state = triage.state ? Literal::text(to_word(*triage.state)) : Literal::null();
+    session_->exec(render("cause_triage", {{"cause", Literal::text(cause)},
+                                           {"state", state},
+                                           {"owner", optional_text(triage.owner, kCauseOwnerBytes)},
+                                           {"note", optional_text(triage.note, kCauseNoteBytes)},
+                                           {"link", optional_text(triage.link, kCauseLinkBytes)},
+                                           {"rate", Literal::number(before[0].last_hour)}}));
+    auto after = read_rows(*session_, {.id = cause});
+    write_system_event(*session_, 0, "cause_triaged", cause, describe_triage(before[0], after.at(0), who));
+    return after.at(0);
+  });
+}
+
+Result<CauseStore::Totals> MysqlStore::cause_totals() {
+  return session_->run_for([&] {
+    Totals out;
+    auto row = session_->query(render("cause_totals"));
+    while (row->next()) {
+      if (const auto state = cause_state_from(text_at(*row, 1))) out.by_state[*state] = row->getInt64(2);
+      out.worse += row->getInt64(3);
+    }
+    return out;
+  });
+}
+
+Result<CausesFolded> MysqlStore::fold_causes(int limit) {
+  return session_->transaction_for([&] {
+    CausesFolded out;
+    std::vector<std::int64_t> ids;
+    const Sums sums = add_up(*session_, limit, ids);
+    session_->exec(render("cause_rates_forget"));
+    if (ids.empty()) return out;
+    write_sums(*session_, sums);
+    session_->exec(render("cause_changes_delete", {{"ids", Literal::numbers(ids)}}));
+    out.more = static_cast<int>(ids.size()) >= limit;
+    out.worse = reopen_worse(*session_, sums);
+    return out;
+  });
+}
+
+Result<void> MysqlStore::read_causes() {
+  return session_->run([&] {
+    std::vector<std::pair<std::string, std::string>> all;
+    auto row = session_->query(render("cause_ids"));
+    while (row->next()) all.emplace_back(text_at(*row, 1), text_at(*row, 2));
+    causes_->load(all);
+  });
+}
+
+Result<CausesRegrouped> MysqlStore::regroup_causes(int limit) {
+  CauseChanges changes(*causes_);
+  Regrouping next = regrouping_;
+  auto done = session_->transaction_for([&] {
+    changes = CauseChanges(*causes_);
+    next = regrouping_;
+    CausesRegrouped out;
+    if (next.cause.empty() && next.oldest_done) {
+      auto row = session_->query(render("causes_old", {{"version", Literal::number(kFingerprintVersion)}}));
+      if (!row->next()) return out;
+      next = {text_at(*row, 1), {}, true};
+    }
+    const Literal after = Literal::number(next.after.value), most = Literal::number(limit);
+    std::map<std::string, std::vector<TaskId>> by_cause;
+    EpochMs newest;
+    auto row = session_->query(
+        next.cause.empty()
+            ? render("causes_of_nobody", {{"after", after}, {"limit", most}})
+            : render("causes_of_one",
+                     {{"cause", Literal::text(next.cause)}, {"after", after}, {"limit", most}}));
+    while (row->next()) {
+      next.after = {row->getInt64(1)};
+      const State state = state_from(text_at(*row, 2)).value_or(State::unknown);
+      const std::string queue = text_at(*row, 3), moved_from = text_at(*row, 4);
+      const std::string type = text_at(*row, 5), error = text_at(*row, 6);
+      const std::string cause =
+          changes.regrouped(next.cause, {moved_from.empty() ? queue : moved_from, type, error}, state);
+      if (cause != next.cause) by_cause[cause].push_back(next.after);
+      newest = std::max({newest, time_at(*row, 7).value_or(EpochMs{}), time_at(*row, 8).value_or(EpochMs{})});
+      ++out.tasks;
+    }
+    std::vector<std::string> causes;
+    for (const auto& [cause, ids] : by_cause) {
+      session_->exec(render("causes_regroup", {{"cause", Literal::text(cause)}, {"ids", Literal::ids(ids)}}));
+      causes.push_back(cause);
+    }
+    write_causes(*session_, changes, 0, newest);
+    out.more = true;
+    if (next.cause.empty()) {
+      next.oldest_done = out.tasks < limit;
+      return out;
+    }
+    const Literal old = Literal::text(next.cause);
+    if (!causes.empty())
+      session_->exec(render("causes_inherit", {{"old", old}, {"causes", cause_literals(causes)}}));
+    if (out.tasks < limit) {
+      session_->exec(
+          render("causes_regrouped", {{"cause", old}, {"version", Literal::number(kFingerprintVersion)}}));
+      next.cause.clear();
+    }
+    return out;
+  });
+  if (!done) return done;
+  regrouping_ = next;
+  causes_->stored(changes.fresh());
+  return done;
+}
+
+Result<int> MysqlStore::forget_causes(EpochMs before, int limit) {
+  return session_->run_for([&] {
+    return static_cast<int>(session_->exec(
+        render("causes_forget", {{"before", Literal::time(before)}, {"limit", Literal::number(limit)}})));
+  });
+}
+
+}  // namespace rung::mysql

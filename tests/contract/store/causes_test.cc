@@ -1,0 +1,263 @@
+// Causes of failures: their counts agree with the tasks.
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class CauseContract : public StoreContract {
+ protected:
+  NewTask failed(const std::string& error, const std::string& queue = "orders") {
+    NewTask one = task(queue);
+    one.task.first_failed_at = one.task.created_at;
+    one.task.last_error = error;
+    return one;
+  }
+  TaskId insert(const Fence& fence, NewTask one) {
+    const TaskId id = one.task.id;
+    EXPECT_EQ(must(store_->insert(std::span(&one, 1), fence)).at(0).how, Inserted::How::inserted);
+    return id;
+  }
+  Decision fail(const Fence& fence, TaskId id, const std::string& error) {
+    wait_until([&] { return must(store_->now()) >= get(*store_, id).next_at.value_or(EpochMs{}); });
+    EXPECT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Decision::Verdict::applied);
+    const int attempt = get(*store_, id).attempt;
+    EXPECT_EQ(apply_one(*store_, fence, id, event::Confirmed{attempt, must(store_->now())}).verdict,
+              Decision::Verdict::applied);
+    event::Failed failed{attempt, error, "", {}};
+    failed.proven = true;
+    return apply_one(*store_, fence, id, failed);
+  }
+  CauseRow cause(const std::string& id) {
+    const auto rows = must(store_->causes({.id = id}));
+    EXPECT_THAT(rows, SizeIs(1));
+    return rows.empty() ? CauseRow{} : rows.at(0);
+  }
+  // Adds all changes, as the upkeep does.
+  void fold() {
+    while (must(store_->fold_causes(3)).more) {
+    }
+  }
+  // The counts as the tasks have them: by cause (scheduled, parked, succeeded).
+  using Counts = std::map<std::string, std::tuple<std::int64_t, std::int64_t, std::int64_t>>;
+  Counts by_tasks() {
+    Counts out;
+    Filter all;
+    all.limit = 10'000;
+    for (const TaskRow& row : must(store_->list(all))) {
+      if (row.task.cause.empty()) continue;
+      auto& [scheduled, parked, succeeded] = out[row.task.cause];
+      scheduled += row.task.state <= State::awaiting ? 1 : 0;
+      parked += row.task.state == State::parked ? 1 : 0;
+      succeeded += row.task.state == State::succeeded ? 1 : 0;
+    }
+    std::erase_if(out, [](const auto& one) { return one.second == std::tuple(0, 0, 0); });
+    return out;
+  }
+  Counts by_causes() {
+    Counts out;
+    for (const CauseRow& row : must(store_->causes({.limit = 10'000}))) {
+      if (row.scheduled + row.parked + row.succeeded != 0)
+        out[row.id] = {row.scheduled, row.parked, row.succeeded};
+    }
+    return out;
+  }
+  std::vector<std::string> kinds() {
+    std::vector<std::string> out;
+    for (const SystemEvent& event : must(store_->events(50))) out.insert(out.begin(), event.kind);
+    return out;
+  }
+};
+
+TEST_P(CauseContract, EqualFailuresOfAQueueAreOneCause) {
+  const Fence fence = join(*store_, "a");
+  const TaskId one = insert(fence, failed("order 4711 has no address")),
+               two = insert(fence, failed("order 12 has no address")),
+               other = insert(fence, failed("order 4711 has no address", "invoices"));
+  const std::string cause_id = get(*store_, one).cause;
+  EXPECT_EQ(cause_id.size(), 12U);
+  EXPECT_EQ(get(*store_, two).cause, cause_id);
+  EXPECT_NE(get(*store_, other).cause, cause_id);
+  const CauseRow row = cause(cause_id);
+  EXPECT_EQ(row.queue, "orders");
+  EXPECT_EQ(row.sample, "order 4711 has no address");
+  EXPECT_EQ(row.scheduled, 2);
+  EXPECT_EQ(row.total, 2);
+  EXPECT_EQ(row.last_hour, 2);
+  EXPECT_EQ(row.state, CauseState::fresh);
+  EXPECT_GT(row.first_seen.ms, 0);
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"cause_appeared", "cause_appeared"}));
+  Filter filter;
+  filter.cause = cause_id;
+  EXPECT_THAT(must(store_->list(filter)), SizeIs(2));
+  EXPECT_EQ(must(store_->count(filter, 100)), 2);
+}
+
+TEST_P(CauseContract, CountsFollowTheTasksBeforeAndAfterTheFold) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = insert(fence, failed("timeout after 5 s"));
+  const std::string timeout = get(*store_, id).cause;
+  fail(fence, id, "timeout after 7 s");
+  EXPECT_EQ(cause(timeout).total, 1) << "the same task";
+  EXPECT_EQ(cause(timeout).last_hour, 2) << "two failures";
+  fail(fence, id, "no such customer");
+  const std::string customer = get(*store_, id).cause;
+  ASSERT_NE(customer, timeout);
+  EXPECT_EQ(cause(timeout).scheduled, 0);
+  EXPECT_EQ(cause(customer).scheduled, 1);
+  EXPECT_EQ(by_causes(), by_tasks());
+  fold();
+  EXPECT_EQ(by_causes(), by_tasks());
+  EXPECT_EQ(cause(timeout).last_hour, 2);
+  fail(fence, id, "no such customer");
+  EXPECT_EQ(get(*store_, id).state, State::parked);
+  EXPECT_EQ(cause(customer).parked, 1);
+  EXPECT_EQ(apply_one(*store_, fence, id, event::Redrive{}).verdict, Decision::Verdict::applied);
+  EXPECT_EQ(cause(customer).parked, 0);
+  EXPECT_EQ(cause(customer).scheduled, 1);
+  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  EXPECT_EQ(cause(customer).scheduled, 0);
+  EXPECT_EQ(cause(customer).total, 1);
+  fold();
+  EXPECT_EQ(by_causes(), by_tasks());
+}
+
+TEST_P(CauseContract, ManyAtOnceAndWhatRetentionDeletes) {
+  const Fence fence = join(*store_, "a");
+  std::vector<NewTask> tasks;
+  for (int i = 0; i < 40; ++i) tasks.push_back(failed(i % 2 == 0 ? "even " + std::to_string(i) : "odd"));
+  must(store_->insert(tasks, fence));
+  must(store_->insert(tasks, fence));  // the answer was lost: nothing counts twice
+  wait_until([&] { return must(store_->now()) > tasks[0].task.next_at.value_or(EpochMs{}); });
+  std::vector<Event> claims, confirms, ends;
+  for (const NewTask& one : tasks) claims.push_back({one.task.id, event::Claim{}});
+  const auto claimed = must(store_->apply(claims, fence, decider()));
+  for (const Decision& decision : claimed)
+    confirms.push_back({decision.task.id,
+                        event::Confirmed{1, must(store_->now())},
+                        {},
+                        std::make_shared<const Task>(decision.task)});
+  const auto confirmed = must(store_->apply(confirms, fence, decider()));
+  // On what was last written, without reading the rows.
+  for (const Decision& decision : confirmed)
+    ends.push_back({decision.task.id, event::Succeeded{1}, {}, std::make_shared<const Task>(decision.task)});
+  must(store_->apply(ends, fence, decider()));
+  EXPECT_EQ(by_causes(), by_tasks());
+  ASSERT_EQ(by_causes().size(), 2U);
+  fold();
+  EXPECT_EQ(std::get<2>(by_causes().begin()->second), 20);
+  wait_until(
+      [&] { return must(store_->now()) > get(*store_, tasks[0].task.id).finished_at.value_or(EpochMs{}); });
+  EXPECT_EQ(must(store_->purge_finished(must(store_->now()) + Ms{1}, {}, 15)).tasks, 15);
+  EXPECT_EQ(by_causes(), by_tasks());
+  fold();
+  EXPECT_EQ(by_causes(), by_tasks());
+  EXPECT_EQ(must(store_->causes({})).at(0).total, 20) << "total is of all times";
+}
+
+TEST_P(CauseContract, AMessageThatOnlyWaitsHasNoCause) {
+  const Fence fence = join(*store_, "a");
+  NewTask delay = task();
+  delay.task.kind = Kind::delay;
+  delay.task.level = 0;
+  const TaskId id = insert(fence, delay);
+  EXPECT_EQ(get(*store_, id).cause, "");
+  EXPECT_THAT(must(store_->causes({})), IsEmpty());
+}
+
+TEST_P(CauseContract, PeopleSayWhatACauseIs) {
+  const Fence fence = join(*store_, "a");
+  const std::string id = get(*store_, insert(fence, failed("no stock"))).cause;
+  EXPECT_FALSE(must(store_->triage("000000000000", {}, "alice")));
+  const auto row =
+      must(store_->triage(id, {CauseState::working, "alice", "see the ticket", "https://t/1"}, "alice"));
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->owner, "alice");
+  EXPECT_EQ(row->state, CauseState::working);
+  const auto more = must(store_->triage(id, {.note = "mended in 1.2"}, "bob"));
+  EXPECT_EQ(more->note, "mended in 1.2");
+  EXPECT_EQ(more->link, "https://t/1");
+  const auto event = must(store_->events(1)).at(0);
+  EXPECT_EQ(event.kind, "cause_triaged");
+  EXPECT_EQ(event.subject, id);
+  EXPECT_EQ(event.detail, "bob: note 'mended in 1.2'");
+  EXPECT_THAT(must(store_->causes({.queue = "orders", .states = {CauseState::working}})), SizeIs(1));
+  EXPECT_THAT(must(store_->causes({.states = {CauseState::fresh}})), IsEmpty());
+  EXPECT_EQ(must(store_->cause_totals()).by_state.at(CauseState::working), 1);
+}
+
+TEST_P(CauseContract, AnIgnoredCauseThatGetsWorseIsNewAgain) {
+  const Fence fence = join(*store_, "a");
+  const std::string id = get(*store_, insert(fence, failed("no stock"))).cause;
+  fold();
+  must(store_->triage(id, {.state = CauseState::ignored}, "alice"));
+  for (int i = 0; i < 8; ++i) insert(fence, failed("no stock"));
+  fold();
+  EXPECT_EQ(cause(id).state, CauseState::ignored) << "nine failures, ignored at one";
+  insert(fence, failed("no stock"));
+  const auto folded = must(store_->fold_causes(100));
+  ASSERT_THAT(folded.worse, SizeIs(1));
+  EXPECT_EQ(folded.worse[0].id, id);
+  EXPECT_EQ(cause(id).state, CauseState::fresh);
+  EXPECT_TRUE(cause(id).worse_at);
+  EXPECT_EQ(must(store_->cause_totals()).worse, 1);
+  EXPECT_EQ(kinds().back(), "cause_worse");
+  EXPECT_THAT(must(store_->fold_causes(100)).worse, IsEmpty()) << "once";
+  must(store_->triage(id, {.state = CauseState::known}, "alice"));
+  EXPECT_EQ(must(store_->cause_totals()).worse, 0);
+}
+
+// Whoever writes errors decides how many causes there are.
+TEST_P(CauseContract, WhatAQueueMayHaveIsBounded) {
+  const Fence fence = join(*store_, "a");
+  std::vector<NewTask> tasks;
+  const auto word = [](int n) {
+    std::string out;
+    for (const char letter : std::string("aeiou")) {
+      out += letter;
+      out += static_cast<char>('b' + n % 5);
+      n /= 5;
+    }
+    return out;
+  };
+  for (int i = 0; i < static_cast<int>(CauseBook::kMostOfQueue) + 20; ++i) {
+    tasks.push_back(failed("it is " + word(i)));
+    if (tasks.size() < 100) continue;
+    must(store_->insert(tasks, fence));
+    tasks.clear();
+  }
+  must(store_->insert(tasks, fence));
+  fold();
+  const TaskId late = insert(fence, failed("it is something else"));
+  const auto rows = must(store_->causes({.limit = 1000}));
+  EXPECT_LE(rows.size(), CauseBook::kMostOfQueue + 100) << "one batch may be beyond it";
+  EXPECT_THAT(cause(get(*store_, late).cause).sample, HasSubstr("other errors"));
+  EXPECT_EQ(by_causes(), by_tasks());
+  const TaskId other = insert(fence, failed("it is something else", "invoices"));
+  EXPECT_EQ(cause(get(*store_, other).cause).sample, "it is something else");
+}
+
+TEST_P(CauseContract, WhatNobodyNeedsIsForgotten) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = insert(fence, failed("no stock"));
+  const std::string cause_id = get(*store_, id).cause;
+  fold();
+  EXPECT_EQ(must(store_->forget_causes(must(store_->now()) + Ms{1000}, 10)), 0) << "a task has it";
+  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  fold();
+  EXPECT_EQ(must(store_->forget_causes(must(store_->now()) - Ms{60'000}, 10)), 0) << "it has just failed";
+  EXPECT_EQ(must(store_->forget_causes(must(store_->now()) + Ms{1000}, 10)), 1);
+  EXPECT_THAT(must(store_->causes({})), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, CauseContract, testing::Values("memory", "mysql"));
+
+}  // namespace
+}  // namespace rung::test
