@@ -13,9 +13,11 @@ Result<Causes> read_causes(Store& store, CauseFilter filter) {
   ++filter.limit;
   auto rows = store.causes(filter);
   if (!rows) return tl::unexpected(rows.error());
-  Causes out{*std::move(rows)};
-  out.more = out.rows.size() > most;
-  if (out.more) out.rows.resize(most);
+  Causes out{*std::move(rows), ""};
+  if (out.rows.size() > most) {
+    out.rows.resize(most);
+    out.next = std::to_string(filter.offset + static_cast<std::int64_t>(most));
+  }
   return out;
 }
 
@@ -68,7 +70,7 @@ Json to_json(const CauseRow& cause) {
 Json to_json(const Causes& causes) {
   Json list = Json::array();
   for (const CauseRow& cause : causes.rows) list.push_back(to_json(cause));
-  return {{"causes", std::move(list)}, {"more", causes.more}};
+  return {{"causes", std::move(list)}, {"next", causes.next.empty() ? Json() : Json(causes.next)}};
 }
 
 }  // namespace rung::api

@@ -11,11 +11,10 @@
 
 namespace rung::api {
 
-inline constexpr int kMostCausesOnPage = 500;
-
+// A page of them. `next`: CauseFilter::offset of the next page, since their order changes all the time.
 struct Causes {
   std::vector<CauseRow> rows;
-  bool more = false;  // there are further ones after these
+  std::string next;  // "" = this is the last one
 };
 Result<Causes> read_causes(Store& store, CauseFilter filter);
 
@@ -31,6 +30,6 @@ bool is_cause_id(std::string_view text);
 std::string advice(const CauseRow& cause);
 
 Json to_json(const CauseRow& cause);  // with the names of the columns of retry_causes
-Json to_json(const Causes& causes);   // {"causes": [...], "more": true}
+Json to_json(const Causes& causes);   // {"causes": [...], "next": "50"}
 
 }  // namespace rung::api

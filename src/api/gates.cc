@@ -138,7 +138,7 @@ Json gate_json(const QueueGate& gate) {
 Json to_json(const QueueGate& gate) {
   Json json = gate_json(gate);
   json["waiting"] = gate.waiting;
-  json["next_at"] = json_time(gate.next_at);
+  json["next_due_at"] = json_time(gate.next_at);
   return json;
 }
 

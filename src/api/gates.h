@@ -24,9 +24,9 @@ std::string gate_text(const QueueGate& gate);
 // "breaker open": the state for people.
 std::string state_text(const QueueGate& gate);
 
-// With the names of the columns of retry_queues.
+// With the names of the columns of retry_queues, but next_due_at for its next_at.
 Json to_json(const QueueGate& gate);
-// The same without waiting and next_at.
+// The same without waiting and next_due_at.
 Json gate_json(const QueueGate& gate);
 
 }  // namespace rung::api

@@ -111,31 +111,29 @@ Json problems_of(const NodeRow& node) {
 
 }  // namespace
 
-Json to_json(const Nodes& nodes, EpochMs now) {
+Json node_json(const Nodes& nodes, const NodeRow& node, EpochMs now) {
   static const OwnedShards kNothing;
-  Json json = {{"nodes", Json::array()}};
-  for (const NodeRow& node : nodes.rows) {
-    const auto it = nodes.held.find(node.id);
-    const OwnedShards& owned = it == nodes.held.end() ? kNothing : it->second;
-    Json one = {{"node", node.name},
-                {"state", to_word(state_of(node, now))},
-                {"since", to_rfc3339(since(node, now))},
-                {"started_at", to_rfc3339(node.started_at)},
-                {"seen_at", to_rfc3339(node.seen_at)},
-                {"expires_at", to_rfc3339(node.expires_at)},
-                {"version", node.version},
-                {"address", node.address},
-                {"config", node.config.empty() ? Json() : Json(node.config)},
-                {"config_differs", differs(nodes, node, now)},
-                {"problems", problems_of(node)},
-                {"taken_at", owned.changed_at ? Json(to_rfc3339(*owned.changed_at)) : Json()}};
-    put(one, owned, now);
-    json["nodes"].push_back(std::move(one));
-  }
-  Json unowned;
-  put(unowned, nodes.unowned, now);
-  json["nobody"] = std::move(unowned);
-  json["not_shown"] = nodes.hidden;
+  const auto it = nodes.held.find(node.id);
+  const OwnedShards& owned = it == nodes.held.end() ? kNothing : it->second;
+  Json json = {{"node", node.name},
+               {"state", to_word(state_of(node, now))},
+               {"since", to_rfc3339(since(node, now))},
+               {"started_at", to_rfc3339(node.started_at)},
+               {"seen_at", to_rfc3339(node.seen_at)},
+               {"expires_at", to_rfc3339(node.expires_at)},
+               {"version", node.version},
+               {"address", node.address},
+               {"config", node.config.empty() ? Json() : Json(node.config)},
+               {"config_differs", differs(nodes, node, now)},
+               {"problems", problems_of(node)},
+               {"taken_at", owned.changed_at ? Json(to_rfc3339(*owned.changed_at)) : Json()}};
+  put(json, owned, now);
+  return json;
+}
+
+Json unowned_json(const Nodes& nodes, EpochMs now) {
+  Json json;
+  put(json, nodes.unowned, now);
   return json;
 }
 

@@ -15,7 +15,7 @@
 
 namespace rung::api {
 
-// The shards that a node owns by valid leases, or that nobody owns.
+// The shards that a node owns by valid leases, or that no node owns.
 struct OwnedShards {
   std::vector<int> shards;
   std::optional<EpochMs> changed_at;  // when the latest of them was acquired
@@ -43,6 +43,7 @@ EpochMs since(const NodeRow& node, EpochMs now);
 
 // `all`: also nodes that ended over a day ago.
 Result<Nodes> read_nodes(Store& store, EpochMs now, bool all);
-Json to_json(const Nodes& nodes, EpochMs now);
+Json node_json(const Nodes& nodes, const NodeRow& node, EpochMs now);
+Json unowned_json(const Nodes& nodes, EpochMs now);
 
 }  // namespace rung::api

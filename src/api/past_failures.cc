@@ -196,7 +196,7 @@ Result<PastFailures> past_failures(QueryStore& store, const std::string& queue, 
       past.cut = cut;
       return past;
     }
-    filter.below = page->back().task.id;
+    filter.after = page->back().task.id;
   }
 }
 

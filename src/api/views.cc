@@ -1,11 +1,13 @@
 #include "src/api/views.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "levels/duration.h"
+#include "src/api/gates.h"
 #include "src/core/base/rfc3339.h"
 
 namespace rung::api {
@@ -68,7 +70,6 @@ Json filter_of(const std::string& text) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string name = words[i].substr(std::min(words[i].find_first_not_of('-'), words[i].size()));
     std::ranges::replace(name, '-', '_');
-    if (name.ends_with("_since")) name.replace(name.size() - 5, 5, "after");
     if (name == "silence_held") {
       json[name] = "true";  // the only one without a value
       continue;
@@ -133,7 +134,10 @@ Json to_json(const AttemptRow& row) {
   const Attempt& a = row.attempt;
   Json late = nullptr;
   if (a.published_at) late = (*a.published_at - a.due_at).count();
-  return {{"attempt", a.attempt},
+  return {{"retry_id", a.task.str()},
+          {"queue", text_or_null(row.queue)},
+          {"message_id", text_or_null(row.message_id)},
+          {"attempt", a.attempt},
           {"level", a.level},
           {"due_at", to_rfc3339(a.due_at)},
           {"published_at", time_or_null(a.published_at)},
@@ -144,14 +148,6 @@ Json to_json(const AttemptRow& row) {
           {"node", text_or_null(row.node)},
           {"executor", text_or_null(a.executor)},
           {"rule", text_or_null(a.rule)}};
-}
-
-Json to_json_with_task(const AttemptRow& row) {
-  Json json = {{"retry_id", row.attempt.task.str()},
-               {"queue", text_or_null(row.queue)},
-               {"message_id", text_or_null(row.message_id)}};
-  json.update(to_json(row));
-  return json;
 }
 
 Json to_json(const AuditRow& row) {
@@ -191,11 +187,46 @@ Json to_json(const Bulk& b) {
           {"finished_at", time_or_null(b.finished_at)}};
 }
 
-Json to_json(const TaskCounts& counts, const CountBy& by) {
-  Json groups = Json::array();
+Json to_json(const TaskDetails& details) {
+  Json json = to_json(details.row);
+  json["ladder_pinned"] = details.row.task.ladder_pinned;
+  json["history"] = Json::array();
+  for (const AttemptRow& attempt : details.history) json["history"].push_back(to_json(attempt));
+  json["held"] = details.gate ? gate_json(*details.gate) : Json();
+  const bool held = is_silence_held(details.row.task) && !details.history.empty();
+  json["silence_held"] = held ? Json(details.history.back().attempt.error) : Json();
+  return json;
+}
+
+Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::int64_t most) {
+  Json json = {{"count", counts.total}, {"or_more", counts.total >= most}};
+  if (!by) return json;
+  json["by"] = by->str();
+  json["groups"] = Json::array();
   for (const TaskCounts::Group& group : counts.groups)
-    groups.push_back({{"value", text_or_null(group.value)}, {"count", group.tasks}});
-  return {{"by", by.str()}, {"groups", std::move(groups)}, {"others", counts.others}};
+    json["groups"].push_back({{"value", text_or_null(group.value)}, {"count", group.tasks}});
+  json["others"] = counts.others;
+  return json;
+}
+
+Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
+                               std::int64_t most) {
+  if (by) return store.count_by(filter, *by, most);
+  auto count = store.count(filter, most);
+  if (!count) return tl::unexpected(count.error());
+  TaskCounts counts;
+  counts.total = *count;
+  return counts;
+}
+
+Result<Json> dry_run(QueryStore& store, const NewBulk& bulk, const std::optional<CountBy>& by) {
+  const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
+  const auto counts = count_tasks(store, of_bulk(bulk), by, most);
+  if (!counts) return tl::unexpected(counts.error());
+  Json json = {{"dry_run", true}};
+  // A bulk takes no more than its limit, even if more tasks match.
+  json.update(to_json(*counts, by, bulk.limit > 0 ? INT64_MAX : most));
+  return json;
 }
 
 }  // namespace rung::api

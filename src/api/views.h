@@ -2,19 +2,41 @@
 // not fit a JavaScript number), times RFC 3339, missing values null. Thread: pure functions.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "src/api/json.h"
 #include "src/store/bulks.h"
+#include "src/store/gates.h"
 #include "src/store/queries.h"
 
 namespace rung::api {
 
 Json to_json(const TaskRow& row);     // retry_current
-Json to_json(const AttemptRow& row);  // retry_history, without the columns of its task
-Json to_json_with_task(const AttemptRow& row);
-Json to_json(const AuditRow& row);  // retry_audit
-Json to_json(const Bulk& bulk);     // retry_bulks, with its filter and its target as objects
-// {"by": "queue", "groups": [{"value": "orders", "count": 7}], "others": 0}
-Json to_json(const TaskCounts& counts, const CountBy& by);
+Json to_json(const AttemptRow& row);  // retry_history
+Json to_json(const AuditRow& row);    // retry_audit
+Json to_json(const Bulk& bulk);       // retry_bulks, with its filter and its target as objects
+
+struct TaskDetails {
+  TaskRow row;
+  std::vector<AttemptRow> history;
+  std::optional<QueueGate> gate;  // that holds it back
+};
+// The task, and ladder_pinned, history, held, silence_held (why its silence is held open).
+Json to_json(const TaskDetails& details);
+
+inline constexpr std::int64_t kMostCounted = 1'000'000;
+
+// Without `by` only the total is set. Counting stops at `most`.
+Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
+                               std::int64_t most);
+// {"count": 12, "or_more": false}, and with `by`: "by", "groups": [{"value": "orders", "count": 7}],
+// "others".
+Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::int64_t most);
+// The same of the tasks that a bulk would take, and "dry_run".
+Result<Json> dry_run(QueryStore& store, const NewBulk& bulk, const std::optional<CountBy>& by);
 
 std::string etag(const Task& task);  // its version, in quotes
 

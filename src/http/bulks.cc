@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/fields.h"
+#include "src/api/pages.h"
 #include "src/api/views.h"
 #include "src/http/context.h"
 #include "src/http/query.h"
@@ -15,7 +16,6 @@ namespace {
 
 constexpr const char* kBulkPath = "/v1/bulks";
 constexpr double kMostRate = 1'000'000;
-constexpr int kMostShown = 100;
 
 // 0 or none: no rate limit.
 std::optional<double> read_rate(api::Fields& fields) {
@@ -49,7 +49,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   wish.bulk.rate = read_rate(fields).value_or(0);
   wish.dry_run = fields.flag("dry_run").value_or(false);
   wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
-  wish.bulk.limit = fields.integer("limit", 1, kMostCounted).value_or(0);
+  wish.bulk.limit = fields.integer("limit", 1, api::kMostCounted).value_or(0);
   if (const auto by = fields.text("by", kCountByBytes)) {
     wish.by = CountBy::parse(*by);
     if (!wish.by) fields.wrong("by", "must be " + std::string(kCountByWords));
@@ -128,15 +128,10 @@ Response create_bulk(Context& context, const Call& call) {
   const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kBulkPath);
   if (wish.dry_run) {
-    const std::int64_t most = wish.bulk.limit > 0 ? wish.bulk.limit : kMostCounted;
-    const Filter filter = of_bulk(wish.bulk);
-    auto counts = context.reads.run(
-        [&](QueryStore& store) { return count_json(store, filter, wish.by, most, "matches"); });
-    if (!counts) return filter_problem(wish.bulk.filter, counts.error(), kBulkPath, wish.by.has_value());
-    Json counted = {{"dry_run", true}};
-    counted.update(*counts);
-    if (wish.bulk.limit > 0) counted["or_more"] = false;
-    return answer(200, counted);
+    auto counts =
+        context.reads.run([&](QueryStore& store) { return api::dry_run(store, wish.bulk, wish.by); });
+    return counts ? answer(200, *counts)
+                  : filter_problem(wish.bulk.filter, counts.error(), kBulkPath, wish.by.has_value());
   }
   auto made = context.reads.run_once([&](BulkStore& store) { return store.create_bulk(wish.bulk); });
   if (!made) return filter_problem(wish.bulk.filter, made.error(), kBulkPath);
@@ -146,14 +141,14 @@ Response create_bulk(Context& context, const Call& call) {
 }
 
 Response list_bulks(Context& context, const Call& call) {
-  if (!call.request.query.empty())
-    return problem({{call.request.query.front().first.substr(0, 60), "this path takes no query parameters"}},
-                   kBulkPath);
-  auto bulks = context.reads.run([](BulkStore& store) { return store.bulks(kMostShown); });
-  if (!bulks) return problem(bulks.error(), kBulkPath);
-  Json list = Json::array();
-  for (const Bulk& bulk : *bulks) list.push_back(api::to_json(bulk));
-  return answer(200, {{"bulks", std::move(list)}});
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::id, errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, kBulkPath);
+  const auto below = api::id_of_cursor(page.cursor);
+  auto bulks = context.reads.run([&](BulkStore& store) { return store.bulks(page.limit + 1, below); });
+  return bulks ? answer(200, api::bulks_page(*bulks, page.limit)) : problem(bulks.error(), kBulkPath);
 }
 
 Response show_bulk(Context& context, const Call& call) {

@@ -1,7 +1,6 @@
 // /v1/causes: what fails, why, and what people have said about it.
 #include "src/api/causes.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -9,48 +8,29 @@
 #include "src/api/fields.h"
 #include "src/http/context.h"
 #include "src/http/problem.h"
+#include "src/http/query.h"
 #include "src/http/target.h"
 
 namespace rung::http {
 namespace {
 
 constexpr std::string_view kCauseStates = "must be new, known, working or ignored";
-constexpr std::int64_t kFarthestOffset = 1'000'000;
-
-std::optional<std::int64_t> number_of(const std::string& text, std::int64_t least, std::int64_t most) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    return std::nullopt;
-  return value;
-}
 
 CauseFilter filter_of(const Call& call, FieldErrors& errors) {
   CauseFilter filter;
-  for (const auto& [name, value] : call.request.query) {
-    if (name == "queue") {
-      filter.queue = value;
-    } else if (name == "state") {
-      const auto state = cause_state_from(value);
-      if (state) filter.states.push_back(*state);
-      if (!state) errors.push_back({name, std::string(kCauseStates)});
-    } else if (name == "with_tasks") {
-      filter.with_tasks = value == "true";
-      if (!filter.with_tasks) errors.push_back({name, "must be true"});
-    } else if (name == "limit") {
-      const auto limit = number_of(value, 1, api::kMostCausesOnPage);
-      filter.limit = static_cast<int>(limit.value_or(1));
-      if (!limit)
-        errors.push_back({name, "must be an integer from 1 to " + std::to_string(api::kMostCausesOnPage)});
-    } else if (name == "offset") {
-      const auto offset = number_of(value, 0, kFarthestOffset);
-      filter.offset = offset.value_or(0);
-      if (!offset) errors.push_back({name, "must be an integer from 0 to 1000000"});
-    } else {
-      errors.push_back(
-          {name.substr(0, 60), "unknown parameter; known: queue, state, with_tasks, limit, offset"});
-    }
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::id, errors);
+  filter.limit = page.limit;
+  filter.offset = api::id_of_cursor(page.cursor).value_or(0);
+  filter.with_tasks = take_flag(query, "with_tasks", errors);
+  filter.queue = take(query, "queue", errors).value_or("");
+  for (const std::string& word : words_of(take(query, "state", errors))) {
+    const auto state = cause_state_from(word);
+    if (state) filter.states.push_back(*state);
+    if (!state)
+      errors.push_back({"state", std::string(kCauseStates) + ", or a comma-separated list of these"});
   }
+  refuse_rest(query, errors);
   return filter;
 }
 

@@ -68,6 +68,7 @@ class Context {
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);
+Response show_history(Context& context, const Call& call);
 Response show_audit(Context& context, const Call& call);
 
 Response cancel_task(Context& context, const Call& call);

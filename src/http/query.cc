@@ -4,7 +4,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "src/api/views.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
 
@@ -18,6 +17,7 @@ constexpr std::string_view kNames =
     "silence_held";
 
 constexpr std::string_view kHeader = "header.";
+constexpr const char* kWrongCursor = "must be the `next` of the previous page, in the same order";
 
 struct Reader {
   Filter filter;
@@ -44,17 +44,14 @@ struct Reader {
 
   // One state, or several separated by commas.
   void states(const std::string& name, const std::string& value) {
-    std::size_t from = 0;
-    while (from <= value.size()) {
-      const std::size_t to = std::min(value.find(',', from), value.size());
-      const auto state = state_from(value.substr(from, to - from));
+    for (const std::string& word : words_of(value)) {
+      const auto state = state_from(word);
       if (!state) {
         return wrong(name,
                      "must be scheduled, publishing, awaiting, succeeded, parked, cancelled or discarded, or "
                      "a comma-separated list of these");
       }
       filter.states.push_back(*state);
-      from = to + 1;
     }
     if (filter.states.size() > 1) return;
     filter.state = filter.states.front();
@@ -107,15 +104,9 @@ struct Reader {
   }
 };
 
-std::optional<int> whole(const std::string& text, int least, int most) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    return std::nullopt;
-  return value;
-}
+}  // namespace
 
-Filter read(const Pairs& conditions, std::string_view prefix, bool page, FieldErrors& errors) {
+Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
   Reader reader{{}, errors, std::string(prefix)};
   std::vector<std::string> seen;
   for (const auto& [name, value] : conditions) {
@@ -125,61 +116,88 @@ Filter read(const Pairs& conditions, std::string_view prefix, bool page, FieldEr
       continue;
     }
     seen.push_back(name);
-    if (reader.take(name, value)) continue;
-    if (page && name == "limit") {
-      const auto limit = whole(value, 1, kMostOnPage);
-      if (limit) reader.filter.limit = *limit;
-      if (!limit) reader.wrong(name, "must be an integer from 1 to " + std::to_string(kMostOnPage));
-    } else if (page && name == "cursor") {
-      reader.filter.below = TaskId::parse(value);
-      if (!reader.filter.below) reader.wrong(name, "must be the `next` of the previous page");
-    } else {
+    if (!reader.take(name, value))
       reader.wrong(clean_utf8(name, 60), "unknown condition; known conditions: " + std::string(kNames) +
-                                             (page ? ", limit and cursor" : ""));
-    }
+                                             (prefix.empty() ? ", sort, limit, cursor, count and by" : ""));
   }
   return reader.filter;
 }
 
-}  // namespace
-
-Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
-  return read(conditions, prefix, false, errors);
+std::optional<std::string> take(Pairs& query, std::string_view name, FieldErrors& errors) {
+  std::optional<std::string> value;
+  std::erase_if(query, [&](auto& one) {
+    if (one.first != name) return false;
+    if (value) errors.push_back({std::string(name), "given twice"});
+    value = std::move(one.second);
+    return true;
+  });
+  return value;
 }
 
-Filter read_page(const Pairs& query, FieldErrors& errors) { return read(query, "", true, errors); }
+std::vector<std::string> words_of(const std::optional<std::string>& text) {
+  std::vector<std::string> words;
+  for (std::size_t from = 0; text && from <= text->size();) {
+    const std::size_t to = std::min(text->find(',', from), text->size());
+    words.push_back(text->substr(from, to - from));
+    from = to + 1;
+  }
+  return words;
+}
+
+api::Page take_page(Pairs& query, Cursor kind, FieldErrors& errors) {
+  api::Page page;
+  if (const auto limit = take(query, "limit", errors)) {
+    const auto [end, error] = std::from_chars(limit->data(), limit->data() + limit->size(), page.limit);
+    if (error != std::errc{} || end != limit->data() + limit->size() || page.limit < 1 ||
+        page.limit > api::kMostOnPage)
+      errors.push_back({"limit", "must be an integer from 1 to " + std::to_string(api::kMostOnPage)});
+  }
+  if (auto cursor = take(query, "cursor", errors)) {
+    if (cursor->empty() || (kind == Cursor::id && !api::id_of_cursor(*cursor)))
+      errors.push_back({"cursor", kWrongCursor});
+    page.cursor = *std::move(cursor);
+  }
+  return page;
+}
+
+bool take_flag(Pairs& query, std::string_view name, FieldErrors& errors) {
+  const auto value = take(query, name, errors);
+  if (value && value != "true" && value != "false")
+    errors.push_back({std::string(name), "must be true or false"});
+  return value == "true";
+}
+
+void refuse_rest(const Pairs& query, FieldErrors& errors) {
+  for (const auto& [name, value] : query) {
+    if (errors.size() > api::kMostTold) return;
+    errors.push_back({clean_utf8(name, 60), "unknown parameter: see /openapi.json"});
+  }
+}
+
+Filter read_tasks(Pairs query, FieldErrors& errors) {
+  const api::Page page = take_page(query, Cursor::text, errors);
+  const auto sort = take(query, "sort", errors);
+  Filter filter = read_filter(query, "", errors);
+  filter.limit = page.limit;
+  if (sort) {
+    const auto order = order_from(*sort);
+    if (!order) errors.push_back({"sort", "must be newest, oldest or due"});
+    filter.order = order.value_or(Filter::Order::newest);
+  }
+  if (!page.cursor.empty() && !api::read_cursor(page.cursor, filter))
+    errors.push_back({"cursor", kWrongCursor});
+  return filter;
+}
 
 CountWanted take_count(Pairs& query, FieldErrors& errors) {
   CountWanted wanted;
-  std::erase_if(query, [&](const auto& condition) {
-    const auto& [name, value] = condition;
-    if (name == "count") {
-      wanted.count = value == "true";
-      if (value != "true" && value != "false") errors.push_back({name, "must be true or false"});
-    } else if (name == "by") {
-      wanted.by = CountBy::parse(value);
-      if (!wanted.by) errors.push_back({name, "must be " + std::string(kCountByWords)});
-    } else {
-      return false;
-    }
-    return true;
-  });
-  if (wanted.by && !wanted.count) errors.push_back({"by", "only valid with count=true"});
-  return wanted;
-}
-
-Result<Json> count_json(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
-                        std::int64_t most, const char* name) {
-  if (!by) {
-    const auto count = store.count(filter, most);
-    if (!count) return tl::unexpected(count.error());
-    return Json{{name, *count}, {"or_more", *count >= most}};
+  wanted.count = take_flag(query, "count", errors);
+  if (const auto by = take(query, "by", errors)) {
+    wanted.by = CountBy::parse(*by);
+    if (!wanted.by) errors.push_back({"by", "must be " + std::string(kCountByWords)});
+    if (!wanted.count) errors.push_back({"by", "only valid with count=true"});
   }
-  const auto counts = store.count_by(filter, *by, most);
-  if (!counts) return tl::unexpected(counts.error());
-  Json json = {{name, counts->total}, {"or_more", counts->total >= most}};
-  json.update(api::to_json(*counts, *by));
-  return json;
+  return wanted;
 }
 
 Response filter_problem(const Filter& filter, const Error& error, std::string_view instance,
@@ -189,14 +207,6 @@ Response filter_problem(const Filter& filter, const Error& error, std::string_vi
   const bool ours =
       error.kind == Error::Kind::permanent && (!filter.headers.empty() || filter.error_matches || counted_by);
   return ours ? problem(400, error.message, instance) : problem(error, instance);
-}
-
-Json page_json(std::vector<TaskRow> rows, int limit) {
-  const bool more = rows.size() > static_cast<std::size_t>(limit);
-  if (more) rows.resize(static_cast<std::size_t>(limit));
-  Json tasks = Json::array();
-  for (const TaskRow& row : rows) tasks.push_back(api::to_json(row));
-  return {{"tasks", std::move(tasks)}, {"next", more ? Json(rows.back().task.id.str()) : Json(nullptr)}};
 }
 
 Filter read_filter_object(const Json& json, FieldErrors& errors) {

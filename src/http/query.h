@@ -1,20 +1,20 @@
-// Filters and pages: the query of GET /v1/tasks, and the `filter` of a bulk.
+// Queries: filters (also of bulks), pages, order, counts. Each take_ function takes its parameters out of the
+// query; what is left is a filter's or unknown.
 // Thread: pure functions.
 #pragma once
 
-#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/api/fields.h"
+#include "src/api/pages.h"
 #include "src/http/problem.h"
 #include "src/store/queries.h"
 
 namespace rung::http {
 
-inline constexpr int kMostOnPage = 1000;
-inline constexpr std::int64_t kMostCounted = 1'000'000;
 inline constexpr std::size_t kCountByBytes = 300;
 inline constexpr const char* kCountByWords =
     "queue, error_type, tag or header.NAME (a header in index_headers)";
@@ -24,8 +24,21 @@ inline constexpr const char* kCountByWords =
 // first_failed_before. Invalid conditions and unknown names go to `errors`, with `prefix` before them.
 Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors);
 
-// The same with `limit` (1 to 1000, default 50) and `cursor` (`next` of the previous page).
-Filter read_page(const Pairs& query, FieldErrors& errors);
+// `limit` (1 to 1000, default 50) and `cursor` (`next` of the previous page). `Cursor`: what it must be; that
+// of tasks depends on their order, and read_tasks() reads it.
+enum class Cursor { id, text };
+api::Page take_page(Pairs& query, Cursor cursor, FieldErrors& errors);
+// The value of a parameter; none if it is not there.
+std::optional<std::string> take(Pairs& query, std::string_view name, FieldErrors& errors);
+// Words separated by commas; without a text none.
+std::vector<std::string> words_of(const std::optional<std::string>& text);
+// `name=true`, or false.
+bool take_flag(Pairs& query, std::string_view name, FieldErrors& errors);
+// Whatever is left is an error.
+void refuse_rest(const Pairs& query, FieldErrors& errors);
+
+// The query of GET /v1/tasks, without its count: a filter, `sort` (newest, oldest or due) and a page.
+Filter read_tasks(Pairs query, FieldErrors& errors);
 
 // `count=true`, and `by`: the number of tasks instead of the tasks. Takes both out of `query`.
 struct CountWanted {
@@ -33,14 +46,6 @@ struct CountWanted {
   std::optional<CountBy> by;
 };
 CountWanted take_count(Pairs& query, FieldErrors& errors);
-
-// {"count": 12, "or_more": false}, and with `by`: "by", "groups": [{"value": "orders", "count": 7}],
-// "others". `name`: of the first field.
-Result<Json> count_json(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
-                        std::int64_t most, const char* name);
-
-// {"tasks": [...], "next": cursor or null}. REQUIRES: `rows` were listed with a limit of `limit` + 1.
-Json page_json(std::vector<TaskRow> rows, int limit);
 
 // The response if the store rejected a filter or what to count by, or could not be queried.
 Response filter_problem(const Filter& filter, const Error& error, std::string_view instance,

@@ -2,14 +2,15 @@
 // (src/bridge/gates/gates.h).
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "src/api/fields.h"
 #include "src/api/gates.h"
+#include "src/api/pages.h"
 #include "src/api/pauses.h"
 #include "src/http/context.h"
 #include "src/http/problem.h"
+#include "src/http/query.h"
 #include "src/http/target.h"
 
 namespace rung::http {
@@ -23,13 +24,6 @@ Result<Json> body_of(const Call& call) {
   auto json = api::parse_json(call.request.body);
   if (json && !json->is_object()) return permanent("the body is an object, or empty");
   return json;
-}
-
-std::optional<Response> refuse_query(const Call& call, const std::string& what) {
-  const auto& query = call.request.query;
-  if (query.empty()) return std::nullopt;
-  return problem({{query.front().first.substr(0, 60), "unknown parameter: this " + what + " has none"}},
-                 call.request.path);
 }
 
 template <typename T>
@@ -75,16 +69,20 @@ Response resume_queue(Context& context, const Call& call) {
 }
 
 Response list_queues(Context& context, const Call& call) {
-  if (auto no = refuse_query(call, "list")) return *std::move(no);
-  const auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::text, errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
   if (!gates) return problem(gates.error(), call.request.path);
-  Json list = Json::array();
-  for (const QueueGate& gate : *gates) list.push_back(api::to_json(gate));
-  return answer(200, {{"queues", std::move(list)}});
+  return answer(200, api::queues_page(*std::move(gates), page));
 }
 
 Response show_queue(Context& context, const Call& call) {
-  if (auto no = refuse_query(call, "path")) return *std::move(no);
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
   const std::string queue = queue_of(call);
   const auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
   if (!gates) return problem(gates.error(), call.request.path);

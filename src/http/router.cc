@@ -16,17 +16,9 @@ std::optional<std::string> fits(std::string_view pattern, std::string_view path)
   return id.find('/') == std::string_view::npos ? std::optional<std::string>(id) : std::nullopt;
 }
 
-// Before 1.0 the path was /v1/bulk. For one release it still is.
-std::string renamed(std::string_view path) {
-  constexpr std::string_view kBefore = "/v1/bulk";
-  const std::string_view rest = path.starts_with(kBefore) ? path.substr(kBefore.size()) : "s";
-  return rest.empty() || rest.front() == '/' ? "/v1/bulks" + std::string(rest) : std::string(path);
-}
-
 }  // namespace
 
-Router::Match Router::match(std::string_view method, std::string_view asked) const {
-  const std::string path = renamed(asked);
+Router::Match Router::match(std::string_view method, std::string_view path) const {
   Match match;
   for (const Route& route : routes_) {
     auto id = fits(route.pattern, path);

@@ -5,10 +5,12 @@
 #include "src/api/gates.h"
 #include "src/api/nodes.h"
 #include "src/api/owners.h"
+#include "src/api/pages.h"
 #include "src/core/base/rfc3339.h"
 #include "src/http/context.h"
 #include "src/http/openapi.h"
 #include "src/http/problem.h"
+#include "src/http/query.h"
 
 namespace rung::http {
 namespace {
@@ -65,20 +67,20 @@ Response show_health(Context& context, const Call& call) {
   return answer(200, {{"status", "ok"}});
 }
 
-// Like rung nodes --json. `all=true`: also nodes that ended over a day ago.
+// `all=true`: also nodes that ended over a day ago.
 Response list_nodes(Context& context, const Call& call) {
-  bool all = false;
-  for (const auto& [name, value] : call.request.query) {
-    if (name != "all" || (value != "true" && value != "false"))
-      return problem({{name.substr(0, 60), "the only parameter is all: true or false"}}, call.request.path);
-    all = value == "true";
-  }
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const bool all = take_flag(query, "all", errors);
+  const api::Page page = take_page(query, Cursor::id, errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
   const auto nodes = context.reads.run([&](Store& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
     const auto read = api::read_nodes(store, *now, all);
     if (!read) return tl::unexpected(read.error());
-    return api::to_json(*read, *now);
+    return api::nodes_page(*read, *now, page);
   });
   return nodes ? answer(200, *nodes) : problem(nodes.error(), call.request.path);
 }
@@ -146,6 +148,7 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"POST", "/v1/tasks", full, with(submit_tasks)},
       {"GET", "/v1/tasks", read, with(list_tasks)},
       {"GET", "/v1/tasks/{id}", read, with(show_task)},
+      {"GET", "/v1/tasks/{id}/history", read, with(show_history)},
       {"GET", "/v1/tasks/{id}/audit", read, with(show_audit)},
       {"POST", "/v1/tasks/{id}/cancel", full, with(cancel_task)},
       {"POST", "/v1/tasks/{id}/discard", full, with(discard_task)},

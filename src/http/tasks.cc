@@ -1,8 +1,9 @@
-// POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, GET /v1/tasks/{id}/audit.
+// POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, and its /history and /audit.
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "src/api/gates.h"
+#include "src/api/pages.h"
 #include "src/api/submission.h"
 #include "src/api/views.h"
 #include "src/core/machine/submission.h"
@@ -203,18 +204,18 @@ Response list_tasks(Context& context, const Call& call) {
   FieldErrors errors;
   Pairs query = call.request.query;
   const CountWanted wanted = take_count(query, errors);
-  Filter filter = read_page(query, errors);
+  Filter filter = read_tasks(std::move(query), errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   if (wanted.count) {
     auto counts = context.reads.run(
-        [&](QueryStore& store) { return count_json(store, filter, wanted.by, kMostCounted, "count"); });
-    return counts ? answer(200, *counts)
+        [&](QueryStore& store) { return api::count_tasks(store, filter, wanted.by, api::kMostCounted); });
+    return counts ? answer(200, api::to_json(*counts, wanted.by, api::kMostCounted))
                   : filter_problem(filter, counts.error(), call.request.path, wanted.by.has_value());
   }
   const int limit = filter.limit++;
   auto rows = context.reads.run([&](QueryStore& store) { return store.list(filter); });
   if (!rows) return filter_problem(filter, rows.error(), call.request.path);
-  return answer(200, page_json(*std::move(rows), limit));
+  return answer(200, api::tasks_page(*rows, limit, filter.order));
 }
 
 namespace {
@@ -229,55 +230,65 @@ Response no_such_task(const Call& call) {
 Response show_task(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
-  struct Shown {
-    std::optional<TaskRow> row;
-    std::vector<AttemptRow> history;
-    std::optional<QueueGate> gate;  // that holds it back
-  };
-  const auto found = context.reads.run([&](Store& store) -> Result<Shown> {
+  const auto found = context.reads.run([&](Store& store) -> Result<std::optional<api::TaskDetails>> {
     auto row = store.find(*id);
     if (!row) return tl::unexpected(row.error());
+    if (!*row) return std::nullopt;
     auto history = store.history(*id);
     if (!history) return tl::unexpected(history.error());
-    if (!*row) return Shown{};
     auto gate = api::holding_gate(store, (*row)->task);
     if (!gate) return tl::unexpected(gate.error());
-    return Shown{*std::move(row), *std::move(history), *std::move(gate)};
+    return api::TaskDetails{**std::move(row), *std::move(history), *std::move(gate)};
   });
   if (!found) return problem(found.error(), call.request.path);
-  if (!found->row) return no_such_task(call);
-  Json json = api::to_json(*found->row);
-  Json attempts = Json::array();
-  for (const AttemptRow& attempt : found->history) attempts.push_back(api::to_json(attempt));
-  json["history"] = std::move(attempts);
-  json["held"] = found->gate ? api::gate_json(*found->gate) : Json();
-  const bool open = is_silence_held(found->row->task) && !found->history.empty();
-  json["silence_held"] = open ? Json(found->history.back().attempt.error) : Json();
-  Response response = answer(200, json);
-  response.headers.emplace_back("ETag", api::etag(found->row->task));
+  if (!*found) return no_such_task(call);
+  Response response = answer(200, api::to_json(**found));
+  response.headers.emplace_back("ETag", api::etag((*found)->row.task));
   return response;
 }
 
-Response show_audit(Context& context, const Call& call) {
+namespace {
+
+// `read(store, page)`: the page; none if there is no such task.
+template <typename Read>
+Response show_list(Context& context, const Call& call, const Read& read) {
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
-  struct Shown {
-    bool there = false;
-    std::vector<AuditRow> rows;
-  };
-  const auto found = context.reads.run([&](QueryStore& store) -> Result<Shown> {
-    auto row = store.find(*id);
-    if (!row) return tl::unexpected(row.error());
-    auto rows = store.audit(*id);
-    if (!rows) return tl::unexpected(rows.error());
-    return Shown{row->has_value(), *std::move(rows)};
-  });
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::id, errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto found = context.reads.run([&](QueryStore& store) { return read(store, *id, page); });
   if (!found) return problem(found.error(), call.request.path);
-  // The audit is shown even if the task itself has been deleted.
-  if (!found->there && found->rows.empty()) return no_such_task(call);
-  Json changes = Json::array();
-  for (const AuditRow& row : found->rows) changes.push_back(api::to_json(row));
-  return answer(200, {{"changes", std::move(changes)}});
+  return *found ? answer(200, **found) : no_such_task(call);
+}
+
+}  // namespace
+
+Response show_history(Context& context, const Call& call) {
+  return show_list(context, call,
+                   [](QueryStore& store, TaskId id, const api::Page& page) -> Result<std::optional<Json>> {
+                     auto row = store.find(id);
+                     if (!row) return tl::unexpected(row.error());
+                     if (!*row) return std::nullopt;
+                     auto history = store.history(id);
+                     if (!history) return tl::unexpected(history.error());
+                     return api::history_page(*history, page);
+                   });
+}
+
+// The audit is shown even if the task itself has been deleted.
+Response show_audit(Context& context, const Call& call) {
+  return show_list(context, call,
+                   [](QueryStore& store, TaskId id, const api::Page& page) -> Result<std::optional<Json>> {
+                     auto row = store.find(id);
+                     if (!row) return tl::unexpected(row.error());
+                     auto rows = store.audit(id);
+                     if (!rows) return tl::unexpected(rows.error());
+                     if (!*row && rows->empty()) return std::nullopt;
+                     return api::audit_page(*rows, page);
+                   });
 }
 
 }  // namespace rung::http

@@ -228,7 +228,8 @@ void TaskTraces::settle(const Task& task, const Attempt& attempt, const Decision
   put(span, "rung.rule", attempt.rule);
   if (!overtaken) {
     put(span, "rung.state", to_word(task.state));
-    if (task.state == State::scheduled && task.next_at) put(span, "rung.next_at", to_rfc3339(*task.next_at));
+    if (task.state == State::scheduled && task.next_at)
+      put(span, "rung.next_due_at", to_rfc3339(*task.next_at));
   }
   if (attempt.outcome != rung::Outcome::succeeded) {
     const std::string type = overtaken ? std::string() : clean_utf8(task.error_type, kNameBytes);

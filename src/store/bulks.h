@@ -33,7 +33,7 @@ inline constexpr double kLeastBulkRate = 0.01;
 
 struct NewBulk {
   BulkAction action = BulkAction::cancel;
-  Filter filter;               // its limit, below and order are ignored
+  Filter filter;               // its limit, after and order are ignored
   std::string filter_text;     // the filter as the user wrote it: for people
   std::string reason;          // as the person gave it
   Target elsewhere;            // of a redrive
@@ -85,7 +85,8 @@ class BulkStore {
   // Freezes the ids that match now. Ids of bulks are never reused.
   virtual Result<Bulk> create_bulk(const NewBulk& bulk) = 0;
   virtual Result<std::optional<Bulk>> bulk(std::int64_t id) = 0;
-  virtual Result<std::vector<Bulk>> bulks(int limit) = 0;  // the newest first
+  // The newest first. `below`: only those with a smaller id.
+  virtual Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below = std::nullopt) = 0;
   // running <-> paused, either -> aborted; nullopt if there is no such bulk; unchanged if it has ended.
   virtual Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state,
                                                std::optional<double> rate) = 0;

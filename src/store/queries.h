@@ -32,7 +32,7 @@ struct Filter {
   std::string queue = {}, exchange = {}, tag = {}, message_id = {}, ladder = {};
   std::string error_contains = {}, error_type = {};
   std::optional<EpochMs> due_before = {}, due_after = {}, created_before = {}, created_after = {};
-  std::optional<TaskId> below = {};  // cursor: only ids smaller than this
+  std::optional<TaskId> after = {};  // only what `order` lists behind this task
   int limit = 50;
   std::string correlation_id = {};
   // Name and value of headers in StoreOptions::index_headers; all have to match.
@@ -44,9 +44,13 @@ struct Filter {
   ErrorPatternPtr error_matches = {};
   std::optional<EpochMs> first_failed_before = {}, first_failed_after = {};
   bool silence_held = false;  // only deliveries whose silence is held open
+  // Of the task `after`, with Order::due: its due_of().
+  std::optional<EpochMs> after_due = {};
   std::string cause = {};     // of the last failure
 };
 inline constexpr std::int64_t kMostTried = 1'000'000;
+// "newest", "oldest", "due".
+std::optional<Filter::Order> order_from(std::string_view word);
 
 // What to count tasks by.
 struct CountBy {
@@ -91,6 +95,14 @@ struct QueueStat {  // retry_by_queue
   std::optional<EpochMs> oldest_due_at;
   std::int64_t overdue = 0;
 };
+
+// The due time that Order::due sorts by; none: it is not waiting for one.
+std::optional<EpochMs> due_of(const Task& task);
+// What Order::due sorts by.
+inline std::pair<std::int64_t, TaskId> due_order(const Task& task) {
+  const auto due = due_of(task);
+  return {due ? due->ms : INT64_MAX, task.id};
+}
 
 // Read-only: nothing here changes a row.
 class QueryStore {

@@ -64,6 +64,17 @@ std::string CountBy::str() const {
   return std::string(kHeaderField) + header;
 }
 
+std::optional<Filter::Order> order_from(std::string_view word) {
+  if (word == "newest") return Filter::Order::newest;
+  if (word == "oldest") return Filter::Order::oldest;
+  return word == "due" ? std::optional(Filter::Order::due) : std::nullopt;
+}
+
+std::optional<EpochMs> due_of(const Task& task) {
+  const bool waits = task.state == State::scheduled || task.state == State::publishing;
+  return waits ? task.next_at : std::nullopt;
+}
+
 std::string_view to_word(BulkAction action) { return kActions[static_cast<std::size_t>(action) - 1]; }
 std::string_view to_word(BulkState state) { return kStates[static_cast<std::size_t>(state) - 1]; }
 std::optional<BulkAction> bulk_action_from(std::string_view word) { return from<BulkAction>(kActions, word); }
@@ -71,7 +82,7 @@ std::optional<BulkState> bulk_state_from(std::string_view word) { return from<Bu
 
 Filter of_bulk(const NewBulk& bulk) {
   Filter filter = bulk.filter;
-  filter.below.reset();
+  filter.after.reset();
   if (!filter.state && filter.states.empty()) {
     const bool parked = bulk.action == BulkAction::redrive || bulk.action == BulkAction::discard;
     const bool finish = is_finish(bulk.action);

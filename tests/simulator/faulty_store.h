@@ -109,8 +109,8 @@ class FaultyStore final : public Store {
   Result<std::optional<Bulk>> bulk(std::int64_t id) override {
     return call([&] { return db_->bulk(id); });
   }
-  Result<std::vector<Bulk>> bulks(int limit) override {
-    return call([&] { return db_->bulks(limit); });
+  Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below) override {
+    return call([&] { return db_->bulks(limit, below); });
   }
   Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state,
                                        std::optional<double> rate) override {

@@ -45,6 +45,9 @@ FROM rung_bulks WHERE TRUE
 -- name: bulks.id
 AND id = :bulk
 
+-- name: bulks.below
+AND id < :bulk
+
 -- name: bulks.end
 ORDER BY id DESC LIMIT :limit
 

@@ -82,6 +82,12 @@ AND t.id < :id
 -- name: list.above
 AND t.id > :id
 
+-- name: list.after_due
+AND (t.next_due_at > :due OR (t.next_due_at = :due AND t.id > :id) OR t.next_due_at IS NULL)
+
+-- name: list.after_all_due
+AND t.next_due_at IS NULL AND t.id > :id
+
 -- name: list.state
 AND t.state = :state
 

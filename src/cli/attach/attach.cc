@@ -41,8 +41,11 @@ std::string vhost_of(const Config& config) {
 }
 
 Json outcome_json(const Outcome& outcome) {
-  Json json = {{"queue", outcome.queue}, {"result", outcome.result}, {"detail", outcome.detail}};
-  if (!outcome.notes.empty()) json["notes"] = outcome.notes;
+  Json json = {{"queue", outcome.queue},
+               {"result", outcome.result},
+               {"detail", outcome.detail},
+               {"policy", nullptr},
+               {"notes", outcome.notes}};
   if (outcome.policy) {
     json["policy"] = {{"name", outcome.policy->name},
                       {"pattern", outcome.policy->pattern},
@@ -52,24 +55,20 @@ Json outcome_json(const Outcome& outcome) {
   return json;
 }
 
-// JSON: an object for a single named queue, otherwise an array.
 int print_outcomes(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
   int code = kSuccess;
-  const bool single = options.named() && options.queues.size() == 1;
-  Json list = Json::array();
+  Json json = {{"results", Json::array()}};
   for (const Outcome& outcome : outcomes) {
-    if (options.common.json && !single) list.push_back(outcome_json(outcome));
+    if (options.common.json) json["results"].push_back(outcome_json(outcome));
     if (outcome.code != kSuccess) {
       report_error(outcome.code, outcome.detail);
       if (code == kSuccess) code = outcome.code;
     } else if (!options.common.json) {
       print(one_line(outcome.detail) + "\n");
       for (const std::string& note : outcome.notes) print("  note: " + one_line(note) + "\n");
-    } else if (single) {
-      print(dump(outcome_json(outcome)) + "\n");
     }
   }
-  if (options.common.json && !single) print(dump(list) + "\n");
+  if (options.common.json) print(dump(json) + "\n");
   if (outcomes.empty() && !options.common.json) print("no queue matches: nothing to do\n");
   return code;
 }
@@ -294,8 +293,6 @@ void add_attach(CLI::App& app, int* exit) {
       "($RUNG_RABBITMQCTL can name another command). The user needs the tag policymaker.",
       o->common);
   add_selection(c, *o, "Instead of names: all queues of the virtual host");
-  c.add_flag("--detach", o->detach, "Same as rung detach");
-  add_detach_choice(c, o->choice);
   c.callback([o, exit] { *exit = run(*o); });
 }
 

@@ -170,8 +170,8 @@ int run(const Common& common, const std::vector<std::string>& only) {
     print(to_text(*lines, !config.groups.empty()));
     return kSuccess;
   }
-  Json json = Json::array();
-  for (const Line& line : *lines) json.push_back(line_json(line, !config.groups.empty()));
+  Json json = {{"attachments", Json::array()}};
+  for (const Line& line : *lines) json["attachments"].push_back(line_json(line, !config.groups.empty()));
   print(dump(json) + "\n");
   return kSuccess;
 }

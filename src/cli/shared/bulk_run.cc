@@ -25,9 +25,8 @@
 namespace rung::cli {
 namespace {
 
-constexpr Ms kRunnerTtl{10'000};                // after this a sidecar can take over
-constexpr Ms kPollInterval{300};                // for a bulk that is not due, or that another process runs
-constexpr std::int64_t kMaxCount = 10'000'000;  // of a dry run
+constexpr Ms kRunnerTtl{10'000};  // after this a sidecar can take over
+constexpr Ms kPollInterval{300};  // for a bulk that is not due, or that another process runs
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -160,20 +159,17 @@ bool confirmed(const Bulk& bulk) {
 }
 
 int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
-  const std::int64_t most = asked.limit > 0 ? asked.limit : kMaxCount;
-  const auto counted = count_tasks(*session.store, of_bulk(asked), by, most);
-  if (!counted) return report_error(counted.error());
   if (common.json) {
-    Json json = {{"dry_run", true},
-                 {"action", to_word(asked.action)},
-                 {"filter", asked.filter_text},
-                 {"matching", counted->total}};
-    if (by) json.update(api::to_json(*counted, *by));
-    print(dump(json) + "\n");
+    const auto json = api::dry_run(*session.store, asked, by);
+    if (!json) return report_error(json.error());
+    print(dump(*json) + "\n");
     return kSuccess;
   }
+  const std::int64_t most = asked.limit > 0 ? asked.limit : api::kMostCounted;
+  const auto counted = api::count_tasks(*session.store, of_bulk(asked), by, most);
+  if (!counted) return report_error(counted.error());
   print(fmt::format("{}{} {} ({}): nothing was changed\n",
-                    asked.limit == 0 && counted->total >= kMaxCount ? "at least " : "", counted->total,
+                    asked.limit == 0 && counted->total >= most ? "at least " : "", counted->total,
                     counted->total == 1 ? "task matches" : "tasks match", one_line(asked.filter_text)));
   if (by) print("\n" + counts_text(*counted, *by));
   return kSuccess;
@@ -189,12 +185,12 @@ std::string refused_filter(const FilterOptions& filter, const NewBulk& asked) {
   const auto has = [&](const char* word) {
     return std::ranges::find(filter.states, word) != filter.states.end();
   };
-  if (has("parked")) why += "; `rung retry` sends parked tasks again";
+  if (has("parked")) why += "; `rung redrive` sends parked tasks again";
   return why;
 }
 
 int print_result(const Bulk& bulk, bool json) {
-  if (json) print(dump(Json{{"bulk", api::to_json(bulk)}}) + "\n");
+  if (json) print(dump(api::to_json(bulk)) + "\n");
   if (bulk.state == BulkState::done) {
     // As with a single id: an error if every task was refused.
     if (bulk.done > 0 && bulk.refused == bulk.done) return report_error(kUserError, outcome_of(bulk));
@@ -274,7 +270,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (made->total == 0) {
     auto ended = session.store->set_bulk(made->id, BulkState::aborted, std::nullopt);
     if (!ended) return report_error(ended.error());
-    if (common.json) print(dump(Json{{"bulk", api::to_json(ended->value_or(*made))}}) + "\n");
+    if (common.json) print(dump(api::to_json(ended->value_or(*made))) + "\n");
     if (!common.json) print("no tasks match (" + one_line(asked.filter_text) + ")\n");
     return kSuccess;
   }

@@ -28,16 +28,6 @@ int read_count_by(const std::string& text, std::optional<CountBy>& by) {
                                       (near.empty() ? "" : ": did you mean " + near + "?"));
 }
 
-Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
-                               std::int64_t most) {
-  if (by) return store.count_by(filter, *by, most);
-  auto count = store.count(filter, most);
-  if (!count) return tl::unexpected(count.error());
-  TaskCounts counts;
-  counts.total = *count;
-  return counts;
-}
-
 std::string counts_text(const TaskCounts& counts, const CountBy& by) {
   using enum Table::Align;
   std::string title = by.str();

@@ -1,7 +1,6 @@
 // Counts of tasks, by a field or in all: `rung list --count`, and dry runs of bulks. Thread: main's.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,10 +18,6 @@ CLI::Option* add_count_by(CLI::App& command, std::string& by);
 
 // Parses --by; prints an error and returns the exit code.
 int read_count_by(const std::string& text, std::optional<CountBy>& by);
-
-// Without `by` only the total is set. Counting stops at `most`.
-Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
-                               std::int64_t most);
 
 // A table of the groups.
 std::string counts_text(const TaskCounts& counts, const CountBy& by);

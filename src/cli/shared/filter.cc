@@ -54,14 +54,14 @@ void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
       ->type_name("TIME");
   c.add_option("--due-after", o.due_after, "Due after this time; a duration counts from now")
       ->type_name("TIME");
-  c.add_option("--first-failed-since,--first-failed-after", o.first_failed_since,
-               "First failed since this time; a duration counts back from now")
+  c.add_option("--first-failed-after", o.first_failed_after,
+               "First failed after this time; a duration counts back from now")
       ->type_name("TIME");
   c.add_option("--first-failed-before", o.first_failed_before,
                "First failed before this time; a duration counts back from now")
       ->type_name("TIME");
-  c.add_option("--created-since,--created-after", o.created_since,
-               "Received since this time; a duration counts back from now")
+  c.add_option("--created-after", o.created_after,
+               "Received after this time; a duration counts back from now")
       ->type_name("TIME");
   c.add_option("--created-before", o.created_before,
                "Received before this time; a duration counts back from now")
@@ -73,7 +73,7 @@ void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
 bool is_set(const FilterOptions& o) {
   const Filter& f = o.filter;
   for (const std::string* text :
-       {&o.kind, &o.due_before, &o.due_after, &o.created_since, &o.created_before, &o.first_failed_since,
+       {&o.kind, &o.due_before, &o.due_after, &o.created_after, &o.created_before, &o.first_failed_after,
         &o.first_failed_before, &o.error, &f.queue, &f.exchange, &f.tag, &f.message_id, &f.ladder,
         &f.error_type, &f.correlation_id, &f.cause}) {
     if (!text->empty()) return true;
@@ -106,11 +106,7 @@ int read_error(const std::string& text, Filter& filter) {
 }  // namespace
 
 int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
-  const auto limit = filter.limit;
-  const auto below = filter.below;
   filter = o.filter;
-  filter.limit = limit;
-  filter.below = below;
   read_states(o, filter);
   if (const int code = read_error(o.error, filter); code != kSuccess) return code;
   for (const std::string& header : o.headers) {
@@ -123,9 +119,9 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   const Time times[] = {
       {"--due-before", o.due_before, Direction::future, filter.due_before},
       {"--due-after", o.due_after, Direction::future, filter.due_after},
-      {"--first-failed-since", o.first_failed_since, Direction::past, filter.first_failed_after},
+      {"--first-failed-after", o.first_failed_after, Direction::past, filter.first_failed_after},
       {"--first-failed-before", o.first_failed_before, Direction::past, filter.first_failed_before},
-      {"--created-since", o.created_since, Direction::past, filter.created_after},
+      {"--created-after", o.created_after, Direction::past, filter.created_after},
       {"--created-before", o.created_before, Direction::past, filter.created_before},
   };
   for (const Time& time : times) {
@@ -167,9 +163,9 @@ std::string to_flags(const Filter& f) {
   flag("--cause", f.cause);
   time("--due-before", f.due_before);
   time("--due-after", f.due_after);
-  time("--first-failed-since", f.first_failed_after);
+  time("--first-failed-after", f.first_failed_after);
   time("--first-failed-before", f.first_failed_before);
-  time("--created-since", f.created_after);
+  time("--created-after", f.created_after);
   time("--created-before", f.created_before);
   if (f.silence_held) out += std::string(out.empty() ? "" : " ") + "--silence-held";
   return out;

@@ -14,8 +14,8 @@ class App;
 namespace rung::cli {
 
 struct FilterOptions {
-  std::string kind, due_before, due_after, created_since, created_before;
-  std::string first_failed_since, first_failed_before, error;
+  std::string kind, due_before, due_after, created_after, created_before;
+  std::string first_failed_after, first_failed_before, error;
   std::vector<std::string> states, headers;  // headers: NAME=VALUE
   Filter filter;                             // options that need no parsing
 };

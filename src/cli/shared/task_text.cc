@@ -69,7 +69,7 @@ std::string parked(const Task& task, EpochMs now) {
   if (!known)
     return text +
            fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", task.id.str());
-  return text + fmt::format("; `rung retry {}` sends it to {} again", task.id.str(),
+  return text + fmt::format("; `rung redrive {}` sends it to {} again", task.id.str(),
                             task.queue.empty() ? target_text(task) : task.queue);
 }
 

@@ -10,7 +10,7 @@
 
 namespace rung::cli {
 
-// The direction of an unsigned duration: "1h" after --created-since is an hour ago, after --due-before in an
+// The direction of an unsigned duration: "1h" after --created-after is an hour ago, after --due-before in an
 // hour.
 enum class Direction { past, future };
 

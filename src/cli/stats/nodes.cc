@@ -8,6 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
+#include "src/api/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
@@ -115,7 +116,7 @@ int show(Session& session, const NodesOptions& options) {
   const auto nodes = api::read_nodes(*session.store, session.now, options.all);
   if (!nodes) return report_error(nodes.error());
   if (options.common.json) {
-    print(dump(api::to_json(*nodes, session.now)) + "\n");
+    print(dump(api::nodes_page(*nodes, session.now, api::whole_list())) + "\n");
   } else {
     print(text(*nodes, session.now, Terminal::of_stdout()));
   }
@@ -137,7 +138,7 @@ void add_nodes(CLI::App& app, int* exit) {
       app, "nodes", "Shows which node owns which shards, and their overdue tasks",
       "Examples:\n"
       "  rung nodes\n"
-      "  rung nodes --json | jq '.nobody.shards'    shards without an owner\n"
+      "  rung nodes --json | jq '.unowned.shards'   shards without an owner\n"
       "A node is live while it renews its lease, dead once the lease has expired, and left after a clean\n"
       "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.",
       o->common);

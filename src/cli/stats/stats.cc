@@ -11,7 +11,7 @@
 
 #include "levels/duration.h"
 #include "src/api/gates.h"
-#include "src/api/owners.h"
+#include "src/api/nodes.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
@@ -30,8 +30,7 @@ struct StatsOptions {
 
 struct Stats {
   std::vector<QueueStat> queues;
-  std::vector<NodeRow> nodes;
-  api::Owners owners;
+  api::Nodes nodes;  // the live ones
   std::vector<DueEntry>
       late;  // beyond --max-overdue, oldest first; at most kMaxLatePerShard per shard and state
   std::vector<std::string> problems;
@@ -43,12 +42,11 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   auto queues = store.by_queue();
   if (!queues) return tl::unexpected(queues.error());
   stats.queues = *std::move(queues);
-  auto nodes = store.live_nodes();
+  auto nodes = api::read_nodes(store, now, false);
   if (!nodes) return tl::unexpected(nodes.error());
   stats.nodes = *std::move(nodes);
-  auto shards = store.shards();
-  if (!shards) return tl::unexpected(shards.error());
-  stats.owners = api::owners_of(*shards, stats.nodes, now);
+  std::erase_if(stats.nodes.rows,
+                [&](const NodeRow& node) { return api::state_of(node, now) != api::NodeState::live; });
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
   // Publishes without a confirm, and silences that nobody ended, are overdue too.
@@ -66,14 +64,14 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
 }
 
 void find_problems(Stats& stats, EpochMs now, Ms max_overdue) {
-  for (const NodeRow& node : stats.nodes) {
+  for (const NodeRow& node : stats.nodes.rows) {
     for (const HealthProblem& p : node.problems)
       stats.problems.push_back(fmt::format("node {}: {}: {}", node.name, p.name, p.detail));
   }
-  if (const std::size_t n = stats.owners.unowned.size(); n > 0) {
-    stats.problems.push_back(fmt::format("{} of {} shards {} no live owner{}", n, kShards,
-                                         n == 1 ? "has" : "have",
-                                         stats.nodes.empty() ? ": no sidecar is running (rung run)" : ""));
+  if (const std::size_t n = stats.nodes.unowned.shards.size(); n > 0) {
+    stats.problems.push_back(
+        fmt::format("{} of {} shards {} no live owner{}", n, kShards, n == 1 ? "has" : "have",
+                    stats.nodes.rows.empty() ? ": no sidecar is running (rung run)" : ""));
   }
   if (const std::size_t n = stats.late.size(); n > 0) {
     stats.problems.push_back(fmt::format(
@@ -135,17 +133,17 @@ std::string queues_text(const Stats& stats, EpochMs now, const Terminal& termina
 std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
   std::string out = fmt::format("shards owned: {} of {}\n",
-                                kShards - static_cast<int>(stats.owners.unowned.size()), kShards);
-  if (stats.nodes.empty()) return out + "live nodes: none\n";
+                                kShards - static_cast<int>(stats.nodes.unowned.shards.size()), kShards);
+  if (stats.nodes.rows.empty()) return out + "live nodes: none\n";
   Table table({{"NODE", left, 12},
                {"SHARDS", right},
                {"UP", right},
                {"LAST SEEN", left, 0, 1},
                {"VERSION", left, 0, 2},
                {"ADDRESS", left}});
-  for (const NodeRow& n : stats.nodes) {
-    const auto it = stats.owners.shards_of.find(n.id);
-    table.row({n.name, std::to_string(it == stats.owners.shards_of.end() ? 0 : it->second),
+  for (const NodeRow& n : stats.nodes.rows) {
+    const auto it = stats.nodes.held.find(n.id);
+    table.row({n.name, std::to_string(it == stats.nodes.held.end() ? 0 : it->second.shards.size()),
                age(n.started_at, now), relative(n.seen_at, now), n.version, n.address});
   }
   return out + table.str(terminal);
@@ -154,9 +152,9 @@ std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal
 Json stats_json(const Stats& stats, EpochMs now) {
   Json json = {{"healthy", stats.problems.empty()}, {"problems", stats.problems}};
   const TaskSums sums = sums_of(stats.queues);
-  json["queues"] = Json::array();
+  json["by_queue"] = Json::array();
   for (const QueueStat& q : stats.queues) {
-    json["queues"].push_back(
+    json["by_queue"].push_back(
         {{"queue", q.queue.empty() ? Json() : Json(q.queue)},
          {"state", to_word(q.state)},
          {"tasks", q.tasks},
@@ -167,19 +165,10 @@ Json stats_json(const Stats& stats, EpochMs now) {
   json["overdue"] = sums.overdue;
   json["overdue_beyond_bound"] = stats.late.size();
   json["oldest_overdue_ms"] = stats.late.empty() ? Json() : Json((now - stats.late.front().at).count());
-  json["shards"] = {{"all", kShards},
-                    {"held", kShards - static_cast<int>(stats.owners.unowned.size())},
-                    {"unheld", stats.owners.unowned}};
   json["nodes"] = Json::array();
-  for (const NodeRow& n : stats.nodes) {
-    const auto it = stats.owners.shards_of.find(n.id);
-    json["nodes"].push_back({{"node", n.name},
-                             {"shards", it == stats.owners.shards_of.end() ? 0 : it->second},
-                             {"started_at", to_rfc3339(n.started_at)},
-                             {"seen_at", to_rfc3339(n.seen_at)},
-                             {"version", n.version},
-                             {"address", n.address}});
-  }
+  for (const NodeRow& node : stats.nodes.rows)
+    json["nodes"].push_back(api::node_json(stats.nodes, node, now));
+  json["unowned"] = api::unowned_json(stats.nodes, now);
   return json;
 }
 

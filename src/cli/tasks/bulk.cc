@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/bulks.h"
+#include "src/api/pages.h"
 #include "src/api/views.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
@@ -24,7 +25,7 @@ struct BulkCommandOptions {
   int limit = 20;
   double rate = 0;
   bool detach = false;
-  std::string reason;
+  std::string cursor, reason;
 };
 
 int report_no_bulk(std::int64_t id) {
@@ -34,14 +35,17 @@ int report_no_bulk(std::int64_t id) {
 int list(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kSuccess) return code;
-  auto bulks = session.store->bulks(o.limit);
+  const auto below = api::id_of_cursor(o.cursor);
+  if (!o.cursor.empty() && !below)
+    return report_error(kUserError, "--cursor: '" + o.cursor + "' is not the `next` of a page");
+  auto bulks = session.store->bulks(o.limit + 1, below);
   if (!bulks) return report_error(bulks.error());
   if (o.common.json) {
-    Json json = {{"bulks", Json::array()}};
-    for (const Bulk& bulk : *bulks) json["bulks"].push_back(api::to_json(bulk));
-    print(dump(json) + "\n");
+    print(dump(api::bulks_page(*bulks, o.limit)) + "\n");
     return kSuccess;
   }
+  const bool more = std::ssize(*bulks) > o.limit;
+  if (more) bulks->pop_back();
   if (bulks->empty()) {
     print("no bulks yet\n");
     return kSuccess;
@@ -63,6 +67,7 @@ int list(const BulkCommandOptions& o) {
                relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner, b.filter_text});
   }
   print(table.str(Terminal::of_stdout()));
+  if (more) print(fmt::format("\nmore bulks: add --cursor {} for the next page\n", bulks->back().id));
   return kSuccess;
 }
 
@@ -159,7 +164,7 @@ void add_bulk(CLI::App& app, int* exit) {
   CLI::App& bulk = *app.add_subcommand("bulk", "Shows, pauses, resumes or aborts changes of many tasks");
   bulk.require_subcommand(1);
   bulk.footer(
-      "\nrung cancel, discard, fire, retry and redrive create a bulk when given a filter; so does the HTTP "
+      "\nrung cancel, discard, fire, redrive and finish create a bulk when given a filter; so does the HTTP "
       "API.\n"
       "\nExamples:\n"
       "  rung bulk list\n"
@@ -171,6 +176,7 @@ void add_bulk(CLI::App& app, int* exit) {
   all.add_option("--limit", o->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
+  all.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("ID");
   all.callback([o, exit] { *exit = list(*o); });
   CLI::App& one = add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7", *o);
   add_utc(one);

@@ -8,6 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
+#include "src/api/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/text.h"
@@ -20,7 +21,7 @@ struct CausesOptions {
   Common common;
   std::string queue;
   std::vector<std::string> states;
-  std::int64_t offset = 0;
+  std::string cursor;
   int limit = 20;
   bool all = false, watch = false;
 };
@@ -75,7 +76,7 @@ std::string causes_table(const api::Causes& causes, const CausesOptions& options
     if (advice.empty()) advice = api::advice(cause);
   }
   std::string out = table.str(Terminal::of_stdout());
-  if (causes.more) out += fmt::format("\nmore: --offset {}\n", options.offset + options.limit);
+  if (!causes.next.empty()) out += "\nmore causes: add --cursor " + causes.next + " for the next page\n";
   if (!advice.empty()) out += "\n" + advice + "\n";
   return out;
 }
@@ -85,7 +86,10 @@ int show_causes(const CausesOptions& options) {
   filter.queue = options.queue;
   for (const std::string& word : options.states) filter.states.push_back(*cause_state_from(word));
   filter.with_tasks = !options.all;
-  filter.offset = options.offset;
+  const auto offset = api::id_of_cursor(options.cursor);
+  if (!options.cursor.empty() && !offset)
+    return report_error(kUserError, "--cursor: '" + options.cursor + "' is not the `next` of a page");
+  filter.offset = offset.value_or(0);
   filter.limit = options.limit;
   Session session;
   if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
@@ -203,10 +207,10 @@ void add_causes(CLI::App& app, int* exit) {
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"new", "known", "working", "ignored"}));
   c.add_flag("--all", o->all, "Include causes of which no task is under way or parked");
-  c.add_option("--limit", o->limit, "Most causes to show")
-      ->check(CLI::Range(1, api::kMostCausesOnPage))
+  c.add_option("--limit", o->limit, "Causes per page")
+      ->check(CLI::Range(1, api::kMostOnPage))
       ->capture_default_str();
-  c.add_option("--offset", o->offset, "Skip so many causes")->check(CLI::Range(0, 1'000'000));
+  c.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
   add_utc(c);
   add_watch(c, o->watch)->excludes("--json");
   c.require_subcommand(0, 1);

@@ -1,5 +1,5 @@
-// rung cancel, discard, reschedule, fire, retry, redrive, finish: manual changes of tasks, by ids or by a
-// filter. decide() says whether a task's state allows the change.
+// rung cancel, discard, reschedule, fire, redrive (and retry), finish: manual changes of tasks, by ids or by
+// a filter. decide() says whether a task's state allows the change.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -143,11 +143,11 @@ int run(Session& session, const ChangeOptions& options, const Happening& what) {
   if (!changes) return report_error(changes.error());
   if (auto now = session.store->now()) session.now = *now;
   Exit exit = kSuccess;
-  Json json = Json::array();
+  Json json = {{"results", Json::array()}};
   for (const Change& change : *changes) {
     exit = worse_of(exit, exit_of(change));
     if (options.common.json) {
-      json.push_back(change_json(change));
+      json["results"].push_back(change_json(change));
     } else {
       print_change(change, session);
     }
@@ -282,37 +282,24 @@ void add_fire(CLI::App& app, int* exit) {
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Fire{}, BulkAction::fire); });
 }
 
-void add_retry(CLI::App& app, int* exit) {
+// `name`: redrive, or retry, which is the same.
+void add_redrive(CLI::App& app, int* exit, const std::string& name) {
   auto o = std::make_shared<ChangeOptions>();
+  const std::string rung = "  rung " + name;
   CLI::App& c = add_command(
-      app, "retry", "Sends tasks now: parked ones and presumed successes start again at level 1",
-      std::string(
-          "Examples:\n"
-          "  rung retry 249107395289088\n"
-          "  rung retry --queue orders --error timeout          parked tasks, by a filter\n"
-          "  rung retry --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n"
-          "  rung retry --queue orders --dry-run --by error_type\n"
-          "  rung retry --queue orders --state awaiting         deliveries whose silence is held open\n"
-          "A presumed success can be retried, too; a reported one only with --even-reported.") +
+      app, name,
+      name == "retry" ? "Same as redrive"
+                      : "Sends tasks now: parked ones and presumed successes start again at level 1",
+      "Examples:\n" + rung + " 249107395289088\n" + rung +
+          " --queue orders --error timeout          parked tasks, by a filter\n" + rung +
+          " --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n" + rung +
+          " --queue orders --dry-run --by error_type\n" + rung +
+          " --queue orders --state awaiting         deliveries whose silence is held open\n" + rung +
+          " 249107395289088 --to-queue orders.by-hand\n" + rung +
+          " --queue orders --to-exchange shop --to-routing-key order.new\n"
+          "A presumed success can be sent again, too; a reported one only with --even-reported." +
           kFilterHelp,
       o->common);
-  add_selection(c, *o);
-  add_reason(c, *o);
-  add_even_reported(c, *o);
-  c.callback([o, exit] {
-    *exit = run_by_ids_or_filter(*o, event::Redrive{{}, o->even_reported}, BulkAction::redrive);
-  });
-}
-
-void add_redrive(CLI::App& app, int* exit) {
-  auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c =
-      add_command(app, "redrive", "Same as retry, optionally to another queue or exchange",
-                  std::string("Examples:\n"
-                              "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
-                              "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new") +
-                      kFilterHelp,
-                  o->common);
   add_selection(c, *o);
   CLI::Option* queue =
       c.add_option("--to-queue", o->elsewhere.queue, "Send to this queue instead")->type_name("NAME");
@@ -388,8 +375,8 @@ void add_changes(CLI::App& app, int* exit) {
   add_discard(app, exit);
   add_reschedule(app, exit);
   add_fire(app, exit);
-  add_retry(app, exit);
-  add_redrive(app, exit);
+  add_redrive(app, exit, "redrive");
+  add_redrive(app, exit, "retry");
   add_finish(app, exit);
 }
 

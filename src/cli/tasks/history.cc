@@ -8,7 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "src/api/views.h"
+#include "src/api/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/one_task.h"
@@ -115,6 +115,10 @@ int history(const TaskOptions& options) {
   if (const int code = open_task(options, session, row); code != kSuccess) return code;
   auto attempts = session.store->history(row.task.id);
   if (!attempts) return report_error(attempts.error());
+  if (options.common.json) {
+    print(dump(api::history_page(*attempts, api::whole_list())) + "\n");
+    return kSuccess;
+  }
   auto origin = session.store->origin(row.task.id);
   if (!origin && origin.error().kind != Error::Kind::not_found && !may_be_left_out(origin.error()))
     return report_error(origin.error());
@@ -124,26 +128,11 @@ int history(const TaskOptions& options) {
   auto changes = session.store->audit(row.task.id);
   if (!changes && !may_be_left_out(changes.error())) return report_error(changes.error());
   if (!changes) changes.emplace();
-  if (!options.common.json) {
-    print(history_text(row, *attempts, *changes, first, session));
-    return kSuccess;
-  }
-  Json json = {{"task", api::to_json(row)},
-               {"first_error", first.empty() ? Json() : Json(first)},
-               {"attempts", Json::array()},
-               {"changes", Json::array()},
-               {"next", what_next(row, *session.config.rules, session.now)}};
-  for (const AttemptRow& each : *attempts) json["attempts"].push_back(api::to_json_with_task(each));
-  for (const AuditRow& each : *changes) {
-    Json change = api::to_json(each);
-    change["after_attempt"] = attempts_before(each, *attempts);
-    json["changes"].push_back(std::move(change));
-  }
-  print(dump(json) + "\n");
+  print(history_text(row, *attempts, *changes, first, session));
   return kSuccess;
 }
 
-// "state scheduled -> cancelled; next_at ... -> null": the values that differ.
+// "state scheduled -> cancelled; next_due_at ... -> null": the values that differ.
 std::string change_line(const AuditRow& row) {
   const Json before = Json::parse(row.before, nullptr, false), after = Json::parse(row.after, nullptr, false);
   if (!before.is_object() || !after.is_object()) return row.before + " -> " + row.after;
@@ -165,9 +154,7 @@ int audit(const TaskOptions& options) {
   auto rows = session.store->audit(row.task.id);
   if (!rows) return report_error(rows.error());
   if (options.common.json) {
-    Json json = {{"retry_id", row.task.id.str()}, {"version", row.task.version}, {"changes", Json::array()}};
-    for (const AuditRow& each : *rows) json["changes"].push_back(api::to_json(each));
-    print(dump(json) + "\n");
+    print(dump(api::audit_page(*rows, api::whole_list())) + "\n");
     return kSuccess;
   }
   if (rows->empty()) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "src/api/pages.h"
 #include "src/api/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
@@ -21,7 +22,7 @@ namespace {
 struct ListOptions {
   Common common;
   FilterOptions filter;
-  std::string below, sort = "newest", by;
+  std::string cursor, sort = "newest", by;
   int limit = 50;
   bool all = false, count = false, watch = false;
 };
@@ -77,8 +78,8 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
       return report_error(rows.error());  // leaves the JSON incomplete: a partial list must not parse
     const bool more = rows->size() >= static_cast<std::size_t>(filter.limit);
     if (!options.all && more) rows->pop_back();
-    next = more && !rows->empty() ? rows->back().task.id.str() : "";
-    if (!rows->empty()) filter.below = rows->back().task.id;
+    next = more && !rows->empty() ? api::cursor_of(rows->back().task, filter.order) : "";
+    if (!next.empty()) api::read_cursor(next, filter);
     if (options.common.json) {
       for (const TaskRow& row : *rows) {
         print((first ? "\n" : ",\n") + dump(api::to_json(row), false));
@@ -94,45 +95,34 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
   } while (options.all && !next.empty());
   if (options.common.json) {
     print("\n],\"next\":" + (next.empty() ? "null" : "\"" + next + "\"") + "}\n");
-  } else if (!next.empty() && filter.order != Filter::Order::newest) {
-    print(fmt::format("\nmore tasks match: raise --limit above {} to see them\n", options.limit));
   } else if (!next.empty()) {
-    print("\nmore tasks match: add --below " + next + " for the next page, or --all for all pages\n");
+    print("\nmore tasks match: add --cursor " + next + " for the next page, or --all for all pages\n");
   }
   return kSuccess;
 }
 
 int print_count(Session& session, const Filter& filter, const std::optional<CountBy>& by, bool json) {
-  const auto counts = count_tasks(*session.store, filter, by, std::numeric_limits<std::int64_t>::max());
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  const auto counts = api::count_tasks(*session.store, filter, by, kAll);
   if (!counts) return report_error(counts.error());
   if (json) {
-    Json out = {{"count", counts->total}};
-    if (by) out.update(api::to_json(*counts, *by));
-    print(dump(out) + "\n");
+    print(dump(api::to_json(*counts, by, kAll)) + "\n");
   } else {
     print(by ? counts_text(*counts, *by) : std::to_string(counts->total) + "\n");
   }
   return kSuccess;
 }
 
-Filter::Order order_of(const std::string& sort) {
-  if (sort == "oldest") return Filter::Order::oldest;
-  return sort == "due" ? Filter::Order::due : Filter::Order::newest;
-}
-
 int show(Session& session, const ListOptions& options) {
   Filter filter;
   if (const int code = read_filter(options.filter, session.now, filter); code != kSuccess) return code;
-  if (!options.below.empty()) filter.below = TaskId::parse(options.below);
-  if (!options.below.empty() && !filter.below)
-    return report_error(kUserError, "--below: '" + options.below + "' is not a retry-id (digits)");
+  filter.order = order_from(options.sort).value_or(Filter::Order::newest);
+  if (!options.cursor.empty() && !api::read_cursor(options.cursor, filter))
+    return report_error(kUserError,
+                        "--cursor: '" + options.cursor + "' is not the `next` of a page in this order");
   std::optional<CountBy> by;
   if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
   if (options.count) return print_count(session, filter, by, options.common.json);
-  filter.order = order_of(options.sort);
-  if (filter.order != Filter::Order::newest && (options.all || filter.below))
-    return report_error(kUserError, "--sort " + options.sort +
-                                        " shows one page only: use --limit instead of --all or --below");
   return print_pages(session, filter, options);
 }
 
@@ -152,10 +142,10 @@ void add_list(CLI::App& app, int* exit) {
       "Examples:\n"
       "  rung list --state parked --queue orders\n"
       "  rung list --due-before 10m            tasks due in the next ten minutes\n"
-      "  rung list --error timeout --created-since 1h\n"
+      "  rung list --error timeout --created-after 1h\n"
       "  rung list --state parked,scheduled --sort oldest\n"
       "  rung list --correlation-id 4711       also --header tenant=acme, if index_headers lists tenant\n"
-      "  rung list --error '/HTTP (429|503)/' --first-failed-since 2h\n"
+      "  rung list --error '/HTTP (429|503)/' --first-failed-after 2h\n"
       "  rung list --state parked --count --by error_type\n"
       "  rung list --sort due --watch          refreshed every 2 s\n"
       "  rung list --kind delay --tag order.close\n"
@@ -165,7 +155,7 @@ void add_list(CLI::App& app, int* exit) {
   add_utc(c);
   add_filter(c, o->filter);
   c.add_option("--limit", o->limit, "Rows per page")->check(CLI::Range(1, 10000))->capture_default_str();
-  c.add_option("--below,--cursor", o->below, "Next page: only ids below this one")->type_name("ID");
+  c.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
   CLI::Option* all = c.add_flag("--all", o->all, "All pages")->excludes("--limit");
   c.add_option("--sort", o->sort, "newest or oldest: by the time received; due: the next due first")
       ->check(CLI::IsMember({"newest", "oldest", "due"}))

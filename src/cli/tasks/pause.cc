@@ -8,6 +8,7 @@
 
 #include "levels/duration.h"
 #include "src/api/gates.h"
+#include "src/api/pages.h"
 #include "src/api/pauses.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
@@ -132,15 +133,13 @@ int queues(const QueuesOptions& options) {
   Session session;
   if (const int code = open_session(options.common, session); code != kSuccess) return code;
   const auto draw = [&]() -> int {
-    const auto gates = session.store->queue_gates();
+    auto gates = session.store->queue_gates();
     if (!gates) return report_error(gates.error());
     if (!options.common.json) {
       print(queues_table(*gates, session.now));
       return kSuccess;
     }
-    Json json = {{"queues", Json::array()}};
-    for (const QueueGate& gate : *gates) json["queues"].push_back(api::to_json(gate));
-    print(dump(json) + "\n");
+    print(dump(api::queues_page(*std::move(gates), api::whole_list())) + "\n");
     return kSuccess;
   };
   return options.watch ? watch(session, draw) : draw();

@@ -82,8 +82,9 @@ constexpr const char* kBodies = "retry_bodies";
 
 struct Facts {
   Json origin, properties, headers;
-  MessagePtr message;               // nullptr: deleted by retention
-  std::optional<QueueGate> gate;    // that holds it back
+  MessagePtr message;             // nullptr: deleted by retention
+  std::optional<QueueGate> gate;  // that holds it back
+  std::vector<AttemptRow> history;
   std::vector<std::string> denied;  // views that the user may not read
   std::string denial;               // the database's message for the body
   std::string silence_held;         // why its silence is held open; "" = it is not
@@ -114,11 +115,14 @@ int read_facts(Session& session, const Task& task, Facts& facts) {
   } else if (!is_denied(gate.error(), "retry_queues", facts)) {
     return report_error(gate.error());
   }
-  if (is_silence_held(task)) {
-    auto history = session.store->history(id);
-    if (!history) return report_error(history.error());
-    if (!history->empty()) facts.silence_held = history->back().attempt.error;
+  auto history = session.store->history(id);
+  if (history) {
+    facts.history = *std::move(history);
+  } else if (!is_denied(history.error(), "retry_history", facts)) {
+    return report_error(history.error());
   }
+  if (is_silence_held(task) && !facts.history.empty())
+    facts.silence_held = facts.history.back().attempt.error;
   auto origin = session.store->origin(id);
   if (!origin && origin.error().kind != Error::Kind::not_found &&
       !is_denied(origin.error(), "retry_origins", facts))
@@ -237,18 +241,8 @@ int show(const ShowOptions& options) {
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
     return kSuccess;
   }
-  Json json = api::to_json(row);
-  json["max_attempts"] = row.task.max_attempts > 0 ? Json(row.task.max_attempts) : Json();
-  json["ladder_pinned"] = row.task.ladder_pinned;
-  json["success"] = Json();
-  if (const auto& silence = row.task.silence) {
-    const bool success = silence->means == Silence::Means::success;
-    json["success"] = {
-        {success ? "presumed_after" : "reported_within", levels::format_duration(silence->after)}};
-  }
+  Json json = api::to_json(api::TaskDetails{row, facts.history, facts.gate});
   if (!facts.denied.empty()) json["denied"] = facts.denied;
-  json["held"] = facts.gate ? api::gate_json(*facts.gate) : Json();
-  json["silence_held"] = facts.silence_held.empty() ? Json() : Json(facts.silence_held);
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;

@@ -63,12 +63,12 @@ Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
   });
 }
 
-Result<std::vector<Bulk>> MemoryStore::bulks(int limit) {
+Result<std::vector<Bulk>> MemoryStore::bulks(int limit, std::optional<std::int64_t> below) {
   return call([&] {
     std::vector<Bulk> out;
     for (auto it = db_.bulks_.rbegin(); it != db_.bulks_.rend() && static_cast<int>(out.size()) < limit;
          ++it) {
-      if (!it->gone) out.push_back(it->bulk);
+      if (!it->gone && (!below || it->bulk.id < *below)) out.push_back(it->bulk);
     }
     return out;
   });

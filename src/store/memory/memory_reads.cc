@@ -76,8 +76,26 @@ bool MemoryStore::has_headers(const Filter& f, const Message& message) {
   });
 }
 
+namespace {
+
+// Whether `f` lists it behind the task `f.after`.
+bool is_behind(const Filter& f, const Task& t) {
+  if (!f.after) return true;
+  switch (f.order) {
+    case Filter::Order::oldest:
+      return t.id > *f.after;
+    case Filter::Order::due:
+      return due_order(t) > std::pair(f.after_due ? f.after_due->ms : INT64_MAX, *f.after);
+    case Filter::Order::newest:
+      break;
+  }
+  return t.id < *f.after;
+}
+
+}  // namespace
+
 bool MemoryStore::shows(const Filter& f, const Task& t) {
-  const bool is_due = (t.state == State::scheduled || t.state == State::publishing) && t.next_at;
+  const bool is_due = due_of(t).has_value();
   const EpochMs due = t.next_at.value_or(EpochMs{});
   return (!f.state || t.state == *f.state) && (!f.kind || t.kind == *f.kind) &&
          (f.states.empty() || std::ranges::find(f.states, t.state) != f.states.end()) &&
@@ -94,7 +112,7 @@ bool MemoryStore::shows(const Filter& f, const Task& t) {
          (!f.due_before || (is_due && due < *f.due_before)) &&
          (!f.due_after || (is_due && due > *f.due_after)) &&
          (!f.created_before || t.created_at < *f.created_before) &&
-         (!f.created_after || t.created_at > *f.created_after) && (!f.below || t.id < *f.below);
+         (!f.created_after || t.created_at > *f.created_after) && is_behind(f, t);
 }
 
 Result<std::int64_t> MemoryStore::count(const Filter& filter, std::int64_t most) {
@@ -144,13 +162,8 @@ Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
       out.push_back(row_of(row));
     }
     if (filter.order == Filter::Order::oldest) std::ranges::reverse(out);
-    if (filter.order == Filter::Order::due) {
-      const auto due = [](const TaskRow& row) {
-        const bool waits = row.task.state == State::scheduled || row.task.state == State::publishing;
-        return std::pair(waits && row.task.next_at ? row.task.next_at->ms : INT64_MAX, row.task.id);
-      };
-      std::ranges::sort(out, {}, due);
-    }
+    if (filter.order == Filter::Order::due)
+      std::ranges::sort(out, {}, [](const TaskRow& row) { return due_order(row.task); });
     if (static_cast<int>(out.size()) > filter.limit)
       out.resize(static_cast<std::size_t>(std::max(0, filter.limit)));
     return out;

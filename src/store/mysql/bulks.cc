@@ -115,9 +115,11 @@ Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
   });
 }
 
-Result<std::vector<Bulk>> MysqlStore::bulks(int limit) {
+Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
   return session_->run_for([&] {
-    return read_bulks(render("bulks") + ' ' + render("bulks.end", {{"limit", Literal::number(limit)}}));
+    const std::string from = below ? ' ' + render("bulks.below", {{"bulk", Literal::number(*below)}}) : "";
+    return read_bulks(render("bulks") + from + ' ' +
+                      render("bulks.end", {{"limit", Literal::number(limit)}}));
   });
 }
 

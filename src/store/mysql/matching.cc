@@ -33,13 +33,9 @@ class Tries {
   std::int64_t tried_ = 0;
 };
 
-// As list.end_due: the earliest due time first, tasks without one last.
-bool is_due_before(const TaskRow& a, const TaskRow& b) {
-  const auto key = [](const Task& t) {
-    const bool waits = t.state == State::scheduled || t.state == State::publishing;
-    return std::pair(waits && t.next_at ? t.next_at->ms : INT64_MAX, t.id);
-  };
-  return key(a.task) < key(b.task);
+// Only ids below the last one read; "" = none was read yet.
+std::string below(std::optional<TaskId> last) {
+  return last ? ' ' + render("list.below", {{"id", Literal::number(last->value)}}) : "";
 }
 
 bool is_listed_before(Filter::Order order, const TaskRow& a, const TaskRow& b) {
@@ -47,7 +43,7 @@ bool is_listed_before(Filter::Order order, const TaskRow& a, const TaskRow& b) {
     case Filter::Order::oldest:
       return a.task.id < b.task.id;
     case Filter::Order::due:
-      return is_due_before(a, b);
+      return due_order(a.task) < due_order(b.task);
     case Filter::Order::newest:
       break;
   }
@@ -103,14 +99,15 @@ Result<std::vector<TaskRow>> MysqlStore::list_matching(const Filter& filter) {
   return session_->run_for([&] {
     std::vector<TaskRow> out;
     Tries tries(*session_);
-    Filter page = filter;
+    std::optional<TaskId> last;
     for (bool more = most > 0; more;) {
-      auto row = session_->query(render(either("list", "list_by_views")) + conditions(page, by_views_) + ' ' +
-                                 render("list.end", {{"limit", Literal::number(kTriedAtOnce)}}));
+      auto row =
+          session_->query(render(either("list", "list_by_views")) + conditions(filter, by_views_) +
+                          below(last) + ' ' + render("list.end", {{"limit", Literal::number(kTriedAtOnce)}}));
       int tried = 0;
       for (; row->next(); ++tried) {
         TaskRow task = task_row_at(*row);
-        page.below = task.task.id;
+        last = task.task.id;
         if (filter.error_matches->matches(task.task.last_error)) out.push_back(std::move(task));
       }
       if (tried == kTriedAtOnce) tries.add(kTriedAtOnce);
@@ -131,13 +128,13 @@ Result<std::vector<TaskRow>> MysqlStore::list_matching(const Filter& filter) {
 void MysqlStore::each_matching(const Filter& filter, const Literal& value,
                                const std::function<bool(const std::string& value)>& take) {
   Tries tries(*session_);
-  Filter page = filter;
+  std::optional<TaskId> last;
   for (int tried = kTriedAtOnce; tried == kTriedAtOnce;) {
-    auto row =
-        session_->query(render("try", {{"value", value}, {"tasks", tasks()}}) + conditions(page, by_views_) +
-                        ' ' + render("list.end", {{"limit", Literal::number(kTriedAtOnce)}}));
+    auto row = session_->query(render("try", {{"value", value}, {"tasks", tasks()}}) +
+                               conditions(filter, by_views_) + below(last) + ' ' +
+                               render("list.end", {{"limit", Literal::number(kTriedAtOnce)}}));
     for (tried = 0; row->next(); ++tried) {
-      page.below = TaskId{row->getInt64(1)};
+      last = TaskId{row->getInt64(1)};
       if (filter.error_matches->matches(text_at(*row, 2)) && !take(text_at(*row, 3))) return;
     }
     if (tried == kTriedAtOnce) tries.add(kTriedAtOnce);

@@ -35,11 +35,30 @@ Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<
 
 }  // namespace
 
+namespace {
+
+// Only what is listed behind the task `f.after`.
+std::string place_of(const Filter& f) {
+  const Place id{"id", Literal::number(f.after->value)};
+  switch (f.order) {
+    case Filter::Order::oldest:
+      return render("list.above", {id});
+    case Filter::Order::due:
+      return f.after_due ? render("list.after_due", {id, {"due", Literal::time(*f.after_due)}})
+                         : render("list.after_all_due", {id});
+    case Filter::Order::newest:
+      break;
+  }
+  return render("list.below", {id});
+}
+
+}  // namespace
+
 // `f` as SQL conditions, for a statement in which rung_tasks is t.
 std::string conditions(const Filter& f, bool by_views) {
   std::string sql;
   auto also = [&](std::string_view name, Place place) { sql += ' ' + render(name, {std::move(place)}); };
-  if (f.below) also("list.below", {"id", Literal::number(f.below->value)});
+  if (f.after) sql += ' ' + place_of(f);
   if (f.state) also("list.state", {"state", Literal::text(to_word(*f.state))});
   if (!f.states.empty()) {
     std::vector<Literal> states;

@@ -64,7 +64,7 @@ class MysqlStore final : public Store {
 
   Result<Bulk> create_bulk(const NewBulk& bulk) override;
   Result<std::optional<Bulk>> bulk(std::int64_t id) override;
-  Result<std::vector<Bulk>> bulks(int limit) override;
+  Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below) override;
   Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state, std::optional<double> rate) override;
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override;

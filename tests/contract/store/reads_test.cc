@@ -72,9 +72,39 @@ TEST_P(StoreContract, ListShowsTheNewestFirstPageByPage) {
     const auto page = ids_of(must(store_->list(filter)));
     if (page.empty()) break;
     seen.insert(seen.end(), page.begin(), page.end());
-    filter.below = page.back();
+    filter.after = page.back();
   }
   EXPECT_EQ(seen, all);
+}
+
+TEST_P(StoreContract, EachOrderHasPages) {
+  const Fence fence = join(*store_, "a");
+  for (int i = 0; i < 7; ++i) {
+    const TaskId id = due_task(*store_, fence);
+    if (i % 3 == 0) apply_one(*store_, fence, id, event::Cancel{"no due time any more"});
+  }
+  Filter whole;
+  for (const auto order : {Filter::Order::newest, Filter::Order::oldest, Filter::Order::due}) {
+    whole.order = order;
+    const auto all = ids_of(must(store_->list(whole)));
+    EXPECT_EQ(all.size(), 7U);
+    std::vector<TaskId> seen;
+    Filter filter = whole;
+    filter.limit = 2;
+    for (auto page = must(store_->list(filter)); !page.empty(); page = must(store_->list(filter))) {
+      for (const TaskRow& row : page) seen.push_back(row.task.id);
+      filter.after = page.back().task.id;
+      filter.after_due = due_of(page.back().task);
+    }
+    EXPECT_EQ(seen, all);
+    filter = whole;
+    filter.error_matches = *ErrorPattern::parse("/./");
+    const auto first = must(store_->list(filter));
+    if (first.empty()) continue;
+    filter.after = first.front().task.id;
+    filter.after_due = due_of(first.front().task);
+    EXPECT_EQ(must(store_->list(filter)).size(), first.size() - 1);
+  }
 }
 
 TEST_P(StoreContract, TheHistoriesOfSeveralTasks) {

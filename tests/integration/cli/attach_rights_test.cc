@@ -94,7 +94,7 @@ TEST_F(AttachRights, SeveralPatternAndAll) {
   EXPECT_EQ(rung({"attach", "--pattern", "^shop"}).exit, 0);
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere", "rung-shop.a", "rung-shop.b"));
 
-  const json all = rung_json({"attach", "--all"});
+  const json all = rung_json({"attach", "--all"})["results"];
   EXPECT_EQ(all.size(), 5U) << all.dump();
   EXPECT_THAT(admin.policies(), ElementsAre("elsewhere", "rung-post", "rung-shop.a", "rung-shop.b"));
 
@@ -123,7 +123,8 @@ TEST_F(AttachRights, AttachedListsWhatIsAndWhyNot) {
   json by_queue;
   ASSERT_TRUE(test::eventually([&] {
     by_queue = json::object();
-    for (const json& line : rung_json({"attached"})) by_queue[line["queue"].get<std::string>()] = line;
+    const json attached = rung_json({"attached"});
+    for (const json& line : attached["attachments"]) by_queue[line["queue"].get<std::string>()] = line;
     return by_queue["post"]["attached"] == false;
   }));
   EXPECT_EQ(by_queue.size(), 6U) << by_queue.dump();  // none of Rung's own

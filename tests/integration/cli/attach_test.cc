@@ -76,11 +76,11 @@ TEST_P(Attach, DeadLettersComeAndDetachEndsIt) {
   EXPECT_THAT(first.out, HasSubstr("is attached by policy rung-" + name));
   EXPECT_TRUE(dead_letter_arrives(name));
   EXPECT_THAT(rung({"attach", name}).out, HasSubstr("is already attached, by policy rung-" + name));
-  const Ran gone = rung({"attach", name, "--detach"});
+  const Ran gone = rung({"detach", name});
   EXPECT_EQ(gone.exit, 0) << gone.err;
   EXPECT_THAT(gone.out, HasSubstr("is detached"));
   EXPECT_FALSE(dead_letter_arrives(name));
-  EXPECT_THAT(rung({"attach", name, "--detach"}).out, HasSubstr("nothing to do"));
+  EXPECT_THAT(rung({"detach", name}).out, HasSubstr("nothing to do"));
   policies_.clear();
 }
 
@@ -103,7 +103,8 @@ TEST_P(Attach, TheQueuesOfEachGroupGoToItsPrefix) {
   EXPECT_FALSE(dead_letter_arrives(bank));
   EXPECT_TRUE(amqp_.get_within(prefix + "-us.failed")) << "it is in the other group";
   std::map<std::string, json> lines;
-  for (const json& line : rung_json({"attached"})) lines[line["queue"]] = line;
+  const json attached = rung_json({"attached"});
+  for (const json& line : attached["attachments"]) lines[line["queue"]] = line;
   EXPECT_EQ(lines[shop]["group"], "eu");
   EXPECT_EQ(lines[shop]["attached"], true);
   EXPECT_EQ(lines[bank]["group"], "us");
@@ -138,7 +139,7 @@ TEST_P(Attach, KeepsWhatThePolicyInEffectSays) {
   ASSERT_TRUE(test::eventually([&] { return asked(name).detail.find(base) != std::string::npos; }, 60s));
   const Ran ran = rung({"attach", name, "--json"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
-  const json said = json::parse(ran.out);
+  const json said = json::parse(ran.out)["results"][0];
   EXPECT_EQ(said["policy"]["priority"], 8);
   EXPECT_EQ(said["policy"]["definition"],
             (json{{"max-length", 100}, {"dead-letter-exchange", prefix + ".failed"}}));
@@ -156,7 +157,7 @@ TEST_P(Attach, TellsWhatAQuorumQueueDoesByItself) {
   for (const char* result : {"attached", "already attached"}) {
     const Ran ran = rung({"attach", name, "--json"});
     ASSERT_EQ(ran.exit, 0) << ran.err;
-    const json said = json::parse(ran.out);
+    const json said = json::parse(ran.out)["results"][0];
     EXPECT_EQ(said["result"], result);
     EXPECT_THAT(said["notes"], ::testing::ElementsAre(HasSubstr("dead letters are transferred at most once"),
                                                       HasSubstr("RabbitMQ's own delayed retry (failed)")))
@@ -196,7 +197,7 @@ TEST_P(Attach, ArgumentsWinOverPolicies) {
   const std::string ours = queue(test::unique_name("ours"), {{"x-dead-letter-exchange", prefix + ".failed"}});
   EXPECT_THAT(rung({"attach", ours}).out, HasSubstr("already attached, by its queue argument"));
   EXPECT_TRUE(dead_letter_arrives(ours));
-  EXPECT_EQ(rung({"attach", ours, "--detach"}).exit, 1);
+  EXPECT_EQ(rung({"detach", ours}).exit, 1);
   policies_.clear();
 }
 

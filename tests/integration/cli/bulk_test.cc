@@ -98,8 +98,8 @@ TEST_F(Bulks, ADryRunOnlyCounts) {
   const Ran ran = rung({"cancel", "--queue", "orders", "--dry-run"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(ran.out, "3 tasks match (--queue orders --state scheduled): nothing was changed\n");
-  const json counted = rung_json({"fire", "--created-since", "1h", "--dry-run"});
-  EXPECT_EQ(counted["matching"], 5);
+  const json counted = rung_json({"fire", "--created-after", "1h", "--dry-run"});
+  EXPECT_EQ(counted["count"], 5);
   EXPECT_EQ(count(State::scheduled), 5);
 }
 
@@ -117,8 +117,7 @@ TEST_F(Bulks, CancelsWhatMatchesAndNothingElse) {
             "700");
   EXPECT_EQ(rung({"cancel", "--queue", "orders", "--yes"}).out,
             "no tasks match (--queue orders --state scheduled)\n");
-  EXPECT_EQ(rung_json({"cancel", "--queue", "orders", "--yes"})["bulk"]["state"], "aborted")
-      << "as its row says";
+  EXPECT_EQ(rung_json({"cancel", "--queue", "orders", "--yes"})["state"], "aborted") << "as its row says";
 }
 
 TEST_F(Bulks, RetriesWhatIsParkedElsewhereToo) {
@@ -134,9 +133,9 @@ TEST_F(Bulks, RetriesWhatIsParkedElsewhereToo) {
   EXPECT_EQ(count(State::parked), 3);
   const json done = rung_json(
       {"redrive", "--error", "no such", "--to-exchange", "shop", "--to-routing-key", "by.hand", "--yes"});
-  EXPECT_EQ(done["bulk"]["applied"], 3);
-  EXPECT_EQ(done["bulk"]["action"], "redrive");
-  EXPECT_EQ(done["bulk"]["filter"], (json{{"state", "parked"}, {"error", "no such"}}));
+  EXPECT_EQ(done["applied"], 3);
+  EXPECT_EQ(done["action"], "redrive");
+  EXPECT_EQ(done["filter"], (json{{"state", "parked"}, {"error", "no such"}}));
   EXPECT_EQ(
       db.value("SELECT COUNT(*) FROM retry_current WHERE exchange = 'shop' AND routing_key = 'by.hand' AND "
                "queue = '' AND state = 'scheduled' AND next_due_at <= UTC_TIMESTAMP(3)"),
@@ -156,15 +155,13 @@ TEST_F(Bulks, FinishesDeliveriesWhoseSilenceIsHeldOpen) {
   for (std::size_t i = 0; i < 4; ++i)
     happen(ids[i], event::SilenceOver{.held = "queue orders is not attached"});
   EXPECT_EQ(rung_json({"list", "--silence-held"})["tasks"].size(), 4U);
-  EXPECT_EQ(
-      rung_json({"finish", "--queue", "orders", "--succeeded", "--limit", "1", "--yes"})["bulk"]["applied"],
-      1);
+  EXPECT_EQ(rung_json({"finish", "--queue", "orders", "--succeeded", "--limit", "1", "--yes"})["applied"], 1);
   EXPECT_EQ(count(State::succeeded), 1);
   const json failed =
       rung_json({"finish", "--silence-held", "--failed", "--reason", "says the shop", "--yes"});
-  EXPECT_EQ(failed["bulk"]["applied"], 3);
-  EXPECT_EQ(failed["bulk"]["action"], "fail");
-  EXPECT_EQ(failed["bulk"]["filter"], (json{{"state", "awaiting"}, {"silence_held", "true"}}));
+  EXPECT_EQ(failed["applied"], 3);
+  EXPECT_EQ(failed["action"], "fail");
+  EXPECT_EQ(failed["filter"], (json{{"state", "awaiting"}, {"silence_held", "true"}}));
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE last_error LIKE '%says the shop%'"), "3");
   EXPECT_EQ(state_of(ids[4]), State::awaiting) << "its consumer may still answer";
   EXPECT_THAT(rung({"finish", "--queue", "orders", "--failed", "--attempt", "1", "--yes"}).err,
@@ -173,7 +170,7 @@ TEST_F(Bulks, FinishesDeliveriesWhoseSilenceIsHeldOpen) {
 
 TEST_F(Bulks, WhoPausedOneAndWhyIsRecorded) {
   several(3);
-  const std::string id = rung_json({"cancel", "--queue", "orders", "--dry-run"})["matching"].dump();
+  const std::string id = rung_json({"cancel", "--queue", "orders", "--dry-run"})["count"].dump();
   EXPECT_EQ(id, "3");
   NewBulk asked;
   asked.filter.queue = "orders";

@@ -114,9 +114,9 @@ TEST_F(Groups, ADeadLetterClimbsInItsOwnDatabase) {
   json all;  // the confirms may be recorded after the deliveries
   EXPECT_TRUE(test::eventually([&] { return (all = stats())["totals"] == json({{"awaiting", 2}}); })) << all;
   EXPECT_EQ(all["healthy"], true);
-  EXPECT_EQ(all["groups"]["eu"]["queues"][0]["queue"], eu_queue_);
-  EXPECT_EQ(all["groups"]["us"]["queues"][0]["queue"], us_queue_);
-  EXPECT_EQ(all["groups"]["us"]["shards"]["held"], 64);
+  EXPECT_EQ(all["groups"]["eu"]["by_queue"][0]["queue"], eu_queue_);
+  EXPECT_EQ(all["groups"]["us"]["by_queue"][0]["queue"], us_queue_);
+  EXPECT_EQ(all["groups"]["us"]["unowned"]["shards"], json::array());
   const Ran table = rung({"stats", "--all"});
   EXPECT_EQ(table.exit, 0) << table.err;
   EXPECT_THAT(table.out, AllOf(HasSubstr("group eu\n"), HasSubstr("group us\n"),

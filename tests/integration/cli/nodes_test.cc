@@ -64,7 +64,7 @@ TEST_F(NodesCommand, TellsTheLivingFromTheDeadAndThoseThatLeft) {
   EXPECT_EQ(by_name["killed"]["state"], "dead");
   EXPECT_EQ(by_name["killed"]["shards"], json::array());
   EXPECT_EQ(by_name["stopped"]["state"], "left");
-  EXPECT_EQ(nodes["nobody"]["shards"].size(), 57U);
+  EXPECT_EQ(nodes["unowned"]["shards"].size(), 57U);
 }
 
 TEST_F(NodesCommand, ThoseWithAnotherConfigAreMarked) {
@@ -95,8 +95,8 @@ TEST_F(NodesCommand, WhatNobodyHoldsIsLateToo) {
   insert(fresh("orders", -5min));
   db.exec("UPDATE rung_shards SET expires_at = UTC_TIMESTAMP(3) - INTERVAL 1 SECOND");
   const json nodes = rung_json({"nodes"});
-  EXPECT_EQ(nodes["nobody"]["shards"].size(), 64U);
-  EXPECT_EQ(nodes["nobody"]["overdue"], 1);
+  EXPECT_EQ(nodes["unowned"]["shards"].size(), 64U);
+  EXPECT_EQ(nodes["unowned"]["overdue"], 1);
   EXPECT_THAT(rung({"nodes"}).out, ContainsRegex("\\(unowned\\) .* 64 +0-63 +- +1 +5m"));
 }
 

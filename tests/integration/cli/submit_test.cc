@@ -89,7 +89,7 @@ TEST_F(Submit, TextSaysWhatIsNext) {
     EXPECT_EQ(task["exchange"], "shop");
   }
   EXPECT_THAT(rung({"stats"}).out, HasSubstr("(by exchange)  scheduled"));
-  EXPECT_TRUE(rung_json({"stats"})["queues"][0]["queue"].is_null());
+  EXPECT_TRUE(rung_json({"stats"})["by_queue"][0]["queue"].is_null());
   EXPECT_THAT(rung({"show", id}).out, AllOf(HasSubstr("kind          delay"),
                                             HasSubstr("goes to       exchange shop, routing key order.close"),
                                             HasSubstr("version       1")));

@@ -40,11 +40,11 @@ TEST_F(HttpBulk, ADryRunOnlyCounts) {
   const HttpAnswer answer =
       post("/v1/bulks", {{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}});
   EXPECT_EQ(answer.status, 200);
-  EXPECT_EQ(answer.json(), (json{{"dry_run", true}, {"matches", 7}, {"or_more", false}}));
+  EXPECT_EQ(answer.json(), (json{{"dry_run", true}, {"count", 7}, {"or_more", false}}));
   // A redrive applies to parked tasks: none of these.
   EXPECT_EQ(post("/v1/bulks", {{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"dry_run", true}})
                 .json()
-                .at("matches"),
+                .at("count"),
             0);
   EXPECT_EQ(in_state("scheduled"), "9");
   EXPECT_EQ(get("/v1/bulks").json().at("bulks"), json::array());
@@ -60,7 +60,7 @@ TEST_F(HttpBulk, ALimitTakesTheOldestAndTheReasonIsInEachAudit) {
                                       {"by", "queue"},
                                       {"limit", 5}})
                        .json();
-  EXPECT_EQ(dry.at("matches"), 5);
+  EXPECT_EQ(dry.at("count"), 5);
   EXPECT_EQ(dry.at("or_more"), false);
   EXPECT_EQ(dry.at("groups").size(), 2U);
   const std::string id =

@@ -38,7 +38,7 @@ TEST_F(HttpQueues, APausedQueueGetsNothingUntilItIsResumed) {
   const json shown = queue(name);
   EXPECT_EQ(shown.at("state"), "paused");
   EXPECT_EQ(shown.at("waiting"), 1);
-  EXPECT_EQ(shown.at("next_at"), task(id).at("next_due_at"));
+  EXPECT_EQ(shown.at("next_due_at"), task(id).at("next_due_at"));
   EXPECT_EQ(shown.at("since"), paused.json().at("since"));
   EXPECT_EQ(get("/v1/queues/" + name).json(), shown);
   EXPECT_EQ(get("/v1/queues/no-such").json().at("code"), "not_found");

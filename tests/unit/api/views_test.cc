@@ -19,7 +19,7 @@ TEST(Views, TheFilterOfABulkIsAnObject) {
   };
   EXPECT_EQ(filter(R"({"queue":"orders","error":"timeout"})"), R"({"queue":"orders","error":"timeout"})");
   EXPECT_EQ(filter("--queue orders --message-id m-1"), R"({"queue":"orders","message_id":"m-1"})");
-  EXPECT_EQ(filter("--error 'it'\\''s late' --created-since 2026-11-22T00:00:00.000Z"),
+  EXPECT_EQ(filter("--error 'it'\\''s late' --created-after 2026-11-22T00:00:00.000Z"),
             R"({"error":"it's late","created_after":"2026-11-22T00:00:00.000Z"})");
   EXPECT_EQ(filter("--tag $'a\\033[2J\\'b\\\\' --queue ''"), R"({"tag":"a\u001b[2J'b\\","queue":""})");
   EXPECT_EQ(filter("--state awaiting --silence-held --queue orders"),
@@ -61,9 +61,7 @@ TEST(Views, AnAttemptSaysHowLateItWas) {
   row.attempt.executor = "app-3:8080";
   EXPECT_EQ(to_json(row)["late_ms"], 11);
   EXPECT_EQ(to_json(row)["executor"], "app-3:8080");
-  EXPECT_FALSE(to_json(row).contains("queue"));
-  EXPECT_EQ(to_json_with_task(row)["queue"], "orders");
-  EXPECT_EQ(to_json_with_task(row)["late_ms"], 11);
+  EXPECT_EQ(to_json(row)["queue"], "orders");
 }
 
 }  // namespace

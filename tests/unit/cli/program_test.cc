@@ -137,7 +137,7 @@ TEST_F(Program, AStateThatACommandIsNeverForIsRefusedAtOnce) {
   };
   EXPECT_EQ(refused({"fire", "--state", "succeeded"}),
             "rung: fire changes only tasks that are scheduled, none that is succeeded: leave --state out\n");
-  EXPECT_THAT(refused({"fire", "--state", "parked"}), HasSubstr("`rung retry` sends parked tasks again"));
+  EXPECT_THAT(refused({"fire", "--state", "parked"}), HasSubstr("`rung redrive` sends parked tasks again"));
   EXPECT_THAT(refused({"cancel", "--queue", "orders", "--state", "cancelled,parked"}),
               HasSubstr("none that is cancelled or parked"));
   EXPECT_THAT(refused({"discard", "--state", "succeeded"}), HasSubstr("parked or scheduled"));

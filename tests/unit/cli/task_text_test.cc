@@ -64,7 +64,7 @@ TEST(WhatNext, SucceededTellsPresumedFromReported) {
 
 TEST(WhatNext, ParkedSaysHowToGoOn) {
   EXPECT_THAT(what_next(row(State::parked), rules(Silence::Means::success), kNow),
-              HasSubstr("`rung retry 42`"));
+              HasSubstr("`rung redrive 42`"));
   TaskRow lost = row(State::parked);
   lost.task.queue.clear();
   EXPECT_THAT(what_next(lost, rules(Silence::Means::success), kNow), HasSubstr("its queue is unknown"));
@@ -102,7 +102,7 @@ TEST(WhatNext, ADelayGoesToItsTarget) {
   r.task.state = State::parked;
   r.task.next_at.reset();
   EXPECT_THAT(what_next(r, book, kNow),
-              HasSubstr("parked after 1 delivery; `rung retry 42` sends it to exchange shop"));
+              HasSubstr("parked after 1 delivery; `rung redrive 42` sends it to exchange shop"));
   r.task.state = State::succeeded;
   r.task.finished_at = kNow;
   EXPECT_THAT(what_next(r, book, kNow), HasSubstr("59s after it was received"));

@@ -265,7 +265,7 @@ TEST_F(TracesOfTasks, TheOutcomeIsAChildOfThePublish) {
   EXPECT_EQ(all.at("rung.level"), "2");
   EXPECT_EQ(all.at("rung.rule"), "payments[1]");
   EXPECT_EQ(all.at("rung.executor"), "10.0.0.7");
-  EXPECT_EQ(all.at("rung.next_at"), "2026-09-21T14:13:25.000Z");
+  EXPECT_EQ(all.at("rung.next_due_at"), "2026-09-21T14:13:25.000Z");
 }
 
 TEST_F(TracesOfTasks, OutcomesOfAllKinds) {
@@ -293,7 +293,7 @@ TEST_F(TracesOfTasks, OutcomesOfAllKinds) {
   span = settled(parked);
   EXPECT_EQ(span.name, "settle before");
   EXPECT_EQ(attributes(span.attributes).at("rung.state"), "parked");
-  EXPECT_EQ(attributes(span.attributes).count("rung.next_at"), 0U);
+  EXPECT_EQ(attributes(span.attributes).count("rung.next_due_at"), 0U);
 }
 
 TEST_F(TracesOfTasks, WhenAnOutcomeBegins) {
