@@ -9,7 +9,7 @@
 #include "src/core/base/db_clock.h"
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
-#include "src/store/causes.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
 

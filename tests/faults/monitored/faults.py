@@ -100,6 +100,50 @@ class SilencesHeld(Fault):
         self.follow("silences-held", "do")
 
 
+def know_causes(world):
+    """A person has looked at each new cause."""
+    new = json.loads(world.run("rung causes --all --state new --json 2>/dev/null").stdout)
+    for cause in new["causes"]:
+        world.run(f"rung causes note {cause['cause_id']} 'seen'")
+
+
+class NewCause(Fault):
+    name = "messages fail in a new way"
+    alerts = (("RungNewCause", {"job": "rung"}),)
+    queue = "mails"
+    error = "the template has no language"
+
+    def fail(self, count):
+        self.traffic.send("rung.failed", count, {"retry-queue": "mails", "retry-error": self.error})
+
+    def make(self):
+        self.fail(1)
+
+    def mend(self):
+        know_causes(self.world)
+
+
+class CauseWorse(NewCause):
+    name = "an ignored failure comes ten times as often"
+    alerts = (("RungCauseWorse", {"job": "rung"}),)
+    error = "the mail server is slow"
+
+    def ignore(self):
+        cause = self.world.sql("SELECT cause_id FROM rung.retry_causes WHERE sample = %s", self.error)[0][0]
+        self.world.run(f"rung causes ignore {cause}")
+
+    def make(self):
+        self.fail(1)
+        until("the failure has a cause", lambda: self.world.sql(
+            "SELECT 1 FROM rung.retry_causes WHERE sample = %s", self.error))
+        self.ignore()
+        self.fail(20)
+
+    def mend(self):
+        self.ignore()
+        know_causes(self.world)
+
+
 class RetentionBehind(Fault):
     name = "the right to delete tasks is revoked"
     alerts = (("RungRetentionBehind", {"job": "rung", "what": "tasks"}),)
@@ -246,6 +290,10 @@ class ClockStepped(Fault):
 def together(world, traffic):
     """Those that do not disturb each other. Problem is mended before QueueDetached: `rung attach` needs Rung's queues."""
     return [kind(world, traffic) for kind in (ParkedGrowing, BreakerOpen, Problem, QueueDetached, SilencesHeld, RetentionBehind, NoOwner)]
+
+
+def of_causes(world, traffic):
+    return [NewCause(world, traffic), CauseWorse(world, traffic)]
 
 
 def alone(world, traffic):
