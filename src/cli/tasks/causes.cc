@@ -11,6 +11,7 @@
 #include "src/api/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
+#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
 

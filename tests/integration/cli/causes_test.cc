@@ -41,7 +41,7 @@ TEST_F(CausesOfTasks, TenThousandFailuresAreThreeCauses) {
   EXPECT_EQ(rung_json({"causes", "--limit", "1", "--cursor", next})["causes"].size(), 1U);
 
   EXPECT_EQ(rung_json({"list", "--cause", cause})["tasks"].size(), 2U);
-  EXPECT_EQ(rung_json({"cancel", "--cause", cause, "--dry-run"})["matching"], 2);
+  EXPECT_EQ(rung_json({"cancel", "--cause", cause, "--dry-run"})["count"], 2);
   EXPECT_THAT(rung({"cancel", "--cause", cause, "--yes"}).out, HasSubstr("2"));
   EXPECT_EQ(rung({"causes", "--queue", "orders"}).out,
             "no task that has failed is under way or parked (see --all)\n");
