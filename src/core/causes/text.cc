@@ -167,6 +167,8 @@ class Normaliser {
       return first ? star() : word(content);  // the first is the database
     }
     part_of_name_ = false;
+    if (content.size() > 4 && is_number(content.substr(0, 3)) && is_reason_phrase(lowered(content.substr(4))))
+      return nested(content);
     // A message in a tuple or a call: (1406, "Data too long for ..."), Error("missing field ...").
     const std::size_t before = out_.find_last_not_of(' ');
     const bool argument =
@@ -295,6 +297,8 @@ class Normaliser {
     if (last_word_ == "token" && before_last_ == "unexpected" &&
         !is_word_byte(at_ + 1 < text_.size() ? text_[at_ + 1] : ' '))
       return ++at_, star(), true;
+    const bool boundary = at_ == 0 || !is_word_byte(text_[at_ - 1]);
+    if (boundary && text_[at_] == ':' && end_of_ipv6() > at_ + 2) return at_ = end_of_ipv6(), star(), true;
     if (!is_word_byte(text_[at_])) return false;
     if (const std::size_t end = end_of_base64(); is_base64(text_.substr(at_, end - at_)))
       return at_ = end, star(), true;
@@ -387,6 +391,8 @@ class Normaliser {
         return true;
     }
     if (announces_host(last_word_) && !upper) return true;
+    if (lowered(atom) == "localhost") return true;
+    if (dot != std::string_view::npos && is_file_type(last)) return true;
     return !upper && dot != std::string_view::npos && dot > 0 && is_top_level(last) && !announced();
   }
 
@@ -461,10 +467,11 @@ class Normaliser {
 
   void take_sign() {
     const char c = text_[at_];
-    if (c == '[') {  // an IPv6 address
-      const std::size_t end = text_.find_first_not_of("0123456789abcdefABCDEF:.%", at_ + 1);
+    if (c == '[') {  // an IPv6 address, perhaps with a zone
+      const std::size_t end = text_.find_first_of("] \n", at_);
       const std::string_view inside = text_.substr(at_ + 1, std::min(end, text_.size()) - at_ - 1);
-      if (end != std::string_view::npos && text_[end] == ']' && std::ranges::count(inside, ':') >= 2) {
+      const bool hex = inside.find_first_not_of("0123456789abcdefABCDEF:.") == inside.find('%');
+      if (end != std::string_view::npos && text_[end] == ']' && hex && std::ranges::count(inside, ':') >= 2) {
         at_ = end + 1;
         return star();
       }
@@ -482,6 +489,7 @@ class Normaliser {
     if (c == '/' && last_word_ == "http") http_line_ = out_.size();
     if (c == '%' && after_star()) return;
     if (c == '*') return star();
+    if (c == '=' && out_.ends_with('*')) return;  // base64's padding
     if (std::string_view(")],.").find(c) != std::string_view::npos && out_.ends_with(' ')) out_.pop_back();
     if (c == '(') in_tuple_ = out_.empty() || is_letter(out_.back());
     if (c == '(' && last_word_ == "contains") {  // a row

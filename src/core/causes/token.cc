@@ -129,17 +129,20 @@ bool looks_random(std::string_view whole) {
   const bool prefix = underscore != std::string_view::npos && underscore >= 2 && underscore <= 5 &&
                       std::ranges::all_of(whole.substr(0, underscore), is_lower);
   if (prefix && whole.size() - underscore > 8 && is_hex(whole.substr(underscore + 1))) return true;
+  if (prefix && whole.size() - underscore > 10 && is_id_prefix(whole.substr(0, underscore)) &&
+      whole.find('_', underscore + 1) == std::string_view::npos)
+    return true;
   std::string text;
   for (const char c : prefix ? whole.substr(underscore + 1) : whole) {
     if (c != '_' && c != '-' && !is_digit_byte(c)) text += c;
   }
   if (text.size() < 6 || !std::ranges::all_of(text, is_letter)) return false;
-  if (text.size() >= 8 && is_hex(text)) return true;
+  if (text.size() >= 7 && is_hex(text)) return true;
   const bool separated = text.size() != whole.size();
   const bool lower = std::ranges::all_of(text, is_lower), upper = std::ranges::all_of(text, is_upper);
   std::size_t run = 0, longest = 0;
   for (const char c : text) longest = std::max(longest, run = is_vowel(c) ? 0 : run + 1);
-  if (!separated && upper) return text.size() >= 8 && longest >= 5;
+  if (!separated && upper) return text.size() >= 8 && longest >= 6;
   if (!separated && longest >= 6 && text.size() >= 10) return true;
   if (lower) {
     return !separated && std::ranges::none_of(text, is_vowel) && text.size() >= 7 &&

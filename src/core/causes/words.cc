@@ -237,6 +237,12 @@ bool is_file_type(std::string_view word) {
                                              "html", "yml", "yaml", "tmp",  "dat", "bin"}),
             word);
 }
+bool is_id_prefix(std::string_view word) {
+  return in(std::to_array<std::string_view>({"ch",  "cus", "pi",   "req", "ord",  "evt",   "sub", "txn",
+                                             "tok", "pm",  "inv",  "re",  "po",   "acct",  "whk", "usr",
+                                             "msg", "job", "sess", "pay", "prod", "price", "seti"}),
+            word);
+}
 bool names_place(std::string_view key) {
   return in(std::to_array<std::string_view>({"path", "loc", "field", "fields", "param", "property", "pointer",
                                              "instancepath", "column", "attribute", "parameter"}),

@@ -19,6 +19,7 @@ bool says_what(std::string_view key);          // of key=value and JSON: the val
 bool is_vendor(std::string_view prefix);       // "ora", "pls": of a vendor's error code
 bool is_file_type(std::string_view word);      // "pdf", "csv"
 bool names_place(std::string_view key);        // of JSON: "path", "field": where the error is
+bool is_id_prefix(std::string_view word);      // "cus", "req": of cus_..., req_...
 bool is_extension(std::string_view word);      // "java", "py": of a source file
 
 }  // namespace rung::causes

@@ -22,6 +22,8 @@ TEST_F(HttpCauses, FailuresAreGroupedCountedAndTriaged) {
   up();
   const std::string queue = new_name();
   amqp.declare(queue);
+  post("/v1/queues/" + queue + "/pause");  // they stay scheduled
+  ASSERT_TRUE(rung().logged("queue paused"));
   for (int i = 0; i < 5; ++i)
     fail(queue, "order " + std::to_string(4711 + i) + " has no address", "AddressError");
   fail(queue, "connect ECONNREFUSED 10.0.0.3:5432");
@@ -62,7 +64,8 @@ TEST_F(HttpCauses, FailuresAreGroupedCountedAndTriaged) {
   const HttpAnswer bulk =
       post("/v1/bulks", {{"action", "cancel"}, {"filter", {{"cause", id}}}, {"reason", "no address"}});
   EXPECT_EQ(bulk.status, 202) << bulk.body;
-  EXPECT_TRUE(eventually([&] { return get("/v1/causes/" + id).json().at("scheduled") == 0; }, kBound));
+  EXPECT_TRUE(eventually([&] { return get("/v1/causes/" + id).json().at("scheduled") == 0; }, kBound))
+      << get("/v1/causes/" + id).body << get("/v1/bulks").body << get("/v1/tasks?cause=" + id).body;
 }
 
 }  // namespace

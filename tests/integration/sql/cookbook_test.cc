@@ -5,6 +5,7 @@
 
 #include "sql/sql.h"
 #include "tests/integration/sql/fixture.h"
+#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -158,7 +159,7 @@ std::string largest(const std::map<std::string, int>& counts) {
   return std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; })->first;
 }
 
-void expect_grouped(const std::string& file) {
+void expect_grouped(const std::string& file, std::size_t percent) {
   SCOPED_TRACE(file);
   std::ifstream in(file);
   std::vector<Text> texts;
@@ -173,7 +174,8 @@ void expect_grouped(const std::string& file) {
     ++of_group[one.id][one.cause];
     texts.push_back(std::move(one));
   }
-  ASSERT_GE(texts.size(), 500U);
+  ASSERT_GE(texts.size(), 400U);
+  std::ostringstream told;
   std::size_t splits = 0, merges = 0, wrong = 0;
   for (const Text& one : texts) {
     const bool split = largest(of_label[one.cause]) != one.id,
@@ -182,18 +184,19 @@ void expect_grouped(const std::string& file) {
     merges += merged ? 1 : 0;
     wrong += split || merged ? 1 : 0;
     if (split || merged)
-      std::cout << (split ? "split " : "merged ") << one.cause << ": " << one.text << "\n  " << one.error
-                << "\n";
+      told << (split ? "split " : "merged ") << one.cause << ": " << one.text << "\n  " << one.error << "\n";
   }
   std::cout << file << ": " << texts.size() << " texts, " << of_label.size() << " causes, " << of_group.size()
             << " groups, " << splits << " false splits, " << merges << " false merges\n";
-  EXPECT_LE(wrong * 100, texts.size());
+  if (percent == 0) std::cout << told.str();
+  EXPECT_LE(wrong * 100, texts.size() * (100 - percent));
 }
 
 TEST(Causes, TheCorporaAreGroupedRight) {
-  if (const char* other = std::getenv("RUNG_TEST_CORPUS"); other != nullptr) return expect_grouped(other);
-  for (const char* corpus : {"services", "shop", "apps"})
-    expect_grouped(RUNG_SOURCE_DIR "/tests/causes/" + std::string(corpus) + ".jsonl");
+  if (const char* other = std::getenv("RUNG_TEST_CORPUS"); other != nullptr) return expect_grouped(other, 0);
+  const std::string folder = RUNG_SOURCE_DIR "/tests/causes/";
+  for (const char* corpus : {"services", "shop", "apps"}) expect_grouped(folder + corpus + ".jsonl", 99);
+  for (const char* corpus : {"market", "unseen"}) expect_grouped(folder + corpus + ".jsonl", 93);
 }
 
 }  // namespace
