@@ -19,6 +19,7 @@ class HttpCauses : public HttpTest {
 };
 
 TEST_F(HttpCauses, FailuresAreGroupedCountedAndTriaged) {
+  config.ladder = "[1h]";  // they stay scheduled
   up();
   const std::string queue = new_name();
   amqp.declare(queue);
