@@ -1,52 +1,45 @@
 #include "src/core/causes/fingerprint.h"
 
-#include <openssl/evp.h>
+#include <cstddef>
 
-#include <array>
-
+#include "src/core/base/utf8.h"
 #include "src/core/causes/text.h"
 #include "src/core/causes/token.h"
 #include "src/core/causes/trace.h"
+#include "src/core/message/digest.h"
 
 namespace rung {
 namespace {
 
 constexpr std::size_t kMostBytes = 16 * 1024;  // kErrorBytes, src/core/task/task.h
+constexpr std::size_t kShownBytes = 500;
 constexpr std::size_t kIdBytes = 6;
 
-std::string common_text(std::string_view error) {
+std::string common_text(std::string_view error_type, std::string_view error) {
   const auto trace = causes::find_trace(error);
-  if (!trace) return causes::normalise(error);
-  const std::string type = trace->type.empty() ? causes::normalise(trace->message) : trace->type;
-  if (trace->frame.empty()) {
-    if (trace->type.empty()) return type;
-    return type + ": " + causes::normalise(trace->message.substr(0, trace->message.find('\n')));
+  if (!trace) return causes::normalise(error, error_type).words;
+  const causes::Text message = causes::normalise(trace->message, trace->type);
+  std::string text = causes::folded(trace->type);
+  if (trace->frame.empty() || trace->type.empty()) {
+    if (!text.empty() && !message.words.empty()) text += ": ";
+    text += message.words;
+  } else if (!message.codes.empty()) {
+    text += ": " + message.codes;
   }
-  std::string codes = causes::codes_of(trace->message);
-  // KeyError: 'total'
-  std::string_view key = trace->message;
-  if (type.ends_with("keyerror") && key.size() > 2 && (key.front() == '\'' || key.front() == '"') &&
-      causes::is_name(key = key.substr(1, key.find(key.front(), 1) - 1)))
-    codes = key;
-  return type + " in " + trace->frame + (codes.empty() ? "" : ", " + codes);
+  if (!trace->frame.empty()) text += " in " + trace->frame;
+  return text;
 }
 
 }  // namespace
 
 Fingerprint fingerprint(std::string_view queue, std::string_view error_type, std::string_view error) {
-  Fingerprint out;
-  out.text = common_text(error.substr(0, kMostBytes));
-  std::string all(queue);
-  all.append(1, '\0').append(error_type).append(1, '\0').append(out.text);
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned length = 0;
-  EVP_Digest(all.data(), all.size(), digest.data(), &length, EVP_sha256(), nullptr);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  for (std::size_t i = 0; i < kIdBytes; ++i) {
-    out.id += kDigits[digest[i] >> 4U];
-    out.id += kDigits[digest[i] & 15U];
-  }
-  return out;
+  std::string text = common_text(error_type, error.substr(0, kMostBytes));
+  std::string facts;
+  facts.reserve(queue.size() + error_type.size() + text.size() + 24);
+  append_field(facts, queue);
+  append_field(facts, error_type);
+  append_field(facts, text);
+  return {to_hex(sha256(facts), kIdBytes), clean_utf8(text, kShownBytes)};
 }
 
 }  // namespace rung

@@ -6,15 +6,16 @@
 
 namespace rung {
 
-// Raise it with every change of the rule: tasks are then given new causes.
+// Raise it with every change of the rule that changes an id.
 inline constexpr int kFingerprintVersion = 1;
 
 struct Fingerprint {
   std::string id;    // 12 hexadecimal digits
-  std::string text;  // what the failures have in common, besides queue and error type
+  std::string text;  // what was hashed besides queue and type, for people; at most 500 bytes of it, UTF-8
 };
 
-// Of a failure in `queue`. Any bytes are fine; at most kErrorBytes of `error` are looked at, in linear time.
+// Of a failure in `queue`. Any bytes are fine; at most 16 KB (kErrorBytes) of `error` are looked at, in
+// linear time.
 Fingerprint fingerprint(std::string_view queue, std::string_view error_type, std::string_view error);
 
 }  // namespace rung

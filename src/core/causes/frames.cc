@@ -1,454 +1,294 @@
 #include "src/core/causes/frames.h"
 
 #include <algorithm>
-#include <array>
 
 #include "src/core/causes/token.h"
-#include "src/core/causes/words.h"
 
 namespace rung::causes {
 namespace {
 
-// Functions of languages and frameworks begin with these.
-constexpr auto kForeign = std::to_array<std::string_view>({"java.",
-                                                           "javax.",
-                                                           "jakarta.",
-                                                           "sun.",
-                                                           "com.sun.",
-                                                           "jdk.",
-                                                           "kotlin.",
-                                                           "kotlinx.",
-                                                           "scala.",
-                                                           "akka.",
-                                                           "groovy.",
-                                                           "org.springframework.",
-                                                           "org.apache.",
-                                                           "org.hibernate.",
-                                                           "org.postgresql.",
-                                                           "org.jboss.",
-                                                           "org.wildfly.",
-                                                           "org.junit.",
-                                                           "org.eclipse.",
-                                                           "org.slf4j.",
-                                                           "org.bson.",
-                                                           "org.jooq.",
-                                                           "org.elasticsearch.",
-                                                           "org.aspectj.",
-                                                           "org.mariadb.",
-                                                           "com.rabbitmq.",
-                                                           "com.fasterxml.",
-                                                           "com.google.",
-                                                           "com.mysql.",
-                                                           "com.zaxxer.",
-                                                           "com.amazonaws.",
-                                                           "com.mongodb.",
-                                                           "com.microsoft.",
-                                                           "com.github.",
-                                                           "com.datastax.",
-                                                           "com.netflix.",
-                                                           "io.netty.",
-                                                           "io.micrometer.",
-                                                           "io.grpc.",
-                                                           "io.lettuce.",
-                                                           "io.vertx.",
-                                                           "io.quarkus.",
-                                                           "io.micronaut.",
-                                                           "io.github.",
-                                                           "io.reactivex.",
-                                                           "reactor.",
-                                                           "rx.",
-                                                           "feign.",
-                                                           "okhttp3.",
-                                                           "okio.",
-                                                           "retrofit2.",
-                                                           "redis.clients.",
-                                                           "software.amazon.",
-                                                           "oracle.",
-                                                           "ch.qos.",
-                                                           "$proxy",
-                                                           "net.bytebuddy.",
-                                                           "System.",
-                                                           "Microsoft.",
-                                                           "MassTransit.",
-                                                           "NServiceBus.",
-                                                           "RabbitMQ.",
-                                                           "Newtonsoft.",
-                                                           "Npgsql.",
-                                                           "MySql.",
-                                                           "MySqlConnector.",
-                                                           "Dapper.",
-                                                           "Polly.",
-                                                           "EasyNetQ.",
-                                                           "StackExchange.",
-                                                           "Rebus.",
-                                                           "Azure.",
-                                                           "Amazon.",
-                                                           "MediatR.",
-                                                           "AutoMapper.",
-                                                           "Grpc.",
-                                                           "Castle.",
-                                                           "FluentValidation.",
-                                                           "MongoDB.",
-                                                           "Confluent.",
-                                                           "Oracle.",
-                                                           "Serilog.",
-                                                           "Refit.",
-                                                           "Wolverine.",
-                                                           "Rungu.",
-                                                           "runtime.",
-                                                           "panic(",
-                                                           "net.",
-                                                           "net/",
-                                                           "database/",
-                                                           "encoding/",
-                                                           "reflect.",
-                                                           "sync.",
-                                                           "io.Read",
-                                                           "bufio.",
-                                                           "bytes.",
-                                                           "strings.",
-                                                           "strconv.",
-                                                           "errors.",
-                                                           "context.",
-                                                           "os.",
-                                                           "time.",
-                                                           "crypto/",
-                                                           "syscall.",
-                                                           "testing.",
-                                                           "internal/",
-                                                           "github.com/",
-                                                           "google.golang.org/",
-                                                           "golang.org/",
-                                                           "go.uber.org/",
-                                                           "gorm.io/",
-                                                           "std::",
-                                                           "core::",
-                                                           "alloc::",
-                                                           "rust_begin_unwind",
-                                                           "rust_panic",
-                                                           "__rust",
-                                                           "tokio::",
-                                                           "futures",
-                                                           "hyper::",
-                                                           "reqwest::",
-                                                           "serde",
-                                                           "lapin::",
-                                                           "sqlx::",
-                                                           "diesel::",
-                                                           "anyhow::",
-                                                           "backtrace::",
-                                                           "tower::",
-                                                           "<tokio",
-                                                           "<core",
-                                                           "<alloc",
-                                                           "<std",
-                                                           "<futures",
-                                                           "<hyper",
-                                                           "__libc",
-                                                           "_start",
-                                                           "__GI_",
-                                                           "raise",
-                                                           "abort",
-                                                           "clone",
-                                                           "start_thread",
-                                                           "__cxa",
-                                                           "__gnu",
-                                                           "boost::",
-                                                           "gsignal",
-                                                           "main.main.func",
-                                                           "GenServer",
-                                                           ":gen_server",
-                                                           ":proc_lib",
-                                                           ":erlang",
-                                                           ":gen",
-                                                           "Enum.",
-                                                           "Map.",
-                                                           "Kernel.",
-                                                           "String.",
-                                                           "Task.",
-                                                           "Process.",
-                                                           "Ecto.",
-                                                           "Phoenix.",
-                                                           "Plug.",
-                                                           "Postgrex.",
-                                                           "DBConnection.",
-                                                           "Jason.",
-                                                           "Broadway.",
-                                                           "AMQP.",
-                                                           "Stream.",
-                                                           "List.",
-                                                           "Keyword.",
-                                                           "Integer.",
-                                                           "Access.",
-                                                           "Logger.",
-                                                           "Symfony\\",
-                                                           "Illuminate\\",
-                                                           "Doctrine\\",
-                                                           "GuzzleHttp\\",
-                                                           "PhpAmqpLib\\",
-                                                           "Laravel\\",
-                                                           "PDO",
-                                                           "Monolog\\",
-                                                           "Psr\\",
-                                                           "call_user",
-                                                           "processTicksAndRejections",
-                                                           "runMicrotasks",
-                                                           "Object.<anonymous> (node:",
-                                                           "new Promise (<anonymous>)",
-                                                           "Generator.next (<anonymous>)"});
+constexpr std::size_t kLongestFunction = 400;
+constexpr std::size_t kLongestErlangName = 120;
+constexpr std::size_t kLongestLine = 2000;
+constexpr std::string_view kErlangPlace = ",[{file,";
 
-// Files of languages and frameworks have one of these in their path.
-constexpr auto kForeignPaths = std::to_array<std::string_view>({"site-packages",    "dist-packages",
-                                                                "/usr/lib/",        "/usr/local/lib/",
-                                                                "/lib/python",      "/lib64/",
-                                                                "node_modules",     "node:",
-                                                                "internal/process", "internal/modules",
-                                                                "(internal/",       "/gems/",
-                                                                "/rubygems/",       "/lib/ruby/",
-                                                                "<internal:",       "/vendor/",
-                                                                "vendor/",          "/rustc/",
-                                                                ".cargo/registry",  "/usr/local/go/",
-                                                                "/go/src/runtime",  "/pkg/mod/",
-                                                                "/deps/",           "deps/",
-                                                                "<frozen ",         "/_build/",
-                                                                "/usr/include/",    "../sysdeps",
-                                                                "../nptl",          "/build/glibc",
-                                                                "./csu/",           "bin/bundle",
-                                                                "lib/elixir",       "asyncio/",
-                                                                "(elixir",          "(stdlib",
-                                                                "(kernel",          "(ecto",
-                                                                "(phoenix",         "(plug",
-                                                                "(postgrex",        "(db_connection",
-                                                                "(jason",           "(amqp",
-                                                                "(broadway",        "(gen_stage",
-                                                                "(telemetry",       "(mix",
-                                                                "(ex_unit",         "<anonymous>",
-                                                                "webpack/bootstrap"});
-
-bool is_foreign(std::string_view function, std::string_view place) {
-  const auto begins = [&](std::string_view prefix) { return function.starts_with(prefix); };
-  const auto holds = [&](std::string_view part) { return place.find(part) != std::string_view::npos; };
-  return std::ranges::any_of(kForeign, begins) || std::ranges::any_of(kForeignPaths, holds);
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
 }
 
-std::string_view trim(std::string_view text) {
-  const std::size_t from = text.find_first_not_of(" \t\r");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
-}
-
-// Without digits, which compilers put into the names of lambdas, and without generic arguments.
-std::string cleaned(std::string_view function) {
-  std::string out;
-  for (const char c : function.substr(0, 200)) {
-    if (!is_digit_byte(c)) out += c;
+// Without ":12:5" at its end; none if there is none.
+std::optional<std::string_view> without_line(std::string_view text) {
+  std::size_t end = text.size();
+  bool found = false;
+  for (int i = 0; i < 2; ++i) {
+    std::size_t digits = end;
+    while (digits > 0 && is_digit(text[digits - 1])) --digits;
+    if (digits == end || digits == 0 || text[digits - 1] != ':') break;
+    end = digits - 1;
+    found = true;
   }
-  return lowered(trim(out));
-}
-std::string_view base_name(std::string_view path) {
-  const std::size_t slash = path.find_last_of("/\\");
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-// "main.3f2a1b.js" and "main.js" are the same file in two releases.
-std::string file_name(std::string_view path) {
-  const std::string_view base = base_name(path.substr(0, path.find('?')));
-  std::string out;
-  for (std::size_t from = 0; from <= base.size();) {
-    const std::size_t to = std::min(base.find('.', from), base.size());
-    const std::string_view part = base.substr(from, to - from);
-    if (!(has_digit(part) && is_hex(part))) out.append(out.empty() ? "" : ".").append(part);
-    from = to + 1;
-  }
-  return lowered(out);
-}
-Frame made(std::string_view function, std::string_view place, bool innermost_last = false) {
-  return {cleaned(function), !is_foreign(function, place), innermost_last};
+  if (!found) return std::nullopt;
+  return text.substr(0, end);
 }
 
-// Java, Kotlin, Scala, .NET, Node: "at ...".
-std::optional<Frame> at_frame(std::string_view line) {
-  std::string_view rest = trim(line.substr(3));
-  if (rest.starts_with("async ")) rest.remove_prefix(6);
-  const std::size_t open = rest.find('(');
-  const bool spaced = open != std::string_view::npos && open > 0 && rest[open - 1] == ' ';
-  if (open == std::string_view::npos || spaced) {  // Node: "fn (file:1:2)" or "file:1:2"
-    const std::string_view place = spaced ? rest.substr(open) : rest;
-    if (place.find(':') == std::string_view::npos && place.find("<anonymous>") == std::string_view::npos)
-      return std::nullopt;
-    std::string_view function = spaced ? trim(rest.substr(0, open)) : std::string_view();
-    if (const std::size_t alias = function.find(" [as "); alias != std::string_view::npos)
-      function = function.substr(0, alias);
-    const bool anonymous = function.empty() || function.find("<anonymous>") != std::string_view::npos ||
-                           function == "eval" || function.starts_with("Module.") ||
-                           function.starts_with("Object.__");
-    if (!anonymous) return made(function, rest);
-    std::string_view path = spaced ? place.substr(1) : place;
-    for (int i = 0; i < 2; ++i) {  // line and column
-      const std::size_t colon = path.find_last_of(':');
-      if (colon != std::string_view::npos && colon > 5) path = path.substr(0, colon);
-    }
-    return Frame{file_name(path), !is_foreign(function, rest), false};
+// The position of the bracket that the last one closes. REQUIRES: text ends with ')'.
+std::size_t opening_of_last(std::string_view text) {
+  int depth = 0;
+  for (std::size_t i = text.size(); i-- > 0;) {
+    if (text[i] == ')') ++depth;
+    if (text[i] == '(' && --depth == 0) return i;
   }
-  std::string_view function = rest.substr(0, open);
-  if (function.find(' ') != std::string_view::npos) return std::nullopt;  // a sentence
-  if (function.find('.') == std::string_view::npos) return std::nullopt;
-  if (const std::size_t module = function.find_last_of('/'); module != std::string_view::npos)
-    function = function.substr(module + 1);
-  // .NET: "Handler.<Handle>d__5.MoveNext", "<>c__DisplayClass5_0.<Handle>b__0": the method is in angle
-  // brackets.
-  const std::size_t generated = function.find(".<");
-  if (generated != std::string_view::npos) {
-    const std::size_t close = function.find('>', generated + 2);
-    if (close != std::string_view::npos) function = function.substr(0, close);
-  }
-  if (const std::size_t lambda = function.find("$$Lambda"); lambda != std::string_view::npos)
-    return Frame{cleaned(function), false, false};
-  if (function.find("CGLIB$$") != std::string_view::npos ||
-      function.find("$$Fast") != std::string_view::npos ||
-      function.find("$$Enhancer") != std::string_view::npos ||
-      function.find("$$SpringCGLIB") != std::string_view::npos)
-    return Frame{cleaned(function), false, false};
-  return made(function, {});
+  return std::string_view::npos;
 }
 
-// Python: File "/app/x.py", line 12, in handle
-std::optional<Frame> python_frame(std::string_view line) {
-  const std::size_t close = line.find("\", line ");
-  if (close == std::string_view::npos) return std::nullopt;
-  const std::string_view path = line.substr(6, close - 6);
-  const std::size_t in = line.find(", in ", close);
-  const std::string_view function = in == std::string_view::npos ? "<module>" : line.substr(in + 5);
-  return Frame{file_name(path) + ":" + cleaned(function), !is_foreign({}, path), true};
+void drop(std::string_view& text, std::string_view prefix) {
+  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
 }
 
-// Ruby: /app/x.rb:12:in `handle'
-std::optional<Frame> ruby_frame(std::string_view line) {
-  if (line.starts_with("from ")) line.remove_prefix(5);
-  const std::size_t in = line.find(":in ");
-  if (in == std::string_view::npos) return std::nullopt;
-  const std::string_view place = line.substr(0, in);
-  const std::size_t colon = place.find_last_of(':');
-  if (colon == std::string_view::npos || !is_number(place.substr(colon + 1))) return std::nullopt;
-  std::string_view function = line.substr(in + 4);
-  if (function.empty() || (function[0] != '`' && function[0] != '\'')) return std::nullopt;
-  function = function.substr(1, function.find('\'', 1) - 1);
-  for (const std::string_view in_block : {"block in ", "block (2 levels) in ", "rescue in ", "ensure in "}) {
-    if (function.starts_with(in_block)) function.remove_prefix(in_block.size());
+// orders.OrderService.ship(OrderService.java:42), with the module before it: app//com.acme.
+std::optional<Frame> java_frame(std::string_view function, std::string_view file) {
+  const std::size_t module = function.find_last_of('/');
+  if (module != std::string_view::npos && !contains(function, "Lambda")) function.remove_prefix(module + 1);
+  const std::size_t colon = file.find(':');
+  return Frame{Language::java, function, file.substr(0, colon), !is_foreign_name(Language::java, function)};
+}
+
+std::optional<Frame> node_frame(std::string_view function, std::string_view location) {
+  const auto file = without_line(location);
+  if (!file && location != "native" && location != "<anonymous>" && !location.starts_with("index ") &&
+      !location.starts_with("eval at") && !location.starts_with("node:"))
+    return std::nullopt;
+  drop(function, "async ");
+  drop(function, "new ");
+  const std::string_view path = file.value_or(location);
+  const std::size_t as = function.find(" [as ");
+  if (as != std::string_view::npos) function = function.substr(0, as);
+  const bool own =
+      file && !is_foreign_file(path) && path != "<anonymous>" && !is_foreign_name(Language::node, function);
+  return Frame{Language::node, function, path, own};
+}
+
+// What follows "at ": Java, .NET, Node, Symfony.
+std::optional<Frame> at_frame(std::string_view text) {
+  const std::size_t open = text.find('(');
+  if (open == std::string_view::npos) {
+    drop(text, "async ");
+    const auto file = without_line(text);
+    if (!file || file->ends_with(".rs") || contains(*file, " ")) return std::nullopt;
+    return node_frame("", text);
   }
-  const std::size_t hash = function.find_last_of("#.");
-  if (hash != std::string_view::npos) function = function.substr(hash + 1);
-  return Frame{file_name(place.substr(0, colon)) + ":" + cleaned(function), !is_foreign({}, place), false};
+  if (open == 0 || open > kLongestFunction) return std::nullopt;
+  const bool blank = text[open - 1] == ' ';
+  const std::string_view function = text.substr(0, open - (blank ? 1 : 0)), rest = text.substr(open);
+  if (blank && text.ends_with(')') && !contains(rest, "[0x")) {
+    const std::size_t last = opening_of_last(text);
+    if (auto node = node_frame(function, text.substr(last + 1, text.size() - last - 2))) return node;
+  }
+  const std::size_t close = std::min(rest.find(')'), rest.size());
+  const std::string_view inside = rest.substr(1, close - 1);
+  if (contains(function, " ")) return std::nullopt;
+  if (contains(function, "->") || contains(function, "\\"))
+    return Frame{Language::php, function, text.substr(std::min(text.find_last_of('(') + 1, text.size())),
+                 !is_foreign_name(Language::php, function)};
+  const bool java =
+      !blank && (without_line(inside) || inside == "Native Method" || inside == "Unknown Source" ||
+                 inside.ends_with(".java") || inside.ends_with(".kt") || inside.ends_with(".scala") ||
+                 inside == "<generated>" || inside.ends_with("SourceFile"));
+  if (java) return java_frame(function, inside);
+  if (!is_letter(function[0]) && function[0] != '_' && function[0] != '<') return std::nullopt;
+  if (!contains(function, ".") && !contains(rest, " in ")) {
+    if (!rest.ends_with(')')) return std::nullopt;
+    return Frame{Language::dotnet, function, {}, false};
+  }
+  return Frame{Language::dotnet, function, {}, !is_foreign_name(Language::dotnet, function)};
 }
 
-// PHP: #0 /app/X.php(12): App\X->handle(Object(Y)); gdb: #0 0x00 in fn (args) at x.cc:12; boost: 0# fn at
-// x.cc:12
-std::optional<Frame> numbered_frame(std::string_view line) {
-  std::string_view rest = line;
-  const bool boost = !rest.starts_with('#');
-  if (!boost) rest.remove_prefix(1);
-  const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
-  if (digits == 0 || digits > 3) return std::nullopt;
-  rest.remove_prefix(digits);
+// File "/app/orders.py", line 12, in ship
+std::optional<Frame> python_frame(std::string_view text) {
+  const std::size_t end = text.find("\", line ", 6);
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view file = text.substr(6, end - 6);
+  const std::size_t in = text.find(", in ", end);
+  return Frame{Language::python, in == std::string_view::npos ? std::string_view() : text.substr(in + 5),
+               file, !is_foreign_file(file)};
+}
+
+// app/models/order.rb:12:in `ship', or in 'Order#ship'
+std::optional<Frame> ruby_frame(std::string_view text) {
+  drop(text, "from ");
+  const std::size_t in = text.find(":in ");
+  if (in == std::string_view::npos || in + 5 >= text.size()) return std::nullopt;
+  const auto file = without_line(text.substr(0, in));
+  const char quote = text[in + 4];
+  if (!file || (quote != '`' && quote != '\'')) return std::nullopt;
+  const std::size_t end = text.find('\'', in + 5);
+  if (end == std::string_view::npos) return std::nullopt;
+  return Frame{Language::ruby, text.substr(in + 5, end - in - 5), *file, !is_foreign_file(*file)};
+}
+
+// #0 /app/src/Order.php(12): App\Order->ship(Object(App\Item)), and gdb's
+// #0  0x00007f11 in acme::ship (order=...) at /src/ship.cc:12
+std::optional<Frame> numbered_frame(std::string_view text) {
+  std::size_t at = 1;
+  while (at < text.size() && is_digit(text[at])) ++at;
+  if (at == 1 || at >= text.size() || text[at] != ' ') return std::nullopt;
+  text = trimmed(text.substr(at));
+  if (text.starts_with("{main}")) return Frame{Language::php, "{main}", {}, false};
+  const std::size_t colon = text.find("): ");
+  const bool internal = text.starts_with("[internal function]: ");
+  if (internal || (colon != std::string_view::npos && contains(text.substr(0, colon), ".php("))) {
+    const std::string_view file =
+        internal ? std::string_view("[internal function]") : text.substr(0, text.find(".php(") + 4);
+    const std::string_view call = text.substr(internal ? 21 : colon + 3);
+    const std::string_view function = call.substr(
+        0, call.find('(', call.starts_with("{closure:") ? std::min(call.find('}'), call.size()) : 0));
+    const bool own =
+        !is_foreign_name(Language::php, function) && (contains(function, "\\") || !is_foreign_file(file));
+    return Frame{Language::php, function, file, own};
+  }
+  if (text.starts_with("0x")) {
+    const std::size_t in = text.find(" in ");
+    if (in == std::string_view::npos) return std::nullopt;
+    text.remove_prefix(in + 4);
+  }
+  const std::size_t open = text.find(" (");
+  if (open == std::string_view::npos || open == 0) return std::nullopt;
+  const bool library = contains(text, ") from ");
+  const std::size_t place = text.rfind(") at ");
+  const std::string_view file = place == std::string_view::npos ? std::string_view() : text.substr(place + 5);
+  const std::string_view function = text.substr(0, open);
+  if (!library && file.empty() && !text.ends_with(')')) return std::nullopt;
+  return Frame{
+      Language::cpp, function, file,
+      !library && !is_foreign_name(Language::cpp, function) && !is_foreign_file(file) && function != "??"};
+}
+
+// Rust's "3: app::ship" with "at ./src/ship.rs:12" below it; boost's "3# app::ship(int) at /src/ship.cc:12".
+std::optional<Frame> counted_frame(std::string_view text, std::string_view next) {
+  std::size_t at = 0;
+  while (at < text.size() && is_digit(text[at])) ++at;
+  if (at == 0 || at > 3 || at + 2 >= text.size() || (text[at] != ':' && text[at] != '#') ||
+      text[at + 1] != ' ')
+    return std::nullopt;
+  const bool boost = text[at] == '#';
+  text = trimmed(text.substr(at + 1));
+  if (text.starts_with("0x")) {
+    const std::size_t dash = text.find(" - ");
+    if (dash == std::string_view::npos) return Frame{Language::cpp, "??", {}, false};
+    text.remove_prefix(dash + 3);
+  }
   if (boost) {
-    if (!rest.starts_with("# ")) return std::nullopt;
-    rest.remove_prefix(1);
+    const std::size_t place = std::min(text.find(" at "), text.find(" in "));
+    const std::string_view file =
+        place == std::string_view::npos ? std::string_view() : text.substr(place + 4);
+    const std::string_view function = text.substr(0, std::min(text.find('('), place));
+    return Frame{Language::cpp, function, file,
+                 !is_foreign_name(Language::cpp, function) && !is_foreign_file(file) && !function.empty()};
   }
-  rest = trim(rest);
-  const std::size_t call = rest.find("): ");
-  if (!boost && call != std::string_view::npos && rest.find(".php(") < call) {
-    std::string_view function = rest.substr(call + 3);
-    function = function.substr(0, function.find('('));
-    return made(function, rest.substr(0, call));
+  std::string_view place = trimmed(next);
+  place = place.starts_with("at ") ? place.substr(3) : std::string_view();
+  const bool words =
+      text.find(' ') != std::string_view::npos && !text.starts_with('<') && !contains(text, "::");
+  if (words || (place.empty() && !contains(text, "::") &&
+                text.find_first_of("._") == std::string_view::npos && text != "main"))
+    return std::nullopt;
+  return Frame{Language::rust, text, place,
+               contains(text, "::") && !is_foreign_name(Language::rust, text) && !is_foreign_file(place)};
+}
+
+// (app 0.1.0) lib/orders.ex:12: App.Orders.ship/2
+std::optional<Frame> elixir_frame(std::string_view text) {
+  std::string_view application;
+  if (text.starts_with('(')) {
+    const std::size_t close = text.find(") ");
+    if (close == std::string_view::npos) return std::nullopt;
+    application = text.substr(1, std::min(text.find(' ', 1), close) - 1);
+    text.remove_prefix(close + 2);
   }
-  if (rest.starts_with("{main}")) return Frame{"{main}", false, false};
-  if (rest.starts_with("[internal function]")) return Frame{"internal", false, false};
-  const std::size_t in = rest.find(" in ");
-  std::string_view function =
-      rest.starts_with("0x") && in != std::string_view::npos ? rest.substr(in + 4) : rest;
-  if (!boost && in == std::string_view::npos && rest.find(" at ") == std::string_view::npos)
+  const std::size_t colon = text.find(": ");
+  if (colon == std::string_view::npos) {
+    if (application.empty() || !contains(text, "/")) return std::nullopt;
+    return Frame{Language::elixir, text, {}, !is_foreign_application(application)};
+  }
+  const auto file = without_line(text.substr(0, colon));
+  if (!file || !(file->ends_with(".ex") || file->ends_with(".exs") || file->ends_with(".erl")))
     return std::nullopt;
-  function = function.substr(0, function.find_first_of("( "));
-  return made(function, rest);
+  const bool own = !is_foreign_application(application) && !is_foreign_file(*file) &&
+                   (!application.empty() || !file->ends_with(".erl"));
+  return Frame{Language::elixir, text.substr(colon + 2), *file, own};
 }
 
-// Rust: "  2: app::handler::process", then "at ./src/handler.rs:12".
-std::optional<Frame> rust_frame(std::string_view line) {
-  const std::size_t colon = line.find(": ");
-  if (colon == std::string_view::npos || colon > 3 || !is_number(line.substr(0, colon))) return std::nullopt;
-  std::string_view function = trim(line.substr(colon + 2));
-  if (const std::size_t dash = function.find(" - ");
-      function.starts_with("0x") && dash != std::string_view::npos)
-    function = function.substr(dash + 3);
-  if (function.find(' ') != std::string_view::npos && !function.starts_with('<')) return std::nullopt;
-  if (function.find("::") == std::string_view::npos && function.find('_') == std::string_view::npos)
+// Of a list of {orders,ship,2,[{file,"src/orders.erl"},{line,12}]} the first own one, otherwise the first.
+std::optional<Frame> erlang_frame(std::string_view text) {
+  std::optional<Frame> first;
+  for (std::size_t at = text.find(kErlangPlace); at != std::string_view::npos;
+       at = text.find(kErlangPlace, at + 1)) {
+    const std::string_view before =
+        text.substr(at > kLongestErlangName ? at - kLongestErlangName : 0, std::min(at, kLongestErlangName));
+    const std::size_t open = before.find_last_of('{');
+    if (open == std::string_view::npos) continue;
+    const std::string_view call = before.substr(open + 1);  // orders,ship,2
+    const std::size_t arity = call.find_last_of(','), module = call.find(',');
+    if (arity == std::string_view::npos || arity == module || !all_digits(call.substr(arity + 1))) continue;
+    const std::string_view name = call.substr(0, arity);
+    const bool own = !is_foreign_name(Language::erlang, std::string(call.substr(0, module)) + ":");
+    if (own) return Frame{Language::erlang, name, {}, true};
+    if (!first) first = Frame{Language::erlang, name, {}, false};
+  }
+  return first;
+}
+
+// acme.com/orders.(*Service).Ship(0xc000010000) with "\t/app/orders.go:12 +0x1d" below it
+std::optional<Frame> go_frame(std::string_view text, std::string_view next) {
+  const std::string_view place = trimmed(next);
+  const std::size_t go = place.find(".go:");
+  if (go == std::string_view::npos || contains(place.substr(0, go), " ")) return std::nullopt;
+  drop(text, "created by ");
+  text = text.substr(0, text.find(" in goroutine"));
+  std::size_t open = text.find('(');
+  while (open != std::string_view::npos && open > 0 && text[open - 1] == '.') open = text.find('(', open + 1);
+  const std::string_view function = text.substr(0, open), file = place.substr(0, go + 3);
+  if (function.empty() || contains(function, " ") || !(contains(function, ".") || function == "panic"))
     return std::nullopt;
-  // The hash at the end differs in each build.
-  if (const std::size_t hash = function.rfind("::h");
-      hash != std::string_view::npos && function.size() - hash == 19)
-    function = function.substr(0, hash);
-  return made(function, {});
-}
-
-// Go: "main.handle(0xc000010000, 0x5)", then a tab and "/app/main.go:12 +0x1d".
-std::optional<Frame> go_frame(std::string_view line, std::string_view next) {
-  const std::string_view place = trim(next);
-  const bool file =
-      place.find(".go:") != std::string_view::npos && (next.starts_with('\t') || next.starts_with("    "));
-  if (!file || line.starts_with("goroutine ")) return std::nullopt;
-  if (line.starts_with("created by ")) line = line.substr(11);
-  std::string_view function = line.substr(0, line.find_last_of('('));
-  if (const std::size_t in = function.find(" in goroutine"); in != std::string_view::npos)
-    function = function.substr(0, in);
-  if (function.empty() || function.find(' ') != std::string_view::npos) return std::nullopt;
-  const bool dependency = place.find("/pkg/mod/") != std::string_view::npos ||
-                          place.find("/usr/local/go/") != std::string_view::npos ||
-                          place.find("/go/src/runtime") != std::string_view::npos ||
-                          place.find("/vendor/") != std::string_view::npos;
-  // Its own module may be github.com/acme/shop: its path says whether it is.
-  const bool runtime = function.starts_with("runtime.") || function.starts_with("panic");
-  return Frame{cleaned(base_name(function)), !dependency && !runtime, false};
-}
-
-// Elixir: "(app 0.1.0) lib/app/x.ex:12: App.X.handle/2"
-std::optional<Frame> elixir_frame(std::string_view line) {
-  std::size_t place = line.find(".ex:");
-  if (place == std::string_view::npos) place = line.find(".erl:");
-  if (place == std::string_view::npos) return std::nullopt;
-  const std::size_t colon = line.find(": ", place);
-  if (colon == std::string_view::npos) return std::nullopt;
-  std::string_view function = trim(line.substr(colon + 2));
-  if (const std::size_t in = function.find(" in "); in != std::string_view::npos)
-    function = function.substr(in + 4);
-  if (const std::size_t call = function.find('('); call != std::string_view::npos && call > 0)
-    function = function.substr(0, call);
-  function = function.substr(0, function.find('/'));
-  if (function.find(' ') != std::string_view::npos) return std::nullopt;
-  return made(function, line.substr(0, colon));
+  return Frame{Language::go, function, file,
+               !is_foreign_name(Language::go, function) && !is_foreign_file(file)};
 }
 
 }  // namespace
 
-std::optional<Frame> frame_of(std::string_view whole, std::string_view next) {
-  const std::string_view line = trim(whole);
-  if (line.size() < 4 || line.size() > 2000) return std::nullopt;
-  if (line.starts_with("at ")) {
-    if (trim(next).starts_with("at ") || whole[0] == ' ' || whole[0] == '\t') return at_frame(line);
-    return at_frame(line);
+std::string_view trimmed(std::string_view line) {
+  constexpr std::string_view kAround = " \t\r|";
+  for (;;) {
+    line.remove_prefix(std::min(line.find_first_not_of(kAround), line.size()));
+    if (!line.starts_with("\\t") && !line.starts_with("\\r")) break;
+    line.remove_prefix(2);
   }
-  if (line.starts_with("File \"")) return python_frame(line);
-  if (line[0] == '#' || (is_digit_byte(line[0]) && line.find("# ") < 4)) {
-    if (auto frame = numbered_frame(line)) return frame;
+  return line.substr(0, line.find_last_not_of(kAround) + 1);
+}
+
+std::string_view stem_of(std::string_view file) {
+  file = file.substr(file.find_last_of("/\\") + 1);
+  return file.substr(0, file.find('.', 1));
+}
+
+std::optional<Frame> frame_of(std::string_view line, std::string_view next) {
+  const std::string_view text = trimmed(line);
+  if (text.size() < 4 || (text.size() > kLongestLine && !contains(text, kErlangPlace))) return std::nullopt;
+  if (text.starts_with("at ")) return at_frame(trimmed(text.substr(3)));
+  if (text.starts_with("bei ")) return at_frame(text.substr(4));
+  if (text.starts_with("File \"")) return python_frame(text);
+  if (text[0] == '#') return numbered_frame(text);
+  if (is_digit(text[0])) {
+    if (auto counted = counted_frame(text, next)) return counted;
   }
-  if (is_digit_byte(line[0])) {
-    if (auto frame = rust_frame(line)) return frame;
+  if (text[0] == '(' || contains(text, ".ex")) {
+    if (auto elixir = elixir_frame(text)) return elixir;
   }
-  if (auto frame = go_frame(line, next)) return frame;
-  if (line.find(":in ") != std::string_view::npos) {
-    if (auto frame = ruby_frame(line)) return frame;
+  if (contains(text, kErlangPlace)) return erlang_frame(text);
+  if (next.starts_with('\t') || next.starts_with(' ') || next.starts_with("\\t")) {
+    if (auto go = go_frame(text, next)) return go;
   }
-  if (line[0] == '(' || line.starts_with("lib/") || line.starts_with("web/") || line.starts_with("src/"))
-    return elixir_frame(line);
-  return std::nullopt;
+  return ruby_frame(text);
 }
 
 }  // namespace rung::causes

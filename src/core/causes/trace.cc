@@ -1,7 +1,6 @@
 #include "src/core/causes/trace.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "src/core/causes/frames.h"
@@ -10,183 +9,367 @@
 namespace rung::causes {
 namespace {
 
-constexpr std::size_t kMostLines = 600;
+constexpr std::size_t kMostLines = 1000;
+constexpr std::size_t kMostAbove = 60;  // lines of a message above the first frame
+constexpr std::size_t kLongestType = 200;
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> out;
+using Lines = std::vector<std::string_view>;
+
+// Also where newlines have been escaped, as in JSON.
+Lines lines_of(std::string_view text) {
+  const bool escaped = text.find('\n') == std::string_view::npos;
+  const std::string_view separator = escaped ? "\\n" : "\n";
+  Lines out;
   for (std::size_t from = 0; from < text.size() && out.size() < kMostLines;) {
-    const std::size_t to = std::min(text.find('\n', from), text.size());
+    const std::size_t to = std::min(text.find(separator, from), text.size());
     out.push_back(text.substr(from, to - from));
-    from = to + 1;
+    from = to + separator.size();
   }
   return out;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t from = text.find_first_not_of(" \t\r");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
-}
-
-// What may stand before the type.
-constexpr auto kBefore = std::to_array<std::string_view>(
-    {"Caused by: ", "Suppressed: ", "---> ", "Unhandled exception. ", "Unhandled Exception: ", "Uncaught ",
-     "uncaught ", "PHP Fatal error:  ", "PHP Fatal error: ", "Fatal error: ", "[cause]: ", "** ", "In ",
-     "Error: Uncaught ", "terminate called after throwing an instance of "});
-
 struct Header {
-  std::string type;
-  std::string_view message;
+  std::string_view type, message;
 };
 
-// "java.lang.IllegalStateException: no stock"; the type is one word that looks like a class.
-std::optional<Header> header_of(std::string_view line) {
+constexpr std::string_view kBefore[] = {"Caused by: ",
+                                        "Suppressed: ",
+                                        "---> ",
+                                        "(Inner Exception #0) ",
+                                        "Unhandled exception. ",
+                                        "Unhandled Exception: ",
+                                        "Uncaught ",
+                                        "uncaught ",
+                                        "PHP Fatal error:  ",
+                                        "PHP Fatal error: ",
+                                        "Fatal error: ",
+                                        "[cause]: ",
+                                        "** ",
+                                        "cause: ",
+                                        "Exception in thread ",
+                                        "terminate called after throwing an instance of ",
+                                        "[object] (",
+                                        "[previous exception] ",
+                                        "Next ",
+                                        "throw ",
+                                        "Error: Uncaught ",
+                                        "Uncaught Exception: ",
+                                        "Wrapped by: ",
+                                        "In "};
+
+bool is_type(std::string_view text) {
+  return text.size() >= 3 && text.size() <= kLongestType && std::ranges::all_of(text, [](char c) {
+           return is_letter(c) || is_digit(c) ||
+                  std::string_view("._$\\:`+@-").find(c) != std::string_view::npos;
+         });
+}
+
+bool names_failure(std::string_view type) {
+  for (const std::string_view word :
+       {"Error", "Exception", "Failure", "Throwable", "Fault", "Interrupt", "Timeout", "Panic"})
+    if (type.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
+// "java.lang.IllegalStateException: no stock". strict: the type says that it is an error.
+std::optional<Header> header_of(std::string_view line, bool strict) {
   line = trimmed(line);
-  const bool elixir = line.starts_with("** (");
   for (bool again = true; again;) {
     again = false;
     for (const std::string_view before : kBefore) {
       if (!line.starts_with(before)) continue;
       line = trimmed(line.substr(before.size()));
-      again = true;
-    }
-    if (line.starts_with("Exception in thread \"")) {
-      const std::size_t end = line.find("\" ", 21);
-      if (end == std::string_view::npos) return std::nullopt;
-      line = trimmed(line.substr(end + 2));
+      if (before.starts_with("Exception in") && line.starts_with('"'))
+        line = trimmed(line.substr(std::min(line.find('"', 1), line.size() - 1) + 1));
       again = true;
     }
   }
-  if (elixir && line.starts_with('(')) {  // Elixir: (KeyError) key :x not found
+  if (line.starts_with('\'')) {  // C++: an instance of 'std::runtime_error'
+    const std::size_t end = line.find('\'', 1);
+    if (end == std::string_view::npos || !is_type(line.substr(1, end - 1))) return std::nullopt;
+    return Header{line.substr(1, end - 1), trimmed(line.substr(end + 1))};
+  }
+  if (line.starts_with('(')) {  // Elixir: (KeyError) key :x not found
     const std::size_t end = line.find(')');
-    if (end == std::string_view::npos || end < 3) return std::nullopt;
-    return Header{lowered(line.substr(1, end - 1)), trimmed(line.substr(end + 1))};
+    if (end == std::string_view::npos || !is_type(line.substr(1, end - 1))) return std::nullopt;
+    return Header{line.substr(1, end - 1), trimmed(line.substr(end + 1))};
   }
-  std::size_t end = line.find_first_of(": (");
-  if (end != std::string_view::npos && line.substr(end).starts_with("::"))
-    end = line.find_first_of(" (", end);
-  std::string_view type = line.substr(0, end);
-  if (type.ends_with(':')) type.remove_suffix(1);
-  if (type.size() < 3 || type.size() > 200) return std::nullopt;
-  const bool name = std::ranges::all_of(type, [](char c) {
-    return is_letter(c) || is_digit_byte(c) || std::string_view("._$\\:`+").find(c) != std::string_view::npos;
-  });
-  const bool upper = std::ranges::any_of(type, [](char c) { return c >= 'A' && c <= 'Z'; });
-  const bool ends = end == std::string_view::npos;
-  const bool message = !ends && (line[end] == ':' || line[end] == '(' || line.substr(end).starts_with(" ["));
-  const bool exception =
-      type.find("Error") != std::string_view::npos || type.find("Exception") != std::string_view::npos ||
-      type.find("Failure") != std::string_view::npos || type.find("Throwable") != std::string_view::npos ||
-      type.find('.') != std::string_view::npos || type.find('\\') != std::string_view::npos ||
-      type.find("::") != std::string_view::npos || ends;
-  if (!name || !upper || !(ends || message) || !exception) return std::nullopt;
-  std::string_view rest = ends ? std::string_view() : line.substr(end);
-  while (!rest.empty() && (rest[0] == ':' || rest[0] == ' ')) rest.remove_prefix(1);
-  return Header{lowered(type), rest};
+  std::size_t end = 0;
+  while (end < line.size() && end <= kLongestType && line[end] != ' ' && line[end] != '(' &&
+         (line[end] != ':' || line.substr(end).starts_with("::")))
+    end += line[end] == ':' ? 2 : 1;
+  end = std::min(end, line.size());
+  const std::string_view type = line.substr(0, end), rest = trimmed(line.substr(end));
+  const bool message = rest.empty() || rest[0] == ':' || rest[0] == '(' || rest[0] == '[';
+  if (!message || !is_type(type) || !std::ranges::any_of(type, is_letter)) return std::nullopt;
+  const bool qualified = type.find('.') != std::string_view::npos ||
+                         type.find('\\') != std::string_view::npos ||
+                         type.find("::") != std::string_view::npos;
+  const bool upper = std::ranges::any_of(type, is_upper);
+  if (!names_failure(type) && (strict || !(qualified || upper || rest.empty()))) return std::nullopt;
+  return Header{type, rest.substr(std::min(rest.find_first_not_of(": "), rest.size()))};
+}
+
+std::size_t indent_of(std::string_view line) {
+  std::size_t indent = 0;
+  for (; indent < line.size() && (line[indent] == ' ' || line[indent] == '\t'); ++indent) continue;
+  return indent;
+}
+
+// Ruby: "x.rb:12:in `m': message (Type)".
+std::optional<Header> ruby_header(std::string_view line) {
+  const std::size_t in = line.find(":in ");
+  const std::size_t quote = in == std::string_view::npos ? in : line.find("': ", in);
+  if (quote == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = trimmed(line.substr(quote + 3));
+  const std::size_t open = rest.find_last_of('(');
+  if (open == std::string_view::npos || !rest.ends_with(')') ||
+      !is_type(rest.substr(open + 1, rest.size() - open - 2)))
+    return std::nullopt;
+  return Header{rest.substr(open + 1, rest.size() - open - 2), rest.substr(0, open)};
 }
 
 // One exception and its frames.
 struct Section {
   std::optional<Header> header;
-  std::string frame;
-  int frames = 0;
+  std::optional<Frame> own;
+  std::size_t first = 0, last = 0;  // its frames' lines
+  bool frames = false, python = false;
 };
 
-void add_frame(Section& section, const Frame& frame) {
-  ++section.frames;
-  if (frame.own && (section.frame.empty() || frame.innermost_last)) section.frame = frame.name;
-}
+class Reader {
+ public:
+  explicit Reader(Lines lines) : lines_(std::move(lines)), sections_(1) {}
 
-bool begins_section(std::string_view line) {
-  const std::string_view text = trimmed(line);
-  return text.starts_with("Caused by: ") || text.starts_with("[cause]: ") || text.starts_with("---> ");
-}
-
-// Python: the exception stands after its frames. Ruby: "x.rb:12:in `m': message (Type)".
-std::optional<Header> header_after(const std::vector<std::string_view>& lines, std::size_t last_frame) {
-  for (std::size_t i = last_frame + 1; i < std::min(lines.size(), last_frame + 6); ++i) {
-    if (lines[i].empty() || lines[i][0] == ' ' || lines[i][0] == '\t') continue;
-    if (auto header = header_of(lines[i])) return header;
-    const std::string_view line = trimmed(lines[i]);  // "requests.exceptions.Timeout", "KeyError"
-    if (line.find(' ') == std::string_view::npos && is_name(line)) return Header{lowered(line), {}};
-    return std::nullopt;
+  std::optional<Trace> read() {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      if (!line(i)) break;
+    }
+    if (std::ranges::none_of(sections_, [](const Section& section) { return section.frames; }))
+      return without_frames();
+    Trace out;
+    const Section* cause = nullptr;
+    // The last exception caused the others.
+    for (auto it = sections_.rbegin(); it != sections_.rend(); ++it) {
+      if (cause == nullptr && !it->header && it->frames) it->header = header_around(*it);
+      if (cause == nullptr && (it->header || it->frames)) cause = &*it;
+      if (cause != nullptr && out.frame.empty() && it->own) out.frame = name_of(*it->own);
+    }
+    if (cause->header) {
+      out.type = cause->header->type;
+      out.message = message_of(*cause);
+    } else {
+      out.message = first_line();
+    }
+    if (out.frame.empty()) out.frame = php_place();
+    return out;
   }
-  return std::nullopt;
-}
 
-std::optional<Header> ruby_header(std::string_view line) {
-  const std::size_t in = line.find(":in ");
-  const std::size_t quote = in == std::string_view::npos ? in : line.find("': ", in);
-  if (quote == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = line.substr(quote + 3);
-  const std::size_t open = rest.find_last_of('(');
-  if (open == std::string_view::npos || !rest.ends_with(')')) return std::nullopt;
-  return Header{lowered(rest.substr(open + 1, rest.size() - open - 2)), rest.substr(0, open)};
-}
+ private:
+  bool any_own() const {
+    return std::ranges::any_of(sections_, [](const Section& section) { return section.own.has_value(); });
+  }
 
-// The exception that was thrown, before the first frame: the nearest line that looks like one.
-std::optional<Header> header_before(const std::vector<std::string_view>& lines, std::size_t first_frame) {
-  for (std::size_t i = first_frame; i-- > 0;) {
-    if (auto header = header_of(lines[i])) {
-      // .NET: "Outer: message ---> Inner: message" on one line.
-      const std::size_t inner = lines[i].rfind("---> ");
-      if (inner != std::string_view::npos) {
-        if (auto innermost = header_of(lines[i].substr(inner))) return innermost;
+  // Java: what was thrown while resources were closed, with its frames and causes.
+  bool is_suppressed(std::string_view raw, std::string_view text) {
+    const std::size_t indent = indent_of(raw);
+    if (suppressed_) {
+      if (indent > *suppressed_ || (indent == *suppressed_ && text.starts_with("Caused by: "))) return true;
+      suppressed_.reset();
+    }
+    if (!text.starts_with("Suppressed: ")) return false;
+    suppressed_ = indent;
+    return true;
+  }
+
+  // False: what follows does not count.
+  bool line(std::size_t i) {
+    const std::string_view raw = lines_[i], text = trimmed(raw);
+    if (text.empty() || is_suppressed(raw, text)) return true;
+    if ((text.starts_with("goroutine ") || text.starts_with("Next ")) && any_own()) return false;
+    const bool python = text.starts_with("Traceback (most recent call last)") ||
+                        text.starts_with("+ Exception Group Traceback") ||
+                        text.starts_with("Exception Group Traceback");
+    if (python || begins(text)) {
+      sections_.emplace_back();
+      current_ = sections_.size() - 1;
+      if (!python) sections_.back().header = header_of(text, false);
+      return true;
+    }
+    if (text.starts_with("--- End of inner exception")) {
+      current_ -= current_ > 0 ? 1 : 0;  // the frames of the one around it follow
+      return true;
+    }
+    const auto frame = frame_of(raw, i + 1 < lines_.size() ? lines_[i + 1] : std::string_view());
+    if (!frame) {
+      inner_headers(text);
+      return true;
+    }
+    if (frame->language == Language::ruby) {
+      if (auto header = ruby_header(text)) {
+        if (sections_[current_].frames) {
+          sections_.emplace_back();
+          current_ = sections_.size() - 1;
+        }
+        sections_[current_].header = header;
       }
-      return header;
+    }
+    add(*frame, i);
+    return true;
+  }
+
+  static bool begins(std::string_view text) {
+    return text.starts_with("Caused by: ") || text.starts_with("[cause]: ") || text.starts_with("---> ") ||
+           text.starts_with("[previous exception]");
+  }
+
+  // .NET: "Outer: message ---> Inner: message" on one line.
+  void inner_headers(std::string_view text) {
+    if (sections_[current_].frames) return;
+    for (std::size_t inner = text.find(" ---> "); inner != std::string_view::npos;
+         inner = text.find(" ---> ", inner + 6)) {
+      auto header = header_of(text.substr(inner + 1), false);
+      if (!header) continue;
+      header->message = header->message.substr(0, header->message.find(" ---> "));
+      sections_.emplace_back();
+      current_ = sections_.size() - 1;
+      sections_.back().header = header;
     }
   }
-  return std::nullopt;
-}
+
+  void add(const Frame& frame, std::size_t i) {
+    Section& section = sections_[current_];
+    if (!section.frames) section.first = i;
+    section.frames = true;
+    section.last = i;
+    section.python = frame.language == Language::python;
+    if (frame.own && (!section.own || section.python)) section.own = frame;
+  }
+
+  std::optional<Header> header_after(std::size_t last_frame) const {
+    for (std::size_t i = last_frame + 1; i < std::min(lines_.size(), last_frame + 8); ++i) {
+      if (lines_[i].empty() || lines_[i][0] == ' ' || lines_[i][0] == '\t') {
+        if (trimmed(lines_[i]).empty() || lines_[i].find('|') == std::string_view::npos) continue;
+      }
+      if (auto header = header_of(lines_[i], false)) return header;
+      const std::string_view type = trimmed(lines_[i]);
+      if (is_type(type)) return Header{type, {}};
+      const std::size_t colon = type.find(": ");
+      if (colon != std::string_view::npos && is_type(type.substr(0, colon)))
+        return Header{type.substr(0, colon), type.substr(colon + 2)};
+    }
+    return std::nullopt;
+  }
+
+  // Python's stands after the frames; the others' before, where the nearest line that says error is it.
+  std::optional<Header> header_around(const Section& section) {
+    if (section.python) return header_after(section.last);
+    const std::size_t top = section.first > kMostAbove ? section.first - kMostAbove : 0;
+    for (const bool strict : {true, false}) {
+      for (std::size_t i = section.first; i-- > top;) {
+        if (lines_[i].starts_with("panic: ")) return std::nullopt;
+        if (auto header = header_of(lines_[i], strict)) {
+          return header;
+        }
+      }
+    }
+    for (std::size_t i = section.first; i-- > top;) {
+      if (auto header = header_within(lines_[i])) return header;
+    }
+    return std::nullopt;
+  }
+
+  // 2024-01-02 ERROR orders - java.lang.IllegalStateException: no stock
+  static std::optional<Header> header_within(std::string_view line) {
+    for (const std::string_view word : {"Exception", "Error"}) {
+      const std::size_t end = line.find(word);
+      if (end == std::string_view::npos) continue;
+      std::size_t from = end, to = end + word.size();
+      while (from > 0 && (is_letter(line[from - 1]) || is_digit(line[from - 1]) ||
+                          std::string_view("._\\$:").find(line[from - 1]) != std::string_view::npos))
+        --from;
+      if (from == end || (to < line.size() && line[to] != ':' && line[to] != ' ')) continue;
+      return Header{line.substr(from, to - from), line.substr(std::min(to + 1, line.size()))};
+    }
+    return std::nullopt;
+  }
+
+  // To the first frame, if it has more lines.
+  std::string_view message_of(const Section& section) const {
+    const std::string_view message = section.header->message;
+    if (section.python || message.empty() || !section.frames) return message;
+    const char* end = lines_[section.first].data();
+    if (end <= message.data() + message.size()) return message;
+    return {message.data(), static_cast<std::size_t>(end - message.data())};
+  }
+
+  std::string_view first_line() const {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const std::string_view text = trimmed(lines_[i]);
+      if (text.empty() || text.starts_with("goroutine ") || text.starts_with("stack backtrace")) continue;
+      // Rust: the message stands in the line below.
+      if (text.starts_with("thread '") && text.ends_with(':') && i + 1 < lines_.size()) return lines_[i + 1];
+      const std::size_t old = text.find(" panicked at '");
+      if (old != std::string_view::npos)
+        return text.substr(old + 14, std::max(text.rfind("', "), old + 14) - old - 14);
+      // Erlang: the reason stands before the frames.
+      const std::size_t place = text.find(",[{file,");
+      return place == std::string_view::npos ? text : text.substr(0, text.rfind("[{", place));
+    }
+    return {};
+  }
+
+  // PHP: message in /app/src/Order.php:12, or on line 12.
+  std::string php_place() const {
+    for (const std::string_view line : lines_) {
+      const std::size_t php = line.find(".php");
+      if (php == std::string_view::npos) continue;
+      const std::string_view after = line.substr(php + 4);
+      if (!after.starts_with(':') && !after.starts_with(" on line ") && !after.starts_with('(')) continue;
+      const std::size_t in = line.substr(0, php).find_last_of(" (");
+      if (in == std::string_view::npos ||
+          !(line.substr(0, in).ends_with(" in") || line.substr(0, in).ends_with(" at")))
+        continue;
+      const std::string_view file = line.substr(in + 1, php - in + 3);
+      if (!is_foreign_file(file)) return name_of(Frame{Language::php, {}, file, true});
+    }
+    return {};
+  }
+
+  std::optional<Trace> without_frames() {
+    const std::string_view first = lines_.empty() ? std::string_view() : trimmed(lines_[0]);
+    Trace out;
+    // Rust without a backtrace
+    if (first.starts_with("thread '") && first.find("' panicked at ") != std::string_view::npos) {
+      out.message = first_line();
+      return out;
+    }
+    out.frame = php_place();
+    if (out.frame.empty()) return std::nullopt;
+    const auto header = header_of(first, true);
+    if (header) {
+      out.type = header->type;
+      out.message = header->message;
+    } else {
+      out.message = first;
+    }
+    return out;
+  }
+
+  const Lines lines_;
+  std::vector<Section> sections_;
+  std::size_t current_ = 0;
+  std::optional<std::size_t> suppressed_;
+};
 
 }  // namespace
 
 std::optional<Trace> find_trace(std::string_view error) {
-  const std::vector<std::string_view> lines = lines_of(error);
-  if (lines.size() < 2) return std::nullopt;
-  std::vector<Section> sections(1);
-  std::size_t first = lines.size(), last = 0, current = 0;
-  bool python = false;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::string_view next = i + 1 < lines.size() ? lines[i + 1] : std::string_view();
-    if (begins_section(lines[i])) {
-      sections.push_back({header_of(lines[i]), {}, 0});
-      current = sections.size() - 1;
-      continue;
-    }
-    if (trimmed(lines[i]).starts_with("Traceback (most recent call last)")) {
-      sections.emplace_back();
-      current = sections.size() - 1;
-    }
-    if (trimmed(lines[i]).starts_with(
-            "--- End of inner exception")) {  // the frames of the one around it follow
-      current -= current > 0 ? 1 : 0;
-      continue;
-    }
-    const auto frame = frame_of(lines[i], next);
-    if (!frame) continue;
-    first = std::min(first, i);
-    last = i;
-    python = python || frame->innermost_last;
-    add_frame(sections[current], *frame);
-  }
-  if (first == lines.size()) return std::nullopt;
-  Trace out;
-  std::optional<Header> header;
-  // The last exception that has frames or a header of its own caused the others.
-  for (auto it = sections.rbegin(); it != sections.rend() && !header; ++it) header = it->header;
-  for (auto it = sections.rbegin(); it != sections.rend() && out.frame.empty(); ++it) out.frame = it->frame;
-  if (python) header = header_after(lines, last);
-  if (!header) header = ruby_header(lines[first]);
-  if (!header) header = header_before(lines, first);
-  if (!header && !python) header = header_after(lines, last);
-  if (header) {
-    out.type = header->type;
-    out.message = header->message;
-  } else {
-    out.message = trimmed(lines[0]);
-  }
-  return out;
+  Lines lines = lines_of(error);
+  if (lines.size() < 2 && error.find(".php") == std::string_view::npos &&
+      error.find(",[{file,") == std::string_view::npos && !error.starts_with("thread '"))
+    return std::nullopt;
+  return Reader(std::move(lines)).read();
 }
 
 }  // namespace rung::causes
