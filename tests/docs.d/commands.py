@@ -12,7 +12,7 @@ from static import commands_of
 
 HISTORY = ("CHANGELOG.md", "docs/decisions/", ".github/")
 CONFIG = "there-is-no-such-config.yaml"
-PLACEHOLDERS = dict.fromkeys(["ID", "N", "FILE", "TIME", "DURATION", "QUEUE", "NAME", "TAG", "TEXT"], "7")
+PLACEHOLDERS = dict.fromkeys(["ID", "N", "FILE", "TIME", "DURATION", "QUEUE", "NAME", "TAG", "TEXT"], "7") | {"CAUSE": "9f2c41d07ab3"}
 PLACEHOLDERS |= {"COMMAND": "list", "EVENT": "stopped"}
 # "`rung attach` cannot see that": the text names a command, without what it needs.
 INCOMPLETE = re.compile("is required|requires|A subcommand is required|1 required|no queues given|no tasks selected")
