@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 namespace rung::bridge {
 namespace {
@@ -86,12 +87,18 @@ std::optional<Error> StoreThreads::attempt_once(Job& job, std::unique_ptr<Store>
 void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
   bool away = false;
   Ms length = kFirstPause;
+  bool of_an_earlier_job = store != nullptr;
   for (;;) {
     auto error = attempt_once(job, store);
     // A refused login is retried too: somebody may be changing the password right now.
     if (error && !store && !error->is_transient()) error->kind = Error::Kind::refused;
     if (!error || error->kind != Error::Kind::transient) answered_ms_ = loop_.clock().boot().ms;
     const bool given_up = error && store && error->kind == Error::Kind::refused && lane == Lane::upkeep;
+    // A session keeps the rights on the schema that it had when it was opened: some may have been granted since.
+    if (given_up && std::exchange(of_an_earlier_job, false)) {
+      store.reset();
+      continue;
+    }
     if (!error || !error->is_transient() || given_up) {
       goes_on(away);
       if (error) job.give_up(*error);

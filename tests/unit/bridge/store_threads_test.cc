@@ -120,6 +120,25 @@ TEST_F(StoreThreadsTest, WhatTheDatabaseRefusesTheUpkeepIsAnAnswer) {
   EXPECT_TRUE(said_.empty());
 }
 
+// A session keeps the rights that it had when it was opened.
+TEST_F(StoreThreadsTest, ARightThatWasGrantedIsSeenByTheUpkeepsNextJob) {
+  StoreThreads threads(loop_, factory(), 1, listener());
+  const auto job = [this](Store&) -> Result<int> {
+    if (opened_ == 1) return refuses("DELETE command denied");
+    return 1;
+  };
+  threads.submit<int>(Lane::upkeep, job, [&](const Result<int>& first) {
+    EXPECT_FALSE(first);
+    threads.submit<int>(Lane::upkeep, job, [&](const Result<int>& second) {
+      EXPECT_TRUE(second);
+      loop_.stop();
+    });
+  });
+  run();
+  EXPECT_EQ(opened_, 2);
+  EXPECT_TRUE(said_.empty());
+}
+
 TEST_F(StoreThreadsTest, AThreadThatHasNothingToDoClosesItsConnection) {
   constexpr Ms kIdle{50};
   StoreThreads threads(loop_, factory(), 1, listener(), kIdle);
