@@ -94,7 +94,8 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
     if (error && !store && !error->is_transient()) error->kind = Error::Kind::refused;
     if (!error || error->kind != Error::Kind::transient) answered_ms_ = loop_.clock().boot().ms;
     const bool given_up = error && store && error->kind == Error::Kind::refused && lane == Lane::upkeep;
-    // A session keeps the rights on the schema that it had when it was opened: some may have been granted since.
+    // A session keeps the rights on the schema that it had when it was opened: some may have been granted
+    // since.
     if (given_up && std::exchange(of_an_earlier_job, false)) {
       store.reset();
       continue;

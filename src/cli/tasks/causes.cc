@@ -45,9 +45,10 @@ std::string sample_of(const CauseRow& cause) {
 
 std::string causes_table(const api::Causes& causes, const CausesOptions& options, EpochMs now) {
   using enum Table::Align;
-  if (causes.rows.empty())
-    return options.all ? "nothing has failed\n"
-                       : "no task that has failed is under way or parked (see --all)\n";
+  if (causes.rows.empty()) {
+    if (!options.all) return "no task that has failed is under way or parked (see --all)\n";
+    return options.queue.empty() && options.states.empty() ? "nothing has failed\n" : "no cause matches\n";
+  }
   Table table({{"CAUSE", left},
                {"QUEUE", left, 10},
                {"LAST HOUR", right},
