@@ -164,9 +164,9 @@ struct Metrics::Families {
       "Deliveries whose silence is held open, by queue, all instances: their queue was not attached, so "
       "silence is no success.")};
   prometheus::Family<prometheus::Gauge>& causes =
-      gauge("rung_causes", "Causes of failures, by what people have said about them; all instances.");
+      gauge("rung_causes", "Causes of failures by their state of triage; all instances.");
   prometheus::Family<prometheus::Gauge>& causes_worse =
-      gauge("rung_causes_worse", "Causes that were ignored and got worse, until somebody looks at them.");
+      gauge("rung_causes_worse", "Ignored causes that got worse and have not been triaged since.");
   prometheus::Family<prometheus::Counter>& held_silences =
       counter("rung_silences_held_total",
               "Deliveries whose silence this instance held open instead of presuming success.");
