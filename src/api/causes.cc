@@ -21,15 +21,8 @@ Result<Causes> read_causes(Store& store, CauseFilter filter) {
   return out;
 }
 
-Result<CauseRow> change_cause(Store& store, const std::string& cause, CauseTriage triage,
+Result<CauseRow> change_cause(Store& store, const std::string& cause, const CauseTriage& triage,
                               const std::string& who) {
-  if (triage.owner && !triage.state)
-    triage.state = triage.owner->empty() ? CauseState::known : CauseState::working;
-  if (triage.note && !triage.state) {
-    const auto now = store.causes({.id = cause});
-    if (!now) return tl::unexpected(now.error());
-    if (!now->empty() && now->front().state == CauseState::fresh) triage.state = CauseState::known;
-  }
   auto changed = store.triage(cause, triage, who);
   if (!changed) return tl::unexpected(changed.error());
   if (!*changed) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
@@ -43,8 +36,7 @@ bool is_cause_id(std::string_view text) {
 std::string advice(const CauseRow& cause) {
   if (!cause.error_type.empty() || !cause.sample.starts_with("dead-lettered: rejected")) return {};
   return "the consumer rejects without a reason. To see the reason here, publish the message to rung.failed "
-         "with the "
-         "headers retry-error and retry-error-type instead of rejecting it: docs/causes.md";
+         "with the headers retry-error and retry-error-type instead of rejecting it: docs/causes.md";
 }
 
 Json to_json(const CauseRow& cause) {

@@ -18,9 +18,8 @@ struct Causes {
 };
 Result<Causes> read_causes(Store& store, CauseFilter filter);
 
-// Stores what a person says. Without a state: an owner works on it, one that is given up makes it known, and
-// a note makes a new one known. not_found: no such cause.
-Result<CauseRow> change_cause(Store& store, const std::string& cause, CauseTriage triage,
+// Stores what a person says. not_found: no such cause.
+Result<CauseRow> change_cause(Store& store, const std::string& cause, const CauseTriage& triage,
                               const std::string& who);
 
 // Whether this is 12 hexadecimal digits.

@@ -161,6 +161,17 @@ std::vector<CauseRow> CauseChanges::fresh() const {
   return out;
 }
 
+CauseState state_after(const CauseRow& before, const CauseTriage& triage) {
+  if (triage.state) return *triage.state;
+  if (triage.owner) return triage.owner->empty() ? CauseState::known : CauseState::working;
+  return triage.note && before.state == CauseState::fresh ? CauseState::known : before.state;
+}
+
+std::string describe(const CauseRow& cause) {
+  return "queue " + cause.queue + ": " + (cause.error_type.empty() ? "" : cause.error_type + ": ") +
+         cause.sample;
+}
+
 std::string describe_triage(const CauseRow& before, const CauseRow& after, const std::string& who) {
   std::string text = who + ":";
   const auto changed = [&](std::string_view what, const std::string& was, const std::string& is) {

@@ -140,6 +140,11 @@ struct CausesRegrouped {
   bool more = false;
 };
 
+// Without a state: an owner works on it, one that is given up makes it known, and a note makes a new one
+// known.
+CauseState state_after(const CauseRow& before, const CauseTriage& triage);
+// "queue orders: CardError: card declined": of events.
+std::string describe(const CauseRow& cause);
 // Detail of the event "cause_triaged".
 std::string describe_triage(const CauseRow& before, const CauseRow& after, const std::string& who);
 

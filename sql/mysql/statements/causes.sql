@@ -68,8 +68,8 @@ SELECT state, COUNT(*), COUNT(worse_at) FROM rung_causes GROUP BY state
 
 -- name: cause_triage
 -- A person has seen it: it is not worse any more.
-UPDATE rung_causes SET state = COALESCE(:state, state), owner = COALESCE(:owner, owner), note = COALESCE(:note, note),
-  link = COALESCE(:link, link), worse_at = NULL, ignored_rate = IF(:state = 'ignored', :rate, ignored_rate)
+UPDATE rung_causes SET state = :state, owner = COALESCE(:owner, owner), note = COALESCE(:note, note),
+  link = COALESCE(:link, link), worse_at = NULL, ignored_rate = COALESCE(:rate, ignored_rate)
 WHERE cause_id = :cause
 
 -- name: causes_forget
@@ -88,23 +88,25 @@ GROUP BY cause_id, state
 SELECT cause_id FROM rung_causes
 WHERE version <> :version AND (scheduled > 0 OR parked > 0 OR succeeded > 0) ORDER BY cause_id LIMIT 1
 
--- name: causes_of_nobody
--- Failed before there were causes.
-SELECT id, state, queue, moved_from, error_type, last_error, first_failed_at, finished_at FROM rung_tasks
-  FORCE INDEX (by_cause)
+-- name: tasks_without_cause
+-- They failed before there were causes. Locks nothing: among many tasks that have not failed it reads for long.
+SELECT id FROM rung_tasks FORCE INDEX (by_cause)
 WHERE cause_id IS NULL AND id > :after AND last_error IS NOT NULL AND first_failed_at > '1970-01-01'
-ORDER BY id LIMIT :limit FOR UPDATE
+ORDER BY id LIMIT :limit
 
--- name: causes_of_one
-SELECT id, state, queue, moved_from, error_type, last_error, first_failed_at, finished_at FROM rung_tasks
-  FORCE INDEX (by_cause)
-WHERE cause_id = :cause AND id > :after ORDER BY id LIMIT :limit FOR UPDATE
+-- name: tasks_of_cause
+SELECT id FROM rung_tasks FORCE INDEX (by_cause) WHERE cause_id = :cause AND id > :after ORDER BY id LIMIT :limit
+
+-- name: tasks_to_regroup
+-- Those that still have the cause; NULL: none.
+SELECT id, state, queue, moved_from, error_type, last_error, first_failed_at, finished_at
+FROM rung_tasks FORCE INDEX (PRIMARY) WHERE id IN (:ids) AND cause_id <=> :cause ORDER BY id FOR UPDATE
 
 -- name: causes_regrouped
 UPDATE rung_causes SET version = :version WHERE cause_id = :cause
 
 -- name: causes_regroup
--- The version: nobody may go on with the row as it was.
+-- Raises the version, so that no writer continues from the row that it has in memory.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET cause_id = :cause, version = version + 1 WHERE id IN (:ids)
 
 -- name: causes_inherit

@@ -5,6 +5,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "plugin/rabbitmq/topology/management.h"
+#include "src/api/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/when.h"
 #include "src/core/base/rfc3339.h"
@@ -131,6 +132,12 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
     time.to = *when;
   }
   return kSuccess;
+}
+
+int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor) {
+  cursor = api::id_of_cursor(text);
+  if (text.empty() || cursor) return kSuccess;
+  return report_error(kUserError, "--cursor: '" + text + "' is not the `next` of a page");
 }
 
 std::string to_flags(const Filter& f) {

@@ -2,6 +2,8 @@
 // Thread: main's.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,10 @@ void read_states(const FilterOptions& options, Filter& filter);
 
 // Parses the options into `filter`; prints errors and returns the exit code.
 int read_filter(const FilterOptions& options, EpochMs now, Filter& filter);
+
+// --cursor of lists whose cursor is a number; none if it is not given. Prints the error and returns the exit
+// code.
+int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor);
 
 // "--queue orders --due-before 2026-11-21T17:05:00.000Z": the parsed filter, for output and for the row of a
 // bulk.

@@ -12,6 +12,7 @@
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
+#include "src/cli/shared/filter.h"
 #include "src/cli/shared/progress.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
@@ -35,9 +36,8 @@ int report_no_bulk(std::int64_t id) {
 int list(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_session(o.common, session); code != kSuccess) return code;
-  const auto below = api::id_of_cursor(o.cursor);
-  if (!o.cursor.empty() && !below)
-    return report_error(kUserError, "--cursor: '" + o.cursor + "' is not the `next` of a page");
+  std::optional<std::int64_t> below;
+  if (const int code = read_cursor(o.cursor, below); code != kSuccess) return code;
   auto bulks = session.store->bulks(o.limit + 1, below);
   if (!bulks) return report_error(bulks.error());
   if (o.common.json) {

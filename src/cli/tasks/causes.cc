@@ -11,6 +11,7 @@
 #include "src/api/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
+#include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
@@ -88,9 +89,8 @@ int show_causes(const CausesOptions& options) {
   filter.queue = options.queue;
   for (const std::string& word : options.states) filter.states.push_back(*cause_state_from(word));
   filter.with_tasks = !options.all;
-  const auto offset = api::id_of_cursor(options.cursor);
-  if (!options.cursor.empty() && !offset)
-    return report_error(kUserError, "--cursor: '" + options.cursor + "' is not the `next` of a page");
+  std::optional<std::int64_t> offset;
+  if (const int code = read_cursor(options.cursor, offset); code != kSuccess) return code;
   filter.offset = offset.value_or(0);
   filter.limit = options.limit;
   Session session;

@@ -9,7 +9,7 @@ void MemoryStore::write_causes(const CauseChanges& changes, int node) {
   const EpochMs now = db_.now_locked();
   for (CauseRow row : changes.fresh()) {
     row.first_seen = row.last_seen = now;
-    const std::string id = row.id, detail = "queue " + row.queue + ": " + row.sample;
+    const std::string id = row.id, detail = describe(row);
     if (!db_.causes_.try_emplace(id, MemoryDb::Cause{std::move(row)}).second) continue;
     record({0, {}, node_name(node), "cause_appeared", id, detail});
   }
@@ -70,7 +70,7 @@ Result<std::optional<CauseRow>> MemoryStore::triage(const std::string& cause, co
     if (it == db_.causes_.end()) return std::nullopt;
     const CauseRow before = it->second.row;
     CauseRow& row = it->second.row;
-    row.state = triage.state.value_or(row.state);
+    row.state = state_after(before, triage);
     row.owner = triage.owner.value_or(row.owner);
     row.note = triage.note.value_or(row.note);
     row.link = triage.link.value_or(row.link);
@@ -102,7 +102,7 @@ Result<CausesFolded> MemoryStore::fold_causes(int) {
         continue;
       cause.row.state = CauseState::fresh;
       cause.row.worse_at = db_.now_locked();
-      record({0, {}, "", "cause_worse", id, "queue " + cause.row.queue + ": " + cause.row.sample});
+      record({0, {}, "", "cause_worse", id, describe(cause.row)});
       out.worse.push_back(shown(cause));
     }
     return out;

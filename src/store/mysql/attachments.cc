@@ -95,11 +95,9 @@ void write_named(Session& session, const std::string& name, const Silence& silen
   session.exec(render("named_queues_write", {{"rows", rows.done()}}));
 }
 
-void write_event(Session& session, const SystemEvent& event) {
-  session.exec(render("event_insert", {{"node", Literal::number(0)},
-                                       {"kind", Literal::text(event.kind)},
-                                       {"subject", Literal::text(event.subject)},
-                                       {"detail", Literal::text(clean_utf8(event.detail, kDetailBytes))}}));
+void write_attachment_event(Session& session, SystemEvent event) {
+  event.detail = clean_utf8(event.detail, kDetailBytes);
+  write_event(session, event);
 }
 
 }  // namespace
@@ -120,7 +118,7 @@ Result<std::vector<RemovedQueue>> MysqlStore::name_queues(std::span<const NamedQ
       if (removed.is_new) {
         write_named(*session_, queue, it.first, now);
         count_under_way(*session_, removed);
-        if (const auto event = event_of(removed)) write_event(*session_, *event);
+        if (const auto event = event_of(removed)) write_attachment_event(*session_, *event);
       }
       out.push_back(std::move(removed));
     }
@@ -162,7 +160,7 @@ Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<cons
       write_record(*session_, *change.record);
       records[one.queue] = *change.record;
       if (!change.event) continue;
-      write_event(*session_, *change.event);
+      write_attachment_event(*session_, *change.event);
     }
     session_->exec(render("attachments_forget", {{"before", Literal::time(now - kAttachmentsKept)}}));
     return values_of(records);

@@ -20,16 +20,9 @@ Literal cause_literals(const std::vector<std::string>& causes) {
   return Literal::list(out);
 }
 
-void write_system_event(Session& session, int node, std::string_view kind, const std::string& subject,
-                        const std::string& detail) {
-  session.exec(render("event_insert", {{"node", Literal::number(node)},
-                                       {"kind", Literal::text(kind)},
-                                       {"subject", Literal::text(subject)},
-                                       {"detail", Literal::text(clean_utf8(detail, kEventSampleBytes))}}));
-}
-
-std::string describe(const CauseRow& row) {
-  return "queue " + row.queue + ": " + (row.error_type.empty() ? "" : row.error_type + ": ") + row.sample;
+void write_cause_event(Session& session, std::string_view kind, const std::string& cause,
+                       const std::string& detail, int node = 0) {
+  write_event(session, {0, {}, "", std::string(kind), cause, clean_utf8(detail, kEventSampleBytes)}, node);
 }
 
 CauseRow cause_at(const ::sql::ResultSet& row) {
@@ -135,12 +128,44 @@ std::vector<CauseRow> reopen_worse(Session& session, const Sums& sums) {
   for (const std::string& cause : worse) {
     const auto rows = read_rows(session, {.id = cause});
     if (rows.empty()) continue;
-    write_system_event(
-        session, 0, "cause_worse", cause,
-        std::to_string(rows[0].last_hour) + " failures in the last hour; " + describe(rows[0]));
+    write_cause_event(session, "cause_worse", cause,
+                      std::to_string(rows[0].last_hour) + " failures in the last hour; " + describe(rows[0]));
     out.push_back(rows[0]);
   }
   return out;
+}
+
+// Tasks of that cause, or that have failed and have none ("").
+std::vector<TaskId> regroup_page(Session& session, const std::string& cause, TaskId after, int limit) {
+  const Literal last = Literal::number(after.value), most = Literal::number(limit);
+  std::vector<TaskId> ids;
+  auto row = session.query(
+      cause.empty()
+          ? render("tasks_without_cause", {{"after", last}, {"limit", most}})
+          : render("tasks_of_cause", {{"cause", Literal::text(cause)}, {"after", last}, {"limit", most}}));
+  while (row->next()) ids.push_back({row->getInt64(1)});
+  return ids;
+}
+
+// Locks them, and sorts those whose cause is another one now into `by_cause`. Returns the newest time of
+// theirs.
+EpochMs regroup(Session& session, const std::string& old, const std::vector<TaskId>& ids,
+                CauseChanges& changes, std::map<std::string, std::vector<TaskId>>& by_cause) {
+  EpochMs newest;
+  if (ids.empty()) return newest;
+  auto row = session.query(
+      render("tasks_to_regroup",
+             {{"ids", Literal::ids(ids)}, {"cause", old.empty() ? Literal::null() : Literal::text(old)}}));
+  while (row->next()) {
+    const State state = state_from(text_at(*row, 2)).value_or(State::unknown);
+    const std::string queue = text_at(*row, 3), moved_from = text_at(*row, 4);
+    const std::string type = text_at(*row, 5), error = text_at(*row, 6);
+    const std::string cause =
+        changes.regrouped(old, {moved_from.empty() ? queue : moved_from, type, error}, state);
+    if (cause != old) by_cause[cause].push_back({row->getInt64(1)});
+    newest = std::max({newest, time_at(*row, 7).value_or(EpochMs{}), time_at(*row, 8).value_or(EpochMs{})});
+  }
+  return newest;
 }
 
 }  // namespace
@@ -154,7 +179,7 @@ void write_causes(Session& session, const CauseChanges& changes, int node, Epoch
                << Literal::text(row.error_type) << Literal::text(row.sample)
                << Literal::number(kFingerprintVersion) << at << at;
     if (session.exec(render("cause_new", {{"rows", rows.done()}})) == 1)
-      write_system_event(session, node, "cause_appeared", row.id, describe(row));
+      write_cause_event(session, "cause_appeared", row.id, describe(row), node);
   }
   if (changes.empty()) return;
   Rows rows;
@@ -175,15 +200,16 @@ Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, con
   return session_->transaction_for([&]() -> std::optional<CauseRow> {
     const auto before = read_rows(*session_, {.id = cause});
     if (before.empty()) return std::nullopt;
-    const Literal state = triage.state ? Literal::text(to_word(*triage.state)) : Literal::null();
-    session_->exec(render("cause_triage", {{"cause", Literal::text(cause)},
-                                           {"state", state},
-                                           {"owner", optional_text(triage.owner, kCauseOwnerBytes)},
-                                           {"note", optional_text(triage.note, kCauseNoteBytes)},
-                                           {"link", optional_text(triage.link, kCauseLinkBytes)},
-                                           {"rate", Literal::number(before[0].last_hour)}}));
+    session_->exec(render("cause_triage",
+                          {{"cause", Literal::text(cause)},
+                           {"state", Literal::text(to_word(state_after(before[0], triage)))},
+                           {"owner", optional_text(triage.owner, kCauseOwnerBytes)},
+                           {"note", optional_text(triage.note, kCauseNoteBytes)},
+                           {"link", optional_text(triage.link, kCauseLinkBytes)},
+                           {"rate", triage.state == CauseState::ignored ? Literal::number(before[0].last_hour)
+                                                                        : Literal::null()}}));
     auto after = read_rows(*session_, {.id = cause});
-    write_system_event(*session_, 0, "cause_triaged", cause, describe_triage(before[0], after.at(0), who));
+    write_cause_event(*session_, "cause_triaged", cause, describe_triage(before[0], after.at(0), who));
     return after.at(0);
   });
 }
@@ -205,8 +231,8 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
     CausesFolded out;
     std::vector<std::int64_t> ids;
     const Sums sums = add_up(*session_, limit, ids);
-    session_->exec(render("cause_rates_forget"));
     if (ids.empty()) return out;
+    session_->exec(render("cause_rates_forget"));
     write_sums(*session_, sums);
     session_->exec(render("cause_changes_delete", {{"ids", Literal::numbers(ids)}}));
     out.more = static_cast<int>(ids.size()) >= limit;
@@ -236,25 +262,11 @@ Result<CausesRegrouped> MysqlStore::regroup_causes(int limit) {
       if (!row->next()) return out;
       next = {text_at(*row, 1), {}, true};
     }
-    const Literal after = Literal::number(next.after.value), most = Literal::number(limit);
+    const std::vector<TaskId> page = regroup_page(*session_, next.cause, next.after, limit);
+    if (!page.empty()) next.after = page.back();
+    out.tasks = static_cast<std::int64_t>(page.size());
     std::map<std::string, std::vector<TaskId>> by_cause;
-    EpochMs newest;
-    auto row = session_->query(
-        next.cause.empty()
-            ? render("causes_of_nobody", {{"after", after}, {"limit", most}})
-            : render("causes_of_one",
-                     {{"cause", Literal::text(next.cause)}, {"after", after}, {"limit", most}}));
-    while (row->next()) {
-      next.after = {row->getInt64(1)};
-      const State state = state_from(text_at(*row, 2)).value_or(State::unknown);
-      const std::string queue = text_at(*row, 3), moved_from = text_at(*row, 4);
-      const std::string type = text_at(*row, 5), error = text_at(*row, 6);
-      const std::string cause =
-          changes.regrouped(next.cause, {moved_from.empty() ? queue : moved_from, type, error}, state);
-      if (cause != next.cause) by_cause[cause].push_back(next.after);
-      newest = std::max({newest, time_at(*row, 7).value_or(EpochMs{}), time_at(*row, 8).value_or(EpochMs{})});
-      ++out.tasks;
-    }
+    const EpochMs newest = regroup(*session_, next.cause, page, changes, by_cause);
     std::vector<std::string> causes;
     for (const auto& [cause, ids] : by_cause) {
       session_->exec(render("causes_regroup", {{"cause", Literal::text(cause)}, {"ids", Literal::ids(ids)}}));

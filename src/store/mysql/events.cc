@@ -5,13 +5,15 @@
 
 namespace rung::mysql {
 
+void write_event(Session& session, const SystemEvent& event, int node) {
+  session.exec(render("event_insert", {{"node", Literal::number(node)},
+                                       {"kind", Literal::text(event.kind.substr(0, 64))},
+                                       {"subject", Literal::text(event.subject.substr(0, 255))},
+                                       {"detail", Literal::text(event.detail)}}));
+}
+
 Result<void> MysqlStore::record_event(int node, const SystemEvent& event) {
-  return session_->run([&] {
-    session_->exec(render("event_insert", {{"node", Literal::number(node)},
-                                           {"kind", Literal::text(event.kind.substr(0, 64))},
-                                           {"subject", Literal::text(event.subject.substr(0, 255))},
-                                           {"detail", Literal::text(event.detail)}}));
-  });
+  return session_->run([&] { write_event(*session_, event, node); });
 }
 
 Result<std::vector<SystemEvent>> MysqlStore::events(int limit) {

@@ -38,10 +38,7 @@ void record(Session& session, const AuditRow& audit, const SystemEvent& event) {
              << Literal::number(audit.task.value) << Literal::text(audit.before) << Literal::text(audit.after)
              << Literal::text(audit.reason) << Literal::number(audit.bulk);
   session.exec(render("write_audit", {{"rows", rows.done()}}));
-  session.exec(render("event_insert", {{"node", Literal::number(0)},
-                                       {"kind", Literal::text(event.kind)},
-                                       {"subject", Literal::text(event.subject)},
-                                       {"detail", Literal::text(event.detail)}}));
+  write_event(session, event);
 }
 
 }  // namespace

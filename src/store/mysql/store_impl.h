@@ -26,6 +26,9 @@ ServerVariables read_variables(Session& session);
 // `by_views`: for a user who may read the views alone; t is `tasks_by_views` then.
 std::string conditions(const Filter& filter, bool by_views = false);
 
+// Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
+void write_event(Session& session, const SystemEvent& event, int node = 0);
+
 // Inside a transaction: writes the changes. `node`: of the instance, for the events of new causes.
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
 

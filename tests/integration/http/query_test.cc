@@ -147,16 +147,7 @@ TEST_F(HttpQuery, ATaskWithItsHistory) {
   config.ladder = "[200ms, 1h]";
   up();
   const std::string queue = attached();
-  fail(queue, [] {
-    Message m;
-    m.body = "x";
-    m.properties.message_id = "mine";
-    return m;
-  }());
-  const Received got = delivery(queue);
-  const std::string id = retry_id(got);
-  report(got, "failed", "refused by the bank");
-  ASSERT_TRUE(eventually([&] { return task(id).value("level", 0) == 2; }, kBound));
+  const std::string id = failed_twice(queue);
   // A consumer may be quicker than the broker's confirm, which then adds the time.
   const auto confirmed = [&] { return !task(id).at("history").at(0).at("published_at").is_null(); };
   ASSERT_TRUE(eventually(confirmed, kBound));

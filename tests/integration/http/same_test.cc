@@ -43,16 +43,7 @@ TEST_F(HttpSame, EachObject) {
   config.ladder = "[200ms, 1h]";
   up();
   const std::string queue = attached();
-  fail(queue, [] {
-    Message m;
-    m.body = "x";
-    m.properties.message_id = "mine";
-    return m;
-  }());
-  const Received got = delivery(queue);
-  const std::string id = retry_id(got);
-  report(got, "failed", "refused by the bank");
-  ASSERT_TRUE(eventually([&] { return task(id).value("level", 0) == 2; }, kBound));
+  const std::string id = failed_twice(queue);
   for (int i = 0; i < 3; ++i) submit({{"queue", "other"}, {"delay", "1h"}, {"tag", "many"}});
   ASSERT_EQ(post("/v1/tasks/" + id + "/reschedule", {{"delay", "2h"}}).status, 200);
   ASSERT_EQ(post("/v1/queues/other/pause", {{"reason", "the shop is down"}}).status, 200);
