@@ -310,6 +310,7 @@ void Bridge::lost(const std::vector<int>& shards) {
 }
 
 void Bridge::publish_until(BootMs deadline) {
+  gates_.clock_measured();
   if (fence_.extend(ownership_.ours() ? deadline : BootMs{0})) dispatch_.open(may_publish());
 }
 

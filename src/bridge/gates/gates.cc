@@ -48,6 +48,7 @@ Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr&
 void Gates::start() {
   unknown_since_ = clock_.here().boot();
   tick_.start(kReadEvery, kReadEvery);
+  clock_measured();
   read();
 }
 
@@ -60,6 +61,13 @@ void Gates::invalidate() {
   if (std::exchange(known_, false)) unknown_since_ = clock_.here().boot();
   ++generation_;
   read();
+}
+
+void Gates::clock_measured() {
+  if (clocked_ || !clock_.known()) return;
+  clocked_ = true;
+  update_all();
+  tell();
 }
 
 void Gates::see(const std::string& queue) {
@@ -223,6 +231,7 @@ void Gates::update_all() {
 
 // closed_ and changes_, of one queue.
 void Gates::update(const std::string& queue) {
+  if (!clocked_) return;
   if (updated_for_ == nullptr) updated_for_ = rules_;
   static const Queue kNothing;
   const auto place = queues_.find(queue);

@@ -57,6 +57,9 @@ class Gates {
   void stop();
   // Our leases were lost: what we know may be old.
   void invalidate();
+  // The database's clock was read, perhaps for the first time. What opens and closes by the clock is not
+  // known before.
+  void clock_measured();
   // This queue exists. Needed for queues that the config does not name, if a pattern or the defaults give
   // them a window.
   void see(const std::string& queue);
@@ -65,7 +68,7 @@ class Gates {
   // This instance has written them.
   void arrived(const std::vector<GateState>& states);
 
-  bool known() const { return known_; }
+  bool known() const { return known_ && clocked_; }
   using ClosedQueues = std::map<std::string, Closed, std::less<>>;
   const ClosedQueues& all_closed() const { return closed_; }
   Names closed() const;  // queues that get nothing
@@ -125,7 +128,8 @@ class Gates {
   std::size_t unlisted_ = 0;          // queues with a state that the config does not name
   bool told_of_many_ = false;         // that there are too many
   bool known_ = false, reading_ = false;
-  int generation_ = 0;  // a read that began before the latest says nothing about now
+  bool clocked_ = false;  // the database's clock is known, and all gates are judged by it
+  int generation_ = 0;    // a read that began before the latest says nothing about now
   EpochMs read_at_;
   BootMs read_all_at_{0};
   bool read_states_ = false;  // all of them, once

@@ -23,7 +23,11 @@ class DbClock {
   void measured(EpochUs db_now, BootUs sent, BootUs received) {
     behind_.store(db_now.us - received.us, std::memory_order_relaxed);
     ahead_.store(db_now.us - sent.us + 1, std::memory_order_relaxed);  // 1: truncated fraction
+    known_.store(true, std::memory_order_release);
   }
+
+  // Measured at least once. Before, now() and latest() are the time since the machine's start, in 1970.
+  bool known() const { return known_.load(std::memory_order_acquire); }
 
   // Never ahead of the database: for deciding what is due.
   EpochMs now() const { return at(here_.boot_us()); }
@@ -37,6 +41,7 @@ class DbClock {
 
   const Clock& here_;
   std::atomic<std::int64_t> behind_{0}, ahead_{0};  // us
+  std::atomic<bool> known_{false};
 };
 
 }  // namespace rung

@@ -34,6 +34,7 @@ class GateStory : public testing::Test {
     start(*flow);
   }
   static void start(Flow& instance) {
+    instance.read_clock();  // as when it joins
     instance.janitor.start();
     instance.gates.start();
     instance.breakers.start();

@@ -145,6 +145,11 @@ class Flow final : public BrokerSink {
     EXPECT_TRUE(world.loop.run_until([&] { return shards.count() == count; }));
     world.loop.run_for(Ms{5});  // the queries after gaining shards are answered
   }
+  // Without shards: of an instance that only looks on.
+  void read_clock() {
+    const BootUs now = world.clock->boot_us();
+    clock.measured({world.now().ms * 1000}, now, now);
+  }
   // As the heap or the sweep does when the task is due.
   void hand_over(TaskId id) {
     const Task task = world.row(id);
@@ -283,7 +288,11 @@ class Flow final : public BrokerSink {
               intake.flush();
               dispatch.shards_gained();
             },
-            [](const std::vector<int>&) {}, [this](BootMs deadline) { broker.allow_publish_until(deadline); },
+            [](const std::vector<int>&) {},
+            [this](BootMs deadline) {
+              gates.clock_measured();
+              broker.allow_publish_until(deadline);
+            },
             [] {}, [](const Shards::Notice&) {}};
   }
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -50,6 +50,29 @@ TEST_F(GatesTest, NothingIsKnownBeforeTheFirstRead) {
   EXPECT_EQ(changes, 1) << "known and closed are told at once: in between, it would look open";
 }
 
+// Until the database's clock is read, "now" is the time since the machine's start: on a machine that is up
+// for 16 minutes it would be 00:16.
+TEST_F(GatesTest, AWindowIsJudgedByTheDatabasesClockAlone) {
+  QueueRules gated = world.rules->queue("orders");
+  gated.gate.window = std::make_shared<const TimeWindow>(*TimeWindow::parse({"00:00-01:00"}, "UTC"));
+  const auto ladder = *levels::Ladder::from_list({Ms{1000}});
+  world.rules =
+      std::make_shared<RuleBook>(RuleBook::Ladders{{"default", ladder}}, RuleBook::Queues{{"orders", gated}},
+                                 RuleBook::Tags{}, world.rules->queue("invoices"));
+  DbClock unread(*world.clock);
+  Gates judged(world.loop, jobs, unread, world.rules, health, [](const std::vector<std::string>&) {});
+  judged.start();
+  world.loop.run_for(Ms{2000});
+  EXPECT_FALSE(judged.known());
+  const BootUs now = world.clock->boot_us();
+  unread.measured({world.now().ms * 1000}, now, now);
+  judged.clock_measured();
+  EXPECT_TRUE(judged.known());
+  ASSERT_NE(judged.why_closed("orders"), nullptr) << "it is 08:16";
+  EXPECT_EQ(judged.why_closed("orders")->by, GateKind::window);
+  judged.stop();
+}
+
 TEST_F(GatesTest, APauseAndItsEndAreKnownWithinASecond) {
   gates.start();
   world.loop.run_for(Ms{100});
