@@ -14,6 +14,7 @@
 #include "src/config/draft.h"
 #include "src/core/base/secret_file.h"
 #include "src/core/base/url.h"
+#include "src/core/message/digest.h"
 
 namespace rung::confile {
 namespace {
@@ -241,6 +242,7 @@ class Completion {
         {"store.password_file", config_.store.password_file},
         {"http.token_file", config_.http.token_file},
         {"http.read_token_file", config_.http.read_token_file},
+        {"http.tokens_file", config_.http.tokens_file},
         {"broker.key", config_.broker.key},
         {"store.key", config_.store.key},
         {"http.key", config_.http.key},
@@ -288,8 +290,10 @@ class Completion {
     check_pair("http");
     tokens("http.token_file", config_.http.token_file, config_.http.tokens);
     tokens("http.read_token_file", config_.http.read_token_file, config_.http.read_tokens);
-    if (draft_.present.contains("http.read_token_file") && !draft_.present.contains("http.token_file"))
-      problem("http.read_token_file", "requires http.token_file: otherwise everyone may write");
+    people();
+    if (draft_.present.contains("http.read_token_file") && !names_tokens())
+      problem("http.read_token_file",
+              "requires http.token_file or http.tokens_file: otherwise everyone may write");
     const auto& full = config_.http.tokens;
     if (std::ranges::any_of(config_.http.read_tokens,
                             [&](const std::string& one) { return std::ranges::count(full, one) > 0; }))
@@ -311,9 +315,30 @@ class Completion {
     in_addr four{};
     const bool loopback = host == "localhost" || host == "::1" ||
                           (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24U == 127);
-    if (!loopback && !draft_.present.contains("http.token_file")) {
-      problem(path, "not a loopback address: set http.token_file, or listen on 127.0.0.1");
+    if (!loopback && !names_tokens()) {
+      problem(path,
+              "not a loopback address: set http.token_file or http.tokens_file, or listen on 127.0.0.1");
     }
+  }
+
+  // Whether somebody can have a token with which to write.
+  bool names_tokens() const {
+    return draft_.present.contains("http.token_file") || draft_.present.contains("http.tokens_file");
+  }
+
+  void people() {
+    const std::string path = "http.tokens_file";
+    if (!has(path) || !draft_.reads_files_of(path)) return;
+    auto all = read_tokens_file(config_.http.tokens_file, mark(path), problems_);
+    for (const auto* other : {&config_.http.tokens, &config_.http.read_tokens}) {
+      for (const std::string& token : *other) {
+        const auto same = std::ranges::find(all, sha256(token), &PersonToken::digest);
+        if (same != all.end())
+          problem(path, same->person.name + " has the same token as http.token_file or " +
+                            "http.read_token_file: use different tokens");
+      }
+    }
+    config_.http.people = std::move(all);
   }
 
   // One token a line: while they are changed, the old one and the new one are valid.

@@ -10,6 +10,7 @@
 
 #include "plugin/broker_options.h"
 #include "src/core/machine/headers.h"
+#include "src/core/rules/people.h"
 #include "src/core/rules/policy.h"
 #include "src/store/options.h"
 
@@ -24,8 +25,9 @@ struct HttpOptions {
   std::string listen;  // host:port; "" = none
   std::string host;    // of `listen`, without an IPv6 address's brackets
   int port = 0;
-  std::string token_file, read_token_file;
+  std::string token_file, read_token_file, tokens_file;
   std::vector<std::string> tokens, read_tokens;  // content of the files; empty = none. Secret
+  std::vector<PersonToken> people;               // of tokens_file
   std::string cert, key;                         // both: TLS
   int connections = 64;
   int connections_per_address = 0;  // 0 = three quarters of connections

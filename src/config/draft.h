@@ -271,6 +271,8 @@ bool check_rules_name(const QueueDraft& queue, const std::string& section, const
 // "queues.", or "" for the defaults. `silence`: of the queue.
 GateRules build_gate(const QueueDraft& queue, const GateDraft* defaults, const std::string& section,
                      const Silence& silence, const Draft& draft, Problems& problems);
+// The entries of http.tokens_file. Errors have the place in that file; only those of reading it have `at`.
+std::vector<PersonToken> read_tokens_file(const std::string& file, Mark at, Problems& problems);
 // The built-in dialects, and those of the config's files, which it reads.
 Config::Dialects read_dialects(const Draft& draft, Problems& problems);
 // `error_queues`, those of this process's group.

@@ -3,8 +3,9 @@
 #include <openssl/crypto.h>
 #include <strings.h>
 
+#include <nlohmann/json.hpp>
+
 #include "src/core/message/digest.h"
-#include "src/http/problem.h"
 
 namespace rung::http {
 namespace {
@@ -15,12 +16,62 @@ std::string_view host_of_origin(std::string_view origin) {
   return at == std::string_view::npos ? origin : origin.substr(at + 3);
 }
 
-}  // namespace
+// Names in the audit that no entry of http.tokens_file can have.
+constexpr std::string_view kNoToken = "no token", kTokenFull = "token full", kTokenRead = "token read";
 
-bool same_secret(const std::string& a, const std::string& b) {
-  const auto x = sha256(a), y = sha256(b);
-  return CRYPTO_memcmp(x.data(), y.data(), x.size()) == 0;
+// None: there is no such header, or it is not a bearer token.
+std::optional<std::string_view> token_of(const Request& request) {
+  constexpr std::string_view kBearer = "bearer ";  // any case
+  const std::string& header = request.authorization;
+  if (header.size() <= kBearer.size() || strncasecmp(header.c_str(), kBearer.data(), kBearer.size()) != 0)
+    return std::nullopt;
+  return std::string_view(header).substr(kBearer.size());
 }
+
+// Compares in constant time, and always with all, whichever matches.
+const PersonToken* find(const std::vector<PersonToken>& all, std::string_view token) {
+  const Sha256 digest = sha256(token);
+  const PersonToken* found = nullptr;
+  for (const PersonToken& one : all) {
+    if (CRYPTO_memcmp(one.digest.data(), digest.data(), digest.size()) == 0 && found == nullptr) found = &one;
+  }
+  return found;
+}
+
+// A web page in a browser on this machine could reach the port: by DNS rebinding, or by a cross-origin
+// request.
+std::optional<Response> refuse_foreign_page(const Request& request) {
+  if (!is_loopback_host(request.host))
+    return problem(403, "without a token (http.token_file) the Host must be 127.0.0.1, [::1] or localhost",
+                   request.path);
+  if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
+    return problem(403, "without a token (http.token_file) requests from another origin are refused",
+                   request.path);
+  return std::nullopt;
+}
+
+Response unknown_token(const Request& request) {
+  const bool none = request.authorization.empty();
+  Response response = problem(401,
+                              none ? "a token is required: Authorization: Bearer TOKEN"
+                                   : "unknown token: Authorization: Bearer TOKEN",
+                              request.path);
+  response.headers.emplace_back(
+      "WWW-Authenticate", none ? "Bearer realm=\"rung\"" : "Bearer realm=\"rung\", error=\"invalid_token\"");
+  return response;
+}
+
+Response lacks_role(const Person& person, Action action, const Request& request) {
+  const Right& right = right_of(action);
+  const std::string least(to_word(right.least));
+  const std::string whose = person.name == kTokenRead ? "this token is read-only (http.read_token_file)"
+                                                      : "the token " + person.name + " has the role " +
+                                                            std::string(to_word(person.role));
+  return problem(403, whose + ": " + std::string(right.word) + " needs the role " + least, request.path,
+                 {{"needs_role", least}});
+}
+
+}  // namespace
 
 bool is_loopback_host(std::string_view host) {
   if (host.starts_with('[')) return host.starts_with("[::1]") && (host.size() == 5 || host[5] == ':');
@@ -29,53 +80,52 @@ bool is_loopback_host(std::string_view host) {
   return name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-Access::Kind Access::kind_of(const Request& request, const Tokens& tokens) {
-  constexpr std::string_view kBearer = "bearer ";  // any case
-  if (request.authorization.empty()) return Kind::none;
-  if (request.authorization.size() <= kBearer.size() ||
-      strncasecmp(request.authorization.c_str(), kBearer.data(), kBearer.size()) != 0)
-    return Kind::unknown;
-  const std::string token = request.authorization.substr(kBearer.size());
-  // Always compare all, whichever matches.
-  bool full = false, read = false;
-  for (const std::string& one : tokens.full) full = (same_secret(token, one) && !one.empty()) || full;
-  for (const std::string& one : tokens.read) read = (same_secret(token, one) && !one.empty()) || read;
-  return full ? Kind::full : read ? Kind::read : Kind::unknown;
+Access::Valid Access::by_digest(const Tokens& tokens) {
+  std::vector<PersonToken> all;
+  for (const std::string& one : tokens.full)
+    if (!one.empty()) all.push_back({{std::string(kTokenFull), Role::administers, nullptr}, sha256(one)});
+  for (const std::string& one : tokens.read)
+    if (!one.empty()) all.push_back({{std::string(kTokenRead), Role::reads, nullptr}, sha256(one)});
+  all.insert(all.end(), tokens.people.begin(), tokens.people.end());
+  return std::make_shared<const std::vector<PersonToken>>(std::move(all));
 }
 
-std::optional<Response> Access::refuse(const Request& request, bool writes) const {
-  const auto valid = tokens();
-  if (valid->empty()) {
-    // A web page in a browser on this machine could reach the port: by DNS rebinding, or by a cross-origin
-    // request.
-    if (!is_loopback_host(request.host))
-      return problem(403, "without a token (http.token_file) the Host must be 127.0.0.1, [::1] or localhost",
-                     request.path);
-    if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
-      return problem(403, "without a token (http.token_file) requests from another origin are refused",
-                     request.path);
-    return std::nullopt;
+tl::expected<Person, Response> Access::admit(const Request& request, Action action) const {
+  const Valid all = valid();
+  if (all->empty()) {
+    if (auto no = refuse_foreign_page(request)) return tl::unexpected(*std::move(no));
+    return Person{std::string(kNoToken), Role::administers, nullptr};
   }
-  const Kind kind = kind_of(request, *valid);
-  if (kind == Kind::full || (kind == Kind::read && !writes)) return std::nullopt;
-  if (kind == Kind::read) {
-    return problem(403, "this token is read-only: a change needs the token of http.token_file", request.path);
-  }
-  Response response = problem(401,
-                              kind == Kind::none ? "a token is required: Authorization: Bearer TOKEN"
-                                                 : "unknown token: Authorization: Bearer TOKEN",
-                              request.path);
-  response.headers.emplace_back("WWW-Authenticate", kind == Kind::none
-                                                        ? "Bearer realm=\"rung\""
-                                                        : "Bearer realm=\"rung\", error=\"invalid_token\"");
-  return response;
+  const std::optional<std::string_view> token = token_of(request);
+  const PersonToken* found = token ? find(*all, *token) : nullptr;
+  if (found == nullptr) return tl::unexpected(unknown_token(request));
+  if (!may(found->person, action)) return tl::unexpected(lacks_role(found->person, action, request));
+  return found->person;
 }
 
-std::string Access::who(const Request& request) const {
-  const char* words[] = {"no token", "no token", "token read", "token full"};
-  const auto valid = tokens();
-  const Kind kind = valid->empty() ? Kind::none : kind_of(request, *valid);
-  return std::string(words[static_cast<int>(kind)]) + ", " + request.peer + " (http)";
+std::string who_asks(const Person& person, const Request& request) {
+  return person.name + ", " + request.peer + " (http)";
+}
+
+std::string outside_queues(const Person& person, std::string_view queue) {
+  std::string all;
+  if (person.queues != nullptr) {
+    for (const std::string& one : person.queues->texts()) all.append(all.empty() ? "" : ", ").append(one);
+  }
+  return "the token " + person.name + " may act only on the queues " + all + ", and " +
+         (queue.empty() ? "this names no queue" : "this is the queue " + api::shown(queue));
+}
+
+Json outside_members(std::string_view queue) { return {{"queue", queue.empty() ? Json() : Json(queue)}}; }
+
+std::optional<Response> refuse_queue(const Person& person, std::string_view queue,
+                                     std::string_view instance) {
+  if (holds(person.queues, queue)) return std::nullopt;
+  return problem(403, outside_queues(person, queue), instance, outside_members(queue));
+}
+
+std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance) {
+  return refuse_queue(person, normalised(target).queue, instance);
 }
 
 }  // namespace rung::http

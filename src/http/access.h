@@ -1,4 +1,5 @@
-// Access control: tokens; and, without tokens, protection against cross-site requests from a browser.
+// Access control: tokens, what their roles and queues allow; and, without tokens, protection against
+// cross-site requests from a browser.
 // Thread: any.
 #pragma once
 
@@ -6,49 +7,63 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
+#include "src/core/rules/people.h"
+#include "src/core/task/task.h"
+#include "src/http/actions.h"
 #include "src/http/message.h"
+#include "src/http/problem.h"
 
 namespace rung::http {
 
-// All that are valid now: several while a token is changed. Empty = no such token. Without `full`, everybody
-// who reaches the port may do everything: the config allows that only on a loopback address.
+// All that are valid now: several while a token is changed. None at all: everybody who reaches the port may
+// do everything; the config allows that only on a loopback address.
 struct Tokens {
-  std::vector<std::string> full, read;
-  bool empty() const { return full.empty() && read.empty(); }
+  std::vector<std::string> full, read;  // http.token_file, http.read_token_file
+  std::vector<PersonToken> people;      // http.tokens_file
+  bool empty() const { return full.empty() && read.empty() && people.empty(); }
 };
 
 class Access {
  public:
-  explicit Access(Tokens tokens) : tokens_(std::make_shared<const Tokens>(std::move(tokens))) {}
+  explicit Access(const Tokens& tokens) : valid_(by_digest(tokens)) {}
   // From the next request on; what is removed is invalid then.
-  void replace(Tokens tokens) {
-    const auto fresh = std::make_shared<const Tokens>(std::move(tokens));
+  void replace(const Tokens& tokens) {
+    auto fresh = by_digest(tokens);
     const std::lock_guard lock(mutex_);
-    tokens_ = fresh;
+    valid_.swap(fresh);
   }
 
-  // The response that refuses the request; none if it is allowed. `writes`: the request changes something.
-  std::optional<Response> refuse(const Request& request, bool writes) const;
-  // "token full, 10.0.0.3 (http)": for the audit. REQUIRES: the request was not refused.
-  std::string who(const Request& request) const;
+  // Who asks, if the token may do that; else the response that refuses the request.
+  tl::expected<Person, Response> admit(const Request& request, Action action) const;
 
  private:
-  enum class Kind { none, unknown, read, full };
-  static Kind kind_of(const Request& request, const Tokens& tokens);
-  std::shared_ptr<const Tokens> tokens() const {
+  using Valid = std::shared_ptr<const std::vector<PersonToken>>;
+  static Valid by_digest(const Tokens& tokens);
+  Valid valid() const {
     const std::lock_guard lock(mutex_);
-    return tokens_;
+    return valid_;
   }
 
   mutable std::mutex mutex_;
-  std::shared_ptr<const Tokens> tokens_;  // guarded by mutex_
+  Valid valid_;  // guarded by mutex_
 };
 
-// Compares in constant time.
-bool same_secret(const std::string& a, const std::string& b);
+// "alice, 10.0.0.3 (http)", "token full, 10.0.0.3 (http)": for the audit.
+std::string who_asks(const Person& person, const Request& request);
+
+// A 403 for what is outside of the person's queues: its detail, and further members of the problem. "" = an
+// exchange, or no queue at all.
+std::string outside_queues(const Person& person, std::string_view queue);
+Json outside_members(std::string_view queue);
+// The response, if the queue is outside.
+std::optional<Response> refuse_queue(const Person& person, std::string_view queue, std::string_view instance);
+// The same for a target: its queue.
+std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance);
 
 // "127.0.0.1:8025", "localhost", "[::1]:8025": names of this machine that nobody else's DNS can answer for.
 bool is_loopback_host(std::string_view host_header);

@@ -24,7 +24,7 @@ class ApiImpl final : public Api {
       : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
                  std::move(parts.rules), parts.reserved_headers, parts.version, parts.read_connections,
                  parts.server.timeout, clock),
-        access_(std::move(parts.tokens)),
+        access_(parts.tokens),
         router_(all_routes(context_, [this] {
           const Server* server = listening_;
           return server != nullptr ? server->connections() : 0;
@@ -41,8 +41,8 @@ class ApiImpl final : public Api {
   }
 
   void reload(RuleBookPtr rules) override { context_.reload(std::move(rules)); }
-  Result<void> reload_secrets(Tokens tokens) override {
-    access_.replace(std::move(tokens));
+  Result<void> reload_secrets(const Tokens& tokens) override {
+    access_.replace(tokens);
     return server_->reload_certificate();
   }
   int port() const override { return server_->port(); }
@@ -62,16 +62,15 @@ class ApiImpl final : public Api {
 
   std::optional<Response> refuse(const Request& request, const Router::Match& match) const {
     // A client without even read access learns nothing about paths.
-    const bool open = match.route != nullptr && match.route->needs == Route::Needs::nothing;
     if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
       Response response = problem(
           503, "all connections are in use (http.connections, http.connections_per_address)", request.path);
       response.headers.emplace_back("Retry-After", "1");
       return response;
     }
-    const bool writes = match.route == nullptr ? false : match.route->needs == Route::Needs::full;
-    if (!open) {
-      if (auto no = access_.refuse(request, writes)) return no;
+    const Action action = match.route == nullptr ? Action::read : match.route->action;
+    if (action != Action::probe) {
+      if (auto admitted = access_.admit(request, action); !admitted) return std::move(admitted).error();
     }
     if (match.route == nullptr && match.allow.empty())
       return problem(404, "no such path: see /openapi.json", request.path);
@@ -95,7 +94,15 @@ class ApiImpl final : public Api {
     const BootUs began = context_.clock.boot_us();
     const auto match = router_.match(request.method, request.path);
     if (match.route == nullptr) return problem(404, "no such path: see /openapi.json", request.path);
-    Response response = within_memory(*match.route, {request, match.id, access_.who(request)});
+    Call call{request, match.id, {}, {}};
+    if (match.route->action != Action::probe) {
+      // Again: the tokens may have been replaced while the body arrived.
+      auto person = access_.admit(request, match.route->action);
+      if (!person) return std::move(person).error();
+      call.person = *std::move(person);
+      call.who = who_asks(call.person, request);
+    }
+    Response response = within_memory(*match.route, call);
     const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
     context_.metrics.request(match.route->pattern, match.route->method, response.status, seconds);
     return response;
@@ -146,7 +153,7 @@ class ApiImpl final : public Api {
 
 Result<std::unique_ptr<Api>> Api::start(ApiParts parts, const Clock& clock) {
   ServerOptions options = parts.server;
-  options.beyond_this_machine = !parts.tokens.full.empty();
+  options.beyond_this_machine = !parts.tokens.full.empty() || !parts.tokens.people.empty();
   auto api = std::make_unique<ApiImpl>(std::move(parts), clock);
   if (auto begun = api->begin(options); !begun) return tl::unexpected(begun.error());
   return std::unique_ptr<Api>(std::move(api));

@@ -31,7 +31,7 @@ class Api {
   virtual void reload(RuleBookPtr rules) = 0;
   // From now on these tokens are valid, and new connections get what the files of certificate and key hold
   // now. Error: the files; the certificate stays as it was, the tokens are replaced all the same.
-  virtual Result<void> reload_secrets(Tokens tokens) = 0;
+  virtual Result<void> reload_secrets(const Tokens& tokens) = 0;
   virtual int port() const = 0;
   virtual void drain() = 0;
   virtual int connections() const = 0;  // number of open connections

@@ -8,6 +8,7 @@
 #include "src/api/fields.h"
 #include "src/api/pages.h"
 #include "src/api/views.h"
+#include "src/http/access.h"
 #include "src/http/context.h"
 #include "src/http/query.h"
 
@@ -91,6 +92,25 @@ Response no_such_bulk(const Call& call) {
                  call.request.path);
 }
 
+// The response, if the bulk may concern other queues than the person's: each bulk names one queue then.
+std::optional<Response> refuse_bulk(const Call& call, std::string_view queue, const Target& elsewhere,
+                                    std::string_view path) {
+  if (!holds(call.person.queues, queue)) {
+    const std::string detail = outside_queues(call.person, queue) +
+                               (queue.empty() ? ": the filter of a bulk must name one of them" : "");
+    return problem(403, detail, path, outside_members(queue));
+  }
+  return elsewhere.is_set() ? refuse_target(call.person, elsewhere, path) : std::nullopt;
+}
+
+// The queue in a bulk's filter; "" = it names none, or the command line has written the filter.
+std::string queue_of(const Bulk& bulk) {
+  const auto filter = api::parse_json(bulk.filter_text);
+  if (!filter || !filter->is_object() || !filter->contains("queue") || !filter->at("queue").is_string())
+    return {};
+  return filter->at("queue").get<std::string>();
+}
+
 // `state` is the state wanted. A bulk that ended in another state keeps it, and the response says so.
 Response set_state(Context& context, const Call& call, BulkState state) {
   const auto id = bulk_id(call.id);
@@ -105,6 +125,14 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
+  if (call.person.queues != nullptr) {
+    // What a bulk is for never changes.
+    auto before = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
+    if (!before) return problem(before.error(), call.request.path);
+    if (!*before) return no_such_bulk(call);
+    if (auto no = refuse_bulk(call, queue_of(**before), (*before)->elsewhere, call.request.path))
+      return *std::move(no);
+  }
   auto bulk = context.reads.run([&](Store& store) {
     return api::control_bulk(store, {*id, state, rate, call.who, reason});
   });
@@ -127,6 +155,8 @@ Response create_bulk(Context& context, const Call& call) {
   FieldErrors errors;
   const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kBulkPath);
+  if (auto no = refuse_bulk(call, wish.bulk.filter.queue, wish.bulk.elsewhere, kBulkPath))
+    return *std::move(no);
   if (wish.dry_run) {
     auto counts =
         context.reads.run([&](QueryStore& store) { return api::dry_run(store, wish.bulk, wish.by); });

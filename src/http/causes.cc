@@ -6,6 +6,7 @@
 #include <string>
 
 #include "src/api/fields.h"
+#include "src/http/access.h"
 #include "src/http/context.h"
 #include "src/http/problem.h"
 #include "src/http/query.h"
@@ -34,6 +35,15 @@ CauseFilter filter_of(const Call& call, FieldErrors& errors) {
   return filter;
 }
 
+Result<CauseRow> find_cause(Context& context, const std::string& id) {
+  return context.reads.run([&](Store& store) -> Result<CauseRow> {
+    auto rows = store.causes({.id = id});
+    if (!rows) return tl::unexpected(rows.error());
+    if (rows->empty()) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: GET /v1/causes"});
+    return rows->front();
+  });
+}
+
 Response tell_cause(const Call& call, const Result<CauseRow>& cause) {
   return cause ? answer(200, api::to_json(*cause)) : problem(cause.error(), call.request.path);
 }
@@ -49,13 +59,7 @@ Response list_causes(Context& context, const Call& call) {
 }
 
 Response show_cause(Context& context, const Call& call) {
-  const std::string id = decode_segment(call.id, call.request);
-  return tell_cause(call, context.reads.run([&](Store& store) -> Result<CauseRow> {
-    auto rows = store.causes({.id = id});
-    if (!rows) return tl::unexpected(rows.error());
-    if (rows->empty()) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: GET /v1/causes"});
-    return rows->front();
-  }));
+  return tell_cause(call, find_cause(context, decode_segment(call.id, call.request)));
 }
 
 Response change_cause(Context& context, const Call& call) {
@@ -77,9 +81,15 @@ Response change_cause(Context& context, const Call& call) {
   if (errors.empty() && !triage.state && !triage.owner && !triage.note && !triage.link)
     fields.wrong("state", "nothing to change: give state, owner, note or link");
   if (!errors.empty()) return problem(errors, call.request.path);
-  return tell_cause(call, context.reads.run_once([&](Store& store) {
-    return api::change_cause(store, decode_segment(call.id, call.request), triage, call.who);
-  }));
+  const std::string id = decode_segment(call.id, call.request);
+  if (call.person.queues != nullptr) {
+    // A cause's queue never changes.
+    const auto before = find_cause(context, id);
+    if (!before) return tell_cause(call, before);
+    if (auto no = refuse_queue(call.person, before->queue, call.request.path)) return *std::move(no);
+  }
+  return tell_cause(call, context.reads.run_once(
+                              [&](Store& store) { return api::change_cause(store, id, triage, call.who); }));
 }
 
 }  // namespace rung::http

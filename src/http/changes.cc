@@ -2,9 +2,11 @@
 // task's state allows it.
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "src/api/fields.h"
 #include "src/api/views.h"
+#include "src/http/access.h"
 #include "src/http/context.h"
 #include "src/http/problem.h"
 
@@ -33,6 +35,8 @@ Response tell(Context& context, const Call& call, const Decision& decision) {
       return problem(404, "no task has the id " + api::shown(call.id), path);
     const TaskRow row = context.named(decision.task);
     const Json more = {{"state", to_word(row.task.state)}, {"version", row.task.version}};
+    if (decision.reason == kNotTheirQueue)
+      return problem(403, outside_queues(call.person, row.task.queue), path, outside_members(row.task.queue));
     if (decision.reason == kChangedMeanwhile)
       return problem(
           412,
@@ -76,8 +80,13 @@ Response change(Context& context, const Call& call, const Read& read) {
   const Happening what = read(fields, reason);
   fields.finish();
   if (!errors.empty()) return problem(errors, path);
+  const auto* redrive = std::get_if<event::Redrive>(&what);
+  if (redrive != nullptr && redrive->elsewhere.is_set()) {
+    if (auto no = refuse_target(call.person, redrive->elsewhere, path)) return *std::move(no);
+  }
   const std::string_view name = name_of(what);
-  auto decisions = context.writes.change({{*id, what, ByHand{call.who, *version, reason}}});
+  auto decisions =
+      context.writes.change({{*id, what, ByHand{call.who, *version, reason, 0, call.person.queues}}});
   if (!decisions || decisions->empty()) {
     context.metrics.changed(name, Metrics::Changed::failed);
     return problem(decisions ? Error{Error::Kind::transient, "no answer"} : decisions.error(), path);

@@ -98,6 +98,7 @@ Response list_nodes(Context& context, const Call& call);
 Response show_health(Context& context, const Call& call);
 Response show_ready(Context& context, const Call& call);
 Response show_metrics(Context& context, const Call& call, int connections);
+Response show_you(const Call& call);
 Response show_openapi(const Call& call);
 
 // The table of all routes of the API.

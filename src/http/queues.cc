@@ -8,6 +8,7 @@
 #include "src/api/gates.h"
 #include "src/api/pages.h"
 #include "src/api/pauses.h"
+#include "src/http/access.h"
 #include "src/http/context.h"
 #include "src/http/problem.h"
 #include "src/http/query.h"
@@ -50,6 +51,7 @@ Response pause_queue(Context& context, const Call& call) {
   if (request.lasts && request.until) fields.wrong("for", "cannot be combined with until");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
+  if (auto no = refuse_queue(call.person, request.queue, call.request.path)) return *std::move(no);
   return tell(call, context.reads.run_once([&](Store& store) {
     return api::pause_queue(store, request, context.rules()->targets());
   }));
@@ -63,8 +65,10 @@ Response resume_queue(Context& context, const Call& call) {
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
+  const std::string queue = queue_of(call);
+  if (auto no = refuse_queue(call.person, queue, call.request.path)) return *std::move(no);
   return tell(call, context.reads.run_once([&](Store& store) {
-    return api::resume_queue(store, queue_of(call), call.who, reason, context.rules()->targets());
+    return api::resume_queue(store, queue, call.who, reason, context.rules()->targets());
   }));
 }
 

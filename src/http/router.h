@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/http/actions.h"
 #include "src/http/message.h"
 
 namespace rung::http {
@@ -15,11 +16,12 @@ struct Call {
   const Request& request;
   std::string id;   // the text in place of {id} or {queue}; "" if the pattern has neither
   std::string who;  // for the audit
+  Person person;    // whose role allows the route's action; the handler checks the queues
 };
 
 struct Route {
   std::string_view method, pattern;  // "POST", "/v1/tasks/{id}/cancel"
-  enum class Needs { nothing, read, full } needs;
+  Action action;                     // says which role is needed (actions.h)
   std::function<Response(const Call&)> handle;
   bool for_probes = false;  // also answered on a spare connection
 };

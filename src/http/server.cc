@@ -104,7 +104,8 @@ class HttpServer final : public Server {
     if (code || found.empty()) return permanent("http.listen: " + where + ": " + code.message());
     const tcp::endpoint endpoint = found.begin()->endpoint();
     if (!endpoint.address().is_loopback() && !options.beyond_this_machine)
-      return permanent("http.listen: " + options.host + " is not a loopback address: set http.token_file");
+      return permanent("http.listen: " + options.host +
+                       " is not a loopback address: set http.token_file or http.tokens_file");
     acceptor_.open(endpoint.protocol(), code);
     if (!code) acceptor_.set_option(net::socket_base::reuse_address(true), code);
     if (!code) acceptor_.bind(endpoint, code);

@@ -1,4 +1,4 @@
-// /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
+// /v1/you, /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -133,6 +133,22 @@ Response show_metrics(Context& context, const Call&, int connections) {
   return response;
 }
 
+// For consoles: what to offer to whoever has this token.
+Response show_you(const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  Json allowed = Json::array();
+  for (const Right& right : kRights) {
+    if (right.action != Action::probe && may(call.person, right.action)) allowed.push_back(right.word);
+  }
+  const auto& queues = call.person.queues;
+  return answer(200, {{"name", call.person.name},
+                      {"role", to_word(call.person.role)},
+                      {"queues", queues == nullptr ? Json() : Json(queues->texts())},
+                      {"may", std::move(allowed)}});
+}
+
 Response show_openapi(const Call&) {
   Response response;
   response.body = openapi_json();
@@ -140,41 +156,42 @@ Response show_openapi(const Call&) {
 }
 
 std::vector<Route> all_routes(Context& c, const std::function<int()>& connections) {
-  using enum Route::Needs;
+  using enum Action;
   const auto with = [&c](Response (*handler)(Context&, const Call&)) {
     return [&c, handler](const Call& call) { return handler(c, call); };
   };
   return {
-      {"POST", "/v1/tasks", full, with(submit_tasks)},
+      {"POST", "/v1/tasks", submit, with(submit_tasks)},
       {"GET", "/v1/tasks", read, with(list_tasks)},
       {"GET", "/v1/tasks/{id}", read, with(show_task)},
       {"GET", "/v1/tasks/{id}/history", read, with(show_history)},
       {"GET", "/v1/tasks/{id}/audit", read, with(show_audit)},
-      {"POST", "/v1/tasks/{id}/cancel", full, with(cancel_task)},
-      {"POST", "/v1/tasks/{id}/discard", full, with(discard_task)},
-      {"POST", "/v1/tasks/{id}/reschedule", full, with(reschedule_task)},
-      {"POST", "/v1/tasks/{id}/fire", full, with(fire_task)},
-      {"POST", "/v1/tasks/{id}/finish", full, with(finish_task)},
-      {"POST", "/v1/tasks/{id}/redrive", full, with(redrive_task)},
-      {"POST", "/v1/bulks", full, with(create_bulk)},
+      {"POST", "/v1/tasks/{id}/cancel", cancel, with(cancel_task)},
+      {"POST", "/v1/tasks/{id}/discard", discard, with(discard_task)},
+      {"POST", "/v1/tasks/{id}/reschedule", reschedule, with(reschedule_task)},
+      {"POST", "/v1/tasks/{id}/fire", fire, with(fire_task)},
+      {"POST", "/v1/tasks/{id}/finish", finish, with(finish_task)},
+      {"POST", "/v1/tasks/{id}/redrive", redrive, with(redrive_task)},
+      {"POST", "/v1/bulks", bulk, with(create_bulk)},
       {"GET", "/v1/bulks", read, with(list_bulks)},
       {"GET", "/v1/bulks/{id}", read, with(show_bulk)},
-      {"POST", "/v1/bulks/{id}/pause", full, with(pause_bulk)},
-      {"POST", "/v1/bulks/{id}/resume", full, with(resume_bulk)},
-      {"POST", "/v1/bulks/{id}/abort", full, with(abort_bulk)},
+      {"POST", "/v1/bulks/{id}/pause", bulk, with(pause_bulk)},
+      {"POST", "/v1/bulks/{id}/resume", bulk, with(resume_bulk)},
+      {"POST", "/v1/bulks/{id}/abort", bulk, with(abort_bulk)},
       {"GET", "/v1/causes", read, with(list_causes)},
       {"GET", "/v1/causes/{cause}", read, with(show_cause)},
-      {"POST", "/v1/causes/{cause}", full, with(change_cause)},
+      {"POST", "/v1/causes/{cause}", triage, with(change_cause)},
+      {"GET", "/v1/you", read, [](const Call& call) { return show_you(call); }},
       {"GET", "/v1/nodes", read, with(list_nodes)},
       {"GET", "/v1/queues", read, with(list_queues)},
       {"GET", "/v1/queues/{queue}", read, with(show_queue)},
-      {"POST", "/v1/queues/{queue}/pause", full, with(pause_queue)},
-      {"POST", "/v1/queues/{queue}/resume", full, with(resume_queue)},
-      {"GET", "/healthz", nothing, with(show_health), true},
-      {"GET", "/readyz", nothing, with(show_ready), true},
+      {"POST", "/v1/queues/{queue}/pause", pause, with(pause_queue)},
+      {"POST", "/v1/queues/{queue}/resume", resume, with(resume_queue)},
+      {"GET", "/healthz", probe, with(show_health), true},
+      {"GET", "/readyz", probe, with(show_ready), true},
       {"GET", "/metrics", read,
        [&c, connections](const Call& call) { return show_metrics(c, call, connections()); }, true},
-      {"GET", "/openapi.json", nothing, [](const Call& call) { return show_openapi(call); }},
+      {"GET", "/openapi.json", probe, [](const Call& call) { return show_openapi(call); }},
   };
 }
 

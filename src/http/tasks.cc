@@ -7,6 +7,7 @@
 #include "src/api/submission.h"
 #include "src/api/views.h"
 #include "src/core/machine/submission.h"
+#include "src/http/access.h"
 #include "src/http/context.h"
 #include "src/http/query.h"
 
@@ -28,6 +29,14 @@ Item refused(int status, std::string_view detail, const Json& more = Json()) {
 
 Item with_task(int status, const TaskRow& row) {
   return {status, api::to_json(row), api::etag(row.task), row.task.id.str()};
+}
+
+// Where it will go, as begin_delay() decides. "" = to an exchange.
+std::string queue_of(const Task& task, const RuleBook& rules) {
+  Target target{task.queue, task.exchange, task.routing_key};
+  const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
+  if (!target.is_set() && tag != nullptr) target = tag->target;
+  return normalised(target).queue;
 }
 
 // Rows that already existed, and the content that their submitters sent.
@@ -65,6 +74,7 @@ Metrics::Submitted metric_of(int status) {
     case 409:
       return Metrics::Submitted::conflict;
     case 400:
+    case 403:
     case 413:
       return Metrics::Submitted::invalid;
     default:
@@ -83,6 +93,9 @@ class Batch {
     Item item;
     if (!errors.empty()) {
       item = {400, problem_json(errors, kPath), "", ""};
+    } else if (const std::string queue = queue_of(read.submission.task.task, rules);
+               !holds(call_.person.queues, queue)) {
+      item = refused(403, outside_queues(call_.person, queue), outside_members(queue));
     } else {
       sent_.push_back(items_.size());
       contents_.push_back(std::move(read.content));

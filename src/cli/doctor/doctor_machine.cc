@@ -113,6 +113,7 @@ Findings check_machine(const Config& config, const std::string& config_path) {
   check_file(config.store.password_file, "files.password", "a password", all);
   check_file(config.http.token_file, "files.token", "a token", all);
   check_file(config.http.read_token_file, "files.read_token", "a token", all);
+  check_file(config.http.tokens_file, "files.tokens", "tokens", all);
   check_file(config.http.key, "files.http_key", "a private key", all);
   check_file(config.broker.key, "files.broker_key", "a private key", all);
   check_file(config.store.key, "files.store_key", "a private key", all);

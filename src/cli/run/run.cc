@@ -203,7 +203,7 @@ class Sidecar {
     parts.rules = config_.rules;
     parts.reserved_headers = reserved_headers(config_.broker);
     parts.version = RUNG_VERSION;
-    parts.tokens = {http.tokens, http.read_tokens};
+    parts.tokens = {http.tokens, http.read_tokens, http.people};
     parts.server = {http.host,
                     http.port,
                     http.cert,
@@ -215,9 +215,10 @@ class Sidecar {
     auto api = http::Api::start(std::move(parts), clock_);
     if (!api) return tl::unexpected(api.error());
     http_ = *std::move(api);
-    log::info("HTTP API listening", {{"address", http.listen},
-                                     {"tls", !http.cert.empty()},
-                                     {"token", http.tokens.empty() ? "not required" : "required"}});
+    log::info("HTTP API listening",
+              {{"address", http.listen},
+               {"tls", !http.cert.empty()},
+               {"token", http.tokens.empty() && http.people.empty() ? "not required" : "required"}});
     return {};
   }
 
@@ -344,7 +345,7 @@ class Sidecar {
   // Passwords, and TLS files of broker and database, are read with each login.
   void reload_secrets(const HttpOptions& loaded) {
     if (http_ == nullptr) return;
-    if (auto done = http_->reload_secrets({loaded.tokens, loaded.read_tokens}); !done)
+    if (auto done = http_->reload_secrets({loaded.tokens, loaded.read_tokens, loaded.people}); !done)
       log::error("the previous HTTP certificate stays in use", {{"reason", done.error().message}});
   }
 

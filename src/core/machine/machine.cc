@@ -507,7 +507,13 @@ Decision decide(const Task& task, const Happening& what, const RuleBook& rules, 
   return d;
 }
 
-Decision refuse_changed(const Task& task) { return refused(task, std::string(kChangedMeanwhile)); }
+std::optional<Decision> refuse_by_hand(const Event& event, const Task& task) {
+  if (!event.by_hand) return std::nullopt;
+  const ByHand& by = *event.by_hand;
+  if (!holds(by.queues, task.queue)) return refused(task, std::string(kNotTheirQueue));
+  if (by.if_version && *by.if_version != task.version) return refused(task, std::string(kChangedMeanwhile));
+  return std::nullopt;
+}
 
 const Silence& silence_of(const Task& task, const RuleBook& rules) {
   return task.silence ? *task.silence : rules.queue(task.queue).silence;

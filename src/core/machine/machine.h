@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "src/core/rules/people.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
 
@@ -132,10 +133,11 @@ std::string_view name_of(const Happening& what);
 
 // A person's change of a task, recorded in an audit row.
 struct ByHand {
-  std::string who;                          // "alice@host (cli)", "token full, 10.0.0.3 (http)"
+  std::string who;                          // "alice@host (cli)", "alice, 10.0.0.3 (http)"
   std::optional<std::uint32_t> if_version;  // only if the task still has this version
   std::string reason = {};                  // as the person gave it; "" = none
   std::int64_t bulk = 0;                    // the bulk that it is part of; 0 = none
+  QueueScopePtr queues = {};                // only a task of these queues
 };
 
 struct Event {
@@ -173,6 +175,8 @@ inline constexpr std::string_view kAnotherMessage = "the row has another message
 inline constexpr std::string_view kDigestUnknown = "the row has no digest of its message";
 // Reason of a refusal: ByHand::if_version is not the task's version.
 inline constexpr std::string_view kChangedMeanwhile = "it has changed since you saw it";
+// Reason of a refusal: the task's queue is not one of ByHand::queues.
+inline constexpr std::string_view kNotTheirQueue = "its queue is not one that you may act on";
 // Reasons of a refusal to end an attempt whose copy has not been published, or may not have been. Otherwise
 // the task would become `scheduled`, a cancel would succeed, and the copy would go out after it. A consumer's
 // result is retried until the publish is answered; a person gets the reason.
@@ -225,11 +229,9 @@ struct Decision {
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);
 
-// The task has changed since the person saw it. Stores check this before they call decide().
-inline bool changed_meanwhile(const Event& event, const Task& task) {
-  return event.by_hand && event.by_hand->if_version && *event.by_hand->if_version != task.version;
-}
-Decision refuse_changed(const Task& task);
+// The refusal of a person's change because of ByHand::queues or if_version; none if neither objects. Stores
+// ask this before they call decide(), with the row locked.
+std::optional<Decision> refuse_by_hand(const Event& event, const Task& task);
 
 // Its silence has ended, but was no success (SilenceOver::held): it waits for an answer or a person.
 inline bool is_silence_held(const Task& task) { return task.state == State::awaiting && !task.next_at; }

@@ -292,7 +292,7 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
     const ShardRow& claimed = shard(task.shard);
     at.claim_stands = claimed.owner != 0 && claimed.epoch == task.epoch && claimed.expires_at > at.now;
   }
-  if (changed_meanwhile(event, task)) return refuse_changed(task);
+  if (auto no = refuse_by_hand(event, task)) return *std::move(no);
   Decision d = decide(task, event.what, at);
   if (d.verdict == Decision::Verdict::applied) {
     changes.causes.decided(task, d);

@@ -174,7 +174,7 @@ class Application {
       return none;
     }
     Locked& locked = it->second;
-    if (changed_meanwhile(event, locked.task)) return refuse_changed(locked.task);
+    if (auto no = refuse_by_hand(event, locked.task)) return *std::move(no);
     Decision d = decide(locked.task, event.what, circumstances(locked.task));
     if (d.verdict != Decision::Verdict::applied) return d;
     causes_.decided(locked.task, d);

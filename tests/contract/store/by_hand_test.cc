@@ -296,6 +296,19 @@ TEST_P(ByHandTest, ADiscardEndsWhatIsParked) {
   EXPECT_EQ(get(*store_, scheduled).state, State::scheduled);
 }
 
+TEST_P(ByHandTest, OnlyTasksOfTheQueuesThatThePersonMayActOn) {
+  const TaskId theirs = waiting("orders.eu"), another = waiting("invoices");
+  const auto scope = std::make_shared<const QueueScope>(std::vector<QueuePattern>{QueuePattern("orders.*")});
+  const std::vector<Event> events{{theirs, event::Fire{}, ByHand{"ann", {}, "", 0, scope}},
+                                  {another, event::Fire{}, ByHand{"ann", 99, "", 0, scope}}};
+  const auto decisions = must(store_->apply(events, Fence{}, decider()));
+  EXPECT_EQ(decisions.at(0).verdict, Verdict::applied);
+  EXPECT_EQ(decisions.at(1).verdict, Verdict::refused);
+  EXPECT_EQ(decisions.at(1).reason, kNotTheirQueue) << "whatever its version is";
+  EXPECT_EQ(decisions.at(1).task.queue, "invoices");
+  EXPECT_EQ(must(store_->audit(another)).size(), 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, ByHandTest, testing::Values("memory", "mysql"),
                          [](const auto& p) { return p.param; });
 

@@ -48,8 +48,12 @@ TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
     for (const char c : route.method) lower += static_cast<char>(std::tolower(c));
     const json& operation = document.at("paths").at(std::string(route.pattern)).at(lower);
     // Exactly the operations that need no token say so.
-    EXPECT_EQ(operation.contains("security"), route.needs == http::Route::Needs::nothing) << name;
-    EXPECT_EQ(route.method == "POST", route.needs == http::Route::Needs::full) << name;
+    const bool is_open = route.action == http::Action::probe;
+    const http::Right& right = http::right_of(route.action);
+    EXPECT_EQ(operation.contains("security"), is_open) << name;
+    EXPECT_EQ(operation.value("x-needs-role", ""), is_open ? "" : to_word(right.least)) << name;
+    EXPECT_TRUE(route.method != "POST" || right.least >= Role::acts) << name;
+    EXPECT_TRUE(route.method != "GET" || !right.by_queue) << name << ": a read concerns all queues";
   }
   EXPECT_EQ(written, routed);
   // Each reference has its target.

@@ -164,6 +164,8 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   for (const auto* file : {"broker-password", "store-password", "token"}) write(file, "geheim\n");
   write("my-dialect.yaml", "name: mine\n");
   write("read-token", "public\n");
+  write("tokens.yaml", source("examples/tokens.yaml"));
+  env("RUNG_DEPLOY_TOKEN", "a-token-for-this-test");
   env("RUNG_STORE_HOST", "db.example.com");
   env("RUNG_OTEL_TOKEN", "geheim");
   const auto loaded = load(text);

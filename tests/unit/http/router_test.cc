@@ -7,18 +7,18 @@ namespace {
 
 Router router() {
   const auto none = [](const Call&) { return Response{}; };
-  using enum Route::Needs;
+  using enum Action;
   return Router({{"GET", "/v1/tasks", read, none},
-                 {"POST", "/v1/tasks", full, none},
+                 {"POST", "/v1/tasks", submit, none},
                  {"GET", "/v1/tasks/{id}", read, none},
-                 {"POST", "/v1/tasks/{id}/cancel", full, none},
-                 {"POST", "/v1/queues/{queue}/pause", full, none}});
+                 {"POST", "/v1/tasks/{id}/cancel", cancel, none},
+                 {"POST", "/v1/queues/{queue}/pause", pause, none}});
 }
 
 TEST(Router, FindsByMethodAndPattern) {
   const Router r = router();
   EXPECT_EQ(r.match("GET", "/v1/tasks").route->pattern, "/v1/tasks");
-  EXPECT_EQ(r.match("POST", "/v1/tasks").route->needs, Route::Needs::full);
+  EXPECT_EQ(r.match("POST", "/v1/tasks").route->action, Action::submit);
   const auto one = r.match("GET", "/v1/tasks/57");
   EXPECT_EQ(one.route->pattern, "/v1/tasks/{id}");
   EXPECT_EQ(one.id, "57");

@@ -1,0 +1,60 @@
+// Who may do what over HTTP: a person's (or program's) token, role, and the queues that it may act on.
+// http.tokens_file of the config names them; src/http/actions.h says which role an action needs.
+// Thread: values; pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/core/base/queue_pattern.h"
+#include "src/core/message/digest.h"
+
+namespace rung {
+
+// Each may do what the ones before it may. In the order of their rights.
+enum class Role : std::uint8_t {
+  reads,       // "reader": no bodies of messages
+  acts,        // "operator"
+  edits,       // "editor": sees and edits bodies
+  administers  // "admin"
+};
+inline constexpr std::array<std::string_view, 4> kRoleWords{"reader", "operator", "editor", "admin"};
+std::string_view to_word(Role);
+std::optional<Role> role_from(std::string_view word);
+
+// The queues that somebody may act on.
+class QueueScope {
+ public:
+  explicit QueueScope(std::vector<QueuePattern> patterns) : patterns_(std::move(patterns)) {}
+  // "" (a target that is an exchange) is only in the scope of "*": an exchange may reach any queue.
+  bool holds(std::string_view queue) const;
+  std::vector<std::string> texts() const;
+
+ private:
+  std::vector<QueuePattern> patterns_;
+};
+using QueueScopePtr = std::shared_ptr<const QueueScope>;  // nullptr: every queue
+
+inline bool holds(const QueueScopePtr& scope, std::string_view queue) {
+  return scope == nullptr || scope->holds(queue);
+}
+
+struct Person {
+  std::string name;
+  Role role = Role::reads;
+  QueueScopePtr queues;
+};
+
+// An entry of http.tokens_file. The token itself is not kept.
+struct PersonToken {
+  Person person;
+  Sha256 digest{};  // of the token
+};
+
+}  // namespace rung

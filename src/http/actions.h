@@ -1,0 +1,68 @@
+// What can be done over HTTP, and the least role that it takes: the only such table. Every route names its
+// action (router.h); docs/http.md and GET /v1/you show the table. Thread: pure functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "src/core/rules/people.h"
+
+namespace rung::http {
+
+enum class Action : std::uint8_t {
+  probe,  // needs no token
+  read,
+  submit,
+  cancel,
+  discard,
+  reschedule,
+  fire,
+  finish,
+  redrive,
+  bulk,
+  pause,
+  resume,
+  triage,
+  body,
+  edit,
+  adopt
+};
+
+struct Right {
+  Action action;
+  std::string_view word;  // for people and programs. Append only
+  Role least;             // not for `probe`
+  bool by_queue;          // a token with `queues` may do it to those only
+};
+
+inline constexpr std::array<Right, 16> kRights{{{Action::probe, "probe", Role::reads, false},
+                                                {Action::read, "read", Role::reads, false},
+                                                {Action::submit, "submit", Role::acts, true},
+                                                {Action::cancel, "cancel", Role::acts, true},
+                                                {Action::discard, "discard", Role::acts, true},
+                                                {Action::reschedule, "reschedule", Role::acts, true},
+                                                {Action::fire, "fire", Role::acts, true},
+                                                {Action::finish, "finish", Role::acts, true},
+                                                {Action::redrive, "redrive", Role::acts, true},
+                                                {Action::bulk, "bulk", Role::acts, true},
+                                                {Action::pause, "pause", Role::acts, true},
+                                                {Action::resume, "resume", Role::acts, true},
+                                                {Action::triage, "triage", Role::acts, true},
+                                                {Action::body, "body", Role::edits, false},
+                                                {Action::edit, "edit", Role::edits, true},
+                                                {Action::adopt, "adopt", Role::administers, false}}};
+
+constexpr const Right& right_of(Action action) { return kRights[static_cast<std::size_t>(action)]; }
+
+// Each action has its row.
+static_assert([] {
+  for (std::size_t i = 0; i < kRights.size(); ++i) {
+    if (kRights[i].action != static_cast<Action>(i)) return false;
+  }
+  return static_cast<std::size_t>(Action::adopt) + 1 == kRights.size();
+}());
+
+inline bool may(const Person& person, Action action) { return person.role >= right_of(action).least; }
+
+}  // namespace rung::http

@@ -1,0 +1,356 @@
+// http.tokens_file: who may do what, route by route; and whose name stands in the audit.
+#include <csignal>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "src/core/message/digest.h"
+#include "src/http/context.h"
+#include "tests/integration/http/fixture.h"
+#include "tests/support/clock.h"
+
+namespace rung::test {
+namespace {
+
+using testing::AllOf;
+using testing::Not;
+
+const std::vector<std::string> kPeople{"rita", "olaf", "edda", "anna"};  // in the order of the roles
+
+class HttpPeople : public HttpTest {
+ protected:
+  // What one route is asked; and its answer to whoever may do that.
+  struct Ask {
+    std::string path;
+    std::optional<std::string> body = {};
+    int good = 200;
+  };
+  using Asks = std::map<std::string, std::function<Ask()>>;  // by route: "POST /v1/tasks"
+
+  static std::string token(const std::string& name) { return "token-of-" + name + "-0123456789"; }
+  static std::string entry(const std::string& name, const std::string& role, const std::string& more = "") {
+    return "- { name: " + name + ", role: " + role + ", token: " + token(name) + more + " }\n";
+  }
+  // Four people with a role each, the last by a hash; and sam, who may act on queues that begin with "his-".
+  static std::string people() {
+    return entry("rita", "reader") + entry("olaf", "operator") + entry("edda", "editor") +
+           "- { name: anna, role: admin, token_sha256: " + to_hex(sha256(token("anna"))) + " }\n" +
+           entry("sam", "operator", ", queues: [\"" + his("*") + "\"]");
+  }
+  static std::string his(const std::string& queue) { return "his-" + queue; }
+
+  void up_with(const std::string& more = "") {
+    config.ladder = "[1h]";  // failures stay scheduled
+    listen(", tokens_file: " + yaml(file("tokens.yaml", people())) + more);
+    up();
+  }
+  HttpAnswer as(const std::string& name, const std::string& method, const std::string& path,
+                const std::optional<std::string>& body = {}) {
+    return call(method, path, body, {{"Authorization", "Bearer " + token(name)}});
+  }
+  HttpAnswer as(const std::string& name, const std::string& route, const Ask& ask) {
+    return as(name, route.substr(0, route.find(' ')), ask.path, ask.body);
+  }
+  std::string task_of(const std::string& queue) {
+    const HttpAnswer made = as("anna", "POST", "/v1/tasks", R"({"delay": "1h", "queue": ")" + queue + "\"}");
+    EXPECT_EQ(made.status, 201) << made.body;
+    return made.json().value("retry_id", "0");
+  }
+  std::string bulk_of(const std::string& queue) {
+    task_of(queue);
+    const HttpAnswer made = as("anna", "POST", "/v1/bulks", bulk(queue, R"(, "rate": 0.01)"));
+    EXPECT_EQ(made.status, 202) << made.body;
+    return made.json().value("id", "0");
+  }
+  static std::string bulk(const std::string& queue, const std::string& more = "") {
+    return R"({"action": "cancel", "filter": {"queue": ")" + queue + "\"}" + more + "}";
+  }
+  // The cause of a failure in that queue.
+  std::string cause_of(const std::string& queue) {
+    amqp.declare(queue);
+    remove_at_end(queue);
+    Message message;
+    message.headers.emplace();
+    message.headers->emplace_back("retry-queue", queue);
+    message.headers->emplace_back("retry-error", "no address");
+    amqp.publish(failed(), "", message);
+    json seen;
+    const bool there = eventually(
+        [&] {
+          seen = as("anna", "GET", "/v1/causes?queue=" + queue).json().at("causes");
+          return !seen.empty();
+        },
+        kBound);
+    EXPECT_TRUE(there) << queue;
+    return there ? seen[0].at("cause_id").get<std::string>() : "0";
+  }
+
+  // Every route of the API that needs a token.
+  Asks asks_about(const std::string& queue, const std::string& cause) {
+    const auto task = [this, queue](const std::string& what, const std::string& body = "{}") {
+      return [this, queue, what, body] { return Ask{"/v1/tasks/" + task_of(queue) + what, body}; };
+    };
+    const auto look = [](const std::string& path) { return [path] { return Ask{path}; }; };
+    const auto change = [](const std::string& path, const std::string& body) {
+      return [path, body] { return Ask{path, body}; };
+    };
+    const auto of_bulk = [this, queue](const std::string& what) {
+      return [this, queue, what] { return Ask{"/v1/bulks/" + bulk_of(queue) + what, "{}"}; };
+    };
+    const std::string id = task_of(queue), running = bulk_of(queue);
+    return {
+        {"POST /v1/tasks",
+         [queue] {
+           return Ask{"/v1/tasks", R"({"delay": "1h", "queue": ")" + queue + "\"}", 201};
+         }},
+        {"GET /v1/tasks", look("/v1/tasks")},
+        {"GET /v1/tasks/{id}", look("/v1/tasks/" + id)},
+        {"GET /v1/tasks/{id}/history", look("/v1/tasks/" + id + "/history")},
+        {"GET /v1/tasks/{id}/audit", look("/v1/tasks/" + id + "/audit")},
+        {"POST /v1/tasks/{id}/cancel", task("/cancel")},
+        {"POST /v1/tasks/{id}/discard", task("/discard")},
+        {"POST /v1/tasks/{id}/reschedule", task("/reschedule", R"({"delay": "2h"})")},
+        {"POST /v1/tasks/{id}/fire", task("/fire")},
+        {"POST /v1/tasks/{id}/finish", task("/finish", R"({"result": "succeeded"})")},
+        {"POST /v1/tasks/{id}/redrive", task("/redrive")},
+        {"POST /v1/bulks",
+         [queue] {
+           return Ask{"/v1/bulks", bulk(queue, R"(, "rate": 0.01)"), 202};
+         }},
+        {"GET /v1/bulks", look("/v1/bulks")},
+        {"GET /v1/bulks/{id}", look("/v1/bulks/" + running)},
+        {"POST /v1/bulks/{id}/pause", of_bulk("/pause")},
+        {"POST /v1/bulks/{id}/resume", of_bulk("/resume")},
+        {"POST /v1/bulks/{id}/abort", of_bulk("/abort")},
+        {"GET /v1/causes", look("/v1/causes")},
+        {"GET /v1/causes/{cause}", look("/v1/causes/" + cause)},
+        {"POST /v1/causes/{cause}", change("/v1/causes/" + cause, R"({"note": "known"})")},
+        {"GET /v1/you", look("/v1/you")},
+        {"GET /v1/nodes", look("/v1/nodes")},
+        {"GET /v1/queues", look("/v1/queues")},
+        {"GET /v1/queues/{queue}", look("/v1/queues/" + queue)},
+        {"POST /v1/queues/{queue}/pause", change("/v1/queues/" + queue + "/pause", "{}")},
+        {"POST /v1/queues/{queue}/resume", change("/v1/queues/" + queue + "/resume", "{}")},
+        {"GET /metrics", look("/metrics")},
+    };
+  }
+};
+
+// The routes with their actions.
+std::map<std::string, http::Action> routes() {
+  const auto rules = std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
+  http::Context context({}, {}, {}, rules, {}, "0", 1, Ms{1}, test_clock());
+  std::map<std::string, http::Action> all;
+  for (const http::Route& route : http::all_routes(context, [] { return 0; }))
+    all[std::string(route.method) + " " + std::string(route.pattern)] = route.action;
+  return all;
+}
+
+TEST_F(HttpPeople, EachRoleDoesWhatTheTableSaysAndNothingElse) {
+  up_with();
+  const std::string queue = his(new_name());
+  const Asks asks = asks_about(queue, cause_of(queue));
+  int cells = 0;
+  for (const auto& [route, action] : routes()) {
+    if (action == http::Action::probe) continue;
+    ASSERT_TRUE(asks.contains(route)) << route << ": a new route needs its line in this test";
+    const http::Right& right = http::right_of(action);
+    for (std::size_t role = 0; role < kPeople.size(); ++role) {
+      const Ask ask = asks.at(route)();
+      const HttpAnswer answer = as(kPeople[role], route, ask);
+      ++cells;
+      if (role >= static_cast<std::size_t>(right.least)) {
+        EXPECT_EQ(answer.status, ask.good) << route << " as " << kRoleWords.at(role) << answer.body;
+      } else {
+        const std::string least(to_word(right.least));
+        EXPECT_THAT(refused(answer, 403),
+                    AllOf(HasSubstr(kPeople[role]), HasSubstr("needs the role " + least)))
+            << route << " as " << kRoleWords.at(role);
+        EXPECT_EQ(answer.json().value("needs_role", ""), least);
+      }
+    }
+  }
+  std::cout << cells << " cells: " << asks.size() << " routes by " << kPeople.size() << " roles\n";
+  EXPECT_EQ(cells, static_cast<int>(asks.size() * kPeople.size()));
+  EXPECT_THAT(rung().log(), Not(HasSubstr("token-of-"))) << "no token is logged";
+}
+
+TEST_F(HttpPeople, QueuesLimitWhatOneMayActOn) {
+  up_with();
+  const std::string own = his(new_name()), other = new_name();
+  const Asks allowed = asks_about(own, cause_of(own)), denied = asks_about(other, cause_of(other));
+  for (const auto& [route, action] : routes()) {
+    if (action == http::Action::probe) continue;
+    const Ask inside = allowed.at(route)(), outside = denied.at(route)();
+    EXPECT_EQ(as("sam", route, inside).status, inside.good) << route;
+    const HttpAnswer answer = as("sam", route, outside);
+    if (!http::right_of(action).by_queue) {
+      EXPECT_EQ(answer.status, outside.good) << route << ": reads are not limited";
+      continue;
+    }
+    EXPECT_THAT(refused(answer, 403),
+                AllOf(HasSubstr("sam may act only on the queues his-*"), HasSubstr(other)))
+        << route;
+    EXPECT_EQ(answer.json().value("queue", ""), other) << route;
+  }
+  EXPECT_EQ(
+      db.value(
+          "SELECT COUNT(*) FROM retry_audit WHERE who LIKE 'sam,%' AND retry_id IN (SELECT retry_id FROM "
+          "retry_current WHERE queue = '" +
+          other + "')"),
+      "0");
+}
+
+TEST_F(HttpPeople, NoWayAroundTheQueues) {
+  up_with();
+  const std::string own = his("q"), other = "other";
+  const std::string mine = task_of(own), another = task_of(other);
+  const auto no = [&](const std::string& path, const std::string& body) {
+    return refused(as("sam", "POST", path, body), 403);
+  };
+  // Where it goes to, not only where it is.
+  for (const auto* target : {R"({"queue": "other"})", R"({"exchange": "amq.topic", "routing_key": "x"})"})
+    EXPECT_THAT(no("/v1/tasks/" + mine + "/redrive", target), HasSubstr("sam may act only on")) << target;
+  no("/v1/tasks", R"({"delay": 1, "exchange": "amq.topic", "routing_key": "his-q"})");
+  EXPECT_THAT(no("/v1/bulks", bulk(own, R"(, "elsewhere": {"queue": "other"})").replace(12, 6, "redrive")),
+              HasSubstr("other"));
+  // A bulk names a queue.
+  for (const auto* filter :
+       {R"({"state": "scheduled"})", R"({"tag": "t"})", R"({"cause": "0123456789ab"})"}) {
+    const std::string asked = R"({"action": "cancel", "filter": )" + std::string(filter);
+    EXPECT_THAT(no("/v1/bulks", asked + "}"), HasSubstr("the filter of a bulk must name one of them"))
+        << filter;
+    no("/v1/bulks", asked + R"(, "dry_run": true})");
+  }
+  // Another's bulk, also one of the command line.
+  const std::string wide = as("anna", "POST", "/v1/bulks",
+                              R"({"action": "cancel", "filter": {"state": "scheduled"}, "rate": 0.01})")
+                               .json()
+                               .value("id", "0");
+  for (const auto* what : {"pause", "resume", "abort"}) no("/v1/bulks/" + wide + "/" + what, "{}");
+  EXPECT_EQ(as("sam", "POST", "/v1/bulks/999999/abort").status, 404);
+  // Of an array, what is allowed is done.
+  const HttpAnswer some = as("sam", "POST", "/v1/tasks",
+                             R"([{"delay": "1h", "queue": "his-q"}, {"delay": "1h", "queue": "other"}])");
+  EXPECT_EQ(some.status, 207);
+  EXPECT_EQ(some.json().at("results")[0].at("status"), 201);
+  EXPECT_EQ(some.json().at("results")[1].at("error").at("status"), 403);
+  EXPECT_EQ(some.json().at("results")[1].at("error").at("queue"), "other");
+  // The queue counts before the version.
+  EXPECT_EQ(call("POST", "/v1/tasks/" + another + "/fire", {},
+                 {{"Authorization", "Bearer " + token("sam")}, {"If-Match", "\"77\""}})
+                .status,
+            403);
+  EXPECT_EQ(as("anna", "GET", "/v1/tasks/" + another).json().at("state"), "scheduled");
+}
+
+TEST_F(HttpPeople, TheAuditHasTheName) {
+  up_with();
+  const std::string queue = his("audit"), who = "olaf, 127.0.0.1 (http)";
+  const std::string cause = cause_of(queue);
+  for (const std::string what : {"cancel", "discard", "reschedule", "fire", "finish", "redrive"}) {
+    const std::string id = task_of(queue);
+    const std::string body = what == "reschedule" ? R"({"delay": "2h"})"
+                             : what == "finish"   ? R"({"result": "succeeded"})"
+                                                  : "{}";
+    ASSERT_EQ(as("olaf", "POST", "/v1/tasks/" + id + "/" + what, body).status, 200) << what;
+    const json changes = as("rita", "GET", "/v1/tasks/" + id + "/audit").json().at("changes");
+    ASSERT_EQ(changes.size(), 1U) << what;
+    EXPECT_EQ(changes[0].at("what"), what);
+    EXPECT_EQ(changes[0].at("who"), who) << what;
+  }
+  const std::string queued = his("bulk"), in_bulk = task_of(queued);
+  const HttpAnswer made = as("olaf", "POST", "/v1/bulks", bulk(queued));
+  EXPECT_EQ(made.json().at("who"), who);
+  const auto audit = [&] {
+    return as("rita", "GET", "/v1/tasks/" + in_bulk + "/audit").json().at("changes");
+  };
+  ASSERT_TRUE(eventually([&] { return !audit().empty(); }, kBound));
+  EXPECT_EQ(audit()[0].at("who"), who);
+  EXPECT_EQ(as("olaf", "POST", "/v1/queues/" + queue + "/pause").json().at("by"), who);
+  EXPECT_EQ(as("olaf", "POST", "/v1/queues/" + queue + "/resume").json().at("resumed_by"), who);
+  EXPECT_EQ(
+      db.value("SELECT COUNT(*) FROM retry_audit WHERE what IN ('pause', 'resume') AND who = '" + who + "'"),
+      "2");
+  EXPECT_EQ(as("olaf", "POST", "/v1/causes/" + cause, R"({"owner": "olaf"})").status, 200);
+  EXPECT_NE(db.value("SELECT COUNT(*) FROM retry_events WHERE detail LIKE '%" + who + "%'"), "0");
+  const std::string id =
+      as("olaf", "POST", "/v1/tasks", R"({"delay": "1h", "queue": "q"})").json().at("retry_id");
+  EXPECT_THAT(db.value("SELECT origin FROM rung_bodies WHERE task_id = " + id), HasSubstr(who));
+}
+
+TEST_F(HttpPeople, YouSaysWhatATokenMayDo) {
+  up_with(", token_file: " + yaml(file("full", "full-token\n")) +
+          ", read_token_file: " + yaml(file("read", "read-token\n")));
+  const auto actions = [](Role role) {
+    json words = json::array();
+    for (const http::Right& right : http::kRights) {
+      if (right.action != http::Action::probe && right.least <= role) words.push_back(right.word);
+    }
+    return words;
+  };
+  for (std::size_t role = 0; role < kPeople.size(); ++role) {
+    EXPECT_EQ(as(kPeople[role], "GET", "/v1/you").json(), (json{{"name", kPeople[role]},
+                                                                {"role", kRoleWords.at(role)},
+                                                                {"queues", nullptr},
+                                                                {"may", actions(static_cast<Role>(role))}}));
+  }
+  EXPECT_EQ(actions(Role::reads), (json{"read"}));
+  EXPECT_EQ(as("sam", "GET", "/v1/you").json().at("queues"), (json{"his-*"}));
+  // The older files go on working beside it.
+  const auto you = [&](const std::string& bearer) {
+    return call("GET", "/v1/you", {}, {{"Authorization", "Bearer " + bearer}});
+  };
+  EXPECT_EQ(you("full-token").json().at("role"), "admin");
+  EXPECT_EQ(you("full-token").json().at("name"), "token full");
+  EXPECT_EQ(you("read-token").json().at("role"), "reader");
+  EXPECT_EQ(you("other-token").status, 401);
+  refused(as("rita", "GET", "/v1/you?x=1"), 400);
+}
+
+TEST_F(HttpPeople, WithoutTokensEverybodyIsAnAdmin) {
+  up();
+  EXPECT_EQ(get("/v1/you").json().at("name"), "no token");
+  EXPECT_EQ(get("/v1/you").json().at("role"), "admin");
+}
+
+TEST_F(HttpPeople, ARotationAndAReload) {
+  up_with();
+  const auto status = [&](const std::string& bearer) {
+    return call("GET", "/v1/you", {}, {{"Authorization", "Bearer " + bearer}}).status;
+  };
+  const std::string fresh = "fresh-token-of-olaf";
+  EXPECT_EQ(status(fresh), 401);
+  file("tokens.yaml", people() + "- { name: olaf, role: operator, token: " + fresh + " }\n");
+  rung().signal(SIGHUP);
+  EXPECT_TRUE(eventually([&] { return status(fresh) == 200; }, kBound)) << rung().log_tail();
+  EXPECT_EQ(status(token("olaf")), 200);
+  file("tokens.yaml", "- { name: olaf, role: reader, token: " + fresh + " }\n");
+  rung().signal(SIGHUP);
+  EXPECT_TRUE(eventually([&] { return status(token("olaf")) == 401; }, kBound)) << rung().log_tail();
+  EXPECT_EQ(status(token("anna")), 401);
+  EXPECT_EQ(call("POST", "/v1/queues/q/pause", {}, {{"Authorization", "Bearer " + fresh}}).status, 403);
+  // A file that is wrong changes nothing, and the log says where it is wrong.
+  file("tokens.yaml", "- { name: olaf, role: boss, token: " + fresh + " }\n");
+  rung().signal(SIGHUP);
+  EXPECT_TRUE(rung().logged("tokens.yaml:1:23: role: ")) << rung().log_tail();
+  EXPECT_EQ(status(fresh), 200);
+  EXPECT_THAT(rung().log(), Not(HasSubstr(fresh)));
+}
+
+TEST_F(HttpPeople, AWrongFileEndsTheStartAndCheckSaysWhere) {
+  listen(", tokens_file: " + yaml(file("tokens.yaml", entry("olaf", "operator", ", queue: [q]"))));
+  sidecar_ = std::make_unique<Sidecar>(config);
+  rung().start();
+  EXPECT_EQ(rung().wait_exit(), 1);
+  const std::string where = file_path("tokens.yaml") + ":1:";
+  EXPECT_THAT(rung().log(), AllOf(HasSubstr(where), HasSubstr("did you mean queues?")));
+  const Ran check = run_shell(rung_program() + " check -c " + rung().config_path());
+  EXPECT_EQ(check.code, 1);
+  EXPECT_THAT(check.out,
+              AllOf(HasSubstr(where), HasSubstr("did you mean queues?"), Not(HasSubstr("token-of"))));
+}
+
+}  // namespace
+}  // namespace rung::test
