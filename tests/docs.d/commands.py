@@ -126,9 +126,13 @@ def configs(program, folder):
     for page in pages().values():
         for block in page.blocks:
             data = yaml.safe_load(block.text) if block.language == "yaml" else None
-            if not isinstance(data, dict):
+            if isinstance(data, list) and all(isinstance(one, dict) and {"name", "role"} <= set(one) for one in data):
+                (config.parent / "tokens.yaml").write_text(block.text)  # http.tokens_file
+                data = {"http": {"tokens_file": "tokens.yaml"}}
+                config.write_text(whole("http: { tokens_file: tokens.yaml }\n", data))
+            elif not isinstance(data, dict):
                 continue
-            if {"name", "queue", "remove"} <= set(data):  # a dialect
+            elif {"name", "queue", "remove"} <= set(data):  # a dialect
                 (config.parent / "dialect.yaml").write_text(block.text)
                 config.write_text(whole("dialects: ./dialect.yaml\n", {}))
             elif set(data) & (known | {"gate"}):
@@ -138,7 +142,7 @@ def configs(program, folder):
             count += 1
             names = set(re.findall(r"\$\{(\w+)\}", block.text))
             done = subprocess.run([program, "check", "-c", str(config)], cwd=folder, capture_output=True, text=True, timeout=30,
-                                  check=False, env=dict(os.environ, **{name: "value" for name in names}))
+                                  check=False, env=dict(os.environ, **{name: "the-value-of-a-variable" for name in names}))
             if done.returncode != 0:
                 yield f"{block.where}: rung check: {done.stderr.replace(str(config), 'the block').strip()}"
     print(f"docs: {count} configs validated")

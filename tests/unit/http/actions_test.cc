@@ -1,0 +1,78 @@
+// The table of rights, and the pages that show it.
+#include "src/http/actions.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace rung::http {
+namespace {
+
+std::string source(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(std::string(RUNG_SOURCE_DIR) + "/" + path).rdbuf();
+  return text.str();
+}
+
+// The cells of a line of a Markdown table, without blanks around them.
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> out;
+  std::istringstream in(line.substr(1));
+  for (std::string cell; std::getline(in, cell, '|');) {
+    const std::size_t from = cell.find_first_not_of(' ');
+    out.push_back(from == std::string::npos ? "" : cell.substr(from, cell.find_last_not_of(' ') + 1 - from));
+  }
+  return out;
+}
+
+// The row of docs/http.md for an action: what each role may do, and what `queues` limits.
+std::vector<std::string> row_of(const std::string& word) {
+  std::istringstream page(source("docs/http.md"));
+  bool in_table = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| action | what | reader | operator | editor | admin |")) in_table = true;
+    if (in_table && !line.starts_with("|")) break;
+    if (in_table && cells(line).at(0).find("`" + word + "`") != std::string::npos) return cells(line);
+  }
+  return {};
+}
+
+TEST(Actions, TheDocsHaveTheTable) {
+  for (const Right& right : kRights) {
+    if (right.action == Action::probe) continue;
+    const auto row = row_of(std::string(right.word));
+    ASSERT_EQ(row.size(), 7U) << right.word;
+    for (std::size_t role = 0; role < kRoleWords.size(); ++role)
+      EXPECT_EQ(row[2 + role] == "yes", static_cast<Role>(role) >= right.least)
+          << right.word << " as " << kRoleWords.at(role);
+    EXPECT_EQ(!row[6].empty(), right.by_queue) << right.word;
+  }
+}
+
+TEST(Actions, TheOpenApiDocumentHasTheWords) {
+  const auto document = nlohmann::json::parse(source("src/http/openapi.json"));
+  const auto& schemas = document.at("components").at("schemas");
+  std::vector<std::string> words;
+  for (const Right& right : kRights) {
+    if (right.action != Action::probe) words.emplace_back(right.word);
+  }
+  EXPECT_EQ(schemas.at("You").at("properties").at("may").at("items").at("enum"), nlohmann::json(words));
+  EXPECT_EQ(schemas.at("Role").at("enum"), nlohmann::json(kRoleWords));
+}
+
+TEST(Actions, EachRoleMayDoWhatTheOnesBeforeItMay) {
+  for (const Right& right : kRights) {
+    for (std::size_t role = 1; role < kRoleWords.size(); ++role) {
+      EXPECT_TRUE(!may({"", static_cast<Role>(role - 1), nullptr}, right.action) ||
+                  may({"", static_cast<Role>(role), nullptr}, right.action))
+          << right.word;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rung::http
