@@ -94,18 +94,21 @@ class ApiImpl final : public Api {
     const BootUs began = context_.clock.boot_us();
     const auto match = router_.match(request.method, request.path);
     if (match.route == nullptr) return problem(404, "no such path: see /openapi.json", request.path);
-    Call call{request, match.id, {}, {}};
-    if (match.route->action != Action::probe) {
-      // Again: the tokens may have been replaced while the body arrived.
-      auto person = access_.admit(request, match.route->action);
-      if (!person) return std::move(person).error();
-      call.person = *std::move(person);
-      call.who = who_asks(call.person, request);
-    }
-    Response response = within_memory(*match.route, call);
+    Response response = answer_to(*match.route, {request, match.id, {}, {}});
     const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
     context_.metrics.request(match.route->pattern, match.route->method, response.status, seconds);
     return response;
+  }
+
+  Response answer_to(const Route& route, Call call) {
+    if (route.action != Action::probe) {
+      // Again: the tokens may have been replaced while the body arrived.
+      auto person = access_.admit(call.request, route.action);
+      if (!person) return std::move(person).error();
+      call.person = *std::move(person);
+      call.who = who_asks(call.person, call.request);
+    }
+    return within_memory(route, call);
   }
 
   // Parsed JSON takes many times the memory of its text: the total for all requests is bounded.
