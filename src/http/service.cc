@@ -156,6 +156,8 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"POST", "/v1/tasks/{id}/fire", full, with(fire_task)},
       {"POST", "/v1/tasks/{id}/finish", full, with(finish_task)},
       {"POST", "/v1/tasks/{id}/redrive", full, with(redrive_task)},
+      {"POST", "/v1/tasks/{id}/edit", full, with(edit_task)},
+      {"GET", "/v1/tasks/{id}/body", full, with(show_body)},
       {"POST", "/v1/bulks", full, with(create_bulk)},
       {"GET", "/v1/bulks", read, with(list_bulks)},
       {"GET", "/v1/bulks/{id}", read, with(show_bulk)},

@@ -20,7 +20,7 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "created_at", "finished_at", "finished_by", "last_error", "body_bytes", "shard",
                           "node", "version", "error_type", "correlation_id", "rule", "uncounted_attempts",
                           "error_queue", "parent_id", "silence_ends_at", "silence_means", "silence_ms",
-                          "max_attempts", "ladder_pinned", "by_exchange", "cause_id"));
+                          "max_attempts", "ladder_pinned", "by_exchange", "cause_id", "replaced_by"));
   EXPECT_THAT(
       schema.columns("SELECT * FROM retry_causes"),
       ElementsAre("cause_id", "queue", "error_type", "sample", "first_seen", "last_seen", "scheduled",
