@@ -92,12 +92,13 @@ TEST(Views, ShowWhatTheStoreWrote) {
   n.message = std::make_shared<const Message>(Message{{}, {}, "abc"});
   n.origin_json = "{}";
   must(store->insert(std::span(&n, 1), fence));
-  EXPECT_THAT(schema.query("SELECT * FROM retry_current"),
-              ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1",
-                                      "scheduled", "0", "1", "9", "default", "2026-09-10 00:26:40.123",
-                                      "2026-09-10 00:26:39.001", "2026-09-10 00:26:39.001", "NULL", "NULL",
-                                      "boom", "3", "7", "NULL", "1", "", "NULL", "", "0", "", "NULL", "NULL",
-                                      "NULL", "NULL", "0", "0", "0", testing::MatchesRegex("[0-9a-f]{12}"))));
+  EXPECT_THAT(
+      schema.query("SELECT * FROM retry_current"),
+      ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1", "scheduled",
+                              "0", "1", "9", "default", "2026-09-10 00:26:40.123", "2026-09-10 00:26:39.001",
+                              "2026-09-10 00:26:39.001", "NULL", "NULL", "boom", "3", "7", "NULL", "1", "",
+                              "NULL", "", "0", "", "NULL", "NULL", "NULL", "NULL", "0", "0", "0",
+                              testing::MatchesRegex("[0-9a-f]{12}"), "NULL")));
   EXPECT_THAT(schema.query("SELECT * FROM retry_by_queue"),
               ElementsAre(ElementsAre("orders", "scheduled", "1", "2026-09-10 00:26:40.123", "1")));
 
