@@ -1,7 +1,9 @@
 // Edit and retry: the new task and the mark of the parked one are one transaction.
 #include "src/core/machine/edit.h"
 
+#include <atomic>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "src/api/edit.h"
 #include "tests/contract/store/world.h"
@@ -121,6 +123,24 @@ TEST_P(EditContract, InOneBatchTwiceIsOneChild) {
   EXPECT_EQ(decisions[0].verdict, Verdict::applied);
   EXPECT_EQ(decisions[1].verdict, Verdict::refused);
   EXPECT_EQ(tasks(), 2U);
+}
+
+TEST_P(EditContract, ManyAtOnceMakeOneChild) {
+  const TaskId id = parked();
+  std::atomic<int> applied = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    const Event event = editing(id, with_body(id, i % 2 == 0 ? "fixed" : "otherwise"), 1);
+    threads.emplace_back([this, event, &applied] {
+      const auto store = open();
+      const auto decisions = store->apply({&event, 1}, Fence{}, decider());
+      if (decisions && decisions->front().verdict == Verdict::applied) ++applied;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(applied, 1);
+  EXPECT_EQ(tasks(), 2U);
+  EXPECT_EQ(must(store_->audit(id)).size(), 1U);
 }
 
 TEST_P(EditContract, WhatCannotBeInsertedMarksNothing) {
