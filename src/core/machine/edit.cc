@@ -55,7 +55,7 @@ Json headers_apart(const Table& mine, const Table& other) {
   return headers;
 }
 
-std::string text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -140,14 +140,14 @@ MessageDifference difference(const Message& before, const Message& after) {
     was["headers"] = headers_apart(old_headers, new_headers);
     is["headers"] = headers_apart(new_headers, old_headers);
   }
-  return {text(was), text(is)};
+  return {dumped(was), dumped(is)};
 }
 
 std::string edit_content(const Message& edited) { return to_hex(message_digest(edited)); }
 
 std::string edit_origin(std::string_view who, TaskId original, const Message& edited) {
   const Json json = {{"edited", {{"by", who}, {"from", original.str()}, {"content", edit_content(edited)}}}};
-  return text(json);
+  return dumped(json);
 }
 
 std::string edit_content_of_origin(std::string_view origin_json) {
