@@ -6,6 +6,7 @@
 
 #include "src/api/json.h"
 #include "src/core/base/ids.h"
+#include "src/core/machine/edit.h"
 #include "src/core/machine/headers.h"
 
 namespace rung::api {
@@ -184,6 +185,7 @@ Result<PastFailures> past_failures(QueryStore& store, const std::string& queue, 
     const auto attempts = store.histories(ids);
     if (!attempts) return tl::unexpected(attempts.error());
     for (const KnownTask& task : *known) {
+      if (!edit_content_of_origin(task.origin).empty()) continue;  // a person's doing
       const auto task_of = [](const AttemptRow& row) { return row.attempt.task; };
       const auto begin = std::ranges::lower_bound(*attempts, task.row.task.id, {}, task_of);
       const auto end = std::ranges::upper_bound(*attempts, task.row.task.id, {}, task_of);

@@ -1,42 +1,22 @@
 #include "src/api/submission.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <variant>
 
-#include "src/core/machine/headers.h"
+#include "src/api/headers.h"
 #include "src/core/machine/submission.h"
 #include "src/core/message/identity.h"
-#include "src/core/message/message_json.h"
 
 namespace rung::api {
 namespace {
 
 constexpr int kMostAttempts = 1'000'000;
-// A message's headers must fit into one frame (128 KB in RabbitMQ), with its properties and what Rung adds.
-constexpr std::size_t kMostHeaderBytes = 120 * 1024;
-constexpr std::size_t kMostHeaders = 256;  // per table
 
-// body or body_base64; sets the content type of a JSON body.
+// Sets the content type, too.
 void read_body(Fields& fields, Message& message) {
   const Json* body = fields.get("body");
-  const Json* base64 = fields.get("body_base64");
-  if (body != nullptr && base64 != nullptr) fields.wrong("body", "cannot be combined with body_base64");
-  if (body != nullptr && body->is_string()) {
-    message.body = body->get<std::string>();
-    message.properties.content_type = "text/plain";
-  } else if (body != nullptr) {
-    message.body = dump(*body);
-    message.properties.content_type = "application/json";
-  } else if (base64 != nullptr) {
-    const auto bytes =
-        base64->is_string() ? from_base64(base64->get_ref<const std::string&>()) : std::nullopt;
-    if (bytes) {
-      message.body = *bytes;
-    } else {
-      fields.wrong("body_base64", "must be base64 (RFC 4648, A-Z a-z 0-9 + /)");
-    }
-  }
+  if (auto bytes = read_body_bytes(fields)) message.body = *std::move(bytes);
+  if (body != nullptr)
+    message.properties.content_type = body->is_string() ? "text/plain" : "application/json";
   if (auto type = fields.name("content_type")) message.properties.content_type = *type;
 }
 
@@ -62,67 +42,18 @@ void read_properties(Fields& task, const ReservedHeaders& reserved, Message& mes
   for (FieldError& e : errors) task.wrong(e.field, std::move(e.detail));
 }
 
-bool crowded(const Json& json) {
-  if (json.is_structured() && json.size() > kMostHeaders && json.is_object()) return true;
-  return json.is_structured() && std::ranges::any_of(json, [](const Json& inner) { return crowded(inner); });
-}
-
-// Names are AMQP short strings, also in nested tables.
-bool names_fit(const Table& table);
-bool names_fit(const Value& value) {
-  if (const auto* table = std::get_if<Table>(&value.v)) return names_fit(*table);
-  const auto* array = std::get_if<Array>(&value.v);
-  return array == nullptr || std::ranges::all_of(*array, [](const Value& v) { return names_fit(v); });
-}
-bool names_fit(const Table& table) {
-  return std::ranges::all_of(
-      table, [](const auto& entry) { return entry.first.size() <= kNameBytes && names_fit(entry.second); });
-}
-
-// A lower bound of the size in AMQP's encoding.
-std::size_t frame_bytes(const Table& table);
-std::size_t frame_bytes(const Value& value) {
-  constexpr std::size_t kType = 1, kLength = 4, kNumber = 8;
-  if (const auto* text = value.as_text()) return kType + kLength + text->size();
-  if (const auto* table = std::get_if<Table>(&value.v)) return kType + frame_bytes(*table);
-  const auto* array = std::get_if<Array>(&value.v);
-  if (array == nullptr) return kType + kNumber;
-  std::size_t bytes = kType + kLength;
-  for (const Value& inner : *array) bytes += frame_bytes(inner);
-  return bytes;
-}
-std::size_t frame_bytes(const Table& table) {
-  std::size_t bytes = 4;
-  for (const auto& [name, value] : table) bytes += 1 + name.size() + frame_bytes(value);
-  return bytes;
-}
-
 // The same format as in retry_current: JSON's types, and {"!i32": 5} for other types.
 void read_headers(Fields& task, const ReservedHeaders& reserved, Message& message) {
   const Json* value = task.get("headers");
   if (value == nullptr || (value->is_object() && value->empty())) return;
-  if (!value->is_object()) return task.wrong("headers", "must be an object: {\"tenant\": \"acme\"}");
-  // Checked before reading, which is quadratic in the number of names.
-  if (crowded(*value))
-    return task.wrong("headers", "more than " + std::to_string(kMostHeaders) + " headers in one table");
-  auto table = headers_from_json(dump(*value));
-  if (!table) {
-    return task.wrong("headers",
-                      "unsupported value: use a string, number, true, false, null, list or object, or an "
-                      "AMQP type such as {\"!i32\": 5}");
+  const auto wrong = [&](std::string why) { task.wrong("headers", std::move(why)); };
+  auto table = headers_of(*value);
+  if (!table) return wrong(table.error().message);
+  if (std::string why = why_no_headers(*table); !why.empty()) return wrong(std::move(why));
+  for (const auto& [name, content] : *table) {
+    if (is_reserved(name, reserved)) return wrong(reserved_text(name));
   }
-  if (!names_fit(*table)) return task.wrong("headers", "a header name is longer than 255 bytes");
-  if (frame_bytes(*table) > kMostHeaderBytes)
-    return task.wrong("headers", "the headers exceed " + std::to_string(kMostHeaderBytes) +
-                                     " bytes, the limit for one frame");
   message.headers = std::move(*table);
-  std::string off;
-  const Message kept = strip(message, nullptr);
-  for (const auto& [name, content] : *message.headers) {
-    if (reserved.contains(name) || find(kept.headers, name) == nullptr) off = name;
-  }
-  if (!off.empty())
-    task.wrong("headers", shown(off) + " is reserved for the broker or for Rung: leave it out");
 }
 
 void read_due(Fields& fields, Submission& s) {
@@ -148,6 +79,20 @@ void read_rules(Fields& fields, const RuleBook& rules, Submission& s) {
 }
 
 }  // namespace
+
+std::optional<std::string> read_body_bytes(Fields& fields) {
+  const Json* body = fields.get("body");
+  const Json* base64 = fields.get("body_base64");
+  if (body != nullptr && base64 != nullptr) {
+    fields.wrong("body", "cannot be combined with body_base64");
+    return std::nullopt;
+  }
+  if (body != nullptr) return body->is_string() ? body->get<std::string>() : dump(*body);
+  if (base64 == nullptr) return std::nullopt;
+  auto bytes = base64->is_string() ? from_base64(base64->get_ref<const std::string&>()) : std::nullopt;
+  if (!bytes) fields.wrong("body_base64", "must be base64 (RFC 4648, A-Z a-z 0-9 + /)");
+  return bytes;
+}
 
 ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
                    const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors) {

@@ -24,6 +24,10 @@ struct ReadTask {
 ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
                    const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors);
 
+// The bytes of `body` (text, or a value that becomes JSON) or `body_base64`; none: neither is given, or an
+// error.
+std::optional<std::string> read_body_bytes(Fields& fields);
+
 // Standard alphabet, with or without padding, no spaces. nullopt for anything else.
 std::optional<std::string> from_base64(std::string_view text);
 

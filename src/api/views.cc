@@ -124,6 +124,7 @@ Json to_json(const TaskRow& row) {
   json["error_queue"] = text_or_null(t.error_queue);
   json["parent_id"] = t.parent.value == 0 ? Json(nullptr) : Json(t.parent.str());
   json["cause_id"] = text_or_null(t.cause);
+  json["replaced_by"] = t.replaced_by.value == 0 ? Json(nullptr) : Json(t.replaced_by.str());
   // Not columns of the view.
   json["max_attempts"] = t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts);
   json["success"] = silence_or_null(t.silence);

@@ -76,6 +76,7 @@ int main(int argc, char** argv) {
     rung::cli::add_audit(app, &exit);
     rung::cli::add_submit(app, &exit);
     rung::cli::add_changes(app, &exit);
+    rung::cli::add_edit(app, &exit);
     rung::cli::add_bulk(app, &exit);
     rung::cli::add_causes(app, &exit);
     rung::cli::add_pause(app, &exit);

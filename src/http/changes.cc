@@ -15,19 +15,6 @@ namespace {
 
 constexpr std::int64_t kMostAttempt = 1'000'000'000;
 
-// The version in If-Match; none if there is no If-Match, or "*". Errors: a text.
-Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& header) {
-  if (!header || *header == "*") return std::nullopt;
-  const std::string_view if_match = *header;
-  if (if_match.size() > 2 && if_match.front() == '"' && if_match.back() == '"') {
-    const std::string_view digits = if_match.substr(1, if_match.size() - 2);
-    std::uint32_t version = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), version);
-    if (error == std::errc{} && end == digits.data() + digits.size()) return version;
-  }
-  return permanent("If-Match must be the ETag of an earlier response, in quotes: \"3\"");
-}
-
 Response tell(Context& context, const Call& call, const Decision& decision) {
   const std::string& path = call.request.path;
   if (decision.verdict == Decision::Verdict::refused) {
@@ -97,6 +84,18 @@ Response change(Context& context, const Call& call, const Read& read) {
 
 }  // namespace
 
+Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& header) {
+  if (!header || *header == "*") return std::nullopt;
+  const std::string_view if_match = *header;
+  if (if_match.size() > 2 && if_match.front() == '"' && if_match.back() == '"') {
+    const std::string_view digits = if_match.substr(1, if_match.size() - 2);
+    std::uint32_t version = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), version);
+    if (error == std::errc{} && end == digits.data() + digits.size()) return version;
+  }
+  return permanent("If-Match must be the ETag of an earlier response, in quotes: \"3\"");
+}
+
 Response cancel_task(Context& context, const Call& call) {
   return change(context, call, [](api::Fields&, const std::string& reason) { return event::Cancel{reason}; });
 }
@@ -144,6 +143,7 @@ Response redrive_task(Context& context, const Call& call) {
   return change(context, call, [rules = context.rules()](api::Fields& fields, const std::string&) {
     event::Redrive what{fields.target(rules->targets())};
     what.even_reported = fields.flag("even_reported").value_or(false);
+    what.even_replaced = fields.flag("even_replaced").value_or(false);
     return what;
   });
 }

@@ -64,7 +64,7 @@ class Context {
   BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
-// --- the handlers: tasks.cc, changes.cc, bulks.cc, causes.cc, queues.cc, service.cc
+// --- the handlers: tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc, service.cc
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);
@@ -77,6 +77,9 @@ Response reschedule_task(Context& context, const Call& call);
 Response fire_task(Context& context, const Call& call);
 Response finish_task(Context& context, const Call& call);
 Response redrive_task(Context& context, const Call& call);
+
+Response edit_task(Context& context, const Call& call);
+Response show_body(Context& context, const Call& call);
 
 Response create_bulk(Context& context, const Call& call);
 Response list_bulks(Context& context, const Call& call);
@@ -100,6 +103,9 @@ Response show_ready(Context& context, const Call& call);
 Response show_metrics(Context& context, const Call& call, int connections);
 Response show_you(const Call& call);
 Response show_openapi(const Call& call);
+
+// The version in If-Match; none if there is no If-Match, or "*". Errors: a text.
+Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& if_match);
 
 // The table of all routes of the API.
 std::vector<Route> all_routes(Context& context, const std::function<int()>& connections);

@@ -172,6 +172,8 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"POST", "/v1/tasks/{id}/fire", fire, with(fire_task)},
       {"POST", "/v1/tasks/{id}/finish", finish, with(finish_task)},
       {"POST", "/v1/tasks/{id}/redrive", redrive, with(redrive_task)},
+      {"POST", "/v1/tasks/{id}/edit", edit, with(edit_task)},
+      {"GET", "/v1/tasks/{id}/body", body, with(show_body)},
       {"POST", "/v1/bulks", bulk, with(create_bulk)},
       {"GET", "/v1/bulks", read, with(list_bulks)},
       {"GET", "/v1/bulks/{id}", read, with(show_bulk)},

@@ -54,8 +54,8 @@ Result<std::vector<bridge::Submitted>> Writes::submit(std::vector<Submission> ba
       [&](auto done) { bridging_.submit(std::move(batch), std::move(done)); });
 }
 
-Result<std::vector<Decision>> Writes::change(std::vector<Event> events) {
-  const auto bytes = static_cast<std::int64_t>(events.size()) * kBytesOfEvent;
+Result<std::vector<Decision>> Writes::change(std::vector<Event> events, std::int64_t more) {
+  const auto bytes = static_cast<std::int64_t>(events.size()) * kBytesOfEvent + more;
   return await_reply<std::vector<Decision>>(*waiting_, waiting_, bytes, reply_timeout_, [&](auto done) {
     bridging_.change(std::move(events), std::move(done));
   });

@@ -25,7 +25,8 @@ class Writes {
   // Transient error: either the outcome is unknown (no answer in time), or nothing happened (too much is
   // waiting already, the instance is stopping); the text says which.
   Result<std::vector<bridge::Submitted>> submit(std::vector<Submission> batch);
-  Result<std::vector<Decision>> change(std::vector<Event> events);
+  // `more`: bytes of the messages in the events.
+  Result<std::vector<Decision>> change(std::vector<Event> events, std::int64_t more = 0);
 
  private:
   const Bridging bridging_;

@@ -96,15 +96,16 @@ std::string CauseChanges::find(const CauseOf& failure) {
 
 std::string CauseChanges::of(const NewTask& task) {
   const Task& t = task.task;
+  if (task.edited) return t.cause;
   if (t.kind != Kind::retry || t.first_failed_at.ms == 0) return {};
   return find({t.moved_from.empty() ? t.queue : t.moved_from, t.error_type, t.last_error});
 }
 
-void CauseChanges::inserted(const Task& task, const std::string& cause) {
+void CauseChanges::inserted(const NewTask& task, const std::string& cause) {
   if (cause.empty()) return;
-  count(cause, task.state, 1);
+  count(cause, task.task.state, 1);
   ++counts_[cause].total;
-  ++counts_[cause].failures;
+  counts_[cause].failures += task.edited ? 0 : 1;
 }
 
 void CauseChanges::decided(const Task& before, Decision& decision) {

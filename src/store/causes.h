@@ -95,7 +95,7 @@ class CauseChanges {
   // The cause of a new task that has failed; "" if it has not.
   std::string of(const NewTask& task);
   // A row is inserted for it.
-  void inserted(const Task& task, const std::string& cause);
+  void inserted(const NewTask& task, const std::string& cause);
   // `decision` is applied to `before`: sets the cause of its task.
   void decided(const Task& before, Decision& decision);
   // The cause of a failed task whose row has `old`; "" = none yet.

@@ -7,6 +7,14 @@
 #include "src/core/base/utf8.h"
 
 namespace rung {
+
+Decision refuse_child(const Task& task, Inserted::How how) {
+  Decision d;
+  d.verdict = Decision::Verdict::refused;
+  d.reason = how == Inserted::How::too_large ? kBodyTooLarge : kIdTaken;
+  d.task = task;
+  return d;
+}
 namespace {
 
 constexpr std::array<std::string_view, 6> kActions{"cancel", "fire", "redrive", "discard", "succeed", "fail"};

@@ -33,6 +33,9 @@ struct Inserted {
   TaskId id;
 };
 
+// The answer to an event whose Decision::child was not inserted.
+Decision refuse_child(const Task& task, Inserted::How how);
+
 struct StoredMessage {
   TaskId id;
   MessagePtr message;       // nullptr: its row cannot be read, e.g. because it was changed by hand ...
@@ -59,8 +62,8 @@ class TaskStore {
   // Locks the tasks in order of ids, calls `decide` for each event (in order within a task), and writes the
   // results. If every event has `expected`, it may skip reading the rows, and then writes only rows that are
   // unchanged. No such task: Decision{refused, "no such task"}. Results in the order of `events`. An applied
-  // event by hand gets an audit row. `step`: the events are the next of that bulk (bulk_next), whose progress
-  // is written with them.
+  // event by hand gets an audit row. Decision::child is inserted too, or the event is refused. `step`: the
+  // events are the next of that bulk (bulk_next), whose progress is written with them.
   virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                               const Decider& decide, const BulkStep* step = nullptr) = 0;
   // Those that exist, in any order. One unreadable row does not fail the others.

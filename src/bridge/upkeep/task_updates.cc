@@ -41,13 +41,14 @@ void TaskUpdates::decided(const Decision& decision) {
   if (decision.was == State::publishing && task.state == State::awaiting) attachments_.delivered(task.queue);
   dispatch_.changed(task);
   schedule(task);
+  if (decision.child != nullptr) schedule(decision.child->task);
   if (decision.attempt) count(decision.attempt->rule);
   breakers_.decided(decision);
   if (decision.holds_queue) {
     const std::string& queue = decision.failed_in.empty() ? task.queue : decision.failed_in;
     writer_.hold_queue(queue, *decision.holds_queue, task.id);
   }
-  if (task.state == State::parked) {
+  if (task.state == State::parked && decision.child == nullptr) {
     log::warn("parked", {{"id", task.id.value},
                          {"queue", task.queue},
                          {"message_id", task.message_id},

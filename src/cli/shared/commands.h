@@ -25,6 +25,7 @@ void add_history(CLI::App& app, int* exit);
 void add_audit(CLI::App& app, int* exit);
 void add_submit(CLI::App& app, int* exit);
 void add_changes(CLI::App& app, int* exit);  // cancel, discard, reschedule, fire, retry, redrive, finish
+void add_edit(CLI::App& app, int* exit);
 void add_bulk(CLI::App& app, int* exit);
 void add_causes(CLI::App& app, int* exit);
 void add_pause(CLI::App& app, int* exit);  // pause, resume, queues

@@ -65,6 +65,8 @@ std::string succeeded(const Task& task, EpochMs now) {
 std::string parked(const Task& task, EpochMs now) {
   std::string text = "parked " + attempts_text(task);
   if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
+  if (task.replaced_by.value != 0)
+    return text + "; replaced by " + task.replaced_by.str() + ", an edited copy";
   const bool known = target_of(task).is_set();
   if (!known)
     return text +

@@ -35,7 +35,7 @@ struct ChangeOptions {
   BulkOptions bulk;
   std::string reason, error, executor, delay, at;
   Target elsewhere;
-  bool succeeded = false, failed = false, even_reported = false;
+  bool succeeded = false, failed = false, even_reported = false, even_replaced = false;
   int attempt = 0;
 };
 
@@ -166,6 +166,8 @@ int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkActi
     return report_error(
         kUserError,
         "retry-ids and a filter cannot be combined (to redrive to another queue: redrive --to-queue)");
+  if (o.ids.empty() && o.even_replaced)
+    return report_error(kUserError, "--even-replaced needs retry-ids, not a filter");
   if (o.ids.empty()) {
     NewBulk bulk;
     bulk.action = action;
@@ -311,8 +313,11 @@ void add_redrive(CLI::App& app, int* exit, const std::string& name) {
       ->excludes(queue);
   add_reason(c, *o);
   add_even_reported(c, *o);
+  c.add_flag("--even-replaced", o->even_replaced,
+             "With retry-ids: also tasks that an edited copy has replaced");
   c.callback([o, exit] {
-    *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere, o->even_reported}, BulkAction::redrive);
+    *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere, o->even_reported, o->even_replaced},
+                                 BulkAction::redrive);
   });
 }
 

@@ -147,6 +147,9 @@ int read_facts(Session& session, const Task& task, Facts& facts) {
   return kSuccess;
 }
 
+// Its message is an edited copy of its parent's.
+bool is_edited(const Facts& facts) { return facts.origin.is_object() && facts.origin.contains("edited"); }
+
 // What silence means for this task; "" if its queue's rules decide.
 std::string silence_line(const Task& task) {
   if (!task.silence) return {};
@@ -192,7 +195,9 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
       terminal);
   out += field("decided by", t.rule.empty() ? "" : "rule " + t.rule, terminal);
   out += field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "", terminal);
-  if (t.parent.value != 0) out += field("continues", "retry-id " + t.parent.str(), terminal);
+  if (t.parent.value != 0)
+    out += field(is_edited(facts) ? "replaces" : "continues", "retry-id " + t.parent.str(), terminal);
+  if (t.replaced_by.value != 0) out += field("replaced by", "retry-id " + t.replaced_by.str(), terminal);
   out += field("message-id", t.message_id, terminal);
   out += field("correlation", row.correlation_id.value_or(""), terminal);
   out += field("tag", t.tag, terminal);

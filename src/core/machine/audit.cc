@@ -25,6 +25,7 @@ Json facts(const Task& t) {
           {"finished_at", time_of(t.finished_at)},
           {"finished_by", to_word(t.finished_by)},
           {"last_error", t.last_error.substr(0, 1000)},
+          {"replaced_by", t.replaced_by.value == 0 ? Json() : Json(t.replaced_by.str())},
           {"version", t.version}};
 }
 
@@ -55,6 +56,10 @@ std::optional<AuditRow> audit_of(const Event& event, const Task& before, const T
     if (is[name] != value) continue;
     was.erase(name);
     is.erase(name);
+  }
+  if (const auto* edit = std::get_if<event::Edit>(&event.what)) {
+    was.update(Json::parse(edit->edited->before, nullptr, false));
+    is.update(Json::parse(edit->edited->after, nullptr, false));
   }
   AuditRow row{0, at, std::move(who), std::string(name_of(event.what)), after.id, text(was), text(is)};
   if (event.by_hand) {

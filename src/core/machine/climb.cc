@@ -101,6 +101,18 @@ void park(Task& task, const RuleBook& rules, EpochMs now) {
   if (rules.queue(task.queue).publish_parked || rules.returns_parked(task)) task.next_at = now;
 }
 
+void begin_again(Task& task, const RuleBook& rules, EpochMs now) {
+  task.state = State::scheduled;
+  task.next_at = now;
+  task.finished_at.reset();
+  task.finished_by = FinishedBy::nobody;
+  task.level = 1;
+  task.max_attempts = 0;
+  task.uncounted_attempts = task.attempt;
+  if (task.first_failed_at.ms != 0) task.uncounted_time = now - task.first_failed_at;
+  task.levels = ladder_of(task, rules).levels();
+}
+
 void direct(Task& task, const Target& wanted) {
   Target target = normalised(wanted);
   if (!task.queue.empty() && task.queue != target.queue) task.moved_from = task.queue;

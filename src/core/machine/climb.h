@@ -23,6 +23,9 @@ void take_directives(Task& task, const Directives& d, const RuleBook& rules);
 
 void park(Task& task, const RuleBook& rules, EpochMs now);
 
+// Due now, on the first rung of its ladder. Limits count nothing that was before.
+void begin_again(Task& task, const RuleBook& rules, EpochMs now);
+
 // Sets the task's new target. If it goes to a queue, exchange and routing key are kept: they tell people
 // where it was first published.
 void direct(Task& task, const Target& wanted);

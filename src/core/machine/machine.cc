@@ -6,6 +6,7 @@
 #include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/climb.h"
+#include "src/core/machine/edit.h"
 #include "src/core/message/identity.h"
 
 namespace rung {
@@ -298,6 +299,7 @@ struct Machine {
   }
 
   Decision operator()(const event::Redrive& e) const {
+    if (task.replaced_by.value != 0 && !e.even_replaced) return refused(task, replaced_text(task));
     Task next = task;
     if (e.elsewhere.is_set()) direct(next, e.elsewhere);
     const bool same = target_of(next) == target_of(task);
@@ -306,15 +308,9 @@ struct Machine {
     if (same && task.state == State::scheduled && task.next_at && *task.next_at <= at.now)
       return stale(task, "it is due already");
     if (task.state == State::parked || held || may_undo_success(e.even_reported)) {
-      // Restart at the first rung; attempt numbers continue, so that every delivery has its own.
-      next.state = State::scheduled;
-      next.finished_by = FinishedBy::nobody;
-      next.level = 1;
-      next.max_attempts = 0;
-      next.uncounted_attempts = next.attempt;
-      if (task.first_failed_at.ms != 0) next.uncounted_time = at.now - task.first_failed_at;
-      next.levels = ladder_of(next, rules).levels();
-      next.finished_at.reset();
+      // Attempt numbers continue, so that every delivery has its own.
+      begin_again(next, rules, at.now);
+      next.replaced_by = {};
     } else if (task.state == State::succeeded) {
       return refused(task, std::string(kReported));
     } else if (task.state != State::scheduled) {
@@ -354,6 +350,8 @@ struct Machine {
     next.next_at = at.now;
     return rescheduled(std::move(next));
   }
+
+  Decision operator()(const event::Edit& e) const { return edit(task, *e.edited, rules, at); }
 
   Decision operator()(const event::Finish& e) const {
     const bool undoes = !e.succeeded && task.state == State::succeeded;
@@ -487,10 +485,10 @@ struct Machine {
 }  // namespace
 
 std::string_view name_of(const Happening& what) {
-  constexpr std::array<std::string_view, 14> kNames{"claim",  "confirmed", "returned",     "deferred",
+  constexpr std::array<std::string_view, 15> kNames{"claim",  "confirmed", "returned",     "deferred",
                                                     "failed", "succeeded", "silence_over", "parked_copy_sent",
                                                     "cancel", "redrive",   "finish",       "reschedule",
-                                                    "fire",   "discard"};
+                                                    "fire",   "discard",   "edit"};
   static_assert(kNames.size() == std::variant_size_v<Happening>);
   return kNames[what.index()];
 }

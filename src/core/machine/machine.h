@@ -28,6 +28,14 @@ struct ReceivedMessage {
   std::string delivered_digest = {};
 };
 
+// The message of a parked task as a person has edited it, for the task that replaces that one.
+struct EditedMessage {
+  TaskId id;                  // of the new task
+  MessagePtr message;         // stripped
+  std::string origin_json;    // edit_origin()
+  std::string before, after;  // JSON objects of what differs, for the audit
+};
+
 // What can happen to a task.
 namespace event {
 // The task is due within `ahead`, and we own its shard: starts a new attempt, or repeats the attempt that an
@@ -101,6 +109,7 @@ struct Cancel {
 struct Redrive {
   Target elsewhere = {};
   bool even_reported = false;  // also a success that a consumer or a person has reported
+  bool even_replaced = false;  // also a task that an edited copy has replaced; it then is no longer replaced
 };  // by a person: parked, a presumed success or a held silence (or scheduled: at once) -> due now, to the
     // same target or `elsewhere`
 struct Finish {
@@ -121,12 +130,15 @@ struct Fire {};  // by a person, on a scheduled task: now
 struct Discard {
   std::string reason;
 };  // by a person: parked or scheduled -> discarded
+struct Edit {
+  std::shared_ptr<const EditedMessage> edited;
+};  // by a person: a parked task stays parked, and Decision::child is sent in its place
 }  // namespace event
 
 using Happening =
     std::variant<event::Claim, event::Confirmed, event::Returned, event::Deferred, event::Failed,
                  event::Succeeded, event::SilenceOver, event::ParkedCopySent, event::Cancel, event::Redrive,
-                 event::Finish, event::Reschedule, event::Fire, event::Discard>;
+                 event::Finish, event::Reschedule, event::Fire, event::Discard, event::Edit>;
 
 // "claim", "silence_over" ...: for people and failpoints.
 std::string_view name_of(const Happening& what);
@@ -177,6 +189,11 @@ inline constexpr std::string_view kDigestUnknown = "the row has no digest of its
 inline constexpr std::string_view kChangedMeanwhile = "it has changed since you saw it";
 // Reason of a refusal: the task's queue is not one of ByHand::queues.
 inline constexpr std::string_view kNotTheirQueue = "its queue is not one that you may act on";
+// Reasons of a refusal by a store, of an Edit: the new task's id is taken, another one will do; the database
+// does not take a body of this size.
+inline constexpr std::string_view kIdTaken = "another task has the id of the new one";
+inline constexpr std::string_view kBodyTooLarge =
+    "the body is too large for the database (max_allowed_packet)";
 // Reasons of a refusal to end an attempt whose copy has not been published, or may not have been. Otherwise
 // the task would become `scheduled`, a cancel would succeed, and the copy would go out after it. A consumer's
 // result is retried until the publish is answered; a person gets the reason.
@@ -225,6 +242,8 @@ struct Decision {
   // that changed the length.
   std::optional<EpochMs> awaited_since = {};
   State was = State::unknown;  // the task's state before the event; decide() sets it
+  // An Edit: the new task. The store inserts it in the same transaction; if it can't, it refuses the event.
+  std::shared_ptr<const NewTask> child = {};
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);

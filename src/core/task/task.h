@@ -115,9 +115,11 @@ struct Task {
   bool by_exchange = false;
   // message_digest() of its message (identity.h). "" = its row is older than the digest.
   std::string digest;
-  // The task from whose delivery this message took its headers, and whose place on the ladder it continues; 0
-  // = none.
+  // The task from whose delivery this message took its headers, and whose place on the ladder it continues;
+  // or the parked task that it replaces. 0 = none.
   TaskId parent;
+  // The new task with its edited message (edit.h), for which it is not sent again; 0 = none.
+  TaskId replaced_by;
   // Of its last failure (src/store/causes.h); set by the store. "" = it has not failed.
   std::string cause;
 
@@ -177,6 +179,8 @@ struct NewTask {
   // A row with this key that is open and has had an attempt gives up the key, too: this may be the failure of
   // that attempt, from a consumer that does not pass its retry-id on.
   bool may_be_its_retry = false;
+  // It replaces a parked task, whose last failure it has: no new failure.
+  bool edited = false;
 };
 
 // Whether a row with the same intake key gives it up to the new task, by the rules above.

@@ -248,7 +248,7 @@ Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& lea
   if (!n.intake_key.empty()) db_.keys_[n.intake_key] = n.task.id;
   Task task = n.task;
   task.cause = causes.of(n);
-  causes.inserted(task, task.cause);
+  causes.inserted(n, task.cause);
   db_.tasks_[n.task.id] = {std::move(task), n.message, n.origin_json, n.intake_key, {}};
   return {Inserted::How::inserted, n.task.id};
 }
@@ -294,6 +294,10 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
   }
   if (auto no = refuse_by_hand(event, task)) return *std::move(no);
   Decision d = decide(task, event.what, at);
+  if (d.child != nullptr) {
+    const auto how = insert_one(*d.child, leases, true, changes.causes).how;
+    if (how != Inserted::How::inserted) return refuse_child(task, how);
+  }
   if (d.verdict == Decision::Verdict::applied) {
     changes.causes.decided(task, d);
     if (auto row = audit_of(event, task, d.task, at.now)) {

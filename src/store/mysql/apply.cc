@@ -66,7 +66,7 @@ class Application {
  public:
   Application(Session& session, const CauseBook& book, std::span<const Event> events, int node,
               std::vector<Lease> held)
-      : session_(session), events_(events), node_(node), held_(std::move(held)), causes_(book) {}
+      : session_(session), book_(book), events_(events), node_(node), held_(std::move(held)), causes_(book) {}
 
   std::vector<Decision> run(const Decider& decide) {
     lock();
@@ -177,6 +177,10 @@ class Application {
     if (auto no = refuse_by_hand(event, locked.task)) return *std::move(no);
     Decision d = decide(locked.task, event.what, circumstances(locked.task));
     if (d.verdict != Decision::Verdict::applied) return d;
+    if (d.child != nullptr) {
+      const Inserted::How how = insert_child(session_, book_, *d.child).how;
+      if (how != Inserted::How::inserted) return refuse_child(locked.task, how);
+    }
     causes_.decided(locked.task, d);
     if (auto row = audit_of(event, locked.task, d.task, now_)) audit_.push_back(*std::move(row));
     if (!(d.task == locked.task)) {
@@ -303,6 +307,7 @@ class Application {
   }
 
   Session& session_;
+  const CauseBook& book_;
   const std::span<const Event> events_;
   const int node_;
   const std::vector<Lease> held_;

@@ -196,7 +196,7 @@ class Intake {
     causes_.assign(tasks_.size(), {});
     for (const std::size_t i : fresh) {
       causes_[i] = changes_->of(tasks_[i]);
-      changes_->inserted(tasks_[i].task, causes_[i]);
+      changes_->inserted(tasks_[i], causes_[i]);
     }
   }
   EpochMs newest(const std::vector<std::size_t>& fresh) const {
@@ -305,6 +305,16 @@ class Intake {
 };
 
 }  // namespace
+
+Inserted insert_child(Session& session, const CauseBook& book, const NewTask& child) {
+  Intake intake(session, book, {&child, 1});
+  try {
+    return intake.run({}, Fence{0, {}, true}, true).front();
+  } catch (const ::sql::SQLException& e) {
+    if (is_duplicate(e)) throw Again{"a row with this id has just been committed"};
+    throw;
+  }
+}
 
 Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
   if (tasks.empty()) return std::vector<Inserted>{};

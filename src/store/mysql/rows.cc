@@ -72,6 +72,7 @@ void read_rare(Task& task, const std::string& text) {
   task.probe = json.at(4).get<int>();
   if (json.at(5).is_string()) task.rule_headers = rule_headers_from(json.at(5).get<std::string>());
   task.error_queue = json.at(6).get<std::string>();
+  task.replaced_by = {json.at(7).get<std::int64_t>()};
 }
 
 }  // namespace
@@ -280,6 +281,7 @@ constexpr TaskColumn kTaskChanges[] = {
      [](T t) { return Literal::number(t.uncounted_time.count()); }},
     {"moved_from", equal<&Task::moved_from>, [](T t) { return name(t.moved_from); }},
     {"probe", equal<&Task::probe>, [](T t) { return Literal::number(t.probe); }},
+    {"replaced_by", equal<&Task::replaced_by>, [](T t) { return Literal::number(t.replaced_by.value); }},
     {"cause_id", equal<&Task::cause>,
      [](T t) { return t.cause.empty() ? Literal::null() : Literal::text(t.cause); }},
 };

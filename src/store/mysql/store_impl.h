@@ -32,6 +32,9 @@ void write_event(Session& session, const SystemEvent& event, int node = 0);
 // Inside a transaction: writes the changes. `node`: of the instance, for the events of new causes.
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
 
+// Inside a transaction, insert() of one task, whatever the leases.
+Inserted insert_child(Session& session, const CauseBook& book, const NewTask& child);
+
 class MysqlStore final : public Store {
  public:
   explicit MysqlStore(std::unique_ptr<Session> session)

@@ -77,6 +77,7 @@ TEST_P(RareColumnContract, EachOfThemAloneIsKept) {
   change_and_expect([](Task& t) { t.probe = 2'000'000'000; });
   change_and_expect([](Task& t) { t.rule = "payments[2]"; });
   change_and_expect([](Task& t) { t.moved_from = "orders"; });
+  change_and_expect([](Task& t) { t.replaced_by = {9'007'199'254'740'993}; });
 }
 
 TEST_P(RareColumnContract, TheirTextsAreKept) {

@@ -333,6 +333,28 @@ TEST_P(CrashOfRetry, IsDoneOrNot) {
 INSTANTIATE_TEST_SUITE_P(At, CrashOfRetry, ::testing::Values("redrive.before_commit", "redrive.after_commit"),
                          point_name);
 
+// The child and the mark of the parked task are one transaction; repeating the command makes no second child.
+class CrashOfEdit : public CrashOfACommand {};
+TEST_P(CrashOfEdit, IsDoneOrNot) {
+  config.ladder = "[200ms]";
+  start();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  amqp.reject(delivery(queue));
+  const std::string id = wait_state(queue, "parked").at("retry_id");
+  const std::string words = "edit " + id + " --set-header fixed=yes";
+  EXPECT_EQ(command(words).code, kKilled);
+  EXPECT_EQ(current(queue).size(), committed() ? 2U : 1U);
+  EXPECT_EQ(current(queue)[0].at("replaced_by") != "NULL", committed());
+  ASSERT_EQ(run_shell(rung_program() + " " + words + " -c " + rung().config_path()).code, 0);
+  const Received child = delivery(queue);
+  EXPECT_EQ(text_header(child.message, "fixed"), "yes");
+  EXPECT_EQ(current(queue)[0].at("replaced_by"), retry_id(child));
+  EXPECT_FALSE(amqp.get_within(queue, Ms{1500})) << "never two messages";
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOfEdit, ::testing::Values("edit.before_commit", "edit.after_commit"),
+                         point_name);
+
 class CrashOfFinish : public CrashOfACommand {};
 TEST_P(CrashOfFinish, IsDoneOrNot) {
   start();

@@ -44,7 +44,7 @@ class OpenApi {
     const json& content = resolve(responses.at(std::to_string(status))).at("content");
     const std::string media = type.substr(0, type.find(';'));
     if (!content.contains(media)) return pattern + ": media type " + media + " is not in the document";
-    if (media == "text/plain") return "";
+    if (media == "text/plain" || media == "application/octet-stream") return "";
     return check(content.at(media).at("schema"), body, pattern);
   }
 

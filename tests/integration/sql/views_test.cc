@@ -20,7 +20,7 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "created_at", "finished_at", "finished_by", "last_error", "body_bytes", "shard",
                           "node", "version", "error_type", "correlation_id", "rule", "uncounted_attempts",
                           "error_queue", "parent_id", "silence_ends_at", "silence_means", "silence_ms",
-                          "max_attempts", "ladder_pinned", "by_exchange", "cause_id"));
+                          "max_attempts", "ladder_pinned", "by_exchange", "cause_id", "replaced_by"));
   EXPECT_THAT(
       schema.columns("SELECT * FROM retry_causes"),
       ElementsAre("cause_id", "queue", "error_type", "sample", "first_seen", "last_seen", "scheduled",
@@ -92,12 +92,13 @@ TEST(Views, ShowWhatTheStoreWrote) {
   n.message = std::make_shared<const Message>(Message{{}, {}, "abc"});
   n.origin_json = "{}";
   must(store->insert(std::span(&n, 1), fence));
-  EXPECT_THAT(schema.query("SELECT * FROM retry_current"),
-              ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1",
-                                      "scheduled", "0", "1", "9", "default", "2026-09-10 00:26:40.123",
-                                      "2026-09-10 00:26:39.001", "2026-09-10 00:26:39.001", "NULL", "NULL",
-                                      "boom", "3", "7", "NULL", "1", "", "NULL", "", "0", "", "NULL", "NULL",
-                                      "NULL", "NULL", "0", "0", "0", testing::MatchesRegex("[0-9a-f]{12}"))));
+  EXPECT_THAT(
+      schema.query("SELECT * FROM retry_current"),
+      ElementsAre(ElementsAre("4711", "retry", "orders", "shop", "order.created", "Order", "m-1", "scheduled",
+                              "0", "1", "9", "default", "2026-09-10 00:26:40.123", "2026-09-10 00:26:39.001",
+                              "2026-09-10 00:26:39.001", "NULL", "NULL", "boom", "3", "7", "NULL", "1", "",
+                              "NULL", "", "0", "", "NULL", "NULL", "NULL", "NULL", "0", "0", "0",
+                              testing::MatchesRegex("[0-9a-f]{12}"), "NULL")));
   EXPECT_THAT(schema.query("SELECT * FROM retry_by_queue"),
               ElementsAre(ElementsAre("orders", "scheduled", "1", "2026-09-10 00:26:40.123", "1")));
 

@@ -1,0 +1,269 @@
+// rung edit: a parked task goes out again with another body or other headers, as a new task.
+#include "src/api/edit.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <charconv>
+#include <filesystem>
+#include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <variant>
+
+#include "plugin/brokers.h"
+#include "src/api/views.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
+#include "src/cli/shared/retry.h"
+#include "src/cli/shared/task_text.h"
+#include "src/cli/shared/text.h"
+#include "src/cli/tasks/edit_text.h"
+#include "src/cli/tasks/submit_request.h"
+#include "src/core/base/utf8.h"
+#include "src/core/machine/edit.h"
+
+namespace rung::cli {
+namespace {
+
+constexpr int kMostIds = 4;  // ids tried for the new task
+
+struct EditOptions {
+  Common common;
+  std::string id, body, reason;
+  std::vector<std::string> set, unset;
+  bool yes = false;
+  bool by_flags() const { return !body.empty() || !set.empty() || !unset.empty(); }
+};
+
+// A number or true/false keeps its type if the text is one; else it is text.
+Value value_like(const Value* before, const std::string& text) {
+  if (before == nullptr) return text;
+  return std::visit(
+      [&](const auto& was) -> Value {
+        using T = std::remove_cvref_t<decltype(was)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          if (text == "true" || text == "false") return text == "true";
+        } else if constexpr (std::is_integral_v<T>) {
+          std::int64_t number = 0;
+          const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+          if (error == std::errc() && end == text.data() + text.size() && std::in_range<T>(number))
+            return static_cast<T>(number);
+        }
+        return text;
+      },
+      before->v);
+}
+
+Result<api::Changes> changes_by_flags(const EditOptions& o, const Message& message) {
+  api::Changes changes;
+  if (!o.body.empty()) {
+    auto bytes = read_bytes(o.body);
+    if (!bytes) return tl::unexpected(bytes.error());
+    changes.body = *std::move(bytes);
+  }
+  for (const std::string& pair : o.set) {
+    const auto equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return permanent("--set-header: '" + one_line(pair) + "' is not NAME=VALUE");
+    const std::string name = pair.substr(0, equals), value = pair.substr(equals + 1);
+    if (!is_utf8(pair)) return permanent("--set-header: '" + clean_utf8(name, 60) + "' is not UTF-8");
+    changes.set.emplace_back(name, value_like(find(message.headers, name), value));
+  }
+  changes.unset = o.unset;
+  return changes;
+}
+
+// Removes the file, unless it keeps what a person has written.
+struct EditorFile {
+  std::string name;
+  bool keep = false;
+  ~EditorFile() {
+    std::error_code ignored;
+    if (!name.empty() && !keep) std::filesystem::remove(name, ignored);
+  }
+};
+
+int report_errors(const api::FieldErrors& errors) {
+  for (const api::FieldError& e : errors) {
+    std::string field = e.field;
+    if (field == "set_headers") field = "--set-header";
+    if (field == "unset_headers") field = "--unset-header";
+    report_error(kUserError, field + ": " + e.detail);
+  }
+  return kUserError;
+}
+
+// The edited message, or none: then the exit code.
+MessagePtr edit(const EditOptions& o, const api::Original& original, const ReservedHeaders& reserved,
+                EditorFile& file, int& code) {
+  const Message& before = *original.message;
+  auto changes = Result<api::Changes>(api::Changes{});
+  if (o.by_flags()) {
+    changes = changes_by_flags(o, before);
+  } else {
+    if (!is_utf8(before.body.str())) {
+      code = report_error(kUserError, "its body is not text: give another one with --body FILE");
+      return nullptr;
+    }
+    const auto text = edit_in_editor(edit_text(original.row.task, before), file.name);
+    changes = text ? read_edit_text(*text, before) : Result<api::Changes>(tl::unexpected(text.error()));
+    file.keep = text.has_value();
+    if (changes && !changes->body && !changes->headers) {
+      file.keep = false;
+      code = report_error(kUserError, "nothing was changed: nothing is sent");
+      return nullptr;
+    }
+  }
+  if (!changes) {
+    code = report_error(changes.error());
+    return nullptr;
+  }
+  api::FieldErrors errors;
+  MessagePtr edited = api::edited_message(original, *changes, reserved, errors);
+  if (edited == nullptr) code = report_errors(errors);
+  return edited;
+}
+
+std::string cell(const Json& headers, const std::string& name) {
+  if (!headers.contains(name)) return "(none)";
+  return one_line(headers[name].is_string() ? headers[name].get<std::string>() : dump(headers[name], false));
+}
+
+std::string summary(const Message& before, const Message& after) {
+  const MessageDifference texts = difference(before, after);
+  const Json was = Json::parse(texts.before, nullptr, false), is = Json::parse(texts.after, nullptr, false);
+  std::string out;
+  if (is.contains("body_bytes"))
+    out += fmt::format("  body: {} bytes -> {} bytes\n", before.body.size(), after.body.size());
+  if (!is.contains("headers")) return out;
+  Json names = was["headers"];
+  names.update(is["headers"]);
+  for (const auto& [name, value] : names.items())
+    out += fmt::format("  {}: {} -> {}\n", one_line(name), cell(was["headers"], name),
+                       cell(is["headers"], name));
+  return out;
+}
+
+bool confirmed(const api::Original& original, const Message& edited) {
+  const std::string question =
+      fmt::format("{}send it to {} as a new task, in place of {}? [y/N] ", summary(*original.message, edited),
+                  one_line(destination(original.row.task)), original.row.task.id.str());
+  std::fwrite(question.data(), 1, question.size(), stderr);
+  std::fflush(stderr);
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+Result<api::Edited> send(Session& session, const api::Original& original, const MessagePtr& edited,
+                         const std::string& reason) {
+  const ByHand by_hand{cli_user(), original.row.task.version, clean_utf8(reason, kErrorBytes)};
+  std::vector<Decision> decisions;
+  for (int tries = 0; tries < kMostIds; ++tries) {
+    const Event event = api::edit_event(original, edited, by_hand, session.now);
+    // Without a lease, as all changes by hand; the shard's owner finds the new row by its sweep.
+    auto decided = retry_transient([&] {
+      return session.store->apply({&event, 1}, Fence{}, decider(session.config.rules));
+    });
+    if (!decided) return tl::unexpected(decided.error());
+    decisions = *std::move(decided);
+    if (decisions.front().reason != kIdTaken) break;
+  }
+  return api::outcome_of_edit(*session.store, decisions.front(), *edited);
+}
+
+int tell(Session& session, const EditOptions& o, const api::Edited& edited) {
+  using How = api::Edited::How;
+  const bool good = edited.how == How::created || edited.how == How::same;
+  if (o.common.json) {
+    const Json id = good ? Json(edited.task.id.str()) : Json();
+    const Json task = edited.how == How::no_such_task ? Json() : api::to_json(TaskRow{edited.task, {}, {}});
+    const char* result = edited.how == How::created ? "created" : good ? "duplicate" : "refused";
+    print(dump({{"retry_id", id},
+                {"result", result},
+                {"reason", edited.reason.empty() ? Json() : Json(edited.reason)},
+                {"task", task}}) +
+          "\n");
+    if (!good) return edited.how == How::no_such_task ? kNotFound : kUserError;
+  }
+  if (!good)
+    return report_error(edited.how == How::no_such_task ? kNotFound : kUserError,
+                        o.id + ": " + edited.reason);
+  if (o.common.json) return kSuccess;
+  const std::string next = what_next({edited.task, {}, {}}, *session.config.rules, session.now);
+  print(fmt::format("{}  {}{}\n", edited.task.id.str(), one_line(next),
+                    edited.how == How::same ? " (nothing to do: " + edited.reason + ")" : ""));
+  return kSuccess;
+}
+
+int run(const EditOptions& o) {
+  const auto id = TaskId::parse(o.id);
+  if (!id) {
+    return report_error(kUserError, "'" + o.id + "' is not a retry-id (digits): `rung list --message-id " +
+                                        o.id + "` lists the retry-ids of a message");
+  }
+  Session session;
+  if (const int code = open_session(o.common, session); code != kSuccess) return code;
+  const auto original = api::read_original(*session.store, *id);
+  if (!original) return report_error(original.error());
+  // By flags a repeat of an edit is recognised below.
+  const Task& task = original->row.task;
+  const std::string why = why_not_editable(task);
+  if (!why.empty() && !(o.by_flags() && task.replaced_by.value != 0))
+    return report_error(kUserError, o.id + ": " + why);
+  EditorFile file;
+  int code = kUserError;
+  const MessagePtr edited = edit(o, *original, reserved_headers(session.config.broker), file, code);
+  const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
+  if (edited != nullptr && !o.yes && can_ask && o.body != "-" && !confirmed(*original, *edited))
+    code = report_error(kUserError, "nothing was sent");
+  else if (edited != nullptr) {
+    if (auto now = session.store->now()) session.now = *now;
+    const auto sent = send(session, *original, edited, o.reason);
+    code = sent ? tell(session, o, *sent) : report_error(sent.error());
+  }
+  if (code == kSuccess) file.keep = false;
+  if (file.keep)
+    report_error(kUserError,
+                 fmt::format("your text is kept: EDITOR='cp {0}' rung edit {1} takes it as it is, "
+                             "EDITOR='cp {0} \"$1\"; vi' edits it",
+                             file.name, o.id));
+  return code;
+}
+
+}  // namespace
+
+void add_edit(CLI::App& app, int* exit) {
+  auto o = std::make_shared<EditOptions>();
+  CLI::App& c = add_command(
+      app, "edit", "Sends a parked task again with another body or other headers, as a new task",
+      "Examples:\n"
+      "  EDITOR=nano rung edit 249107395289088                   headers and body in an editor\n"
+      "  rung edit 249107395289088 --body fixed.json --reason \"city was missing\"\n"
+      "  rung edit 249107395289088 --set-header tenant=acme --unset-header x-debug --yes\n"
+      "  rung show 249107395289088 --raw | jq '.city = \"Ulm\"' | rung edit 249107395289088 --body -\n"
+      "The new task is due now, as after a redrive. The parked one stays, says `replaced by` and is not "
+      "redriven.\n"
+      "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.",
+      o->common);
+  add_utc(c);
+  c.add_option("ID", o->id, "A retry-id, as listed by rung list")->required();
+  c.add_option("--body", o->body, "The new body is in this file; - is stdin")->type_name("FILE");
+  c.add_option("--set-header", o->set,
+               "Add or change a header; can be repeated. A number or true/false keeps its type")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  c.add_option("--unset-header", o->unset, "Remove a header; can be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  c.add_option("--reason", o->reason, "Why; recorded in the task's audit")->type_name("TEXT");
+  c.add_flag("-y,--yes", o->yes, "Do not ask for confirmation on a terminal");
+  c.callback([o, exit] { *exit = run(*o); });
+}
+
+}  // namespace rung::cli

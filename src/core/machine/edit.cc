@@ -1,0 +1,162 @@
+#include "src/core/machine/edit.h"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/core/base/utf8.h"
+#include "src/core/machine/climb.h"
+#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
+#include "src/core/message/message_json.h"
+
+namespace rung {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Decision not_edited(const Task& task, std::string why) {
+  Decision d;
+  d.verdict = Decision::Verdict::refused;
+  d.reason = std::move(why);
+  d.task = task;
+  return d;
+}
+
+// As JSON of message_json.h, or its beginning.
+Json told(const Value& value) {
+  Json json = Json::parse(headers_to_json({{"v", value}}), nullptr, false);
+  json = json.is_object() && json.contains("v") ? json["v"] : Json();
+  const std::string text =
+      json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() <= kHeaderTold) return json;
+  return clean_utf8(text, kHeaderTold) + "... (" + std::to_string(text.size()) + " bytes)";
+}
+
+Json body_facts(const Message& message) {
+  return {{"body_bytes", message.body.size()}, {"body_sha256", to_hex(sha256(message.body))}};
+}
+
+// The headers of `mine` that `other` has not, or with another value.
+Json headers_apart(const Table& mine, const Table& other) {
+  Json headers = Json::object();
+  std::size_t left_out = 0;
+  for (const auto& [name, value] : mine) {
+    const Value* theirs = find(other, name);
+    if ((theirs != nullptr && *theirs == value) || headers.contains(name)) continue;
+    if (headers.size() < kHeadersTold) {
+      headers[name] = told(value);
+    } else {
+      ++left_out;
+    }
+  }
+  if (left_out > 0) headers["(left out)"] = left_out;
+  return headers;
+}
+
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string replaced_text(const Task& task) {
+  const std::string child = task.replaced_by.str();
+  return "it was replaced by task " + child +
+         ", an edited copy: see what became of that one; only with "
+         "even_replaced (--even-replaced) this one is sent as well";
+}
+
+std::string why_not_editable(const Task& task) {
+  const std::string only = "only a parked task can be edited: it is " + std::string(to_word(task.state));
+  switch (task.state) {
+    case State::parked:
+      break;
+    case State::scheduled:
+      return only + "; wait until it is parked, or cancel it and submit the changed message as a new task";
+    case State::publishing:
+    case State::awaiting:
+      return only + "; if it fails for good it is parked, and can be edited then";
+    case State::succeeded:
+    case State::cancelled:
+    case State::discarded:
+      return only + "; submit the changed message as a new task";
+    case State::unknown:
+      return std::string(kUnknownState);
+  }
+  if (task.replaced_by.value != 0)
+    return "it was replaced by task " + task.replaced_by.str() + " already: edit that one, if it is parked";
+  return {};
+}
+
+Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rules, const Circumstances& at) {
+  if (std::string why = why_not_editable(task); !why.empty()) return not_edited(task, std::move(why));
+  const Target target = target_of(task);
+  if (!target.is_set())
+    return not_edited(
+        task,
+        "nothing says to which queue it belongs: submit the changed message as a new task, or redrive it "
+        "unchanged with --to-queue");
+  std::string why = own_target(target, rules.targets());
+  if (why.empty()) why = error_queue_target(target, rules.targets());
+  if (!why.empty()) return not_edited(task, std::move(why));
+
+  NewTask child;
+  child.message = edited.message;
+  child.origin_json = edited.origin_json;
+  child.edited = true;
+  Task& t = child.task = task;
+  t.id = edited.id;
+  t.parent = task.id;
+  t.attempt = 0;
+  begin_again(t, rules, at.now);
+  t.created_at = at.now;
+  t.version = 1;
+  t.epoch = 0;
+  t.node = at.node;
+  t.probe = 0;
+  if (at.home_shard >= 0) t.shard = at.home_shard;
+  t.body_bytes = static_cast<std::int64_t>(edited.message->body.size());
+  t.digest = message_digest(*edited.message);
+  t.rule_headers = rule_headers_of(*edited.message, rules);
+
+  Decision d;
+  d.verdict = Decision::Verdict::applied;
+  d.task = task;
+  d.task.replaced_by = t.id;
+  d.child = std::make_shared<const NewTask>(std::move(child));
+  return d;
+}
+
+MessageDifference difference(const Message& before, const Message& after) {
+  Json was = Json::object(), is = Json::object();
+  if (!(before.body == after.body)) {
+    was = body_facts(before);
+    is = body_facts(after);
+  }
+  const Table none;
+  const Table& old_headers = before.headers ? *before.headers : none;
+  const Table& new_headers = after.headers ? *after.headers : none;
+  if (old_headers != new_headers) {
+    was["headers"] = headers_apart(old_headers, new_headers);
+    is["headers"] = headers_apart(new_headers, old_headers);
+  }
+  return {dumped(was), dumped(is)};
+}
+
+std::string edit_content(const Message& edited) { return to_hex(message_digest(edited)); }
+
+std::string edit_origin(std::string_view who, TaskId original, const Message& edited) {
+  const Json json = {{"edited", {{"by", who}, {"from", original.str()}, {"content", edit_content(edited)}}}};
+  return dumped(json);
+}
+
+std::string edit_content_of_origin(std::string_view origin_json) {
+  const auto json = nlohmann::json::parse(origin_json, nullptr, false);
+  if (!json.is_object()) return {};
+  const auto edited = json.find("edited");
+  if (edited == json.end() || !edited->is_object()) return {};
+  const auto content = edited->find("content");
+  return content != edited->end() && content->is_string() ? content->get<std::string>() : std::string{};
+}
+
+}  // namespace rung

@@ -1,0 +1,39 @@
+// Edit and retry: a parked task is replaced by a new one with an edited message, which is sent as a redrive
+// would send it. The parked one stays for people. A part of the state machine: only machine.cc calls edit().
+// Thread: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/core/machine/machine.h"
+#include "src/core/message/message.h"
+#include "src/core/rules/policy.h"
+#include "src/core/task/task.h"
+
+namespace rung {
+
+// Why its message cannot be edited, and what to do instead; "" = it can.
+std::string why_not_editable(const Task& task);
+// Why a task that has been replaced is not sent. REQUIRES: Task::replaced_by.
+std::string replaced_text(const Task& task);
+
+Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rules, const Circumstances& at);
+
+// EditedMessage::before and after: size and SHA-256 of the body, and the headers that differ, each value cut
+// to kHeaderTold bytes; never a body.
+struct MessageDifference {
+  std::string before, after;
+  bool operator==(const MessageDifference&) const = default;
+};
+inline constexpr std::size_t kHeaderTold = 200, kHeadersTold = 50;
+MessageDifference difference(const Message& before, const Message& after);
+
+// NewTask::origin_json of the new task, with a fingerprint of its message. `who`: ByHand::who.
+std::string edit_origin(std::string_view who, TaskId original, const Message& edited);
+// The fingerprint: the same message has the same one, whatever the order of its headers.
+std::string edit_content(const Message& edited);
+// That of a row's origin; "" if the row was not made by an edit.
+std::string edit_content_of_origin(std::string_view origin_json);
+
+}  // namespace rung

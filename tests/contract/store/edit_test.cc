@@ -1,0 +1,199 @@
+// Edit and retry: the new task and the mark of the parked one are one transaction.
+#include "src/core/machine/edit.h"
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "src/api/edit.h"
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using Verdict = Decision::Verdict;
+using nlohmann::json;
+
+class EditContract : public StoreContract {
+ protected:
+  void SetUp() override {
+    StoreContract::SetUp();
+    fence = join(*store_, "a");
+  }
+  TaskId parked() {
+    NewTask n = task();
+    n.task.first_failed_at = must(store_->now()) - Ms{1000};
+    n.task.last_error = "no city";
+    n.task.body_bytes = static_cast<std::int64_t>(n.message->body.size());
+    begin_parked(n.task, "no city", *rules(), must(store_->now()));
+    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+    return n.task.id;
+  }
+  MessagePtr with_body(TaskId id, const std::string& body) {
+    auto message = std::make_shared<Message>(*must(api::read_original(*store_, id)).message);
+    message->body = body;
+    return message;
+  }
+  Event editing(TaskId id, const MessagePtr& message, std::optional<std::uint32_t> version = {}) {
+    return api::edit_event(must(api::read_original(*store_, id)), message,
+                           {"ann@desk (test)", version, "city"}, must(store_->now()));
+  }
+  Decision send(const Event& event, const Fence& by) {
+    return must(store_->apply(std::span(&event, 1), by, decider())).at(0);
+  }
+  Decision send(const Event& event) { return send(event, Fence{}); }
+  std::size_t tasks() { return must(store_->list(Filter{})).size(); }
+
+  Fence fence;
+};
+
+TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
+  const TaskId id = parked();
+  const Task before = get(*store_, id);
+  const MessagePtr message = with_body(id, "fixed");
+  const Decision d = send(editing(id, message, before.version));
+  ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
+  ASSERT_NE(d.child, nullptr);
+  const Task original = get(*store_, id), child = get(*store_, d.child->task.id);
+  EXPECT_EQ(original.state, State::parked);
+  EXPECT_EQ(original.replaced_by, child.id);
+  EXPECT_EQ(original.version, before.version + 1);
+  EXPECT_EQ(child.parent, id);
+  EXPECT_EQ(child.state, State::scheduled);
+  EXPECT_EQ(child.level, 1);
+  EXPECT_EQ(child.attempt, 0);
+  EXPECT_EQ(child.queue, original.queue);
+  EXPECT_EQ(child.body_bytes, 5);
+  EXPECT_EQ(child.first_failed_at, original.first_failed_at);
+  EXPECT_EQ(child.replaced_by, TaskId{});
+  EXPECT_EQ(child.shard, original.shard);
+  EXPECT_LE(child.next_at, must(store_->now())) << "due now";
+  const TaskId ids[] = {child.id};
+  EXPECT_EQ(must(store_->messages(ids)).at(0).message->body, "fixed");
+  EXPECT_EQ(edit_content_of_origin(must(store_->origin(child.id))), edit_content(*message));
+
+  const AuditRow audit = must(store_->audit(id)).at(0);
+  EXPECT_EQ(audit.what, "edit");
+  EXPECT_EQ(audit.reason, "city");
+  const json was = json::parse(audit.before), is = json::parse(audit.after);
+  EXPECT_EQ(was.at("body_bytes"), 5);
+  EXPECT_EQ(is.at("body_bytes"), 5);
+  EXPECT_NE(was.at("body_sha256"), is.at("body_sha256"));
+  EXPECT_TRUE(was.at("replaced_by").is_null());
+  EXPECT_EQ(is.at("replaced_by"), child.id.str());
+  EXPECT_EQ(audit.after.find("fixed"), std::string::npos) << "never a body";
+  EXPECT_TRUE(must(store_->audit(child.id)).empty());
+}
+
+TEST_P(EditContract, TheOwnerOfAShardGetsTheChildIntoOneOfItsShards) {
+  const TaskId id = parked();
+  const Decision d = send(editing(id, with_body(id, "fixed")), fence);
+  ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
+  const int shard = get(*store_, d.child->task.id).shard;
+  EXPECT_TRUE(std::ranges::any_of(fence.leases, [&](const Lease& l) { return l.shard == shard; }));
+  EXPECT_EQ(apply_one(*store_, fence, d.child->task.id, event::Claim{}).verdict, Verdict::applied);
+}
+
+TEST_P(EditContract, TwiceIsOneChild) {
+  const TaskId id = parked();
+  const MessagePtr message = with_body(id, "fixed");
+  const Event first = editing(id, message, 1), again = editing(id, message, 1), other = editing(id, message);
+  const Decision one = send(first);
+  ASSERT_EQ(one.verdict, Verdict::applied) << one.reason;
+  for (const Event& event : {first, again, other}) {  // a lost answer, the same request, without the version
+    const Decision d = send(event);
+    ASSERT_EQ(d.verdict, Verdict::refused);
+    const auto edited = must(api::outcome_of_edit(*store_, d, *message));
+    EXPECT_EQ(edited.how, api::Edited::How::same);
+    EXPECT_EQ(edited.task.id, one.child->task.id);
+  }
+  const MessagePtr third = with_body(id, "otherwise");
+  const auto edited = must(api::outcome_of_edit(*store_, send(editing(id, third, 1)), *third));
+  EXPECT_EQ(edited.how, api::Edited::How::refused);
+  EXPECT_THAT(edited.reason, testing::HasSubstr(one.child->task.id.str()));
+  EXPECT_EQ(tasks(), 2U);
+  EXPECT_EQ(must(store_->audit(id)).size(), 1U);
+}
+
+TEST_P(EditContract, InOneBatchTwiceIsOneChild) {
+  const TaskId id = parked();
+  const MessagePtr message = with_body(id, "fixed");
+  const Event events[] = {editing(id, message), editing(id, message)};
+  const auto decisions = must(store_->apply(events, fence, decider()));
+  EXPECT_EQ(decisions[0].verdict, Verdict::applied);
+  EXPECT_EQ(decisions[1].verdict, Verdict::refused);
+  EXPECT_EQ(tasks(), 2U);
+}
+
+TEST_P(EditContract, ManyAtOnceMakeOneChild) {
+  const TaskId id = parked();
+  std::atomic<int> applied = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    const Event event = editing(id, with_body(id, i % 2 == 0 ? "fixed" : "otherwise"), 1);
+    threads.emplace_back([this, event, &applied] {
+      const auto store = open();
+      const auto decisions = store->apply({&event, 1}, Fence{}, decider());
+      if (decisions && decisions->front().verdict == Verdict::applied) ++applied;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(applied, 1);
+  EXPECT_EQ(tasks(), 2U);
+  EXPECT_EQ(must(store_->audit(id)).size(), 1U);
+}
+
+TEST_P(EditContract, WhatCannotBeInsertedMarksNothing) {
+  const TaskId id = parked(), there = parked();
+  Event event = editing(id, with_body(id, "fixed"));
+  auto edited = std::make_shared<EditedMessage>(*std::get<event::Edit>(event.what).edited);
+  edited->id = there;  // taken
+  event.what = event::Edit{edited};
+  Decision d = send(event);
+  EXPECT_EQ(d.verdict, Verdict::refused);
+  EXPECT_EQ(d.reason, kIdTaken);
+  d = send(editing(id, with_body(id, std::string(std::size_t{70} << 20U, 'x'))));
+  EXPECT_EQ(d.verdict, Verdict::refused);
+  EXPECT_EQ(d.reason, kBodyTooLarge);
+  EXPECT_EQ(get(*store_, id).replaced_by, TaskId{});
+  EXPECT_EQ(get(*store_, id).version, 1U);
+  EXPECT_EQ(tasks(), 2U);
+  EXPECT_TRUE(must(store_->audit(id)).empty());
+}
+
+TEST_P(EditContract, AReplacedTaskIsNotRedrivenUnlessToldSo) {
+  const TaskId id = parked();
+  const Decision d = send(editing(id, with_body(id, "fixed")));
+  const Event plain{id, event::Redrive{}, ByHand{"ann", {}}};
+  const Decision refused = send(plain);
+  EXPECT_EQ(refused.verdict, Verdict::refused);
+  EXPECT_THAT(refused.reason, testing::HasSubstr(d.child->task.id.str()));
+  NewBulk all;
+  all.action = BulkAction::redrive;
+  all.who = "ann";
+  EXPECT_EQ(send(event_of(must(store_->create_bulk(all)), id)).verdict, Verdict::refused);
+  ASSERT_EQ(send({id, event::Redrive{{}, false, true}, ByHand{"ann", {}}}).verdict, Verdict::applied);
+  EXPECT_EQ(get(*store_, id).state, State::scheduled);
+  EXPECT_EQ(get(*store_, id).replaced_by, TaskId{});
+}
+
+TEST_P(EditContract, ACauseCountsTheChildButNoNewFailure) {
+  const TaskId id = parked();
+  must(store_->fold_causes(1000));
+  const std::string cause = get(*store_, id).cause;
+  ASSERT_NE(cause, "");
+  const Decision d = send(editing(id, with_body(id, "fixed")));
+  must(store_->fold_causes(1000));
+  CauseFilter filter;
+  filter.id = cause;
+  const CauseRow row = must(store_->causes(filter)).at(0);
+  EXPECT_EQ(get(*store_, d.child->task.id).cause, cause);
+  EXPECT_EQ(row.parked, 1);
+  EXPECT_EQ(row.scheduled, 1);
+  EXPECT_EQ(row.last_hour, 1) << "the parked one's";
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, EditContract, testing::Values("memory", "mysql"));
+
+}  // namespace
+}  // namespace rung::test

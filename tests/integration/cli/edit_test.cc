@@ -1,0 +1,212 @@
+// rung edit: by flags and in an editor; what it refuses; twice is once; and show says what replaced what.
+#include "src/core/machine/edit.h"
+
+#include <filesystem>
+
+#include "tests/integration/cli/at_terminal.h"
+#include "tests/integration/cli/fixture.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Edit : public CliTest {
+ protected:
+  Edit() {
+    store();
+    unsetenv("VISUAL");
+    unsetenv("EDITOR");
+  }
+
+  std::string write(const std::string& name, const std::string& text) {
+    const std::string path = std::filesystem::path(config_path()).parent_path() / name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+  TaskId parked(const std::string& body = R"({"order":17})", const std::string& type = "application/json") {
+    NewTask n = fresh("orders", 1h, "close-17");
+    n.task.state = State::parked;
+    n.task.next_at.reset();
+    n.task.finished_at = now();
+    auto message = std::make_shared<Message>(*n.message);
+    message->body = body;
+    message->properties.content_type = type;
+    message->headers = Table{{"tenant", "acme"}, {"tries", std::int32_t{3}}};
+    n.message = message;
+    n.task.body_bytes = static_cast<std::int64_t>(body.size());
+    return insert(n);
+  }
+  Task row(TaskId id) { return (*store().find(id))->task; }
+  Message message_of(TaskId id) {
+    const TaskId ids[] = {id};
+    return *(*store().messages(ids)).front().message;
+  }
+  std::int64_t tasks() { return std::stoll(db.value("SELECT COUNT(*) FROM rung_tasks")); }
+  // An editor: a script that gets the file as $1.
+  std::string editor(const std::string& script) { return "sh " + write("editor.sh", script); }
+  Ran in_editor(TaskId id, const std::string& script) {
+    setenv("EDITOR", editor(script).c_str(), 1);
+    return rung({"edit", id.str()});
+  }
+};
+
+TEST_F(Edit, TheChildHasTheNewMessageAndTheOriginalSaysSo) {
+  const TaskId id = parked();
+  const json answer = rung_json({"edit", id.str(), "--body", write("fixed", R"({"order":17,"city":"Ulm"})"),
+                                 "--set-header", "tenant=beta", "--set-header", "tries=4", "--set-header",
+                                 "note=by hand", "--reason", "the city was missing"});
+  EXPECT_EQ(answer["result"], "created");
+  EXPECT_EQ(answer["task"]["parent_id"], id.str());
+  EXPECT_EQ(answer["task"]["state"], "scheduled");
+  EXPECT_EQ(answer["task"]["queue"], "orders");
+  EXPECT_EQ(answer["task"]["attempt"], 0);
+  const TaskId child = *TaskId::parse(answer["retry_id"].get<std::string>());
+  const Message message = message_of(child);
+  EXPECT_EQ(message.body, R"({"order":17,"city":"Ulm"})");
+  EXPECT_EQ(message.properties, message_of(id).properties);
+  EXPECT_EQ(message.headers, (Table{{"tenant", "beta"}, {"tries", std::int32_t{4}}, {"note", "by hand"}}))
+      << "a number keeps its type";
+
+  const json original = rung_json({"show", id.str()});
+  EXPECT_EQ(original["state"], "parked");
+  EXPECT_EQ(original["replaced_by"], child.str());
+  EXPECT_THAT(rung({"show", id.str()}).out,
+              AllOf(HasSubstr("replaced by   retry-id " + child.str()),
+                    HasSubstr("; replaced by " + child.str() + ", an edited copy")));
+  EXPECT_THAT(rung({"show", child.str()}).out, HasSubstr("replaces      retry-id " + id.str()));
+  EXPECT_EQ(db.value("SELECT replaced_by FROM retry_current WHERE retry_id = " + id.str()), child.str());
+
+  const json change = rung_json({"audit", id.str()})["changes"][0];
+  EXPECT_EQ(change["what"], "edit");
+  EXPECT_EQ(change["reason"], "the city was missing");
+  EXPECT_EQ(change["before"]["headers"], (json{{"tenant", "acme"}, {"tries", {{"!i32", 3}}}}));
+  EXPECT_EQ(change["after"]["headers"],
+            (json{{"tenant", "beta"}, {"tries", {{"!i32", 4}}}, {"note", "by hand"}}));
+  EXPECT_EQ(change["before"]["body_bytes"], 12);
+  EXPECT_EQ(change["after"]["body_bytes"], 25);
+  EXPECT_THAT(change.dump(), Not(HasSubstr("Ulm"))) << "never a body";
+}
+
+TEST_F(Edit, TwiceIsOneChild) {
+  const TaskId id = parked();
+  const std::vector<std::string> words = {"edit", id.str(), "--unset-header", "tries"};
+  const json first = rung_json(words), second = rung_json(words);
+  EXPECT_EQ(first["result"], "created");
+  EXPECT_EQ(second["result"], "duplicate");
+  EXPECT_EQ(second["retry_id"], first["retry_id"]);
+  EXPECT_THAT(rung(words).out, HasSubstr("nothing to do: it was replaced by task"));
+  const Ran other = rung({"edit", id.str(), "--unset-header", "tenant"});
+  EXPECT_EQ(other.exit, 1);
+  EXPECT_THAT(other.err, HasSubstr("with another message: edit that one"));
+  EXPECT_EQ(tasks(), 2);
+
+  const Ran redriven = rung({"redrive", id.str()});
+  EXPECT_EQ(redriven.exit, 1);
+  EXPECT_THAT(redriven.err,
+              AllOf(HasSubstr(first["retry_id"].get<std::string>()), HasSubstr("--even-replaced")));
+  const Ran all = rung({"redrive", "--queue", "orders", "--yes"});
+  EXPECT_THAT(all.out + all.err, HasSubstr("1 refused"));
+  EXPECT_EQ(row(id).state, State::parked);
+  EXPECT_EQ(rung({"redrive", id.str(), "--even-replaced"}).exit, 0);
+  EXPECT_EQ(row(id).state, State::scheduled);
+  EXPECT_THAT(rung({"redrive", "--queue", "orders", "--even-replaced", "--yes"}).err,
+              HasSubstr("--even-replaced needs retry-ids"));
+}
+
+TEST_F(Edit, ErrorsSayWhatWouldBeRight) {
+  const TaskId id = parked();
+  const auto wrong = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"edit", id.str()});
+    const Ran ran = rung(more);
+    EXPECT_EQ(ran.exit, 1) << ran.out;
+    return ran.err;
+  };
+  EXPECT_THAT(
+      wrong({"--body", write("bad", "{\n  \"order\": 17,\n  oops\n}")}),
+      HasSubstr("body: line 3, column 3: not JSON, which its content type 'application/json' promises"));
+  EXPECT_THAT(wrong({"--body", write("empty", "")}), HasSubstr("line 1, column 1: not JSON"));
+  for (const std::string name : {"retry-id", "retry-token", "x-death", "CC", "BCC", "x-first-death-queue"})
+    EXPECT_THAT(wrong({"--set-header", name + "=1"}), HasSubstr("--set-header: '" + name + "' is reserved"));
+  EXPECT_THAT(wrong({"--unset-header", "x-death"}), HasSubstr("--unset-header: 'x-death' is reserved"));
+  EXPECT_THAT(wrong({"--unset-header", "tenat"}),
+              HasSubstr("the message has no header 'tenat'; it has: tenant, tries"));
+  EXPECT_THAT(wrong({"--set-header", "tenant"}), HasSubstr("is not NAME=VALUE"));
+  EXPECT_THAT(wrong({"--set-header", "tenant=acme"}), HasSubstr("nothing would change"));
+  EXPECT_THAT(wrong({"--set-header", "a=" + std::string(100'000, 'x'), "--set-header",
+                     "b=" + std::string(100'000, 'x')}),
+              HasSubstr("the limit for one frame"));
+  EXPECT_THAT(wrong({"--body", "/no/such"}), HasSubstr("cannot read /no/such"));
+  EXPECT_THAT(wrong({}), HasSubstr("set EDITOR"));
+  EXPECT_EQ(rung({"edit", "77", "--body", "/dev/null"}).exit, 3);
+  EXPECT_THAT(rung({"edit", "close-17", "--body", "/dev/null"}).err,
+              HasSubstr("rung list --message-id close-17"));
+  const TaskId waits = insert(fresh("orders", 1h));
+  EXPECT_THAT(
+      rung({"edit", waits.str(), "--set-header", "a=1"}).err,
+      HasSubstr("only a parked task can be edited: it is scheduled; wait until it is parked, or cancel it"));
+  EXPECT_EQ(tasks(), 2);
+  EXPECT_EQ(row(id).version, 1U);
+}
+
+TEST_F(Edit, OnlyJsonIsChecked) {
+  EXPECT_EQ(rung({"edit", parked("a", "text/plain").str(), "--body", write("b", "{")}).exit, 0);
+  EXPECT_EQ(rung({"edit", parked("{}", "application/vnd.acme+json; charset=utf-8").str(), "--body",
+                  write("b", "{")})
+                .exit,
+            1);
+  EXPECT_EQ(rung({"edit", parked("{}", "application/json").str(), "--body", write("b", "[1]")}).exit, 0);
+}
+
+TEST_F(Edit, InAnEditor) {
+  const TaskId id = parked();
+  const Ran ran = in_editor(id, R"(stat -c %a "$1" > "$1.mode"; mv "$1.mode" ")" + write("mode", "") + R"("
+sed -i -e 's/"acme"/"beta"/' -e 's/"order":17/"order":18/' "$1"; echo >> "$1")");
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  const TaskId child = row(id).replaced_by;
+  ASSERT_NE(child, TaskId{});
+  EXPECT_THAT(ran.out, HasSubstr(child.str() + "  scheduled"));
+  EXPECT_EQ(message_of(child).body, R"({"order":18})") << "without the editor's line break";
+  EXPECT_EQ(message_of(child).headers, (Table{{"tenant", "beta"}, {"tries", std::int32_t{3}}}));
+  std::string mode;
+  std::ifstream(write("x", "").substr(0, write("x", "").size() - 1) + "mode") >> mode;
+  EXPECT_EQ(mode, "600");
+
+  EXPECT_THAT(in_editor(id, "true").err, HasSubstr("it was replaced by task " + child.str()));
+}
+
+TEST_F(Edit, AnEditorThatChangesNothingOrFailsSendsNothing) {
+  const TaskId id = parked();
+  EXPECT_THAT(in_editor(id, "true").err, HasSubstr("nothing was changed: nothing is sent"));
+  EXPECT_THAT(in_editor(id, "exit 3").err, HasSubstr("failed: nothing was sent"));
+  const std::string left = write("left", "");
+  const Ran bad = in_editor(id, "sed -i 's/\"order\":17/order/' \"$1\"");
+  EXPECT_EQ(bad.exit, 1);
+  EXPECT_THAT(bad.err,
+              AllOf(HasSubstr("line 1, column 2: not JSON"), HasSubstr("your text is kept: EDITOR='cp /")));
+  const std::string file =
+      bad.err.substr(bad.err.find("'cp ") + 4, bad.err.find("' rung") - bad.err.find("'cp ") - 4);
+  EXPECT_TRUE(std::filesystem::remove(file)) << file;
+  EXPECT_THAT(in_editor(id, "sed -i 's/^  \"tenant.*/  oops/' \"$1\"").err,
+              HasSubstr("headers: line 4, column"));
+  EXPECT_THAT(in_editor(parked("\xff\x01", "x/y"), "true").err, HasSubstr("its body is not text"));
+  EXPECT_EQ(row(id).version, 1U);
+}
+
+TEST_F(Edit, AtATerminalItShowsTheDifferenceAndAsks) {
+  const TaskId id = parked();
+  AtTerminal no({"edit", id.str(), "--set-header", "tenant=beta", "-c", config_path()});
+  EXPECT_THAT(no.until("[y/N]"), AllOf(HasSubstr("tenant: acme -> beta"), HasSubstr("send it to orders")));
+  no.type("n\n");
+  EXPECT_EQ(no.exit(), 1);
+  EXPECT_EQ(row(id).replaced_by, TaskId{});
+  AtTerminal yes({"edit", id.str(), "--set-header", "tenant=beta", "--yes", "-c", config_path()});
+  EXPECT_EQ(yes.exit(), 0);
+  EXPECT_NE(row(id).replaced_by, TaskId{});
+}
+
+}  // namespace
+}  // namespace rung::cli

@@ -1,0 +1,154 @@
+// POST /v1/tasks/{id}/edit and GET /v1/tasks/{id}/body.
+#include "tests/integration/http/fixture.h"
+
+namespace rung::test {
+namespace {
+
+using testing::AllOf;
+using testing::Not;
+
+class HttpEdit : public HttpTest {
+ protected:
+  HttpAnswer edit(const std::string& id, const json& body, const HttpClient::Headers& headers = {}) {
+    return call("POST", "/v1/tasks/" + id + "/edit", body.dump(), headers);
+  }
+};
+
+TEST_F(HttpEdit, TheEditedMessageIsDeliveredInPlaceOfTheParkedOne) {
+  config.ladder = "[1h]";
+  up();
+  const std::string queue = attached();
+  Message message;
+  message.body = R"({"order":17})";
+  message.properties.content_type = "application/json";
+  message.headers = Table{{"tenant", "acme"}, {"debug", true}, {"retry-never", true}};
+  fail(queue, message);
+  const std::string id = wait_state(queue, "parked").at("retry_id");
+  const json before = task(id);
+  EXPECT_TRUE(before.at("replaced_by").is_null());
+  const json wish = {{"version", before.at("version")},
+                     {"body", {{"order", 17}, {"city", "Ulm"}}},
+                     {"set_headers", {{"tenant", "beta"}, {"n", {{"!i32", 5}}}}},
+                     {"unset_headers", {"debug"}},
+                     {"reason", "the city was missing"}};
+  const HttpAnswer made = edit(id, wish);
+  ASSERT_EQ(made.status, 201) << made.body;
+  const std::string child = made.json().at("retry_id");
+  EXPECT_EQ(made.header("location"), "/v1/tasks/" + child);
+  EXPECT_EQ(made.json().at("parent_id"), id);
+  EXPECT_EQ(made.json().at("state"), "scheduled");
+  const Received got = delivery(queue);
+  EXPECT_EQ(retry_id(got), child);
+  EXPECT_EQ(got.message.body, R"({"city":"Ulm","order":17})");
+  EXPECT_EQ(text_header(got.message, "tenant"), "beta");
+  EXPECT_EQ(int_header(got.message, "n"), 5);
+  EXPECT_FALSE(has_header(got.message, "debug"));
+  EXPECT_EQ(int_header(got.message, "retry-attempt"), 1);
+
+  const json after = task(id);
+  EXPECT_EQ(after.at("state"), "parked");
+  EXPECT_EQ(after.at("replaced_by"), child);
+  const json change = get("/v1/tasks/" + id + "/audit").json().at("changes").at(0);
+  EXPECT_EQ(change.at("what"), "edit");
+  EXPECT_EQ(change.at("reason"), "the city was missing");
+  EXPECT_EQ(change.at("before").at("headers"), (json{{"tenant", "acme"}, {"debug", true}}));
+  EXPECT_EQ(change.at("after").at("headers"), (json{{"tenant", "beta"}, {"n", {{"!i32", 5}}}}));
+  EXPECT_EQ(change.at("before").at("body_sha256").get<std::string>().size(), 64U);
+  EXPECT_THAT(change.dump(), Not(HasSubstr("Ulm")));
+
+  const HttpAnswer again = edit(id, wish);  // the version has changed by it
+  EXPECT_EQ(again.status, 200) << again.body;
+  EXPECT_EQ(again.json().at("retry_id"), child);
+  json now = wish;
+  now["version"] = after.at("version");
+  EXPECT_EQ(edit(id, now).json().at("retry_id"), child);
+  now["body"] = json{{"order", 18}};
+  const HttpAnswer other = edit(id, now);
+  EXPECT_THAT(refused(other, 409), HasSubstr("replaced by task " + child + " already, with another message"));
+  EXPECT_EQ(other.json().at("replaced_by"), child);
+  EXPECT_FALSE(amqp.get_within(queue, Ms{1000})) << "never two messages";
+  EXPECT_EQ(current(queue).size(), 2U);
+
+  EXPECT_THAT(refused(post("/v1/tasks/" + id + "/redrive"), 409), HasSubstr(child));
+  EXPECT_EQ(post("/v1/tasks/" + id + "/redrive", {{"even_replaced", true}}).status, 200);
+  EXPECT_EQ(retry_id(delivery(queue)), id);
+}
+
+TEST_F(HttpEdit, WhatIsWrongIsSaid) {
+  up();
+  const std::string queue = new_name();
+  amqp.declare(queue);
+  const std::string id = submit({{"queue", queue},
+                                 {"delay", 0},
+                                 {"max_attempts", 1},
+                                 {"body", {{"a", 1}}},
+                                 {"headers", {{"tenant", "acme"}}}});
+  amqp.ack(delivery(queue));
+  wait_for(id, "awaiting");
+  EXPECT_THAT(refused(edit(id, {{"version", task(id).at("version")}, {"body", 1}}), 409),
+              AllOf(HasSubstr("only a parked task can be edited: it is awaiting"),
+                    HasSubstr("if it fails for good")));
+  ASSERT_EQ(post("/v1/tasks/" + id + "/finish", {{"result", "failed"}, {"error", "no"}}).status, 200);
+  const int version = wait_for(id, "parked").at("version");
+  const auto wrong = [&](json wish) {
+    if (!wish.contains("version")) wish["version"] = version;
+    return refused(edit(id, wish), 400);
+  };
+  EXPECT_THAT(refused(edit(id, {{"body", 1}}), 400), HasSubstr("version: missing"));
+  EXPECT_THAT(
+      wrong({{"body", "{\"a\":\n oops}"}}),
+      HasSubstr("body: line 2, column 2: not JSON, which its content type 'application/json' promises"));
+  EXPECT_THAT(wrong({{"set_headers", {{"retry-id", "1"}}}}),
+              HasSubstr("set_headers: 'retry-id' is reserved"));
+  EXPECT_THAT(wrong({{"set_headers", {{"x-death", "1"}}}}), HasSubstr("'x-death' is reserved"));
+  EXPECT_THAT(wrong({{"set_headers", {{"CC", {"q"}}}}}), HasSubstr("'CC' is reserved"));
+  EXPECT_THAT(wrong({{"set_headers", 5}}), HasSubstr("must be an object"));
+  EXPECT_THAT(wrong({{"unset_headers", "tenant"}}), HasSubstr("must be a list of names"));
+  EXPECT_THAT(wrong({{"unset_headers", {"tenat"}}}), HasSubstr("it has: tenant"));
+  EXPECT_THAT(wrong({{"set_headers", {{"a", std::string(130'000, 'x')}}}}),
+              HasSubstr("the limit for one frame"));
+  EXPECT_THAT(wrong({{"set_headers", {{"tenant", "acme"}}}}), HasSubstr("nothing would change"));
+  EXPECT_THAT(wrong({{"bodi", 1}}), HasSubstr("bodi: unknown field"));
+  EXPECT_THAT(refused(edit(id, {{"version", version - 1}, {"body", 1}}), 412),
+              HasSubstr("its version is now " + std::to_string(version)));
+  const std::string tag = "\"" + std::to_string(version) + "\"";
+  EXPECT_THAT(refused(edit(id, {{"version", version + 1}, {"body", 1}}, {{"If-Match", tag}}), 400),
+              HasSubstr("If-Match names another version"));
+  EXPECT_EQ(refused(edit("77", {{"version", 1}, {"body", 1}}), 404).empty(), false);
+  EXPECT_EQ(current(queue).size(), 1U);
+  EXPECT_EQ(edit(id, {{"body", 1}}, {{"If-Match", tag}}).status, 201);
+}
+
+TEST_F(HttpEdit, TheBodyIsADownloadAndNeedsTheRight) {
+  listen(", token_file: " + yaml(file("full", "full-token-1\n")) +
+         ", read_token_file: " + yaml(file("read", "read-token-2\n")));
+  up();
+  const HttpClient::Headers full = {{"Authorization", "Bearer full-token-1"}};
+  const HttpClient::Headers read = {{"Authorization", "Bearer read-token-2"}};
+  const json page = {
+      {"queue", "q"}, {"delay", "1h"}, {"body", "<script>1</script>"}, {"content_type", "text/html"}};
+  const std::string id = call("POST", "/v1/tasks", page.dump(), full).json().at("retry_id");
+  const HttpAnswer body = call("GET", "/v1/tasks/" + id + "/body", {}, full);
+  EXPECT_EQ(body.status, 200);
+  EXPECT_EQ(body.body, "<script>1</script>");
+  EXPECT_EQ(body.header("content-type"), "application/octet-stream");
+  EXPECT_EQ(body.header("x-content-type-options"), "nosniff");
+  EXPECT_EQ(body.header("content-disposition"), "attachment; filename=\"" + id + ".body\"");
+  EXPECT_EQ(body.header("message-content-type"), "text/html");
+  EXPECT_EQ(body.header("cache-control"), "no-store");
+  EXPECT_EQ(body.header("etag"), "\"1\"");
+  const json odd = {
+      {"queue", "q"}, {"delay", "1h"}, {"body_base64", "AP8K"}, {"content_type", "a\r\nSet-Cookie: x"}};
+  const std::string other = call("POST", "/v1/tasks", odd.dump(), full).json().at("retry_id");
+  const HttpAnswer bytes = call("GET", "/v1/tasks/" + other + "/body", {}, full);
+  EXPECT_EQ(bytes.body, std::string("\0\xff\n", 3));
+  EXPECT_EQ(bytes.header("message-content-type"), "");
+  EXPECT_EQ(bytes.header("set-cookie"), "");
+  EXPECT_EQ(call("GET", "/v1/tasks/" + id + "/body", {}, read).status, 403);
+  EXPECT_EQ(call("GET", "/v1/tasks/" + id + "/body").status, 401);
+  EXPECT_EQ(call("POST", "/v1/tasks/" + id + "/edit", "{}", read).status, 403);
+  EXPECT_EQ(call("GET", "/v1/tasks/77/body", {}, full).status, 404);
+}
+
+}  // namespace
+}  // namespace rung::test

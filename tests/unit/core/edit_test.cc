@@ -1,0 +1,127 @@
+// What an edit makes of a parked task, and what its audit says.
+#include "src/core/machine/edit.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/core/machine_fixture.h"
+
+namespace rung {
+namespace {
+
+using namespace rung::testing;
+using ::testing::HasSubstr;
+using Verdict = Decision::Verdict;
+
+std::shared_ptr<Message> message(const std::string& body, const Table& headers) {
+  auto made = std::make_shared<Message>();
+  made->body = body;
+  made->headers = headers;
+  return made;
+}
+
+Decision edit_of(const Task& task, const Circumstances& c = at(), const RuleBook& book = rules()) {
+  const EditedMessage edited{{5000}, message("fixed", {{"tenant", "acme"}}), "{}", "{}", "{}"};
+  return decide(task, event::Edit{std::make_shared<const EditedMessage>(edited)}, book, c);
+}
+
+TEST(Edit, TheChildGoesOutAsARedriveWould) {
+  Task task = task_in(State::parked);
+  task.max_attempts = 1;
+  task.uncounted_attempts = 1;
+  task.cause = "0123456789ab";
+  const Decision d = edit_of(task);
+  ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
+  const Task redriven = decide(task, event::Redrive{}, rules(), at()).task;
+  Task child = d.child->task;
+  EXPECT_EQ(child.id, TaskId{5000});
+  EXPECT_EQ(child.parent, task.id);
+  EXPECT_EQ(child.attempt, 0);
+  EXPECT_EQ(child.version, 1U);
+  EXPECT_EQ(child.created_at, kNow);
+  EXPECT_EQ(child.body_bytes, 5);
+  EXPECT_EQ(child.uncounted_attempts, 0);
+  EXPECT_TRUE(d.child->edited);
+  // All else is as after a redrive.
+  for (Task* t : {&child}) {
+    t->id = redriven.id;
+    t->parent = redriven.parent;
+    t->attempt = redriven.attempt;
+    t->uncounted_attempts = redriven.uncounted_attempts;
+    t->version = redriven.version;
+    t->created_at = redriven.created_at;
+    t->body_bytes = redriven.body_bytes;
+    t->digest = redriven.digest;
+    t->epoch = redriven.epoch;
+  }
+  EXPECT_EQ(child, redriven);
+}
+
+TEST(Edit, TheParkedTaskStaysAndIsReplacedOnce) {
+  const Task task = task_in(State::parked);
+  const Decision d = edit_of(task);
+  EXPECT_EQ(d.task.state, State::parked);
+  EXPECT_EQ(d.task.replaced_by, TaskId{5000});
+  EXPECT_EQ(d.task.version, task.version + 1);
+  const Decision again = edit_of(d.task);
+  EXPECT_EQ(again.verdict, Verdict::refused);
+  EXPECT_THAT(again.reason, HasSubstr("replaced by task 5000"));
+  EXPECT_EQ(again.child, nullptr);
+  EXPECT_THAT(decide(d.task, event::Redrive{}, rules(), at()).reason, HasSubstr("replaced by task 5000"));
+  const Task redriven = decide(d.task, event::Redrive{{}, false, true}, rules(), at()).task;
+  EXPECT_EQ(redriven.state, State::scheduled);
+  EXPECT_EQ(redriven.replaced_by, TaskId{});
+  EXPECT_EQ(decide(d.task, event::Discard{}, rules(), at()).verdict, Verdict::applied);
+}
+
+TEST(Edit, OnlyParkedTasksWithATarget) {
+  for (const State state : {State::scheduled, State::publishing, State::awaiting, State::succeeded,
+                            State::cancelled, State::discarded}) {
+    const Decision d = edit_of(task_in(state));
+    EXPECT_EQ(d.verdict, Verdict::refused) << to_word(state);
+    EXPECT_THAT(d.reason, HasSubstr("it is " + std::string(to_word(state)) + "; ")) << "what to do instead";
+  }
+  Task lost = task_in(State::parked);
+  lost.queue.clear();
+  EXPECT_THAT(edit_of(lost).reason, HasSubstr("nothing says to which queue it belongs"));
+}
+
+TEST(Edit, TheChildGoesToAShardOfTheAskingInstance) {
+  Circumstances c = at(kNow, 0);
+  c.home_shard = 5;
+  EXPECT_EQ(edit_of(task_in(State::parked), c).child->task.shard, 5);
+  EXPECT_EQ(edit_of(task_in(State::parked), at(kNow, 0)).child->task.shard, 11) << "no lease: the same one";
+}
+
+TEST(Edit, TheDifferenceHasHeadersAndSumsButNoBody) {
+  const auto before = message("old body", {{"same", 1}, {"changed", "a"}, {"gone", true}});
+  const auto after =
+      message("new body!", {{"same", 1}, {"changed", std::string(5000, 'x')}, {"fresh", std::int32_t{5}}});
+  const MessageDifference d = difference(*before, *after);
+  const auto was = nlohmann::json::parse(d.before), is = nlohmann::json::parse(d.after);
+  EXPECT_EQ(was["headers"], (nlohmann::json{{"changed", "a"}, {"gone", true}}));
+  EXPECT_EQ(is["headers"].size(), 2U);
+  EXPECT_EQ(is["headers"]["fresh"], (nlohmann::json{{"!i32", 5}}));
+  EXPECT_EQ(is["headers"]["changed"], std::string(kHeaderTold, 'x') + "... (5000 bytes)");
+  EXPECT_EQ(was["body_bytes"], 8);
+  EXPECT_EQ(is["body_bytes"], 9);
+  EXPECT_EQ(is["body_sha256"].get<std::string>().size(), 64U);
+  EXPECT_EQ(d.after.find("new body"), std::string::npos);
+  EXPECT_EQ(difference(*before, *before), (MessageDifference{"{}", "{}"}));
+  Table many;
+  for (int i = 0; i < 256; ++i) many.emplace_back("h" + std::to_string(i), std::string(1000, 'y'));
+  EXPECT_LT(difference(*before, *message("", many)).after.size(), 20'000U) << "bounded";
+}
+
+TEST(Edit, TheContentIsTheSameInAnyOrder) {
+  const auto a = message("b", {{"x", 1}, {"y", 2}}), b = message("b", {{"y", 2}, {"x", 1}});
+  const std::string origin = edit_origin("ann", {7}, *a);
+  EXPECT_EQ(edit_content_of_origin(origin), edit_content(*b));
+  EXPECT_NE(edit_content(*a), edit_content(*message("c", {{"x", 1}, {"y", 2}})));
+  for (const char* other : {"", "[]", "{}", R"({"submitted":{"content":"x"}})", R"({"edited":5})"})
+    EXPECT_EQ(edit_content_of_origin(other), "") << other;
+}
+
+}  // namespace
+}  // namespace rung
