@@ -232,7 +232,6 @@ void Gates::update_all() {
 // closed_ and changes_, of one queue.
 void Gates::update(const std::string& queue) {
   if (!clocked_) return;
-  if (updated_for_ == nullptr) updated_for_ = rules_;
   static const Queue kNothing;
   const auto place = queues_.find(queue);
   const Queue& known = place == queues_.end() ? kNothing : place->second;

@@ -196,7 +196,7 @@ std::optional<Frame> counted_frame(std::string_view text, std::string_view next)
                contains(text, "::") && !is_foreign_name(Language::rust, text) && !is_foreign_file(place)};
 }
 
-// (app 0.1.0) lib/orders.ex:12: App.Orders.ship/2
+// (app 2.7.1) lib/orders.ex:12: App.Orders.ship/2
 std::optional<Frame> elixir_frame(std::string_view text) {
   std::string_view application;
   if (text.starts_with('(')) {

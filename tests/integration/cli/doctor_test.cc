@@ -48,7 +48,7 @@ class Doctor : public CliTest {
         return check["status"].get<std::string>() + ": " + check["what"].get<std::string>() + ", " +
                (check["fix"].is_null() ? "" : check["fix"].get<std::string>());
     }
-    return "no such check in " + answer.dump(1);
+    return "no such check";  // not the whole answer: a test may look for a text of another check
   }
   int examine() {
     const Ran ran = rung({"doctor", "--json"});
@@ -78,25 +78,27 @@ TEST_F(Doctor, AllIsRight) {
   EXPECT_EQ(admin.get("/api/definitions/" + admin.vhost), before);
 }
 
-// Each finding has the command that mends it: it is run as printed.
+// Each finding has the command that mends it: it is run as printed. The broker's API shows a policy at
+// different times for different queues, up to five seconds later.
 TEST_F(Doctor, SettingsOfOthersOnItsOwnQueues) {
   admin.policy("all", ".*", {{"message-ttl", 60000}});
   admin.operator_policy("limits", "^" + prefix, {{"max-length", 1000}});
-  const auto mend = [&](const std::string& name) {
-    std::string command = said(name);
-    command = command.substr(command.find("rabbitmqctl "));
+  const auto mend_first = [&] {
+    std::string command;
+    for (const json& check : answer["checks"]) {
+      if (check["status"] == "wrong" && command.empty()) command = check["fix"].get<std::string>();
+    }
+    ASSERT_TRUE(command.starts_with("rabbitmqctl ")) << answer.dump(1);
     command.replace(0, std::string("rabbitmqctl").size(), needed("RUNG_TEST_RABBITMQCTL"));
     EXPECT_EQ(std::system((command + " >/dev/null").c_str()), 0) << command;
   };
   const std::string name = "settings." + prefix + ".failed";
-  const auto finds = [&](const std::string& text) {  // the API shows a policy up to five seconds later
-    return test::eventually([&] { return examine() == 1 && said(name).find(text) != std::string::npos; },
-                            Ms{60000});
-  };
-  ASSERT_TRUE(finds("sets m")) << answer.dump(1);
+  ASSERT_TRUE(test::eventually(
+      [&] { return examine() == 1 && said(name).find("sets m") != std::string::npos; }, Ms{60000}))
+      << answer.dump(1);
   EXPECT_THAT(said(name), HasSubstr("wrong: "));
   for (int i = 0; i < 3 && examine() == 1; ++i) {
-    mend(name);
+    mend_first();
     test::eventually([&] { return examine() == 0; }, Ms{20'000});
   }
   EXPECT_EQ(examine(), 0) << answer.dump(1);

@@ -34,7 +34,7 @@ class GateStory : public testing::Test {
     start(*flow);
   }
   static void start(Flow& instance) {
-    instance.read_clock();  // as when it joins
+    instance.world.read_clock(instance.clock);
     instance.janitor.start();
     instance.gates.start();
     instance.breakers.start();

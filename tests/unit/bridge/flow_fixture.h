@@ -54,6 +54,11 @@ struct World {
 
   EpochMs now() const { return clock->wall(); }
   void run_until(EpochMs time) { loop.run_for(time - now()); }
+  // As an instance does with each renewal of its leases. `behind`: the database's clock, by so much.
+  void read_clock(DbClock& of_instance, Ms behind = Ms{0}) const {
+    const BootUs at = clock->boot_us();
+    of_instance.measured({(now() - behind).ms * 1000}, at, at);
+  }
 
   using Edit = std::function<void(Task&)>;
   // Inserts a row, as another process would: scheduled, unless `edit` changes that.
@@ -144,11 +149,6 @@ class Flow final : public BrokerSink {
     shards.start();
     EXPECT_TRUE(world.loop.run_until([&] { return shards.count() == count; }));
     world.loop.run_for(Ms{5});  // the queries after gaining shards are answered
-  }
-  // Without shards: of an instance that only looks on.
-  void read_clock() {
-    const BootUs now = world.clock->boot_us();
-    clock.measured({world.now().ms * 1000}, now, now);
   }
   // As the heap or the sweep does when the task is due.
   void hand_over(TaskId id) {

@@ -16,12 +16,8 @@ constexpr Ms kAMinute{60'000};
 
 class GatesTest : public testing::Test {
  protected:
-  GatesTest() { measure(); }
+  GatesTest() { world.read_clock(clock); }
   ~GatesTest() override { world.db->fail_next(0); }
-  void measure() {
-    const BootUs now = world.clock->boot_us();
-    clock.measured({world.now().ms * 1000}, now, now);
-  }
   Pause pause(const std::string& queue, std::optional<EpochMs> until = {}) {
     return world.eyes->pause({queue, until, "ann", "down"}).value();
   }
@@ -64,8 +60,7 @@ TEST_F(GatesTest, AWindowIsJudgedByTheDatabasesClockAlone) {
   judged.start();
   world.loop.run_for(Ms{2000});
   EXPECT_FALSE(judged.known());
-  const BootUs now = world.clock->boot_us();
-  unread.measured({world.now().ms * 1000}, now, now);
+  world.read_clock(unread);
   judged.clock_measured();
   EXPECT_TRUE(judged.known());
   ASSERT_NE(judged.why_closed("orders"), nullptr) << "it is 08:16";
@@ -117,8 +112,7 @@ TEST_F(GatesTest, AResumedQueueIsOpenEvenIfOurClockIsBehind) {
   gates.start();
   pause("orders");
   world.loop.run_for(Ms{1000});
-  const BootUs now = world.clock->boot_us();
-  clock.measured({(world.now().ms - 5000) * 1000}, now, now);
+  world.read_clock(clock, Ms{5000});
   resume("orders");
   world.loop.run_for(Ms{501});
   EXPECT_THAT(gates.closed(), IsEmpty());
@@ -184,14 +178,14 @@ TEST_F(GatesTest, KnowsForHowLongATaskHasWaited) {
   world.loop.run_for(kAMinute);
   pause("orders");
   world.loop.run_for(kAMinute);
-  measure();
+  world.read_clock(clock);
   resume("orders");
   world.loop.run_for(kAMinute);
   pause("orders");
   world.loop.run_for(kAMinute);
   resume("orders");
   world.loop.run_for(kAMinute);
-  measure();
+  world.read_clock(clock);
   EXPECT_EQ(gates.waited("orders", due), 2 * kAMinute) << "both pauses, and not the time between them";
   EXPECT_TRUE(gates.was_closed("orders", due));
   EXPECT_EQ(gates.waited("orders", due + Ms{210'000}), Ms{30'000});
