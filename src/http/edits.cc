@@ -5,6 +5,7 @@
 
 #include "src/api/edit.h"
 #include "src/api/views.h"
+#include "src/http/access.h"
 #include "src/http/context.h"
 #include "src/http/problem.h"
 
@@ -121,6 +122,8 @@ Response edit_task(Context& context, const Call& call) {
   if (!errors.empty()) return problem(errors, path);
   const auto original = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
   if (!original) return problem(original.error(), path);
+  if (const std::string& queue = original->row.task.queue; !holds(call.person.queues, queue))
+    return problem(403, outside_queues(call.person, queue), path, outside_members(queue));
   const MessagePtr message = api::edited_message(*original, wish.changes, context.reserved, errors);
   if (message == nullptr) return problem(errors, path);
   const auto edited = carry_out(context, call, wish, *original, message);

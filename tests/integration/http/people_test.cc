@@ -85,6 +85,20 @@ class HttpPeople : public HttpTest {
     return there ? seen[0].at("cause_id").get<std::string>() : "0";
   }
 
+  int parked_ = 0;
+
+  // A task that was parked at once.
+  std::string parked_in(const std::string& queue) {
+    amqp.declare(queue);
+    remove_at_end(queue);
+    Message message;
+    message.headers.emplace();
+    message.headers->emplace_back("retry-queue", queue);
+    message.headers->emplace_back("retry-never", true);
+    amqp.publish(failed(), "", message);
+    return wait_state(queue, "parked").at("retry_id");
+  }
+
   // Every route of the API that needs a token.
   Asks asks_about(const std::string& queue, const std::string& cause) {
     const auto task = [this, queue](const std::string& what, const std::string& body = "{}") {
@@ -113,6 +127,14 @@ class HttpPeople : public HttpTest {
         {"POST /v1/tasks/{id}/fire", task("/fire")},
         {"POST /v1/tasks/{id}/finish", task("/finish", R"({"result": "succeeded"})")},
         {"POST /v1/tasks/{id}/redrive", task("/redrive")},
+        {"POST /v1/tasks/{id}/edit",
+         [this, queue] {
+           const std::string parked = parked_in(queue + "-" + std::to_string(++parked_));
+           const json seen = as("anna", "GET", "/v1/tasks/" + parked).json();
+           return Ask{"/v1/tasks/" + parked + "/edit",
+                      json{{"version", seen.at("version")}, {"body", "x"}}.dump(), 201};
+         }},
+        {"GET /v1/tasks/{id}/body", look("/v1/tasks/" + id + "/body")},
         {"POST /v1/bulks",
          [queue] {
            return Ask{"/v1/bulks", bulk(queue, R"(, "rate": 0.01)"), 202};
