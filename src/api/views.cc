@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "levels/duration.h"
+#include "src/api/bulks.h"
 #include "src/api/gates.h"
 #include "src/core/base/rfc3339.h"
 
@@ -182,6 +183,12 @@ Json to_json(const Bulk& b) {
           {"done", b.done},
           {"applied", b.applied},
           {"refused", b.refused},
+          {"canary", b.care.canary},
+          {"watch_ms", b.care.watch ? Json(b.care.watch->count()) : Json()},
+          {"ramp", b.care.ramp},
+          {"stop_on_failures", b.care.stop_above ? Json(percent_text(*b.care.stop_above)) : Json()},
+          {"stage", stage_of(b)},
+          {"stopped_because", text_or_null(b.stopped_because)},
           {"who", b.who},
           {"runner", text_or_null(b.runner)},
           {"created_at", to_rfc3339(b.created_at)},
@@ -220,13 +227,20 @@ Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const st
   return counts;
 }
 
-Result<Json> dry_run(QueryStore& store, const NewBulk& bulk, const std::optional<CountBy>& by) {
+Result<Json> dry_run(Store& store, const NewBulk& bulk, const std::optional<CountBy>& by,
+                     const RuleBook& rules) {
   const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
   const auto counts = count_tasks(store, of_bulk(bulk), by, most);
   if (!counts) return tl::unexpected(counts.error());
   Json json = {{"dry_run", true}};
   // A bulk takes no more than its limit, even if more tasks match.
   json.update(to_json(*counts, by, bulk.limit > 0 ? INT64_MAX : most));
+  if (bulk.action != BulkAction::redrive) return json;
+  const auto now = store.now();
+  if (!now) return tl::unexpected(now.error());
+  const auto expired = expired_of(store, bulk, rules, *now);
+  if (!expired) return tl::unexpected(expired.error());
+  json["expired"] = to_json(*expired);
   return json;
 }
 

@@ -10,7 +10,7 @@
 #include "src/api/json.h"
 #include "src/store/bulks.h"
 #include "src/store/gates.h"
-#include "src/store/queries.h"
+#include "src/store/store.h"
 
 namespace rung::api {
 
@@ -36,7 +36,8 @@ Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const st
 // "others".
 Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::int64_t most);
 // The same of the tasks that a bulk would take, and "dry_run".
-Result<Json> dry_run(QueryStore& store, const NewBulk& bulk, const std::optional<CountBy>& by);
+Result<Json> dry_run(Store& store, const NewBulk& bulk, const std::optional<CountBy>& by,
+                     const RuleBook& rules);
 
 std::string etag(const Task& task);  // its version, in quotes
 

@@ -26,6 +26,16 @@ std::optional<double> read_rate(api::Fields& fields) {
   return rate;
 }
 
+void read_care(api::Fields& fields, Care& care) {
+  care.canary = fields.integer("canary", 1, kMostCanary).value_or(0);
+  care.watch = fields.duration("watch", Ms{1000});
+  care.ramp = fields.flag("ramp").value_or(false);
+  if (const auto text = fields.text("stop_on_failures", 20)) {
+    care.stop_above = api::parse_percent(*text);
+    if (!care.stop_above) fields.wrong("stop_on_failures", std::string(api::kPercentExample));
+  }
+}
+
 struct Wish {
   NewBulk bulk;
   bool dry_run = false;
@@ -67,6 +77,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
     if (wish.bulk.action != BulkAction::redrive)
       fields.wrong("elsewhere", "only valid with the action redrive");
   }
+  read_care(fields, wish.bulk.care);
   wish.bulk.even_reported = fields.flag("even_reported").value_or(false);
   if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive &&
       wish.bulk.action != BulkAction::fail)
@@ -74,6 +85,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   if (errors.empty()) {
     if (std::string why = refused_states(wish.bulk); !why.empty())
       fields.wrong("filter.state", std::move(why));
+    if (auto wrong = api::wrong_care(wish.bulk)) fields.wrong(wrong->field, std::move(wrong->detail));
   }
   fields.finish();
   wish.bulk.who = who;
@@ -158,8 +170,8 @@ Response create_bulk(Context& context, const Call& call) {
   if (auto no = refuse_bulk(call, wish.bulk.filter.queue, wish.bulk.elsewhere, kBulkPath))
     return *std::move(no);
   if (wish.dry_run) {
-    auto counts =
-        context.reads.run([&](QueryStore& store) { return api::dry_run(store, wish.bulk, wish.by); });
+    auto counts = context.reads.run(
+        [&](Store& store) { return api::dry_run(store, wish.bulk, wish.by, *context.rules()); });
     return counts ? answer(200, *counts)
                   : filter_problem(wish.bulk.filter, counts.error(), kBulkPath, wish.by.has_value());
   }
@@ -186,7 +198,10 @@ Response show_bulk(Context& context, const Call& call) {
   if (!id) return no_such_bulk(call);
   auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
   if (!bulk) return problem(bulk.error(), call.request.path);
-  return *bulk ? answer(200, api::to_json(**bulk)) : no_such_bulk(call);
+  if (!*bulk) return no_such_bulk(call);
+  auto outcomes = context.reads.run([&](BulkStore& store) { return api::outcomes_of(store, **bulk); });
+  if (!outcomes) return problem(outcomes.error(), call.request.path);
+  return answer(200, api::to_json(**bulk, *outcomes));
 }
 
 Response pause_bulk(Context& context, const Call& call) {

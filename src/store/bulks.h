@@ -31,6 +31,22 @@ std::optional<BulkState> bulk_state_from(std::string_view word);
 // The lowest rate above 0. It sets the longest interval between two steps: 100 s.
 inline constexpr double kLeastBulkRate = 0.01;
 
+// How careful a redrive is: src/bridge/changes/careful_redrive.h does it. Nothing set: all are sent, whatever
+// becomes of them.
+struct Care {
+  // So many are sent first; the others follow if all of these succeed. 0 = none. At most kMostCanary.
+  std::int64_t canary = 0;
+  // Of the canary: silence for so long is an answer, too. None: the queue's own silence is.
+  std::optional<Ms> watch = {};
+  bool ramp = false;  // from 1/s, doubling, up to the bulk's rate
+  // Ends the bulk if more than this share of what it has sent lately has failed. In percent.
+  std::optional<double> stop_above = {};
+
+  bool any() const { return canary > 0 || ramp || stop_above; }
+  bool operator==(const Care&) const = default;
+};
+inline constexpr std::int64_t kMostCanary = 1000;
+
 struct NewBulk {
   BulkAction action = BulkAction::cancel;
   Filter filter;               // its limit, after and order are ignored
@@ -42,6 +58,7 @@ struct NewBulk {
   std::string who;
   bool paused = false;     // created paused, until set_bulk(): a person confirms first
   std::int64_t limit = 0;  // at most so many tasks, the oldest; 0 = all that match
+  Care care = {};          // of a redrive
 };
 
 struct Bulk {
@@ -58,6 +75,38 @@ struct Bulk {
   std::optional<EpochMs> finished_at;
   std::string runner;  // the process that runs it; "" = none
   TaskId last = {};    // the last task processed
+  Care care = {};
+  std::optional<std::int64_t> canary_done = {};  // `done` when its canary had succeeded
+  std::string stopped_because = {};              // why it ended itself; "" = it has not
+};
+
+// What has become of a task since a bulk changed it.
+struct SentTask {
+  TaskId id;
+  std::string queue;
+  State state = State::scheduled;  // now
+  bool held = false;               // its silence is held open
+  std::optional<Silence> silence;  // its own; none = its queue's
+  // Of the first attempt since.
+  Outcome outcome = Outcome::pending;
+  std::optional<EpochMs> published_at;
+  std::string error;
+};
+
+bool has_failed(const SentTask& task);
+bool is_withdrawn(const SentTask& task);  // a person has ended it instead
+struct SentCounts {                       // without what was withdrawn
+  std::int64_t sent = 0, succeeded = 0, failed = 0;
+  std::int64_t open = 0;    // no outcome yet
+  std::int64_t unsent = 0;  // of `open`: not delivered yet
+};
+SentCounts count(const std::vector<SentTask>& sent);
+
+// Whether a careful redrive goes on.
+struct BulkVerdict {
+  enum class Go : std::uint8_t { on, passed, wait, stop };
+  Go go = Go::on;        // passed: its canary has succeeded, the others follow
+  std::string why = {};  // of wait and stop: for people
 };
 
 // The tasks it freezes: those that match its filter; if that names no state, in the state that the action is
@@ -75,6 +124,7 @@ struct BulkStep {
   // the error is permanent.
   std::string runner;
   TaskId from = {};
+  double rate = 0;  // at which this step runs; 0 = no limit
 };
 
 // TaskStore::apply() performs the steps of a bulk.
@@ -82,7 +132,8 @@ class BulkStore {
  public:
   virtual ~BulkStore() = default;
 
-  // Freezes the ids that match now. Ids of bulks are never reused.
+  // Freezes the ids that match now; of a redrive, without those that another redrive has frozen and has still
+  // to send. Ids of bulks are never reused.
   virtual Result<Bulk> create_bulk(const NewBulk& bulk) = 0;
   virtual Result<std::optional<Bulk>> bulk(std::int64_t id) = 0;
   // The newest first. `below`: only those with a smaller id.
@@ -97,6 +148,11 @@ class BulkStore {
                                                 std::optional<std::int64_t> only = std::nullopt) = 0;
   // The next tasks after step.from, by id. None: the bulk is complete, and is marked done.
   virtual Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) = 0;
+  // What became of the tasks that it has changed: of the last `limit` processed, by id, the greatest first.
+  virtual Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) = 0;
+  // passed, wait and stop are written, wait as a pause of that length. stop also stores an event
+  // (bulk_stopped). Without effect if the step isn't ours any more.
+  virtual Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) = 0;
 };
 
 }  // namespace rung

@@ -118,13 +118,42 @@ std::string refused_states(const NewBulk& bulk) {
 Event event_of(const Bulk& bulk, TaskId id) {
   Event event{id, event::Cancel{bulk.reason}, ByHand{bulk.who, {}, bulk.reason, bulk.id}};
   if (bulk.action == BulkAction::fire) event.what = event::Fire{};
-  if (bulk.action == BulkAction::redrive) event.what = event::Redrive{bulk.elsewhere, bulk.even_reported};
+  if (bulk.action == BulkAction::redrive)
+    event.what = event::Redrive{bulk.elsewhere, bulk.even_reported, bulk.created_at};
   if (is_finish(bulk.action)) {
     const bool succeeded = bulk.action == BulkAction::succeed;
     event.what = event::Finish{succeeded, succeeded ? "" : bulk.reason, {}, 0, bulk.even_reported, true};
   }
   if (bulk.action == BulkAction::discard) event.what = event::Discard{bulk.reason};
   return event;
+}
+
+bool has_failed(const SentTask& task) {
+  const bool parked_unsent = task.outcome == Outcome::pending && task.state == State::parked;
+  return task.outcome == Outcome::failed || task.outcome == Outcome::timed_out ||
+         task.outcome == Outcome::returned || parked_unsent;
+}
+
+bool is_withdrawn(const SentTask& task) {
+  return task.outcome == Outcome::pending &&
+         (task.state == State::cancelled || task.state == State::discarded);
+}
+
+SentCounts count(const std::vector<SentTask>& sent) {
+  SentCounts counts;
+  for (const SentTask& task : sent) {
+    if (is_withdrawn(task)) continue;
+    ++counts.sent;
+    if (task.outcome == Outcome::succeeded) {
+      ++counts.succeeded;
+    } else if (has_failed(task)) {
+      ++counts.failed;
+    } else {
+      ++counts.open;
+      if (!task.published_at) ++counts.unsent;
+    }
+  }
+  return counts;
 }
 
 }  // namespace rung

@@ -123,6 +123,12 @@ class FaultyStore final : public Store {
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override {
     return call([&] { return db_->bulk_next(step, limit); });
   }
+  Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) override {
+    return call([&] { return db_->sent_by_bulk(id, limit); });
+  }
+  Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override {
+    return call([&] { return db_->judge_bulk(step, verdict, pause); });
+  }
   Result<Pause> pause(const NewPause& wish) override {
     return call([&] { return db_->pause(wish); });
   }

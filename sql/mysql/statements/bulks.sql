@@ -12,10 +12,10 @@ SELECT audit_id, at, who, what, retry_id, before_change, after_change, reason, b
 WHERE retry_id = :id ORDER BY audit_id
 
 -- name: bulk_insert
-INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, even_reported, rate, who, next_at,
-  created_at)
-VALUES (:action, :state, :filter, :reason, :queue, :exchange, :routing_key, :even_reported, :rate, :who,
-  UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))
+INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, even_reported, rate, canary,
+  watch_ms, ramp, stop_above, who, next_at, created_at)
+VALUES (:action, :state, :filter, :reason, :queue, :exchange, :routing_key, :even_reported, :rate, :canary,
+  :watch_ms, :ramp, :stop_above, :who, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))
 
 -- name: bulk_id
 SELECT LAST_INSERT_ID()
@@ -24,6 +24,11 @@ SELECT LAST_INSERT_ID()
 -- Inserts a page of the matching ids. The filter goes between this and bulk_freeze.end, as in list. Under
 -- READ COMMITTED it locks no task.
 INSERT INTO rung_bulk_items (bulk_id, task_id) SELECT :bulk, t.id FROM rung_tasks t WHERE t.id > :after
+
+-- name: bulk_freeze.no_other_redrive
+AND NOT EXISTS (SELECT 1 FROM rung_bulks b JOIN rung_bulk_items i ON i.bulk_id = b.id AND i.task_id = t.id
+  WHERE b.state IN ('running','paused') AND b.action IN ('redrive','careful_redrive') AND b.id <> :bulk
+    AND i.task_id > b.last_id)
 
 -- name: bulk_freeze.end
 ORDER BY t.id LIMIT :limit
@@ -39,7 +44,8 @@ UPDATE rung_bulks SET total = :total WHERE id = :bulk
 
 -- name: bulks
 SELECT id, action, state, filter, reason, queue, exchange, routing_key, rate, who, total, done, applied, refused,
-  created_at, finished_at, runner, last_id, even_reported
+  created_at, finished_at, runner, last_id, even_reported, canary, watch_ms, ramp, stop_above, canary_done,
+  stopped_because
 FROM rung_bulks WHERE TRUE
 
 -- name: bulks.id
@@ -60,7 +66,7 @@ WHERE id = :bulk AND state IN ('running','paused')
 -- name: bulk_due
 -- The bulk that is due first: each runs at its own rate, none has priority. Read without a lock, which would
 -- wait for a bulk that is being created; bulk_take checks again. Ignores actions that a later version added.
-SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','discard','succeed','fail')
+SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','careful_redrive','discard','succeed','fail')
 
 -- name: bulk_due.free
 AND state = 'running' AND next_at <= UTC_TIMESTAMP(3)
@@ -85,9 +91,35 @@ WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 -- one interval of its rate after this one was due (a delay of up to 200 ms is made up for). The runner keeps
 -- the bulk until a little after that.
 UPDATE rung_bulks SET last_id = :last, done = done + :done, applied = applied + :applied, refused = refused + :refused,
-  next_at = IF(rate > 0, TIMESTAMPADD(MICROSECOND, CAST(:done * 1000000 / rate AS SIGNED),
+  next_at = IF(:rate > 0, TIMESTAMPADD(MICROSECOND, CAST(:done * 1000000 / :rate AS SIGNED),
     GREATEST(next_at, TIMESTAMPADD(MICROSECOND, -200000, UTC_TIMESTAMP(3)))), UTC_TIMESTAMP(3)),
   runner_until = TIMESTAMPADD(SECOND, 2, GREATEST(next_at, UTC_TIMESTAMP(3)))
+WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
+
+-- name: bulk_sent
+-- The first attempt since the bulk's change of the task: it was due then or later, by the same clock.
+SELECT i.task_id, t.queue, t.state, t.next_at, t.silence_means, t.silence_ms, a.outcome, a.published_at, a.error
+FROM (SELECT task_id FROM rung_bulk_items WHERE bulk_id = :bulk
+  AND task_id <= (SELECT last_id FROM rung_bulks WHERE id = :bulk) ORDER BY task_id DESC LIMIT :limit) i
+JOIN rung_audit u ON u.task_id = i.task_id AND u.bulk_id = :bulk
+JOIN rung_tasks t ON t.id = i.task_id
+LEFT JOIN rung_attempts a ON a.task_id = i.task_id AND a.attempt = (SELECT MIN(f.attempt) FROM rung_attempts f
+  WHERE f.task_id = i.task_id AND f.due_at >= u.at)
+ORDER BY i.task_id DESC
+
+-- name: bulk_wait
+-- Its runner keeps it until a little after the next look.
+UPDATE rung_bulks SET next_at = TIMESTAMPADD(MICROSECOND, :pause_us, UTC_TIMESTAMP(3)),
+  runner_until = TIMESTAMPADD(SECOND, 2, TIMESTAMPADD(MICROSECOND, :pause_us, UTC_TIMESTAMP(3)))
+WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
+
+-- name: bulk_canary_passed
+UPDATE rung_bulks SET canary_done = done
+WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from AND canary_done IS NULL
+
+-- name: bulk_stop
+UPDATE rung_bulks SET state = 'aborted', stopped_because = :why, finished_at = UTC_TIMESTAMP(3), runner = '',
+  runner_until = NULL
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
 -- name: count_matching

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "src/bridge/changes/careful_redrive.h"
 #include "src/bridge/changes/transitions.h"
 #include "src/io/log.h"
 
@@ -23,9 +24,39 @@ int bulk_step_size(double rate) {
   return rate > 0 ? std::clamp(static_cast<int>(std::ceil(rate * kStepSeconds)), 1, kMost) : kMost;
 }
 
+Result<BulkProgress> perform_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
+                                  const RuleBookPtr& rules) {
+  using Go = BulkVerdict::Go;
+  BulkProgress out;
+  BulkStep step{bulk.id, runner, bulk.last};
+  if (bulk.care.any()) {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    auto verdict = judge(store, bulk, *rules, *now);
+    if (!verdict) return tl::unexpected(verdict.error());
+    out.verdict = *std::move(verdict);
+    if (out.verdict.go != Go::on) {
+      if (auto written = store.judge_bulk(step, out.verdict, kLookAtOutcomes); !written)
+        return tl::unexpected(written.error());
+    }
+    if (out.verdict.go == Go::wait || out.verdict.go == Go::stop) return out;
+    if (out.verdict.go == Go::passed) bulk.canary_done = bulk.done;
+  }
+  step.rate = rate_of(bulk);
+  const auto ids = store.bulk_next(step, step_size(bulk));
+  if (!ids) return tl::unexpected(ids.error());
+  if (ids->empty()) return out;
+  std::vector<Event> events;
+  for (const TaskId id : *ids) events.push_back(event_of(bulk, id));
+  auto decisions = store.apply(events, fence, decider(rules), &step);
+  if (!decisions) return tl::unexpected(decisions.error());
+  out.decisions = *std::move(decisions);
+  return out;
+}
+
 struct BulkRunner::Step {
   std::optional<Bulk> bulk;  // none: no work
-  std::vector<Decision> decisions;
+  BulkProgress progress;
 };
 
 BulkRunner::BulkRunner(io::Loop& loop, Deps deps)
@@ -39,19 +70,13 @@ void BulkRunner::drain() {
 }
 
 Result<BulkRunner::Step> BulkRunner::perform(Store& store, const std::string& runner, const Fence& fence,
-                                             const Decider& decide) {
+                                             const RuleBookPtr& rules) {
   auto bulk = store.take_bulk(runner, kLease);
   if (!bulk) return tl::unexpected(bulk.error());
   if (!*bulk) return Step{};
-  const BulkStep step{(*bulk)->id, runner, (*bulk)->last};
-  const auto ids = store.bulk_next(step, bulk_step_size((*bulk)->rate));
-  if (!ids) return tl::unexpected(ids.error());
-  if (ids->empty()) return Step{*std::move(bulk), {}};
-  std::vector<Event> events;
-  for (const TaskId id : *ids) events.push_back(event_of(**bulk, id));
-  auto decisions = store.apply(events, fence, decide, &step);
-  if (!decisions) return tl::unexpected(decisions.error());
-  return Step{*std::move(bulk), *std::move(decisions)};
+  auto progress = perform_step(store, **bulk, runner, fence, rules);
+  if (!progress) return tl::unexpected(progress.error());
+  return Step{*std::move(bulk), *std::move(progress)};
 }
 
 void BulkRunner::step() {
@@ -62,8 +87,8 @@ void BulkRunner::step() {
   busy_ = true;
   deps_.jobs.submit<Step>(
       Lane::flow,
-      [runner = deps_.runner, fence = deps_.shards.fence(), decide = decider(deps_.rules)](Store& store) {
-        return perform(store, runner, fence, decide);
+      [runner = deps_.runner, fence = deps_.shards.fence(), rules = deps_.rules](Store& store) {
+        return perform(store, runner, fence, rules);
       },
       [this](const Result<Step>& step) { done(step); });
 }
@@ -74,17 +99,30 @@ void BulkRunner::done(const Result<Step>& step) {
   if (!step) {
     log::warn("bulk step failed", {{"reason", step.error().message}});
   } else if (step->bulk) {
-    for (const Decision& decision : step->decisions) deps_.observer.decided(decision);
-    if (step->decisions.empty()) log::info("bulk completed", {{"bulk", step->bulk->id}});
-    const double rate = step->bulk->rate, many = static_cast<double>(step->decisions.size());
-    if (many > 0 && rate > 0)
-      due_[step->bulk->id] = clock_.boot() + Ms{static_cast<std::int64_t>(1000 * many / rate)};
-    if (many == 0) due_.erase(step->bulk->id);
+    note(*step->bulk, step->progress);
     pause = kAtOnce;
   } else {
     pause = until_next();
   }
   if (!draining_) timer_.start(pause);
+}
+
+void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
+  using Go = BulkVerdict::Go;
+  for (const Decision& decision : progress.decisions) deps_.observer.decided(decision);
+  const Go go = progress.verdict.go;
+  if (go == Go::passed)
+    log::info("canary succeeded: the redrive goes on", {{"bulk", bulk.id}, {"sent", bulk.done}});
+  if (go == Go::stop) log::warn("bulk stopped", {{"bulk", bulk.id}, {"reason", progress.verdict.why}});
+  const double rate = rate_of(bulk), many = static_cast<double>(progress.decisions.size());
+  if (go == Go::wait) {
+    due_[bulk.id] = clock_.boot() + kLookAtOutcomes;
+  } else if (many == 0) {
+    if (go != Go::stop) log::info("bulk completed", {{"bulk", bulk.id}});
+    due_.erase(bulk.id);
+  } else if (rate > 0) {
+    due_[bulk.id] = clock_.boot() + Ms{static_cast<std::int64_t>(1000 * many / rate)};
+  }
 }
 
 // No bulk is due: the pause until a known one is, or until a new one may have come.

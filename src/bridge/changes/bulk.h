@@ -6,13 +6,24 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/rules/policy.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
+
+// One step of a bulk that `runner` has taken: what it did.
+struct BulkProgress {
+  BulkVerdict verdict;              // wait, stop: nothing was sent
+  std::vector<Decision> decisions;  // none, and verdict on: the bulk is complete
+};
+// The step of `bulk` in transactions of its own. A permanent error if it is not the runner's any more.
+Result<BulkProgress> perform_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
+                                  const RuleBookPtr& rules);
 
 class BulkRunner {
  public:
@@ -33,8 +44,9 @@ class BulkRunner {
   struct Step;
   void step();
   static Result<Step> perform(Store& store, const std::string& runner, const Fence& fence,
-                              const Decider& decide);
+                              const RuleBookPtr& rules);
   void done(const Result<Step>& step);
+  void note(const Bulk& bulk, const BulkProgress& progress);
   Ms until_next();
 
   const Deps deps_;

@@ -14,8 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "levels/duration.h"
+#include "src/api/bulks.h"
 #include "src/api/views.h"
 #include "src/bridge/changes/bulk.h"
+#include "src/bridge/changes/careful_redrive.h"
 #include "src/cli/shared/count.h"
 #include "src/cli/shared/progress.h"
 #include "src/cli/shared/retry.h"
@@ -63,15 +66,16 @@ std::string runner_name() {
   return fmt::format("{}:{} (cli)", host.data(), getpid());
 }
 
+void print_error_line(const std::string& text) {
+  const std::string line = text + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 // One bulk, run by this process.
 class Run {
  public:
   Run(Session& session, Bulk bulk)
-      : session_(session),
-        clock_(*session.clock),
-        bulk_(std::move(bulk)),
-        runner_(runner_name()),
-        decide_(decider(session.config.rules)) {}
+      : session_(session), clock_(*session.clock), bulk_(std::move(bulk)), runner_(runner_name()) {}
 
   // Returns when the bulk is no longer running, or on Ctrl-C.
   Result<Bulk> run() {
@@ -110,43 +114,45 @@ class Run {
   }
 
   Result<void> step() {
-    const BulkStep step{bulk_.id, runner_, bulk_.last};
-    auto ids =
-        retry_transient([&] { return session_.store->bulk_next(step, bridge::bulk_step_size(bulk_.rate)); });
-    if (!ids) return tl::unexpected(ids.error());
-    if (ids->empty()) return reload();  // complete, which its row says
-    std::vector<Event> events;
-    for (const TaskId id : *ids) events.push_back(event_of(bulk_, id));
-    auto decisions = retry_transient([&] { return session_.store->apply(events, Fence{}, decide_, &step); });
-    if (!decisions) {
+    const TaskId from = bulk_.last;
+    auto progress = retry_transient([&] {
+      return bridge::perform_step(*session_.store, bulk_, runner_, Fence{}, session_.config.rules);
+    });
+    if (!progress) {
       // The bulk was paused or ended, or a sidecar has taken it: nothing was written. Or an earlier try was
       // committed but its response lost: then the bulk has advanced.
-      const Error error = decisions.error();
+      const Error error = progress.error();
       if (auto seen = reload(); !seen) return seen;
       const bool ours = bulk_.state == BulkState::running && bulk_.runner == runner_;
-      if (ours && bulk_.last == step.from) return tl::unexpected(error);
+      if (ours && bulk_.last == from) return tl::unexpected(error);
       return {};
     }
-    const auto many = static_cast<double>(ids->size());
-    bulk_.done += static_cast<std::int64_t>(ids->size());
+    tell(progress->verdict);
+    if (progress->decisions.empty()) return reload();  // it waits or has ended, which its row says
+    const auto many = static_cast<double>(progress->decisions.size());
+    bulk_.done += std::ssize(progress->decisions);
     // The table decides when the next step is due; this only sets how long to wait before asking.
-    const std::chrono::duration<double> pause(bulk_.rate > 0 ? many / bulk_.rate : 0);
+    const double rate = bridge::rate_of(bulk_);
+    const std::chrono::duration<double> pause(rate > 0 ? many / rate : 0);
     next_ = clock_.boot() + std::chrono::ceil<Ms>(pause);
     return {};
+  }
+
+  // What a careful redrive waits for, once.
+  void tell(const BulkVerdict& verdict) {
+    using Go = BulkVerdict::Go;
+    const std::string text = verdict.go == Go::passed ? "canary succeeded: the others follow" : verdict.why;
+    if (text.empty() || verdict.go == Go::stop || std::exchange(told_, text) == text) return;
+    print_error_line("rung: " + text);
   }
 
   Session& session_;
   const Clock& clock_;
   Bulk bulk_;
   const std::string runner_;
-  const Decider decide_;
   BootMs next_;
+  std::string told_;
 };
-
-void print_error_line(const std::string& text) {
-  const std::string line = text + "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
-}
 
 bool confirmed(const Bulk& bulk) {
   const std::string question = fmt::format("{} {} {} ({})? [y/N] ", to_word(bulk.action), bulk.total,
@@ -160,7 +166,7 @@ bool confirmed(const Bulk& bulk) {
 
 int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
   if (common.json) {
-    const auto json = api::dry_run(*session.store, asked, by);
+    const auto json = api::dry_run(*session.store, asked, by, *session.config.rules);
     if (!json) return report_error(json.error());
     print(dump(*json) + "\n");
     return kSuccess;
@@ -173,6 +179,36 @@ int dry_run(Session& session, const Common& common, const NewBulk& asked, const 
                     counted->total == 1 ? "task matches" : "tasks match", one_line(asked.filter_text)));
   if (by) print("\n" + counts_text(*counted, *by));
   return kSuccess;
+}
+
+int read_care(const BulkOptions& o, NewBulk& asked) {
+  asked.care = o.care;
+  if (!o.watch.empty()) {
+    const auto watch = levels::parse_duration(o.watch);
+    if (!watch) return report_error(kUserError, "--watch: " + watch.error());
+    if (*watch < Ms{1000}) return report_error(kUserError, "--watch: must be at least 1s");
+    asked.care.watch = *watch;
+  }
+  if (!o.stop_on_failures.empty()) {
+    asked.care.stop_above = api::parse_percent(o.stop_on_failures);
+    if (!asked.care.stop_above)
+      return report_error(kUserError, "--stop-on-failures: " + std::string(api::kPercentExample));
+  }
+  const auto wrong = api::wrong_care(asked);
+  if (!wrong) return kSuccess;
+  std::string option(wrong->field);
+  std::ranges::replace(option, '_', '-');
+  return report_error(kUserError, "--" + option + " " + wrong->detail);
+}
+
+// What may be too old to be wanted, before it is sent.
+Result<void> tell_expired(Session& session, const NewBulk& asked) {
+  const auto expired = api::expired_of(*session.store, asked, *session.config.rules, session.now);
+  if (!expired) return tl::unexpected(expired.error());
+  for (const api::Expired& one : *expired)
+    print_error_line(fmt::format("rung: {} of queue {} first failed more than {} ago (give_up.after)",
+                                 one.tasks, one.queue, levels::format_duration(one.after)));
+  return {};
 }
 
 // Why the states of the filter make no sense for the action, and what would; "" if they do.
@@ -197,6 +233,9 @@ int print_result(const Bulk& bulk, bool json) {
     if (!json) print(outcome_of(bulk) + "\n");
     return kSuccess;
   }
+  if (bulk.state == BulkState::aborted && !bulk.stopped_because.empty())
+    return report_error(kUserError, fmt::format("bulk {} stopped at {} of {}: {}", bulk.id, bulk.done,
+                                                bulk.total, bulk.stopped_because));
   if (bulk.state == BulkState::aborted)
     return report_error(kUserError,
                         fmt::format("bulk {} was aborted at {} of {}", bulk.id, bulk.done, bulk.total));
@@ -218,6 +257,22 @@ void add_bulk_options(CLI::App& c, BulkOptions& o) {
   c.add_option("--rate", o.rate, "With a filter: maximum rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(kLeastBulkRate, 1e6));
+}
+
+void add_care_options(CLI::App& c, BulkOptions& o) {
+  c.add_option("--canary", o.care.canary,
+               "With a filter: send so many first, and the others only if these succeed")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, kMostCanary));
+  c.add_option("--watch", o.watch,
+               "How long to watch the canary: then silence counts as the queue's config says. Otherwise: as "
+               "long as the "
+               "queue's own silence")
+      ->type_name("DURATION");
+  c.add_flag("--ramp", o.care.ramp, "Begin at 1 per second and double every 10 s, up to --rate");
+  c.add_option("--stop-on-failures", o.stop_on_failures,
+               "Stop if more than this share of the last 1,000 sent has failed, e.g. 5%")
+      ->type_name("PERCENT");
 }
 
 std::string outcome_of(const Bulk& bulk) {
@@ -263,6 +318,8 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   asked.limit = options.limit;
   asked.rate = options.rate;
   asked.who = cli_user();
+  if (const int code = read_care(options, asked); code != kSuccess) return code;
+  if (auto told = tell_expired(session, asked); !told) return report_error(told.error());
   if (options.dry_run) return dry_run(session, common, asked, by);
   asked.paused = !options.yes;  // no sidecar starts it before the answer
   auto made = session.store->create_bulk(asked);

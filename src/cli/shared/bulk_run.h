@@ -18,10 +18,13 @@ namespace rung::cli {
 
 struct BulkOptions {
   bool yes = false, dry_run = false;
-  double rate = 0;         // tasks per second; 0 = unlimited
-  std::int64_t limit = 0;  // at most so many tasks; 0 = all that match
-  std::string by;          // of a dry run: what to count by
+  double rate = 0;                      // tasks per second; 0 = unlimited
+  std::int64_t limit = 0;               // at most so many tasks; 0 = all that match
+  std::string by;                       // of a dry run: what to count by
+  std::string watch, stop_on_failures;  // of a redrive, with NewBulk::care
+  Care care;
 };
+void add_care_options(CLI::App& command, BulkOptions& options);
 void add_bulk_options(CLI::App& command, BulkOptions& options);
 
 // Stores the ids that match, asks for confirmation (unless --yes), and runs. Sets `asked.filter_text`, `rate`

@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
+#include "levels/duration.h"
 #include "src/api/bulks.h"
 #include "src/api/pages.h"
 #include "src/api/views.h"
@@ -71,7 +72,7 @@ int list(const BulkCommandOptions& o) {
   return kSuccess;
 }
 
-std::string show_text(const Bulk& b, EpochMs now) {
+std::string show_text(const Bulk& b, const SentCounts& counts, EpochMs now) {
   const auto at = [&](EpochMs t) { return moment(t, now); };
   std::string out;
   const auto field = [&](std::string_view name, const std::string& text) {
@@ -89,9 +90,19 @@ std::string show_text(const Bulk& b, EpochMs now) {
     task.routing_key = b.elsewhere.routing_key;
     field("to", destination(task));
   }
-  if (b.rate > 0) field("rate", fmt::format("{} per second", b.rate));
+  if (b.rate > 0) field("rate", fmt::format("{} per second{}", b.rate, b.care.ramp ? ", from 1 on" : ""));
+  if (b.care.canary > 0)
+    field("canary", fmt::format("{}, {}", b.care.canary,
+                                b.care.watch ? "watched for " + levels::format_duration(*b.care.watch)
+                                             : "watched as long as its queue's silence"));
+  if (b.care.stop_above) field("stops above", api::percent_text(*b.care.stop_above) + " failures");
   field("progress", bar(b.done, b.total, 30) + fmt::format(" {} of {}", b.done, b.total));
   field("outcome", outcome_of(b));
+  if (counts.sent > 0)
+    field("since then", fmt::format("{} sent{}: {} succeeded, {} failed, {} open ({} not sent yet)",
+                                    counts.sent, b.done > api::kOutcomesCounted ? ", the latest" : "",
+                                    counts.succeeded, counts.failed, counts.open, counts.unsent));
+  field("stopped", b.stopped_because);
   field("who", b.who);
   field("runner", b.runner);
   field("created", at(b.created_at));
@@ -105,7 +116,13 @@ int show(const BulkCommandOptions& o) {
   auto bulk = session.store->bulk(o.id);
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
-  print(o.common.json ? dump(api::to_json(**bulk)) + "\n" : show_text(**bulk, session.now));
+  auto counts = api::outcomes_of(*session.store, **bulk);
+  if (!counts) return report_error(counts.error());
+  if (!o.common.json) {
+    print(show_text(**bulk, counts->value_or(SentCounts{}), session.now));
+    return kSuccess;
+  }
+  print(dump(api::to_json(**bulk, *counts)) + "\n");
   return kSuccess;
 }
 

@@ -178,6 +178,9 @@ int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkActi
   }
   if (o.bulk.dry_run || o.bulk.rate > 0 || o.bulk.limit > 0)
     return report_error(kUserError, "--dry-run, --rate and --limit need a filter, not retry-ids");
+  if (o.bulk.care.any() || !o.bulk.watch.empty() || !o.bulk.stop_on_failures.empty())
+    return report_error(kUserError,
+                        "--canary, --watch, --ramp and --stop-on-failures need a filter, not retry-ids");
   Session session;
   return run(session, o, what);
 }
@@ -296,6 +299,7 @@ void add_redrive(CLI::App& app, int* exit, const std::string& name) {
           " --queue orders --error timeout          parked tasks, by a filter\n" + rung +
           " --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n" + rung +
           " --queue orders --dry-run --by error_type\n" + rung +
+          " --cause 9f2c41d07ab3 --canary 10 --watch 2m --ramp --rate 100 --stop-on-failures 5%\n" + rung +
           " --queue orders --state awaiting         deliveries whose silence is held open\n" + rung +
           " 249107395289088 --to-queue orders.by-hand\n" + rung +
           " --queue orders --to-exchange shop --to-routing-key order.new\n"
@@ -303,6 +307,7 @@ void add_redrive(CLI::App& app, int* exit, const std::string& name) {
           kFilterHelp,
       o->common);
   add_selection(c, *o);
+  add_care_options(c, o->bulk);
   CLI::Option* queue =
       c.add_option("--to-queue", o->elsewhere.queue, "Send to this queue instead")->type_name("NAME");
   c.add_option("--to-exchange", o->elsewhere.exchange, "Send to this exchange instead")

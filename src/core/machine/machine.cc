@@ -307,6 +307,8 @@ struct Machine {
     if (same && under_way(task) && !held) return stale(task, "it is under way already");  // a repeat
     if (same && task.state == State::scheduled && task.next_at && *task.next_at <= at.now)
       return stale(task, "it is due already");
+    if (e.chosen_at && task.state == State::succeeded && task.finished_at > *e.chosen_at)
+      return stale(task, "it has succeeded since the bulk was created");
     if (task.state == State::parked || held || may_undo_success(e.even_reported)) {
       // Attempt numbers continue, so that every delivery has its own.
       begin_again(next, rules, at.now);

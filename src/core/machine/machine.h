@@ -110,6 +110,8 @@ struct Redrive {
   Target elsewhere = {};
   bool even_reported = false;  // also a success that a consumer or a person has reported
   bool even_replaced = false;  // also a task that an edited copy has replaced; it then is no longer replaced
+  // Of a bulk: when its tasks were chosen. A success since then is no presumed success of that time.
+  std::optional<EpochMs> chosen_at = {};
 };  // by a person: parked, a presumed success or a held silence (or scheduled: at once) -> due now, to the
     // same target or `elsewhere`
 struct Finish {

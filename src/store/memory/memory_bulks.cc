@@ -13,19 +13,25 @@ MemoryDb::BulkRow* MemoryStore::running_bulk(const BulkStep& step) {
 }
 
 void MemoryStore::move_on(MemoryDb::BulkRow& row, std::span<const Event> events,
-                          const std::vector<Decision>& decisions, EpochMs now) {
+                          const std::vector<Decision>& decisions, double rate, EpochMs now) {
   using Verdict = Decision::Verdict;
   row.bulk.last = std::ranges::max(events, {}, &Event::id).id;
   row.bulk.done += static_cast<std::int64_t>(events.size());
   row.bulk.applied += std::ranges::count(decisions, Verdict::applied, &Decision::verdict);
   row.bulk.refused += std::ranges::count(decisions, Verdict::refused, &Decision::verdict);
   // As bulk_step does it.
-  row.next =
-      row.bulk.rate > 0
-          ? std::max(row.next, now - Ms{200}) +
-                Ms{static_cast<std::int64_t>(1000.0 * static_cast<double>(events.size()) / row.bulk.rate)}
-          : now;
+  row.next = rate > 0 ? std::max(row.next, now - Ms{200}) +
+                            Ms{static_cast<std::int64_t>(1000.0 * static_cast<double>(events.size()) / rate)}
+                      : now;
   row.until = std::max(row.next, now) + Ms{2000};
+}
+
+bool MemoryStore::is_in_open_redrive(TaskId id) const {
+  return std::ranges::any_of(db_.bulks_, [&](const MemoryDb::BulkRow& row) {
+    const bool open = row.bulk.state == BulkState::running || row.bulk.state == BulkState::paused;
+    return open && row.bulk.action == BulkAction::redrive && row.bulk.last < id &&
+           std::ranges::binary_search(row.ids, id);
+  });
 }
 
 Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
@@ -41,10 +47,12 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
     bulk.elsewhere = asked.elsewhere;
     bulk.even_reported = asked.even_reported;
     bulk.rate = asked.rate;
+    bulk.care = asked.care;
     bulk.created_at = row.next = db_.now_locked();
     const Filter filter = of_bulk(asked);
     for (const auto& [id, task] : db_.tasks_) {
       if (asked.limit > 0 && static_cast<std::int64_t>(row.ids.size()) == asked.limit) break;
+      if (asked.action == BulkAction::redrive && is_in_open_redrive(id)) continue;
       if (shows(filter, task.task) && has_headers(filter, *task.message)) row.ids.push_back(id);
     }
     bulk.total = static_cast<std::int64_t>(row.ids.size());
@@ -128,6 +136,62 @@ Result<std::vector<TaskId>> MemoryStore::bulk_next(const BulkStep& step, int lim
     }
     return out;
   });
+}
+
+Result<std::vector<SentTask>> MemoryStore::sent_by_bulk(std::int64_t id, int limit) {
+  return call([&] {
+    std::vector<SentTask> out;
+    if (id < 1 || id > static_cast<std::int64_t>(db_.bulks_.size())) return out;
+    const MemoryDb::BulkRow& row = db_.bulks_[static_cast<std::size_t>(id - 1)];
+    std::map<TaskId, EpochMs> changed;
+    for (const AuditRow& audit : db_.audit_) {
+      if (audit.bulk == id) changed[audit.task] = audit.at;
+    }
+    int seen = 0;
+    for (auto it = row.ids.rbegin(); it != row.ids.rend() && seen < limit; ++it) {
+      if (row.bulk.last < *it) continue;
+      ++seen;
+      const auto task = db_.tasks_.find(*it);
+      if (!changed.contains(*it) || task == db_.tasks_.end()) continue;
+      const Task& now = task->second.task;
+      SentTask sent{*it, now.queue, now.state, is_silence_held(now), now.silence, {}, {}, {}};
+      sent.outcome = Outcome::pending;
+      for (const auto& [number, attempt] : task->second.attempts) {
+        if (attempt.due_at < changed[*it]) continue;
+        sent.outcome = attempt.outcome;
+        sent.published_at = attempt.published_at;
+        sent.error = attempt.error;
+        break;
+      }
+      out.push_back(std::move(sent));
+    }
+    return out;
+  });
+}
+
+Result<void> MemoryStore::judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) {
+  using Go = BulkVerdict::Go;
+  bool stopped = false;
+  auto done = call([&] {
+    MemoryDb::BulkRow* row = running_bulk(step);
+    if (row == nullptr) return true;
+    const EpochMs now = db_.now_locked();
+    if (verdict.go == Go::wait) {
+      row->next = now + pause;
+      row->until = row->next + Ms{2000};
+    }
+    if (verdict.go == Go::passed && !row->bulk.canary_done) row->bulk.canary_done = row->bulk.done;
+    if (verdict.go != Go::stop) return true;
+    stopped = true;
+    row->bulk.state = BulkState::aborted;
+    row->bulk.stopped_because = verdict.why;
+    row->bulk.finished_at = now;
+    row->bulk.runner.clear();
+    return true;
+  });
+  if (!done) return tl::unexpected(done.error());
+  if (!stopped) return {};
+  return record_event(0, {0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why});
 }
 
 Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {

@@ -338,7 +338,7 @@ Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, 
       if (!fresh) merge_attempt(kept->second, a);
     }
     write_causes(changes.causes, fence.node);
-    if (row != nullptr) move_on(*row, events, out, db_.now_locked());
+    if (row != nullptr) move_on(*row, events, out, step->rate, db_.now_locked());
     return out;
   });
   if (theirs) return permanent("the bulk is paused, has ended, or is run by another process");

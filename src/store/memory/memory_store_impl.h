@@ -63,6 +63,8 @@ class MemoryStore final : public Store {
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+  Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) override;
+  Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;
 
   Result<Pause> pause(const NewPause& wish) override;
   Result<Resumed> resume(const std::string& queue, const std::string& who,
@@ -185,7 +187,8 @@ class MemoryStore final : public Store {
   // The bulk that the runner of `step` may continue; nullptr if it may not.
   MemoryDb::BulkRow* running_bulk(const BulkStep& step);
   static void move_on(MemoryDb::BulkRow& row, std::span<const Event> events,
-                      const std::vector<Decision>& decisions, EpochMs now);
+                      const std::vector<Decision>& decisions, double rate, EpochMs now);
+  bool is_in_open_redrive(TaskId id) const;  // frozen, and still to be sent
 
   const std::shared_ptr<MemoryDb> shared_;
   MemoryDb& db_;

@@ -108,6 +108,7 @@ class Application {
     const auto moved = session_.exec(render("bulk_step", {{"bulk", Literal::number(step.bulk)},
                                                           {"runner", Literal::text(step.runner)},
                                                           {"from", Literal::number(step.from.value)},
+                                                          {"rate", Literal::decimal(step.rate)},
                                                           {"last", Literal::number(last.value)},
                                                           {"done", Literal::number(events_.size())},
                                                           {"applied", how_many(Verdict::applied)},

@@ -1,7 +1,5 @@
 // Bulks and the audit.
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <limits>
 
 #include "src/store/mysql/render.h"
@@ -14,19 +12,16 @@ namespace {
 // Ids frozen per statement, which must end well within the read timeout.
 constexpr std::int64_t kFrozenAtOnce = 20'000;
 
-// Exact: std::to_string() would turn 1e-7 into 0.
-Literal decimal(double value) {
-  std::array<char, 32> digits{};
-  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-  return Literal::rendered(std::string(digits.data(), end));
-}
+// The action of a redrive with care in the table: what releases before it do not know, they do not run.
+constexpr std::string_view kCarefulRedrive = "careful_redrive";
 
 // None for an action that a later version added: we would mistake it for another.
 std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
   Bulk b;
   std::uint32_t c = 0;
   b.id = row.getInt64(++c);
-  const auto action = bulk_action_from(text_at(row, ++c));
+  const std::string word = text_at(row, ++c);
+  const auto action = word == kCarefulRedrive ? BulkAction::redrive : bulk_action_from(word);
   if (!action) return std::nullopt;
   b.action = *action;
   b.state = bulk_state_from(text_at(row, ++c)).value_or(BulkState::paused);
@@ -46,6 +41,12 @@ std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
   b.runner = text_at(row, ++c);
   b.last = {row.getInt64(++c)};
   b.even_reported = row.getInt(++c) != 0;
+  b.care.canary = row.getInt64(++c);
+  if (!row.isNull(++c)) b.care.watch = Ms{row.getInt64(c)};
+  b.care.ramp = row.getInt(++c) != 0;
+  if (!row.isNull(++c)) b.care.stop_above = static_cast<double>(row.getDouble(c));
+  if (!row.isNull(++c)) b.canary_done = row.getInt64(c);
+  b.stopped_because = text_at(row, ++c);
   return b;
 }
 
@@ -69,37 +70,46 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
   if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
   return session_->transaction_for(
       [&] {
-        session_->exec(
-            render("bulk_insert",
-                   {{"action", Literal::text(to_word(asked.action))},
-                    {"state", Literal::text(to_word(asked.paused ? BulkState::paused : BulkState::running))},
-                    {"filter", Literal::text(asked.filter_text)},
-                    {"reason", Literal::text(asked.reason)},
-                    {"queue", Literal::text(asked.elsewhere.queue)},
-                    {"exchange", Literal::text(asked.elsewhere.exchange)},
-                    {"routing_key", Literal::text(asked.elsewhere.routing_key)},
-                    {"even_reported", Literal::number(asked.even_reported ? 1 : 0)},
-                    {"rate", decimal(asked.rate)},
-                    {"who", Literal::text(asked.who)}}));
+        session_->exec(render(
+            "bulk_insert",
+            {{"action", Literal::text(asked.care.any() ? kCarefulRedrive : to_word(asked.action))},
+             {"state", Literal::text(to_word(asked.paused ? BulkState::paused : BulkState::running))},
+             {"filter", Literal::text(asked.filter_text)},
+             {"reason", Literal::text(asked.reason)},
+             {"queue", Literal::text(asked.elsewhere.queue)},
+             {"exchange", Literal::text(asked.elsewhere.exchange)},
+             {"routing_key", Literal::text(asked.elsewhere.routing_key)},
+             {"even_reported", Literal::number(asked.even_reported ? 1 : 0)},
+             {"rate", Literal::decimal(asked.rate)},
+             {"canary", Literal::number(asked.care.canary)},
+             {"watch_ms", asked.care.watch ? Literal::number(asked.care.watch->count()) : Literal::null()},
+             {"ramp", Literal::number(asked.care.ramp ? 1 : 0)},
+             {"stop_above",
+              asked.care.stop_above ? Literal::decimal(*asked.care.stop_above) : Literal::null()},
+             {"who", Literal::text(asked.who)}}));
         auto made = session_->query(render("bulk_id"));
         made->next();
         const Literal bulk = Literal::number(made->getInt64(1));
         const std::int64_t most = asked.limit > 0 ? asked.limit : std::numeric_limits<std::int64_t>::max();
-        const std::int64_t total =
-            filter.error_matches ? freeze_matching(bulk, filter, most) : freeze(bulk, filter, most);
+        const std::string also = asked.action == BulkAction::redrive
+                                     ? ' ' + render("bulk_freeze.no_other_redrive", {{"bulk", bulk}})
+                                     : "";
+        const std::int64_t total = filter.error_matches ? freeze_matching(bulk, filter, also, most)
+                                                        : freeze(bulk, filter, also, most);
         session_->exec(render("bulk_total", {{"bulk", bulk}, {"total", Literal::number(total)}}));
         return read_bulks(render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
       },
       "bulk");
 }
 
-std::int64_t MysqlStore::freeze(const Literal& bulk, const Filter& filter, std::int64_t most) {
+std::int64_t MysqlStore::freeze(const Literal& bulk, const Filter& filter, const std::string& also,
+                                std::int64_t most) {
   std::int64_t total = 0, after = 0;
   while (total < most) {
     const std::int64_t wanted = std::min(kFrozenAtOnce, most - total);
     const std::int64_t page = session_->exec(
         render("bulk_freeze", {{"bulk", bulk}, {"after", Literal::number(after)}}) + conditions(filter) +
-        ' ' + render("bulk_freeze.end", {{"limit", Literal::number(wanted)}}));
+        also + ' ' + render("bulk_freeze.end", {{"limit", Literal::number(wanted)}}));
     total += page;
     if (page < wanted) break;
     auto last = session_->query(render("bulk_frozen_to", {{"bulk", bulk}}));
@@ -128,7 +138,7 @@ Result<std::optional<Bulk>> MysqlStore::set_bulk(std::int64_t id, BulkState stat
   return session_->transaction_for([&] {
     session_->exec(render("bulk_set", {{"bulk", Literal::number(id)},
                                        {"state", Literal::text(to_word(state))},
-                                       {"rate", rate ? decimal(*rate) : Literal::null()}}));
+                                       {"rate", rate ? Literal::decimal(*rate) : Literal::null()}}));
     const auto found = read_bulks(by_id(id));
     return found.empty() ? std::optional<Bulk>() : found[0];
   });
@@ -170,6 +180,52 @@ Result<std::vector<TaskId>> MysqlStore::bulk_next(const BulkStep& step, int limi
       session_->exec(
           render("bulk_through", {{"bulk", bulk}, {"from", from}, {"runner", Literal::text(step.runner)}}));
     return out;
+  });
+}
+
+Result<std::vector<SentTask>> MysqlStore::sent_by_bulk(std::int64_t id, int limit) {
+  return session_->run_for([&] {
+    std::vector<SentTask> out;
+    auto row = session_->query(
+        render("bulk_sent", {{"bulk", Literal::number(id)}, {"limit", Literal::number(limit)}}));
+    while (row->next()) {
+      SentTask sent;
+      std::uint32_t c = 0;
+      sent.id = {row->getInt64(++c)};
+      sent.queue = text_at(*row, ++c);
+      const auto state = state_from(text_at(*row, ++c));
+      if (!state) continue;  // of a later version
+      sent.state = *state;
+      sent.held = !time_at(*row, ++c) && sent.state == State::awaiting;
+      sent.silence = silence_at(*row, ++c);
+      sent.outcome = outcome_from(text_at(*row, ++(++c))).value_or(Outcome::pending);
+      sent.published_at = time_at(*row, ++c);
+      sent.error = text_at(*row, ++c);
+      out.push_back(std::move(sent));
+    }
+    return out;
+  });
+}
+
+Result<void> MysqlStore::judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) {
+  const Literal bulk = Literal::number(step.bulk), runner = Literal::text(step.runner),
+                from = Literal::number(step.from.value);
+  return session_->transaction([&] {
+    using Go = BulkVerdict::Go;
+    if (verdict.go == Go::wait) {
+      session_->exec(render("bulk_wait", {{"bulk", bulk},
+                                          {"runner", runner},
+                                          {"from", from},
+                                          {"pause_us", Literal::number(pause.count() * 1000)}}));
+    }
+    if (verdict.go == Go::passed)
+      session_->exec(render("bulk_canary_passed", {{"bulk", bulk}, {"runner", runner}, {"from", from}}));
+    if (verdict.go != Go::stop) return;
+    const auto stopped = session_->exec(
+        render("bulk_stop",
+               {{"bulk", bulk}, {"runner", runner}, {"from", from}, {"why", Literal::text(verdict.why)}}));
+    if (stopped == 1)
+      write_event(*session_, {0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why}, 0);
   });
 }
 

@@ -68,16 +68,17 @@ Literal MysqlStore::value_of(const CountBy& by) const {
       render(either("count_by.header", "count_by.header_by_views"), {{"name", Literal::text(by.header)}}));
 }
 
-std::int64_t MysqlStore::freeze_matching(const Literal& bulk, const Filter& filter, std::int64_t most) {
+std::int64_t MysqlStore::freeze_matching(const Literal& bulk, const Filter& filter, const std::string& also,
+                                         std::int64_t most) {
   Tries tries(*session_);
   std::int64_t total = 0, after = 0;
   for (int tried = kTriedAtOnce; tried == kTriedAtOnce && total < most;) {
     Rows rows;
     {
-      auto row =
-          session_->query(render("try", {{"value", Literal::null()}, {"tasks", tasks()}}) +
-                          conditions(filter) + ' ' + render("list.above", {{"id", Literal::number(after)}}) +
-                          ' ' + render("list.end_oldest", {{"limit", Literal::number(kTriedAtOnce)}}));
+      auto row = session_->query(render("try", {{"value", Literal::null()}, {"tasks", tasks()}}) +
+                                 conditions(filter) + also + ' ' +
+                                 render("list.above", {{"id", Literal::number(after)}}) + ' ' +
+                                 render("list.end_oldest", {{"limit", Literal::number(kTriedAtOnce)}}));
       for (tried = 0; row->next(); ++tried) {
         after = row->getInt64(1);
         if (total == most || !filter.error_matches->matches(text_at(*row, 2))) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +45,12 @@ void append_hex(std::string& out, std::string_view value) {
 }
 
 }  // namespace
+
+Literal Literal::decimal(double value) {
+  std::array<char, 32> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  return Literal(std::string(digits.data(), end));
+}
 
 Literal Literal::text(std::string_view value) {
   if (is_plain(value)) return Literal(quoted(value));

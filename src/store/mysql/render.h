@@ -22,6 +22,7 @@ class Literal {
   static Literal number(T value) {
     return Literal(std::to_string(value));
   }
+  static Literal decimal(double value);  // exact: std::to_string() would turn 1e-7 into 0
   // REQUIRES: valid UTF-8 (the server refuses anything else).
   static Literal text(std::string_view value);
   static Literal bytes(std::string_view value);

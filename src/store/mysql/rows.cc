@@ -81,6 +81,13 @@ std::string text_at(const ::sql::ResultSet& row, std::uint32_t column) {
   return row.getString(column).asStdString();
 }
 
+std::optional<Silence> silence_at(const ::sql::ResultSet& row, std::uint32_t column) {
+  const std::string means = text_at(row, column);
+  if (means.empty()) return std::nullopt;
+  return Silence{means == kSuccess ? Silence::Means::success : Silence::Means::failure,
+                 Ms{row.getInt64(column + 1)}};
+}
+
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column) {
   const auto text = row.getString(column);
   if (text.length() == 0) return std::nullopt;
@@ -118,10 +125,8 @@ Task task_at(const ::sql::ResultSet& row) {
   t.error_type = text_at(row, ++c);
   t.body_bytes = row.getInt64(++c);
   t.version = row.getUInt(++c);
-  const std::string means = text_at(row, ++c);
-  const std::int64_t after = row.getInt64(++c);
-  if (!means.empty())
-    t.silence = {means == kSuccess ? Silence::Means::success : Silence::Means::failure, Ms{after}};
+  t.silence = silence_at(row, ++c);
+  ++c;
   t.by_exchange = row.getInt(++c) != 0;
   t.digest = text_at(row, ++c);
   t.parent = {row.getInt64(++c)};

@@ -19,6 +19,8 @@ namespace rung::mysql {
 
 std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" for NULL
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
+// silence_means in this column, silence_ms in the next.
+std::optional<Silence> silence_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.
 inline constexpr std::uint32_t kTaskColumns = 33;

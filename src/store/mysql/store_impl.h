@@ -75,6 +75,8 @@ class MysqlStore final : public Store {
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+  Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) override;
+  Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;
 
   Result<Pause> pause(const NewPause& wish) override;
   Result<Resumed> resume(const std::string& queue, const std::string& who,
@@ -149,8 +151,10 @@ class MysqlStore final : public Store {
   void each_matching(const Filter& filter, const Literal& value,
                      const std::function<bool(const std::string& value)>& take);
   // Inside a transaction: stores the ids that match, at most `most`; returns how many.
-  std::int64_t freeze(const Literal& bulk, const Filter& filter, std::int64_t most);
-  std::int64_t freeze_matching(const Literal& bulk, const Filter& filter, std::int64_t most);
+  // `also`: a further condition.
+  std::int64_t freeze(const Literal& bulk, const Filter& filter, const std::string& also, std::int64_t most);
+  std::int64_t freeze_matching(const Literal& bulk, const Filter& filter, const std::string& also,
+                               std::int64_t most);
   std::vector<Bulk> read_bulks(const std::string& sql);  // inside run()
   Result<std::vector<NodeRow>> read_nodes(std::string_view statement);
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);

@@ -1,0 +1,18 @@
+-- Redrives that look at their own outcome. Their action has a word of its own: sidecars of an older release, which would
+-- send all at once, do not take them.
+ALTER TABLE rung_bulks MODIFY action
+  ENUM('cancel','fire','redrive','discard','succeed','fail','careful_redrive') NOT NULL;
+
+ALTER TABLE rung_bulks
+  ADD COLUMN canary          BIGINT NOT NULL DEFAULT 0,
+  ADD COLUMN watch_ms        BIGINT NULL,
+  ADD COLUMN ramp            TINYINT NOT NULL DEFAULT 0,
+  ADD COLUMN stop_above      DOUBLE NULL,
+  ADD COLUMN canary_done     BIGINT NULL,
+  ADD COLUMN stopped_because TEXT NULL;
+
+CREATE OR REPLACE SQL SECURITY DEFINER VIEW retry_bulks AS
+SELECT id AS bulk_id, CASE action WHEN 'careful_redrive' THEN 'redrive' ELSE action END AS action, state, filter, reason,
+       queue, exchange, routing_key, rate, who, total, done, applied, refused, created_at, finished_at, runner,
+       canary, watch_ms, ramp, stop_above, stopped_because
+FROM rung_bulks;

@@ -1,0 +1,176 @@
+#include "src/bridge/changes/careful_redrive.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "levels/duration.h"
+#include "src/bridge/changes/bulk.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::bridge {
+namespace {
+
+using Go = BulkVerdict::Go;
+
+constexpr double kRampSeconds = 10;       // at each rate
+constexpr int kLately = 1000;             // tasks: for stop_above
+constexpr std::int64_t kFewest = 20;      // a share of fewer says nothing
+constexpr std::size_t kNamed = 3;         // failures that the reason names
+constexpr std::size_t kErrorShown = 200;  // bytes of each
+
+std::string error_of(const SentTask& task) {
+  return task.outcome == Outcome::pending ? "parked again without being sent" : task.error;
+}
+
+struct Failure {
+  TaskId id;
+  std::string why;
+};
+
+// "269741562311741440: connection refused; ...", and how many more.
+std::string named(const std::vector<Failure>& failures) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(failures.size(), kNamed); ++i)
+    text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", failures[i].id.str(),
+                        clean_utf8(failures[i].why, kErrorShown));
+  if (failures.size() > kNamed) text += fmt::format("; and {} more", failures.size() - kNamed);
+  return text;
+}
+
+// The canary's tasks, sorted by what they say.
+struct Canary {
+  std::int64_t sent = 0, succeeded = 0, unsent = 0, open = 0;
+  std::vector<Failure> failures;
+};
+
+class CanaryJudge {
+ public:
+  CanaryJudge(const Bulk& bulk, const RuleBook& rules, EpochMs now)
+      : watch_(bulk.care.watch), rules_(rules), now_(now) {}
+
+  void know(std::vector<AttachmentRecord> records) {
+    for (AttachmentRecord& record : records) records_.insert_or_assign(record.queue, std::move(record));
+  }
+  void add(const SentTask& task) {
+    if (is_withdrawn(task)) return;
+    ++canary_.sent;
+    if (task.outcome == Outcome::succeeded) {
+      ++canary_.succeeded;
+    } else if (has_failed(task)) {
+      fail(task, error_of(task));
+    } else if (!task.published_at) {
+      ++canary_.unsent;
+    } else if (task.held) {
+      fail(task, "its silence is held open: a failure could not have arrived");
+    } else if (watch_ && now_ - *task.published_at >= *watch_) {
+      end_of_watch(task);
+    } else {
+      ++canary_.open;
+    }
+  }
+  const Canary& canary() const { return canary_; }
+
+ private:
+  void fail(const SentTask& task, std::string why) { canary_.failures.push_back({task.id, std::move(why)}); }
+  void end_of_watch(const SentTask& task) {
+    const QueueRules& queue = rules_.queue(task.queue);
+    const Silence silence = task.silence.value_or(queue.silence);
+    if (silence.means == Silence::Means::failure)
+      return fail(task, "no success was reported within " + levels::format_duration(*watch_));
+    const auto known = records_.find(task.queue);
+    std::string held;
+    if (queue.needs_attachment)
+      held = held_because(known == records_.end() ? nullptr : &known->second, *task.published_at);
+    if (!held.empty()) return fail(task, "its silence says nothing: " + held);
+    ++canary_.succeeded;
+  }
+
+  const std::optional<Ms> watch_;
+  const RuleBook& rules_;
+  const EpochMs now_;
+  std::map<std::string, AttachmentRecord, std::less<>> records_;
+  Canary canary_;
+};
+
+// What the canary waits for, for people.
+std::string waits_for(const Bulk& bulk, const Canary& canary) {
+  std::string text = fmt::format("canary: {} of {} succeeded", canary.succeeded, canary.sent);
+  if (canary.unsent > 0) text += fmt::format(", {} not sent yet", canary.unsent);
+  if (canary.open > 0)
+    text += fmt::format(", {} unanswered: silence counts after {}", canary.open,
+                        bulk.care.watch ? levels::format_duration(*bulk.care.watch) + " (--watch)"
+                                        : "the time that the queue's config says");
+  return text;
+}
+
+Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
+  // All that it has processed is the canary.
+  const auto sent =
+      store.sent_by_bulk(bulk.id, static_cast<int>(std::min<std::int64_t>(bulk.done, INT32_MAX)));
+  if (!sent) return tl::unexpected(sent.error());
+  CanaryJudge judged(bulk, rules, now);
+  if (bulk.care.watch) {
+    std::set<std::string> queues;
+    for (const SentTask& task : *sent) queues.insert(task.queue);
+    const std::vector<std::string> names(queues.begin(), queues.end());
+    auto records = store.attachments(names);
+    if (!records) return tl::unexpected(records.error());
+    judged.know(*std::move(records));
+  }
+  for (const SentTask& task : *sent) judged.add(task);
+  const Canary& canary = judged.canary();
+  if (!canary.failures.empty())
+    return BulkVerdict{Go::stop, fmt::format("{} of the canary's {} failed: {}", canary.failures.size(),
+                                             canary.sent, named(canary.failures))};
+  if (canary.unsent + canary.open > 0) return BulkVerdict{Go::wait, waits_for(bulk, canary)};
+  if (canary.succeeded == 0 && bulk.done < bulk.total)
+    return BulkVerdict{Go::stop, "none of the canary's tasks was sent: people have ended them meanwhile"};
+  return BulkVerdict{Go::passed, {}};
+}
+
+Result<BulkVerdict> judge_failures(Store& store, const Bulk& bulk) {
+  const auto sent = store.sent_by_bulk(bulk.id, kLately);
+  if (!sent) return tl::unexpected(sent.error());
+  std::vector<Failure> failures;
+  std::int64_t published = 0;
+  for (const SentTask& task : *sent) {
+    if (has_failed(task)) failures.push_back({task.id, error_of(task)});
+    if (has_failed(task) || task.published_at) ++published;
+  }
+  const auto failed = static_cast<double>(failures.size());
+  if (failed <= *bulk.care.stop_above / 100 * static_cast<double>(std::max(published, kFewest)))
+    return BulkVerdict{};
+  return BulkVerdict{Go::stop, fmt::format("{} of the last {} failed, more than {}%: {}", failures.size(),
+                                           published, *bulk.care.stop_above, named(failures))};
+}
+
+}  // namespace
+
+double rate_of(const Bulk& bulk) {
+  const bool in_canary = bulk.care.canary > 0 && !bulk.canary_done;
+  if (!bulk.care.ramp || in_canary) return bulk.rate;
+  // After k doublings kRampSeconds * (2^k - 1) have been sent: so the count alone says where it stands.
+  const auto sent = static_cast<double>(bulk.done - bulk.canary_done.value_or(0));
+  return std::min(bulk.rate, std::exp2(std::floor(std::log2(sent / kRampSeconds + 1))));
+}
+
+int step_size(const Bulk& bulk) {
+  const int size = bulk_step_size(rate_of(bulk));
+  if (bulk.care.canary == 0 || bulk.canary_done) return size;
+  return static_cast<int>(std::clamp<std::int64_t>(bulk.care.canary - bulk.applied, 1, size));
+}
+
+Result<BulkVerdict> judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
+  if (bulk.care.canary > 0 && !bulk.canary_done && bulk.done > 0) {
+    if (bulk.applied >= bulk.care.canary || bulk.done == bulk.total)
+      return judge_canary(store, bulk, rules, now);
+  }
+  if (bulk.care.stop_above && bulk.done > 0) return judge_failures(store, bulk);
+  return BulkVerdict{};
+}
+
+}  // namespace rung::bridge

@@ -1,0 +1,233 @@
+// A redrive that looks at its own outcome, step by step: its canary, its ramp, where it stops.
+#include "src/bridge/changes/careful_redrive.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/bridge/changes/bulk.h"
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+using Go = BulkVerdict::Go;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr Ms kMinute{60'000};
+
+// invoices: without a reported success it has failed. The consumer is the test.
+RuleBookPtr rules_of_story() {
+  const QueueRules defaults{.ladder = "default", .silence = {Silence::Means::success, kMinute * 10}};
+  QueueRules reporting = defaults;
+  reporting.silence = {Silence::Means::failure, kMinute * 10};
+  return std::make_shared<RuleBook>(
+      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}})}},
+      RuleBook::Queues{{"invoices", reporting}}, RuleBook::Tags{}, defaults);
+}
+
+class CarefulRedriveStory : public testing::Test {
+ protected:
+  CarefulRedriveStory() {
+    world.rules = rules_of_story();
+    fence = world.peer("a", std::chrono::hours{10});
+  }
+  std::vector<TaskId> parked(int count, const std::string& queue = "orders") {
+    std::vector<TaskId> ids;
+    for (int i = 0; i < count; ++i)
+      ids.push_back(world.insert(queue, world.now(), 5, [&](Task& task) {
+        task.state = State::parked;
+        task.next_at.reset();
+        task.finished_at = world.now();
+      }));
+    return ids;
+  }
+  Bulk redrive(const Care& care, double rate = 0, const std::string& queue = "orders") {
+    NewBulk asked;
+    asked.action = BulkAction::redrive;
+    asked.filter.queue = queue;
+    asked.care = care;
+    asked.rate = rate;
+    asked.who = "ann";
+    return world.eyes->create_bulk(asked).value();
+  }
+  BulkProgress step(const Bulk& bulk) {
+    const auto taken = world.eyes->take_bulk("a", kMinute, bulk.id).value();
+    EXPECT_TRUE(taken) << "it is not due";
+    return perform_step(*world.eyes, *taken, "a", fence, world.rules).value();
+  }
+  void deliver(TaskId id) {
+    EXPECT_EQ(world.apply(fence, {id, event::Claim{}}).verdict, Decision::Verdict::applied);
+    const Task task = world.row(id);
+    world.apply(fence, {id, event::Confirmed{task.attempt, world.now()}});
+  }
+  void fail(TaskId id, const std::string& error) {
+    world.apply(fence, {id, event::Failed{world.row(id).attempt, error, "", {}}});
+  }
+  void succeed(TaskId id) { world.apply(fence, {id, event::Succeeded{world.row(id).attempt}}); }
+  void attach(const std::string& queue, AttachmentState state = AttachmentState::attached) {
+    const AttachmentSighting seen{queue, state, "by policy", world.now()};
+    ASSERT_TRUE(world.eyes->see_attachments({&seen, 1}));
+  }
+  Bulk row(const Bulk& bulk) { return world.eyes->bulk(bulk.id).value().value(); }
+
+  World world;
+  Fence fence;
+};
+
+TEST_F(CarefulRedriveStory, TheCanaryGoesFirstAndTheOthersFollow) {
+  const auto ids = parked(30);
+  const Bulk bulk = redrive({.canary = 3});
+  EXPECT_EQ(step(bulk).decisions.size(), 3U);
+  BulkProgress waits = step(bulk);
+  EXPECT_EQ(waits.verdict.go, Go::wait);
+  EXPECT_THAT(waits.verdict.why, HasSubstr("3 not sent yet"));
+  EXPECT_FALSE(world.eyes->take_bulk("a", kMinute, bulk.id).value()) << "it looks once a second";
+  world.loop.run_for(kLookAtOutcomes);
+  for (int i = 0; i < 3; ++i) deliver(ids[i]);
+  succeed(ids[0]);
+  succeed(ids[1]);
+  waits = step(bulk);
+  EXPECT_EQ(waits.verdict.go, Go::wait);
+  EXPECT_THAT(waits.verdict.why, AllOf(HasSubstr("2 of 3 succeeded"), HasSubstr("1 unanswered")));
+  world.loop.run_for(kLookAtOutcomes);
+  succeed(ids[2]);
+  const BulkProgress on = step(bulk);
+  EXPECT_EQ(on.verdict.go, Go::passed);
+  EXPECT_EQ(on.decisions.size(), 27U);
+  EXPECT_EQ(row(bulk).canary_done, 3);
+  step(bulk);
+  EXPECT_EQ(row(bulk).state, BulkState::done);
+}
+
+TEST_F(CarefulRedriveStory, AFailureOfTheCanaryStopsIt) {
+  const auto ids = parked(30);
+  const Bulk bulk = redrive({.canary = 3});
+  step(bulk);
+  for (int i = 0; i < 3; ++i) deliver(ids[i]);
+  succeed(ids[0]);
+  fail(ids[1], "no such column: total");
+  const BulkProgress stopped = step(bulk);
+  EXPECT_EQ(stopped.verdict.go, Go::stop);
+  const Bulk end = row(bulk);
+  EXPECT_EQ(end.state, BulkState::aborted);
+  EXPECT_EQ(end.stopped_because, "1 of the canary's 3 failed: " + ids[1].str() + ": no such column: total");
+  EXPECT_EQ(end.done, 3);
+  EXPECT_EQ(world.row(ids[3]).state, State::parked);
+}
+
+// Silence of ten minutes would be a success, of two with --watch: where a failure could have arrived.
+TEST_F(CarefulRedriveStory, TheWatchEndsTheSilenceOfAnAttachedQueue) {
+  attach("orders");
+  const auto ids = parked(5);
+  const Bulk bulk = redrive({.canary = 2, .watch = kMinute * 2});
+  step(bulk);
+  deliver(ids[0]);
+  deliver(ids[1]);
+  world.loop.run_for(kMinute * 2 - Ms{1});
+  EXPECT_EQ(step(bulk).verdict.go, Go::wait);
+  world.loop.run_for(kLookAtOutcomes);
+  EXPECT_EQ(step(bulk).verdict.go, Go::passed);
+  EXPECT_EQ(world.row(ids[0]).state, State::awaiting) << "its own silence goes on";
+}
+
+TEST_F(CarefulRedriveStory, SilenceOfADetachedQueueIsNoSuccess) {
+  attach("orders");
+  world.loop.run_for(kMinute);
+  attach("orders", AttachmentState::detached);
+  world.loop.run_for(kMinute);
+  const auto ids = parked(5);
+  const Bulk bulk = redrive({.canary = 1, .watch = kMinute});
+  step(bulk);
+  deliver(ids[0]);
+  world.loop.run_for(kMinute);
+  EXPECT_EQ(step(bulk).verdict.go, Go::stop);
+  EXPECT_THAT(row(bulk).stopped_because, HasSubstr("its silence says nothing"));
+}
+
+TEST_F(CarefulRedriveStory, WithoutAReportItHasFailedWhereSuccessIsReported) {
+  const auto ids = parked(5, "invoices");
+  const Bulk bulk = redrive({.canary = 1, .watch = kMinute}, 0, "invoices");
+  step(bulk);
+  deliver(ids[0]);
+  world.loop.run_for(kMinute);
+  EXPECT_EQ(step(bulk).verdict.go, Go::stop);
+  EXPECT_THAT(row(bulk).stopped_because, HasSubstr("no success was reported within 1m"));
+}
+
+TEST_F(CarefulRedriveStory, WhatPeopleEndIsNoOutcome) {
+  const auto ids = parked(5);
+  const Bulk bulk = redrive({.canary = 2});
+  step(bulk);
+  world.apply(fence, {ids[0], event::Cancel{"not wanted"}, ByHand{"bob", {}}});
+  deliver(ids[1]);
+  succeed(ids[1]);
+  EXPECT_EQ(step(bulk).verdict.go, Go::passed);
+}
+
+TEST_F(CarefulRedriveStory, ACanaryThatTakesAllIsWatchedToo) {
+  const auto ids = parked(2);
+  const Bulk bulk = redrive({.canary = 10});
+  EXPECT_EQ(step(bulk).decisions.size(), 2U);
+  EXPECT_EQ(step(bulk).verdict.go, Go::wait);
+  world.loop.run_for(kLookAtOutcomes);
+  for (const TaskId id : ids) {
+    deliver(id);
+    succeed(id);
+  }
+  EXPECT_EQ(step(bulk).verdict.go, Go::passed);
+  EXPECT_EQ(row(bulk).state, BulkState::done);
+}
+
+TEST_F(CarefulRedriveStory, TooManyFailuresStopIt) {
+  const auto ids = parked(200);
+  const Bulk bulk = redrive({.stop_above = 5}, 100);  // steps of 20
+  const auto send = [&](std::size_t from, std::size_t failures) {
+    world.loop.run_for(Ms{200});
+    EXPECT_EQ(step(bulk).decisions.size(), 20U);
+    for (std::size_t i = from; i < from + 20; ++i) {
+      deliver(ids[i]);
+      if (i < from + failures) fail(ids[i], "connection refused");
+    }
+  };
+  send(0, 1);
+  send(20, 1);  // 2 of 40: 5 %
+  send(40, 2);  // 4 of 60
+  world.loop.run_for(Ms{200});
+  EXPECT_EQ(step(bulk).verdict.go, Go::stop);
+  EXPECT_THAT(row(bulk).stopped_because, AllOf(HasSubstr("4 of the last 60 failed, more than 5%"),
+                                               HasSubstr("connection refused"), HasSubstr("and 1 more")));
+  EXPECT_EQ(row(bulk).done, 60);
+}
+
+TEST_F(CarefulRedriveStory, OneFailureOfTheFirstFewIsNoShare) {
+  const auto ids = parked(200);
+  const Bulk bulk = redrive({.stop_above = 5}, 5);
+  step(bulk);
+  deliver(ids[0]);
+  fail(ids[0], "no");
+  world.loop.run_for(Ms{200});
+  EXPECT_EQ(step(bulk).verdict.go, Go::on);
+}
+
+TEST(CarefulRedriveRate, TheRampDoublesEveryTenSeconds) {
+  Bulk bulk;
+  bulk.rate = 100;
+  bulk.care.ramp = true;
+  bulk.total = 1'000'000;
+  double seconds = 0;
+  std::vector<double> at_ten;  // the rate after each 10 s
+  while (seconds < 80) {
+    if (seconds >= 10 * static_cast<double>(at_ten.size())) at_ten.push_back(rate_of(bulk));
+    bulk.done += step_size(bulk);
+    seconds += step_size(bulk) / rate_of(bulk);
+  }
+  EXPECT_THAT(at_ten, testing::ElementsAre(1, 2, 4, 8, 16, 32, 64, 100));
+  bulk.care.canary = 10;
+  EXPECT_EQ(rate_of(bulk), 100) << "the canary goes by the rate itself";
+  bulk.canary_done = bulk.done;
+  EXPECT_EQ(rate_of(bulk), 1);
+}
+
+}  // namespace
+}  // namespace rung::bridge
