@@ -1,8 +1,7 @@
 #include "src/api/bulks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -51,7 +50,11 @@ std::optional<double> parse_percent(std::string_view text) {
   return value;
 }
 
-std::string percent_text(double percent) { return fmt::format("{}%", percent); }
+std::string percent_text(double percent) {
+  std::array<char, 32> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), percent);
+  return std::string(digits.data(), error == std::errc{} ? end : digits.data()) + "%";
+}
 
 Json stage_of(const Bulk& bulk) {
   if (bulk.care.canary == 0) return {};

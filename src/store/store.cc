@@ -119,7 +119,8 @@ Event event_of(const Bulk& bulk, TaskId id) {
   Event event{id, event::Cancel{bulk.reason}, ByHand{bulk.who, {}, bulk.reason, bulk.id}};
   if (bulk.action == BulkAction::fire) event.what = event::Fire{};
   if (bulk.action == BulkAction::redrive)
-    event.what = event::Redrive{bulk.elsewhere, bulk.even_reported, bulk.created_at};
+    event.what = event::Redrive{
+        .elsewhere = bulk.elsewhere, .even_reported = bulk.even_reported, .chosen_at = bulk.created_at};
   if (is_finish(bulk.action)) {
     const bool succeeded = bulk.action == BulkAction::succeed;
     event.what = event::Finish{succeeded, succeeded ? "" : bulk.reason, {}, 0, bulk.even_reported, true};

@@ -33,10 +33,11 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
   EXPECT_THAT(schema.columns("SELECT * FROM retry_audit"),
               ElementsAre("audit_id", "at", "who", "what", "retry_id", "before_change", "after_change",
                           "reason", "bulk_id"));
-  EXPECT_THAT(schema.columns("SELECT * FROM retry_bulks"),
-              ElementsAre("bulk_id", "action", "state", "filter", "reason", "queue", "exchange",
-                          "routing_key", "rate", "who", "total", "done", "applied", "refused", "created_at",
-                          "finished_at", "runner"));
+  EXPECT_THAT(
+      schema.columns("SELECT * FROM retry_bulks"),
+      ElementsAre("bulk_id", "action", "state", "filter", "reason", "queue", "exchange", "routing_key",
+                  "rate", "who", "total", "done", "applied", "refused", "created_at", "finished_at", "runner",
+                  "canary", "watch_ms", "ramp", "stop_above", "stopped_because"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_queues"),
               ElementsAre("queue", "state", "since", "until", "reason", "by", "waiting", "next_at"));
   EXPECT_THAT(

@@ -14,13 +14,13 @@ using Go = BulkVerdict::Go;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr Ms kMinute{60'000};
+constexpr Ms kOneMinute{60'000};
 
 // invoices: without a reported success it has failed. The consumer is the test.
 RuleBookPtr rules_of_story() {
-  const QueueRules defaults{.ladder = "default", .silence = {Silence::Means::success, kMinute * 10}};
+  const QueueRules defaults{.ladder = "default", .silence = {Silence::Means::success, kOneMinute * 10}};
   QueueRules reporting = defaults;
-  reporting.silence = {Silence::Means::failure, kMinute * 10};
+  reporting.silence = {Silence::Means::failure, kOneMinute * 10};
   return std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}})}},
       RuleBook::Queues{{"invoices", reporting}}, RuleBook::Tags{}, defaults);
@@ -52,7 +52,7 @@ class CarefulRedriveStory : public testing::Test {
     return world.eyes->create_bulk(asked).value();
   }
   BulkProgress step(const Bulk& bulk) {
-    const auto taken = world.eyes->take_bulk("a", kMinute, bulk.id).value();
+    const auto taken = world.eyes->take_bulk("a", kOneMinute, bulk.id).value();
     EXPECT_TRUE(taken) << "it is not due";
     return perform_step(*world.eyes, *taken, "a", fence, world.rules).value();
   }
@@ -82,7 +82,7 @@ TEST_F(CarefulRedriveStory, TheCanaryGoesFirstAndTheOthersFollow) {
   BulkProgress waits = step(bulk);
   EXPECT_EQ(waits.verdict.go, Go::wait);
   EXPECT_THAT(waits.verdict.why, HasSubstr("3 not sent yet"));
-  EXPECT_FALSE(world.eyes->take_bulk("a", kMinute, bulk.id).value()) << "it looks once a second";
+  EXPECT_FALSE(world.eyes->take_bulk("a", kOneMinute, bulk.id).value()) << "it looks once a second";
   world.loop.run_for(kLookAtOutcomes);
   for (int i = 0; i < 3; ++i) deliver(ids[i]);
   succeed(ids[0]);
@@ -120,11 +120,11 @@ TEST_F(CarefulRedriveStory, AFailureOfTheCanaryStopsIt) {
 TEST_F(CarefulRedriveStory, TheWatchEndsTheSilenceOfAnAttachedQueue) {
   attach("orders");
   const auto ids = parked(5);
-  const Bulk bulk = redrive({.canary = 2, .watch = kMinute * 2});
+  const Bulk bulk = redrive({.canary = 2, .watch = kOneMinute * 2});
   step(bulk);
   deliver(ids[0]);
   deliver(ids[1]);
-  world.loop.run_for(kMinute * 2 - Ms{1});
+  world.loop.run_for(kOneMinute * 2 - Ms{1});
   EXPECT_EQ(step(bulk).verdict.go, Go::wait);
   world.loop.run_for(kLookAtOutcomes);
   EXPECT_EQ(step(bulk).verdict.go, Go::passed);
@@ -133,24 +133,24 @@ TEST_F(CarefulRedriveStory, TheWatchEndsTheSilenceOfAnAttachedQueue) {
 
 TEST_F(CarefulRedriveStory, SilenceOfADetachedQueueIsNoSuccess) {
   attach("orders");
-  world.loop.run_for(kMinute);
+  world.loop.run_for(kOneMinute);
   attach("orders", AttachmentState::detached);
-  world.loop.run_for(kMinute);
+  world.loop.run_for(kOneMinute);
   const auto ids = parked(5);
-  const Bulk bulk = redrive({.canary = 1, .watch = kMinute});
+  const Bulk bulk = redrive({.canary = 1, .watch = kOneMinute});
   step(bulk);
   deliver(ids[0]);
-  world.loop.run_for(kMinute);
+  world.loop.run_for(kOneMinute);
   EXPECT_EQ(step(bulk).verdict.go, Go::stop);
   EXPECT_THAT(row(bulk).stopped_because, HasSubstr("its silence says nothing"));
 }
 
 TEST_F(CarefulRedriveStory, WithoutAReportItHasFailedWhereSuccessIsReported) {
   const auto ids = parked(5, "invoices");
-  const Bulk bulk = redrive({.canary = 1, .watch = kMinute}, 0, "invoices");
+  const Bulk bulk = redrive({.canary = 1, .watch = kOneMinute}, 0, "invoices");
   step(bulk);
   deliver(ids[0]);
-  world.loop.run_for(kMinute);
+  world.loop.run_for(kOneMinute);
   EXPECT_EQ(step(bulk).verdict.go, Go::stop);
   EXPECT_THAT(row(bulk).stopped_because, HasSubstr("no success was reported within 1m"));
 }

@@ -1,0 +1,98 @@
+// `rung redrive --canary`, with a sidecar and the real servers. The consumer is the test.
+#include <gmock/gmock.h>
+
+#include <future>
+
+#include "tests/support/sidecar.h"
+
+namespace rung::test {
+namespace {
+
+using testing::HasSubstr;
+
+class CarefulRedriveCommand : public SidecarTest {
+ protected:
+  void SetUp() override {
+    config.ladder = "[1h]";
+    queue = attached();
+    start();
+    for (int i = 0; i < 6; ++i) {
+      Message message;
+      message.body = std::to_string(i);
+      message.headers = Table{{"retry-never", true}};
+      fail(queue, message);
+    }
+    ASSERT_TRUE(eventually(
+        [&] { return rows("SELECT 1 FROM retry_current WHERE state = 'parked'").size() == 6; }, kBound));
+  }
+  std::future<Ran> redrive(const std::string& options) {
+    return std::async(std::launch::async,
+                      [command = rung_program() + " redrive --queue " + queue + " --yes " + options + " -c " +
+                                 rung().config_path()] { return run_shell(command); });
+  }
+
+  std::string queue;
+};
+
+TEST_F(CarefulRedriveCommand, GoesOnWhenItsCanaryHasSucceeded) {
+  auto command = redrive("--canary 2");
+  for (int i = 0; i < 2; ++i) {
+    const Received got = delivery(queue);
+    report(got, "succeeded");
+    amqp.ack(got);
+  }
+  EXPECT_EQ(amqp.take(queue, 4).size(), 4U);
+  const Ran ran = command.get();
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("canary: 0 of 2 succeeded"));
+  EXPECT_THAT(ran.out, HasSubstr("canary succeeded: the others follow"));
+  EXPECT_THAT(ran.out, HasSubstr("redrive: 6 of 6 done"));
+  const Ran shown = run_shell(rung_program() + " bulk show 1 -c " + rung().config_path());
+  EXPECT_THAT(shown.out, HasSubstr("2, watched as long as its queue's silence"));
+  EXPECT_THAT(shown.out, HasSubstr("6 sent: 2 succeeded, 0 failed, 4 open"));
+}
+
+TEST_F(CarefulRedriveCommand, StopsWhenItsCanaryFails) {
+  auto command = redrive("--canary 2 --watch 5m --rate 100 --ramp --stop-on-failures 5%");
+  const Received good = delivery(queue), bad = delivery(queue);
+  report(good, "succeeded");
+  amqp.ack(good);
+  amqp.reject(bad);
+  const Ran ran = command.get();
+  EXPECT_EQ(ran.code, 1) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("bulk 1 stopped at 2 of 6: 1 of the canary's 2 failed: " + retry_id(bad)));
+  EXPECT_EQ(rows("SELECT 1 FROM retry_current WHERE state = 'parked'").size(), 5U);
+  EXPECT_FALSE(amqp.get_within(queue, Ms{1500}));
+}
+
+TEST_F(CarefulRedriveCommand, SilenceOfAnAttachedQueueIsASuccessAfterTheWatch) {
+  EXPECT_TRUE(eventually(
+      [&] {
+        return rows("SELECT 1 FROM retry_attachments WHERE queue = '" + queue + "' AND state = 'attached'")
+                   .size() == 1;
+      },
+      Ms{90'000}));
+  auto command = redrive("--canary 2 --watch 3s");
+  EXPECT_EQ(amqp.take(queue, 2).size(), 2U);
+  EXPECT_FALSE(amqp.get_within(queue, Ms{1500})) << "it is watched";
+  EXPECT_EQ(amqp.take(queue, 4).size(), 4U);
+  EXPECT_EQ(command.get().code, 0);
+}
+
+TEST_F(CarefulRedriveCommand, WhatIsWrongIsSaid) {
+  const auto wrong = [&](const std::string& options) {
+    const Ran ran = redrive(options).get();
+    EXPECT_EQ(ran.code, 1) << ran.out;
+    return ran.out;
+  };
+  EXPECT_THAT(wrong("--watch 2m"), HasSubstr("--watch needs a canary"));
+  EXPECT_THAT(wrong("--canary 2 --watch soon"), HasSubstr("--watch: "));
+  EXPECT_THAT(wrong("--ramp"), HasSubstr("--ramp needs a rate"));
+  EXPECT_THAT(wrong("--stop-on-failures 5 --rate 1"), HasSubstr("must be a percentage like \"5%\""));
+  const Ran ids = run_shell(rung_program() + " redrive 1 --canary 2 -c " + rung().config_path());
+  EXPECT_THAT(ids.out, HasSubstr("need a filter, not retry-ids"));
+  EXPECT_EQ(rows("SELECT 1 FROM retry_bulks").size(), 0U);
+}
+
+}  // namespace
+}  // namespace rung::test

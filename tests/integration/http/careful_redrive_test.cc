@@ -1,0 +1,153 @@
+// POST /v1/bulks with a canary: a bad fix is stopped after the canary, a good one goes through, also when its
+// instance is killed in the middle.
+#include <map>
+#include <thread>
+
+#include "tests/integration/http/fixture.h"
+
+namespace rung::test {
+namespace {
+
+using testing::AllOf;
+
+class HttpCarefulRedrive : public HttpTest {
+ protected:
+  HttpCarefulRedrive() {
+    config.ladder = "[1h]";
+    other_keys = "lease: 2s\n";
+    listen("");
+  }
+  // A queue with so many parked tasks.
+  std::string parked_queue(std::size_t count) {
+    const std::string queue = attached();
+    std::vector<Message> failures;
+    for (std::size_t i = 0; i < count; ++i) {
+      Message message;
+      message.body = "order " + std::to_string(i);
+      message.properties.message_id = "m-" + std::to_string(i);
+      message.headers = Table{{"retry-queue", queue}, {"retry-error", "HTTP 503"}, {"retry-never", true}};
+      failures.push_back(message);
+    }
+    amqp.publish_all(failed(), "", failures);
+    const std::string all = std::to_string(count);
+    EXPECT_TRUE(eventually([&] { return parked_in(queue) == all; }, kBound)) << parked_in(queue);
+    return queue;
+  }
+  std::string parked_in(const std::string& queue) {
+    return db.value("SELECT COUNT(*) FROM retry_current WHERE state = 'parked' AND queue = '" + queue + "'");
+  }
+  std::string create(const std::string& queue, json more) {
+    more["action"] = "redrive";
+    more["filter"] = {{"queue", queue}};
+    const HttpAnswer answer = post("/v1/bulks", more);
+    EXPECT_EQ(answer.status, 202) << answer.body;
+    return answer.status == 202 ? answer.json().at("id").get<std::string>() : "0";
+  }
+  json bulk(const std::string& id) { return get("/v1/bulks/" + id).json(); }
+  json wait_for_bulk(const std::string& id, const std::string& key, const std::string& value,
+                     Ms within = kBound) {
+    json last;
+    EXPECT_TRUE(eventually([&] { return (last = bulk(id)).value(key, "") == value; }, within)) << last.dump();
+    return last;
+  }
+};
+
+TEST_F(HttpCarefulRedrive, ABadFixIsStoppedAfterTheCanary) {
+  up();
+  const std::string queue = parked_queue(30);
+  const std::string id = create(queue, {{"canary", 5}, {"reason", "fixed in 2.3"}});
+  std::vector<Received> canary;
+  for (int i = 0; i < 5; ++i) canary.push_back(delivery(queue));
+  EXPECT_FALSE(amqp.get_within(queue, Ms{2500})) << "no more than the canary";
+  const json watching = wait_for_bulk(id, "stage", "watching");
+  EXPECT_EQ(watching.at("outcomes"),
+            (json{{"sent", 5}, {"succeeded", 0}, {"failed", 0}, {"open", 5}, {"not_yet_sent", 0}}));
+  for (int i = 0; i < 4; ++i) report(canary[static_cast<std::size_t>(i)], "succeeded");
+  report(canary[4], "failed", "no such column: total");
+  const json end = wait_for_bulk(id, "state", "aborted");
+  EXPECT_EQ(end.at("done"), 5);
+  EXPECT_EQ(end.at("total"), 30);
+  EXPECT_THAT(end.at("stopped_because").get<std::string>(),
+              AllOf(HasSubstr("1 of the canary's 5 failed"), HasSubstr(retry_id(canary[4])),
+                    HasSubstr("no such column: total")));
+  EXPECT_EQ(end.at("outcomes").at("failed"), 1);
+  EXPECT_FALSE(amqp.get_within(queue, Ms{2500})) << "the others stay";
+  EXPECT_EQ(parked_in(queue), "25");
+  EXPECT_EQ(rows("SELECT subject FROM retry_events WHERE kind = 'bulk_stopped'").at(0).at("subject"), id);
+  EXPECT_TRUE(rung().logged("bulk stopped"));
+  EXPECT_THAT(refused(post("/v1/bulks/" + id + "/resume"), 409), HasSubstr("aborted"));
+}
+
+TEST_F(HttpCarefulRedrive, AGoodFixGoesThroughAlsoWhenItsInstanceIsKilled) {
+  up();
+  const std::string queue = parked_queue(60);
+  const std::string id = create(queue, {{"canary", 4}, {"rate", 20}, {"ramp", true}});
+  std::map<std::string, int> seen;
+  const auto take = [&] {
+    const auto got = amqp.get_within(queue, Ms{500});
+    if (!got) return;
+    ++seen[retry_id(*got)];
+    amqp.ack(*got);
+    report(*got, "succeeded");
+  };
+  ASSERT_TRUE(eventually([&] { return take(), bulk(id).value("stage", "") == "all"; }, kBound));
+  EXPECT_EQ(seen.size(), 4U);
+  ASSERT_TRUE(eventually([&] { return take(), bulk(id).at("done") > 8; }, kBound));
+  rung().kill9();
+  EXPECT_LT(std::stoi(rows("SELECT done FROM retry_bulks")[0].at("done")), 60);
+  up();
+  json end;
+  ASSERT_TRUE(eventually([&] { return take(), (end = bulk(id)).at("state") == "done" && seen.size() == 60; },
+                         Ms{90'000}))
+      << end.dump() << seen.size();
+  EXPECT_EQ(end.at("applied"), 60);
+  EXPECT_EQ(end.at("refused"), 0);
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE what = 'redrive'"), "60") << "each once";
+  ASSERT_TRUE(eventually([&] { return bulk(id).at("outcomes").at("succeeded") == 60; }, kBound))
+      << bulk(id).dump();
+}
+
+TEST_F(HttpCarefulRedrive, ATaskIsInAtMostOneOpenRedrive) {
+  up();
+  const std::string queue = parked_queue(6);
+  create(queue, {{"canary", 2}});
+  const HttpAnswer second = post("/v1/bulks", {{"action", "redrive"}, {"filter", {{"queue", queue}}}});
+  ASSERT_EQ(second.status, 202) << second.body;
+  EXPECT_EQ(second.json().at("total"), 0) << "the first one has them all";
+}
+
+TEST_F(HttpCarefulRedrive, WhatHasExpiredIsSaidBefore) {
+  other_keys = "lease: 2s\ndefaults: { give_up: { after: 1s } }\n";
+  listen("");
+  up();
+  const std::string queue = parked_queue(3);
+  std::this_thread::sleep_for(Ms{1100});
+  const json wish = {{"action", "redrive"}, {"filter", {{"queue", queue}}}, {"dry_run", true}};
+  const json counted = post("/v1/bulks", wish).json();
+  EXPECT_EQ(counted.at("count"), 3);
+  EXPECT_EQ(counted.at("expired"), (json::array({{{"queue", queue}, {"after_ms", 1000}, {"tasks", 3}}})));
+}
+
+TEST_F(HttpCarefulRedrive, WhatIsWrongIsSaid) {
+  up();
+  const auto detail = [&](json body) {
+    if (!body.contains("action")) body["action"] = "redrive";
+    body["filter"] = {{"queue", "q"}};
+    return refused(post("/v1/bulks", body), 400);
+  };
+  EXPECT_THAT(detail({{"canary", 0}}), HasSubstr("canary: "));
+  EXPECT_THAT(detail({{"canary", 1001}}), HasSubstr("canary: "));
+  EXPECT_THAT(detail({{"watch", "2m"}}), HasSubstr("watch: needs a canary"));
+  EXPECT_THAT(detail({{"canary", 3}, {"watch", "10ms"}}), HasSubstr("watch: "));
+  EXPECT_THAT(detail({{"ramp", true}}), HasSubstr("ramp: needs a rate of at least 1 per second"));
+  EXPECT_THAT(detail({{"stop_on_failures", "5%"}}), HasSubstr("stop_on_failures: needs a rate"));
+  EXPECT_THAT(detail({{"stop_on_failures", "5"}, {"rate", 1}}),
+              HasSubstr("stop_on_failures: must be a percentage like \"5%\""));
+  EXPECT_THAT(detail({{"stop_on_failures", "101%"}, {"rate", 1}}), HasSubstr("must be a percentage"));
+  EXPECT_THAT(detail({{"action", "cancel"}, {"canary", 3}}),
+              HasSubstr("canary: only valid with the action redrive"));
+  EXPECT_EQ(get("/v1/bulks").json().at("bulks"), json::array());
+}
+
+}  // namespace
+}  // namespace rung::test
