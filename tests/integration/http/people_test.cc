@@ -35,7 +35,7 @@ class HttpPeople : public HttpTest {
   static std::string people() {
     return entry("rita", "reader") + entry("olaf", "operator") + entry("edda", "editor") +
            "- { name: anna, role: admin, token_sha256: " + to_hex(sha256(token("anna"))) + " }\n" +
-           entry("sam", "operator", ", queues: [\"" + his("*") + "\"]");
+           entry("sam", "editor", ", queues: [\"" + his("*") + "\"]");
   }
   static std::string his(const std::string& queue) { return "his-" + queue; }
 
@@ -85,18 +85,21 @@ class HttpPeople : public HttpTest {
     return there ? seen[0].at("cause_id").get<std::string>() : "0";
   }
 
-  int parked_ = 0;
-
   // A task that was parked at once.
   std::string parked_in(const std::string& queue) {
-    amqp.declare(queue);
-    remove_at_end(queue);
     Message message;
-    message.headers.emplace();
-    message.headers->emplace_back("retry-queue", queue);
-    message.headers->emplace_back("retry-never", true);
+    message.properties.message_id = unique_name("m");
+    message.headers = Table{{"retry-queue", queue}, {"retry-never", true}};
     amqp.publish(failed(), "", message);
-    return wait_state(queue, "parked").at("retry_id");
+    std::vector<Row> found;
+    EXPECT_TRUE(eventually(
+        [&] {
+          found = rows("SELECT retry_id FROM retry_current WHERE state = 'parked' AND message_id = '" +
+                       *message.properties.message_id + "'");
+          return !found.empty();
+        },
+        kBound));
+    return found.empty() ? "0" : found[0].at("retry_id");
   }
 
   // Every route of the API that needs a token.
@@ -129,7 +132,7 @@ class HttpPeople : public HttpTest {
         {"POST /v1/tasks/{id}/redrive", task("/redrive")},
         {"POST /v1/tasks/{id}/edit",
          [this, queue] {
-           const std::string parked = parked_in(queue + "-" + std::to_string(++parked_));
+           const std::string parked = parked_in(queue);
            const json seen = as("anna", "GET", "/v1/tasks/" + parked).json();
            return Ask{"/v1/tasks/" + parked + "/edit",
                       json{{"version", seen.at("version")}, {"body", "x"}}.dump(), 201};
