@@ -45,7 +45,7 @@ std::optional<double> parse_percent(std::string_view text) {
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= 100))
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value < 100))
     return std::nullopt;
   return value;
 }
@@ -95,15 +95,26 @@ Json to_json(const Bulk& bulk, const std::optional<SentCounts>& outcomes) {
     json["outcomes"] = {{"sent", outcomes->sent},
                         {"succeeded", outcomes->succeeded},
                         {"failed", outcomes->failed},
-                        {"open", outcomes->open},
+                        {"open", outcomes->open - outcomes->unsent},
                         {"not_yet_sent", outcomes->unsent}};
   return json;
 }
 
+namespace {
+
+bool gives_up_by_age(const RuleBook& rules) {
+  const auto by_age = [](const QueueRules& queue) { return queue.give_up.after.has_value(); };
+  return by_age(rules.defaults()) ||
+         std::ranges::any_of(rules.queues(), [&](const auto& entry) { return by_age(entry.second); }) ||
+         std::ranges::any_of(rules.patterns(), [&](const auto& entry) { return by_age(entry.rules); });
+}
+
+}  // namespace
+
 Result<std::vector<Expired>> expired_of(QueryStore& store, const NewBulk& bulk, const RuleBook& rules,
                                         EpochMs now) {
   std::vector<Expired> out;
-  if (bulk.action != BulkAction::redrive) return out;
+  if (bulk.action != BulkAction::redrive || !gives_up_by_age(rules)) return out;
   const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
   const Filter all = of_bulk(bulk);
   const auto queues = store.count_by(all, {.field = CountBy::Field::queue}, most);

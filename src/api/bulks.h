@@ -24,7 +24,7 @@ struct BulkControl {
 // event (bulk_paused, bulk_resumed, bulk_aborted), with who asked for it and why.
 Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control);
 
-// "5%", "0.5 %": in percent, 0 to 100. nullopt: it is none.
+// "5%", "0.5 %": in percent, from 0 to below 100. nullopt: it is none.
 std::optional<double> parse_percent(std::string_view text);
 inline constexpr std::string_view kPercentExample = "must be a percentage like \"5%\"";
 std::string percent_text(double percent);  // "5%"

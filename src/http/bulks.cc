@@ -137,13 +137,18 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  if (call.person.queues != nullptr) {
+  if (call.person.queues != nullptr || rate) {
     // What a bulk is for never changes.
     auto before = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
     if (!before) return problem(before.error(), call.request.path);
     if (!*before) return no_such_bulk(call);
     if (auto no = refuse_bulk(call, queue_of(**before), (*before)->elsewhere, call.request.path))
       return *std::move(no);
+    const Care& care = (*before)->care;
+    if (rate && *rate == 0 && (care.ramp || care.stop_above)) {
+      fields.wrong("rate", "0 means no limit, and this redrive watches its failures: at least 0.01");
+      return problem(errors, call.request.path);
+    }
   }
   auto bulk = context.reads.run([&](Store& store) {
     return api::control_bulk(store, {*id, state, rate, call.who, reason});

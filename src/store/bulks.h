@@ -94,8 +94,9 @@ struct SentTask {
 };
 
 bool has_failed(const SentTask& task);
-bool is_withdrawn(const SentTask& task);  // a person has ended it instead
-struct SentCounts {                       // without what was withdrawn
+// It has ended without being sent: a person has ended it, or an earlier attempt was reported late.
+bool is_withdrawn(const SentTask& task);
+struct SentCounts {  // without what was withdrawn
   std::int64_t sent = 0, succeeded = 0, failed = 0;
   std::int64_t open = 0;    // no outcome yet
   std::int64_t unsent = 0;  // of `open`: not delivered yet
@@ -124,7 +125,8 @@ struct BulkStep {
   // the error is permanent.
   std::string runner;
   TaskId from = {};
-  double rate = 0;  // at which this step runs; 0 = no limit
+  double rate = 0;          // at which this step runs; 0 = no limit
+  bool keeps_sent = false;  // sent_by_bulk() will be asked: which tasks it has changed, and when
 };
 
 // TaskStore::apply() performs the steps of a bulk.

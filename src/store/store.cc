@@ -136,8 +136,9 @@ bool has_failed(const SentTask& task) {
 }
 
 bool is_withdrawn(const SentTask& task) {
+  const bool succeeded_unsent = task.state == State::succeeded && !task.published_at;
   return task.outcome == Outcome::pending &&
-         (task.state == State::cancelled || task.state == State::discarded);
+         (task.state == State::cancelled || task.state == State::discarded || succeeded_unsent);
 }
 
 SentCounts count(const std::vector<SentTask>& sent) {

@@ -11,6 +11,9 @@ ALTER TABLE rung_bulks
   ADD COLUMN canary_done     BIGINT NULL,
   ADD COLUMN stopped_because TEXT NULL;
 
+-- When a redrive or a fire has changed the task. NULL: not yet, or there was nothing to change.
+ALTER TABLE rung_bulk_items ADD COLUMN changed_at DATETIME(3) NULL;
+
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW retry_bulks AS
 SELECT id AS bulk_id, CASE action WHEN 'careful_redrive' THEN 'redrive' ELSE action END AS action, state, filter, reason,
        queue, exchange, routing_key, rate, who, total, done, applied, refused, created_at, finished_at, runner,

@@ -20,6 +20,10 @@ VALUES (:action, :state, :filter, :reason, :queue, :exchange, :routing_key, :eve
 -- name: bulk_id
 SELECT LAST_INSERT_ID()
 
+-- name: bulk_redrives_in_turn
+-- Redrives are created one at a time: each must see what the others have frozen.
+INSERT INTO rung_settings (name, value) VALUES ('redrives', '1') ON DUPLICATE KEY UPDATE value = value + 1
+
 -- name: bulk_freeze
 -- Inserts a page of the matching ids. The filter goes between this and bulk_freeze.end, as in list. Under
 -- READ COMMITTED it locks no task.
@@ -96,15 +100,21 @@ UPDATE rung_bulks SET last_id = :last, done = done + :done, applied = applied + 
   runner_until = TIMESTAMPADD(SECOND, 2, GREATEST(next_at, UTC_TIMESTAMP(3)))
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
+-- name: bulk_items_changed
+UPDATE rung_bulk_items SET changed_at = :at WHERE bulk_id = :bulk AND task_id IN (:ids)
+
 -- name: bulk_sent
--- The first attempt since the bulk's change of the task: it was due then or later, by the same clock.
-SELECT i.task_id, t.queue, t.state, t.next_at, t.silence_means, t.silence_ms, a.outcome, a.published_at, a.error
-FROM (SELECT task_id FROM rung_bulk_items WHERE bulk_id = :bulk
+-- Of the last :limit processed: the first attempt since the bulk's change of the task, which was due then or later, by the
+-- same clock. Only of a failure the error is of interest.
+SELECT i.task_id, t.queue, t.state, t.next_at, t.silence_means, t.silence_ms, a.outcome,
+  CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END,
+  CASE WHEN a.outcome IN ('failed','timed_out','returned') THEN LEFT(a.error, 200) END
+FROM (SELECT task_id, changed_at FROM rung_bulk_items WHERE bulk_id = :bulk
   AND task_id <= (SELECT last_id FROM rung_bulks WHERE id = :bulk) ORDER BY task_id DESC LIMIT :limit) i
-JOIN rung_audit u ON u.task_id = i.task_id AND u.bulk_id = :bulk
 JOIN rung_tasks t ON t.id = i.task_id
 LEFT JOIN rung_attempts a ON a.task_id = i.task_id AND a.attempt = (SELECT MIN(f.attempt) FROM rung_attempts f
-  WHERE f.task_id = i.task_id AND f.due_at >= u.at)
+  WHERE f.task_id = i.task_id AND f.due_at >= i.changed_at)
+WHERE i.changed_at IS NOT NULL
 ORDER BY i.task_id DESC
 
 -- name: bulk_wait

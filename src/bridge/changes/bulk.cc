@@ -43,6 +43,7 @@ Result<BulkProgress> perform_step(Store& store, Bulk bulk, const std::string& ru
     if (out.verdict.go == Go::passed) bulk.canary_done = bulk.done;
   }
   step.rate = rate_of(bulk);
+  step.keeps_sent = bulk.action == BulkAction::redrive || bulk.action == BulkAction::fire;
   const auto ids = store.bulk_next(step, step_size(bulk));
   if (!ids) return tl::unexpected(ids.error());
   if (ids->empty()) return out;

@@ -16,8 +16,15 @@ namespace {
 
 using Go = BulkVerdict::Go;
 
-constexpr double kRampSeconds = 10;       // at each rate
-constexpr int kLately = 1000;             // tasks: for stop_above
+constexpr double kRampSeconds = 10;  // at each rate
+// For stop_above: the tasks that are looked at, the last that were processed; and how many of them may wait
+// to be sent, so that the others tell of failures.
+constexpr int kLookedAt = 10'000;
+constexpr std::int64_t kMostUnsent = 1000;
+// A canary that finds fewer tasks to send among so many ends.
+constexpr std::int64_t kMostProcessed = 10'000;
+// For so long a canary waits for a look at its queue after the watch.
+constexpr Ms kUnverified{std::chrono::minutes{5}};
 constexpr std::int64_t kFewest = 20;      // a share of fewer says nothing
 constexpr std::size_t kNamed = 3;         // failures that the reason names
 constexpr std::size_t kErrorShown = 200;  // bytes of each
@@ -44,6 +51,7 @@ std::string named(const std::vector<Failure>& failures) {
 // The canary's tasks, sorted by what they say.
 struct Canary {
   std::int64_t sent = 0, succeeded = 0, unsent = 0, open = 0;
+  std::int64_t unchecked = 0;  // of `open`: silent for long enough, and nobody has looked at the queue since
   std::vector<Failure> failures;
 };
 
@@ -66,7 +74,7 @@ class CanaryJudge {
       ++canary_.unsent;
     } else if (task.held) {
       fail(task, "its silence is held open: a failure could not have arrived");
-    } else if (watch_ && now_ - *task.published_at >= *watch_) {
+    } else if (watch_ && task.state == State::awaiting && now_ - *task.published_at >= *watch_) {
       end_of_watch(task);
     } else {
       ++canary_.open;
@@ -86,6 +94,14 @@ class CanaryJudge {
     if (queue.needs_attachment)
       held = held_because(known == records_.end() ? nullptr : &known->second, *task.published_at);
     if (!held.empty()) return fail(task, "its silence says nothing: " + held);
+    // A look from before the end of the watch does not know of a queue that was detached since.
+    const EpochMs end = *task.published_at + *watch_;
+    if (queue.needs_attachment && known != records_.end() && known->second.checked_at < end &&
+        now_ - end < kUnverified) {
+      ++canary_.open;
+      ++canary_.unchecked;
+      return;
+    }
     ++canary_.succeeded;
   }
 
@@ -100,10 +116,13 @@ class CanaryJudge {
 std::string waits_for(const Bulk& bulk, const Canary& canary) {
   std::string text = fmt::format("canary: {} of {} succeeded", canary.succeeded, canary.sent);
   if (canary.unsent > 0) text += fmt::format(", {} not sent yet", canary.unsent);
-  if (canary.open > 0)
-    text += fmt::format(", {} unanswered: silence counts after {}", canary.open,
-                        bulk.care.watch ? levels::format_duration(*bulk.care.watch) + " (--watch)"
-                                        : "the time that the queue's config says");
+  const std::int64_t silent = canary.open - canary.unchecked;
+  if (silent > 0)
+    text += fmt::format(", {} without an answer so far (silence counts after {})", silent,
+                        bulk.care.watch ? levels::format_duration(*bulk.care.watch) + ": --watch"
+                                        : "the time in the queue's config");
+  if (canary.unchecked > 0)
+    text += fmt::format(", {} silent (until the next check that the queue is attached)", canary.unchecked);
   return text;
 }
 
@@ -128,24 +147,33 @@ Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook&
                                              canary.sent, named(canary.failures))};
   if (canary.unsent + canary.open > 0) return BulkVerdict{Go::wait, waits_for(bulk, canary)};
   if (canary.succeeded == 0 && bulk.done < bulk.total)
-    return BulkVerdict{Go::stop, "none of the canary's tasks was sent: people have ended them meanwhile"};
+    return BulkVerdict{Go::stop, "no task of the canary was sent: all of them had ended before"};
   return BulkVerdict{Go::passed, {}};
 }
 
 Result<BulkVerdict> judge_failures(Store& store, const Bulk& bulk) {
-  const auto sent = store.sent_by_bulk(bulk.id, kLately);
+  const auto sent = store.sent_by_bulk(bulk.id, kLookedAt);
   if (!sent) return tl::unexpected(sent.error());
   std::vector<Failure> failures;
-  std::int64_t published = 0;
+  std::int64_t published = 0, unsent = 0;
   for (const SentTask& task : *sent) {
     if (has_failed(task)) failures.push_back({task.id, error_of(task)});
-    if (has_failed(task) || task.published_at) ++published;
+    if (has_failed(task) || task.published_at) {
+      ++published;
+    } else if (!is_withdrawn(task)) {
+      ++unsent;
+    }
   }
   const auto failed = static_cast<double>(failures.size());
-  if (failed <= *bulk.care.stop_above / 100 * static_cast<double>(std::max(published, kFewest)))
-    return BulkVerdict{};
-  return BulkVerdict{Go::stop, fmt::format("{} of the last {} failed, more than {}%: {}", failures.size(),
-                                           published, *bulk.care.stop_above, named(failures))};
+  if (failed > *bulk.care.stop_above / 100 * static_cast<double>(std::max(published, kFewest)))
+    return BulkVerdict{
+        Go::stop, fmt::format("{} of the last {} sent failed, more than {}%: {}", failures.size(), published,
+                              *bulk.care.stop_above, named(failures))};
+  if (unsent >= kMostUnsent && bulk.done < bulk.total)
+    return BulkVerdict{
+        Go::wait, fmt::format("{} tasks are not sent yet: their queue takes fewer than {} per second", unsent,
+                              bulk.rate)};
+  return BulkVerdict{};
 }
 
 }  // namespace
@@ -154,12 +182,14 @@ double rate_of(const Bulk& bulk) {
   const bool in_canary = bulk.care.canary > 0 && !bulk.canary_done;
   if (!bulk.care.ramp || in_canary) return bulk.rate;
   // After k doublings kRampSeconds * (2^k - 1) have been sent: so the count alone says where it stands.
-  const auto sent = static_cast<double>(bulk.done - bulk.canary_done.value_or(0));
+  const auto sent = static_cast<double>(std::max<std::int64_t>(bulk.applied - bulk.care.canary, 0));
   return std::min(bulk.rate, std::exp2(std::floor(std::log2(sent / kRampSeconds + 1))));
 }
 
 int step_size(const Bulk& bulk) {
-  const int size = bulk_step_size(rate_of(bulk));
+  // Each step looks at the failures first: once a second.
+  const double per_step = bulk.care.stop_above ? 5 : 1;
+  const int size = bulk_step_size(rate_of(bulk) * per_step);
   if (bulk.care.canary == 0 || bulk.canary_done) return size;
   return static_cast<int>(std::clamp<std::int64_t>(bulk.care.canary - bulk.applied, 1, size));
 }
@@ -168,6 +198,11 @@ Result<BulkVerdict> judge(Store& store, const Bulk& bulk, const RuleBook& rules,
   if (bulk.care.canary > 0 && !bulk.canary_done && bulk.done > 0) {
     if (bulk.applied >= bulk.care.canary || bulk.done == bulk.total)
       return judge_canary(store, bulk, rules, now);
+    if (bulk.done >= kMostProcessed)
+      return BulkVerdict{Go::stop,
+                         fmt::format("only {} of the first {} tasks could be redriven: too few for the "
+                                     "canary",
+                                     bulk.applied, bulk.done)};
   }
   if (bulk.care.stop_above && bulk.done > 0) return judge_failures(store, bulk);
   return BulkVerdict{};

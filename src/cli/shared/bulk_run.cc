@@ -128,6 +128,7 @@ class Run {
       return {};
     }
     tell(progress->verdict);
+    if (progress->verdict.go == BulkVerdict::Go::wait) next_ = clock_.boot() + bridge::kLookAtOutcomes;
     if (progress->decisions.empty()) return reload();  // it waits or has ended, which its row says
     const auto many = static_cast<double>(progress->decisions.size());
     bulk_.done += std::ssize(progress->decisions);
@@ -202,13 +203,27 @@ int read_care(const BulkOptions& o, NewBulk& asked) {
 }
 
 // What may be too old to be wanted, before it is sent.
-Result<void> tell_expired(Session& session, const NewBulk& asked) {
+void tell_expired(Session& session, const NewBulk& asked) {
   const auto expired = api::expired_of(*session.store, asked, *session.config.rules, session.now);
-  if (!expired) return tl::unexpected(expired.error());
+  if (!expired) return print_error_line("rung: what has expired is not known: " + expired.error().message);
   for (const api::Expired& one : *expired)
     print_error_line(fmt::format("rung: {} of queue {} first failed more than {} ago (give_up.after)",
                                  one.tasks, one.queue, levels::format_duration(one.after)));
-  return {};
+}
+
+// Of a redrive for which nothing is left: another one has the tasks.
+int report_none(Session& session, const NewBulk& asked, const Bulk& ended, bool json) {
+  if (asked.action == BulkAction::redrive) {
+    const auto matching = session.store->count(asked.filter, api::kMostCounted);
+    if (!matching) return report_error(matching.error());
+    if (*matching > 0)
+      return report_error(kUserError,
+                          fmt::format("the {} matching {} in a redrive that is running or paused: "
+                                      "rung bulk list; rung bulk resume or abort BULK",
+                                      *matching, *matching == 1 ? "task is" : "tasks are"));
+  }
+  print(json ? dump(api::to_json(ended)) + "\n" : "no tasks match (" + one_line(asked.filter_text) + ")\n");
+  return kSuccess;
 }
 
 // Why the states of the filter make no sense for the action, and what would; "" if they do.
@@ -264,14 +279,14 @@ void add_care_options(CLI::App& c, BulkOptions& o) {
                "With a filter: send so many first, and the others only if these succeed")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, kMostCanary));
-  c.add_option("--watch", o.watch,
-               "How long to watch the canary: then silence counts as the queue's config says. Otherwise: as "
-               "long as the "
-               "queue's own silence")
+  c.add_option(
+       "--watch", o.watch,
+       "How long to wait for an answer to each task of the canary; then silence counts as the queue's "
+       "config says (default: as long as the queue's own silence)")
       ->type_name("DURATION");
   c.add_flag("--ramp", o.care.ramp, "Begin at 1 per second and double every 10 s, up to --rate");
   c.add_option("--stop-on-failures", o.stop_on_failures,
-               "Stop if more than this share of the last 1,000 sent has failed, e.g. 5%")
+               "Stop if more than this share of the last 10,000 sent has failed, e.g. 5%")
       ->type_name("PERCENT");
 }
 
@@ -319,7 +334,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   asked.rate = options.rate;
   asked.who = cli_user();
   if (const int code = read_care(options, asked); code != kSuccess) return code;
-  if (auto told = tell_expired(session, asked); !told) return report_error(told.error());
+  tell_expired(session, asked);
   if (options.dry_run) return dry_run(session, common, asked, by);
   asked.paused = !options.yes;  // no sidecar starts it before the answer
   auto made = session.store->create_bulk(asked);
@@ -327,9 +342,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (made->total == 0) {
     auto ended = session.store->set_bulk(made->id, BulkState::aborted, std::nullopt);
     if (!ended) return report_error(ended.error());
-    if (common.json) print(dump(api::to_json(ended->value_or(*made))) + "\n");
-    if (!common.json) print("no tasks match (" + one_line(asked.filter_text) + ")\n");
-    return kSuccess;
+    return report_none(session, asked, ended->value_or(*made), common.json);
   }
   if (options.yes) {
     print_error_line(fmt::format("rung: {} {} {} ({}), bulk {}", to_word(made->action), made->total,

@@ -90,18 +90,19 @@ std::string show_text(const Bulk& b, const SentCounts& counts, EpochMs now) {
     task.routing_key = b.elsewhere.routing_key;
     field("to", destination(task));
   }
-  if (b.rate > 0) field("rate", fmt::format("{} per second{}", b.rate, b.care.ramp ? ", from 1 on" : ""));
+  if (b.rate > 0)
+    field("rate", fmt::format("{} per second{}", b.rate, b.care.ramp ? ", ramping up from 1" : ""));
   if (b.care.canary > 0)
     field("canary", fmt::format("{}, {}", b.care.canary,
                                 b.care.watch ? "watched for " + levels::format_duration(*b.care.watch)
-                                             : "watched as long as its queue's silence"));
+                                             : "watched for as long as the queue's silence lasts"));
   if (b.care.stop_above) field("stops above", api::percent_text(*b.care.stop_above) + " failures");
   field("progress", bar(b.done, b.total, 30) + fmt::format(" {} of {}", b.done, b.total));
   field("outcome", outcome_of(b));
   if (counts.sent > 0)
-    field("since then", fmt::format("{} sent{}: {} succeeded, {} failed, {} open ({} not sent yet)",
-                                    counts.sent, b.done > api::kOutcomesCounted ? ", the latest" : "",
-                                    counts.succeeded, counts.failed, counts.open, counts.unsent));
+    field("since then", fmt::format("{} succeeded, {} failed, {} without an answer, {} not sent yet{}",
+                                    counts.succeeded, counts.failed, counts.open - counts.unsent,
+                                    counts.unsent, b.done > api::kOutcomesCounted ? " (of the latest)" : ""));
   field("stopped", b.stopped_because);
   field("who", b.who);
   field("runner", b.runner);

@@ -19,6 +19,9 @@ void MemoryStore::move_on(MemoryDb::BulkRow& row, std::span<const Event> events,
   row.bulk.done += static_cast<std::int64_t>(events.size());
   row.bulk.applied += std::ranges::count(decisions, Verdict::applied, &Decision::verdict);
   row.bulk.refused += std::ranges::count(decisions, Verdict::refused, &Decision::verdict);
+  for (const Decision& decision : decisions) {
+    if (decision.verdict == Verdict::applied) row.changed[decision.task.id] = now;
+  }
   // As bulk_step does it.
   row.next = rate > 0 ? std::max(row.next, now - Ms{200}) +
                             Ms{static_cast<std::int64_t>(1000.0 * static_cast<double>(events.size()) / rate)}
@@ -143,10 +146,7 @@ Result<std::vector<SentTask>> MemoryStore::sent_by_bulk(std::int64_t id, int lim
     std::vector<SentTask> out;
     if (id < 1 || id > static_cast<std::int64_t>(db_.bulks_.size())) return out;
     const MemoryDb::BulkRow& row = db_.bulks_[static_cast<std::size_t>(id - 1)];
-    std::map<TaskId, EpochMs> changed;
-    for (const AuditRow& audit : db_.audit_) {
-      if (audit.bulk == id) changed[audit.task] = audit.at;
-    }
+    const std::map<TaskId, EpochMs>& changed = row.changed;
     int seen = 0;
     for (auto it = row.ids.rbegin(); it != row.ids.rend() && seen < limit; ++it) {
       if (row.bulk.last < *it) continue;
@@ -157,7 +157,7 @@ Result<std::vector<SentTask>> MemoryStore::sent_by_bulk(std::int64_t id, int lim
       SentTask sent{*it, now.queue, now.state, is_silence_held(now), now.silence, {}, {}, {}};
       sent.outcome = Outcome::pending;
       for (const auto& [number, attempt] : task->second.attempts) {
-        if (attempt.due_at < changed[*it]) continue;
+        if (attempt.due_at < changed.at(*it)) continue;
         sent.outcome = attempt.outcome;
         sent.published_at = attempt.published_at;
         sent.error = attempt.error;

@@ -61,7 +61,8 @@ class MemoryDb {
     Bulk bulk;
     std::vector<TaskId> ids;  // ascending
     EpochMs until, next;
-    bool gone = false;  // purged
+    bool gone = false;                       // purged
+    std::map<TaskId, EpochMs> changed = {};  // when
   };
   struct Rate {
     SendSchedule schedule;

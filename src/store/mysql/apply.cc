@@ -113,8 +113,17 @@ class Application {
                                                           {"done", Literal::number(events_.size())},
                                                           {"applied", how_many(Verdict::applied)},
                                                           {"refused", how_many(Verdict::refused)}}));
-    if (moved == 1) return;
-    throw Abort{{Error::Kind::permanent, "the bulk is paused, has ended, or is run by another process"}};
+    if (moved != 1)
+      throw Abort{{Error::Kind::permanent, "the bulk is paused, has ended, or is run by another process"}};
+    if (!step.keeps_sent) return;
+    std::vector<TaskId> changed;
+    for (const Decision& decision : decisions) {
+      if (decision.verdict == Verdict::applied) changed.push_back(decision.task.id);
+    }
+    if (changed.empty()) return;
+    session_.exec(render(
+        "bulk_items_changed",
+        {{"at", Literal::time(now_)}, {"bulk", Literal::number(step.bulk)}, {"ids", Literal::ids(changed)}}));
   }
 
  private:

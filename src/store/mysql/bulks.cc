@@ -70,6 +70,7 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
   if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
   return session_->transaction_for(
       [&] {
+        if (asked.action == BulkAction::redrive) session_->exec(render("bulk_redrives_in_turn"));
         session_->exec(render(
             "bulk_insert",
             {{"action", Literal::text(asked.care.any() ? kCarefulRedrive : to_word(asked.action))},

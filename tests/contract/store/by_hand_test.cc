@@ -1,4 +1,5 @@
 // Submissions and changes by people and programs: tasks without a lease, changes with an audit, bulks.
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "tests/contract/store/world.h"
@@ -40,7 +41,7 @@ class ByHandTest : public StoreContract {
   // Runs one step of `bulk` as `runner`; returns its number of tasks.
   Result<std::size_t> step(const Bulk& bulk, const std::string& runner, int limit) {
     const Bulk now = *must(store_->bulk(bulk.id));
-    const BulkStep how{bulk.id, runner, now.last, now.rate};
+    const BulkStep how{bulk.id, runner, now.last, now.rate, true};
     const auto ids = must(store_->bulk_next(how, limit));
     if (ids.empty()) return std::size_t{0};
     std::vector<Event> events;
@@ -350,16 +351,21 @@ TEST_P(CarefulRedrive, ItsCareIsKept) {
 }
 
 TEST_P(CarefulRedrive, WhatBecameOfWhatItSent) {
-  const TaskId fails = parked(), succeeds = parked(), waits = parked(), unsent = parked(), later = parked();
+  const TaskId fails = parked(), succeeds = parked(), waits = parked(), unsent = parked(), claimed = parked(),
+               later = parked();
   const Bulk made = must(store_->create_bulk(redrive()));
   EXPECT_TRUE(must(store_->sent_by_bulk(made.id, 10)).empty());
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
-  EXPECT_EQ(must(step(made, "us", 4)), 4U);
+  EXPECT_EQ(must(step(made, "us", 5)), 5U);
   for (const TaskId id : {fails, succeeds, waits}) deliver(id);
   happen(fails, event::Failed{1, "connection refused", "", {}});
   happen(succeeds, event::Succeeded{1});
-  const auto sent = must(store_->sent_by_bulk(made.id, 10));
-  ASSERT_EQ(sent.size(), 4U) << "not " << later.str();
+  wait_until([&] { return apply_one(*store_, fence, claimed, event::Claim{}).verdict == Verdict::applied; });
+  auto sent = must(store_->sent_by_bulk(made.id, 10));
+  ASSERT_EQ(sent.size(), 5U) << "not " << later.str();
+  EXPECT_EQ(sent[0].id, claimed);
+  EXPECT_FALSE(sent[0].published_at) << "the broker has not answered";
+  sent.erase(sent.begin());
   EXPECT_EQ(sent[3].id, fails);
   EXPECT_EQ(sent[3].outcome, Outcome::failed);
   EXPECT_EQ(sent[3].error, "connection refused");
@@ -375,7 +381,26 @@ TEST_P(CarefulRedrive, WhatBecameOfWhatItSent) {
   // The next attempt of the one that failed is not what the bulk has sent.
   deliver(fails);
   happen(fails, event::Succeeded{2});
-  EXPECT_EQ(must(store_->sent_by_bulk(made.id, 10))[3].outcome, Outcome::failed);
+  EXPECT_EQ(must(store_->sent_by_bulk(made.id, 10))[4].outcome, Outcome::failed);
+}
+
+// Each sees what the others have frozen, also if they begin at the same time.
+TEST_P(CarefulRedrive, CreatedAtOnceTheyShareNoTask) {
+  constexpr int kTasks = 200, kAtOnce = 4;
+  for (int i = 0; i < kTasks; ++i) parked();
+  std::vector<std::unique_ptr<Store>> stores;
+  for (int i = 0; i < kAtOnce; ++i) stores.push_back(open());
+  std::vector<std::future<std::int64_t>> totals;
+  for (auto& store : stores) {
+    totals.push_back(std::async(std::launch::async, [this, &store] {
+      std::int64_t total = 0;
+      for (int i = 0; i < 5; ++i) total += must(store->create_bulk(redrive())).total;
+      return total;
+    }));
+  }
+  std::int64_t all = 0;
+  for (auto& total : totals) all += total.get();
+  EXPECT_EQ(all, kTasks);
 }
 
 TEST_P(CarefulRedrive, AnAttemptBeforeItIsNotItsOutcome) {

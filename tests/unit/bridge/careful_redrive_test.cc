@@ -127,6 +127,11 @@ TEST_F(CarefulRedriveStory, TheWatchEndsTheSilenceOfAnAttachedQueue) {
   world.loop.run_for(kOneMinute * 2 - Ms{1});
   EXPECT_EQ(step(bulk).verdict.go, Go::wait);
   world.loop.run_for(kLookAtOutcomes);
+  const BulkProgress unchecked = step(bulk);
+  EXPECT_EQ(unchecked.verdict.go, Go::wait) << "the queue may be detached since";
+  EXPECT_THAT(unchecked.verdict.why, HasSubstr("2 silent (until the next check that the queue is attached)"));
+  world.loop.run_for(kLookAtOutcomes);
+  attach("orders");
   EXPECT_EQ(step(bulk).verdict.go, Go::passed);
   EXPECT_EQ(world.row(ids[0]).state, State::awaiting) << "its own silence goes on";
 }
@@ -179,11 +184,49 @@ TEST_F(CarefulRedriveStory, ACanaryThatTakesAllIsWatchedToo) {
   EXPECT_EQ(row(bulk).state, BulkState::done);
 }
 
+// Nobody can look, for minutes: as for the queue's own silence.
+TEST_F(CarefulRedriveStory, WithoutALookTheWatchEndsFiveMinutesLater) {
+  attach("orders");
+  const auto ids = parked(2);
+  const Bulk bulk = redrive({.canary = 1, .watch = kOneMinute});
+  step(bulk);
+  deliver(ids[0]);
+  world.loop.run_for(kOneMinute * 6 - kLookAtOutcomes);
+  EXPECT_EQ(step(bulk).verdict.go, Go::wait);
+  world.loop.run_for(kLookAtOutcomes);
+  EXPECT_EQ(step(bulk).verdict.go, Go::passed);
+}
+
+// Claimed, and the broker has not answered: no silence begins.
+TEST_F(CarefulRedriveStory, WhatIsNotConfirmedIsNotDelivered) {
+  attach("orders");
+  const auto ids = parked(2);
+  const Bulk bulk = redrive({.canary = 1, .watch = kOneMinute});
+  step(bulk);
+  world.apply(fence, {ids[0], event::Claim{}});
+  world.loop.run_for(kOneMinute * 10);
+  attach("orders");
+  const BulkProgress waits = step(bulk);
+  EXPECT_EQ(waits.verdict.go, Go::wait);
+  EXPECT_THAT(waits.verdict.why, HasSubstr("1 not sent yet"));
+}
+
+// The queue is paused, and somebody reports an earlier attempt.
+TEST_F(CarefulRedriveStory, WhatSucceedsBeforeItIsSentIsNoOutcome) {
+  const auto ids = parked(3);
+  const Bulk bulk = redrive({.canary = 2});
+  step(bulk);
+  world.apply(fence, {ids[0], event::Finish{.succeeded = true}, ByHand{"bob", {}}});
+  deliver(ids[1]);
+  succeed(ids[1]);
+  EXPECT_EQ(step(bulk).verdict.go, Go::passed);
+}
+
 TEST_F(CarefulRedriveStory, TooManyFailuresStopIt) {
   const auto ids = parked(200);
-  const Bulk bulk = redrive({.stop_above = 5}, 100);  // steps of 20
+  const Bulk bulk = redrive({.stop_above = 5}, 20);  // one step a second
   const auto send = [&](std::size_t from, std::size_t failures) {
-    world.loop.run_for(Ms{200});
+    world.loop.run_for(Ms{1000});
     EXPECT_EQ(step(bulk).decisions.size(), 20U);
     for (std::size_t i = from; i < from + 20; ++i) {
       deliver(ids[i]);
@@ -193,9 +236,9 @@ TEST_F(CarefulRedriveStory, TooManyFailuresStopIt) {
   send(0, 1);
   send(20, 1);  // 2 of 40: 5 %
   send(40, 2);  // 4 of 60
-  world.loop.run_for(Ms{200});
+  world.loop.run_for(Ms{1000});
   EXPECT_EQ(step(bulk).verdict.go, Go::stop);
-  EXPECT_THAT(row(bulk).stopped_because, AllOf(HasSubstr("4 of the last 60 failed, more than 5%"),
+  EXPECT_THAT(row(bulk).stopped_because, AllOf(HasSubstr("4 of the last 60 sent failed, more than 5%"),
                                                HasSubstr("connection refused"), HasSubstr("and 1 more")));
   EXPECT_EQ(row(bulk).done, 60);
 }
@@ -206,8 +249,28 @@ TEST_F(CarefulRedriveStory, OneFailureOfTheFirstFewIsNoShare) {
   step(bulk);
   deliver(ids[0]);
   fail(ids[0], "no");
-  world.loop.run_for(Ms{200});
+  world.loop.run_for(Ms{1000});
   EXPECT_EQ(step(bulk).verdict.go, Go::on);
+}
+
+// A gate is slower than the rate: all would be due before the first failure is seen.
+TEST_F(CarefulRedriveStory, WhatIsNotSentHoldsUpTheOthers) {
+  const auto ids = parked(1500);
+  const Bulk bulk = redrive({.stop_above = 5}, 500);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(step(bulk).decisions.size(), 500U);
+    world.loop.run_for(Ms{1000});
+  }
+  const BulkProgress waits = step(bulk);
+  EXPECT_EQ(waits.verdict.go, Go::wait);
+  EXPECT_THAT(waits.verdict.why, HasSubstr("1000 tasks are not sent yet"));
+  for (std::size_t i = 0; i < 100; ++i) {
+    deliver(ids[i]);
+    fail(ids[i], "no such table");
+  }
+  world.loop.run_for(kLookAtOutcomes);
+  EXPECT_EQ(step(bulk).verdict.go, Go::stop);
+  EXPECT_EQ(row(bulk).done, 1000);
 }
 
 TEST(CarefulRedriveRate, TheRampDoublesEveryTenSeconds) {
@@ -219,13 +282,13 @@ TEST(CarefulRedriveRate, TheRampDoublesEveryTenSeconds) {
   std::vector<double> at_ten;  // the rate after each 10 s
   while (seconds < 80) {
     if (seconds >= 10 * static_cast<double>(at_ten.size())) at_ten.push_back(rate_of(bulk));
-    bulk.done += step_size(bulk);
+    bulk.applied += step_size(bulk);
     seconds += step_size(bulk) / rate_of(bulk);
   }
   EXPECT_THAT(at_ten, testing::ElementsAre(1, 2, 4, 8, 16, 32, 64, 100));
   bulk.care.canary = 10;
   EXPECT_EQ(rate_of(bulk), 100) << "the canary goes by the rate itself";
-  bulk.canary_done = bulk.done;
+  bulk.applied = bulk.canary_done.emplace(10);
   EXPECT_EQ(rate_of(bulk), 1);
 }
 
