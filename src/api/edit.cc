@@ -166,7 +166,9 @@ Result<Original> read_original(Store& store, TaskId id) {
   const StoredMessage& stored = messages->front();
   if (stored.message == nullptr)
     return permanent("the stored message of task " + id.str() + " is unreadable: " + stored.broken);
-  return Original{**std::move(row), stored.message};
+  auto origin = store.origin(id);
+  if (!origin) return tl::unexpected(origin.error());
+  return Original{**std::move(row), stored.message, *std::move(origin)};
 }
 
 MessagePtr edited_message(const Original& original, const Changes& changes, const ReservedHeaders& reserved,
@@ -177,7 +179,7 @@ MessagePtr edited_message(const Original& original, const Changes& changes, cons
   if (errors.size() > wrong) return nullptr;
   auto edited = std::make_shared<Message>(before);
   apply(changes, *edited);
-  if (edited->headers) {
+  if (edited->headers && edited->headers != before.headers) {
     if (std::string why = why_no_headers(*edited->headers); !why.empty())
       errors.push_back({changes.headers ? "headers" : "set_headers", std::move(why)});
   }
@@ -193,8 +195,8 @@ MessagePtr edited_message(const Original& original, const Changes& changes, cons
 Event edit_event(const Original& original, const MessagePtr& edited, ByHand by_hand, EpochMs now) {
   const TaskId id = original.row.task.id;
   auto [before, after] = difference(*original.message, *edited);
-  EditedMessage message{new_id(now), edited, edit_origin(by_hand.who, id, *edited), std::move(before),
-                        std::move(after)};
+  EditedMessage message{new_id(now), edited, edit_origin(by_hand.who, id, *edited, original.origin_json),
+                        std::move(before), std::move(after)};
   return {id, event::Edit{std::make_shared<const EditedMessage>(std::move(message))}, std::move(by_hand)};
 }
 

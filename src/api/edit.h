@@ -28,6 +28,7 @@ Changes read_changes(Fields& fields);
 struct Original {
   TaskRow row;
   MessagePtr message;
+  std::string origin_json;  // "" = it has none
 };
 // Errors: not_found (no such task, or its message has been deleted).
 Result<Original> read_original(Store& store, TaskId id);

@@ -90,13 +90,13 @@ class TokensParser {
       return;
     }
     const std::string near = closest(key.text, {kKeys.begin(), kKeys.end()});
-    wrong(key, "unknown key " + shown(key) +
+    wrong(key, (hides(key) ? "unknown key (not shown: it might be a token)" : "unknown key " + shown(key)) +
                    (near.empty() ? ": known keys: name, role, queues, token, token_sha256"
                                  : ": did you mean " + near + "?"));
   }
 
   void name_of(const Node& item, const Draft& draft, std::string& out) {
-    if (draft.name == nullptr) return wrong(item, "name is missing: it stands in the audit of each change");
+    if (draft.name == nullptr) return wrong(item, "name is missing: the audit records it with every change");
     if (draft.name->invalid) return;
     if (!is_name(draft.name->text))
       return wrong(*draft.name,
@@ -189,9 +189,8 @@ class TokensParser {
   }
 
   // Quoted, unless it could be a token in the wrong place.
-  static std::string shown(const Node& node) {
-    return node.substituted || node.text.size() >= kShortestToken ? "the value" : in_quotes(node.text);
-  }
+  static std::string shown(const Node& node) { return hides(node) ? "the value" : in_quotes(node.text); }
+  static bool hides(const Node& node) { return node.substituted || node.text.size() >= kShortestToken; }
   void wrong(const Node& node, std::string what) { problems_.add(node.mark, std::move(what)); }
 
   Problems& problems_;

@@ -112,8 +112,9 @@ std::string outside_queues(const Person& person, std::string_view queue) {
   if (person.queues != nullptr) {
     for (const std::string& one : person.queues->texts()) all.append(all.empty() ? "" : ", ").append(one);
   }
-  return "the token " + person.name + " may act only on the queues " + all + ", and " +
-         (queue.empty() ? "this names no queue" : "this is the queue " + api::shown(queue));
+  return "the token " + person.name + " may act only on the queues " + all + ". This request " +
+         (queue.empty() ? "names no queue; an exchange can reach any queue"
+                        : "concerns the queue " + api::shown(queue));
 }
 
 Json outside_members(std::string_view queue) { return {{"queue", queue.empty() ? Json() : Json(queue)}}; }

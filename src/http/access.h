@@ -31,6 +31,7 @@ struct Tokens {
 class Access {
  public:
   explicit Access(const Tokens& tokens) : valid_(by_digest(tokens)) {}
+  bool needs_token() const { return !valid()->empty(); }
   // From the next request on; what is removed is invalid then.
   void replace(const Tokens& tokens) {
     auto fresh = by_digest(tokens);

@@ -49,7 +49,7 @@ inline constexpr std::array<Right, 16> kRights{{{Action::probe, "probe", Role::r
                                                 {Action::pause, "pause", Role::acts, true},
                                                 {Action::resume, "resume", Role::acts, true},
                                                 {Action::triage, "triage", Role::acts, true},
-                                                {Action::body, "body", Role::edits, false},
+                                                {Action::body, "body", Role::edits, true},
                                                 {Action::edit, "edit", Role::edits, true},
                                                 {Action::adopt, "adopt", Role::administers, false}}};
 

@@ -10,6 +10,7 @@
 #include "src/http/access.h"
 #include "src/http/budget.h"
 #include "src/http/problem.h"
+#include "src/io/log.h"
 
 namespace rung::http {
 namespace {
@@ -42,7 +43,12 @@ class ApiImpl final : public Api {
 
   void reload(RuleBookPtr rules) override { context_.reload(std::move(rules)); }
   Result<void> reload_secrets(const Tokens& tokens) override {
-    access_.replace(tokens);
+    // The socket stays where it is: without a token everybody who reaches it would be an admin.
+    if (tokens.empty() && access_.needs_token()) {
+      log::error("the previous HTTP tokens stay in use", {{"reason", "the config has no token any more"}});
+    } else {
+      access_.replace(tokens);
+    }
     return server_->reload_certificate();
   }
   int port() const override { return server_->port(); }

@@ -76,6 +76,8 @@ Response tell(Context& context, const Call& call, const api::Edited& edited) {
           412, "the task has changed since you read it: its version is now " + std::to_string(task.version),
           path, more);
     case api::Edited::How::refused:
+      if (edited.reason == kNotTheirQueue)
+        return problem(403, outside_queues(call.person, task.queue), path, outside_members(task.queue));
       return problem(409, edited.reason, path, more);
   }
   Response response =
@@ -92,7 +94,8 @@ Result<api::Edited> carry_out(Context& context, const Call& call, const EditWish
     const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
     if (!now) return tl::unexpected(now.error());
     decisions = context.writes.change(
-        {api::edit_event(original, message, ByHand{call.who, wish.version, wish.reason}, *now)},
+        {api::edit_event(original, message,
+                         ByHand{call.who, wish.version, wish.reason, 0, call.person.queues}, *now)},
         static_cast<std::int64_t>(message->body.size()));
     if (!decisions) return tl::unexpected(decisions.error());
     if (decisions->empty()) return transient("no answer");
@@ -137,6 +140,7 @@ Response show_body(Context& context, const Call& call) {
   if (!id) return no_task(call);
   const auto found = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
   if (!found) return problem(found.error(), call.request.path);
+  if (auto no = refuse_queue(call.person, found->row.task.queue, call.request.path)) return *std::move(no);
   const Message& message = *found->message;
   Response response;
   response.type = "application/octet-stream";

@@ -153,6 +153,9 @@ AND t.state = 'awaiting' AND t.next_at IS NULL
 -- name: list.silence_held_by_views
 AND t.state = 'awaiting' AND t.silence_ends_at IS NULL
 
+-- name: list.without_replaced
+AND COALESCE(t.replaced_by, 0) = 0
+
 -- name: list.created_before
 AND t.created_at < :time
 

@@ -7,7 +7,10 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <array>
 #include <charconv>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <limits>
@@ -40,21 +43,32 @@ struct EditOptions {
   bool by_flags() const { return !body.empty() || !set.empty() || !unset.empty(); }
 };
 
-// A number or true/false keeps its type if the text is one; else it is text.
-Value value_like(const Value* before, const std::string& text) {
-  if (before == nullptr) return text;
+template <typename T>
+std::optional<T> number_in(const std::string& text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+// A number or true/false keeps its type; a text stays one, and may take the place of anything that is no
+// number.
+Result<Value> value_like(const std::string& name, const Value* before, const std::string& text) {
+  if (before == nullptr) return Value(text);
   return std::visit(
-      [&](const auto& was) -> Value {
+      [&](const auto& was) -> Result<Value> {
         using T = std::remove_cvref_t<decltype(was)>;
         if constexpr (std::is_same_v<T, bool>) {
-          if (text == "true" || text == "false") return text == "true";
+          if (text == "true" || text == "false") return Value(text == "true");
+        } else if constexpr (std::is_floating_point_v<T>) {
+          if (const auto number = number_in<T>(text)) return Value(*number);
         } else if constexpr (std::is_integral_v<T>) {
-          std::int64_t number = 0;
-          const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-          if (error == std::errc() && end == text.data() + text.size() && std::in_range<T>(number))
-            return static_cast<T>(number);
+          const auto number = number_in<std::int64_t>(text);
+          if (number && std::in_range<T>(*number)) return Value(static_cast<T>(*number));
+          if (number)
+            return permanent("--set-header: " + text + " does not fit the type of the header '" + name +
+                             "': use the editor to give it another one");
         }
-        return text;
+        return Value(text);
       },
       before->v);
 }
@@ -72,16 +86,40 @@ Result<api::Changes> changes_by_flags(const EditOptions& o, const Message& messa
       return permanent("--set-header: '" + one_line(pair) + "' is not NAME=VALUE");
     const std::string name = pair.substr(0, equals), value = pair.substr(equals + 1);
     if (!is_utf8(pair)) return permanent("--set-header: '" + clean_utf8(name, 60) + "' is not UTF-8");
-    changes.set.emplace_back(name, value_like(find(message.headers, name), value));
+    auto typed = value_like(name, find(message.headers, name), value);
+    if (!typed) return tl::unexpected(typed.error());
+    changes.set.emplace_back(name, *std::move(typed));
   }
   changes.unset = o.unset;
   return changes;
+}
+
+// The file of the editor, for the signal handler.
+std::array<char, 4096> editor_file{};
+
+// The file holds a message. Ctrl-C keeps what a person has written, and says where; other signals remove it.
+void on_signal(int number) {
+  if (number == SIGINT) {
+    constexpr std::string_view kKept = "\nrung: nothing was sent; your text is kept: ";
+    (void)!write(STDERR_FILENO, kKept.data(), kKept.size());
+    (void)!write(STDERR_FILENO, editor_file.data(), std::strlen(editor_file.data()));
+    (void)!write(STDERR_FILENO, "\n", 1);
+  } else {
+    unlink(editor_file.data());
+  }
+  signal(number, SIG_DFL);
+  raise(number);
 }
 
 // Removes the file, unless it keeps what a person has written.
 struct EditorFile {
   std::string name;
   bool keep = false;
+  // Once the file exists.
+  void guard() const {
+    name.copy(editor_file.data(), editor_file.size() - 1);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, on_signal);
+  }
   ~EditorFile() {
     std::error_code ignored;
     if (!name.empty() && !keep) std::filesystem::remove(name, ignored);
@@ -110,7 +148,7 @@ MessagePtr edit(const EditOptions& o, const api::Original& original, const Reser
       code = report_error(kUserError, "its body is not text: give another one with --body FILE");
       return nullptr;
     }
-    const auto text = edit_in_editor(edit_text(original.row.task, before), file.name);
+    const auto text = edit_in_editor(edit_text(original.row.task, before), file.name, [&] { file.guard(); });
     changes = text ? read_edit_text(*text, before) : Result<api::Changes>(tl::unexpected(text.error()));
     file.keep = text.has_value();
     if (changes && !changes->body && !changes->headers) {
@@ -230,8 +268,8 @@ int run(const EditOptions& o) {
   if (code == kSuccess) file.keep = false;
   if (file.keep)
     report_error(kUserError,
-                 fmt::format("your text is kept: EDITOR='cp {0}' rung edit {1} takes it as it is, "
-                             "EDITOR='cp {0} \"$1\"; vi' edits it",
+                 fmt::format("your text is kept: VISUAL='cp {0}' rung edit {1} takes it as it is, "
+                             "VISUAL='cp {0} \"$1\"; vi' edits it",
                              file.name, o.id));
   return code;
 }
@@ -243,7 +281,7 @@ void add_edit(CLI::App& app, int* exit) {
   CLI::App& c = add_command(
       app, "edit", "Sends a parked task again with another body or other headers, as a new task",
       "Examples:\n"
-      "  EDITOR=nano rung edit 249107395289088                   headers and body in an editor\n"
+      "  VISUAL=nano rung edit 249107395289088                   headers and body in an editor\n"
       "  rung edit 249107395289088 --body fixed.json --reason \"city was missing\"\n"
       "  rung edit 249107395289088 --set-header tenant=acme --unset-header x-debug --yes\n"
       "  rung show 249107395289088 --raw | jq '.city = \"Ulm\"' | rung edit 249107395289088 --body -\n"

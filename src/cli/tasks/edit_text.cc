@@ -68,8 +68,8 @@ Result<void> run_editor(const std::string& editor, const std::string& file) {
 std::string edit_text(const Task& task, const Message& message) {
   return "# rung edit " + task.id.str() +
          ": save and quit to send this in place of the parked message; leave it as it is to send nothing.\n"
-         "# Headers, as JSON; {\"!i32\": 5} and the like are types of AMQP. Lines that begin with # do not "
-         "count.\n" +
+         "# Headers, as JSON; {\"!i32\": 5} and the like are types of AMQP. Lines that begin with # are "
+         "ignored; below the dashes all is body.\n" +
          headers_text(message) + "\n" + std::string(kBodyLine) + "\n" + message.body.str();
 }
 
@@ -96,12 +96,13 @@ Result<api::Changes> read_edit_text(std::string_view text, const Message& before
   return changes;
 }
 
-Result<std::string> edit_in_editor(const std::string& text, std::string& file) {
+Result<std::string> edit_in_editor(const std::string& text, std::string& file,
+                                   const std::function<void()>& made_it) {
   const char* editor = std::getenv("VISUAL");
   if (editor == nullptr || *editor == '\0') editor = std::getenv("EDITOR");
   if (editor == nullptr || *editor == '\0')
     return permanent(
-        "no editor: set EDITOR (EDITOR=nano rung edit ...), or use --body FILE and --set-header");
+        "no editor: set VISUAL (VISUAL=nano rung edit ...), or use --body FILE and --set-header");
   const char* folder = std::getenv("TMPDIR");
   std::string name =
       std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/rung-edit-XXXXXX";
@@ -109,6 +110,7 @@ Result<std::string> edit_in_editor(const std::string& text, std::string& file) {
   if (made < 0) return permanent("cannot create " + name + ": " + std::strerror(errno));
   close(made);
   file = name;
+  made_it();
   std::ofstream out(file, std::ios::binary);
   if (!(out << text) || !out.flush()) return permanent("cannot write " + file);
   out.close();

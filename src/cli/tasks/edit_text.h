@@ -2,6 +2,7 @@
 // and waits for it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,8 @@ std::string edit_text(const Task& task, const Message& message);
 Result<api::Changes> read_edit_text(std::string_view text, const Message& before);
 
 // The text, after $VISUAL or $EDITOR has changed it in a temporary file that only this user may read. `file`:
-// its name; the caller removes it.
-Result<std::string> edit_in_editor(const std::string& text, std::string& file);
+// its name, before `made_it` is called; the caller removes it.
+Result<std::string> edit_in_editor(const std::string& text, std::string& file,
+                                   const std::function<void()>& made_it);
 
 }  // namespace rung::cli

@@ -62,8 +62,8 @@ std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::er
 std::string replaced_text(const Task& task) {
   const std::string child = task.replaced_by.str();
   return "it was replaced by task " + child +
-         ", an edited copy: see what became of that one; only with "
-         "even_replaced (--even-replaced) this one is sent as well";
+         ", an edited copy: check that one first; to send this one too, use even_replaced "
+         "(--even-replaced)";
 }
 
 std::string why_not_editable(const Task& task) {
@@ -145,8 +145,11 @@ MessageDifference difference(const Message& before, const Message& after) {
 
 std::string edit_content(const Message& edited) { return to_hex(message_digest(edited)); }
 
-std::string edit_origin(std::string_view who, TaskId original, const Message& edited) {
-  const Json json = {{"edited", {{"by", who}, {"from", original.str()}, {"content", edit_content(edited)}}}};
+std::string edit_origin(std::string_view who, TaskId original, const Message& edited,
+                        std::string_view origin_json) {
+  Json json = Json::parse(origin_json, nullptr, false);
+  if (!json.is_object()) json = Json::object();
+  json["edited"] = {{"by", who}, {"from", original.str()}, {"content", edit_content(edited)}};
   return dumped(json);
 }
 

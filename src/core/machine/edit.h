@@ -30,7 +30,8 @@ inline constexpr std::size_t kHeaderTold = 200, kHeadersTold = 50;
 MessageDifference difference(const Message& before, const Message& after);
 
 // NewTask::origin_json of the new task, with a fingerprint of its message. `who`: ByHand::who.
-std::string edit_origin(std::string_view who, TaskId original, const Message& edited);
+std::string edit_origin(std::string_view who, TaskId original, const Message& edited,
+                        std::string_view origin_json);
 // The fingerprint: the same message has the same one, whatever the order of its headers.
 std::string edit_content(const Message& edited);
 // That of a row's origin; "" if the row was not made by an edit.

@@ -86,6 +86,7 @@ std::string conditions(const Filter& f, bool by_views) {
   if (f.first_failed_before)
     also("list.first_failed_before", {"time", Literal::time(*f.first_failed_before)});
   if (f.first_failed_after) also("list.first_failed_after", {"time", Literal::time(*f.first_failed_after)});
+  if (f.without_replaced) sql += ' ' + render("list.without_replaced");
   if (f.silence_held) sql += ' ' + render(by_views ? "list.silence_held_by_views" : "list.silence_held", {});
   if (f.created_before) also("list.created_before", {"time", Literal::time(*f.created_before)});
   if (f.created_after) also("list.created_after", {"time", Literal::time(*f.created_after)});

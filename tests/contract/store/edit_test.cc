@@ -171,7 +171,9 @@ TEST_P(EditContract, AReplacedTaskIsNotRedrivenUnlessToldSo) {
   NewBulk all;
   all.action = BulkAction::redrive;
   all.who = "ann";
-  EXPECT_EQ(send(event_of(must(store_->create_bulk(all)), id)).verdict, Verdict::refused);
+  const Bulk bulk = must(store_->create_bulk(all));
+  EXPECT_EQ(bulk.total, 0);
+  EXPECT_EQ(send(event_of(bulk, id)).verdict, Verdict::refused);
   ASSERT_EQ(send({id, event::Redrive{{}, false, true}, ByHand{"ann", {}}}).verdict, Verdict::applied);
   EXPECT_EQ(get(*store_, id).state, State::scheduled);
   EXPECT_EQ(get(*store_, id).replaced_by, TaskId{});

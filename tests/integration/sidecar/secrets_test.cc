@@ -225,6 +225,22 @@ TEST_F(Secrets, TwoHttpTokensAreValidUntilAReloadTakesTheOldOneAway) {
   EXPECT_EQ(rung().log().find("-token\n"), std::string::npos) << "no token is logged";
 }
 
+// The socket stays where it is: without a token everybody who reaches it would be an admin.
+TEST_F(Secrets, AReloadWithoutTokensOpensNothing) {
+  const int port = free_port();
+  replace("token", "full-token-0123456789\n");
+  const std::string listen = "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\"";
+  config.more = listen + ", token_file: " + yaml(path("token")) + " }\n";
+  start();
+  HttpClient client(port);
+  ASSERT_TRUE(eventually([&] { return client.call("GET", "/v1/tasks").status == 401; }, kBound));
+  config.more.clear();
+  rung().rewrite(config.text());
+  rung().signal(SIGHUP);
+  EXPECT_TRUE(rung().logged("the previous HTTP tokens stay in use"));
+  EXPECT_EQ(client.call("GET", "/v1/tasks").status, 401);
+}
+
 TEST_F(Secrets, TheHttpCertificateIsReadAtAReload) {
   const int port = free_port();
   make_certificate("first");

@@ -89,7 +89,7 @@ TEST_F(CarefulRedriveStory, TheCanaryGoesFirstAndTheOthersFollow) {
   succeed(ids[1]);
   waits = step(bulk);
   EXPECT_EQ(waits.verdict.go, Go::wait);
-  EXPECT_THAT(waits.verdict.why, AllOf(HasSubstr("2 of 3 succeeded"), HasSubstr("1 unanswered")));
+  EXPECT_THAT(waits.verdict.why, AllOf(HasSubstr("2 of 3 succeeded"), HasSubstr("1 without an answer so far")));
   world.loop.run_for(kLookAtOutcomes);
   succeed(ids[2]);
   const BulkProgress on = step(bulk);
@@ -216,7 +216,7 @@ TEST_F(CarefulRedriveStory, WhatSucceedsBeforeItIsSentIsNoOutcome) {
   const auto ids = parked(3);
   const Bulk bulk = redrive({.canary = 2});
   step(bulk);
-  world.apply(fence, {ids[0], event::Finish{.succeeded = true}, ByHand{"bob", {}}});
+  world.apply(fence, {ids[0], event::Finish{true, "", {}, 0}, ByHand{"bob", {}}});
   deliver(ids[1]);
   succeed(ids[1]);
   EXPECT_EQ(step(bulk).verdict.go, Go::passed);

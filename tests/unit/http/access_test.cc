@@ -100,8 +100,9 @@ TEST(Access, QueuesOutsideOfTheScope) {
     EXPECT_TRUE(refuse_queue(olaf, queue, "/v1")) << queue;
   const auto no = refuse_queue(olaf, "invoices", "/v1");
   EXPECT_EQ(no->status, 403);
-  EXPECT_EQ(body(*no).at("detail"),
-            "the token olaf may act only on the queues orders*, pay-?, and this is the queue 'invoices'");
+  EXPECT_EQ(
+      body(*no).at("detail"),
+      "the token olaf may act only on the queues orders*, pay-?. This request concerns the queue 'invoices'");
   EXPECT_EQ(body(*no).at("queue"), "invoices");
   // At the default exchange the routing key is the queue; another exchange may reach any queue.
   EXPECT_FALSE(refuse_target(olaf, {"", "", "orders"}, "/v1"));
