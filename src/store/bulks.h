@@ -126,7 +126,7 @@ struct BulkStep {
   std::string runner;
   TaskId from = {};
   double rate = 0;          // at which this step runs; 0 = no limit
-  bool keeps_sent = false;  // sent_by_bulk() will be asked: which tasks it has changed, and when
+  bool keeps_sent = false;  // sent_by_bulk() will be asked for the tasks that it has changed
 };
 
 // TaskStore::apply() performs the steps of a bulk.

@@ -11,8 +11,8 @@ ALTER TABLE rung_bulks
   ADD COLUMN canary_done     BIGINT NULL,
   ADD COLUMN stopped_because TEXT NULL;
 
--- When a redrive or a fire has changed the task. NULL: not yet, or there was nothing to change.
-ALTER TABLE rung_bulk_items ADD COLUMN changed_at DATETIME(3) NULL;
+-- Of a redrive or a fire: the last attempt before it changed the task. NULL: not yet, or there was nothing to change.
+ALTER TABLE rung_bulk_items ADD COLUMN after_attempt INT NULL;
 
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW retry_bulks AS
 SELECT id AS bulk_id, CASE action WHEN 'careful_redrive' THEN 'redrive' ELSE action END AS action, state, filter, reason,

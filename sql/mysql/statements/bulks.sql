@@ -101,20 +101,20 @@ UPDATE rung_bulks SET last_id = :last, done = done + :done, applied = applied + 
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
 -- name: bulk_items_changed
-UPDATE rung_bulk_items SET changed_at = :at WHERE bulk_id = :bulk AND task_id IN (:ids)
+UPDATE rung_bulk_items i JOIN rung_tasks t ON t.id = i.task_id SET i.after_attempt = t.attempt
+WHERE i.bulk_id = :bulk AND i.task_id IN (:ids)
 
 -- name: bulk_sent
--- Of the last :limit processed: the first attempt since the bulk's change of the task, which was due then or later, by the
--- same clock. Only of a failure the error is of interest.
+-- Of the last :limit processed: the first attempt since the bulk's change of the task. Only of a failure the error is of
+-- interest.
 SELECT i.task_id, t.queue, t.state, t.next_at, t.silence_means, t.silence_ms, a.outcome,
   CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END,
   CASE WHEN a.outcome IN ('failed','timed_out','returned') THEN LEFT(a.error, 200) END
-FROM (SELECT task_id, changed_at FROM rung_bulk_items WHERE bulk_id = :bulk
+FROM (SELECT task_id, after_attempt FROM rung_bulk_items WHERE bulk_id = :bulk
   AND task_id <= (SELECT last_id FROM rung_bulks WHERE id = :bulk) ORDER BY task_id DESC LIMIT :limit) i
 JOIN rung_tasks t ON t.id = i.task_id
-LEFT JOIN rung_attempts a ON a.task_id = i.task_id AND a.attempt = (SELECT MIN(f.attempt) FROM rung_attempts f
-  WHERE f.task_id = i.task_id AND f.due_at >= i.changed_at)
-WHERE i.changed_at IS NOT NULL
+LEFT JOIN rung_attempts a ON a.task_id = i.task_id AND a.attempt = i.after_attempt + 1
+WHERE i.after_attempt IS NOT NULL
 ORDER BY i.task_id DESC
 
 -- name: bulk_wait

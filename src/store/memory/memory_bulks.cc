@@ -20,7 +20,7 @@ void MemoryStore::move_on(MemoryDb::BulkRow& row, std::span<const Event> events,
   row.bulk.applied += std::ranges::count(decisions, Verdict::applied, &Decision::verdict);
   row.bulk.refused += std::ranges::count(decisions, Verdict::refused, &Decision::verdict);
   for (const Decision& decision : decisions) {
-    if (decision.verdict == Verdict::applied) row.changed[decision.task.id] = now;
+    if (decision.verdict == Verdict::applied) row.changed[decision.task.id] = decision.task.attempt;
   }
   // As bulk_step does it.
   row.next = rate > 0 ? std::max(row.next, now - Ms{200}) +
@@ -146,7 +146,7 @@ Result<std::vector<SentTask>> MemoryStore::sent_by_bulk(std::int64_t id, int lim
     std::vector<SentTask> out;
     if (id < 1 || id > static_cast<std::int64_t>(db_.bulks_.size())) return out;
     const MemoryDb::BulkRow& row = db_.bulks_[static_cast<std::size_t>(id - 1)];
-    const std::map<TaskId, EpochMs>& changed = row.changed;
+    const std::map<TaskId, int>& changed = row.changed;
     int seen = 0;
     for (auto it = row.ids.rbegin(); it != row.ids.rend() && seen < limit; ++it) {
       if (row.bulk.last < *it) continue;
@@ -156,12 +156,11 @@ Result<std::vector<SentTask>> MemoryStore::sent_by_bulk(std::int64_t id, int lim
       const Task& now = task->second.task;
       SentTask sent{*it, now.queue, now.state, is_silence_held(now), now.silence, {}, {}, {}};
       sent.outcome = Outcome::pending;
-      for (const auto& [number, attempt] : task->second.attempts) {
-        if (attempt.due_at < changed.at(*it)) continue;
-        sent.outcome = attempt.outcome;
-        sent.published_at = attempt.published_at;
-        sent.error = attempt.error;
-        break;
+      const auto first = task->second.attempts.find(changed.at(*it) + 1);
+      if (first != task->second.attempts.end()) {
+        sent.outcome = first->second.outcome;
+        sent.published_at = first->second.published_at;
+        sent.error = first->second.error;
       }
       out.push_back(std::move(sent));
     }

@@ -326,7 +326,6 @@ Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, 
     const auto row = step == nullptr ? nullptr : running_bulk(*step);
     theirs = step != nullptr && row == nullptr;
     if (theirs) return std::vector<Decision>{};
-    const EpochMs begin = db_.now_locked();  // no attempt that follows is due before
     const std::vector<Lease> leases = held(fence.node, fence.leases);
     Changes changes{{}, CauseChanges(db_.cause_book_)};
     std::vector<Decision> out;
@@ -339,7 +338,7 @@ Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, 
       if (!fresh) merge_attempt(kept->second, a);
     }
     write_causes(changes.causes, fence.node);
-    if (row != nullptr) move_on(*row, events, out, step->rate, begin);
+    if (row != nullptr) move_on(*row, events, out, step->rate, db_.now_locked());
     return out;
   });
   if (theirs) return permanent("the bulk is paused, has ended, or is run by another process");

@@ -61,8 +61,8 @@ class MemoryDb {
     Bulk bulk;
     std::vector<TaskId> ids;  // ascending
     EpochMs until, next;
-    bool gone = false;                       // purged
-    std::map<TaskId, EpochMs> changed = {};  // when
+    bool gone = false;                   // purged
+    std::map<TaskId, int> changed = {};  // the last attempt before
   };
   struct Rate {
     SendSchedule schedule;

@@ -142,7 +142,7 @@ TEST_F(Edit, ErrorsSayWhatWouldBeRight) {
                      "b=" + std::string(100'000, 'x')}),
               HasSubstr("the limit for one frame"));
   EXPECT_THAT(wrong({"--body", "/no/such"}), HasSubstr("cannot read /no/such"));
-  EXPECT_THAT(wrong({}), HasSubstr("set EDITOR"));
+  EXPECT_THAT(wrong({}), HasSubstr("set VISUAL"));
   EXPECT_EQ(rung({"edit", "77", "--body", "/dev/null"}).exit, 3);
   EXPECT_THAT(rung({"edit", "close-17", "--body", "/dev/null"}).err,
               HasSubstr("rung list --message-id close-17"));
@@ -188,7 +188,7 @@ TEST_F(Edit, AnEditorThatChangesNothingOrFailsSendsNothing) {
   const Ran bad = in_editor(id, "sed -i 's/\"order\":17/order/' \"$1\"");
   EXPECT_EQ(bad.exit, 1);
   EXPECT_THAT(bad.err,
-              AllOf(HasSubstr("line 1, column 2: not JSON"), HasSubstr("your text is kept: EDITOR='cp /")));
+              AllOf(HasSubstr("line 1, column 2: not JSON"), HasSubstr("your text is kept: VISUAL='cp /")));
   const std::string file =
       bad.err.substr(bad.err.find("'cp ") + 4, bad.err.find("' rung") - bad.err.find("'cp ") - 4);
   EXPECT_TRUE(std::filesystem::remove(file)) << file;
