@@ -89,7 +89,8 @@ TEST_F(CarefulRedriveStory, TheCanaryGoesFirstAndTheOthersFollow) {
   succeed(ids[1]);
   waits = step(bulk);
   EXPECT_EQ(waits.verdict.go, Go::wait);
-  EXPECT_THAT(waits.verdict.why, AllOf(HasSubstr("2 of 3 succeeded"), HasSubstr("1 without an answer so far")));
+  EXPECT_THAT(waits.verdict.why,
+              AllOf(HasSubstr("2 of 3 succeeded"), HasSubstr("1 without an answer so far")));
   world.loop.run_for(kLookAtOutcomes);
   succeed(ids[2]);
   const BulkProgress on = step(bulk);
