@@ -33,13 +33,13 @@ std::string error_of(const SentTask& task) {
   return task.outcome == Outcome::pending ? "parked again without being sent" : task.error;
 }
 
-struct Failure {
+struct FailedTask {
   TaskId id;
   std::string why;
 };
 
 // "269741562311741440: connection refused; ...", and how many more.
-std::string named(const std::vector<Failure>& failures) {
+std::string named(const std::vector<FailedTask>& failures) {
   std::string text;
   for (std::size_t i = 0; i < std::min(failures.size(), kNamed); ++i)
     text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", failures[i].id.str(),
@@ -52,7 +52,7 @@ std::string named(const std::vector<Failure>& failures) {
 struct Canary {
   std::int64_t sent = 0, succeeded = 0, unsent = 0, open = 0;
   std::int64_t unchecked = 0;  // of `open`: silent for long enough, and nobody has looked at the queue since
-  std::vector<Failure> failures;
+  std::vector<FailedTask> failures;
 };
 
 class CanaryJudge {
@@ -154,7 +154,7 @@ Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook&
 Result<BulkVerdict> judge_failures(Store& store, const Bulk& bulk) {
   const auto sent = store.sent_by_bulk(bulk.id, kLookedAt);
   if (!sent) return tl::unexpected(sent.error());
-  std::vector<Failure> failures;
+  std::vector<FailedTask> failures;
   std::int64_t published = 0, unsent = 0;
   for (const SentTask& task : *sent) {
     if (has_failed(task)) failures.push_back({task.id, error_of(task)});
