@@ -13,15 +13,15 @@ namespace {
 
 constexpr std::size_t kMostBytes = 1024UL * 1024;
 constexpr std::size_t kMostPeople = 1000;
-constexpr std::size_t kLongestName = 64;
+constexpr std::size_t kLongestPersonName = 64;
 constexpr std::size_t kShortestToken = 16, kLongestToken = 255;
 constexpr std::size_t kMostQueues = 100, kLongestQueue = 255;
 
-constexpr std::string_view kForm = "{ name: alice, role: operator, token: \"...\" }";
+constexpr std::string_view kTokenForm = "{ name: alice, role: operator, token: \"...\" }";
 const std::array<std::string_view, 5> kKeys{"name", "role", "queues", "token", "token_sha256"};
 
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestName && std::ranges::all_of(text, [](char c) {
+  return !text.empty() && text.size() <= kLongestPersonName && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("._@+-").find(c) != std::string_view::npos;
   });
@@ -45,7 +45,7 @@ class TokensParser {
 
   std::vector<PersonToken> parse(const Node& root) {
     if (root.kind != Node::Kind::list || root.items.empty()) {
-      problems_.add(root.mark, "expected a list of tokens: - " + std::string(kForm));
+      problems_.add(root.mark, "expected a list of tokens: - " + std::string(kTokenForm));
       return {};
     }
     if (root.items.size() > kMostPeople) {
@@ -66,7 +66,7 @@ class TokensParser {
   void entry(const Node& item) {
     if (item.invalid) return;
     const auto before = problems_.count();
-    if (item.kind != Node::Kind::map) return wrong(item, "expected a token: " + std::string(kForm));
+    if (item.kind != Node::Kind::map) return wrong(item, "expected a token: " + std::string(kTokenForm));
     Draft draft;
     for (const auto& [key, value] : item.entries) keep(key, value, draft);
     PersonToken out;
@@ -99,8 +99,8 @@ class TokensParser {
     if (draft.name == nullptr) return wrong(item, "name is missing: the audit records it with every change");
     if (draft.name->invalid) return;
     if (!is_name(draft.name->text))
-      return wrong(*draft.name,
-                   "name: expected 1 to " + std::to_string(kLongestName) + " letters, digits and . _ @ + -");
+      return wrong(*draft.name, "name: expected 1 to " + std::to_string(kLongestPersonName) +
+                                    " letters, digits and . _ @ + -");
     out = draft.name->text;
   }
 
