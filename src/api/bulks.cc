@@ -95,7 +95,7 @@ Json to_json(const Bulk& bulk, const std::optional<SentCounts>& outcomes) {
     json["outcomes"] = {{"sent", outcomes->sent},
                         {"succeeded", outcomes->succeeded},
                         {"failed", outcomes->failed},
-                        {"open", outcomes->open - outcomes->unsent},
+                        {"open", outcomes->open},
                         {"not_yet_sent", outcomes->unsent}};
   return json;
 }

@@ -321,7 +321,7 @@ class Completion {
     }
   }
 
-  // Whether somebody can have a token with which to write.
+  // Whether any token may write.
   bool names_tokens() const {
     return draft_.present.contains("http.token_file") || draft_.present.contains("http.tokens_file");
   }

@@ -133,7 +133,7 @@ Response show_metrics(Context& context, const Call&, int connections) {
   return response;
 }
 
-// For consoles: what to offer to whoever has this token.
+// What this token may do, so that a console offers only that.
 Response show_you(const Call& call) {
   FieldErrors errors;
   refuse_rest(call.request.query, errors);

@@ -100,6 +100,9 @@ class AttachmentStore {
   virtual Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) = 0;
 };
 
+// For so long after a silence a check of its queue is awaited; then it counts without one.
+inline constexpr Ms kUnverifiedSilence{std::chrono::minutes{5}};
+
 inline constexpr Ms kAttachmentsKept = std::chrono::hours{24 * 90};  // of queues nobody looks at any more
 
 }  // namespace rung

@@ -98,8 +98,8 @@ bool has_failed(const SentTask& task);
 bool is_withdrawn(const SentTask& task);
 struct SentCounts {  // without what was withdrawn
   std::int64_t sent = 0, succeeded = 0, failed = 0;
-  std::int64_t open = 0;    // no outcome yet
-  std::int64_t unsent = 0;  // of `open`: not delivered yet
+  std::int64_t open = 0;    // delivered, no outcome yet
+  std::int64_t unsent = 0;  // not delivered yet
 };
 SentCounts count(const std::vector<SentTask>& sent);
 

@@ -152,8 +152,7 @@ SentCounts count(const std::vector<SentTask>& sent) {
     } else if (has_failed(task)) {
       ++counts.failed;
     } else {
-      ++counts.open;
-      if (!task.published_at) ++counts.unsent;
+      ++(task.published_at ? counts.open : counts.unsent);
     }
   }
   return counts;

@@ -23,8 +23,6 @@ constexpr int kLookedAt = 10'000;
 constexpr std::int64_t kMostUnsent = 1000;
 // A canary that finds fewer tasks to send among so many ends.
 constexpr std::int64_t kMostProcessed = 10'000;
-// For so long a canary waits for a look at its queue after the watch.
-constexpr Ms kUnverified{std::chrono::minutes{5}};
 constexpr std::int64_t kFewest = 20;      // a share of fewer says nothing
 constexpr std::size_t kNamed = 3;         // failures that the reason names
 constexpr std::size_t kErrorShown = 200;  // bytes of each
@@ -51,7 +49,7 @@ std::string named(const std::vector<FailedTask>& failures) {
 // The canary's tasks, sorted by what they say.
 struct Canary {
   std::int64_t sent = 0, succeeded = 0, unsent = 0, open = 0;
-  std::int64_t unchecked = 0;  // of `open`: silent for long enough, and nobody has looked at the queue since
+  std::int64_t unchecked = 0;  // of `open`: silent for long enough; its queue has not been checked since
   std::vector<FailedTask> failures;
 };
 
@@ -97,7 +95,7 @@ class CanaryJudge {
     // A look from before the end of the watch does not know of a queue that was detached since.
     const EpochMs end = *task.published_at + *watch_;
     if (queue.needs_attachment && known != records_.end() && known->second.checked_at < end &&
-        now_ - end < kUnverified) {
+        now_ - end < kUnverifiedSilence) {
       ++canary_.open;
       ++canary_.unchecked;
       return;
@@ -155,15 +153,11 @@ Result<BulkVerdict> judge_failures(Store& store, const Bulk& bulk) {
   const auto sent = store.sent_by_bulk(bulk.id, kLookedAt);
   if (!sent) return tl::unexpected(sent.error());
   std::vector<FailedTask> failures;
-  std::int64_t published = 0, unsent = 0;
   for (const SentTask& task : *sent) {
     if (has_failed(task)) failures.push_back({task.id, error_of(task)});
-    if (has_failed(task) || task.published_at) {
-      ++published;
-    } else if (!is_withdrawn(task)) {
-      ++unsent;
-    }
   }
+  const SentCounts counts = count(*sent);
+  const std::int64_t unsent = counts.unsent, published = counts.sent - unsent;
   const auto failed = static_cast<double>(failures.size());
   if (failed > *bulk.care.stop_above / 100 * static_cast<double>(std::max(published, kFewest)))
     return BulkVerdict{

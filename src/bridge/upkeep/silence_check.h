@@ -40,7 +40,7 @@ struct SilenceCounts {
 
 class SilenceCheck {
  public:
-  static constexpr Ms kUnverified{std::chrono::minutes{5}};
+  static constexpr Ms kUnverified = kUnverifiedSilence;
 
   struct Deps {
     StoreJobs& jobs;

@@ -101,8 +101,8 @@ std::string show_text(const Bulk& b, const SentCounts& counts, EpochMs now) {
   field("outcome", outcome_of(b));
   if (counts.sent > 0)
     field("since then", fmt::format("{} succeeded, {} failed, {} without an answer, {} not sent yet{}",
-                                    counts.succeeded, counts.failed, counts.open - counts.unsent,
-                                    counts.unsent, b.done > api::kOutcomesCounted ? " (of the latest)" : ""));
+                                    counts.succeeded, counts.failed, counts.open, counts.unsent,
+                                    b.done > api::kOutcomesCounted ? " (of the latest)" : ""));
   field("stopped", b.stopped_because);
   field("who", b.who);
   field("runner", b.runner);

@@ -28,7 +28,7 @@ inline constexpr std::array<std::string_view, 4> kRoleWords{"reader", "operator"
 std::string_view to_word(Role);
 std::optional<Role> role_from(std::string_view word);
 
-// The queues that somebody may act on.
+// The queues that a person may act on.
 class QueueScope {
  public:
   explicit QueueScope(std::vector<QueuePattern> patterns) : patterns_(std::move(patterns)) {}

@@ -19,7 +19,7 @@ const std::vector<std::string> kPeople{"rita", "olaf", "edda", "anna"};  // in t
 
 class HttpPeople : public HttpTest {
  protected:
-  // What one route is asked; and its answer to whoever may do that.
+  // A request to one route, and the status if it is allowed.
   struct Ask {
     std::string path;
     std::optional<std::string> body = {};

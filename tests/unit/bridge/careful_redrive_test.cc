@@ -185,7 +185,7 @@ TEST_F(CarefulRedriveStory, ACanaryThatTakesAllIsWatchedToo) {
   EXPECT_EQ(row(bulk).state, BulkState::done);
 }
 
-// Nobody can look, for minutes: as for the queue's own silence.
+// The queue cannot be checked: after five minutes silence counts all the same.
 TEST_F(CarefulRedriveStory, WithoutALookTheWatchEndsFiveMinutesLater) {
   attach("orders");
   const auto ids = parked(2);
@@ -212,7 +212,7 @@ TEST_F(CarefulRedriveStory, WhatIsNotConfirmedIsNotDelivered) {
   EXPECT_THAT(waits.verdict.why, HasSubstr("1 not sent yet"));
 }
 
-// The queue is paused, and somebody reports an earlier attempt.
+// A success of an earlier attempt is reported before the redriven one is sent.
 TEST_F(CarefulRedriveStory, WhatSucceedsBeforeItIsSentIsNoOutcome) {
   const auto ids = parked(3);
   const Bulk bulk = redrive({.canary = 2});
