@@ -17,7 +17,7 @@
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/io/loop.h"
-#include "src/store/outgoing_events.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
 

@@ -117,9 +117,9 @@ TEST_F(EventExchange, AConsumerOfEventsThatFailsMakesNoLoop) {
 TEST_F(EventExchange, TheExamplePrintsThem) {
   start();
   const std::string queue = attached(), events = new_name("events");
-  const std::string example = "/usr/bin/python3 '" RUNG_SOURCE_DIR "/examples/consumers/python/events.py' --url '" +
-                              amqp_url() + "' --exchange " + exchange() + " --queue " + events +
-                              " --bind 'task_parked.#' --count 1";
+  const std::string example =
+      "/usr/bin/python3 '" RUNG_SOURCE_DIR "/examples/consumers/python/events.py' --url '" + amqp_url() +
+      "' --exchange " + exchange() + " --queue " + events + " --bind 'task_parked.#' --count 1";
   auto printed = std::async(std::launch::async, [&] { return run_shell("timeout 60 " + example); });
   ASSERT_TRUE(eventually([&] { return amqp.consumers(events).value_or(0) == 1; }, kBound));
   park(queue, "order-4711");
