@@ -109,6 +109,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       causes_(loop, {*jobs_, shards_, clock_}),
+      events_(loop, {*jobs_, shards_, outbox_, [this] { return may_publish(); }, settings_.prefix + ".events",
+                     settings_.events}),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
                      [this] { dispatch_.release_unfetched(); }, broker.name()},
@@ -136,6 +138,7 @@ Result<void> Bridge::start() {
   bulks_.start();
   retention_.start();
   causes_.start();
+  events_.start();
   return {};
 }
 
@@ -174,6 +177,7 @@ Vitals Bridge::vitals() const {
   v.decided_by_rule = updates_.decided_by_rule();
   v.error_queues = error_queues_;
   v.flow = counts_.by_queue();
+  v.events = events_.counts();
   v.received = router_.received();
   v.unacked = acks_.unacked();
   v.intake_stalled = acks_.stalled();
@@ -452,12 +456,13 @@ void Bridge::drain(std::function<void()> done) {
   bulks_.drain();
   retention_.stop();
   causes_.stop();
+  events_.stop();
   drain_.begin([this, done = std::move(done)] { shards_.leave(done); });
 }
 
 bool Bridge::idle() const {
   return transitions_.idle() && intake_.idle() && submissions_.idle() && bulks_.idle() && dispatch_.idle() &&
-         outbox_.under_way() == 0;
+         events_.idle() && outbox_.under_way() == 0;
 }
 
 void Bridge::give_back(std::function<void()> done) {

@@ -39,6 +39,7 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/upkeep/cause_upkeep.h"
+#include "src/bridge/upkeep/event_publisher.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
@@ -64,6 +65,7 @@ struct BridgeSettings {
   DelayRoutes::Moves delays;  // `delays` in the config
   std::optional<Ms> retention;
   std::optional<bool> require_token;  // results.require_token
+  EventBodies events;                 // `events`; none: it is empty
   Tracer* tracer = nullptr;           // must outlive the bridge; nullptr: traces are off
 };
 
@@ -187,6 +189,7 @@ class Bridge final : public BrokerSink {
   BulkRunner bulks_;
   Retention retention_;
   CauseUpkeep causes_;
+  EventPublisher events_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
   LeaseCounts leases_;

@@ -80,6 +80,11 @@ struct Bulk {
   std::string stopped_because = {};              // why it ended itself; "" = it has not
 };
 
+// It has ended and may have changed tasks: one that was aborted before its first step has not.
+bool has_ended(const Bulk& bulk);
+// "redrive: 20 of 25 processed, 18 changed, 2 refused; aborted: its canary failed": for people.
+std::string describe_end(const Bulk& bulk);
+
 // What has become of a task since a bulk changed it.
 struct SentTask {
   TaskId id;
@@ -148,7 +153,8 @@ class BulkStore {
   // due. `only`: consider only that bulk.
   virtual Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                                 std::optional<std::int64_t> only = std::nullopt) = 0;
-  // The next tasks after step.from, by id. None: the bulk is complete, and is marked done.
+  // The next tasks after step.from, by id. None: the bulk is complete, and is marked done. Every end of a
+  // bulk that has_ended() leaves an event (bulk_ended).
   virtual Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) = 0;
   // What became of the tasks that it has changed: of the last `limit` processed, by id, the greatest first.
   virtual Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) = 0;

@@ -130,6 +130,19 @@ Event event_of(const Bulk& bulk, TaskId id) {
   return event;
 }
 
+bool has_ended(const Bulk& bulk) {
+  return bulk.state == BulkState::done || (bulk.state == BulkState::aborted && bulk.done > 0);
+}
+
+std::string describe_end(const Bulk& bulk) {
+  std::string text = std::string(to_word(bulk.action)) + ": " + std::to_string(bulk.done) + " of " +
+                     std::to_string(bulk.total) + " processed, " + std::to_string(bulk.applied) +
+                     " changed, " + std::to_string(bulk.refused) + " refused";
+  if (bulk.state == BulkState::aborted) text += "; aborted";
+  if (!bulk.stopped_because.empty()) text += ": " + bulk.stopped_because;
+  return text;
+}
+
 bool has_failed(const SentTask& task) {
   const bool parked_unsent = task.outcome == Outcome::pending && task.state == State::parked;
   return task.outcome == Outcome::failed || task.outcome == Outcome::timed_out ||

@@ -20,6 +20,7 @@
 #include "src/store/gates.h"
 #include "src/store/leases.h"
 #include "src/store/options.h"
+#include "src/store/outgoing_events.h"
 #include "src/store/queries.h"
 #include "src/store/retention.h"
 #include "src/store/system.h"
@@ -36,7 +37,8 @@ class Store : public TaskStore,
               public RetentionStore,
               public QueryStore,
               public SchemaStore,
-              public SystemStore {};
+              public SystemStore,
+              public OutgoingEventStore {};
 
 // Opens a connection; called in the thread that will use it, and again after a transient error.
 using StoreFactory = std::function<Result<std::unique_ptr<Store>>()>;

@@ -18,6 +18,7 @@ namespace {
 constexpr std::int32_t kDeliveryLimit = std::numeric_limits<std::int32_t>::max();
 
 constexpr const char* kFanout = "fanout";
+constexpr const char* kTopic = "topic";
 
 constexpr std::pair<Inlet, std::string_view> kTags[] = {
     {Inlet::failed, "failed"}, {Inlet::results, "results"}, {Inlet::delay, "delay"}};
@@ -49,10 +50,10 @@ struct Declaring {
   BootMs deadline;
   const Connection::Others& others;
 
-  Result<void> exchange(const std::string& name, bool passive = false) const {
+  Result<void> exchange(const std::string& name, bool passive = false, const char* type = kFanout) const {
     amqp_exchange_declare_t exchange{};
     exchange.exchange = bytes(name);
-    exchange.type = amqp_cstring_bytes(kFanout);
+    exchange.type = amqp_cstring_bytes(type);
     exchange.durable = 1;
     exchange.passive = passive ? 1 : 0;
     return call(connection, AMQP_EXCHANGE_DECLARE_METHOD, exchange, waker, deadline, others);
@@ -115,6 +116,23 @@ Result<void> adopt(const Declaring& declare, const std::string& queue, const Err
   return {};
 }
 
+// One that exists with another type is used as it is: without its queues nobody loses anything, and intake
+// must not stop for it.
+Result<void> declare_events(const Declaring& declare, const std::string& name, std::string* adopted) {
+  auto done = declare.exchange(name, false, kTopic);
+  const bool differs = !done && declare.connection.closing().code == AMQP_PRECONDITION_FAILED &&
+                       declare.connection.channel_closed();
+  if (!differs || adopted == nullptr)
+    return done ? done : tl::unexpected(with_name(done.error(), "declaring " + name));
+  const auto opened = declare.connection.open_channel(declare.waker, declare.deadline, declare.others);
+  if (!opened) return opened;
+  if (!adopted->empty()) *adopted += "; ";
+  *adopted +=
+      with_name({done.error().kind, done.error().message + ". It is used as it is"}, "exchange " + name)
+          .message;
+  return {};
+}
+
 // One pass of repair_topology().
 class Repair {
  public:
@@ -132,14 +150,15 @@ class Repair {
       exchange(from);
       bind(options_.prefix + ".delay", from);
     }
+    if (options_.events) exchange(events_exchange(options_.prefix), kTopic);
     return_route(return_exchange(options_.prefix));
     if (broken_) return tl::unexpected(*broken_);
     return std::move(report_);
   }
 
  private:
-  void exchange(const std::string& name) {
-    ensure("exchange", name, [&](bool passive) { return declare_.exchange(name, passive); });
+  void exchange(const std::string& name, const char* type = kFanout) {
+    ensure("exchange", name, [&](bool passive) { return declare_.exchange(name, passive, type); });
   }
   // Earlier versions declared it without an alternate exchange: that is fine, too.
   void return_route(const std::string& name) {
@@ -262,6 +281,7 @@ Result<void> declare_topology(const BrokerOptions& options, Connection& connecti
     if (done) done = declare.bind(options.prefix + ".delay", from);
     if (!done) return tl::unexpected(told(done.error(), from));
   }
+  if (options.events) return declare_events(declare, events_exchange(options.prefix), adopted);
   return {};
 }
 

@@ -64,6 +64,12 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
   });
 }
 
+void MemoryStore::bulk_ended(const Bulk& bulk) {
+  if (!has_ended(bulk)) return;
+  record({0, {}, "", "bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
+  write_outgoing({0, {}, OutgoingKind::bulk_ended, std::to_string(bulk.id), ""});
+}
+
 Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
   return call([&] {
     std::optional<Bulk> out;
@@ -98,6 +104,7 @@ Result<std::optional<Bulk>> MemoryStore::set_bulk(std::int64_t id, BulkState sta
       if (rate) row.bulk.rate = *rate;
       if (rate) row.next = db_.now_locked();
       if (state == BulkState::aborted) row.bulk.finished_at = db_.now_locked();
+      bulk_ended(row.bulk);
     }
     out = row.bulk;
     return out;
@@ -136,6 +143,7 @@ Result<std::vector<TaskId>> MemoryStore::bulk_next(const BulkStep& step, int lim
       row->bulk.state = BulkState::done;
       row->bulk.finished_at = db_.now_locked();
       row->bulk.runner.clear();
+      bulk_ended(row->bulk);
     }
     return out;
   });
@@ -170,7 +178,6 @@ Result<std::vector<SentTask>> MemoryStore::sent_by_bulk(std::int64_t id, int lim
 
 Result<void> MemoryStore::judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) {
   using Go = BulkVerdict::Go;
-  bool stopped = false;
   auto done = call([&] {
     MemoryDb::BulkRow* row = running_bulk(step);
     if (row == nullptr) return true;
@@ -181,16 +188,16 @@ Result<void> MemoryStore::judge_bulk(const BulkStep& step, const BulkVerdict& ve
     }
     if (verdict.go == Go::passed && !row->bulk.canary_done) row->bulk.canary_done = row->bulk.done;
     if (verdict.go != Go::stop) return true;
-    stopped = true;
     row->bulk.state = BulkState::aborted;
     row->bulk.stopped_because = verdict.why;
     row->bulk.finished_at = now;
     row->bulk.runner.clear();
+    record({0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why});
+    bulk_ended(row->bulk);
     return true;
   });
   if (!done) return tl::unexpected(done.error());
-  if (!stopped) return {};
-  return record_event(0, {0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why});
+  return {};
 }
 
 Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {

@@ -9,9 +9,10 @@ void MemoryStore::write_causes(const CauseChanges& changes, int node) {
   const EpochMs now = db_.now_locked();
   for (CauseRow row : changes.fresh()) {
     row.first_seen = row.last_seen = now;
-    const std::string id = row.id, detail = describe(row);
+    const std::string id = row.id, queue = row.queue, detail = describe(row);
     if (!db_.causes_.try_emplace(id, MemoryDb::Cause{std::move(row)}).second) continue;
     record({0, {}, node_name(node), "cause_appeared", id, detail});
+    write_outgoing({0, {}, OutgoingKind::cause_appeared, id, queue});
   }
   db_.cause_book_.stored(changes.fresh());
   for (const auto& [id, counts] : changes.counts()) {
@@ -103,6 +104,7 @@ Result<CausesFolded> MemoryStore::fold_causes(int) {
       cause.row.state = CauseState::fresh;
       cause.row.worse_at = db_.now_locked();
       record({0, {}, "", "cause_worse", id, describe(cause.row)});
+      write_outgoing({0, {}, OutgoingKind::cause_worse, id, cause.row.queue});
       out.worse.push_back(shown(cause));
     }
     return out;

@@ -249,6 +249,7 @@ Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& lea
   Task task = n.task;
   task.cause = causes.of(n);
   causes.inserted(n, task.cause);
+  if (is_parked_by(nullptr, task)) write_outgoing(parked_event(task));
   db_.tasks_[n.task.id] = {std::move(task), n.message, n.origin_json, n.intake_key, {}};
   return {Inserted::How::inserted, n.task.id};
 }
@@ -304,6 +305,7 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
       db_.audit_.push_back(*std::move(row));
       db_.audit_.back().id = ++db_.audited_;
     }
+    if (is_parked_by(&task, d.task)) write_outgoing(parked_event(d.task));
     task = d.task;
     if (d.replacement != nullptr) {
       MemoryDb::Row& row = it->second;

@@ -41,6 +41,8 @@ class MemoryDb {
   void damage_gates(const std::string& queue);
   // Makes a backup, for tests: the returned function restores everything to the present state.
   std::function<void()> back_up();
+  // As StoreOptions::events.
+  void publish_events(OutgoingKinds kinds);
   // Bodies larger than this are Inserted::too_large.
   void set_max_body(std::size_t bytes);
 
@@ -95,6 +97,9 @@ class MemoryDb {
   std::int64_t audited_ = 0;           // rows ever
   std::vector<AuditRow> audit_;
   std::vector<SystemEvent> events_;
+  OutgoingKinds outgoing_kinds_;
+  std::int64_t outgoing_ever_ = 0;
+  std::vector<OutgoingEvent> outgoing_;
   std::map<std::string, std::string> settings_;
   std::vector<BulkRow> bulks_;              // id = index + 1
   std::map<std::string, Pause> pauses_;     // by queue

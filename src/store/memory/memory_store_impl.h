@@ -108,6 +108,8 @@ class MemoryStore final : public Store {
   Result<std::vector<SystemEvent>> events(int limit) override;
   Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
   Result<void> set_setting(std::string_view name, std::string_view value) override;
+  Result<std::vector<OutgoingEvent>> outgoing_events(int limit) override;
+  Result<void> forget_outgoing_events(std::span<const std::int64_t> ids) override;
 
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;
@@ -182,6 +184,8 @@ class MemoryStore final : public Store {
   std::optional<Pause> latest_pause(const std::string& queue) const;
   void keep(const std::optional<Pause>& before, const Pause& after, const std::string& reason);
   void record(SystemEvent event);
+  void write_outgoing(OutgoingEvent event);
+  void bulk_ended(const Bulk& bulk);
   GateState& gate_of(const std::string& queue);
 
   // The bulk that the runner of `step` may continue; nullptr if it may not.

@@ -75,6 +75,7 @@ class Application {
     write_attempts();
     write_audit();
     write_causes(session_, causes_, node_, now_);
+    write_outgoing(session_, outgoing());
     for (const auto& [task, message] : replacements_) replace_message(session_, task, *message);
     return decisions;
   }
@@ -95,6 +96,7 @@ class Application {
       throw Again{"a task has changed since it was claimed"};
     write_attempts();
     write_causes(session_, causes_, node_, now_);
+    write_outgoing(session_, outgoing());
     return decisions;
   }
   const CauseChanges& causes() const { return causes_; }
@@ -238,6 +240,14 @@ class Application {
       });
     }
     return groups;
+  }
+  std::vector<OutgoingEvent> outgoing() const {
+    std::vector<OutgoingEvent> events;
+    for (const auto& [id, locked] : tasks_) {
+      if (locked.before && is_parked_by(&*locked.before, locked.task))
+        events.push_back(parked_event(locked.task));
+    }
+    return events;
   }
   static bool worth_one(const Alike<Locked>& group) {
     return group.items.size() >= kWorthOne && (group.columns & kAlone) == 0;

@@ -50,6 +50,14 @@ std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
   return b;
 }
 
+// Inside a transaction.
+void write_ended(Session& session, const Bulk& bulk) {
+  if (!has_ended(bulk)) return;
+  write_event(session, {0, {}, "", "bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
+  const OutgoingEvent event{0, {}, OutgoingKind::bulk_ended, std::to_string(bulk.id), ""};
+  write_outgoing(session, {&event, 1});
+}
+
 std::string by_id(std::int64_t id) {
   return render("bulks") + ' ' + render("bulks.id", {{"bulk", Literal::number(id)}});
 }
@@ -137,10 +145,12 @@ Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_
 Result<std::optional<Bulk>> MysqlStore::set_bulk(std::int64_t id, BulkState state,
                                                  std::optional<double> rate) {
   return session_->transaction_for([&] {
-    session_->exec(render("bulk_set", {{"bulk", Literal::number(id)},
-                                       {"state", Literal::text(to_word(state))},
-                                       {"rate", rate ? Literal::decimal(*rate) : Literal::null()}}));
+    const auto set =
+        session_->exec(render("bulk_set", {{"bulk", Literal::number(id)},
+                                           {"state", Literal::text(to_word(state))},
+                                           {"rate", rate ? Literal::decimal(*rate) : Literal::null()}}));
     const auto found = read_bulks(by_id(id));
+    if (set == 1 && !found.empty()) write_ended(*session_, found[0]);
     return found.empty() ? std::optional<Bulk>() : found[0];
   });
 }
@@ -169,19 +179,22 @@ Result<std::optional<Bulk>> MysqlStore::take_bulk(const std::string& runner, Ms 
 }
 
 Result<std::vector<TaskId>> MysqlStore::bulk_next(const BulkStep& step, int limit) {
-  return session_->run_for([&] {
+  const Literal bulk = Literal::number(step.bulk), from = Literal::number(step.from.value);
+  auto next = session_->run_for([&] {
     std::vector<TaskId> out;
-    const Literal bulk = Literal::number(step.bulk), from = Literal::number(step.from.value);
-    {
-      auto row = session_->query(
-          render("bulk_next", {{"bulk", bulk}, {"from", from}, {"limit", Literal::number(limit)}}));
-      while (row->next()) out.push_back({row->getInt64(1)});
-    }
-    if (out.empty())
-      session_->exec(
-          render("bulk_through", {{"bulk", bulk}, {"from", from}, {"runner", Literal::text(step.runner)}}));
+    auto row = session_->query(
+        render("bulk_next", {{"bulk", bulk}, {"from", from}, {"limit", Literal::number(limit)}}));
+    while (row->next()) out.push_back({row->getInt64(1)});
     return out;
   });
+  if (!next || !next->empty()) return next;
+  auto ended = session_->transaction([&] {
+    const auto through = session_->exec(
+        render("bulk_through", {{"bulk", bulk}, {"from", from}, {"runner", Literal::text(step.runner)}}));
+    if (through == 1) write_ended(*session_, read_bulks(by_id(step.bulk)).at(0));
+  });
+  if (!ended) return tl::unexpected(ended.error());
+  return next;
 }
 
 Result<std::vector<SentTask>> MysqlStore::sent_by_bulk(std::int64_t id, int limit) {
@@ -225,8 +238,9 @@ Result<void> MysqlStore::judge_bulk(const BulkStep& step, const BulkVerdict& ver
     const auto stopped = session_->exec(
         render("bulk_stop",
                {{"bulk", bulk}, {"runner", runner}, {"from", from}, {"why", Literal::text(verdict.why)}}));
-    if (stopped == 1)
-      write_event(*session_, {0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why}, 0);
+    if (stopped != 1) return;
+    write_event(*session_, {0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why});
+    write_ended(*session_, read_bulks(by_id(step.bulk)).at(0));
   });
 }
 

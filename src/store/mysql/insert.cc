@@ -81,6 +81,7 @@ class Intake {
     find_causes(fresh);
     write(fresh);
     write_causes(session_, *changes_, fence.node, newest(fresh));
+    write_outgoing(session_, parked(fresh));
     return results_;
   }
   const CauseChanges& causes() const { return *changes_; }
@@ -198,6 +199,13 @@ class Intake {
       causes_[i] = changes_->of(tasks_[i]);
       changes_->inserted(tasks_[i], causes_[i]);
     }
+  }
+  std::vector<OutgoingEvent> parked(const std::vector<std::size_t>& fresh) const {
+    std::vector<OutgoingEvent> events;
+    for (const std::size_t i : fresh) {
+      if (is_parked_by(nullptr, tasks_[i].task)) events.push_back(parked_event(tasks_[i].task));
+    }
+    return events;
   }
   EpochMs newest(const std::vector<std::size_t>& fresh) const {
     EpochMs at;

@@ -1,5 +1,5 @@
 // MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, matching.cc, bulks.cc, causes.cc,
-// gates.cc, retention.cc, partitions.cc and migrate.cc.
+// gates.cc, events.cc, outgoing_events.cc, retention.cc, partitions.cc and migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
 
@@ -28,6 +28,9 @@ std::string conditions(const Filter& filter, bool by_views = false);
 
 // Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
+
+// Inside a transaction: those that StoreOptions::events names.
+void write_outgoing(Session& session, std::span<const OutgoingEvent> events);
 
 // Inside a transaction: writes the changes. `node`: of the instance, for the events of new causes.
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
@@ -118,6 +121,8 @@ class MysqlStore final : public Store {
   Result<std::vector<SystemEvent>> events(int limit) override;
   Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
   Result<void> set_setting(std::string_view name, std::string_view value) override;
+  Result<std::vector<OutgoingEvent>> outgoing_events(int limit) override;
+  Result<void> forget_outgoing_events(std::span<const std::int64_t> ids) override;
 
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;

@@ -1,0 +1,39 @@
+// Events for other systems, until they are published.
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+
+void write_outgoing(Session& session, std::span<const OutgoingEvent> events) {
+  Rows rows;
+  for (const OutgoingEvent& event : events) {
+    if (!session.options().events.holds(event.kind)) continue;
+    rows.row() << Literal::rendered("UTC_TIMESTAMP(3)") << Literal::text(to_word(event.kind))
+               << Literal::text(event.subject) << Literal::text(event.queue);
+  }
+  if (rows.count() > 0) session.exec(render("outgoing_insert", {{"rows", rows.done()}}));
+}
+
+Result<std::vector<OutgoingEvent>> MysqlStore::outgoing_events(int limit) {
+  return session_->run_for([&] {
+    std::vector<OutgoingEvent> events;
+    std::vector<Literal> kinds;
+    for (const std::string_view word : kOutgoingWords) kinds.push_back(Literal::text(word));
+    auto row = session_->query(
+        render("outgoing", {{"kinds", Literal::list(kinds)}, {"limit", Literal::number(limit)}}));
+    while (row->next()) {
+      events.push_back({row->getInt64(1), time_at(*row, 2).value_or(EpochMs{}),
+                        outgoing_kind_from(text_at(*row, 3)).value_or(OutgoingKind::task_parked),
+                        text_at(*row, 4), text_at(*row, 5)});
+    }
+    return events;
+  });
+}
+
+Result<void> MysqlStore::forget_outgoing_events(std::span<const std::int64_t> ids) {
+  if (ids.empty()) return {};
+  return session_->run([&] { session_->exec(render("outgoing_delete", {{"ids", Literal::numbers(ids)}})); });
+}
+
+}  // namespace rung::mysql
