@@ -88,7 +88,7 @@ void EventPublisher::answered(const OutgoingEvent& event, const PublishResult& r
     over_.push_back(event.id);
     if (result.how == PublishResult::How::rejected)
       log::error("an event cannot be published",
-                 {{"event", event.id}, {"kind", to_word(event.kind)}, {"reason", result.reason}});
+                 {{"id", event.id}, {"kind", to_word(event.kind)}, {"reason", result.reason}});
   }
   if (--unanswered_ == 0) forget();
 }
