@@ -72,6 +72,10 @@ bool is_for_signatures(const Json& json) {
 
 std::size_t digits_of(std::size_t bytes) { return (bytes * kBitsOfByte + kBitsOfDigit - 1) / kBitsOfDigit; }
 
+bool is_base64url_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
 // None: not a key for us.
 std::optional<Key> key_of(const Json& json) {
   if (!json.is_object() || !is_for_signatures(json)) return std::nullopt;
@@ -80,7 +84,10 @@ std::optional<Key> key_of(const Json& json) {
   // The public parts alone: whatever else a provider publishes, we do not hold its private key.
   Json publics{{"kty", kty}};
   for (const char* name : {"n", "e", "crv", "x", "y"}) {
-    if (json.contains(name)) publics[name] = json[name];
+    const std::string value = text_member(json, name);
+    // The library ends the process for some other characters (an assertion, in 0.6.2.1).
+    if (!std::ranges::all_of(value, is_base64url_digit)) return std::nullopt;
+    if (!value.empty()) publics[name] = value;
   }
   const std::string text = publics.dump(-1, ' ', true, Json::error_handler_t::replace);
   Key key{text_member(json, "kid"), text_member(json, "alg"),
@@ -113,10 +120,7 @@ std::optional<std::string> decode(std::string_view digits) {
   return text;
 }
 
-bool is_token_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-         c == '.';
-}
+bool is_token_char(char c) { return is_base64url_digit(c) || c == '.'; }
 
 // Of ID tokens and access tokens; not of a provider's other tokens, as logout tokens.
 bool is_known_type(std::string_view typ) {
