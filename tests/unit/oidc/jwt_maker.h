@@ -26,7 +26,8 @@ class SigningKey {
   Json jwk(const std::string& kid) const;
   std::string public_pem() const;
   // header.payload.signature; by the `alg` of the header: RS..., PS... or ES...
-  std::string sign(const Json& header, const std::string& payload) const;
+  // `zeros`: bytes before each number of ES...
+  std::string sign(const Json& header, const std::string& payload, int zeros = 0) const;
 
  private:
   struct Free {
