@@ -351,6 +351,11 @@ void Bridge::report_config(const std::string& problem) {
   health_.set("config", problem);
 }
 
+void Bridge::report_sign_in(const std::string& problem) {
+  if (problem.empty()) return health_.clear("oidc");
+  health_.set("oidc", problem);
+}
+
 WatchedQueues Bridge::queues_to_watch() const {
   WatchedQueues watched{attachments_.to_watch(configured_queues())};
   if (!rules_->patterns().empty())

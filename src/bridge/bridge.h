@@ -106,6 +106,8 @@ class Bridge final : public BrokerSink {
   void set_config(std::string fingerprint) { shards_.set_config(std::move(fingerprint)); }
   // The last reload of the config failed, and why; "": it did not.
   void report_config(const std::string& problem);
+  // Why nobody can sign in by OpenID Connect; "" = they can.
+  void report_sign_in(const std::string& problem);
 
   // The queues to check for attachment, for a caller with access to the management API.
   WatchedQueues queues_to_watch() const;

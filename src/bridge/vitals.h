@@ -31,6 +31,13 @@ struct SpanCounts {
   std::int64_t exported = 0, dropped = 0;
 };
 
+// Of the identity provider's keys (http.oidc): fetches since the start; valid: keys that tokens may be signed
+// with.
+struct KeyCounts {
+  std::int64_t fetched = 0, failed = 0;
+  std::size_t valid = 0;
+};
+
 // Shards, since the start. lost: their leases ended against our will.
 struct LeaseCounts {
   std::int64_t gained = 0, lost = 0;
@@ -66,6 +73,7 @@ struct Vitals {
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
   std::vector<std::string> error_queues;                // that are consumed, or rest
   SpanCounts spans = {};
+  KeyCounts sign_in_keys = {};
   FlowCounts::ByQueue flow;
   EventCounts events;
   DeliveryRouter::Received received{};

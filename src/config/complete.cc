@@ -1,5 +1,4 @@
 // Checks that involve several keys, and files with secrets.
-#include <arpa/inet.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -291,9 +290,10 @@ class Completion {
     tokens("http.token_file", config_.http.token_file, config_.http.tokens);
     tokens("http.read_token_file", config_.http.read_token_file, config_.http.read_tokens);
     people();
+    oidc();
     if (draft_.present.contains("http.read_token_file") && !names_tokens())
       problem("http.read_token_file",
-              "requires http.token_file or http.tokens_file: otherwise everyone may write");
+              "requires http.token_file, http.tokens_file or http.oidc: otherwise everyone may write");
     const auto& full = config_.http.tokens;
     if (std::ranges::any_of(config_.http.read_tokens,
                             [&](const std::string& one) { return std::ranges::count(full, one) > 0; }))
@@ -311,19 +311,32 @@ class Completion {
     }
   }
 
+  // All or nothing: a token is only checked as a whole.
+  void oidc() {
+    if (!has("http.oidc")) return;
+    for (const auto& [key, example] :
+         {std::pair{"issuer", "https://id.example.com/realms/main"}, std::pair{"client_id", "rung"},
+          std::pair{"roles_claim", "groups"}, std::pair{"map", "{ rung-admins: admin }"}}) {
+      const std::string path = std::string("http.oidc.") + key;
+      if (!draft_.present.contains(path))
+        problem("http.oidc", std::string(key) + " is missing: write " + key + ": " + example);
+    }
+    if (draft_.present.contains("http.oidc.ca") && config_.http.oidc.issuer.starts_with("http://"))
+      problem("http.oidc.ca", "only valid with https://, but http.oidc.issuer uses http://");
+  }
+
   void needs_token(const std::string& path, const std::string& host) {
-    in_addr four{};
-    const bool loopback = host == "localhost" || host == "::1" ||
-                          (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> 24U == 127);
-    if (!loopback && !names_tokens()) {
+    if (!is_loopback(host) && !names_tokens()) {
       problem(path,
-              "not a loopback address: set http.token_file or http.tokens_file, or listen on 127.0.0.1");
+              "not a loopback address: set http.token_file, http.tokens_file or http.oidc, or listen on "
+              "127.0.0.1");
     }
   }
 
   // Whether any token may write.
   bool names_tokens() const {
-    return draft_.present.contains("http.token_file") || draft_.present.contains("http.tokens_file");
+    return draft_.present.contains("http.token_file") || draft_.present.contains("http.tokens_file") ||
+           draft_.present.contains("http.oidc");
   }
 
   void people() {

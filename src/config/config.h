@@ -10,6 +10,7 @@
 
 #include "plugin/broker_options.h"
 #include "src/core/machine/headers.h"
+#include "src/core/rules/oidc_options.h"
 #include "src/core/rules/people.h"
 #include "src/core/rules/policy.h"
 #include "src/store/options.h"
@@ -28,7 +29,8 @@ struct HttpOptions {
   std::string token_file, read_token_file, tokens_file;
   std::vector<std::string> tokens, read_tokens;  // content of the files; empty = none. Secret
   std::vector<PersonToken> people;               // of tokens_file
-  std::string cert, key;                         // both: TLS
+  OidcOptions oidc;
+  std::string cert, key;  // both: TLS
   int connections = 64;
   int connections_per_address = 0;  // 0 = three quarters of connections
   int max_body = 16;                // MB

@@ -222,6 +222,8 @@ std::vector<Key> policy_keys();
 std::vector<Key> gate_keys();
 // The part about error queues.
 std::vector<Key> error_queue_keys();
+// The part about signing in by OpenID Connect.
+std::vector<Key> oidc_keys();
 // The part about traces.
 std::vector<Key> otel_keys();
 
@@ -273,6 +275,9 @@ GateRules build_gate(const QueueDraft& queue, const GateDraft* defaults, const s
                      const Silence& silence, const Draft& draft, Problems& problems);
 // The entries of http.tokens_file. Errors have the place in that file; only those of reading it have `at`.
 std::vector<PersonToken> read_tokens_file(const std::string& file, Mark at, Problems& problems);
+// `queues` of one who may use the HTTP API: a list of patterns; `path` is its place, for errors. nullptr
+// after an error.
+QueueScopePtr read_queue_scope(const Node& list, const std::string& path, Problems& problems);
 // The built-in dialects, and those of the config's files, which it reads.
 Config::Dialects read_dialects(const Draft& draft, Problems& problems);
 // `error_queues`, those of this process's group.

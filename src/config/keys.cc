@@ -266,7 +266,7 @@ std::vector<Key> make_table() {
     {{"http.listen", "host:port", "", false, false, "address of the HTTP API; default: no HTTP API"},
      [](Value& v) { return v.host_port(config(v).http.listen); }},
     {{"http.token_file", "file", "", false, false,
-      "file with the token for the HTTP API; this or http.tokens_file is required unless http.listen is a loopback address. Each line is a valid token, so that one can be replaced"},
+      "file with the token for the HTTP API; this, http.tokens_file or http.oidc is required unless http.listen is a loopback address. Each line is a valid token, so that one can be replaced"},
      [](Value& v) { return v.file(config(v).http.token_file); }},
     {{"http.read_token_file", "file", "", false, false, "file with read-only tokens, one a line"},
      [](Value& v) { return v.file(config(v).http.read_token_file); }},
@@ -405,6 +405,7 @@ const std::vector<Key>& key_table() {
     std::ranges::move(policy_keys(), std::back_inserter(all));
     std::ranges::move(gate_keys(), std::back_inserter(all));
     std::ranges::move(error_queue_keys(), std::back_inserter(all));
+    std::ranges::move(oidc_keys(), std::back_inserter(all));
     std::ranges::move(otel_keys(), std::back_inserter(all));
     return all;
   }();

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::size_t kMostBytes = 1024UL * 1024;
 constexpr std::size_t kMostPeople = 1000;
-constexpr std::size_t kLongestPersonName = 64;
 constexpr std::size_t kShortestToken = 16, kLongestToken = 255;
 constexpr std::size_t kMostQueues = 100, kLongestQueue = 255;
 
@@ -21,10 +20,7 @@ constexpr std::string_view kTokenForm = "{ name: alice, role: operator, token: \
 const std::array<std::string_view, 5> kKeys{"name", "role", "queues", "token", "token_sha256"};
 
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestPersonName && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("._@+-").find(c) != std::string_view::npos;
-  });
+  return !text.empty() && text.size() <= kLongestPersonName && std::ranges::all_of(text, is_person_name_char);
 }
 
 // Whether a [ stands outside of a class: for queues' names it would stand for itself, here it is more likely
@@ -72,7 +68,7 @@ class TokensParser {
     PersonToken out;
     name_of(item, draft, out.person.name);
     role_of(item, draft, out.person.role);
-    if (draft.queues != nullptr) out.person.queues = scope_of(*draft.queues);
+    if (draft.queues != nullptr) out.person.queues = read_queue_scope(*draft.queues, "queues", problems_);
     digest_of(item, draft, out.digest);
     if (problems_.count() != before) return;
     compare(item, out);
@@ -116,34 +112,6 @@ class TokensParser {
     const std::string near = closest(draft.role->text, {kRoleWords.begin(), kRoleWords.end()});
     wrong(*draft.role, "role: " + shown(*draft.role) + " is not " + std::string(kOneOf) +
                            (near.empty() ? "" : ": did you mean " + near + "?"));
-  }
-
-  QueueScopePtr scope_of(const Node& list) {
-    std::vector<QueuePattern> patterns;
-    if (list.invalid) return nullptr;
-    if (list.kind != Node::Kind::list || list.items.empty()) {
-      wrong(list,
-            "queues: expected a list of names, * matches any characters: [orders, \"billing.*\"]; "
-            "leave it out for all queues");
-      return nullptr;
-    }
-    if (list.items.size() > kMostQueues) {
-      wrong(list, "queues: at most " + std::to_string(kMostQueues) + " are allowed");
-      return nullptr;
-    }
-    for (const Node& item : list.items) {
-      if (item.invalid) continue;
-      const std::string& text = item.text;
-      if (item.kind != Node::Kind::text || text.empty() || text.size() > kLongestQueue || !is_utf8(text) ||
-          text.find('\0') != std::string::npos) {
-        wrong(item, "queues: expected a name or a pattern of 1 to 255 bytes of UTF-8");
-      } else if (has_open_class(text)) {
-        wrong(item, "queues: a [ without its ]: write [abc], or [[] for the character");
-      } else {
-        patterns.emplace_back(text);
-      }
-    }
-    return std::make_shared<const QueueScope>(std::move(patterns));
   }
 
   void digest_of(const Node& item, const Draft& draft, Sha256& out) {
@@ -199,6 +167,34 @@ class TokensParser {
 };
 
 }  // namespace
+
+QueueScopePtr read_queue_scope(const Node& list, const std::string& path, Problems& problems) {
+  const auto refuse = [&](const Node& node, const std::string& what) {
+    problems.add(node.mark, path + ": " + what);
+    return nullptr;
+  };
+  if (list.invalid) return nullptr;
+  if (list.kind != Node::Kind::list || list.items.empty())
+    return refuse(list,
+                  "expected a list of names, * matches any characters: [orders, \"billing.*\"]; "
+                  "leave it out for all queues");
+  if (list.items.size() > kMostQueues)
+    return refuse(list, "at most " + std::to_string(kMostQueues) + " are allowed");
+  std::vector<QueuePattern> patterns;
+  for (const Node& item : list.items) {
+    if (item.invalid) continue;
+    const std::string& text = item.text;
+    if (item.kind != Node::Kind::text || text.empty() || text.size() > kLongestQueue || !is_utf8(text) ||
+        text.find('\0') != std::string::npos) {
+      refuse(item, "expected a name or a pattern of 1 to 255 bytes of UTF-8");
+    } else if (has_open_class(text)) {
+      refuse(item, "a [ without its ]: write [abc], or [[] for the character");
+    } else {
+      patterns.emplace_back(text);
+    }
+  }
+  return std::make_shared<const QueueScope>(std::move(patterns));
+}
 
 std::vector<PersonToken> read_tokens_file(const std::string& file, Mark at, Problems& problems) {
   std::ifstream in(file, std::ios::binary);

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <strings.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/core/message/digest.h"
@@ -18,6 +19,10 @@ std::string_view host_of_origin(std::string_view origin) {
 
 // Names in the audit that no entry of http.tokens_file can have.
 constexpr std::string_view kNoToken = "no token", kTokenFull = "token full", kTokenRead = "token read";
+
+std::string whose_token(const Person& person) {
+  return (person.signed_in ? "the token of " : "the token ") + person.name;
+}
 
 // None: there is no such header, or it is not a bearer token.
 std::optional<std::string_view> token_of(const Request& request) {
@@ -61,12 +66,34 @@ Response unknown_token(const Request& request) {
   return response;
 }
 
+// Three parts are a signed token of an identity provider, five an encrypted one.
+bool looks_like_jwt(std::string_view token) {
+  constexpr auto kSigned = 2, kEncrypted = 4;
+  const auto dots = std::ranges::count(token, '.');
+  return dots == kSigned || dots == kEncrypted;
+}
+
+Response refuse_token(const oidc::Refusal& refusal, const Request& request) {
+  using Kind = oidc::Refusal::Kind;
+  if (refusal.kind == Kind::no_role) return problem(403, refusal.what, request.path);
+  if (refusal.kind == Kind::later) {
+    Response response = problem(503, refusal.what, request.path);
+    response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+  Response response = problem(401, refusal.what, request.path);
+  response.headers.emplace_back(
+      "WWW-Authenticate",
+      "Bearer realm=\"rung\", error=\"invalid_token\", error_description=\"" + refusal.what + "\"");
+  return response;
+}
+
 Response lacks_role(const Person& person, Action action, const Request& request) {
   const Right& right = right_of(action);
   const std::string least(to_word(right.least));
-  const std::string whose = person.name == kTokenRead ? "this token is read-only (http.read_token_file)"
-                                                      : "the token " + person.name + " has the role " +
-                                                            std::string(to_word(person.role));
+  const std::string whose = person.name == kTokenRead
+                                ? "this token is read-only (http.read_token_file)"
+                                : whose_token(person) + " has the role " + std::string(to_word(person.role));
   return problem(403, whose + ": " + std::string(right.word) + " needs the role " + least, request.path,
                  {{"needs_role", least}});
 }
@@ -92,19 +119,28 @@ Access::Valid Access::by_digest(const Tokens& tokens) {
 
 tl::expected<Person, Response> Access::admit(const Request& request, Action action) const {
   const Valid all = valid();
-  if (all->empty()) {
+  if (all->empty() && !signs_in()) {
     if (auto no = refuse_foreign_page(request)) return tl::unexpected(*std::move(no));
     return Person{std::string(kNoToken), Role::administers, nullptr};
   }
+  auto person = bearer(*all, request);
+  if (person && !may(*person, action)) return tl::unexpected(lacks_role(*person, action, request));
+  return person;
+}
+
+tl::expected<Person, Response> Access::bearer(const std::vector<PersonToken>& all,
+                                              const Request& request) const {
   const std::optional<std::string_view> token = token_of(request);
-  const PersonToken* found = token ? find(*all, *token) : nullptr;
-  if (found == nullptr) return tl::unexpected(unknown_token(request));
-  if (!may(found->person, action)) return tl::unexpected(lacks_role(found->person, action, request));
-  return found->person;
+  if (!token) return tl::unexpected(unknown_token(request));
+  if (const PersonToken* found = find(all, *token)) return found->person;
+  if (!signs_in() || !looks_like_jwt(*token)) return tl::unexpected(unknown_token(request));
+  auto person = sign_in_(*token);
+  if (!person) return tl::unexpected(refuse_token(person.error(), request));
+  return *std::move(person);
 }
 
 std::string who_asks(const Person& person, const Request& request) {
-  return person.name + ", " + request.peer + " (http)";
+  return person.name + ", " + request.peer + (person.signed_in ? " (http, oidc)" : " (http)");
 }
 
 std::string outside_queues(const Person& person, std::string_view queue) {
@@ -112,7 +148,7 @@ std::string outside_queues(const Person& person, std::string_view queue) {
   if (person.queues != nullptr) {
     for (const std::string& one : person.queues->texts()) all.append(all.empty() ? "" : ", ").append(one);
   }
-  return "the token " + person.name + " may act only on the queues " + all + ". This request " +
+  return whose_token(person) + " may act only on the queues " + all + ". This request " +
          (queue.empty() ? "names no queue; an exchange can reach any queue"
                         : "concerns the queue " + api::shown(queue));
 }

@@ -3,6 +3,7 @@
 // Thread: any.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "src/http/actions.h"
 #include "src/http/message.h"
 #include "src/http/problem.h"
+#include "src/oidc/refusal.h"
 
 namespace rung::http {
 
@@ -28,10 +30,16 @@ struct Tokens {
   bool empty() const { return full.empty() && read.empty() && people.empty(); }
 };
 
+// Who the bearer of a token of the identity provider is (http.oidc). Must not block.
+using SignIn = std::function<tl::expected<Person, oidc::Refusal>(std::string_view token)>;
+
 class Access {
  public:
-  explicit Access(const Tokens& tokens) : valid_(by_digest(tokens)) {}
-  bool needs_token() const { return !valid()->empty(); }
+  // `sign_in`: empty = tokens of this config alone.
+  explicit Access(const Tokens& tokens, SignIn sign_in = {})
+      : sign_in_(std::move(sign_in)), valid_(by_digest(tokens)) {}
+  bool needs_token() const { return signs_in() || !valid()->empty(); }
+  bool signs_in() const { return sign_in_ != nullptr; }
   // From the next request on; what is removed is invalid then.
   void replace(const Tokens& tokens) {
     auto fresh = by_digest(tokens);
@@ -50,11 +58,15 @@ class Access {
     return valid_;
   }
 
+  // Who bears it, by whom ever it was issued.
+  tl::expected<Person, Response> bearer(const std::vector<PersonToken>& all, const Request& request) const;
+
+  const SignIn sign_in_;
   mutable std::mutex mutex_;
   Valid valid_;  // guarded by mutex_
 };
 
-// "alice, 10.0.0.3 (http)", "token full, 10.0.0.3 (http)": for the audit.
+// "alice, 10.0.0.3 (http)", "alice, 10.0.0.3 (http, oidc)", "token full, 10.0.0.3 (http)": for the audit.
 std::string who_asks(const Person& person, const Request& request);
 
 // A 403 for what is outside of the person's queues: its detail, and further members of the problem. "" = an

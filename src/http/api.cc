@@ -25,7 +25,7 @@ class ApiImpl final : public Api {
       : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
                  std::move(parts.rules), parts.reserved_headers, parts.version, parts.read_connections,
                  parts.server.timeout, clock),
-        access_(parts.tokens),
+        access_(parts.tokens, std::move(parts.sign_in)),
         router_(all_routes(context_, [this] {
           const Server* server = listening_;
           return server != nullptr ? server->connections() : 0;
@@ -44,7 +44,7 @@ class ApiImpl final : public Api {
   void reload(RuleBookPtr rules) override { context_.reload(std::move(rules)); }
   Result<void> reload_secrets(const Tokens& tokens) override {
     // The socket stays where it is: without a token everybody who reaches it would be an admin.
-    if (tokens.empty() && access_.needs_token()) {
+    if (tokens.empty() && access_.needs_token() && !access_.signs_in()) {
       log::error("the previous HTTP tokens stay in use", {{"reason", "the config has no token any more"}});
     } else {
       access_.replace(tokens);
@@ -162,7 +162,8 @@ class ApiImpl final : public Api {
 
 Result<std::unique_ptr<Api>> Api::start(ApiParts parts, const Clock& clock) {
   ServerOptions options = parts.server;
-  options.beyond_this_machine = !parts.tokens.full.empty() || !parts.tokens.people.empty();
+  options.beyond_this_machine =
+      !parts.tokens.full.empty() || !parts.tokens.people.empty() || parts.sign_in != nullptr;
   auto api = std::make_unique<ApiImpl>(std::move(parts), clock);
   if (auto begun = api->begin(options); !begun) return tl::unexpected(begun.error());
   return std::unique_ptr<Api>(std::move(api));

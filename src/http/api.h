@@ -19,6 +19,7 @@ struct ApiParts {
   ReservedHeaders reserved_headers;  // the broker's
   std::string version;
   Tokens tokens;
+  SignIn sign_in = {};  // empty: without http.oidc
   ServerOptions server;
   int read_connections = 4;
 };

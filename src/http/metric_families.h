@@ -199,6 +199,11 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& spans_dropped =
       counter("rung_otel_spans_dropped_total",
               "Spans of this instance that were lost: the collector was away, slow, or refused them.");
+  prometheus::Family<prometheus::Counter>& key_fetches =
+      counter("rung_oidc_key_fetches_total",
+              "Fetches of the identity provider's keys by this instance, by result (ok, failed).");
+  prometheus::Family<prometheus::Gauge>& sign_in_keys = gauge(
+      "rung_oidc_keys", "Keys of the identity provider that tokens may be signed with; 0: none is valid.");
   prometheus::Family<prometheus::Gauge>& build = gauge(
       "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
 

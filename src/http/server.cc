@@ -105,7 +105,7 @@ class HttpServer final : public Server {
     const tcp::endpoint endpoint = found.begin()->endpoint();
     if (!endpoint.address().is_loopback() && !options.beyond_this_machine)
       return permanent("http.listen: " + options.host +
-                       " is not a loopback address: set http.token_file or http.tokens_file");
+                       " is not a loopback address: set http.token_file, http.tokens_file or http.oidc");
     acceptor_.open(endpoint.protocol(), code);
     if (!code) acceptor_.set_option(net::socket_base::reuse_address(true), code);
     if (!code) acceptor_.bind(endpoint, code);

@@ -81,6 +81,9 @@ void Metrics::vitals(const Vitals* vitals, int connections) {
   }
   raise(families_->spans_exported.Add({}), vitals->spans.exported);
   raise(families_->spans_dropped.Add({}), vitals->spans.dropped);
+  raise(families_->key_fetches.Add({{"result", "ok"}}), vitals->sign_in_keys.fetched);
+  raise(families_->key_fetches.Add({{"result", "failed"}}), vitals->sign_in_keys.failed);
+  families_->sign_in_keys.Add({}).Set(static_cast<double>(vitals->sign_in_keys.valid));
 }
 
 // REQUIRES, for all below: mutex_ is held.

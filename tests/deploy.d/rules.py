@@ -134,9 +134,11 @@ def ports_of(config: dict) -> dict:
         return {int(m[1]) if (m := re.search(r":(\d+)(?:/|$)", url)) else default for url in urls if "${" not in url}
 
     broker, endpoint = config["broker"], config.get("otel", {}).get("endpoint")
+    issuer = config.get("http", {}).get("oidc", {}).get("issuer")
     stores = [g["store"] for g in config.get("groups", {}).values() if "store" in g] + [config.get("store", {})]
     return {"broker": of(broker, 5672), "database": set().union(*(of(s, 3306) for s in stores)),
             "management": of({"url": broker.get("management", "http://broker:15672")}, 15672),
+            "oidc": of({"url": issuer}, 443) if issuer else set(),
             "otel": of({"url": endpoint}, 4318) if endpoint else set(), "dns": {53}}
 
 

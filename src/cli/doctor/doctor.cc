@@ -86,10 +86,10 @@ int run(const Common& common) {
   Findings all = {good("config", find_config(common) + " is valid")};
   const SystemClock clock;
   QueueList list(config.broker);
-  for (Findings part :
-       {check_broker(config, list, clock), check_management(config, list),
-        check_error_queues(config, list, clock), check_database(config, clock),
-        check_ownership(config, clock), check_collector(config), check_machine(config, find_config(common))})
+  for (Findings part : {check_broker(config, list, clock), check_management(config, list),
+                        check_error_queues(config, list, clock), check_database(config, clock),
+                        check_ownership(config, clock), check_collector(config),
+                        check_identity_provider(config), check_machine(config, find_config(common))})
     std::ranges::move(part, std::back_inserter(all));
   print(common.json ? findings_json(all) : to_text(all));
   if (std::ranges::any_of(all, &Finding::unreachable)) return kUnreachable;

@@ -77,6 +77,8 @@ Findings check_database(const Config& config, const Clock& clock);
 Findings check_ownership(const Config& config, const Clock& clock);
 // The collector of traces; nothing without otel.endpoint.
 Findings check_collector(const Config& config);
+// The identity provider: its discovery document and its keys; nothing without http.oidc.
+Findings check_identity_provider(const Config& config);
 // On this machine: the HTTP address, permissions of files with secrets.
 Findings check_machine(const Config& config, const std::string& config_path);
 

@@ -17,6 +17,7 @@
 #include "src/cli/attach/attach_watch.h"
 #include "src/cli/run/reload_report.h"
 #include "src/cli/run/run_settings.h"
+#include "src/cli/run/run_sign_in.h"
 #include "src/cli/run/run_status.h"
 #include "src/cli/run/run_traces.h"
 #include "src/config/config.h"
@@ -133,6 +134,10 @@ class Sidecar {
             [this] {
               fatal("another process runs as node '" + config_.node + "': give each its own `node:`");
             }),
+        sign_in_(config_, clock_,
+                 [this](const std::string& problem) {
+                   loop_.post([this, problem] { bridge_.report_sign_in(problem); });
+                 }),
         attach_watch_(
             loop_, config_.broker, [this] { return bridge_.queues_to_watch(); },
             [this](const auto& look) {
@@ -196,6 +201,7 @@ class Sidecar {
       loop_.post([this, answer = std::move(answer)] {
         bridge::Vitals vitals = bridge_.vitals();
         vitals.spans = traces_.counts();
+        vitals.sign_in_keys = sign_in_.counts();
         vitals.config = fingerprint(config_);
         answer(std::move(vitals));
       });
@@ -204,6 +210,7 @@ class Sidecar {
     parts.reserved_headers = reserved_headers(config_.broker);
     parts.version = RUNG_VERSION;
     parts.tokens = {http.tokens, http.read_tokens, http.people};
+    parts.sign_in = sign_in_.sign_in();
     parts.server = {http.host,
                     http.port,
                     http.cert,
@@ -212,13 +219,13 @@ class Sidecar {
                     http.connections,
                     http.connections_per_address,
                     http.timeout};
+    const bool open = parts.tokens.empty() && parts.sign_in == nullptr;
     auto api = http::Api::start(std::move(parts), clock_);
     if (!api) return tl::unexpected(api.error());
     http_ = *std::move(api);
-    log::info("HTTP API listening",
-              {{"address", http.listen},
-               {"tls", !http.cert.empty()},
-               {"token", http.tokens.empty() && http.people.empty() ? "not required" : "required"}});
+    log::info("HTTP API listening", {{"address", http.listen},
+                                     {"tls", !http.cert.empty()},
+                                     {"token", open ? "not required" : "required"}});
     return {};
   }
 
@@ -345,6 +352,7 @@ class Sidecar {
   // Passwords, and TLS files of broker and database, are read with each login.
   void reload_secrets(const HttpOptions& loaded) {
     if (http_ == nullptr) return;
+    sign_in_.reload(loaded.oidc);
     if (auto done = http_->reload_secrets({loaded.tokens, loaded.read_tokens, loaded.people}); !done)
       log::error("the previous HTTP certificate stays in use", {{"reason", done.error().message}});
   }
@@ -371,6 +379,7 @@ class Sidecar {
   std::unique_ptr<Broker> broker_;
   Traces traces_;  // ends after the bridge: its destructor sends the last spans
   bridge::Bridge bridge_;
+  RunSignIn sign_in_;
   std::unique_ptr<http::Api> http_;  // none if nothing listens
   AttachWatch attach_watch_;
   io::Signal term_, interrupt_, hangup_;

@@ -28,7 +28,7 @@ struct CausesOptions {
   bool all = false, watch = false;
 };
 
-Colour colour_of(CauseState state) {
+Colour colour_of_cause(CauseState state) {
   switch (state) {
     case CauseState::fresh:
       return Colour::red;
@@ -70,7 +70,7 @@ std::string causes_table(const api::Causes& causes, const CausesOptions& options
                {grouped(cause.parked), cause.parked > 0 ? Colour::red : Colour::none},
                grouped(cause.succeeded),
                relative(cause.last_seen, now),
-               {cause.worse_at ? "worse" : std::string(to_word(cause.state)), colour_of(cause.state)},
+               {cause.worse_at ? "worse" : std::string(to_word(cause.state)), colour_of_cause(cause.state)},
                cause.owner.empty() ? "-" : cause.owner,
                sample_of(cause)});
     if (!cause.note.empty() || !cause.link.empty())

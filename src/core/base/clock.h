@@ -10,7 +10,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual BootUs boot_us() const = 0;  // CLOCK_BOOTTIME: measures leases and waits
-  virtual EpochMs wall() const = 0;    // for display only: no decision depends on it
+  virtual EpochMs wall() const = 0;    // for display, and for tokens that others have
+                                       // signed (src/oidc); no other decision depends on it
   BootMs boot() const { return {boot_us().us / 1000}; }
 };
 

@@ -1,5 +1,7 @@
 #include "src/core/base/url.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -225,6 +227,13 @@ std::string percent_encode(std::string_view text) {
     }
   }
   return out;
+}
+
+bool is_loopback(const std::string& host) {
+  constexpr unsigned kNetShift = 24, kLoopbackNet = 127;
+  in_addr four{};
+  return host == "localhost" || host == "::1" ||
+         (inet_pton(AF_INET, host.c_str(), &four) == 1 && ntohl(four.s_addr) >> kNetShift == kLoopbackNet);
 }
 
 std::string format_url(const Url& url) {

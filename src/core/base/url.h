@@ -37,6 +37,9 @@ Result<std::vector<Url>> parse_urls(const std::string& first, const std::vector<
 // The inverse of parse_url.
 std::string format_url(const Url& url);
 
+// "localhost", "::1", 127.0.0.0/8.
+bool is_loopback(const std::string& host);
+
 // Encodes all but unreserved characters as %XX.
 std::string percent_encode(std::string_view text);
 

@@ -1,9 +1,10 @@
 // Who may do what over HTTP: a person's (or program's) token, role, and the queues that it may act on.
-// http.tokens_file of the config names them; src/http/actions.h says which role an action needs.
-// Thread: values; pure functions.
+// http.tokens_file of the config names them, or an identity provider (oidc_options.h); src/http/actions.h
+// says which role an action needs. Thread: values; pure functions.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,10 +46,18 @@ inline bool holds(const QueueScopePtr& scope, std::string_view queue) {
   return scope == nullptr || scope->holds(queue);
 }
 
+// A person's name, for the audit: 1 to 64 letters, digits and . _ @ + -
+inline constexpr std::size_t kLongestPersonName = 64;
+inline bool is_person_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("._@+-").find(c) != std::string_view::npos;
+}
+
 struct Person {
   std::string name;
   Role role = Role::reads;
   QueueScopePtr queues;
+  bool signed_in = false;  // by OpenID Connect: the identity provider says who it is
 };
 
 // An entry of http.tokens_file. The token itself is not kept.

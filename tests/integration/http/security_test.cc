@@ -32,8 +32,9 @@ TEST_F(HttpSecurity, BeyondThisMachineItNeedsAToken) {
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
   EXPECT_EQ(rung().wait_exit(), 1);
-  EXPECT_THAT(rung().log(),
-              HasSubstr("http.listen: not a loopback address: set http.token_file or http.tokens_file"));
+  EXPECT_THAT(
+      rung().log(),
+      HasSubstr("http.listen: not a loopback address: set http.token_file, http.tokens_file or http.oidc"));
   const Ran check = run_shell(rung_program() + " check -c " + rung().config_path());
   EXPECT_EQ(check.code, 1);
   EXPECT_THAT(check.out, HasSubstr("http.listen: not a loopback address"));

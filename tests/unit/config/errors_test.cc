@@ -193,7 +193,7 @@ TEST_F(ConfigErrors, OfEvents) {
 
 TEST_F(ConfigErrors, HttpBeyondThisMachineNeedsAToken) {
   const std::string elsewhere =
-      ": not a loopback address: set http.token_file or http.tokens_file, or listen on 127.0.0.1";
+      ": not a loopback address: set http.token_file, http.tokens_file or http.oidc, or listen on 127.0.0.1";
   for (const auto* listen :
        {"0.0.0.0:8025", "[::]:8025", "10.0.0.1:80", "rung.example.com:80", "127.evil.com:80"})
     EXPECT_EQ(problem("http: { listen: \"" + std::string(listen) + "\" }\n"),

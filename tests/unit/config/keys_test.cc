@@ -78,7 +78,8 @@ TEST_F(ConfigKeys, OnlyRulesAndTheLogReload) {
                        key.path.starts_with("tags.") || key.path.starts_with("defaults.") ||
                        key.path.starts_with("rules.") || key.path.starts_with("broker.targets.") ||
                        key.path == "parked" || key.path == "catch_up" || key.path == "retention" ||
-                       key.path.starts_with("log.") || key.path == "groups.*.queues" ||
+                       key.path.starts_with("log.") || key.path == "http.oidc.map" ||
+                       key.path == "http.oidc.clients" || key.path == "groups.*.queues" ||
                        key.path == "error_queues.*.ladder" || key.path == "error_queues.*.parked";
     EXPECT_EQ(key.reloadable, rules) << key.path;
   }
@@ -158,8 +159,9 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
   const std::string etc = "/etc/rung/";
   for (auto at = text.find(etc); at != std::string::npos; at = text.find(etc, at))
     text.replace(at, etc.size(), path(""));
-  for (const auto* file : {"broker-ca.pem", "broker-cert.pem", "broker-key.pem", "store-ca.pem",
-                           "store-cert.pem", "store-key.pem", "http.pem", "http-key.pem", "otel-ca.pem"})
+  for (const auto* file :
+       {"broker-ca.pem", "broker-cert.pem", "broker-key.pem", "store-ca.pem", "store-cert.pem",
+        "store-key.pem", "http.pem", "http-key.pem", "id-ca.pem", "otel-ca.pem"})
     write(file, "pem");
   for (const auto* file : {"broker-password", "store-password", "token"}) write(file, "geheim\n");
   write("my-dialect.yaml", "name: mine\n");

@@ -1,5 +1,6 @@
 #include "src/http/access.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -131,6 +132,62 @@ TEST(Access, LoopbackHosts) {
   for (const auto* host : {"", "127", "evil.com", "127.0.0.1.evil.com", "127.evil:1", "localhost.evil",
                            "[::2]", "[::1]x", "[::1", "::1", "10.0.0.1"})
     EXPECT_FALSE(is_loopback_host(host)) << host;
+}
+
+// Tokens of an identity provider, as the verifier answers for them.
+SignIn sign_in() {
+  return [](std::string_view token) -> tl::expected<Person, oidc::Refusal> {
+    using Kind = oidc::Refusal::Kind;
+    if (token == "a.l.ice") return Person{"alice", Role::acts, nullptr, true};
+    if (token == "no.ro.le") return tl::unexpected(oidc::Refusal{Kind::no_role, "no role here"});
+    if (token == "la.t.er") return tl::unexpected(oidc::Refusal{Kind::later, "keys are being fetched"});
+    if (token == "unknown.k.ey") return tl::unexpected(oidc::Refusal{Kind::unknown_key, "an unknown key"});
+    return tl::unexpected(oidc::Refusal{Kind::invalid, "it has expired"});
+  };
+}
+std::string header(const Response& response, const std::string& name) {
+  for (const auto& [key, value] : response.headers)
+    if (key == name) return value;
+  return "";
+}
+
+TEST(Access, SomebodyWhoSignedIn) {
+  const Access access(Tokens{}, sign_in());
+  EXPECT_TRUE(access.needs_token());
+  EXPECT_EQ(status(access, request(""), Action::read), 401) << "also on loopback";
+  EXPECT_EQ(status(access, request("Bearer a.l.ice"), Action::submit), 200);
+  EXPECT_EQ(status(access, request("Bearer a.l.ice", "rung.example.com"), Action::submit), 200);
+  EXPECT_EQ(who(access, request("Bearer a.l.ice")), "alice, 10.0.0.3 (http, oidc)");
+  const Response no = access.admit(request("Bearer a.l.ice"), Action::edit).error();
+  EXPECT_EQ(body(no).at("detail"), "the token of alice has the role operator: edit needs the role editor");
+  EXPECT_EQ(body(no).at("needs_role"), "editor");
+}
+
+TEST(Access, WhyATokenOfTheProviderIsRefused) {
+  const Access access(Tokens{{"f.u.ll"}, {}, {}}, sign_in());
+  EXPECT_EQ(status(access, request("Bearer f.u.ll"), Action::adopt), 200)
+      << "a token of ours, whatever it looks like";
+  const auto refused = [&](const std::string& token) {
+    return access.admit(request("Bearer " + token), Action::read).error();
+  };
+  EXPECT_EQ(refused("no.ro.le").status, 403);
+  EXPECT_EQ(body(refused("no.ro.le")).at("detail"), "no role here");
+  EXPECT_EQ(refused("la.t.er").status, 503);
+  EXPECT_EQ(header(refused("la.t.er"), "Retry-After"), "1");
+  EXPECT_EQ(refused("unknown.k.ey").status, 401);
+  EXPECT_EQ(body(refused("unknown.k.ey")).at("detail"), "an unknown key");
+  for (const auto* token : {"o.l.d", "e.n.c.ryp.ted"})
+    EXPECT_EQ(header(refused(token), "WWW-Authenticate"),
+              "Bearer realm=\"rung\", error=\"invalid_token\", error_description=\"it has expired\"");
+  for (const auto* token : {"x", "a.b", "a.b.c.d", ""})
+    EXPECT_THAT(body(refused(token)).at("detail").get<std::string>(), testing::StartsWith("unknown token"))
+        << token;
+}
+
+TEST(Access, TheSameTokenWithoutAProvider) {
+  const Access access(Tokens{{"full"}, {}, {}});
+  EXPECT_EQ(body(access.admit(request("Bearer a.l.ice"), Action::read).error()).at("detail"),
+            "unknown token: Authorization: Bearer TOKEN");
 }
 
 }  // namespace

@@ -1,0 +1,31 @@
+// Signing in by OpenID Connect, of `rung run`: nobody does without http.oidc.
+// Thread: main's; what sign_in() returns any.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/bridge/vitals.h"
+#include "src/config/config.h"
+#include "src/http/api.h"
+#include "src/oidc/verifier.h"
+
+namespace rung::cli {
+
+class RunSignIn {
+ public:
+  // `on_problem`: called by another thread; "" = it is over. REQUIRES: `clock` outlives it.
+  RunSignIn(const Config& config, const Clock& clock, oidc::Provider::OnProblem on_problem);
+
+  // Empty without http.oidc. REQUIRES: not called after the destructor.
+  http::SignIn sign_in() const;
+  // What a reload changes: http.oidc.map and clients.
+  void reload(const OidcOptions& loaded);
+  bridge::KeyCounts counts() const;
+
+ private:
+  std::unique_ptr<oidc::Provider> provider_;
+  std::unique_ptr<oidc::Verifier> verifier_;
+};
+
+}  // namespace rung::cli

@@ -1,0 +1,197 @@
+#include "src/oidc/claims.h"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rung::oidc {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kMsOfSecond = 1000, kLatest = 253402300799;  // the end of the year 9999
+
+tl::unexpected<Refusal> refuse(std::string what) {
+  return tl::unexpected(Refusal{Refusal::Kind::invalid, std::move(what)});
+}
+Refusal wrong(std::string what) { return {Refusal::Kind::invalid, std::move(what)}; }
+Refusal lacks(const char* claim) {
+  return wrong("the token has no claim " + std::string(claim) + ", or not in its form");
+}
+
+std::string text_of_claim(const Json& claims, const char* name) {
+  const auto it = claims.find(name);
+  return it != claims.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+// A NumericDate: seconds, possibly with a fraction.
+std::optional<EpochMs> time_claim(const Json& claims, const char* name) {
+  const auto it = claims.find(name);
+  if (it == claims.end() || !it->is_number()) return std::nullopt;
+  const double seconds = it->get<double>();
+  if (!(seconds >= 0 && seconds <= kLatest)) return std::nullopt;
+  return EpochMs{static_cast<std::int64_t>(seconds * kMsOfSecond)};
+}
+
+std::optional<Refusal> check_times(const Json& claims, EpochMs now, EpochMs& until) {
+  const auto exp = time_claim(claims, "exp"), iat = time_claim(claims, "iat");
+  if (!exp) return lacks("exp");
+  if (!iat) return lacks("iat");
+  until = *exp + kLeeway;
+  if (now >= until) return wrong("the token has expired");
+  const auto nbf = claims.contains("nbf") ? time_claim(claims, "nbf") : EpochMs{0};
+  if (!nbf) return lacks("nbf");
+  if (now + kLeeway < std::max(*nbf, *iat))
+    return wrong("the token is not valid yet (nbf, iat): do the clocks agree?");
+  return std::nullopt;
+}
+
+// The strings of `aud`; none if it has another form.
+std::vector<std::string> audiences(const Json& claims) {
+  const auto it = claims.find("aud");
+  if (it == claims.end()) return {};
+  if (it->is_string()) return {it->get<std::string>()};
+  std::vector<std::string> all;
+  if (!it->is_array()) return {};
+  for (const Json& one : *it) {
+    if (!one.is_string()) return {};
+    all.push_back(one.get<std::string>());
+  }
+  return all;
+}
+
+// The client that the token was issued to: azp of ID tokens, client_id of access tokens (RFC 9068).
+std::optional<Refusal> check_party(const Json& claims, std::size_t audiences, const OidcOptions& options) {
+  const char* const name = claims.contains("azp") ? "azp" : "client_id";
+  if (!claims.contains(name)) {
+    // OpenID Connect Core, 3.1.3.7.
+    if (audiences > 1)
+      return wrong("the token is for several audiences, and does not say which client has it (azp)");
+    return std::nullopt;
+  }
+  const std::string party = text_of_claim(claims, name);
+  if (!party.empty() && (party == options.client_id || std::ranges::count(options.clients, party) > 0))
+    return std::nullopt;
+  return wrong("the token was issued to a client (" + std::string(name) +
+               ") that is neither http.oidc.client_id nor in http.oidc.clients");
+}
+
+std::optional<Refusal> check_parties(const Json& claims, const OidcOptions& options) {
+  const std::string issuer = text_of_claim(claims, "iss");
+  if (issuer.empty()) return lacks("iss");
+  if (issuer != options.issuer) return wrong("the token is of another issuer (iss) than http.oidc.issuer");
+  const std::vector<std::string> all = audiences(claims);
+  if (all.empty()) return lacks("aud");
+  if (std::ranges::count(all, options.client_id) == 0)
+    return wrong("the token is for another audience: its aud does not contain http.oidc.client_id");
+  return check_party(claims, all.size(), options);
+}
+
+// "realm_access.roles" is the claim of that name, or the member `roles` of the claim `realm_access`.
+const Json* find_claim(const Json& claims, std::string_view path) {
+  if (const auto whole = claims.find(path); whole != claims.end()) return &*whole;
+  const Json* at = &claims;
+  for (;;) {
+    const auto dot = path.find('.');
+    const auto member = at->is_object() ? at->find(path.substr(0, dot)) : at->end();
+    if (member == at->end()) return nullptr;
+    at = &*member;
+    if (dot == std::string_view::npos) return at;
+    path.remove_prefix(dot + 1);
+  }
+}
+
+// Two grants of the same role: the queues of both.
+QueueScopePtr either(const QueueScopePtr& one, const QueueScopePtr& other) {
+  if (one == nullptr || other == nullptr) return nullptr;
+  std::vector<QueuePattern> patterns;
+  for (const QueueScopePtr& scope : {one, other}) {
+    for (const std::string& text : scope->texts()) {
+      const auto same = [&](const QueuePattern& pattern) { return pattern.text() == text; };
+      if (std::ranges::none_of(patterns, same)) patterns.emplace_back(text);
+    }
+  }
+  return std::make_shared<const QueueScope>(std::move(patterns));
+}
+
+std::optional<OidcGrant> grant_of(const Json& values, const OidcOptions::Map& map) {
+  std::optional<OidcGrant> best;
+  const auto add = [&](const Json& value) {
+    const auto it = value.is_string() ? map.find(value.get_ref<const std::string&>()) : map.end();
+    if (it == map.end()) return;
+    if (!best || it->second.role > best->role) {
+      best = it->second;
+    } else if (it->second.role == best->role) {
+      best->queues = either(best->queues, it->second.queues);
+    }
+  };
+  if (values.is_array()) {
+    for (const Json& one : values) add(one);
+  } else {
+    add(values);
+  }
+  return best;
+}
+
+// What the map does not know is not listed: the names of groups are none of a client's business.
+Refusal no_role(const Json& claims, const Json* values, const OidcOptions& options) {
+  const std::string& claim = options.roles_claim;
+  if (values != nullptr)
+    return {Refusal::Kind::no_role, "no value of the claim " + claim + " gives a role here (http.oidc.map)"};
+  // Microsoft Entra leaves out what does not fit.
+  const auto elsewhere = claims.find("_claim_names");
+  if (elsewhere != claims.end() && elsewhere->is_object() && elsewhere->contains(claim))
+    return {Refusal::Kind::no_role, "the identity provider left out the claim " + claim +
+                                        ", because this person is in too many groups: use app roles"};
+  return {Refusal::Kind::no_role,
+          "the token has no claim " + claim + " (http.oidc.roles_claim): does the provider put it in?"};
+}
+
+// At some providers people write any address into their account.
+bool is_verified_email(const Json& claims) {
+  const auto it = claims.find("email_verified");
+  return it != claims.end() && (*it == true || *it == "true");
+}
+
+// As of the entries of http.tokens_file: it goes into the audit.
+bool is_audit_name(std::string_view text) {
+  return !text.empty() && text.size() <= kLongestPersonName && std::ranges::all_of(text, is_person_name_char);
+}
+
+// A name that would have to be changed might become somebody else's: then the next. `sub` is unique.
+std::string name_of_bearer(const Json& claims, std::string sub) {
+  if (std::string name = text_of_claim(claims, "preferred_username"); is_audit_name(name)) return name;
+  if (std::string name = text_of_claim(claims, "email"); is_verified_email(claims) && is_audit_name(name))
+    return name;
+  std::ranges::replace_if(
+      sub, [](char c) { return !is_person_name_char(c); }, '_');
+  sub.resize(std::min(sub.size(), kLongestPersonName));
+  return sub;
+}
+
+}  // namespace
+
+tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOptions& options, EpochMs now) {
+  const Json claims = Json::parse(payload, nullptr, false);
+  if (!claims.is_object()) return refuse("the token is malformed: its claims are not a JSON object");
+  Bearer bearer;
+  if (auto no = check_parties(claims, options)) return tl::unexpected(*std::move(no));
+  if (auto no = check_times(claims, now, bearer.until)) return tl::unexpected(*std::move(no));
+  std::string sub = text_of_claim(claims, "sub");
+  if (sub.empty()) return tl::unexpected(lacks("sub"));
+  if (options.roles_claim == "email" && !is_verified_email(claims))
+    return tl::unexpected(
+        Refusal{Refusal::Kind::no_role,
+                "the identity provider has not verified this person's address (email_verified)"});
+  const Json* const values = find_claim(claims, options.roles_claim);
+  auto grant = values != nullptr ? grant_of(*values, options.map) : std::nullopt;
+  if (!grant) return tl::unexpected(no_role(claims, values, options));
+  bearer.person = {name_of_bearer(claims, std::move(sub)), grant->role, std::move(grant->queues), true};
+  return bearer;
+}
+
+}  // namespace rung::oidc

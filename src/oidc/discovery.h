@@ -1,0 +1,26 @@
+// How the keys of an identity provider are found: its discovery document (OpenID Connect Discovery 1.0) names
+// the address of its JWKS document. Thread: any; the calls block as `get` does.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "src/core/rules/oidc_options.h"
+#include "src/net/http_client.h"
+#include "src/oidc/key_set.h"
+
+namespace rung::oidc {
+
+// Gets a document by its URL.
+using Get = std::function<net::HttpReply(const std::string& url)>;
+
+// Where both documents of `issuer` are: "https://id.example.com/.well-known/openid-configuration".
+std::string discovery_url(const std::string& issuer);
+
+// For a GET of `url`: bounded in time and size.
+net::HttpClientOptions get_options(const std::string& url, const std::string& ca);
+
+// Error: which document, and what is wrong with it. Transient: the provider may answer later.
+Result<KeySetPtr> fetch_keys(const OidcOptions& options, const Get& get);
+
+}  // namespace rung::oidc

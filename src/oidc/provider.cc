@@ -1,0 +1,124 @@
+#include "src/oidc/provider.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <utility>
+
+#include "src/io/log.h"
+
+namespace rung::oidc {
+namespace {
+
+// The main thread handles signals. SIGPIPE, which writes by OpenSSL can raise, has no handler.
+void block_all_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+Provider::Provider(OidcOptions options, const Clock& clock, OnProblem on_problem, ProviderLimits limits)
+    : options_(std::move(options)),
+      clock_(clock),
+      on_problem_(std::move(on_problem)),
+      limits_(limits),
+      thread_([this] { run(); }) {}
+
+Provider::~Provider() {
+  {
+    const std::lock_guard lock(mutex_);
+    state_.stopping = true;
+    if (state_.client != nullptr) state_.client->interrupt();
+  }
+  wakes_.notify_all();
+  thread_.join();
+}
+
+KeySetPtr Provider::valid_keys() const {
+  return clock_.boot() - state_.confirmed <= limits_.oldest ? state_.keys : nullptr;
+}
+
+KeySetPtr Provider::keys() const {
+  const std::lock_guard lock(mutex_);
+  return valid_keys();
+}
+
+bool Provider::ask_for_refresh() {
+  const std::lock_guard lock(mutex_);
+  if (state_.fetching || state_.asked) return true;
+  if (state_.tried && clock_.boot() - *state_.tried < limits_.between_asked) return false;
+  state_.asked = true;
+  wakes_.notify_all();
+  return true;
+}
+
+Provider::Counts Provider::counts() const {
+  const std::lock_guard lock(mutex_);
+  const KeySetPtr keys = valid_keys();
+  return {state_.fetched, state_.failed, keys == nullptr ? 0 : keys->size()};
+}
+
+void Provider::run() {
+  block_all_signals();
+  pthread_setname_np(pthread_self(), "rung-oidc");
+  for (;;) {
+    auto fetched = fetch_keys(options_, [this](const std::string& url) { return get(url); });
+    const bool ok = fetched.has_value();
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_.stopping) return;  // it may have failed for that
+    }
+    report(fetched);
+    take(std::move(fetched));
+    std::unique_lock lock(mutex_);
+    wakes_.wait_for(lock, ok ? limits_.refresh : limits_.retry,
+                    [this] { return state_.stopping || state_.asked; });
+    if (state_.stopping) return;
+    state_.asked = false;
+    state_.fetching = true;
+  }
+}
+
+net::HttpReply Provider::get(const std::string& url) {
+  net::HttpClient client(get_options(url, options_.ca));
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_.stopping) client.interrupt();
+    state_.client = &client;
+  }
+  net::HttpReply reply = client.send("GET", "");
+  const std::lock_guard lock(mutex_);
+  state_.client = nullptr;
+  return reply;
+}
+
+void Provider::take(Result<KeySetPtr> fetched) {
+  const std::lock_guard lock(mutex_);
+  state_.fetching = false;
+  state_.tried = clock_.boot();
+  if (!fetched) {
+    ++state_.failed;
+    return;
+  }
+  ++state_.fetched;
+  state_.keys = *std::move(fetched);
+  state_.confirmed = *state_.tried;
+}
+
+// One line per change.
+void Provider::report(const Result<KeySetPtr>& fetched) {
+  const std::string now = fetched ? "" : fetched.error().message;
+  if (problem_ == now) return;
+  if (fetched) {
+    log::info("identity provider's keys fetched",
+              {{"issuer", options_.issuer}, {"keys", (*fetched)->size()}});
+  } else if (!problem_ || problem_->empty()) {
+    log::warn("identity provider's keys cannot be fetched", {{"issuer", options_.issuer}, {"reason", now}});
+  }
+  problem_ = now;
+  on_problem_(now);
+}
+
+}  // namespace rung::oidc

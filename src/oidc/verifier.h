@@ -1,0 +1,38 @@
+// Who the bearer of a token is: keys, signature, claims and the config's map together.
+// Thread: any; never blocks on the network.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "src/core/base/clock.h"
+#include "src/oidc/claims.h"
+#include "src/oidc/provider.h"
+
+namespace rung::oidc {
+
+class Verifier {
+ public:
+  // REQUIRES: provider and clock outlive it.
+  Verifier(OidcOptions options, Provider& provider, const Clock& clock);
+
+  tl::expected<Person, Refusal> person_of(std::string_view token) const;
+  // From the next request on: `clients` and `map` of these options. Nothing if they are for tokens of
+  // another issuer, audience or claim, whose groups mean something else.
+  void replace_grants(const OidcOptions& loaded);
+
+ private:
+  using Options = std::shared_ptr<const OidcOptions>;
+  Options options() const {
+    const std::lock_guard lock(mutex_);
+    return options_;
+  }
+
+  Provider& provider_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  Options options_;  // guarded by mutex_
+};
+
+}  // namespace rung::oidc

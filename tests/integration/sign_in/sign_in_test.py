@@ -1,0 +1,240 @@
+"""Signing in by OpenID Connect, with the real sidecar and a real identity provider (npm's oidc-provider).
+
+usage: sign_in_test.py RUNG-PROGRAM
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT (tests/run sets them), and Node.js with npm; exit code 77
+where the packages cannot be had.
+"""
+import base64
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pymysql
+from world import Provider, Unavailable, free_port, modules
+
+PROGRAM = ""
+MODULES = None
+BOUND_SECONDS = 60  # for anything that is waited for
+OWN_TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + BOUND_SECONDS
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {BOUND_SECONDS} s: {what}")
+        time.sleep(0.2)
+    return found
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.text = status, headers, body
+        self.json = json.loads(body) if "json" in headers.get("Content-Type", "") else None
+
+
+class SignIn(unittest.TestCase):
+    """One sidecar, one provider; each test restores what it changed."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.name = f"sign_in_{os.getpid()}"
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-sign-in."))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.admin("PUT", f"vhosts/{cls.name}")
+        cls.addClassCleanup(cls.admin, "DELETE", f"vhosts/{cls.name}")
+        cls.admin("PUT", f"permissions/{cls.name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+        url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
+        cls.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True)
+        cls.addClassCleanup(cls.db.close)
+        cls.sql(f"CREATE DATABASE {cls.name}")
+        cls.addClassCleanup(cls.sql, f"DROP DATABASE {cls.name}")
+        cls.provider = Provider(MODULES)
+        cls.addClassCleanup(cls.provider.remove)
+        cls.provider.start()
+        cls.port = free_port()
+        (cls.folder / "token").write_text(OWN_TOKEN + "\n")
+        (cls.folder / "token").chmod(0o600)
+        cls.config = cls.folder / "rung.yaml"
+        cls.write_config("sre: operator, everyone: reader")
+        log = open(cls.folder / "rung.log", "wb")
+        cls.addClassCleanup(log.close)
+        cls.sidecar = subprocess.Popen([PROGRAM, "run", "-c", cls.config], stdout=log, stderr=subprocess.STDOUT)
+        cls.addClassCleanup(cls.sidecar.wait, 30)
+        cls.addClassCleanup(cls.sidecar.terminate)
+        wait_until(cls.is_ready, "the sidecar is ready")
+
+    @classmethod
+    def write_config(cls, grants):
+        amqp = os.environ["RUNG_TEST_AMQP"].replace("%2f", cls.name)
+        cls.config.write_text(f"""
+broker: {{ url: "{amqp}" }}
+store: {{ url: "{os.environ['RUNG_TEST_MYSQL']}/{cls.name}" }}
+node: {cls.name}
+http:
+  listen: "127.0.0.1:{cls.port}"
+  token_file: token
+  oidc:
+    issuer: {cls.provider.issuer}
+    client_id: rung
+    clients: [ci]
+    roles_claim: groups
+    map: {{ {grants}, deployers: {{ role: operator, queues: ["deploys.*"] }} }}
+""")
+        cls.config.chmod(0o600)
+
+    @staticmethod
+    def admin(method, path, body=None):
+        url = f"{os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}"
+        request = urllib.request.Request(url, json.dumps(body or {}).encode(), {"Content-Type": "application/json"}, method=method)
+        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+        urllib.request.urlopen(request, timeout=60).close()
+
+    @classmethod
+    def sql(cls, text, *values):
+        with cls.db.cursor() as cursor:
+            cursor.execute(text, values)
+            return cursor.fetchall()
+
+    @classmethod
+    def call(cls, token, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{cls.port}{path}", data, {"Content-Type": "application/json"})
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return Answer(answer.status, answer.headers, answer.read().decode())
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, error.headers, error.read().decode())
+
+    @classmethod
+    def is_ready(cls):
+        try:
+            return cls.call("", "/readyz").status == 200
+        except OSError:
+            return False
+
+    def reload(self, grants):
+        def loaded():
+            return (self.folder / "rung.log").read_text().count("config reloaded: ")
+
+        before = loaded()
+        self.write_config(grants)
+        self.sidecar.send_signal(signal.SIGHUP)
+        wait_until(lambda: loaded() > before, "the config is reloaded")
+
+    def metric(self, name):
+        text = self.call(OWN_TOKEN, "/metrics").text
+        return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
+
+    def problems(self):
+        return [problem["name"] for problem in self.call("", "/readyz").json["problems"]]
+
+    def test_a_person_logs_in(self):
+        token = self.provider.token_of_person("alice")
+        you = wait_until(lambda: (a := self.call(token, "/v1/you")).status == 200 and a, "the keys are fetched").json
+        self.assertEqual((you["name"], you["role"], you["queues"]), ("alice", "operator", None))
+        created = self.call(token, "/v1/tasks", {"queue": "orders", "delay": "1h", "body": "x"})
+        self.assertEqual(created.status, 201, created.text)
+        task = created.json["retry_id"]
+        self.assertEqual(self.call(token, f"/v1/tasks/{task}/cancel", {"reason": "paid"}).status, 200)
+        who = self.call(token, f"/v1/tasks/{task}/audit").json["changes"][0]["who"]
+        self.assertEqual(who, "alice, 127.0.0.1 (http, oidc)")
+        body = self.call(token, f"/v1/tasks/{task}/body")
+        self.assertEqual((body.status, body.json["needs_role"]), (403, "editor"))
+        self.assertEqual(body.json["detail"], "the token of alice has the role operator: body needs the role editor")
+
+    def test_without_a_group_nothing(self):
+        answer = self.call(self.provider.token_of_person("mallory"), "/v1/you")
+        self.assertEqual(answer.status, 403, answer.text)
+        self.assertEqual(answer.json["detail"], "no value of the claim groups gives a role here (http.oidc.map)")
+
+    def test_programs_by_client_credentials(self):
+        ci = self.provider.token_of_client("ci")
+        you = self.call(ci, "/v1/you").json
+        self.assertEqual((you["name"], you["role"], you["queues"]), ("ci", "operator", ["deploys.*"]))
+        self.assertEqual(self.call(ci, "/v1/tasks", {"queue": "deploys.eu", "delay": "1h"}).status, 201)
+        self.assertEqual(self.call(ci, "/v1/tasks", {"queue": "orders", "delay": "1h"}).status, 403)
+        wiki = self.call(self.provider.token_of_client("wiki"), "/v1/you")
+        self.assertEqual(wiki.status, 401)
+        self.assertIn("(client_id) that is neither", wiki.json["detail"])
+
+    def test_other_tokens(self):
+        self.assertEqual(self.call(OWN_TOKEN, "/v1/you").json["role"], "admin", "http.token_file works beside it")
+        nobody = self.call("", "/v1/you")
+        self.assertEqual((nobody.status, nobody.headers["WWW-Authenticate"]), (401, 'Bearer realm="rung"'))
+        token = self.provider.token_of_client("ci")
+        header, payload, signature = token.split(".")
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
+        claims["groups"] = ["sre"]
+        forged = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+        for wrong in (f"{header}.{forged}.{signature}", f"{header}.{payload}.", "a.b.c"):
+            answer = self.call(wrong, "/v1/you")
+            self.assertEqual(answer.status, 401, answer.text)
+            self.assertIn('error="invalid_token", error_description="', answer.headers["WWW-Authenticate"])
+            self.assertNotIn(forged, answer.text)
+
+    def test_a_reload_changes_the_map(self):
+        token = self.provider.token_of_person("alice")
+        self.reload("everyone: reader")
+        self.assertEqual(self.call(token, "/v1/you").json["role"], "reader")
+        self.reload("sre: admin")
+        self.assertEqual(self.call(token, "/v1/you").json["role"], "admin")
+        self.reload("sre: operator, everyone: reader")
+        self.assertEqual(self.call(token, "/v1/you").json["role"], "operator")
+
+    def test_doctor_and_check(self):
+        self.assertEqual(subprocess.run([PROGRAM, "check", "-c", self.config], stdout=subprocess.DEVNULL, check=False).returncode, 0)
+        told = subprocess.run([PROGRAM, "doctor", "-c", self.config], stdout=subprocess.PIPE, text=True, check=False).stdout
+        self.assertIn(f"the identity provider {self.provider.issuer} has 2 keys for signatures", told)
+
+    def test_keys_change_and_the_provider_is_away(self):
+        """New keys are found without a restart; what was signed stays valid while the provider is away."""
+        old = self.provider.token_of_person("alice")
+        self.assertEqual(self.call(old, "/v1/you").status, 200)
+        self.provider.stop()
+        self.assertEqual(self.call(old, "/v1/you").status, 200, "away")
+        # Unknown keys make the sidecar ask, but not often.
+        stranger = base64.urlsafe_b64encode(b'{"alg":"ES256","kid":"x"}').rstrip(b"=").decode() + ".e30." + "A" * 86
+        wait_until(lambda: self.call(stranger, "/v1/you").status in (401, 503) and "oidc" in self.problems(),
+                   "it is noticed that the provider is away")
+        self.assertEqual(self.call(old, "/v1/you").status, 200, "away, and known to be")
+        self.assertGreater(self.metric('rung_oidc_key_fetches_total{result="failed"}'), 0)
+        self.assertEqual(self.metric("rung_oidc_keys "), 2)
+        self.provider.start()
+        new = self.provider.token_of_person("alice")
+        refused = self.call(new, "/v1/you")
+        self.assertIn(refused.status, (401, 503, 200))
+        wait_until(lambda: self.call(new, "/v1/you").status == 200, "the new keys are known")
+        self.assertEqual(self.problems(), [])
+        gone = self.call(old, "/v1/you")
+        self.assertEqual(gone.status, 401, "the provider has withdrawn its key")
+        self.assertIn("is none of the identity provider", gone.json["detail"])
+        log = (self.folder / "rung.log").read_text()
+        self.assertIn("identity provider's keys cannot be fetched", log)
+        for token in (old, new, OWN_TOKEN):
+            self.assertNotIn(token, log)
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv.pop(1))
+    for variable in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_MANAGEMENT"):
+        if variable not in os.environ:
+            sys.exit(f"{variable} is not set: run by tests/run")
+    try:
+        MODULES = modules()
+    except Unavailable as why:
+        print(f"sign_in: nothing was tested: {why}")
+        sys.exit(77)
+    unittest.main(verbosity=2)

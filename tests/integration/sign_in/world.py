@@ -1,0 +1,142 @@
+"""An identity provider (npm's oidc-provider), and a person's login to it as a browser does it."""
+import base64
+import hashlib
+import http.cookiejar
+import json
+import os
+import pathlib
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+CALLBACK = "http://127.0.0.1/callback"  # nobody listens there: the code is in the address
+
+
+class Unavailable(Exception):
+    """The npm registry does not answer, or there is no Node.js."""
+
+
+def modules():
+    """The folder of node_modules, installed by the lock file, once."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        raise Unavailable("Node.js or npm is missing: tests/packages openapi")
+    lock = (HERE / "provider" / "package-lock.json").read_bytes()
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = pathlib.Path(home) / "rung" / f"oidc-provider-{hashlib.sha256(lock).hexdigest()[:16]}"
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Two runs at once don't meet, and an install that is cut off leaves nothing that looks whole.
+    new = pathlib.Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
+    try:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(HERE / "provider" / name, new)
+        done = subprocess.run([ROOT / "tests/npm_ci"], cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
+        if done.returncode == 77:
+            raise Unavailable("npm's registry did not answer")
+        if done.returncode != 0:
+            raise RuntimeError(f"npm could not install oidc-provider: {done.stdout[-500:]}")
+        if not folder.exists():
+            new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return folder
+
+
+def free_port():
+    """Below the ports that the kernel gives to clients, so that it is still free after a restart."""
+    while True:
+        port = 20000 + secrets.randbelow(12000)
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+class Provider:
+    def __init__(self, folder):
+        self.folder, self.port, self.process = folder, free_port(), None
+        self.issuer = f"http://127.0.0.1:{self.port}"
+        # Beside node_modules, where Node.js looks for packages.
+        self.script = folder / f"provider-{os.getpid()}.mjs"
+        shutil.copy(HERE / "provider" / "provider.mjs", self.script)
+
+    def start(self):
+        """With new keys."""
+        self.process = subprocess.Popen(["node", self.script, str(self.port)], stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        for line in self.process.stdout:
+            if "listening" in line:
+                return
+        raise RuntimeError("the identity provider does not start")
+
+    def stop(self):
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(30)
+            self.process.stdout.close()
+            self.process = None
+
+    def remove(self):
+        self.stop()
+        self.script.unlink()
+
+    def token_of_client(self, client):
+        """An access token, by client credentials."""
+        form = {"grant_type": "client_credentials", "resource": "urn:rung"}
+        request = urllib.request.Request(f"{self.issuer}/token", urllib.parse.urlencode(form).encode())
+        request.add_header("Authorization", "Basic " + base64.b64encode(f"{client}:{client}-secret".encode()).decode())
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)["access_token"]
+
+    def token_of_person(self, name):
+        """An ID token, by a login: authorization code flow with PKCE, and the provider's forms."""
+        verifier = secrets.token_urlsafe(48)
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()), NoRedirect())
+
+        def go(url, form=None):
+            """Where it redirects to; without a redirect, the page."""
+            data = None if form is None else urllib.parse.urlencode(form).encode()
+            try:
+                with browser.open(urllib.parse.urljoin(self.issuer, url), data, timeout=30) as page:
+                    return None, page.read().decode()
+            except urllib.error.HTTPError as error:
+                if error.code not in (302, 303):
+                    raise
+                return error.headers["Location"], ""
+
+        query = {"client_id": "rung", "response_type": "code", "scope": "openid", "redirect_uri": CALLBACK,
+                 "code_challenge": challenge, "code_challenge_method": "S256", "state": "s"}
+        at = "/auth?" + urllib.parse.urlencode(query)
+        for _ in range(20):
+            where, page = go(at)
+            if where is None:
+                # The form of the login, then that of the consent.
+                action = re.search(r'<form[^>]* action="([^"]+)"', page)[1]
+                prompt = re.search(r'name="prompt" value="(\w+)"', page)[1]
+                where, _ = go(action, {"prompt": prompt, "login": name, "password": "any"})
+            if where.startswith(CALLBACK):
+                code = urllib.parse.parse_qs(urllib.parse.urlsplit(where).query)["code"][0]
+                form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "client_id": "rung",
+                        "code_verifier": verifier}
+                with urllib.request.urlopen(f"{self.issuer}/token", urllib.parse.urlencode(form).encode(), timeout=30) as answer:
+                    return json.load(answer)["id_token"]
+            at = where
+        raise RuntimeError("the login does not end")

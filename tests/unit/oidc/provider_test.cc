@@ -1,0 +1,284 @@
+// Discovery, the thread that fetches keys, and the verifier, with a provider that answers as the test says.
+#include "src/oidc/provider.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <vector>
+
+#include "src/oidc/verifier.h"
+#include "tests/support/http_script.h"
+#include "tests/unit/oidc/jwt_maker.h"
+
+namespace rung::oidc {
+namespace {
+
+using test::HttpScript;
+using test::Json;
+using test::SigningKey;
+using testing::HasSubstr;
+
+// Moves only when a test says so.
+class HandClock final : public Clock {
+ public:
+  BootUs boot_us() const override { return {boot_ms * 1000}; }
+  EpochMs wall() const override { return {1'800'000'000'000}; }
+  std::atomic<std::int64_t> boot_ms{1'000'000};
+};
+
+// An identity provider. Its answers can be changed while it runs.
+class FakeProvider {
+ public:
+  FakeProvider()
+      : server_([this](const HttpScript::Request& request, std::size_t) {
+          const std::lock_guard lock(mutex_);
+          return request.target == "/keys" ? keys_ : discovery_;
+        }) {
+    discovery_.body = Json{{"issuer", issuer()}, {"jwks_uri", issuer() + "/keys"}}.dump();
+  }
+  std::string issuer() const { return server_.url(); }
+  std::size_t requests() const { return server_.requests().size(); }
+  bool wait_for(std::size_t requests) const { return server_.wait_for(requests); }
+  void set_keys(const std::vector<Json>& all) { set(keys_, {.body = Json{{"keys", all}}.dump()}); }
+  void answer_keys(HttpScript::Answer answer) { set(keys_, std::move(answer)); }
+  void set_discovery(HttpScript::Answer answer) { set(discovery_, std::move(answer)); }
+
+ private:
+  void set(HttpScript::Answer& which, HttpScript::Answer answer) {
+    const std::lock_guard lock(mutex_);
+    which = std::move(answer);
+  }
+  std::mutex mutex_;
+  HttpScript::Answer discovery_, keys_;
+  HttpScript server_;
+};
+
+// What a Provider reports.
+class Reports {
+ public:
+  Provider::OnProblem take() {
+    return [this](const std::string& problem) {
+      const std::lock_guard lock(mutex_);
+      all_.push_back(problem);
+      more_.notify_all();
+    };
+  }
+  std::string wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    more_.wait_for(lock, std::chrono::seconds{30}, [&] { return all_.size() >= count; });
+    return all_.size() < count ? "nothing reported" : all_[count - 1];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<std::string> all_;
+};
+
+OidcOptions options_for(const FakeProvider& provider) {
+  OidcOptions o;
+  o.issuer = provider.issuer();
+  o.client_id = "rung";
+  o.roles_claim = "groups";
+  o.map = {{"sre", {Role::acts, nullptr}}};
+  return o;
+}
+// Nothing happens by itself.
+ProviderLimits by_hand() {
+  constexpr Ms kNever = std::chrono::hours{1};
+  return {.refresh = kNever, .retry = kNever};
+}
+
+Json claims_of(const FakeProvider& provider) {
+  return {{"iss", provider.issuer()}, {"aud", "rung"},        {"sub", "alice"},
+          {"iat", 1'800'000'000},     {"exp", 1'800'000'300}, {"groups", {"sre"}}};
+}
+
+// The keys are taken after the report: waits for the counts.
+void wait_for_fetches(const Provider& provider, std::int64_t fetches) {
+  while (provider.counts().fetched + provider.counts().failed < fetches)
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+}
+
+Result<KeySetPtr> fetch(const OidcOptions& o) {
+  return fetch_keys(
+      o, [&](const std::string& url) { return net::HttpClient(get_options(url, "")).send("GET", ""); });
+}
+
+TEST(Discovery, TheIssuerNamesItsKeys) {
+  FakeProvider provider;
+  provider.set_keys({SigningKey::ec().jwk("one")});
+  const auto keys = fetch(options_for(provider));
+  ASSERT_TRUE(keys) << keys.error().message;
+  EXPECT_EQ((*keys)->size(), 1U);
+  EXPECT_EQ(discovery_url("https://id/realms/a"), "https://id/realms/a/.well-known/openid-configuration");
+  EXPECT_EQ(discovery_url("https://id/"), "https://id/.well-known/openid-configuration");
+}
+
+TEST(Discovery, WhatIsWrongWithTheDocuments) {
+  FakeProvider provider;
+  const OidcOptions o = options_for(provider);
+  const auto wrong = [&](const Json& document) {
+    provider.set_discovery({.body = document.dump()});
+    const auto keys = fetch(o);
+    return keys ? "fetched" : keys.error().message;
+  };
+  EXPECT_THAT(wrong({{"issuer", o.issuer + "/"}, {"jwks_uri", o.issuer + "/keys"}}),
+              HasSubstr("of another issuer"));
+  EXPECT_THAT(wrong({{"jwks_uri", o.issuer + "/keys"}}), HasSubstr("names no issuer"));
+  EXPECT_THAT(wrong("text"), HasSubstr("names no issuer"));
+  for (const std::string& uri :
+       {std::string("http://keys.example.com/"), std::string("file:///etc/passwd"), std::string(),
+        std::string("https://u:p@h/"), "https://h/" + std::string(3000, 'x')})
+    EXPECT_THAT(wrong({{"issuer", o.issuer}, {"jwks_uri", uri}}), HasSubstr("no jwks_uri that may be used"))
+        << uri;
+  provider.set_discovery({.body = Json{{"issuer", o.issuer}, {"jwks_uri", o.issuer + "/keys"}}.dump()});
+  provider.answer_keys({.status = 500});
+  EXPECT_THAT(fetch(o).error().message, HasSubstr("/keys answers with status 500"));
+  provider.answer_keys({.body = "{}"});
+  EXPECT_THAT(fetch(o).error().message, HasSubstr("/keys: not a JWKS document"));
+  provider.answer_keys({.status = HttpScript::kEndlessBody});
+  EXPECT_THAT(fetch(o).error().message, HasSubstr("answers with more than 512 KB"));
+}
+
+// A redirect is not followed: it could lead anywhere.
+TEST(Discovery, ARedirectIsAnError) {
+  FakeProvider provider;
+  provider.set_discovery({.status = 302, .headers = {{"Location", provider.issuer() + "/keys"}}});
+  EXPECT_THAT(fetch(options_for(provider)).error().message, HasSubstr("status 302"));
+}
+
+TEST(Provider, ATokenOfAKnownKey) {
+  FakeProvider fake;
+  const SigningKey key = SigningKey::ec();
+  fake.set_keys({key.jwk("one")});
+  const HandClock clock;
+  Reports reports;
+  Provider provider(options_for(fake), clock, reports.take(), by_hand());
+  EXPECT_EQ(reports.wait_for(1), "");
+  wait_for_fetches(provider, 1);
+  const Verifier verifier(options_for(fake), provider, clock);
+  const auto person =
+      verifier.person_of(key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump()));
+  ASSERT_TRUE(person) << person.error().what;
+  EXPECT_EQ(person->name, "alice");
+  EXPECT_EQ(provider.counts().keys, 1U);
+}
+
+// The provider has a new key. The first token of it makes the keys be fetched; strangers can not do that
+// often.
+TEST(Provider, AnUnknownKeyMakesItAskAtMostOnceInAWhile) {
+  FakeProvider fake;
+  const SigningKey old = SigningKey::ec(), fresh = SigningKey::ec();
+  fake.set_keys({old.jwk("old")});
+  HandClock clock;
+  Provider provider(
+      options_for(fake), clock, [](const std::string&) {}, by_hand());
+  wait_for_fetches(provider, 1);
+  const Verifier verifier(options_for(fake), provider, clock);
+  const std::string token = fresh.sign({{"alg", "ES256"}, {"kid", "new"}}, claims_of(fake).dump());
+  fake.set_keys({old.jwk("old"), fresh.jwk("new")});
+  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::unknown_key) << "just fetched";
+  EXPECT_EQ(fake.requests(), 2U);
+  clock.boot_ms += by_hand().between_asked.count();
+  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::later);
+  wait_for_fetches(provider, 2);
+  EXPECT_TRUE(verifier.person_of(token));
+  const std::string stranger = fresh.sign({{"alg", "ES256"}, {"kid", "no"}}, claims_of(fake).dump());
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(verifier.person_of(stranger).error().kind, Refusal::Kind::unknown_key);
+  EXPECT_EQ(fake.requests(), 4U);
+}
+
+// A key that the provider has withdrawn is not valid any more.
+TEST(Provider, AKeyThatIsGoneIsGone) {
+  FakeProvider fake;
+  const SigningKey old = SigningKey::ec(), fresh = SigningKey::ec();
+  fake.set_keys({old.jwk("old")});
+  HandClock clock;
+  Provider provider(
+      options_for(fake), clock, [](const std::string&) {}, by_hand());
+  wait_for_fetches(provider, 1);
+  fake.set_keys({fresh.jwk("new")});
+  clock.boot_ms += by_hand().between_asked.count();
+  EXPECT_TRUE(provider.ask_for_refresh());
+  wait_for_fetches(provider, 2);
+  const Verifier verifier(options_for(fake), provider, clock);
+  const auto refused =
+      verifier.person_of(old.sign({{"alg", "ES256"}, {"kid", "old"}}, claims_of(fake).dump()));
+  EXPECT_EQ(refused.error().kind, Refusal::Kind::unknown_key);
+}
+
+TEST(Provider, WhileTheProviderIsAwayItsKeysAreValidForADay) {
+  FakeProvider fake;
+  const SigningKey key = SigningKey::ec();
+  fake.set_keys({key.jwk("one")});
+  HandClock clock;
+  Reports reports;
+  Provider provider(options_for(fake), clock, reports.take(), by_hand());
+  EXPECT_EQ(reports.wait_for(1), "");
+  wait_for_fetches(provider, 1);
+  fake.set_discovery({.status = HttpScript::kCut});
+  clock.boot_ms += by_hand().oldest.count();
+  EXPECT_TRUE(provider.ask_for_refresh());
+  EXPECT_THAT(reports.wait_for(2), HasSubstr("openid-configuration cannot be used"));
+  wait_for_fetches(provider, 2);
+  const Verifier verifier(options_for(fake), provider, clock);
+  const std::string token = key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump());
+  EXPECT_TRUE(verifier.person_of(token));
+  EXPECT_EQ(provider.counts().failed, 1);
+  clock.boot_ms += 1;
+  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::later) << "too old";
+  EXPECT_EQ(provider.counts().keys, 0U);
+  fake.set_discovery({.body = Json{{"issuer", fake.issuer()}, {"jwks_uri", fake.issuer() + "/keys"}}.dump()});
+  clock.boot_ms += by_hand().between_asked.count();
+  EXPECT_TRUE(provider.ask_for_refresh());
+  EXPECT_EQ(reports.wait_for(3), "");
+}
+
+TEST(Provider, ItTriesAgainAndRefreshesByItself) {
+  FakeProvider fake;
+  fake.answer_keys({.status = 503});
+  const HandClock clock;
+  Reports reports;
+  Provider provider(options_for(fake), clock, reports.take(), {.refresh = Ms{1}, .retry = Ms{1}});
+  EXPECT_THAT(reports.wait_for(1), HasSubstr("status 503"));
+  fake.set_keys({SigningKey::ec().jwk("one")});
+  EXPECT_EQ(reports.wait_for(2), "");
+  wait_for_fetches(provider, provider.counts().fetched + provider.counts().failed + 3);
+}
+
+TEST(Provider, EndsWhileTheProviderIsSilent) {
+  FakeProvider fake;
+  fake.set_discovery({.status = HttpScript::kSilent});
+  const HandClock clock;
+  Provider provider(
+      options_for(fake), clock, [](const std::string&) { ADD_FAILURE(); }, by_hand());
+  ASSERT_TRUE(fake.wait_for(1));
+  EXPECT_EQ(provider.keys(), nullptr);
+}
+
+TEST(Verifier, AReloadChangesWhoMayWhat) {
+  FakeProvider fake;
+  const SigningKey key = SigningKey::ec();
+  fake.set_keys({key.jwk("one")});
+  const HandClock clock;
+  Provider provider(
+      options_for(fake), clock, [](const std::string&) {}, by_hand());
+  wait_for_fetches(provider, 1);
+  Verifier verifier(options_for(fake), provider, clock);
+  const std::string token = key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump());
+  EXPECT_EQ(verifier.person_of(token)->role, Role::acts);
+  OidcOptions other = options_for(fake);
+  other.map = {{"sre", {Role::administers, nullptr}}};
+  other.roles_claim = "roles";  // whose `sre` may be others
+  verifier.replace_grants(other);
+  EXPECT_EQ(verifier.person_of(token)->role, Role::acts);
+  other.roles_claim = "groups";
+  verifier.replace_grants(other);
+  EXPECT_EQ(verifier.person_of(token)->role, Role::administers);
+}
+
+}  // namespace
+}  // namespace rung::oidc
