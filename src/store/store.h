@@ -20,6 +20,7 @@
 #include "src/store/gates.h"
 #include "src/store/leases.h"
 #include "src/store/options.h"
+#include "src/store/promises.h"
 #include "src/store/queries.h"
 #include "src/store/retention.h"
 #include "src/store/system.h"
@@ -33,6 +34,7 @@ class Store : public TaskStore,
               public GateStore,
               public AttachmentStore,
               public CauseStore,
+              public PromiseStore,
               public RetentionStore,
               public QueryStore,
               public SchemaStore,
