@@ -109,6 +109,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       causes_(loop, {*jobs_, shards_, clock_}),
+      promises_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
                      [this] { dispatch_.release_unfetched(); }, broker.name()},
@@ -136,6 +137,7 @@ Result<void> Bridge::start() {
   bulks_.start();
   retention_.start();
   causes_.start();
+  promises_.start();
   return {};
 }
 
@@ -452,7 +454,11 @@ void Bridge::drain(std::function<void()> done) {
   bulks_.drain();
   retention_.stop();
   causes_.stop();
-  drain_.begin([this, done = std::move(done)] { shards_.leave(done); });
+  drain_.begin([this, done = std::move(done)] {
+    promises_.stop();
+    promises_.add();  // the drain does not wait for it
+    shards_.leave(done);
+  });
 }
 
 bool Bridge::idle() const {

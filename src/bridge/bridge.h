@@ -40,6 +40,7 @@
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/upkeep/cause_upkeep.h"
 #include "src/bridge/upkeep/janitor.h"
+#include "src/bridge/upkeep/promise_upkeep.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/vitals.h"
@@ -187,6 +188,7 @@ class Bridge final : public BrokerSink {
   BulkRunner bulks_;
   Retention retention_;
   CauseUpkeep causes_;
+  PromiseUpkeep promises_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
   LeaseCounts leases_;
