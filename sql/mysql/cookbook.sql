@@ -171,6 +171,13 @@ SELECT queue, state, tasks, oldest_due_at, overdue
 FROM retry_by_queue
 ORDER BY queue, state;
 
+-- ## How the promises of lateness were kept
+-- Of the queues with late_by: the share of deliveries in time, and how many were late, or late only because of a gate.
+SELECT DISTINCT queue, share_last_hour, late_last_hour, gated_last_hour, share_last_day, late_last_day, gated_last_day
+FROM retry_by_queue
+WHERE in_time_last_day IS NOT NULL
+ORDER BY share_last_hour, queue;
+
 -- ## What is due in the next hour, by tag
 -- How much of each kind of work is coming.
 SELECT tag, kind, COUNT(*) AS tasks, MIN(next_due_at) AS first_due, MAX(next_due_at) AS last_due

@@ -111,6 +111,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       causes_(loop, {*jobs_, shards_, clock_}),
       events_(loop, {*jobs_, shards_, outbox_, [this] { return may_publish(); }, settings_.prefix + ".events",
                      settings_.events}),
+      promises_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
                      [this] { dispatch_.release_unfetched(); }, broker.name()},
@@ -139,6 +140,7 @@ Result<void> Bridge::start() {
   retention_.start();
   causes_.start();
   events_.start();
+  promises_.start();
   return {};
 }
 
@@ -462,7 +464,11 @@ void Bridge::drain(std::function<void()> done) {
   retention_.stop();
   causes_.stop();
   events_.stop();
-  drain_.begin([this, done = std::move(done)] { shards_.leave(done); });
+  drain_.begin([this, done = std::move(done)] {
+    promises_.stop();
+    promises_.add();  // the drain does not wait for it
+    shards_.leave(done);
+  });
 }
 
 bool Bridge::idle() const {

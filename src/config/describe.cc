@@ -128,10 +128,10 @@ struct QueueRow {
 
 std::string queue_table(const Config& config, const std::vector<QueueRow>& rows, bool policies) {
   const bool groups = !config.groups.empty();
-  Columns table(std::vector<bool>(7, false));
+  Columns table(std::vector<bool>(8, false));
   std::vector<std::string> head = {"queue", "ladder", "silence after a retry", "parked"};
   if (groups) head.insert(head.begin() + 1, "group");
-  if (policies) head.insert(head.end(), {"rules", "gives up"});
+  if (policies) head.insert(head.end(), {"rules", "gives up", "late by"});
   table.row(std::move(head));
   for (const auto& [name, group, rules] : rows) {
     const bool success = rules.silence.means == Silence::Means::success;
@@ -142,7 +142,8 @@ std::string queue_table(const Config& config, const std::vector<QueueRow>& rows,
                              : "keep"};
     if (groups) cells.insert(cells.begin() + 1, group);
     if (policies)
-      cells.insert(cells.end(), {rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up)});
+      cells.insert(cells.end(), {rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up),
+                                 rules.late_by ? "at most " + format_duration(*rules.late_by) : "-"});
     table.row(std::move(cells));
   }
   return table.str();
@@ -151,7 +152,7 @@ std::string queue_table(const Config& config, const std::vector<QueueRow>& rows,
 std::string describe_queues(const Config& config) {
   const RuleBook& book = *config.rules;
   const auto has_policy = [](const QueueRules& rules) {
-    return !rules.rules.empty() || rules.give_up != GiveUp{};
+    return !rules.rules.empty() || rules.give_up != GiveUp{} || rules.late_by;
   };
   const bool policies =
       has_policy(book.defaults()) ||

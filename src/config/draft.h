@@ -85,6 +85,7 @@ struct QueueDraft : RulesDraft {
   std::optional<int> give_up_attempts;
   std::optional<Ms> give_up_after;
   std::optional<bool> needs_attachment;
+  std::optional<Ms> late_by;
   GateDraft gate;
 };
 

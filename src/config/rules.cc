@@ -267,6 +267,7 @@ RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
     if (check_rules_name(queue, section, draft, problems))
       rules.rules = queue.rules.value_or(otherwise.rules);
     rules.needs_attachment = queue.needs_attachment.value_or(otherwise.needs_attachment);
+    rules.late_by = queue.late_by ? queue.late_by : otherwise.late_by;
     rules.give_up.attempts = queue.give_up_attempts.value_or(otherwise.give_up.attempts);
     if (queue.give_up_after) rules.give_up.after = queue.give_up_after;
     rules.gate = build_gate(queue, gate_defaults, section, rules.silence, draft, problems);

@@ -103,6 +103,10 @@ struct Metrics::Families {
       counter("rung_finished_tasks_total", "Tasks that reached one of the final states, by queue and state.");
   prometheus::Family<prometheus::Histogram>& late_by_queue =
       histogram("rung_lateness_by_queue_seconds", "As rung_lateness_seconds, by queue.");
+  prometheus::Family<prometheus::Counter>& promised =
+      counter("rung_promised_deliveries_total",
+              "Confirmed deliveries to queues with late_by, by queue, and whether they were within it: late "
+              "only because of a gate is gated.");
   prometheus::Family<prometheus::Gauge>& ready =
       gauge("rung_ready_tasks", "Due tasks that this instance has in memory and has not claimed yet.");
   prometheus::Family<prometheus::Gauge>& loaded =

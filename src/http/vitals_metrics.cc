@@ -18,6 +18,7 @@ constexpr std::array<const char*, 2> kKinds{"retry", "delay"};
 constexpr std::array<const char*, 6> kAnswers{"confirmed", "returned", "refused",
                                               "lost",      "fenced",   "rejected"};  // as PublishResult::How
 constexpr std::array<const char*, 5> kEnded{"succeeded", "presumed", "failed", "timed_out", "returned"};
+constexpr std::array<const char*, 3> kPromised{"in_time", "late", "gated"};  // as PromiseCounts
 constexpr std::array<const char*, 4> kFinished{"succeeded", "parked", "cancelled", "discarded"};
 
 double seconds(Ms length) { return static_cast<double>(length.count()) / 1000; }
@@ -149,6 +150,10 @@ void Metrics::flow(const FlowCounts::ByQueue& by_queue) {
     raise_each(families_->ended, queue, "outcome", kEnded, counts.ended);
     raise_each(families_->finished, queue, "state", kFinished, counts.finished);
     lateness(families_->late_by_queue, queue, counts.late);
+    const PromiseCounts& promised = counts.promised;
+    if (counts.late_by || promised != PromiseCounts{})
+      raise_each(families_->promised, queue, "outcome", kPromised,
+                 std::array{promised.in_time, promised.late, promised.gated});
   }
 }
 

@@ -21,6 +21,7 @@
 #include "src/store/leases.h"
 #include "src/store/options.h"
 #include "src/store/outgoing_events.h"
+#include "src/store/promises.h"
 #include "src/store/queries.h"
 #include "src/store/retention.h"
 #include "src/store/system.h"
@@ -34,6 +35,7 @@ class Store : public TaskStore,
               public GateStore,
               public AttachmentStore,
               public CauseStore,
+              public PromiseStore,
               public RetentionStore,
               public QueryStore,
               public SchemaStore,

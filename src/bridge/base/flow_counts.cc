@@ -15,6 +15,13 @@ void FlowCounts::configure(const RuleBookPtr& rules) {
   rules_ = rules;
   by_queue_.try_emplace(kOther);
   for (const auto& [name, queue] : rules->queues()) by_queue_.try_emplace(name);
+  for (auto& [label, queue] : by_queue_) queue.late_by = late_by(label);
+}
+
+// All queues that a label counts have the same rules.
+std::optional<Ms> FlowCounts::late_by(const std::string& label) const {
+  if (!rules_->promises()) return std::nullopt;
+  return label == kOther ? rules_->defaults().late_by : rules_->queue(label).late_by;
 }
 
 FlowCounts::Queue& FlowCounts::of(const std::string& queue) {
@@ -22,6 +29,7 @@ FlowCounts::Queue& FlowCounts::of(const std::string& queue) {
   if (place != by_queue_.end()) return place->second;
   const auto [added, is_new] = by_queue_.try_emplace(matched_label(*rules_, queue, matched_ < kMostMatched));
   if (is_new && added->first == queue) ++matched_;
+  if (is_new) added->second.late_by = late_by(added->first);
   return added->second;
 }
 
@@ -76,10 +84,16 @@ void FlowCounts::finish(const Task& task) {
   }
 }
 
-void FlowCounts::published(const Task& task, PublishResult::How how, Ms late) {
+void FlowCounts::published(const Task& task, PublishResult::How how, Ms late, Ms behind_gates) {
   Queue& queue = of(task.queue);
   ++queue[how];
-  if (how == PublishResult::How::confirmed) queue.late.add(late);
+  if (how != PublishResult::How::confirmed) return;
+  queue.late.add(late);
+  if (!queue.late_by) return;
+  PromiseCounts& promised = queue.promised;
+  ++(late <= *queue.late_by                  ? promised.in_time
+     : late - behind_gates <= *queue.late_by ? promised.gated
+                                             : promised.late);
 }
 
 }  // namespace rung::bridge

@@ -1,11 +1,12 @@
-// What has gone through this instance since its start, by queue, for /metrics. Queues that the config names
-// are counted separately, and so are the first kMostMatched that match one of its patterns; beyond that by
-// pattern. All others are counted together, so the number of queues is bounded. One look-up and an addition
-// for each event. Thread: the loop's; a copy of by_queue() is a value.
+// What has gone through this instance since its start, by queue, for /metrics and for PromiseUpkeep. Queues
+// that the config names are counted separately, and so are the first kMostMatched that match one of its
+// patterns; beyond that by pattern. All others are counted together, so the number of queues is bounded. One
+// look-up and an addition for each event. Thread: the loop's; a copy of by_queue() is a value.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -14,6 +15,7 @@
 #include "src/core/machine/machine.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
+#include "src/store/promises.h"
 
 namespace rung::bridge {
 
@@ -32,6 +34,8 @@ class FlowCounts {
     Lateness late;                            // of the confirmed ones
     std::array<std::int64_t, 5> ended{};
     std::array<std::int64_t, 4> finished{};
+    std::optional<Ms> late_by;  // by the rules now
+    PromiseCounts promised;     // of the confirmed ones, while there was a promise
 
     std::int64_t& operator[](PublishResult::How how) { return published[static_cast<std::size_t>(how)]; }
     std::int64_t& operator[](Ended how) { return ended[static_cast<std::size_t>(how)]; }
@@ -48,14 +52,16 @@ class FlowCounts {
   void know(const std::string& queue) { of(queue); }
   // REQUIRES: the decision was applied.
   void decided(const Decision& decision);
-  // `late`: from its due time to the broker's answer.
-  void published(const Task& task, PublishResult::How how, Ms late);
+  // `late`: from its due time to the broker's answer. `behind_gates`: how much of that it waited behind
+  // gates.
+  void published(const Task& task, PublishResult::How how, Ms late, Ms behind_gates);
 
   // Contains each configured queue and kOther.
   const ByQueue& by_queue() const { return by_queue_; }
 
  private:
   Queue& of(const std::string& queue);
+  std::optional<Ms> late_by(const std::string& label) const;
   void finish(const Task& task);
 
   RuleBookPtr rules_;

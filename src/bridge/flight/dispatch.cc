@@ -42,8 +42,8 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
                   deps_.rules, deps_.observer, deps_.breakers, flights_, stalls_, deps_.counts, deps_.prefix,
                   deps_.tracer,
                   [this](const Flight& flight, PublishResult::How how) { unpublished(flight, how); }}),
-      claims_({deps_.jobs, deps_.shards, deps_.names, deps_.gates, deps_.rules, deps_.horizon, flights_,
-               publisher_,
+      claims_({deps_.jobs, deps_.shards, deps_.clock, deps_.names, deps_.gates, deps_.rules, unable_,
+               deps_.horizon, flights_, publisher_,
                [this] {
                  deps_.outbox.flush();
                  pump();
@@ -146,13 +146,20 @@ void Dispatch::changed(const Task& task) {
 void Dispatch::open(bool publishing) {
   if (publishing && !open_) {
     able_since_ = deps_.clock.now();
+    if (shut_at_.ms != 0) unable_.add(std::exchange(shut_at_, {}), able_since_);
     targets_.sort_out(able_since_);
     // Don't count the time of an alarm or an outage as a target's silence.
     deps_.outbox.begin_silence();
     targets_.begin_silence(deps_.clock.here().boot());
   }
+  if (!publishing) shut();
   open_ = publishing;
   pump();
+}
+
+void Dispatch::shut() {
+  if (open_ && deps_.rules->promises()) shut_at_ = deps_.clock.now();
+  open_ = false;
 }
 
 void Dispatch::gates_changed(const std::vector<std::string>& queues) {
@@ -318,7 +325,7 @@ void Dispatch::claim_next() {
 // still ours. If the fence is closed, only the next renewal opens it.
 void Dispatch::unpublished(const Flight& flight, PublishResult::How how) {
   const std::shared_ptr<const Task> task = flight.claim->task;
-  if (how == PublishResult::How::fenced) open_ = false;
+  if (how == PublishResult::How::fenced) shut();
   flights_.end(task->id);
   if (!draining_ && deps_.shards.held(task->shard))
     due_again({deps_.names.item(*task, task->next_at.value_or(deps_.clock.now()))});

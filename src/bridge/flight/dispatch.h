@@ -106,6 +106,7 @@ class Dispatch {
   Targets::Summary targets() const { return targets_.summary(); }
 
  private:
+  void shut();
   double ramp(std::uint32_t queue) const;
   double catch_up(std::uint32_t queue) const;
   bool is_full(const io::DueItem& item) const;
@@ -129,6 +130,8 @@ class Dispatch {
   Claims claims_;
   Throttle throttle_;
   EpochMs able_since_{0};  // since then we can publish and hold our shards
+  ClosedTimes unable_;     // when we could not publish
+  EpochMs shut_at_{0};     // since then we cannot; 0: we can, or never could
   // Closed queues of which tasks were left in the database; at most QueueNames::kMost.
   std::set<std::string, std::less<>> left_;
   bool opened_ = false;  // one of them

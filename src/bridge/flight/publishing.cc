@@ -29,12 +29,15 @@ void Claims::claim(std::vector<io::DueItem> items) {
   ++jobs_;
   std::vector<Event> claims;
   claims.reserve(items.size());
+  Batch batch;
   for (const io::DueItem& item : items) {
     const Flight* flight = deps_.flights.find(item.id);
     RUNG_REQUIRE(flight != nullptr && flight->stage == Flight::Stage::claiming);
     const Ms gated = deps_.gates.waited(deps_.names.name(item.queue), item.at);
     claims.push_back({item.id, event::Claim{kAhead, gated, flight->permit ? flight->permit->probe : 0}});
+    if (deps_.rules->promises()) batch.behind_gates.push_back(behind_gates(item, *flight));
   }
+  batch.items = std::move(items);
   const auto work = [events = std::move(claims), fence = deps_.shards.fence(),
                      decide = decider(deps_.rules)](TaskStore& store) -> Result<Answer> {
     auto decisions = apply_claims(store, events, fence, decide);
@@ -51,28 +54,41 @@ void Claims::claim(std::vector<io::DueItem> items) {
     if (!messages) return tl::unexpected(messages.error());
     return Answer{std::move(*decisions), std::move(*messages)};
   };
-  deps_.jobs.submit<Answer>(Lane::flow, work, [this, batch = std::move(items)](Result<Answer> result) {
+  deps_.jobs.submit<Answer>(Lane::flow, work, [this, batch = std::move(batch)](Result<Answer> result) {
     --jobs_;
     claimed(batch, std::move(result));
     deps_.done();
   });
 }
 
-void Claims::claimed(const std::vector<io::DueItem>& batch, Result<Answer> result) {
+// A gate lets a task go when it opens, or at the send time. Until then a task with a send time has waited for
+// its turn, but for when nothing could be sent at all.
+Ms Claims::behind_gates(const io::DueItem& item, const Flight& flight) const {
+  const Ms closed = deps_.gates.closed_since(deps_.names.name(item.queue), item.at);
+  if (!flight.permit || !flight.permit->value) return closed;
+  const DbClock& clock = deps_.clock;
+  const EpochMs sent_at = clock.now() - (clock.here().boot() - flight.permit->released_at);
+  if (sent_at <= item.at) return closed;
+  return std::max(closed, sent_at - item.at - deps_.unable.between(item.at, sent_at));
+}
+
+void Claims::claimed(const Batch& batch, Result<Answer> result) {
+  const std::vector<io::DueItem>& items = batch.items;
   if (!result) {
-    log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
-    for (const io::DueItem& item : batch) not_claimed(item);  // the sweep finds them again
+    log::error("claim failed", {{"tasks", items.size()}, {"reason", result.error().message}});
+    for (const io::DueItem& item : items) not_claimed(item);  // the sweep finds them again
     return;
   }
-  RUNG_REQUIRE(result->decisions.size() == batch.size());
+  RUNG_REQUIRE(result->decisions.size() == items.size());
   std::vector<Flight*> reads;  // in order: the messages belong to the first tasks
   reads.reserve(result->messages.size());
-  for (std::size_t i = 0; i < batch.size(); ++i) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
       const bool has_message = reads.size() < result->messages.size();
       const std::size_t bytes = bytes_of(decision.task);
-      Flight& flight = deps_.flights.claimed(batch[i].id, std::move(decision), bytes, has_message);
+      Flight& flight = deps_.flights.claimed(items[i].id, std::move(decision), bytes, has_message);
+      if (!batch.behind_gates.empty()) flight.claim->behind_gates = batch.behind_gates[i];
       if (has_message) {
         reads.push_back(&flight);
       } else {
@@ -80,7 +96,7 @@ void Claims::claimed(const std::vector<io::DueItem>& batch, Result<Answer> resul
       }
       continue;
     }
-    not_claimed(batch[i]);
+    not_claimed(items[i]);
     // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
     if (task.state == State::scheduled && task.next_at)
@@ -244,7 +260,7 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
   const Task& task = *claim.task;
   const EpochMs now = deps_.clock.now();
   const Ms late = now - task.next_at.value_or(now);
-  deps_.counts.published(task, result.how, late);
+  deps_.counts.published(task, result.how, late, claim.behind_gates);
   if (deps_.tracer != nullptr) deps_.tracer->answered(task, result, now);
   switch (result.how) {
     case How::confirmed:

@@ -23,6 +23,7 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/db_clock.h"
+#include "src/core/gates/gates.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
 #include "src/store/tasks.h"
@@ -44,9 +45,11 @@ class Claims {
   struct Deps {
     StoreJobs& jobs;
     Shards& shards;
+    const DbClock& clock;
     QueueNames& names;
     const Gates& gates;
     const RuleBookPtr& rules;
+    const ClosedTimes& unable;  // when this instance could not publish
     Horizon& horizon;
     Flights& flights;
     TaskPublisher& publisher;
@@ -70,11 +73,17 @@ class Claims {
 
  private:
   using Messages = std::vector<StoredMessage>;
+  // What is claimed, and how long it has waited behind gates since it was due.
+  struct Batch {
+    std::vector<io::DueItem> items;
+    std::vector<Ms> behind_gates;  // of each; empty: nobody asks
+  };
   struct Answer {
     std::vector<Decision> decisions;
     Messages messages;
   };
-  void claimed(const std::vector<io::DueItem>& batch, Result<Answer> result);
+  Ms behind_gates(const io::DueItem& item, const Flight& flight) const;
+  void claimed(const Batch& batch, Result<Answer> result);
   void not_claimed(const io::DueItem& item);
   void fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages);
 

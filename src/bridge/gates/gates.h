@@ -81,6 +81,8 @@ class Gates {
   // How long a task of the queue that was due at `due` has waited since because of the queue's gates. For a
   // queue with a rate or a limit, all of its lateness.
   Ms waited(std::string_view queue, EpochMs due) const;
+  // How long the gate has been closed since `due`, a limit apart.
+  Ms closed_since(std::string_view queue, EpochMs due) const;
   // The gate was closed at some time since `due`.
   bool was_closed(std::string_view queue, EpochMs due) const;
 
@@ -111,7 +113,6 @@ class Gates {
   void tell();
   void log_change(const std::string& queue, const Queue& known, const Closed* before,
                   const Closed* after) const;
-  Ms closed_since(std::string_view queue, EpochMs due) const;
 
   StoreJobs& jobs_;
   DbClock& clock_;

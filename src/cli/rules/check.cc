@@ -27,7 +27,8 @@ Json queue_json(const QueueRules& queue) {
           {"rules", queue.rules.empty() ? Json() : Json(queue.rules)},
           {"give_up",
            {{"attempts", limit.attempts > 0 ? Json(limit.attempts) : Json()},
-            {"after_ms", limit.after ? Json(limit.after->count()) : Json()}}}};
+            {"after_ms", limit.after ? Json(limit.after->count()) : Json()}}},
+          {"late_by_ms", queue.late_by ? Json(queue.late_by->count()) : Json()}};
 }
 
 Json traces_json(const OtelOptions& otel) {

@@ -5,9 +5,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "levels/duration.h"
 #include "src/api/gates.h"
@@ -30,6 +32,7 @@ struct StatsOptions {
 
 struct Stats {
   std::vector<QueueStat> queues;
+  std::vector<PromiseRow> promises;
   api::Nodes nodes;  // the live ones
   std::vector<DueEntry>
       late;  // beyond --max-overdue, oldest first; at most kMaxLatePerShard per shard and state
@@ -42,6 +45,9 @@ Result<void> read(Store& store, EpochMs now, Ms max_overdue, Stats& stats) {
   auto queues = store.by_queue();
   if (!queues) return tl::unexpected(queues.error());
   stats.queues = *std::move(queues);
+  auto promises = store.promises();
+  if (!promises) return tl::unexpected(promises.error());
+  stats.promises = *std::move(promises);
   auto nodes = api::read_nodes(store, now, false);
   if (!nodes) return tl::unexpected(nodes.error());
   stats.nodes = *std::move(nodes);
@@ -130,6 +136,48 @@ std::string queues_text(const Stats& stats, EpochMs now, const Terminal& termina
   return table.str(terminal) + "\n" + "total: " + sums_text(sums_of(stats.queues)) + "\n";
 }
 
+// Of the deliveries that no gate held up; none: there were none.
+std::optional<double> share_of(const PromiseCounts& counts) {
+  const std::int64_t all = counts.in_time + counts.late;
+  if (all == 0) return std::nullopt;
+  return static_cast<double>(counts.in_time) / static_cast<double>(all);
+}
+
+// Rounded down: 100 % means that none was late.
+std::string share_cell(const PromiseCounts& counts) {
+  constexpr double kHundredths = 10'000;
+  const auto share = share_of(counts);
+  return share ? fmt::format("{:.2f} %", std::floor(*share * kHundredths) / 100) : "-";
+}
+
+std::string promises_text(const std::vector<PromiseRow>& promises, const Terminal& terminal) {
+  using enum Table::Align;
+  if (promises.empty()) return "";
+  Table table({{"LATE BY", left, 12},
+               {"LAST HOUR", right},
+               {"LATE", right},
+               {"GATED", right},
+               {"LAST DAY", right},
+               {"LATE", right},
+               {"GATED", right}});
+  for (const PromiseRow& row : promises) {
+    const auto late = [](const PromiseCounts& counts) {
+      return Table::Cell{std::to_string(counts.late), counts.late > 0 ? Colour::red : Colour::none};
+    };
+    table.row({row.queue, share_cell(row.last_hour), late(row.last_hour), std::to_string(row.last_hour.gated),
+               share_cell(row.last_day), late(row.last_day), std::to_string(row.last_day.gated)});
+  }
+  return table.str(terminal) + "\n";
+}
+
+Json promise_json(const PromiseCounts& counts) {
+  const auto share = share_of(counts);
+  return {{"share", share ? Json(*share) : Json()},
+          {"in_time", counts.in_time},
+          {"late", counts.late},
+          {"gated", counts.gated}};
+}
+
 std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
   std::string out = fmt::format("shards owned: {} of {}\n",
@@ -149,6 +197,11 @@ std::string nodes_text(const Stats& stats, EpochMs now, const Terminal& terminal
   return out + table.str(terminal);
 }
 
+std::string stats_text(const Stats& stats, EpochMs now, const Terminal& terminal) {
+  return queues_text(stats, now, terminal) + "\n" + promises_text(stats.promises, terminal) +
+         nodes_text(stats, now, terminal);
+}
+
 Json stats_json(const Stats& stats, EpochMs now) {
   Json json = {{"healthy", stats.problems.empty()}, {"problems", stats.problems}};
   const TaskSums sums = sums_of(stats.queues);
@@ -160,6 +213,12 @@ Json stats_json(const Stats& stats, EpochMs now) {
          {"tasks", q.tasks},
          {"oldest_due_at", q.oldest_due_at ? Json(to_rfc3339(*q.oldest_due_at)) : Json()},
          {"overdue", q.overdue}});
+  }
+  json["late_by"] = Json::array();
+  for (const PromiseRow& row : stats.promises) {
+    json["late_by"].push_back({{"queue", row.queue},
+                               {"last_hour", promise_json(row.last_hour)},
+                               {"last_day", promise_json(row.last_day)}});
   }
   json["totals"] = sums_json(sums);
   json["overdue"] = sums.overdue;
@@ -181,7 +240,7 @@ int show(Session& session, const StatsOptions& options, Ms max_overdue) {
     print(dump(stats_json(stats, session.now)) + "\n");
   } else {
     const Terminal terminal = Terminal::of_stdout();
-    print(queues_text(stats, session.now, terminal) + "\n" + nodes_text(stats, session.now, terminal));
+    print(stats_text(stats, session.now, terminal));
   }
   for (const std::string& problem : stats.problems) report_error(kUserError, problem);
   return stats.problems.empty() ? kSuccess : kUserError;
@@ -244,8 +303,7 @@ std::string groups_text(const std::vector<GroupStats>& groups, const TaskSums& s
   std::string out;
   for (const GroupStats& group : groups) {
     out += "group " + group.name + "\n";
-    out += group.available() ? queues_text(group.stats, group.session.now, terminal) + "\n" +
-                                   nodes_text(group.stats, group.session.now, terminal)
+    out += group.available() ? stats_text(group.stats, group.session.now, terminal)
                              : "unavailable: " + one_line(group.stats.problems.front()) + "\n";
     out += "\n";
   }

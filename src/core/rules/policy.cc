@@ -36,14 +36,15 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
       for (const auto& [header, pattern] : rule.when.headers) headers.insert(header);
     }
   }
-  const auto add_gate = [&](const QueueRules& queue) {
+  const auto add_queue = [&](const QueueRules& queue) {
     has_gates_ = has_gates_ || !(queue.gate == GateRules{});
     limits_ = limits_ || queue.gate.limits();
+    promises_ = promises_ || queue.late_by;
     if (queue.gate.rate_by) rate_headers.insert(queue.gate.rate_by->header);
   };
-  add_gate(defaults_);
-  for (const auto& [name, queue] : queues_) add_gate(queue);
-  for (const PatternRules& entry : patterns_) add_gate(entry.rules);
+  add_queue(defaults_);
+  for (const auto& [name, queue] : queues_) add_queue(queue);
+  for (const PatternRules& entry : patterns_) add_queue(entry.rules);
   headers.insert(rate_headers.begin(), rate_headers.end());
   rule_headers_.assign(headers.begin(), headers.end());
   rate_headers_.assign(rate_headers.begin(), rate_headers.end());

@@ -40,6 +40,9 @@ struct QueueRules {
   // Silence is a success only while the queue is attached, if it ever was. False: its consumer publishes its
   // failures itself.
   bool needs_attachment = true;
+  // The promise of lateness: a delivery is confirmed within this after its due time. None: nothing is
+  // promised.
+  std::optional<Ms> late_by = {};
   bool operator==(const QueueRules&) const = default;
 };
 
@@ -97,6 +100,8 @@ class RuleBook {
   // A queue has any gate; a rate or another limit (GateRules::limits()).
   bool has_gates() const { return has_gates_; }
   bool limits() const { return limits_; }
+  // A queue has a late_by.
+  bool promises() const { return promises_; }
   const ErrorQueues& error_queues() const { return *error_queues_; }
   const ErrorQueuesPtr& error_queues_ptr() const { return error_queues_; }
   // Whether a parked task goes back to its error queue.
@@ -118,7 +123,7 @@ class RuleBook {
   ErrorQueuesPtr error_queues_;
   Patterns patterns_;
   std::vector<std::string> rule_headers_, rate_headers_;
-  bool has_gates_ = false, limits_ = false;
+  bool has_gates_ = false, limits_ = false, promises_ = false;
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;
 

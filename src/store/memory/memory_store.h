@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -110,7 +111,9 @@ class MemoryDb {
   std::map<std::string, RemovedQueue> removed_queues_;
   CauseBook cause_book_;
   std::map<std::string, Cause> causes_;
-  std::map<std::string, AttachmentRecord> attachments_;        // by queue
+  std::map<std::tuple<std::string, Ms, EpochMs>, PromiseCounts> promises_;  // by queue, length, since
+  std::map<std::string, std::string> promise_batches_;                      // by maker
+  std::map<std::string, AttachmentRecord> attachments_;                     // by queue
   std::map<std::pair<std::string, std::string>, Rate> rates_;  // by queue and value; "" = the queue's own
 };
 

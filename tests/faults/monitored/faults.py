@@ -229,7 +229,7 @@ class Overdue(Fault):
 class Late(Fault):
     """What was overdue goes out."""
     name = "overdue messages go out after the alarm"
-    alerts = (("RungPublishesLate", {"job": "rung"}),)
+    alerts = (("RungPublishesLate", {"job": "rung"}), ("RungPromiseBroken", {"queue": "mails"}))
     queue = "mails"
 
     def make(self):

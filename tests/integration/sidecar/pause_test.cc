@@ -90,6 +90,65 @@ TEST_F(PausedQueue, GetsNothingOnAnyInstanceThroughAKillUntilItIsResumed) {
   }
 }
 
+// The promise of lateness: what the pause held back is not the sidecar's lateness. SIGHUP changes the
+// promise.
+TEST_F(PausedQueue, DoesNotBreakAPromiseOfLateness) {
+  const std::string queue = new_name(), other = new_name();
+  config.queue(queue, "{ late_by: 5s }");
+  config.queue(other, "{}");
+  begin();
+  declare_attached(queue);
+  declare_attached(other);
+  const auto counted = [&](const std::string& of) {
+    const auto found = rows(
+        "SELECT DISTINCT in_time_last_hour AS i, late_last_hour AS l, gated_last_hour AS g "
+        "FROM retry_by_queue WHERE queue = '" +
+        of + "'");
+    return found.size() != 1 ? "" : found[0].at("i") + " " + found[0].at("l") + " " + found[0].at("g");
+  };
+  fail(queue, message());
+  amqp.ack(delivery(queue));
+  EXPECT_TRUE(eventually([&] { return counted(queue) == "1 0 0"; }, kBound)) << counted(queue);
+  pause(queue);
+  ASSERT_TRUE(rung().logged("queue paused"));
+  fail(queue, message());
+  fail(other, message());
+  amqp.ack(delivery(other));
+  ASSERT_TRUE(eventually(
+      [&] {
+        return db.value("SELECT COUNT(*) FROM retry_current WHERE queue = '" + queue +
+                        "' AND state = 'scheduled' AND next_due_at < UTC_TIMESTAMP(3) - INTERVAL 6 SECOND") ==
+               "1";
+      },
+      kBound));
+  resume(queue);
+  amqp.ack(delivery(queue));
+  EXPECT_TRUE(eventually([&] { return counted(queue) == "1 0 1"; }, kBound)) << counted(queue);
+  EXPECT_GT(std::stoll(db.value("SELECT MAX(late_ms) FROM retry_history WHERE queue = '" + queue + "'")),
+            5000);
+  EXPECT_EQ(counted(other), "NULL NULL NULL");
+  EXPECT_NE(command("stats --json").out.find("\"late_by\""), std::string::npos);
+
+  config.queues.clear();
+  config.queue(queue, "{}");
+  config.queue(other, "{ late_by: 1h }");
+  rung().rewrite(config.text());
+  rung().signal(SIGHUP);
+  ASSERT_TRUE(rung().logged("config reloaded"));
+  fail(queue, message());
+  fail(other, message());
+  amqp.ack(delivery(queue));
+  amqp.ack(delivery(other));
+  EXPECT_TRUE(eventually([&] { return counted(other) == "1 0 0"; }, kBound)) << counted(other);
+  EXPECT_EQ(counted(queue), "1 0 1");
+  // What was counted just before a stop is there after it.
+  fail(other, message());
+  amqp.ack(delivery(other));
+  rung().signal(SIGTERM);
+  ASSERT_EQ(rung().wait_exit(), 0);
+  EXPECT_EQ(counted(other), "2 0 0");
+}
+
 TEST_F(PausedQueue, EndsByItself) {
   begin();
   const std::string queue = attached();

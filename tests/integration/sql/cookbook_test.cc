@@ -28,6 +28,9 @@ class Cookbook : public testing::Test {
     schema_->exec(
         "INSERT INTO rung_events (at, kind, subject, detail) VALUES "
         "(UTC_TIMESTAMP(3), 'queue_paused', 'queue-3', 'until it is resumed, by alice@host (cli): deploy')");
+    for (const char* minutes : {"5", "60"})
+      schema_->exec("INSERT INTO rung_promises VALUES ('queue-3', 7, " + std::string(minutes) +
+                    ", UTC_TIMESTAMP(3), 99, 1, 20)");
     find_causes();
     divide("rung_attempts");
     divide("rung_bodies");

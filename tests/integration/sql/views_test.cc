@@ -29,7 +29,9 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
               ElementsAre("retry_id", "queue", "message_id", "attempt", "level", "due_at", "published_at",
                           "late_ms", "outcome", "outcome_at", "error", "node", "executor", "rule"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_by_queue"),
-              ElementsAre("queue", "state", "tasks", "oldest_due_at", "overdue"));
+              ElementsAre("queue", "state", "tasks", "oldest_due_at", "overdue", "share_last_hour",
+                          "in_time_last_hour", "late_last_hour", "gated_last_hour", "share_last_day",
+                          "in_time_last_day", "late_last_day", "gated_last_day"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_audit"),
               ElementsAre("audit_id", "at", "who", "what", "retry_id", "before_change", "after_change",
                           "reason", "bulk_id"));
@@ -101,7 +103,8 @@ TEST(Views, ShowWhatTheStoreWrote) {
                               "NULL", "", "0", "", "NULL", "NULL", "NULL", "NULL", "0", "0", "0",
                               testing::MatchesRegex("[0-9a-f]{12}"), "NULL")));
   EXPECT_THAT(schema.query("SELECT * FROM retry_by_queue"),
-              ElementsAre(ElementsAre("orders", "scheduled", "1", "2026-09-10 00:26:40.123", "1")));
+              ElementsAre(ElementsAre("orders", "scheduled", "1", "2026-09-10 00:26:40.123", "1", "NULL",
+                                      "NULL", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL")));
 
   // As decide() would: an attempt confirmed 1.5 s after it was due, now waiting for a word.
   const Event event{n.task.id, event::Claim{}};
@@ -157,6 +160,41 @@ TEST(Views, ShowTheGatesOfQueues) {
   }
   schema.exec("UPDATE rung_pauses SET until = UTC_TIMESTAMP(3) WHERE queue = 'q'");
   EXPECT_EQ(schema.value("SELECT state FROM retry_queues WHERE queue = 'q' AND waiting = 2"), "flowing");
+}
+
+TEST(Views, ThePromisesOfAQueueAreOnEachOfItsRows) {
+  const auto shared = MysqlSchema::shared();
+  MysqlSchema& schema = *shared;
+  schema.exec(
+      "INSERT INTO rung_tasks (id, queue, state, next_at) VALUES (1, 'q', 'scheduled', NULL), "
+      "(2, 'q', 'parked', NULL), (3, 'q ', 'parked', NULL), (4, 'none', 'parked', NULL), "
+      "(5, 'day', 'parked', NULL), (6, 'gated', 'parked', NULL)");
+  const auto bucket = [&](const std::string& queue, int minutes, const std::string& ago,
+                          const std::string& counts) {
+    schema.exec("INSERT INTO rung_promises VALUES ('" + queue + "', " + std::to_string(queue.size()) + ", " +
+                std::to_string(minutes) + ", UTC_TIMESTAMP(3) - INTERVAL " + ago + ", " + counts + ")");
+  };
+  bucket("q", 5, "1 MINUTE", "1, 0, 2");
+  bucket("q", 5, "6 MINUTE", "2, 1, 2");
+  bucket("q", 5, "61 MINUTE", "100, 100, 100");
+  bucket("q", 60, "1 MINUTE", "3, 1, 4");
+  bucket("q", 60, "3 HOUR", "6, 2, 0");
+  bucket("q", 60, "25 HOUR", "100, 100, 100");
+  bucket("q ", 5, "1 MINUTE", "0, 1, 0");
+  bucket("q ", 60, "1 MINUTE", "0, 1, 0");
+  bucket("day", 60, "3 HOUR", "99999, 1, 0");
+  bucket("gated", 5, "1 MINUTE", "0, 0, 1");
+  bucket("gated", 60, "1 MINUTE", "0, 0, 1");
+  EXPECT_THAT(
+      schema.query("SELECT queue, tasks, share_last_hour, in_time_last_hour, late_last_hour, "
+                   "gated_last_hour, share_last_day, in_time_last_day, late_last_day, gated_last_day "
+                   "FROM retry_by_queue ORDER BY queue, CHAR_LENGTH(queue), state"),
+      ElementsAre(ElementsAre("day", "1", "NULL", "0", "0", "0", "0.99999", "99999", "1", "0"),
+                  ElementsAre("gated", "1", "NULL", "0", "0", "1", "NULL", "0", "0", "1"),
+                  ElementsAre("none", "1", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL"),
+                  ElementsAre("q", "1", "0.75", "3", "1", "4", "0.75", "9", "3", "4"),
+                  ElementsAre("q", "1", "0.75", "3", "1", "4", "0.75", "9", "3", "4"),
+                  ElementsAre("q ", "1", "0", "0", "1", "0", "0", "0", "1", "0")));
 }
 
 TEST(Views, DoNotDependOnTheReadersTimeZone) {

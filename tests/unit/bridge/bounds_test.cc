@@ -206,7 +206,7 @@ TEST(Bounds, CountsByQueue) {
   Task task;
   for (std::size_t i = 0; i < kStrangers; ++i) {
     task.queue = stranger(i);
-    counts.published(task, PublishResult::How::confirmed, Ms{1});
+    counts.published(task, PublishResult::How::confirmed, Ms{1}, Ms{0});
   }
   EXPECT_LE(counts.by_queue().size(), rules->queues().size() + 1);
 }

@@ -70,9 +70,9 @@ TEST(FlowCounts, WhatIsParkedOnArrivalIsFinished) {
 
 TEST(FlowCounts, Publishes) {
   FlowCounts counts(rules_of({"orders"}));
-  counts.published(task_of("orders"), How::confirmed, Ms{1500});
-  counts.published(task_of("orders"), How::confirmed, Ms{-3});
-  counts.published(task_of("orders"), How::lost, Ms{9000});
+  counts.published(task_of("orders"), How::confirmed, Ms{1500}, Ms{0});
+  counts.published(task_of("orders"), How::confirmed, Ms{-3}, Ms{0});
+  counts.published(task_of("orders"), How::lost, Ms{9000}, Ms{0});
   auto orders = counts.by_queue().at("orders");
   EXPECT_EQ(orders[How::confirmed], 2);
   EXPECT_EQ(orders[How::lost], 1);

@@ -116,6 +116,30 @@ queues: { orders: { rules: list } }
                   "8: rules.unused: not used: write rules: unused at a queue, or under defaults"));
 }
 
+TEST_F(ConfigPolicies, APromiseOfLateness) {
+  using std::chrono::seconds;
+  const Config config = good(kServers + R"(defaults: { late_by: 1m }
+queues: { orders: { late_by: 30s }, mails: {}, "shop.*": { late_by: 5s } }
+)");
+  EXPECT_EQ(config.rules->queue("orders").late_by, seconds{30});
+  EXPECT_EQ(config.rules->queue("mails").late_by, seconds{60});
+  EXPECT_EQ(config.rules->queue("shop.eu").late_by, seconds{5});
+  EXPECT_EQ(config.rules->queue("elsewhere").late_by, seconds{60});
+  EXPECT_TRUE(config.rules->promises());
+  EXPECT_FALSE(good(kServers + "queues: { orders: {} }\n").rules->promises());
+  EXPECT_TRUE(good(kServers + "queues: { \"shop.*\": { late_by: 5s } }\n").rules->promises());
+  EXPECT_THAT(describe(config), HasSubstr("at most 30s"));
+  EXPECT_THAT(problem("queues: { orders: { late_by: soon } }\n"), HasSubstr("queues.orders.late_by: "));
+  EXPECT_THAT(problem("queues: { orders: { late_by: 0s } }\n"), HasSubstr("queues.orders.late_by: "));
+  EXPECT_THAT(problem("queues: { orders: { late_by: 30 } }\n"), HasSubstr("30s"));
+}
+
+TEST_F(ConfigPolicies, AReloadOfAPromiseIsToldAsAChangeOfItsQueue) {
+  const Config before = good(kServers + "queues: { orders: { late_by: 30s }, mails: {} }\n"),
+               after = good(kServers + "queues: { orders: { late_by: 1m }, mails: {} }\n");
+  EXPECT_EQ(describe_changes(before, after), "queues: ~orders");
+}
+
 // Any queue may be named by a rule; headers of messages may then name it, too.
 TEST_F(ConfigPolicies, TheQueueOfARuleIsAnAllowedTarget) {
   const Config config = good(

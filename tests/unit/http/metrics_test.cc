@@ -43,6 +43,9 @@ TEST_F(MetricsText, WhatAnInstanceCounts) {
   orders[FlowCounts::Ended::presumed] = 15;
   orders[FlowCounts::Finished::discarded] = 16;
   orders.late.add(Ms{1500});
+  orders.promised = {17, 18, 19};
+  v.flow["invoices"] = {};
+  v.flow["mails"].late_by = Ms{1000};
   v.flow["orders"] = orders;
   metrics.vitals(&v, 1);
   EXPECT_EQ(value("rung_received_messages_total{inlet=\"failed\"}"), "1");
@@ -63,6 +66,14 @@ TEST_F(MetricsText, WhatAnInstanceCounts) {
   EXPECT_EQ(value("rung_publishes_total{queue=\"orders\",result=\"rejected\"}"), "14");
   EXPECT_EQ(value("rung_deliveries_ended_total{outcome=\"presumed\",queue=\"orders\"}"), "15");
   EXPECT_EQ(value("rung_finished_tasks_total{queue=\"orders\",state=\"discarded\"}"), "16");
+  EXPECT_EQ(value("rung_promised_deliveries_total{outcome=\"in_time\",queue=\"orders\"}"), "17");
+  EXPECT_EQ(value("rung_promised_deliveries_total{outcome=\"late\",queue=\"orders\"}"), "18");
+  EXPECT_EQ(value("rung_promised_deliveries_total{outcome=\"gated\",queue=\"orders\"}"), "19");
+  EXPECT_EQ(value("rung_promised_deliveries_total{outcome=\"late\",queue=\"mails\"}"), "0")
+      << "rates see the first one";
+  EXPECT_EQ(metrics.text().find("rung_promised_deliveries_total{outcome=\"late\",queue=\"invoices\"}"),
+            std::string::npos)
+      << "no promise";
   EXPECT_EQ(value("rung_lateness_by_queue_seconds_sum{queue=\"orders\"}"), "1.5");
   EXPECT_EQ(value("rung_lateness_by_queue_seconds_bucket{queue=\"orders\",le=\"1\"}"), "0");
   EXPECT_EQ(value("rung_lateness_by_queue_seconds_bucket{queue=\"orders\",le=\"5\"}"), "1");

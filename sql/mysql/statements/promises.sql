@@ -1,0 +1,36 @@
+-- name: promise_batch_lock
+-- An instance has one batch under way: its latest is all that may be repeated after a lost answer.
+SELECT batch FROM rung_promise_batches WHERE maker = :maker FOR UPDATE
+
+-- name: promise_batch_write
+INSERT INTO rung_promise_batches (maker, batch, at) VALUES (:maker, :id, UTC_TIMESTAMP(3))
+ON DUPLICATE KEY UPDATE batch = VALUES(batch), at = VALUES(at)
+
+-- name: promise_batches_forget
+DELETE FROM rung_promise_batches WHERE at < :before
+
+-- name: promises_add
+INSERT INTO rung_promises (queue, length, minutes, since, in_time, late, gated) VALUES :rows
+ON DUPLICATE KEY UPDATE in_time = in_time + VALUES(in_time), late = late + VALUES(late), gated = gated + VALUES(gated)
+
+-- name: promises
+SELECT queue,
+       CAST(SUM(CASE WHEN minutes = 5 THEN in_time ELSE 0 END) AS SIGNED),
+       CAST(SUM(CASE WHEN minutes = 5 THEN late ELSE 0 END) AS SIGNED),
+       CAST(SUM(CASE WHEN minutes = 5 THEN gated ELSE 0 END) AS SIGNED),
+       CAST(SUM(CASE WHEN minutes = 60 THEN in_time ELSE 0 END) AS SIGNED),
+       CAST(SUM(CASE WHEN minutes = 60 THEN late ELSE 0 END) AS SIGNED),
+       CAST(SUM(CASE WHEN minutes = 60 THEN gated ELSE 0 END) AS SIGNED)
+FROM rung_promises
+WHERE (minutes = 5 AND since > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR)
+   OR (minutes = 60 AND since > UTC_TIMESTAMP(3) - INTERVAL 1 DAY)
+GROUP BY queue, length
+ORDER BY queue
+
+-- name: promises_by_views
+-- Only queues that have tasks, and no patterns.
+SELECT DISTINCT queue, in_time_last_hour, late_last_hour, gated_last_hour, in_time_last_day, late_last_day, gated_last_day
+FROM retry_by_queue WHERE in_time_last_day IS NOT NULL ORDER BY queue
+
+-- name: promises_forget
+DELETE FROM rung_promises WHERE minutes = :minutes AND since <= :before LIMIT :limit

@@ -1,0 +1,53 @@
+// Adds what this instance has counted of promises of lateness (FlowCounts) to the database, every few
+// seconds and for all queues together. A process that dies takes with it what it has not added. Where shard
+// 0 is held, old buckets are deleted. Thread: the loop's. One job at a time, on the lane upkeep: the flow
+// never waits for it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "src/bridge/base/flow_counts.h"
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/base/db_clock.h"
+#include "src/core/base/time.h"
+#include "src/io/loop.h"
+#include "src/store/leases.h"
+#include "src/store/promises.h"
+
+namespace rung::bridge {
+
+class PromiseUpkeep {
+ public:
+  static constexpr Ms kEvery{5000};
+  struct Deps {
+    StoreJobs& jobs;
+    Shards& shards;
+    const DbClock& clock;
+    const FlowCounts& counts;
+    const NodeIdentity& identity;
+  };
+
+  PromiseUpkeep(io::Loop& loop, Deps deps);
+  void start() { timer_.start(kEvery, kEvery); }
+  void stop() { timer_.stop(); }
+  // Adds what there is; nothing if a job is under way. Before the end of the process, too: StoreThreads does
+  // what is submitted before it is stopped.
+  void add();
+
+ private:
+  PromiseBatch untold() const;
+  void added(const PromiseBatch& batch, const Result<bool>& done);
+  void forget();
+
+  const Deps deps_;
+  io::Timer timer_;
+  std::map<std::string, PromiseCounts> told_;  // what the database has of FlowCounts, by its label
+  std::int64_t batches_ = 0;
+  bool busy_ = false;  // a job is under way
+  BootMs forget_at_{0};
+};
+
+}  // namespace rung::bridge
