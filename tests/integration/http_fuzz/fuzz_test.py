@@ -1,0 +1,244 @@
+"""Requests drawn from openapi.json against a live sidecar: whatever they say, the answer is one that the document describes, to its
+last member, and the sidecar goes on.
+
+usage: fuzz_test.py RUNG-PROGRAM [--seconds 20] [--seed N]
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL (tests/run sets them); python3-jsonschema, python3-pymysql. A failure prints the seed and the
+request. Every request is sent on one of two tokens: of an admin, and of a reader that has one queue.
+"""
+import argparse
+import http.client
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+import jsonschema
+import pymysql
+from drawn_requests import Generator, Known, Request
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+ANSWER_SECONDS = 60  # far more than any answer takes on a loaded machine
+TOKENS = {"admin": "a" * 40, "reader": "r" * 40}
+
+
+def free_port():
+    with socket.socket() as probe:
+        for port in range(26000, 32000):
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("no free port")
+
+
+class Sidecar:
+    def __init__(self, program):
+        self.name = f"http_fuzz_{os.getpid()}"
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-http-fuzz."))
+        self.port = free_port()
+        url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
+        self.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True)
+        self.sql(f"CREATE DATABASE {self.name}")
+        (self.folder / "tokens.yaml").write_text(
+            f"- {{ name: ann, token: {TOKENS['admin']}, role: admin }}\n"
+            f"- {{ name: ray, token: {TOKENS['reader']}, role: reader, queues: [orders] }}\n")
+        (self.folder / "tokens.yaml").chmod(0o600)
+        config = self.folder / "rung.yaml"
+        config.write_text(f"""
+broker: {{ url: "{os.environ['RUNG_TEST_AMQP']}", prefix: {self.name} }}
+store: {{ url: "{os.environ['RUNG_TEST_MYSQL']}/{self.name}" }}
+node: {self.name}
+index_headers: [tenant]
+http: {{ listen: "127.0.0.1:{self.port}", tokens_file: tokens.yaml }}
+ladders: {{ default: [1s, 1h] }}
+queues: {{ orders: {{ success: {{ presumed_after: 1s }} }} }}
+""")
+        config.chmod(0o600)
+        self.log = open(self.folder / "rung.log", "wb")
+        self.process = subprocess.Popen([program, "run", "-c", config], stdout=self.log, stderr=subprocess.STDOUT)
+
+    def close(self):
+        self.process.terminate()
+        code = self.process.wait(60)
+        self.sql(f"DROP DATABASE {self.name}")
+        self.db.close()
+        self.log.close()
+        shutil.rmtree(self.folder)
+        return code
+
+    def sql(self, text):
+        with self.db.cursor() as cursor:
+            cursor.execute(text)
+            return cursor.fetchall()
+
+    def send(self, request, token):
+        """Status, media type, body. A connection of its own for each: what one leaves behind does not matter to the next."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
+        try:
+            connection.request(request.method, request.path, request.body, {**request.headers, "Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            return answer.status, (answer.headers.get("Content-Type") or "").split(";")[0], answer.read()
+        finally:
+            connection.close()
+
+    def is_ready(self):
+        try:
+            return self.send(Request("GET", "/readyz"), TOKENS["admin"])[0] == 200
+        except OSError:
+            return False
+
+
+class Checker:
+    def __init__(self, document):
+        self.document = document
+        self.validators = {}
+
+    def operation(self, request):
+        path = request.path.split("?")[0]
+        for template, item in self.document["paths"].items():
+            wanted, got = template.split("/"), path.split("/")
+            if len(wanted) == len(got) and all(one.startswith("{") or one == other for one, other in zip(wanted, got)):
+                return item.get(request.method.lower())
+        return None
+
+    def complaint(self, request, status, media, body):
+        """Why the document does not describe this answer; "" if it does."""
+        operation = self.operation(request)
+        response = operation["responses"].get(str(status))
+        if response is None:
+            return f"status {status} is not in the document"
+        response = self.resolve(response)
+        if media not in response["content"]:
+            return f"media type {media!r} is not in the document for {status}"
+        if not media.endswith("json"):
+            return ""
+        try:
+            value = json.loads(body)
+        except ValueError as error:
+            return f"the body is not JSON: {error}"
+        schema = response["content"][media]["schema"]
+        key = json.dumps(schema)
+        if key not in self.validators:
+            self.validators[key] = jsonschema.Draft202012Validator({**schema, "components": self.document["components"]})
+        wrong = next(self.validators[key].iter_errors(value), None)
+        return "" if wrong is None else f"at {'/'.join(map(str, wrong.absolute_path)) or '(top)'}: {wrong.message[:300]}"
+
+    def resolve(self, node):
+        while "$ref" in node:
+            found = self.document
+            for part in node["$ref"].removeprefix("#/").split("/"):
+                found = found[part]
+            node = found
+        return node
+
+
+def learn(known, value):
+    """Ids in an answer, for the requests to come."""
+    if isinstance(value, list):
+        for one in value[:20]:
+            learn(known, one)
+    if isinstance(value, dict):
+        for name, kind in (("retry_id", "id"), ("cause_id", "cause"), ("queue", "queue")):
+            if isinstance(value.get(name), str) and 0 < len(value[name]) < 200:
+                known.add(kind, value[name])
+        if "action" in value and isinstance(value.get("id"), str):
+            known.add("bulk", value["id"])
+        for one in value.values():
+            learn(known, one)
+
+
+def seed_tasks(sidecar, known):
+    """Tasks in several states, and causes."""
+    for number in range(6):
+        task = {"queue": "orders" if number % 2 else "nowhere", "body": f"body {number}", "delay": "0s" if number < 4 else "1h",
+                "message_id": f"order-{number}", "headers": {"tenant": "acme"}}
+        answer = sidecar.send(Request("POST", "/v1/tasks", json.dumps(task).encode(), {"Content-Type": "application/json"}),
+                              TOKENS["admin"])
+        learn(known, json.loads(answer[2]))
+    # Nobody has declared the queue "nowhere": these are returned, which is a failure with a cause.
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not sidecar.sql(f"SELECT 1 FROM {sidecar.name}.retry_causes") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for (cause,) in sidecar.sql(f"SELECT cause_id FROM {sidecar.name}.retry_causes"):
+        known.add("cause", cause)
+
+
+def run(sidecar, seconds, seed):
+    document = json.loads((ROOT / "src/http/openapi.json").read_text())
+    known, checker = Known(), Checker(document)
+    seed_tasks(sidecar, known)
+    generator = Generator(document, known, random.Random(seed))
+    answers, complaints = {}, 0
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        request = generator.request()
+        who = "admin" if generator.draw.random() < 0.85 else "reader"
+        try:
+            status, media, body = sidecar.send(request, TOKENS[who])
+        except (OSError, http.client.HTTPException) as error:
+            status, media, body, wrong = 0, "", b"", f"no answer: {error!r}"
+        else:
+            wrong = checker.complaint(request, status, media, body)
+            if status == 503:
+                wrong = "broker and database are there"
+        answers[status] = answers.get(status, 0) + 1
+        if status == 200 or status == 201:
+            try:
+                learn(known, json.loads(body))
+            except ValueError:
+                pass
+        if wrong:
+            complaints += 1
+            print(f"seed {seed}, {who}: {request}\n  {status} {media} {body[:500]!r}\n  {wrong}\n", flush=True)
+            if complaints >= 10:
+                break
+    if sidecar.process.poll() is not None:
+        print(f"the sidecar has ended with {sidecar.process.returncode}")
+        return 1
+    if not sidecar.is_ready():
+        print("the sidecar is not ready any more")
+        return 1
+    print(f"{sum(answers.values())} requests, seed {seed}: " + ", ".join(f"{n} x {status}" for status, n in sorted(answers.items())))
+    # It has seen what it should: successes of reads and changes, and refusals.
+    for status in (200, 201, 202, 400, 403, 404, 409):
+        if status not in answers and seconds >= 15:
+            print(f"no answer was {status}: the requests do not reach far enough")
+            complaints += 1
+    return 1 if complaints else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    options = parser.parse_args()
+    sidecar = Sidecar(options.program)
+    code = 1
+    try:
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not sidecar.is_ready():
+            if time.monotonic() > deadline:
+                sys.exit("the sidecar does not become ready:\n" + (sidecar.folder / "rung.log").read_text()[-3000:])
+            time.sleep(0.2)
+        code = run(sidecar, options.seconds, options.seed)
+    finally:
+        if code:
+            print((sidecar.folder / "rung.log").read_text(errors="replace")[-2000:])
+        ended = sidecar.close()
+    if ended != 0:
+        print(f"the sidecar ended with {ended} on SIGTERM")
+        code = 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
