@@ -23,6 +23,7 @@ Result<Causes> read_causes(Store& store, CauseFilter filter) {
 
 Result<CauseRow> change_cause(Store& store, const std::string& cause, const CauseTriage& triage,
                               const std::string& who) {
+  if (!is_cause_id(cause)) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
   auto changed = store.triage(cause, triage, who);
   if (!changed) return tl::unexpected(changed.error());
   if (!*changed) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});

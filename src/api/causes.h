@@ -24,6 +24,8 @@ Result<CauseRow> change_cause(Store& store, const std::string& cause, const Caus
 
 // Whether this is 12 hexadecimal digits.
 bool is_cause_id(std::string_view text);
+inline constexpr std::string_view kCauseIdForm =
+    "must be the id of a cause, 12 hexadecimal digits as in 9f2c41d07ab3";
 
 // How a consumer makes the cause more precise; "" if it already says why. A plain reject has no reason.
 std::string advice(const CauseRow& cause);

@@ -37,9 +37,11 @@ CauseFilter filter_of(const Call& call, FieldErrors& errors) {
 
 Result<CauseRow> find_cause(Context& context, const std::string& id) {
   return context.reads.run([&](Store& store) -> Result<CauseRow> {
+    const Error none{Error::Kind::not_found, "no such cause: GET /v1/causes"};
+    if (!api::is_cause_id(id)) return tl::unexpected(none);
     auto rows = store.causes({.id = id});
     if (!rows) return tl::unexpected(rows.error());
-    if (rows->empty()) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: GET /v1/causes"});
+    if (rows->empty()) return tl::unexpected(none);
     return rows->front();
   });
 }

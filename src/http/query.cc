@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "src/api/causes.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
 
@@ -82,7 +83,11 @@ struct Reader {
     if (name == "ladder") return text(name, value, filter.ladder), true;
     if (name == "error") return error(name, value), true;
     if (name == "error_type") return text(name, value, filter.error_type), true;
-    if (name == "cause") return text(name, value, filter.cause), true;
+    if (name == "cause") {
+      if (!api::is_cause_id(value)) wrong(name, std::string(api::kCauseIdForm));
+      filter.cause = value;
+      return true;
+    }
     if (name == "first_failed_after") return time(name, value, filter.first_failed_after), true;
     if (name == "first_failed_before") return time(name, value, filter.first_failed_before), true;
     if (name == "due_after") return time(name, value, filter.due_after), true;

@@ -5,6 +5,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "plugin/rabbitmq/topology/management.h"
+#include "src/api/causes.h"
 #include "src/api/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/when.h"
@@ -110,6 +111,8 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   filter = o.filter;
   read_states(o, filter);
   if (const int code = read_error(o.error, filter); code != kSuccess) return code;
+  if (!filter.cause.empty() && !api::is_cause_id(filter.cause))
+    return report_error(kUserError, "--cause " + std::string(api::kCauseIdForm));
   for (const std::string& header : o.headers) {
     const auto equals = header.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == header.size())

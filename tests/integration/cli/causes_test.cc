@@ -40,6 +40,7 @@ TEST_F(CausesOfTasks, TenThousandFailuresAreThreeCauses) {
   const std::string next = rung_json({"causes", "--limit", "1"})["next"];
   EXPECT_EQ(rung_json({"causes", "--limit", "1", "--cursor", next})["causes"].size(), 1U);
 
+  EXPECT_THAT(rung({"list", "--cause", "grüße"}).err, HasSubstr("12 hexadecimal digits"));
   EXPECT_EQ(rung_json({"list", "--cause", cause})["tasks"].size(), 2U);
   EXPECT_EQ(rung_json({"cancel", "--cause", cause, "--dry-run"})["count"], 2);
   EXPECT_THAT(rung({"cancel", "--cause", cause, "--yes"}).out, HasSubstr("2"));
