@@ -5,6 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "src/api/reading.h"
 #include "src/api/views.h"
 #include "src/core/base/utf8.h"
 
@@ -137,6 +138,15 @@ Json to_json(const std::vector<Expired>& expired) {
   for (const Expired& one : expired)
     json.push_back({{"queue", one.queue}, {"after_ms", one.after.count()}, {"tasks", one.tasks}});
   return json;
+}
+
+Result<std::vector<Expired>> expired_from_json(const Json& dry_run) {
+  const Reading read(dry_run, "dry run");
+  return read_list(read.part("expired"), [](const Json& json) -> Result<Expired> {
+    Reading one(json, "expired");
+    Expired expired{one.text("queue"), Ms{one.integer("after_ms")}, one.integer("tasks")};
+    return one.done(std::move(expired));
+  });
 }
 
 }  // namespace rung::api

@@ -57,5 +57,7 @@ struct Expired {
 Result<std::vector<Expired>> expired_of(QueryStore& store, const NewBulk& bulk, const RuleBook& rules,
                                         EpochMs now);
 Json to_json(const std::vector<Expired>& expired);
+// Of what dry_run() of views.h answers; none of an action that is no redrive.
+Result<std::vector<Expired>> expired_from_json(const Json& dry_run);
 
 }  // namespace rung::api

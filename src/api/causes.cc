@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/api/reading.h"
 #include "src/core/base/rfc3339.h"
 
 namespace rung::api {
@@ -64,6 +65,37 @@ Json to_json(const Causes& causes) {
   Json list = Json::array();
   for (const CauseRow& cause : causes.rows) list.push_back(to_json(cause));
   return {{"causes", std::move(list)}, {"next", causes.next.empty() ? Json() : Json(causes.next)}};
+}
+
+Result<CauseRow> cause_from_json(const Json& json) {
+  Reading read(json, "cause");
+  CauseRow cause;
+  cause.id = read.text("cause_id");
+  if (cause.id.empty()) read.wrong("cause_id");
+  cause.queue = read.text("queue");
+  cause.error_type = read.text("error_type");
+  cause.sample = read.text("sample");
+  cause.first_seen = read.time("first_seen").value_or(EpochMs{});
+  cause.last_seen = read.time("last_seen").value_or(EpochMs{});
+  cause.scheduled = read.integer("scheduled");
+  cause.parked = read.integer("parked");
+  cause.succeeded = read.integer("succeeded");
+  cause.total = read.integer("total");
+  cause.last_hour = read.integer("last_hour");
+  cause.state = read.word("state", cause_state_from, CauseState::fresh);
+  cause.owner = read.text("owner");
+  cause.note = read.text("note");
+  cause.link = read.text("link");
+  cause.worse_at = read.time("worse_at");
+  return read.done(std::move(cause));
+}
+
+Result<Causes> causes_from_json(const Json& json) {
+  Reading read(json, "causes");
+  auto rows = read_list(read.part("causes"), cause_from_json);
+  if (!rows) return tl::unexpected(rows.error());
+  std::string next = read.text("next");
+  return read.done(Causes{*std::move(rows), std::move(next)});
 }
 
 }  // namespace rung::api

@@ -32,5 +32,8 @@ std::string advice(const CauseRow& cause);
 
 Json to_json(const CauseRow& cause);  // with the names of the columns of retry_causes
 Json to_json(const Causes& causes);   // {"causes": [...], "next": "50"}
+// The way back.
+Result<CauseRow> cause_from_json(const Json& json);
+Result<Causes> causes_from_json(const Json& json);
 
 }  // namespace rung::api

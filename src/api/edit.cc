@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "src/api/headers.h"
+#include "src/api/reading.h"
 #include "src/api/submission.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/edit.h"
+#include "src/core/message/message_json.h"
 
 namespace rung::api {
 namespace {
@@ -171,6 +173,36 @@ Result<Original> read_original(Store& store, TaskId id) {
   return Original{**std::move(row), stored.message, *std::move(origin)};
 }
 
+Json to_json(const Original& original) {
+  const Message& message = *original.message;
+  return {
+      {"retry_id", original.row.task.id.str()},
+      {"version", original.row.task.version},
+      {"properties", Json::parse(properties_to_json(message.properties), nullptr, false)},
+      {"headers", message.headers ? Json::parse(headers_to_json(*message.headers), nullptr, false) : Json()},
+      {"body_base64", to_base64(message.body)}};
+}
+
+Result<MessagePtr> message_from_json(const Json& json) {
+  Reading read(json, "message");
+  auto message = std::make_shared<Message>();
+  auto properties = properties_from_json(dump(read.part("properties")));
+  if (!properties) return tl::unexpected(properties.error());
+  message->properties = *std::move(properties);
+  if (const Json& headers = read.part("headers"); !headers.is_null()) {
+    auto table = headers_from_json(dump(headers));
+    if (!table) return tl::unexpected(table.error());
+    message->headers = *std::move(table);
+  }
+  auto body = from_base64(read.text("body_base64"));
+  if (!body) {
+    read.wrong("body_base64");
+  } else {
+    message->body = *std::move(body);
+  }
+  return read.done(MessagePtr(std::move(message)));
+}
+
 MessagePtr edited_message(const Original& original, const Changes& changes, const ReservedHeaders& reserved,
                           FieldErrors& errors) {
   const Message& before = *original.message;
@@ -220,11 +252,14 @@ Result<Edited> outcome_of_edit(QueryStore& store, const Decision& decision, cons
     return Edited{Edited::How::refused, decision.task,
                   "it was replaced by " + name + ", which has been deleted since"};
   if (edit_content_of_origin(known->front().origin) == edit_content(edited))
-    return Edited{Edited::How::same, known->front().row.task,
-                  "it was replaced by " + name + " already, with this message"};
+    return Edited{Edited::How::same, known->front().row.task, same_edit_text(child)};
   return Edited{
       Edited::How::refused, decision.task,
       "it was replaced by " + name + " already, with another message: edit that one, if it is parked"};
+}
+
+std::string same_edit_text(TaskId child) {
+  return "it was replaced by task " + child.str() + " already, with this message";
 }
 
 std::string where_not_json(std::string_view text) {

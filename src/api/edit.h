@@ -33,6 +33,11 @@ struct Original {
 // Errors: not_found (no such task, or its message has been deleted).
 Result<Original> read_original(Store& store, TaskId id);
 
+// {"retry_id", "version", "properties", "headers", "body_base64"}, and back: the row and the origin are not
+// read.
+Json to_json(const Original& original);
+Result<MessagePtr> message_from_json(const Json& json);
+
 // The edited message; nullptr and errors if it cannot be sent: a reserved header, too large, invalid JSON, no
 // change at all. `reserved`: headers that may not change, because they mean something to the broker.
 MessagePtr edited_message(const Original& original, const Changes& changes, const ReservedHeaders& reserved,
@@ -49,6 +54,9 @@ struct Edited {
 };
 // What became of an edit_event(). An original that has been replaced by the same message already: `same`.
 Result<Edited> outcome_of_edit(QueryStore& store, const Decision& decision, const Message& edited);
+
+// Edited::reason of `same`.
+std::string same_edit_text(TaskId child);
 
 // "line 2, column 5": where the text is not JSON; "" = it is.
 std::string where_not_json(std::string_view text);

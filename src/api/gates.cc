@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "src/api/reading.h"
 #include "src/core/base/rfc3339.h"
 
 namespace rung::api {
@@ -140,6 +141,21 @@ Json to_json(const QueueGate& gate) {
   json["waiting"] = gate.waiting;
   json["next_due_at"] = json_time(gate.next_at);
   return json;
+}
+
+Result<QueueGate> gate_from_json(const Json& json) {
+  Reading read(json, "queue");
+  QueueGate gate;
+  gate.queue = read.text("queue");
+  gate.state = read.text("state");
+  if (gate.state.empty()) read.wrong("state");
+  gate.since = read.time("since");
+  gate.until = read.time("until");
+  gate.reason = read.text("reason");
+  gate.by = read.text("by");
+  gate.waiting = read.integer("waiting");
+  gate.next_at = read.time("next_due_at");
+  return read.done(std::move(gate));
 }
 
 }  // namespace rung::api

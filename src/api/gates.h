@@ -28,5 +28,7 @@ std::string state_text(const QueueGate& gate);
 Json to_json(const QueueGate& gate);
 // The same without waiting and next_due_at.
 Json gate_json(const QueueGate& gate);
+// The way back from either.
+Result<QueueGate> gate_from_json(const Json& json);
 
 }  // namespace rung::api

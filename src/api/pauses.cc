@@ -1,9 +1,11 @@
 #include "src/api/pauses.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/api/fields.h"
 #include "src/api/gates.h"
+#include "src/api/reading.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
 
@@ -15,14 +17,19 @@ Json time_of(const std::optional<EpochMs>& at) { return at ? Json(to_rfc3339(*at
 
 // Why no queue of that name can be paused; "" if it can. It need not exist.
 std::string refused_name(const std::string& queue, const TargetRules& rules) {
-  if (queue.empty() || queue.size() > kNameBytes || queue.find('\0') != std::string::npos || !is_utf8(queue))
-    return shown(queue) + " cannot be a queue: a name has 1 to 255 bytes of UTF-8";
+  if (std::string why = wrong_queue_name(queue); !why.empty()) return why;
   Target target;
   target.queue = queue;
   return own_target(target, rules);
 }
 
 }  // namespace
+
+std::string wrong_queue_name(const std::string& queue) {
+  if (queue.empty() || queue.size() > kNameBytes || queue.find('\0') != std::string::npos || !is_utf8(queue))
+    return shown(queue) + " cannot be a queue: a name has 1 to 255 bytes of UTF-8";
+  return {};
+}
 
 Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules) {
   if (std::string why = refused_name(request.queue, rules); !why.empty()) return permanent(std::move(why));
@@ -79,7 +86,44 @@ Json to_json(const ResumedQueue& resumed) {
   json["ended"] = Json::array();
   if (pause) json["ended"].push_back("pause");
   if (retry_after) json["ended"].push_back("retry_after");
+  json["retry_after"] = retry_after ? text_of(retry_after->reason) : Json();
   return json;
+}
+
+Result<Pause> pause_from_json(const Json& json) {
+  Reading read(json, "pause");
+  Pause pause;
+  pause.queue = read.text("queue");
+  pause.over = read.text("state") == "flowing";
+  pause.since = read.time("since").value_or(EpochMs{});
+  pause.until = read.time("until");
+  pause.reason = read.text("reason");
+  pause.who = read.text("by");
+  pause.resumed_by = read.text("resumed_by");
+  return read.done(std::move(pause));
+}
+
+Result<ResumedQueue> resumed_from_json(const Json& json) {
+  auto ended = pause_from_json(json);
+  if (!ended) return tl::unexpected(ended.error());
+  ended->over = true;
+  Reading read(json, "resume");
+  ResumedQueue out;
+  out.queue = read.text("queue");
+  out.state = read.text("state");
+  out.held_still = read.text("held_still");
+  const Json& names = read.part("ended");
+  const auto has = [&](const char* name) {
+    return names.is_array() && std::ranges::find(names, Json(name)) != names.end();
+  };
+  // Without a pause, the pause that is written is the retry-after.
+  if (has("pause")) out.ended.pause = *ended;
+  if (has("retry_after")) {
+    out.ended.retry_after = *ended;
+    out.ended.retry_after->reason = read.text("retry_after");
+  }
+  if (out.ended.any() && !ended->until) read.wrong("until");
+  return read.done(std::move(out));
 }
 
 }  // namespace rung::api

@@ -19,6 +19,9 @@ struct PauseRequest {
   std::string who;
 };
 
+// Why no queue can have this name; "" = one can.
+std::string wrong_queue_name(const std::string& queue);
+
 // Pauses a queue, or changes its pause. A permanent error is the caller's: the name cannot be a queue's or is
 // one of Rung's own, or `until` has passed.
 Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
@@ -36,8 +39,11 @@ Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const 
 std::string pause_text(const Pause& pause);
 
 Json to_json(const Pause& pause);  // with the names of the columns of retry_queues
-// The pause that ended, or the retry-after; `ended` names both. Without either the queue and its state alone;
-// the rest is null.
+// The pause that ended, or the retry-after; `ended` names both, `retry_after` is the reason of the latter.
+// Without either the queue and its state alone; the rest is null.
 Json to_json(const ResumedQueue& resumed);
+// The way back.
+Result<Pause> pause_from_json(const Json& json);
+Result<ResumedQueue> resumed_from_json(const Json& json);
 
 }  // namespace rung::api

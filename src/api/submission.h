@@ -30,5 +30,6 @@ std::optional<std::string> read_body_bytes(Fields& fields);
 
 // Standard alphabet, with or without padding, no spaces. nullopt for anything else.
 std::optional<std::string> from_base64(std::string_view text);
+std::string to_base64(std::string_view bytes);
 
 }  // namespace rung::api

@@ -1,6 +1,5 @@
 #include "src/api/views.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "levels/duration.h"
 #include "src/api/bulks.h"
+#include "src/api/filters.h"
 #include "src/api/gates.h"
 #include "src/core/base/rfc3339.h"
 
@@ -17,11 +17,7 @@ namespace {
 Json text_or_null(std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); }
 Json time_or_null(const std::optional<EpochMs>& t) { return t ? Json(to_rfc3339(*t)) : Json(nullptr); }
 
-Json silence_or_null(const std::optional<Silence>& silence) {
-  if (!silence) return nullptr;
-  const char* name = silence->means == Silence::Means::success ? "presumed_after" : "reported_within";
-  return {{name, levels::format_duration(silence->after)}};
-}
+Json silence_or_null(const std::optional<Silence>& silence) { return silence ? to_json(*silence) : Json(); }
 
 // Text that should be JSON; returned as a string if it is not.
 Json as_json(const std::string& text) {
@@ -29,66 +25,14 @@ Json as_json(const std::string& text) {
   return json.is_discarded() ? text_or_null(text) : json;
 }
 
-// Splits a command line written by shell_quote(): plain, 'quoted', or $'quoted' with octal escapes.
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  bool in_word = false, in_quotes = false, octal = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == ' ' && !in_quotes) {
-      in_word = false;
-      continue;
-    }
-    if (!in_word) words.emplace_back();
-    in_word = true;
-    if (c == '\'') {
-      in_quotes = !in_quotes;
-    } else if (c == '$' && !in_quotes && text.substr(i + 1).starts_with('\'')) {
-      octal = in_quotes = true;
-      ++i;
-      continue;
-    } else if (c == '\\' && in_quotes && octal && i + 3 < text.size() && text[i + 1] >= '0' &&
-               text[i + 1] <= '3') {
-      words.back() +=
-          static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-      i += 3;
-    } else if (c == '\\' && (!in_quotes || octal) && i + 1 < text.size()) {
-      words.back() += text[++i];
-    } else {
-      words.back() += c;
-    }
-    octal = octal && in_quotes;
-  }
-  return words;
-}
-
-// A bulk's filter: JSON if created over HTTP, flags if created by the command line.
-Json filter_of(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_object()) return json;
-  json = Json::object();
-  const std::vector<std::string> words = words_of(text);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string name = words[i].substr(std::min(words[i].find_first_not_of('-'), words[i].size()));
-    std::ranges::replace(name, '-', '_');
-    if (name == "silence_held") {
-      json[name] = "true";  // the only one without a value
-      continue;
-    }
-    if (++i == words.size()) break;
-    const std::size_t equals = words[i].find('=');
-    if (name == "header" && equals != std::string::npos) {
-      json["header." + words[i].substr(0, equals)] = words[i].substr(equals + 1);
-    } else {
-      json[name] = words[i];
-    }
-  }
-  return json;
-}
-
 }  // namespace
 
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Json to_json(const Silence& silence) {
+  const char* name = silence.means == Silence::Means::success ? "presumed_after" : "reported_within";
+  return {{name, levels::format_duration(silence.after)}};
+}
 
 std::string etag(const Task& task) { return "\"" + std::to_string(task.version) + "\""; }
 
@@ -129,6 +73,7 @@ Json to_json(const TaskRow& row) {
   // Not columns of the view.
   json["max_attempts"] = t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts);
   json["success"] = silence_or_null(t.silence);
+  json["by_exchange"] = t.by_exchange;
   return json;
 }
 
@@ -174,7 +119,7 @@ Json to_json(const Bulk& b) {
   return {{"id", std::to_string(b.id)},
           {"action", to_word(b.action)},
           {"state", to_word(b.state)},
-          {"filter", filter_of(b.filter_text)},
+          {"filter", filter_of_text(b.filter_text)},
           {"reason", text_or_null(b.reason)},
           {"elsewhere", elsewhere},
           {"even_reported", b.even_reported},
@@ -203,6 +148,7 @@ Json to_json(const TaskDetails& details) {
   json["held"] = details.gate ? gate_json(*details.gate) : Json();
   const bool held = is_silence_held(details.row.task) && !details.history.empty();
   json["silence_held"] = held ? Json(details.history.back().attempt.error) : Json();
+  json["silence"] = to_json(details.silence);
   return json;
 }
 

@@ -19,12 +19,15 @@ Json to_json(const AttemptRow& row);  // retry_history
 Json to_json(const AuditRow& row);    // retry_audit
 Json to_json(const Bulk& bulk);       // retry_bulks, with its filter and its target as objects
 
+Json to_json(const Silence& silence);  // {"presumed_after": "10m"}
+
 struct TaskDetails {
   TaskRow row;
   std::vector<AttemptRow> history;
   std::optional<QueueGate> gate;  // that holds it back
+  Silence silence;                // silence_of()
 };
-// The task, and ladder_pinned, history, held, silence_held (why its silence is held open).
+// The task, and ladder_pinned, history, held, silence_held (why its silence is held open), silence.
 Json to_json(const TaskDetails& details);
 
 inline constexpr std::int64_t kMostCounted = 1'000'000;

@@ -381,6 +381,7 @@ std::string host_name() {
 }
 
 void complete(Draft& draft, Problems& problems) {
+  if (is_api_config(draft)) return complete_api(draft, problems);
   resolve_groups(draft, problems);
   Completion(draft, problems).run();
   draft.config.dialects = read_dialects(draft, problems);

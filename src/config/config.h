@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,13 @@ struct OtelOptions {
   double sample = 1.0;  // share of the tasks, 0 to 1
 };
 
+// The API of an instance, for commands that use it instead of the database (docs/cli.md).
+struct ApiOptions {
+  std::string url;         // "https://rung.example:8025"; "" = none
+  std::string token_file;  // "" = none
+  std::string ca;          // "" = the system's
+};
+
 // The value of a key that is read at the start only, as text; and the key's default.
 struct StartValue {
   std::string value;
@@ -60,6 +68,7 @@ struct Config {
   StoreOptions store;
   HttpOptions http;
   OtelOptions otel;
+  ApiOptions api;  // with a URL there is nothing else: neither broker nor store
   LogOptions log;
   std::string node;  // never empty after loading
   Ms lease{std::chrono::seconds{10}};
@@ -93,11 +102,18 @@ struct ConfigProblem {
   std::string str() const;   // file:line:column: what
 };
 
+// The error of a command that cannot do with a config that has only an API (Config::api).
+inline constexpr std::string_view kOnlyApi =
+    "api: this config has only the API of an instance, and this command needs the broker or the database: "
+    "give "
+    "it a config with broker and store (-c FILE)";
+
 // What the config is loaded for: which of the files and ${NAME} variables in it must exist. So a command that
 // only needs the database works without permission to read the sidecar's tokens and keys.
 enum class ConfigFor {
   sidecar,   // all of them
   database,  // those of store.*; others are ignored
+  api,       // the same, or those of api.*: for commands that do without a database
   broker,    // those of broker.*; others are ignored
   health,    // variables of http.*; others, and all files, are ignored
   check,     // none: unreadable files are warnings, readable ones are checked

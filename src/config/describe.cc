@@ -333,6 +333,16 @@ std::string describe_traces(const Config& config) {
   return out + (otel.verify ? "\n" : ", any certificate is accepted\n");
 }
 
+std::string describe_api(const ApiOptions& api) {
+  std::string out = "api: " + api.url;
+  if (!api.token_file.empty()) out += ", token in " + api.token_file;
+  if (!api.ca.empty()) out += ", verified by " + api.ca;
+  return out +
+         "\nonly for commands that work over HTTP, such as rung list and rung redrive: it names neither a "
+         "broker "
+         "nor a database\n";
+}
+
 }  // namespace
 
 std::string describe_queue(const Config& config, const std::string& queue) {
@@ -352,6 +362,7 @@ std::string describe_queue(const Config& config, const std::string& queue) {
 }
 
 std::string describe(const Config& config) {
+  if (!config.api.url.empty()) return describe_api(config.api);
   if (config.rules == nullptr) return {};
   const RuleBook& rules = *config.rules;
   std::set<std::string> used = {"default", rules.defaults().ladder};

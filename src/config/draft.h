@@ -227,6 +227,8 @@ std::vector<Key> error_queue_keys();
 std::vector<Key> oidc_keys();
 // The part about traces.
 std::vector<Key> otel_keys();
+// The part about the API that is used instead of a database.
+std::vector<Key> api_keys();
 
 // Reads the tree into a draft, by the key table.
 Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose = ConfigFor::sidecar,
@@ -248,6 +250,10 @@ std::string own_prefix(const Config& config, std::string_view name);
 void check_snooze_loops(const Draft& draft, const RuleBook& rules, Problems& problems);
 // Checks `delays`, and copies those of this process's group to the config.
 void complete_delays(Draft& draft, Problems& problems);
+
+// Whether the config names an API; and its checks, instead of all others.
+bool is_api_config(const Draft& draft);
+void complete_api(Draft& draft, Problems& problems);
 
 // Checks that involve several keys; also reads the files with secrets and builds the rule book.
 void complete(Draft& draft, Problems& problems);

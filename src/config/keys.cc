@@ -407,6 +407,7 @@ const std::vector<Key>& key_table() {
     std::ranges::move(error_queue_keys(), std::back_inserter(all));
     std::ranges::move(oidc_keys(), std::back_inserter(all));
     std::ranges::move(otel_keys(), std::back_inserter(all));
+    std::ranges::move(api_keys(), std::back_inserter(all));
     return all;
   }();
   return table;

@@ -330,6 +330,8 @@ bool Draft::reads_files_of(std::string_view path) const {
       return true;
     case ConfigFor::database:
       return path.starts_with("store.");
+    case ConfigFor::api:
+      return path.starts_with("store.") || path.starts_with("api.");
     case ConfigFor::broker:
       return path.starts_with("broker.");
     case ConfigFor::health:

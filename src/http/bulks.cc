@@ -61,6 +61,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   wish.dry_run = fields.flag("dry_run").value_or(false);
   wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
   wish.bulk.limit = fields.integer("limit", 1, api::kMostCounted).value_or(0);
+  wish.bulk.paused = fields.flag("paused").value_or(false);
   if (const auto by = fields.text("by", kCountByBytes)) {
     wish.by = CountBy::parse(*by);
     if (!wish.by) fields.wrong("by", "must be " + std::string(kCountByWords));
@@ -82,6 +83,12 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive &&
       wish.bulk.action != BulkAction::fail)
     fields.wrong("even_reported", "only valid with the actions redrive and fail");
+  if (wish.bulk.limit > 0 && !wish.bulk.filter_text.empty()) {
+    // As the command line shows it: the tasks are those of the filter, but so many.
+    Json shown = *fields.get("filter");
+    if (shown.is_object()) shown["limit"] = std::to_string(wish.bulk.limit);
+    wish.bulk.filter_text = dump(shown);
+  }
   if (errors.empty()) {
     if (std::string why = refused_states(wish.bulk); !why.empty())
       fields.wrong("filter.state", std::move(why));

@@ -64,10 +64,11 @@ class Context {
   BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
-// --- the handlers: tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc, service.cc
+// --- the handlers: tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc, stats.cc, service.cc
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);
+Response show_origin(Context& context, const Call& call);
 Response show_history(Context& context, const Call& call);
 Response show_audit(Context& context, const Call& call);
 
@@ -79,6 +80,7 @@ Response finish_task(Context& context, const Call& call);
 Response redrive_task(Context& context, const Call& call);
 
 Response edit_task(Context& context, const Call& call);
+Response show_message(Context& context, const Call& call);
 Response show_body(Context& context, const Call& call);
 
 Response create_bulk(Context& context, const Call& call);
@@ -98,6 +100,8 @@ Response show_cause(Context& context, const Call& call);
 Response change_cause(Context& context, const Call& call);
 
 Response list_nodes(Context& context, const Call& call);
+Response show_stats(Context& context, const Call& call);
+Response show_now(Context& context, const Call& call);
 Response show_health(Context& context, const Call& call);
 Response show_ready(Context& context, const Call& call);
 Response show_metrics(Context& context, const Call& call, int connections);

@@ -1,4 +1,4 @@
-// POST /v1/tasks/{id}/edit, and GET /v1/tasks/{id}/body: what needs the right to see bodies.
+// POST /v1/tasks/{id}/edit, and GET /v1/tasks/{id}/body and /message: what needs the right to see bodies.
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -132,6 +132,18 @@ Response edit_task(Context& context, const Call& call) {
   const auto edited = carry_out(context, call, wish, *original, message);
   context.metrics.changed("edit", edited ? metric_of(edited->how) : Metrics::Changed::failed);
   return edited ? tell(context, call, *edited) : problem(edited.error(), path);
+}
+
+// The whole message, as JSON: what an editor shows.
+Response show_message(Context& context, const Call& call) {
+  const auto id = TaskId::parse(call.id);
+  if (!id) return no_task(call);
+  const auto found = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
+  if (!found) return problem(found.error(), call.request.path);
+  if (auto no = refuse_queue(call.person, found->row.task.queue, call.request.path)) return *std::move(no);
+  Response response = answer(200, api::to_json(*found));
+  response.headers.emplace_back("ETag", api::etag(found->row.task));
+  return response;
 }
 
 // Never as a page: a body is a stranger's text.

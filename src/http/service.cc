@@ -3,9 +3,7 @@
 #include <set>
 
 #include "src/api/gates.h"
-#include "src/api/nodes.h"
 #include "src/api/owners.h"
-#include "src/api/pages.h"
 #include "src/core/base/rfc3339.h"
 #include "src/http/context.h"
 #include "src/http/openapi.h"
@@ -65,24 +63,6 @@ Response show_health(Context& context, const Call& call) {
   if (!context.vitals())
     return problem(503, "the event loop does not respond: this process hangs", call.request.path);
   return answer(200, {{"status", "ok"}});
-}
-
-// `all=true`: also nodes that ended over a day ago.
-Response list_nodes(Context& context, const Call& call) {
-  FieldErrors errors;
-  Pairs query = call.request.query;
-  const bool all = take_flag(query, "all", errors);
-  const api::Page page = take_page(query, Cursor::id, errors);
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
-  const auto nodes = context.reads.run([&](Store& store) -> Result<Json> {
-    const auto now = store.now();
-    if (!now) return tl::unexpected(now.error());
-    const auto read = api::read_nodes(store, *now, all);
-    if (!read) return tl::unexpected(read.error());
-    return api::nodes_page(*read, *now, page);
-  });
-  return nodes ? answer(200, *nodes) : problem(nodes.error(), call.request.path);
 }
 
 Response show_ready(Context& context, const Call& call) {
@@ -164,6 +144,7 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"POST", "/v1/tasks", submit, with(submit_tasks)},
       {"GET", "/v1/tasks", read, with(list_tasks)},
       {"GET", "/v1/tasks/{id}", read, with(show_task)},
+      {"GET", "/v1/tasks/{id}/origin", read, with(show_origin)},
       {"GET", "/v1/tasks/{id}/history", read, with(show_history)},
       {"GET", "/v1/tasks/{id}/audit", read, with(show_audit)},
       {"POST", "/v1/tasks/{id}/cancel", cancel, with(cancel_task)},
@@ -174,6 +155,7 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"POST", "/v1/tasks/{id}/redrive", redrive, with(redrive_task)},
       {"POST", "/v1/tasks/{id}/edit", edit, with(edit_task)},
       {"GET", "/v1/tasks/{id}/body", body, with(show_body)},
+      {"GET", "/v1/tasks/{id}/message", body, with(show_message)},
       {"POST", "/v1/bulks", bulk, with(create_bulk)},
       {"GET", "/v1/bulks", read, with(list_bulks)},
       {"GET", "/v1/bulks/{id}", read, with(show_bulk)},
@@ -184,6 +166,8 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"GET", "/v1/causes/{cause}", read, with(show_cause)},
       {"POST", "/v1/causes/{cause}", triage, with(change_cause)},
       {"GET", "/v1/you", read, [](const Call& call) { return show_you(call); }},
+      {"GET", "/v1/now", read, with(show_now)},
+      {"GET", "/v1/stats", read, with(show_stats)},
       {"GET", "/v1/nodes", read, with(list_nodes)},
       {"GET", "/v1/queues", read, with(list_queues)},
       {"GET", "/v1/queues/{queue}", read, with(show_queue)},

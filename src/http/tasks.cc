@@ -1,4 +1,4 @@
-// POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, and its /history and /audit.
+// POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, and its /origin, /history and /audit.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -251,13 +251,26 @@ Response show_task(Context& context, const Call& call) {
     if (!history) return tl::unexpected(history.error());
     auto gate = api::holding_gate(store, (*row)->task);
     if (!gate) return tl::unexpected(gate.error());
-    return api::TaskDetails{**std::move(row), *std::move(history), *std::move(gate)};
+    const Silence silence = silence_of((*row)->task, *context.rules());
+    return api::TaskDetails{**std::move(row), *std::move(history), *std::move(gate), silence};
   });
   if (!found) return problem(found.error(), call.request.path);
   if (!*found) return no_such_task(call);
   Response response = answer(200, api::to_json(**found));
   response.headers.emplace_back("ETag", api::etag((*found)->row.task));
   return response;
+}
+
+// What the message arrived with, as far as it is not sent again.
+Response show_origin(Context& context, const Call& call) {
+  const auto id = TaskId::parse(call.id);
+  if (!id) return no_such_task(call);
+  const auto origin = context.reads.run([&](QueryStore& store) { return store.origin(*id); });
+  if (!origin && origin.error().kind == Error::Kind::not_found) return no_such_task(call);
+  if (!origin) return problem(origin.error(), call.request.path);
+  Json json = Json::parse(*origin, nullptr, false);
+  if (json.is_discarded()) json = Json();
+  return answer(200, {{"retry_id", id->str()}, {"origin", std::move(json)}});
 }
 
 namespace {

@@ -46,10 +46,7 @@ std::string named(const std::vector<FailedTask>& failures) {
   return text;
 }
 
-// The canary's tasks, sorted by what they say.
-struct Canary {
-  std::int64_t sent = 0, succeeded = 0, unsent = 0, open = 0;
-  std::int64_t unchecked = 0;  // of `open`: silent for long enough; its queue has not been checked since
+struct Canary : CanaryCounts {
   std::vector<FailedTask> failures;
 };
 
@@ -110,20 +107,6 @@ class CanaryJudge {
   Canary canary_;
 };
 
-// What the canary waits for, for people.
-std::string waits_for(const Bulk& bulk, const Canary& canary) {
-  std::string text = fmt::format("canary: {} of {} succeeded", canary.succeeded, canary.sent);
-  if (canary.unsent > 0) text += fmt::format(", {} not sent yet", canary.unsent);
-  const std::int64_t silent = canary.open - canary.unchecked;
-  if (silent > 0)
-    text += fmt::format(", {} without an answer so far (silence counts after {})", silent,
-                        bulk.care.watch ? levels::format_duration(*bulk.care.watch) + ": --watch"
-                                        : "the time in the queue's config");
-  if (canary.unchecked > 0)
-    text += fmt::format(", {} silent (until the next check that the queue is attached)", canary.unchecked);
-  return text;
-}
-
 Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
   // All that it has processed is the canary.
   const auto sent =
@@ -171,6 +154,19 @@ Result<BulkVerdict> judge_failures(Store& store, const Bulk& bulk) {
 }
 
 }  // namespace
+
+std::string waits_for(const Bulk& bulk, const CanaryCounts& canary) {
+  std::string text = fmt::format("canary: {} of {} succeeded", canary.succeeded, canary.sent);
+  if (canary.unsent > 0) text += fmt::format(", {} not sent yet", canary.unsent);
+  const std::int64_t silent = canary.open - canary.unchecked;
+  if (silent > 0)
+    text += fmt::format(", {} without an answer so far (silence counts after {})", silent,
+                        bulk.care.watch ? levels::format_duration(*bulk.care.watch) + ": --watch"
+                                        : "the time in the queue's config");
+  if (canary.unchecked > 0)
+    text += fmt::format(", {} silent (until the next check that the queue is attached)", canary.unchecked);
+  return text;
+}
 
 double rate_of(const Bulk& bulk) {
   const bool in_canary = bulk.care.canary > 0 && !bulk.canary_done;

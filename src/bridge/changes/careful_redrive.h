@@ -10,6 +10,10 @@
 // Thread: any.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 #include "src/core/base/result.h"
 #include "src/core/rules/policy.h"
 #include "src/store/store.h"
@@ -27,5 +31,14 @@ int step_size(const Bulk& bulk);
 
 // Whether to send the next step. `now`: by the database's clock.
 Result<BulkVerdict> judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now);
+
+// The canary's tasks, sorted by what they say.
+struct CanaryCounts {
+  std::int64_t sent = 0, succeeded = 0, unsent = 0, open = 0;
+  std::int64_t unchecked = 0;  // of `open`: silent for long enough; its queue has not been checked since
+};
+// What the canary waits for, for people; and that it waits no longer.
+std::string waits_for(const Bulk& bulk, const CanaryCounts& canary);
+inline constexpr std::string_view kCanaryPassed = "canary succeeded: the others follow";
 
 }  // namespace rung::bridge

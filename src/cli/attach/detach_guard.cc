@@ -14,8 +14,8 @@
 
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/management.h"
+#include "src/cli/service/retry.h"
 #include "src/cli/shared/bulk_run.h"
-#include "src/cli/shared/retry.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {

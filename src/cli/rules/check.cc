@@ -43,6 +43,11 @@ Json check_json(const LoadedConfig& loaded) {
   Json json = {{"ok", loaded.ok()},
                {"problems", problems_json(loaded.problems)},
                {"warnings", problems_json(loaded.warnings)}};
+  if (const ApiOptions& api = loaded.config.api; !api.url.empty()) {
+    json["api"] = {{"url", api.url},
+                   {"token_file", api.token_file.empty() ? Json() : Json(api.token_file)},
+                   {"ca", api.ca.empty() ? Json() : Json(api.ca)}};
+  }
   if (!loaded.ok() || loaded.config.rules == nullptr) return json;
   for (const auto& [name, ladder] : loaded.config.rules->ladders()) {
     Json delays = Json::array();
@@ -86,7 +91,7 @@ Json check_json(const LoadedConfig& loaded) {
 int check(const Common& common) {
   if (!common.json) {
     Config config;
-    if (const int code = load(common, config, ConfigFor::check); code != kSuccess) return code;
+    if (const int code = load_any(common, config, ConfigFor::check); code != kSuccess) return code;
     print(lines(describe(config), 0));
     return kSuccess;
   }

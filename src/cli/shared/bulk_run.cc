@@ -16,20 +16,15 @@
 
 #include "levels/duration.h"
 #include "src/api/bulks.h"
+#include "src/api/read_views.h"
 #include "src/api/views.h"
-#include "src/bridge/changes/bulk.h"
-#include "src/bridge/changes/careful_redrive.h"
 #include "src/cli/shared/count.h"
 #include "src/cli/shared/progress.h"
-#include "src/cli/shared/retry.h"
 #include "src/cli/shared/text.h"
 #include "src/core/machine/machine.h"
 
 namespace rung::cli {
 namespace {
-
-constexpr Ms kRunnerTtl{10'000};  // after this a sidecar can take over
-constexpr Ms kPollInterval{300};  // for a bulk that is not due, or that another process runs
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -60,104 +55,33 @@ void sleep_interruptibly(const Clock& clock, Ms most) {
     std::this_thread::sleep_for(std::min(until - clock.boot(), Ms{100}));
 }
 
-std::string runner_name() {
-  std::array<char, 200> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
-  return fmt::format("{}:{} (cli)", host.data(), getpid());
-}
-
 void print_error_line(const std::string& text) {
   const std::string line = text + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-// One bulk, run by this process.
-class Run {
- public:
-  Run(Session& session, Bulk bulk)
-      : session_(session), clock_(*session.clock), bulk_(std::move(bulk)), runner_(runner_name()) {}
-
-  // Returns when the bulk is no longer running, or on Ctrl-C.
-  Result<Bulk> run() {
-    const Interrupts interrupts;
-    Progress progress(std::string(to_word(bulk_.action)), bulk_.total, clock_);
-    while (bulk_.state == BulkState::running && interrupted == 0) {
-      progress.at(bulk_.done);
-      auto moved = run_one_step();
-      if (!moved) return tl::unexpected(moved.error());
-    }
-    progress.at(bulk_.done);
-    if (interrupted == 0) return bulk_;
-    auto paused = session_.store->set_bulk(bulk_.id, BulkState::paused, std::nullopt);
-    if (!paused) return tl::unexpected(paused.error());
-    return paused->value_or(bulk_);
+// Returns when the bulk is no longer running, or has been paused by Ctrl-C.
+Result<Bulk> run_to_end(Session& session, Bulk bulk) {
+  const Interrupts interrupts;
+  const std::unique_ptr<BulkRun> run = session.service.bulks->run(std::move(bulk));
+  Progress progress(std::string(to_word(run->bulk().action)), run->bulk().total, *session.clock);
+  while (run->bulk().state == BulkState::running && interrupted == 0) {
+    progress.at(run->bulk().done);
+    const auto wait = run->step();
+    if (!wait) return tl::unexpected(wait.error());
+    if (const std::string news = run->news(); !news.empty()) print_error_line("rung: " + news);
+    if (run->bulk().state == BulkState::running) sleep_interruptibly(*session.clock, *wait);
   }
-
- private:
-  Result<void> run_one_step() {
-    auto taken = retry_transient([&] { return session_.store->take_bulk(runner_, kRunnerTtl, bulk_.id); });
-    if (!taken) return tl::unexpected(taken.error());
-    if (!*taken) {
-      sleep_interruptibly(clock_, std::clamp(next_ - clock_.boot(), Ms{20}, kPollInterval));
-      return reload();
-    }
-    bulk_ = **taken;
-    return step();
-  }
-
-  Result<void> reload() {
-    auto now = retry_transient([&] { return session_.store->bulk(bulk_.id); });
-    if (!now) return tl::unexpected(now.error());
-    if (!*now) return not_found("no such bulk: " + std::to_string(bulk_.id));
-    bulk_ = **now;
-    return {};
-  }
-
-  Result<void> step() {
-    const TaskId from = bulk_.last;
-    auto progress = retry_transient([&] {
-      return bridge::perform_step(*session_.store, bulk_, runner_, Fence{}, session_.config.rules);
-    });
-    if (!progress) {
-      // The bulk was paused or ended, or a sidecar has taken it: nothing was written. Or an earlier try was
-      // committed but its response lost: then the bulk has advanced.
-      const Error error = progress.error();
-      if (auto seen = reload(); !seen) return seen;
-      const bool ours = bulk_.state == BulkState::running && bulk_.runner == runner_;
-      if (ours && bulk_.last == from) return tl::unexpected(error);
-      return {};
-    }
-    tell(progress->verdict);
-    if (progress->verdict.go == BulkVerdict::Go::wait) next_ = clock_.boot() + bridge::kLookAtOutcomes;
-    if (progress->decisions.empty()) return reload();  // it waits or has ended, which its row says
-    const auto many = static_cast<double>(progress->decisions.size());
-    bulk_.done += std::ssize(progress->decisions);
-    // The table decides when the next step is due; this only sets how long to wait before asking.
-    const double rate = bridge::rate_of(bulk_);
-    const std::chrono::duration<double> pause(rate > 0 ? many / rate : 0);
-    next_ = clock_.boot() + std::chrono::ceil<Ms>(pause);
-    return {};
-  }
-
-  // What a careful redrive waits for, once.
-  void tell(const BulkVerdict& verdict) {
-    using Go = BulkVerdict::Go;
-    const std::string text = verdict.go == Go::passed ? "canary succeeded: the others follow" : verdict.why;
-    if (text.empty() || verdict.go == Go::stop || std::exchange(told_, text) == text) return;
-    print_error_line("rung: " + text);
-  }
-
-  Session& session_;
-  const Clock& clock_;
-  Bulk bulk_;
-  const std::string runner_;
-  BootMs next_;
-  std::string told_;
-};
+  progress.at(run->bulk().done);
+  if (interrupted == 0) return run->bulk();
+  auto paused = session.service.bulks->set(run->bulk().id, BulkState::paused);
+  if (!paused) return tl::unexpected(paused.error());
+  return paused->value_or(run->bulk());
+}
 
 bool confirmed(const Bulk& bulk) {
   const std::string question = fmt::format("{} {} {} ({})? [y/N] ", to_word(bulk.action), bulk.total,
-                                           bulk.total == 1 ? "task" : "tasks", one_line(bulk.filter_text));
+                                           bulk.total == 1 ? "task" : "tasks", one_line(filter_flags(bulk)));
   std::fwrite(question.data(), 1, question.size(), stderr);
   std::fflush(stderr);
   std::string answer;
@@ -166,18 +90,18 @@ bool confirmed(const Bulk& bulk) {
 }
 
 int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
+  const auto json = session.service.bulks->dry_run(asked, by);
+  if (!json) return report_error(json.error());
   if (common.json) {
-    const auto json = api::dry_run(*session.store, asked, by, *session.config.rules);
-    if (!json) return report_error(json.error());
     print(dump(*json) + "\n");
     return kSuccess;
   }
-  const std::int64_t most = asked.limit > 0 ? asked.limit : api::kMostCounted;
-  const auto counted = api::count_tasks(*session.store, of_bulk(asked), by, most);
+  const auto counted = api::counts_from_json(*json);
   if (!counted) return report_error(counted.error());
   print(fmt::format("{}{} {} ({}): nothing was changed\n",
-                    asked.limit == 0 && counted->total >= most ? "at least " : "", counted->total,
-                    counted->total == 1 ? "task matches" : "tasks match", one_line(asked.filter_text)));
+                    asked.limit == 0 && counted->total >= api::kMostCounted ? "at least " : "",
+                    counted->total, counted->total == 1 ? "task matches" : "tasks match",
+                    one_line(asked.filter_text)));
   if (by) print("\n" + counts_text(*counted, *by));
   return kSuccess;
 }
@@ -204,7 +128,7 @@ int read_care(const BulkOptions& o, NewBulk& asked) {
 
 // What may be too old to be wanted, before it is sent.
 void tell_expired(Session& session, const NewBulk& asked) {
-  const auto expired = api::expired_of(*session.store, asked, *session.config.rules, session.now);
+  const auto expired = session.service.bulks->expired(asked);
   if (!expired) return print_error_line("rung: what has expired is not known: " + expired.error().message);
   for (const api::Expired& one : *expired)
     print_error_line(fmt::format("rung: {} of queue {} first failed more than {} ago (give_up.after)",
@@ -214,13 +138,15 @@ void tell_expired(Session& session, const NewBulk& asked) {
 // Of a redrive for which nothing is left: another one has the tasks.
 int report_none(Session& session, const NewBulk& asked, const Bulk& ended, bool json) {
   if (asked.action == BulkAction::redrive) {
-    const auto matching = session.store->count(asked.filter, api::kMostCounted);
+    const auto counted = session.service.bulks->dry_run(asked, std::nullopt);
+    if (!counted) return report_error(counted.error());
+    const auto matching = api::counts_from_json(*counted);
     if (!matching) return report_error(matching.error());
-    if (*matching > 0)
+    if (matching->total > 0)
       return report_error(kUserError,
                           fmt::format("the {} matching {} in a redrive that is running or paused: "
                                       "rung bulk list; rung bulk resume or abort BULK",
-                                      *matching, *matching == 1 ? "task is" : "tasks are"));
+                                      matching->total, matching->total == 1 ? "task is" : "tasks are"));
   }
   print(json ? dump(api::to_json(ended)) + "\n" : "no tasks match (" + one_line(asked.filter_text) + ")\n");
   return kSuccess;
@@ -300,7 +226,7 @@ std::string outcome_of(const Bulk& bulk) {
 
 int run_bulk(Session& session, Bulk bulk, bool json) {
   const std::int64_t id = bulk.id;
-  auto ended = Run(session, std::move(bulk)).run();
+  auto ended = run_to_end(session, std::move(bulk));
   if (!ended) {
     const int code = report_error(ended.error());
     print_error_line(fmt::format(
@@ -323,8 +249,8 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   std::optional<CountBy> by;
   if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
   Session session;
-  if (const int code = open_session(common, session); code != kSuccess) return code;
-  if (const std::string why = refused_target(asked.elsewhere, session.config.rules->targets()); !why.empty())
+  if (const int code = open_service(common, session); code != kSuccess) return code;
+  if (const std::string why = session.service.bulks->refused_target(asked.elsewhere); !why.empty())
     return report_error(kUserError, why);
   if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;
   asked.filter = of_bulk(asked);
@@ -332,24 +258,24 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (options.limit > 0) asked.filter_text += fmt::format(" --limit {}", options.limit);
   asked.limit = options.limit;
   asked.rate = options.rate;
-  asked.who = cli_user();
   if (const int code = read_care(options, asked); code != kSuccess) return code;
   tell_expired(session, asked);
   if (options.dry_run) return dry_run(session, common, asked, by);
   asked.paused = !options.yes;  // no sidecar starts it before the answer
-  auto made = session.store->create_bulk(asked);
+  auto made = session.service.bulks->create(asked);
   if (!made) return report_error(made.error());
   if (made->total == 0) {
-    auto ended = session.store->set_bulk(made->id, BulkState::aborted, std::nullopt);
+    auto ended = session.service.bulks->set(made->id, BulkState::aborted);
     if (!ended) return report_error(ended.error());
     return report_none(session, asked, ended->value_or(*made), common.json);
   }
   if (options.yes) {
     print_error_line(fmt::format("rung: {} {} {} ({}), bulk {}", to_word(made->action), made->total,
-                                 made->total == 1 ? "task" : "tasks", one_line(made->filter_text), made->id));
+                                 made->total == 1 ? "task" : "tasks", one_line(filter_flags(*made)),
+                                 made->id));
   } else {
     const bool yes = confirmed(*made);
-    auto set = session.store->set_bulk(made->id, yes ? BulkState::running : BulkState::aborted, std::nullopt);
+    auto set = session.service.bulks->set(made->id, yes ? BulkState::running : BulkState::aborted);
     if (!set) return report_error(set.error());
     if (!yes) return report_error(kUserError, "nothing was changed");
     if (*set) *made = **set;

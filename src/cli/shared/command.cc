@@ -11,7 +11,10 @@
 #include <cstdlib>
 #include <thread>
 
+#include "src/cli/service/api.h"
+#include "src/cli/service/database.h"
 #include "src/cli/shared/text.h"
+#include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
 #include "src/store/mysql/mysql_store.h"
 
@@ -23,6 +26,27 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
   add_config_options(command, common);
   command.add_flag("--json", common.json, "Print JSON, for scripts");
   command.footer("\n" + footer);
+  return command;
+}
+
+CLI::App& add_service_command(CLI::App& app, const std::string& name, const std::string& summary,
+                              const std::string& footer, Common& common) {
+  CLI::App& command = add_command(app, name, summary, footer, common);
+  CLI::Option* api = command
+                         .add_option("--api", common.api.url,
+                                     "Use the HTTP API of this instance, not the database: needs no config")
+                         ->type_name("URL")
+                         ->excludes("--config")
+                         ->excludes("--group");
+  command
+      .add_option("--token-file", common.api.token_file, "With --api: the token is this file's first line")
+      ->type_name("FILE")
+      ->needs(api);
+  command
+      .add_option("--ca", common.api.ca,
+                  "With --api: CA certificates (PEM) to verify it; default: the system's")
+      ->type_name("FILE")
+      ->needs(api);
   return command;
 }
 
@@ -74,6 +98,13 @@ GroupChoice group_choice(const Common& common, const std::string& queue) {
 
 int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue,
          bool file_rights) {
+  if (const int code = load_any(common, config, purpose, queue, file_rights); code != kSuccess) return code;
+  if (config.api.url.empty() || purpose == ConfigFor::api) return kSuccess;
+  return report_error(kUserError, find_config(common) + ": " + std::string(kOnlyApi));
+}
+
+int load_any(const Common& common, Config& config, ConfigFor purpose, const std::string& queue,
+             bool file_rights) {
   const std::string path = find_config(common);
   if (path.empty()) {
     return report_error(kUserError,
@@ -103,13 +134,59 @@ int open_session(const Common& common, Session& session, const std::string& queu
   return kSuccess;
 }
 
-Result<void> connect(Session& session) {
+namespace {
+
+int check_api_options(const ApiOptions& api) {
+  if (api.url.empty()) return kSuccess;
+  const auto url = parse_url(api.url);
+  const std::string like = ": write --api https://rung.example:8025";
+  if (!url) return report_error(kUserError, "--api: " + url.error().message + like);
+  if (url->scheme != "http" && url->scheme != "https")
+    return report_error(kUserError, "--api: the URL begins with https:// or http://" + like);
+  if (!url->user.empty() || !url->password.empty() || !url->query.empty())
+    return report_error(kUserError,
+                        "--api: the URL has a user or a query; a token is in --token-file" + like);
+  if (url->scheme == "http" && !api.ca.empty()) return report_error(kUserError, "--ca: only with https://");
+  return kSuccess;
+}
+
+}  // namespace
+
+int open_service(const Common& common, Session& session, const std::string& queue) {
+  if (const int code = check_api_options(common.api); code != kSuccess) return code;
+  if (!common.api.url.empty()) {
+    session.config.api = common.api;
+  } else if (const int code = load(common, session.config, ConfigFor::api, queue); code != kSuccess) {
+    return code;
+  }
+  auto connected = connect(session);
+  return connected ? static_cast<int>(kSuccess) : report_error(connected.error());
+}
+
+namespace {
+
+Result<void> connect_to_store(Session& session) {
   session.config.store.migrate = false;
   auto store = open_mysql_store(session.config.store, *session.clock);
   if (!store) return tl::unexpected(store.error());
   session.store = *std::move(store);
   if (auto good = session.store->check_schema(); !good) return good;
-  auto now = session.store->now();
+  const DatabaseParts parts{*session.store, session.config, *session.clock, cli_user()};
+  session.service = database_service(parts);
+  return {};
+}
+
+}  // namespace
+
+Result<void> connect(Session& session) {
+  if (session.config.api.url.empty()) {
+    if (auto connected = connect_to_store(session); !connected) return connected;
+  } else {
+    auto service = api_service(session.config.api);
+    if (!service) return tl::unexpected(service.error());
+    session.service = *std::move(service);
+  }
+  auto now = session.service.tasks->now();
   if (!now) return tl::unexpected(now.error());
   session.now = *now;
   return {};
@@ -127,7 +204,7 @@ CLI::Option* add_watch(CLI::App& command, bool& watch) {
 
 int watch(Session& session, const std::function<int()>& draw) {
   const auto now = [&] {
-    auto read = session.store->now();
+    auto read = session.service.tasks->now();
     if (read) session.now = *read;
     return read;
   };

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/cli/service/service.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
@@ -23,11 +24,12 @@ namespace rung::cli {
 // NOTE: do not change: part of the contract, scripts depend on them.
 enum Exit : int { kSuccess = 0, kUserError = 1, kUnreachable = 2, kNotFound = 3 };
 
-// -c, --group and --json of every command.
+// -c, --group and --json of every command; --api, --token-file and --ca of those that work over HTTP.
 struct Common {
   std::string config;
   std::string group;
   bool json = false;
+  ApiOptions api = {};
 };
 
 // A command with -c/--config, --group and --json; `footer` is printed below its --help.
@@ -35,6 +37,10 @@ CLI::App& add_command(CLI::App& app, const std::string& name, const std::string&
                       const std::string& footer, Common& common);
 // -c and --group.
 void add_config_options(CLI::App& command, Common& common);
+
+// The same, with --api, --token-file and --ca.
+CLI::App& add_service_command(CLI::App& app, const std::string& name, const std::string& summary,
+                              const std::string& footer, Common& common);
 
 // Prints one line to stderr; returns `code`.
 int report_error(Exit code, std::string_view what);
@@ -50,18 +56,25 @@ GroupChoice group_choice(const Common& common, const std::string& queue = {});
 // Loads the config for this purpose. Prints errors and warnings, one per line; returns kUserError on errors.
 // `queue`: the queue that the command is about. `file_rights`: also warns of files with secrets that others
 // can read.
+// One with only an API is an error, unless for ConfigFor::api.
 int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {},
          bool file_rights = true);
+// The same; for ConfigFor::check it may have only an API.
+int load_any(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {},
+             bool file_rights = true);
 
-// The config, and a store with a matching schema. Only `rung migrate` and `rung run` create the schema: here
-// a typo in store.url would leave a database behind. Prints errors.
+// The config, and what does the work: a store with a matching schema, or an instance's API. Only `rung
+// migrate` and `rung run` create the schema: here a typo in store.url would leave a database behind.
 struct Session {
   std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the store keeps a reference
   Config config;
-  std::unique_ptr<Store> store;
+  std::unique_ptr<Store> store;  // nullptr: over HTTP
+  Service service;
   EpochMs now;  // the database's clock, when the session was opened
 };
-int open_session(const Common& common, Session& session, const std::string& queue = {});
+// Prints errors.
+int open_session(const Common& common, Session& session, const std::string& queue = {});  // with a store
+int open_service(const Common& common, Session& session, const std::string& queue = {});  // with either
 // Connects with the session's config; does not print errors.
 Result<void> connect(Session& session);
 

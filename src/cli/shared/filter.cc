@@ -3,13 +3,15 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/api/causes.h"
+#include "src/api/filters.h"
 #include "src/api/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/when.h"
-#include "src/core/base/rfc3339.h"
 
 namespace rung::cli {
 namespace {
@@ -117,7 +119,11 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
     const auto equals = header.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == header.size())
       return report_error(kUserError, "--header: '" + header + "' is not NAME=VALUE, e.g. tenant=acme");
-    filter.headers.emplace_back(header.substr(0, equals), header.substr(equals + 1));
+    // A message has one value of each; and a filter as JSON can name each but once.
+    const std::string name = header.substr(0, equals);
+    if (std::ranges::any_of(filter.headers, [&](const auto& other) { return other.first == name; }))
+      return report_error(kUserError, "--header: '" + name + "' is given twice");
+    filter.headers.emplace_back(name, header.substr(equals + 1));
   }
   if (!o.kind.empty()) filter.kind = kind_from(o.kind);
   const Time times[] = {
@@ -143,42 +149,44 @@ int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor) {
   return report_error(kUserError, "--cursor: '" + text + "' is not the `next` of a page");
 }
 
-std::string to_flags(const Filter& f) {
+namespace {
+
+void add_flag(std::string& out, const std::string& name, std::string_view value) {
+  if (value.empty()) return;
+  out += (out.empty() ? "" : " ") + name + " ";
+  const bool plain =
+      value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:,=-") ==
+      std::string_view::npos;
+  out += plain ? std::string(value) : rabbit::shell_quote(value);
+}
+
+// {"first_failed_after": "2026-...", "header.tenant": "acme"}
+std::string flags_of(const Json& filter) {
+  constexpr std::string_view kHeader = "header.";
   std::string out;
-  const auto flag = [&](const char* name, std::string_view value) {
-    if (value.empty()) return;
-    out += (out.empty() ? "" : " ") + std::string(name) + " ";
-    const bool plain =
-        value.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:,=-") ==
-        std::string_view::npos;
-    out += plain ? std::string(value) : rabbit::shell_quote(value);
-  };
-  const auto time = [&](const char* name, const std::optional<EpochMs>& at) {
-    if (at) flag(name, to_rfc3339(*at));
-  };
-  flag("--queue", f.queue);
-  flag("--exchange", f.exchange);
-  flag("--state", f.state ? to_word(*f.state) : "");
-  std::string states;
-  for (const State state : f.states) states += (states.empty() ? "" : ",") + std::string(to_word(state));
-  flag("--state", states);
-  flag("--kind", f.kind ? to_word(*f.kind) : "");
-  flag("--tag", f.tag);
-  flag("--message-id", f.message_id);
-  flag("--correlation-id", f.correlation_id);
-  for (const auto& [name, value] : f.headers) flag("--header", name + "=" + value);
-  flag("--ladder", f.ladder);
-  flag("--error", f.error_matches ? f.error_matches->text() : f.error_contains);
-  flag("--error-type", f.error_type);
-  flag("--cause", f.cause);
-  time("--due-before", f.due_before);
-  time("--due-after", f.due_after);
-  time("--first-failed-after", f.first_failed_after);
-  time("--first-failed-before", f.first_failed_before);
-  time("--created-after", f.created_after);
-  time("--created-before", f.created_before);
-  if (f.silence_held) out += std::string(out.empty() ? "" : " ") + "--silence-held";
+  for (const auto& [name, value] : filter.items()) {
+    if (!value.is_string()) continue;
+    const auto& text = value.get_ref<const std::string&>();
+    if (name == "silence_held") {
+      out += out.empty() ? "--silence-held" : " --silence-held";
+    } else if (name.starts_with(kHeader)) {
+      add_flag(out, "--header", name.substr(kHeader.size()) + "=" + text);
+    } else {
+      std::string flag = "--" + name;
+      std::ranges::replace(flag, '_', '-');
+      add_flag(out, flag, text);
+    }
+  }
   return out;
+}
+
+}  // namespace
+
+std::string to_flags(const Filter& filter) { return flags_of(api::filter_json(filter)); }
+
+std::string filter_flags(const Bulk& bulk) {
+  const Json json = Json::parse(bulk.filter_text, nullptr, false);
+  return json.is_object() ? flags_of(json) : bulk.filter_text;
 }
 
 }  // namespace rung::cli

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/store/bulks.h"
 #include "src/store/queries.h"
 
 namespace CLI {
@@ -40,5 +41,7 @@ int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor);
 // "--queue orders --due-before 2026-11-21T17:05:00.000Z": the parsed filter, for output and for the row of a
 // bulk.
 std::string to_flags(const Filter& filter);
+// The same of a bulk; of one that was created over HTTP, its filter as flags.
+std::string filter_flags(const Bulk& bulk);
 
 }  // namespace rung::cli

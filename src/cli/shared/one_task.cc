@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {
 namespace {
 
 // By retry-id or, if there is no such task, by message-id: then the newest task.
-Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) {
+Result<TaskRow> find_task(TaskQueries& store, const std::string& id, bool* more) {
   *more = false;
   if (const auto task_id = TaskId::parse(id)) {
     auto row = store.find(*task_id);
@@ -28,9 +29,9 @@ Result<TaskRow> find_task(QueryStore& store, const std::string& id, bool* more) 
 }  // namespace
 
 int open_task(const TaskOptions& options, Session& session, TaskRow& task) {
-  if (const int code = open_session(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session); code != kSuccess) return code;
   bool more = false;
-  auto found = find_task(*session.store, options.id, &more);
+  auto found = find_task(*session.service.tasks, options.id, &more);
   if (!found) return report_error(found.error());
   task = *std::move(found);
   if (more) {
@@ -40,6 +41,14 @@ int open_task(const TaskOptions& options, Session& session, TaskRow& task) {
     std::fwrite(hint.data(), 1, hint.size(), stderr);
   }
   return kSuccess;
+}
+
+std::string next_of(Session& session, const TaskRow& row) {
+  std::optional<Silence::Means> means;
+  if (row.task.state == State::awaiting && row.task.next_at) {
+    if (const auto silence = session.service.tasks->silence_of(row.task)) means = silence->means;
+  }
+  return what_next(row, means, session.now);
 }
 
 std::string joined(std::initializer_list<std::string> parts) {

@@ -18,6 +18,9 @@ struct TaskOptions {
 // Opens the store and finds the task; prints errors, and a note if the message-id has several tasks.
 int open_task(const TaskOptions& options, Session& session, TaskRow& task);
 
+// what_next(), after asking what silence means for it.
+std::string next_of(Session& session, const TaskRow& row);
+
 // The parts that are not empty: "a, b".
 std::string joined(std::initializer_list<std::string> parts);
 // "queue orders"; "" without a value.

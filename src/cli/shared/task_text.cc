@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "plugin/brokers.h"
@@ -38,7 +37,7 @@ std::string target_text(const Task& task) {
          (target.routing_key.empty() ? "" : ", routing key " + target.routing_key);
 }
 
-std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
+std::string awaiting(const Task& task, std::optional<Silence::Means> silence, EpochMs now) {
   std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, level_text(task),
                                  task.queue.empty() ? "went to" : "is in", target_text(task));
   if (!task.next_at)
@@ -46,7 +45,8 @@ std::string awaiting(const Task& task, const RuleBook& rules, EpochMs now) {
                       "; whether it succeeded is not known, its silence is held open: `rung finish {0} "
                       "--succeeded` or --failed decides, `rung redrive {0}` sends it again",
                       task.id.str());
-  const bool success = silence_of(task, rules).means == Silence::Means::success;
+  if (!silence) return text + "; its silence ends at " + moment(*task.next_at, now);
+  const bool success = *silence == Silence::Means::success;
   return text + fmt::format("; silence until {} means {}", moment(*task.next_at, now),
                             success ? "success" : "failure, and the next level");
 }
@@ -77,7 +77,7 @@ std::string parked(const Task& task, EpochMs now) {
 
 }  // namespace
 
-std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
+std::string what_next(const TaskRow& row, std::optional<Silence::Means> silence, EpochMs now) {
   const Task& task = row.task;
   switch (task.state) {
     case State::scheduled: {
@@ -90,7 +90,7 @@ std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now) {
       return fmt::format("publishing: attempt {} ({}) to {}", task.attempt, level_text(task),
                          target_text(task));
     case State::awaiting:
-      return awaiting(task, rules, now);
+      return awaiting(task, silence, now);
     case State::succeeded:
       return succeeded(task, now);
     case State::parked:
@@ -150,20 +150,6 @@ std::string printable_body(std::string_view body) {
   for (const char c : body) {
     const auto byte = static_cast<unsigned char>(c);
     out += byte >= 0x20 && byte < 0x7f && c != '\\' ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
-  }
-  return out;
-}
-
-std::string to_base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::string_view part = bytes.substr(at, 3);
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < 3; ++i)
-      bits = bits << 8U | (i < part.size() ? static_cast<unsigned char>(part[i]) : 0U);
-    for (std::size_t i = 0; i < 4; ++i)
-      out += i <= part.size() ? kDigits[bits >> (18U - 6U * static_cast<unsigned>(i)) & 63U] : '=';
   }
   return out;
 }

@@ -1,12 +1,12 @@
 // Describes a task for people and for scripts. Thread: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/api/json.h"
-#include "src/core/rules/policy.h"
 #include "src/store/queries.h"
 
 namespace rung::cli {
@@ -14,7 +14,8 @@ namespace rung::cli {
 using api::Json;
 
 // One line: what the task waits for, or how it ended: "scheduled: level 4 of 9, due 2026-... (in 9m12s)".
-std::string what_next(const TaskRow& row, const RuleBook& rules, EpochMs now);
+// `silence`: what silence means for it, if it awaits an answer; none: not known.
+std::string what_next(const TaskRow& row, std::optional<Silence::Means> silence, EpochMs now);
 
 // The task's target, for one column of a list: "orders", "shop > order.close", "-".
 std::string destination(const Task& task);
@@ -31,7 +32,5 @@ std::string dump(const Json& json, bool pretty = true);
 // A message's body for people and scripts: UTF-8 text with control characters escaped; otherwise every byte
 // that is not printable ASCII as \xNN.
 std::string printable_body(std::string_view body);
-
-std::string to_base64(std::string_view bytes);
 
 }  // namespace rung::cli

@@ -113,7 +113,7 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
 }
 
 int show(Session& session, const NodesOptions& options) {
-  const auto nodes = api::read_nodes(*session.store, session.now, options.all);
+  const auto nodes = session.service.system->nodes(session.now, options.all);
   if (!nodes) return report_error(nodes.error());
   if (options.common.json) {
     print(dump(api::nodes_page(*nodes, session.now, api::whole_list())) + "\n");
@@ -125,7 +125,7 @@ int show(Session& session, const NodesOptions& options) {
 
 int run(const NodesOptions& options) {
   Session session;
-  if (const int code = open_session(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session); code != kSuccess) return code;
   const auto draw = [&] { return show(session, options); };
   return options.watch ? watch(session, draw) : draw();
 }
@@ -134,7 +134,7 @@ int run(const NodesOptions& options) {
 
 void add_nodes(CLI::App& app, int* exit) {
   auto o = std::make_shared<NodesOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "nodes", "Shows which node owns which shards, and their overdue tasks",
       "Examples:\n"
       "  rung nodes\n"

@@ -36,10 +36,10 @@ int report_no_bulk(std::int64_t id) {
 
 int list(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(o.common, session); code != kSuccess) return code;
   std::optional<std::int64_t> below;
   if (const int code = read_cursor(o.cursor, below); code != kSuccess) return code;
-  auto bulks = session.store->bulks(o.limit + 1, below);
+  auto bulks = session.service.bulks->list(o.limit + 1, below);
   if (!bulks) return report_error(bulks.error());
   if (o.common.json) {
     print(dump(api::bulks_page(*bulks, o.limit)) + "\n");
@@ -65,7 +65,8 @@ int list(const BulkCommandOptions& o) {
   for (const Bulk& b : *bulks) {
     table.row({std::to_string(b.id), std::string(to_word(b.action)), std::string(to_word(b.state)),
                std::to_string(b.done), std::to_string(b.total), std::to_string(b.refused),
-               relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner, b.filter_text});
+               relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner,
+               filter_flags(b)});
   }
   print(table.str(Terminal::of_stdout()));
   if (more) print(fmt::format("\nmore bulks: add --cursor {} for the next page\n", bulks->back().id));
@@ -81,7 +82,7 @@ std::string show_text(const Bulk& b, const SentCounts& counts, EpochMs now) {
   field("bulk", std::to_string(b.id));
   field("action", std::string(to_word(b.action)));
   field("state", std::string(to_word(b.state)));
-  field("tasks", b.filter_text);
+  field("tasks", filter_flags(b));
   field("reason", b.reason);
   if (b.elsewhere.is_set()) {
     Task task;
@@ -113,11 +114,11 @@ std::string show_text(const Bulk& b, const SentCounts& counts, EpochMs now) {
 
 int show(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kSuccess) return code;
-  auto bulk = session.store->bulk(o.id);
+  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  auto bulk = session.service.bulks->find(o.id);
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
-  auto counts = api::outcomes_of(*session.store, **bulk);
+  auto counts = session.service.bulks->outcomes(**bulk);
   if (!counts) return report_error(counts.error());
   if (!o.common.json) {
     print(show_text(**bulk, counts->value_or(SentCounts{}), session.now));
@@ -130,8 +131,8 @@ int show(const BulkCommandOptions& o) {
 // Pause and abort. A bulk that has ended does not change, which is an error.
 int set_state(const BulkCommandOptions& o, BulkState to) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kSuccess) return code;
-  auto bulk = api::control_bulk(*session.store, {o.id, to, std::nullopt, cli_user(), o.reason});
+  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  auto bulk = session.service.bulks->control({o.id, to, std::nullopt, "", o.reason});
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
   const Bulk& b = **bulk;
@@ -147,9 +148,9 @@ int set_state(const BulkCommandOptions& o, BulkState to) {
 
 int resume(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(o.common, session); code != kSuccess) return code;
   const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
-  auto bulk = api::control_bulk(*session.store, {o.id, BulkState::running, rate, cli_user(), o.reason});
+  auto bulk = session.service.bulks->control({o.id, BulkState::running, rate, "", o.reason});
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
   if ((*bulk)->state != BulkState::running) {
@@ -171,7 +172,7 @@ void add_reason(CLI::App& c, BulkCommandOptions& o) {
 
 CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
                   const std::string& footer, BulkCommandOptions& options) {
-  CLI::App& c = add_command(bulk, name, summary, footer, options.common);
+  CLI::App& c = add_service_command(bulk, name, summary, footer, options.common);
   c.add_option("ID", options.id, "The bulk's id, as listed by rung bulk list")->required();
   return c;
 }
@@ -188,8 +189,8 @@ void add_bulk(CLI::App& app, int* exit) {
       "  rung bulk list\n"
       "  rung bulk resume 7");
   auto o = std::make_shared<BulkCommandOptions>();
-  CLI::App& all = add_command(bulk, "list", "Lists bulks, newest first",
-                              "Examples:\n  rung bulk list --limit 5", o->common);
+  CLI::App& all = add_service_command(bulk, "list", "Lists bulks, newest first",
+                                      "Examples:\n  rung bulk list --limit 5", o->common);
   add_utc(all);
   all.add_option("--limit", o->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10000))

@@ -94,9 +94,9 @@ int show_causes(const CausesOptions& options) {
   filter.offset = offset.value_or(0);
   filter.limit = options.limit;
   Session session;
-  if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
   const auto draw = [&]() -> int {
-    const auto causes = api::read_causes(*session.store, filter);
+    const auto causes = session.service.causes->list(filter);
     if (!causes) return report_error(causes.error());
     print(options.common.json ? dump(api::to_json(*causes)) + "\n"
                               : causes_table(*causes, options, session.now));
@@ -111,13 +111,20 @@ struct TriageOptions {
   bool nobody = false;
 };
 
-int triage(const TriageOptions& options, const CauseTriage& change) {
+// `own`: whoever calls this owns it.
+int triage(const TriageOptions& options, const CauseTriage& change, bool own = false) {
   if (!api::is_cause_id(options.cause))
     return report_error(kUserError, "'" + options.cause +
                                         "' is not a cause: 12 hexadecimal digits, as rung causes shows them");
   Session session;
-  if (const int code = open_session(options.common, session); code != kSuccess) return code;
-  const auto changed = api::change_cause(*session.store, options.cause, change, cli_user());
+  if (const int code = open_service(options.common, session); code != kSuccess) return code;
+  CauseTriage whole = change;
+  if (own) {
+    auto name = session.service.causes->my_name();
+    if (!name) return report_error(name.error());
+    whole.owner = *std::move(name);
+  }
+  const auto changed = session.service.causes->triage(options.cause, whole);
   if (!changed) return report_error(changed.error());
   if (options.common.json) {
     print(dump(api::to_json(*changed)) + "\n");
@@ -130,20 +137,14 @@ int triage(const TriageOptions& options, const CauseTriage& change) {
   return kSuccess;
 }
 
-// The user's name alone: "alice@host (cli)" is for the audit.
-std::string my_name() {
-  const std::string who = cli_user();
-  return who.substr(0, who.find('@'));
-}
-
 void add_triage(CLI::App& causes, int* exit) {
   auto n = std::make_shared<TriageOptions>();
-  CLI::App& note =
-      add_command(causes, "note", "Says what a cause is, for the other users",
-                  "Example:\n"
-                  "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
-                  "A new cause becomes known.",
-                  n->common);
+  CLI::App& note = add_service_command(
+      causes, "note", "Says what a cause is, for the other users",
+      "Example:\n"
+      "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
+      "A new cause becomes known.",
+      n->common);
   note.add_option("CAUSE", n->cause, "The cause, as rung causes shows it")->required();
   note.add_option("TEXT", n->text, "The note; it replaces the former one")->required();
   note.add_option("--link", n->link, "A ticket or a page")->type_name("URL");
@@ -157,28 +158,28 @@ void add_triage(CLI::App& causes, int* exit) {
   });
 
   auto o = std::make_shared<TriageOptions>();
-  CLI::App& own = add_command(causes, "own", "Says who works on a cause",
-                              "Examples:\n"
-                              "  rung causes own 9f2c41d07ab3             you do\n"
-                              "  rung causes own 9f2c41d07ab3 alice\n"
-                              "  rung causes own 9f2c41d07ab3 --nobody",
-                              o->common);
+  CLI::App& own = add_service_command(causes, "own", "Says who works on a cause",
+                                      "Examples:\n"
+                                      "  rung causes own 9f2c41d07ab3             you do\n"
+                                      "  rung causes own 9f2c41d07ab3 alice\n"
+                                      "  rung causes own 9f2c41d07ab3 --nobody",
+                                      o->common);
   own.add_option("CAUSE", o->cause, "The cause, as rung causes shows it")->required();
   CLI::Option* name = own.add_option("NAME", o->text, "Who works on it; you if left out");
   own.add_flag("--nobody", o->nobody, "Nobody any more")->excludes(name);
   own.callback([o, exit] {
-    const std::string owner = o->nobody ? "" : o->text.empty() ? my_name() : o->text;
-    *exit = triage(*o, {.owner = owner});
+    const bool me = !o->nobody && o->text.empty();
+    *exit = triage(*o, {.owner = o->nobody ? "" : o->text}, me);
   });
 
   auto i = std::make_shared<TriageOptions>();
-  CLI::App& ignore =
-      add_command(causes, "ignore", "Ignores a cause until it gets worse",
-                  "Example:\n"
-                  "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
-                  "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
-                  "the hour before.",
-                  i->common);
+  CLI::App& ignore = add_service_command(
+      causes, "ignore", "Ignores a cause until it gets worse",
+      "Example:\n"
+      "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
+      "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
+      "the hour before.",
+      i->common);
   ignore.add_option("CAUSE", i->cause, "The cause, as rung causes shows it")->required();
   ignore.add_option("--note", i->text, "Why")->type_name("TEXT");
   ignore.callback([i, exit] {
@@ -192,17 +193,17 @@ void add_triage(CLI::App& causes, int* exit) {
 
 void add_causes(CLI::App& app, int* exit) {
   auto o = std::make_shared<CausesOptions>();
-  CLI::App& c =
-      add_command(app, "causes", "Lists failures by cause: what fails, why, and how often",
-                  "Examples:\n"
-                  "  rung causes                                what fails now, the most tasks first\n"
-                  "  rung causes --queue orders --state new\n"
-                  "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
-                  "  rung redrive --cause 9f2c41d07ab3          try them again\n"
-                  "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
-                  "the like have one\n"
-                  "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
-                  o->common);
+  CLI::App& c = add_service_command(
+      app, "causes", "Lists failures by cause: what fails, why, and how often",
+      "Examples:\n"
+      "  rung causes                                what fails now, the most tasks first\n"
+      "  rung causes --queue orders --state new\n"
+      "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
+      "  rung redrive --cause 9f2c41d07ab3          try them again\n"
+      "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
+      "the like have one\n"
+      "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
+      o->common);
   c.add_option("--queue", o->queue, "Causes of this queue")->type_name("NAME");
   c.add_option("--state", o->states, "Causes in this state; several: --state new,working")
       ->delimiter(',')

@@ -15,7 +15,7 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
-#include "src/cli/shared/retry.h"
+#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
@@ -70,34 +70,27 @@ int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
 
 Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what,
                                   const std::string& reason) {
-  std::vector<Event> events;
-  const ByHand by_hand{cli_user(), std::nullopt, reason};
-  for (const TaskId id : ids) events.push_back({id, what, by_hand});
-  // Without a lease: row locks and decide() protect against concurrent changes by sidecars.
-  const auto decide = [&](const std::vector<Event>& some) {
-    return retry_transient(
-        [&] { return session.store->apply(some, Fence{}, decider(session.config.rules)); });
-  };
-  auto decisions = decide(events);
+  TaskChanges& service = *session.service.changes;
+  auto decisions = service.change(ids, what, reason);
   if (!decisions) return tl::unexpected(decisions.error());
   // A task that is being published usually gets its confirm shortly.
   for (int tries = 0; tries < kConfirmPolls; ++tries) {
-    std::vector<Event> later;
+    std::vector<TaskId> later;
     std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < events.size(); ++i) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
       if ((*decisions)[i].reason != kBeingPublished) continue;
-      later.push_back(events[i]);
+      later.push_back(ids[i]);
       places.push_back(i);
     }
     if (later.empty()) break;
     std::this_thread::sleep_for(kConfirmPollInterval);
-    auto decided = decide(later);
+    auto decided = service.change(later, what, reason);
     if (!decided) return tl::unexpected(decided.error());
     for (std::size_t i = 0; i < places.size(); ++i) (*decisions)[places[i]] = std::move((*decided)[i]);
   }
   std::vector<Change> changes;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    auto row = session.store->find(ids[i]);
+    auto row = session.service.tasks->find(ids[i]);
     // Report an applied change even if the row cannot be read again; then only the node's name is missing.
     if (!row && (*decisions)[i].verdict == Decision::Verdict::applied)
       row = TaskRow{(*decisions)[i].task, {}, {}};
@@ -107,16 +100,16 @@ Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& i
   return changes;
 }
 
-void print_change(const Change& change, const Session& session) {
+void print_change(const Change& change, Session& session) {
   if (!change.row) {
     report_error(kNotFound, "no task with retry-id " + change.id.str());
     return;
   }
-  const std::string state_text = what_next(*change.row, *session.config.rules, session.now);
   if (change.decision.verdict == Decision::Verdict::refused) {
     report_error(kUserError, change.id.str() + ": " + change.decision.reason);
     return;
   }
+  const std::string state_text = next_of(session, *change.row);
   const bool before = change.decision.verdict == Decision::Verdict::stale;
   print(fmt::format("{}  {}{}\n", change.id.str(), one_line(state_text),
                     before ? " (nothing to do: " + change.decision.reason + ")" : ""));
@@ -136,12 +129,12 @@ Json change_json(const Change& change) {
 int run(Session& session, const ChangeOptions& options, const Happening& what) {
   std::vector<TaskId> ids;
   if (const int code = read_ids(options.ids, ids); code != kSuccess) return code;
-  if (session.store == nullptr) {
-    if (const int code = open_session(options.common, session); code != kSuccess) return code;
+  if (session.service.tasks == nullptr) {
+    if (const int code = open_service(options.common, session); code != kSuccess) return code;
   }
   auto changes = apply(session, ids, what, clean_utf8(options.reason, kErrorBytes));
   if (!changes) return report_error(changes.error());
-  if (auto now = session.store->now()) session.now = *now;
+  if (auto now = session.service.tasks->now()) session.now = *now;
   Exit exit = kSuccess;
   Json json = {{"results", Json::array()}};
   for (const Change& change : *changes) {
@@ -193,7 +186,7 @@ int run_reschedule(const ChangeOptions& o) {
     if (!delay) return report_error(kUserError, "--delay: " + delay.error());
     to.delay = *delay;
   } else {
-    if (const int code = open_session(o.common, session); code != kSuccess) return code;
+    if (const int code = open_service(o.common, session); code != kSuccess) return code;
     const auto at = parse_when(o.at, session.now, Direction::future);
     if (!at) return report_error(kUserError, "--at: " + at.error());
     to.at = *at;
@@ -244,7 +237,7 @@ void add_even_reported(CLI::App& c, ChangeOptions& o) {
 
 void add_cancel(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "cancel", "Cancels scheduled tasks: they are not sent again",
       std::string(
           "Examples:\n"
@@ -261,7 +254,7 @@ void add_cancel(CLI::App& app, int* exit) {
 
 void add_discard(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "discard", "Gives up parked or scheduled tasks: they are not sent again",
       std::string("Examples:\n"
                   "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
@@ -276,12 +269,12 @@ void add_discard(CLI::App& app, int* exit) {
 
 void add_fire(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now",
-                            std::string("Examples:\n"
-                                        "  rung fire 249107395289088\n"
-                                        "  rung fire --queue orders --rate 50 --yes") +
-                                kFilterHelp,
-                            o->common);
+  CLI::App& c = add_service_command(app, "fire", "Sends scheduled tasks now",
+                                    std::string("Examples:\n"
+                                                "  rung fire 249107395289088\n"
+                                                "  rung fire --queue orders --rate 50 --yes") +
+                                        kFilterHelp,
+                                    o->common);
   add_selection(c, *o);
   add_reason(c, *o);
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Fire{}, BulkAction::fire); });
@@ -291,7 +284,7 @@ void add_fire(CLI::App& app, int* exit) {
 void add_redrive(CLI::App& app, int* exit, const std::string& name) {
   auto o = std::make_shared<ChangeOptions>();
   const std::string rung = "  rung " + name;
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, name,
       name == "retry" ? "Same as redrive"
                       : "Sends tasks now: parked ones and presumed successes start again at level 1",
@@ -328,11 +321,11 @@ void add_redrive(CLI::App& app, int* exit, const std::string& name) {
 
 void add_reschedule(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(app, "reschedule", "Changes the due time of scheduled tasks",
-                            "Examples:\n"
-                            "  rung reschedule 249107395289088 --delay 2h\n"
-                            "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
-                            o->common);
+  CLI::App& c = add_service_command(app, "reschedule", "Changes the due time of scheduled tasks",
+                                    "Examples:\n"
+                                    "  rung reschedule 249107395289088 --delay 2h\n"
+                                    "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
+                                    o->common);
   add_ids(c, *o).required();
   CLI::Option_group& when = *c.add_option_group("when");
   when.add_option("--delay", o->delay, "Due after this time")->type_name("DURATION");
@@ -344,7 +337,7 @@ void add_reschedule(CLI::App& app, int* exit) {
 
 void add_finish(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "finish", "Reports the result of an attempt on behalf of a consumer",
       "Examples:\n"
       "  rung finish 249107395289088 --succeeded\n"

@@ -18,11 +18,10 @@
 #include <type_traits>
 #include <variant>
 
-#include "plugin/brokers.h"
 #include "src/api/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/retry.h"
+#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/tasks/edit_text.h"
@@ -32,8 +31,6 @@
 
 namespace rung::cli {
 namespace {
-
-constexpr int kMostIds = 4;  // ids tried for the new task
 
 struct EditOptions {
   Common common;
@@ -136,17 +133,23 @@ int report_errors(const api::FieldErrors& errors) {
   return kUserError;
 }
 
-// The edited message, or none: then the exit code.
-MessagePtr edit(const EditOptions& o, const api::Original& original, const ReservedHeaders& reserved,
-                EditorFile& file, int& code) {
+// What shall change.
+struct Edit {
+  Result<api::Changes> changes = api::Changes{};
+  MessagePtr message;  // edited; nullptr: the exit code is set
+};
+
+Edit edit(const EditOptions& o, const api::Original& original, const ReservedHeaders& reserved,
+          EditorFile& file, int& code) {
   const Message& before = *original.message;
-  auto changes = Result<api::Changes>(api::Changes{});
+  Edit out;
+  auto& changes = out.changes;
   if (o.by_flags()) {
     changes = changes_by_flags(o, before);
   } else {
     if (!is_utf8(before.body.str())) {
       code = report_error(kUserError, "its body is not text: give another one with --body FILE");
-      return nullptr;
+      return out;
     }
     const auto text = edit_in_editor(edit_text(original.row.task, before), file.name, [&] { file.guard(); });
     changes = text ? read_edit_text(*text, before) : Result<api::Changes>(tl::unexpected(text.error()));
@@ -154,17 +157,17 @@ MessagePtr edit(const EditOptions& o, const api::Original& original, const Reser
     if (changes && !changes->body && !changes->headers) {
       file.keep = false;
       code = report_error(kUserError, "nothing was changed: nothing is sent");
-      return nullptr;
+      return out;
     }
   }
   if (!changes) {
     code = report_error(changes.error());
-    return nullptr;
+    return out;
   }
   api::FieldErrors errors;
-  MessagePtr edited = api::edited_message(original, *changes, reserved, errors);
-  if (edited == nullptr) code = report_errors(errors);
-  return edited;
+  out.message = api::edited_message(original, *changes, reserved, errors);
+  if (out.message == nullptr) code = report_errors(errors);
+  return out;
 }
 
 std::string cell(const Json& headers, const std::string& name) {
@@ -198,23 +201,6 @@ bool confirmed(const api::Original& original, const Message& edited) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-Result<api::Edited> send(Session& session, const api::Original& original, const MessagePtr& edited,
-                         const std::string& reason) {
-  const ByHand by_hand{cli_user(), original.row.task.version, clean_utf8(reason, kErrorBytes)};
-  std::vector<Decision> decisions;
-  for (int tries = 0; tries < kMostIds; ++tries) {
-    const Event event = api::edit_event(original, edited, by_hand, session.now);
-    // Without a lease, as all changes by hand; the shard's owner finds the new row by its sweep.
-    auto decided = retry_transient([&] {
-      return session.store->apply({&event, 1}, Fence{}, decider(session.config.rules));
-    });
-    if (!decided) return tl::unexpected(decided.error());
-    decisions = *std::move(decided);
-    if (decisions.front().reason != kIdTaken) break;
-  }
-  return api::outcome_of_edit(*session.store, decisions.front(), *edited);
-}
-
 int tell(Session& session, const EditOptions& o, const api::Edited& edited) {
   using How = api::Edited::How;
   const bool good = edited.how == How::created || edited.how == How::same;
@@ -233,10 +219,19 @@ int tell(Session& session, const EditOptions& o, const api::Edited& edited) {
     return report_error(edited.how == How::no_such_task ? kNotFound : kUserError,
                         o.id + ": " + edited.reason);
   if (o.common.json) return kSuccess;
-  const std::string next = what_next({edited.task, {}, {}}, *session.config.rules, session.now);
+  const std::string next = next_of(session, {edited.task, {}, {}});
   print(fmt::format("{}  {}{}\n", edited.task.id.str(), one_line(next),
                     edited.how == How::same ? " (nothing to do: " + edited.reason + ")" : ""));
   return kSuccess;
+}
+
+int send(Session& session, const EditOptions& o, const api::Original& original, const Edit& edited) {
+  if (auto now = session.service.tasks->now()) session.now = *now;
+  api::FieldErrors errors;
+  const auto sent = session.service.changes->edit(
+      {original, *edited.changes, edited.message, clean_utf8(o.reason, kErrorBytes)}, errors);
+  if (!errors.empty()) return report_errors(errors);
+  return sent ? tell(session, o, *sent) : report_error(sent.error());
 }
 
 int run(const EditOptions& o) {
@@ -246,8 +241,8 @@ int run(const EditOptions& o) {
                                         o.id + "` lists the retry-ids of a message");
   }
   Session session;
-  if (const int code = open_session(o.common, session); code != kSuccess) return code;
-  const auto original = api::read_original(*session.store, *id);
+  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  const auto original = session.service.changes->original(*id);
   if (!original) return report_error(original.error());
   // By flags a repeat of an edit is recognised below.
   const Task& task = original->row.task;
@@ -256,15 +251,13 @@ int run(const EditOptions& o) {
     return report_error(kUserError, o.id + ": " + why);
   EditorFile file;
   int code = kUserError;
-  const MessagePtr edited = edit(o, *original, reserved_headers(session.config.broker), file, code);
+  const Edit edited = edit(o, *original, session.service.changes->reserved(), file, code);
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
-  if (edited != nullptr && !o.yes && can_ask && o.body != "-" && !confirmed(*original, *edited))
+  if (edited.message != nullptr && !o.yes && can_ask && o.body != "-" &&
+      !confirmed(*original, *edited.message))
     code = report_error(kUserError, "nothing was sent");
-  else if (edited != nullptr) {
-    if (auto now = session.store->now()) session.now = *now;
-    const auto sent = send(session, *original, edited, o.reason);
-    code = sent ? tell(session, o, *sent) : report_error(sent.error());
-  }
+  else if (edited.message != nullptr)
+    code = send(session, o, *original, edited);
   if (code == kSuccess) file.keep = false;
   if (file.keep)
     report_error(kUserError,
@@ -278,7 +271,7 @@ int run(const EditOptions& o) {
 
 void add_edit(CLI::App& app, int* exit) {
   auto o = std::make_shared<EditOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "edit", "Sends a parked task again with another body or other headers, as a new task",
       "Examples:\n"
       "  VISUAL=nano rung edit 249107395289088                   headers and body in an editor\n"

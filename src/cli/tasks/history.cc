@@ -36,8 +36,7 @@ std::string change_text(const AuditRow& change) {
 }
 
 std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& attempts,
-                         const std::vector<AuditRow>& changes, const std::string& first,
-                         const Session& session) {
+                         const std::vector<AuditRow>& changes, const std::string& first, Session& session) {
   using enum Table::Align;
   const Terminal terminal = Terminal::of_stdout();
   const Task& t = row.task;
@@ -97,9 +96,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
   }
   add_changes(std::numeric_limits<int>::max());
   out += table.str(terminal, terminal.width > 0);
-  return out + "\n" +
-         paint(one_line(what_next(row, *session.config.rules, session.now)), colour_of(t.state), terminal) +
-         "\n";
+  return out + "\n" + paint(one_line(next_of(session, row)), colour_of(t.state), terminal) + "\n";
 }
 
 // A user who may read only some of the views gets the rest.
@@ -113,19 +110,19 @@ int history(const TaskOptions& options) {
   Session session;
   TaskRow row;
   if (const int code = open_task(options, session, row); code != kSuccess) return code;
-  auto attempts = session.store->history(row.task.id);
+  auto attempts = session.service.tasks->history(row.task.id);
   if (!attempts) return report_error(attempts.error());
   if (options.common.json) {
     print(dump(api::history_page(*attempts, api::whole_list())) + "\n");
     return kSuccess;
   }
-  auto origin = session.store->origin(row.task.id);
+  auto origin = session.service.tasks->origin(row.task.id);
   if (!origin && origin.error().kind != Error::Kind::not_found && !may_be_left_out(origin.error()))
     return report_error(origin.error());
   std::string first = origin && row.task.kind == Kind::retry ? first_error(*origin) : "";
   // Without attempts, the task still has the error it arrived with.
   if (first.empty() && attempts->empty()) first = row.task.last_error;
-  auto changes = session.store->audit(row.task.id);
+  auto changes = session.service.tasks->audit(row.task.id);
   if (!changes && !may_be_left_out(changes.error())) return report_error(changes.error());
   if (!changes) changes.emplace();
   print(history_text(row, *attempts, *changes, first, session));
@@ -151,7 +148,7 @@ int audit(const TaskOptions& options) {
   Session session;
   TaskRow row;
   if (const int code = open_task(options, session, row); code != kSuccess) return code;
-  auto rows = session.store->audit(row.task.id);
+  auto rows = session.service.tasks->audit(row.task.id);
   if (!rows) return report_error(rows.error());
   if (options.common.json) {
     print(dump(api::audit_page(*rows, api::whole_list())) + "\n");
@@ -179,18 +176,18 @@ int audit(const TaskOptions& options) {
 
 void add_audit(CLI::App& app, int* exit) {
   auto o = std::make_shared<TaskOptions>();
-  CLI::App& c = add_command(app, "audit", "Lists manual changes of a task: when, by whom, and what",
-                            "Examples:\n"
-                            "  rung audit 249107395289088\n"
-                            "  rung audit order-17                   by message-id: the newest task",
-                            o->common);
+  CLI::App& c = add_service_command(app, "audit", "Lists manual changes of a task: when, by whom, and what",
+                                    "Examples:\n"
+                                    "  rung audit 249107395289088\n"
+                                    "  rung audit order-17                   by message-id: the newest task",
+                                    o->common);
   c.add_option("ID", o->id, "A retry-id or a message-id")->required();
   c.callback([o, exit] { *exit = audit(*o); });
 }
 
 void add_history(CLI::App& app, int* exit) {
   auto o = std::make_shared<TaskOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "history",
       "Shows the history of a task: every attempt, every change by hand, and what happens next",
       "Examples:\n"

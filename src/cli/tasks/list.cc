@@ -4,7 +4,6 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "src/api/pages.h"
@@ -73,7 +72,7 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
   bool first = true;
   if (options.common.json) print("{\"tasks\":[");
   do {
-    auto rows = session.store->list(filter);
+    auto rows = session.service.tasks->list(filter);
     if (!rows)
       return report_error(rows.error());  // leaves the JSON incomplete: a partial list must not parse
     const bool more = rows->size() >= static_cast<std::size_t>(filter.limit);
@@ -102,13 +101,14 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
 }
 
 int print_count(Session& session, const Filter& filter, const std::optional<CountBy>& by, bool json) {
-  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-  const auto counts = api::count_tasks(*session.store, filter, by, kAll);
-  if (!counts) return report_error(counts.error());
+  const auto counted = session.service.tasks->count(filter, by);
+  if (!counted) return report_error(counted.error());
+  const TaskCounts& counts = counted->counts;
+  const bool more = counts.total >= counted->most;
   if (json) {
-    print(dump(api::to_json(*counts, by, kAll)) + "\n");
+    print(dump(api::to_json(counts, by, counted->most)) + "\n");
   } else {
-    print(by ? counts_text(*counts, *by) : std::to_string(counts->total) + "\n");
+    print(by ? counts_text(counts, *by) : std::to_string(counts.total) + (more ? " or more\n" : "\n"));
   }
   return kSuccess;
 }
@@ -128,7 +128,7 @@ int show(Session& session, const ListOptions& options) {
 
 int run(const ListOptions& options) {
   Session session;
-  if (const int code = open_session(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session); code != kSuccess) return code;
   if (options.watch) return watch(session, [&] { return show(session, options); });
   return show(session, options);
 }
@@ -137,7 +137,7 @@ int run(const ListOptions& options) {
 
 void add_list(CLI::App& app, int* exit) {
   auto o = std::make_shared<ListOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "list", "Lists tasks, newest first",
       "Examples:\n"
       "  rung list --state parked --queue orders\n"

@@ -44,13 +44,12 @@ int read_end(const PauseOptions& options, EpochMs now, api::PauseRequest& reques
 
 int pause(const PauseOptions& options) {
   Session session;
-  if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
   api::PauseRequest request;
   request.queue = options.queue;
   request.reason = clean_utf8(options.reason, kErrorBytes);
-  request.who = cli_user();
   if (const int code = read_end(options, session.now, request); code != kSuccess) return code;
-  const auto made = api::pause_queue(*session.store, request, session.config.rules->targets());
+  const auto made = session.service.queues->pause(request);
   if (!made) return report_error(made.error());
   if (options.common.json) {
     print(dump(api::to_json(*made)) + "\n");
@@ -79,10 +78,8 @@ std::string resumed_text(const std::string& queue, const api::ResumedQueue& resu
 
 int resume(const PauseOptions& options) {
   Session session;
-  if (const int code = open_session(options.common, session, options.queue); code != kSuccess) return code;
-  const auto ended =
-      api::resume_queue(*session.store, options.queue, cli_user(), clean_utf8(options.reason, kErrorBytes),
-                        session.config.rules->targets());
+  if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
+  const auto ended = session.service.queues->resume(options.queue, clean_utf8(options.reason, kErrorBytes));
   if (!ended) return report_error(ended.error());
   if (options.common.json) {
     print(dump(api::to_json(*ended)) + "\n");
@@ -131,9 +128,9 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
 
 int queues(const QueuesOptions& options) {
   Session session;
-  if (const int code = open_session(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session); code != kSuccess) return code;
   const auto draw = [&]() -> int {
-    auto gates = session.store->queue_gates();
+    auto gates = session.service.queues->gates();
     if (!gates) return report_error(gates.error());
     if (!options.common.json) {
       print(queues_table(*gates, session.now));
@@ -147,14 +144,14 @@ int queues(const QueuesOptions& options) {
 
 void add_queues(CLI::App& app, int* exit) {
   auto o = std::make_shared<QueuesOptions>();
-  CLI::App& c =
-      add_command(app, "queues", "Lists the queues that have scheduled tasks or are held back",
-                  "Examples:\n"
-                  "  rung queues\n"
-                  "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
-                  "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
-                  "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
-                  o->common);
+  CLI::App& c = add_service_command(
+      app, "queues", "Lists the queues that have scheduled tasks or are held back",
+      "Examples:\n"
+      "  rung queues\n"
+      "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
+      "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
+      "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
+      o->common);
   add_utc(c);
   add_watch(c, o->watch)->excludes("--json");
   c.callback([o, exit] { *exit = queues(*o); });
@@ -164,7 +161,7 @@ void add_queues(CLI::App& app, int* exit) {
 
 void add_pause(CLI::App& app, int* exit) {
   auto p = std::make_shared<PauseOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "pause", "Pauses a queue: its tasks wait, and cost no attempt",
       "Examples:\n"
       "  rung pause orders --reason \"the shop is down\"     until it is resumed\n"
@@ -183,11 +180,11 @@ void add_pause(CLI::App& app, int* exit) {
 
   auto r = std::make_shared<PauseOptions>();
   CLI::App& again =
-      add_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
-                  "Example:\n"
-                  "  rung resume orders\n"
-                  "What is overdue goes out oldest first, at the queue's catch-up rate.",
-                  r->common);
+      add_service_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
+                          "Example:\n"
+                          "  rung resume orders\n"
+                          "What is overdue goes out oldest first, at the queue's catch-up rate.",
+                          r->common);
   again.add_option("QUEUE", r->queue, "The queue")->required();
   again.add_option("--reason", r->reason, "Why; recorded in the audit and in retry_events")
       ->type_name("TEXT");

@@ -8,13 +8,13 @@
 
 #include "levels/duration.h"
 #include "src/api/gates.h"
+#include "src/api/submission.h"
 #include "src/api/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/headers.h"
 #include "src/core/message/message_json.h"
@@ -88,6 +88,7 @@ struct Facts {
   std::vector<std::string> denied;  // views that the user may not read
   std::string denial;               // the database's message for the body
   std::string silence_held;         // why its silence is held open; "" = it is not
+  Silence silence;                  // what it means
 };
 
 // Whether the user has no right to read `view`, which is then noted.
@@ -97,25 +98,16 @@ bool is_denied(const Error& error, const char* view, Facts& facts) {
   return true;
 }
 
-// The grant that is missing.
-std::string grant_for(const std::string& view, const Session& session) {
-  std::string schema = "rung", user = "USER";
-  if (const auto url = parse_urls(session.config.store.url, {}); url && !url->empty()) {
-    schema = url->front().path;
-    user = url->front().user;
-  }
-  return fmt::format("GRANT SELECT ON `{}`.`{}` TO '{}'@'%'", schema, view, user);
-}
-
 int read_facts(Session& session, const Task& task, Facts& facts) {
+  TaskQueries& tasks = *session.service.tasks;
   const TaskId id = task.id;
-  auto gate = api::holding_gate(*session.store, task);
+  auto gate = tasks.holding_gate(task);
   if (gate) {
     facts.gate = *std::move(gate);
   } else if (!is_denied(gate.error(), "retry_queues", facts)) {
     return report_error(gate.error());
   }
-  auto history = session.store->history(id);
+  auto history = tasks.history(id);
   if (history) {
     facts.history = *std::move(history);
   } else if (!is_denied(history.error(), "retry_history", facts)) {
@@ -123,27 +115,25 @@ int read_facts(Session& session, const Task& task, Facts& facts) {
   }
   if (is_silence_held(task) && !facts.history.empty())
     facts.silence_held = facts.history.back().attempt.error;
-  auto origin = session.store->origin(id);
+  auto silence = tasks.silence_of(task);
+  if (!silence) return report_error(silence.error());
+  facts.silence = *silence;
+  auto origin = tasks.origin(id);
   if (!origin && origin.error().kind != Error::Kind::not_found &&
       !is_denied(origin.error(), "retry_origins", facts))
     return report_error(origin.error());
   facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
   if (facts.origin.is_discarded()) facts.origin = Json();
-  const TaskId ids[] = {id};
-  auto messages = session.store->messages(ids);
-  if (!messages && is_denied(messages.error(), kBodies, facts)) {
-    facts.denial = messages.error().message;
+  auto message = tasks.message(id);
+  if (!message && is_denied(message.error(), kBodies, facts)) {
+    facts.denial = message.error().message;
     return kSuccess;
   }
-  if (!messages) return report_error(messages.error());
-  if (messages->empty()) return kSuccess;
-  if (const StoredMessage& stored = messages->front(); stored.message == nullptr)
-    return report_error(
-        kUserError, fmt::format("the stored message of task {} is unreadable: {}", id.str(), stored.broken));
-  facts.message = messages->front().message;
-  const Message& message = *facts.message;
-  facts.properties = parse(properties_to_json(message.properties));
-  if (message.headers) facts.headers = parse(headers_to_json(*message.headers));
+  if (!message) return report_error(message.error());
+  facts.message = *std::move(message);
+  if (facts.message == nullptr) return kSuccess;
+  facts.properties = parse(properties_to_json(facts.message->properties));
+  if (facts.message->headers) facts.headers = parse(headers_to_json(*facts.message->headers));
   return kSuccess;
 }
 
@@ -163,7 +153,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   const auto at = [&](EpochMs time) { return moment(time, session.now); };
   std::string out = field("retry-id", t.id.str(), terminal);
   out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
-  out += field("next", what_next(row, *session.config.rules, session.now), terminal);
+  out += field("next", what_next(row, facts.silence.means, session.now), terminal);
   if (facts.gate) out += field("held", one_line(api::gate_text(*facts.gate)), terminal);
   const bool delay = t.kind == Kind::delay;
   out += field("kind", to_word(t.kind), terminal);
@@ -206,7 +196,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   out += field("headers", table_lines(facts.headers), terminal);
   std::string denied;
   for (const std::string& view : facts.denied)
-    denied += (denied.empty() ? "" : "\n") + grant_for(view, session);
+    denied += (denied.empty() ? "" : "\n") + session.service.tasks->missing_right(view);
   out += field("not readable", denied, terminal);
   out += field("version", std::to_string(t.version), terminal);
   out += field("shard", joined({std::to_string(t.shard), named("last processed by", row.node)}), terminal);
@@ -215,8 +205,9 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
 
 // The body was asked for, and may not be read.
 int report_denied_body(const Facts& facts, const Session& session) {
-  return report_error(kUserError, "this user may not read bodies: " + grant_for(kBodies, session) + " (" +
-                                      facts.denial + ")");
+  const TaskQueries& tasks = *session.service.tasks;
+  return report_error(kUserError, tasks.whose() + " may not read bodies: " + tasks.missing_right(kBodies) +
+                                      " (" + facts.denial + ")");
 }
 
 // Prints only the body's bytes.
@@ -246,7 +237,7 @@ int show(const ShowOptions& options) {
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
     return kSuccess;
   }
-  Json json = api::to_json(api::TaskDetails{row, facts.history, facts.gate});
+  Json json = api::to_json(api::TaskDetails{row, facts.history, facts.gate, facts.silence});
   if (!facts.denied.empty()) json["denied"] = facts.denied;
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
@@ -254,7 +245,7 @@ int show(const ShowOptions& options) {
   if (options.body && facts.message != nullptr) {
     const std::string& body = facts.message->body;
     if (is_utf8(body)) json["body"] = body;
-    if (!is_utf8(body)) json["body_base64"] = to_base64(body);
+    if (!is_utf8(body)) json["body_base64"] = api::to_base64(body);
   }
   print(dump(json) + "\n");
   return kSuccess;
@@ -264,14 +255,14 @@ int show(const ShowOptions& options) {
 
 void add_show(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
-  CLI::App& c = add_command(app, "show", "Shows one task in detail",
-                            "Examples:\n"
-                            "  rung show 249107395289088\n"
-                            "  rung show 249107395289088 --body\n"
-                            "  rung show 249107395289088 --raw > body.bin\n"
-                            "  rung show order-17                    by message-id: the newest task\n"
-                            "  rung show 249107395289088 --json | jq .origin",
-                            o->task.common);
+  CLI::App& c = add_service_command(app, "show", "Shows one task in detail",
+                                    "Examples:\n"
+                                    "  rung show 249107395289088\n"
+                                    "  rung show 249107395289088 --body\n"
+                                    "  rung show 249107395289088 --raw > body.bin\n"
+                                    "  rung show order-17                    by message-id: the newest task\n"
+                                    "  rung show 249107395289088 --json | jq .origin",
+                                    o->task.common);
   add_utc(c);
   c.add_option("ID", o->task.id, "A retry-id or a message-id")->required();
   CLI::Option* raw = c.add_flag("--raw", o->raw, "Print only the body, as raw bytes");

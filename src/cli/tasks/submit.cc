@@ -9,28 +9,22 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
 
-#include "plugin/brokers.h"
-#include "src/api/submission.h"
+#include "src/api/fields.h"
 #include "src/api/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/retry.h"
+#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/tasks/submit_request.h"
-#include "src/core/machine/submission.h"
 
 namespace rung::cli {
 namespace {
 
-constexpr std::size_t kBatchTasks = 500;
 constexpr std::size_t kBatchBytes = 4U << 20U;
 constexpr int kIdleMs = 100;  // after this time without input, pending lines are inserted
-
-const Fence kNoLease{0, {}, true};  // the shard's owner finds the row by its sweep
 
 struct SubmitOptions {
   Common common;
@@ -38,130 +32,56 @@ struct SubmitOptions {
   std::string jsonl;
 };
 
-// The result of one request. Without an id nothing was written, and `reason` says why.
-struct SubmitResult {
-  std::size_t line = 0;  // of --jsonl, from 1; 0 = a request by flags
-  std::string result;    // created, duplicate, conflict, refused
-  std::string reason;
-  std::optional<TaskId> id;
-  std::optional<TaskRow> row;  // only for a request by flags
-  bool good() const { return result == "created" || result == "duplicate"; }
-};
-
-// Requests that will be inserted in one transaction.
-struct Batch {
-  std::vector<api::ReadTask> requests;
-  std::vector<std::size_t> lines;
+// One line of --jsonl: a task, or why it is none.
+struct Line {
+  std::size_t number = 0;  // from 1
+  std::optional<Json> task;
+  std::string wrong;
   std::size_t bytes = 0;
 };
 
-std::string errors_text(const api::FieldErrors& errors) {
-  std::string out;
-  for (const auto& error : errors) out += (out.empty() ? "" : "; ") + error.field + ": " + error.detail;
-  return out;
-}
-
-class Submitter {
+// Lines that are submitted together.
+class Batch {
  public:
-  explicit Submitter(Session& session)
-      : session_(session),
-        reserved_(reserved_headers(session.config.broker)),
-        user_(cli_user()),
-        random_(std::random_device{}()),
-        ids_(static_cast<int>(random_() % 1024)) {}
-
-  // Adds it to the batch, or returns the error.
-  std::optional<std::string> add(const Json& request, std::size_t line) {
-    api::FieldErrors errors;
-    api::ReadTask read = api::read_task(request, "", *session_.config.rules, reserved_, user_, errors);
-    if (!errors.empty()) return errors_text(errors);
-    batch_.bytes += read.submission.task.message->body.size();
-    batch_.requests.push_back(std::move(read));
-    batch_.lines.push_back(line);
-    return std::nullopt;
+  void add(Line line) {
+    bytes_ += line.bytes;
+    lines_.push_back(std::move(line));
   }
+  bool full() const { return lines_.size() >= TaskChanges::kMostSubmitted || bytes_ >= kBatchBytes; }
+  // Else the others are submitted first: a large task has a request of its own.
+  bool has_room(const Line& line) const { return lines_.empty() || bytes_ + line.bytes <= kBatchBytes; }
 
-  bool full() const { return batch_.requests.size() >= kBatchTasks || batch_.bytes >= kBatchBytes; }
-
-  // Inserts the batch in one transaction; results are in the order of add().
-  Result<std::vector<SubmitResult>> flush() {
-    const Batch batch = std::exchange(batch_, {});
-    std::vector<SubmitResult> results;
-    if (batch.requests.empty()) return results;
-    auto now = retry_transient([&] { return session_.store->now(); });
-    if (!now) return tl::unexpected(now.error());
-    session_.now = *now;
-    // One shard per batch: the rows are adjacent in the index. The shard's owner finds them by its sweep.
-    const int shard = static_cast<int>(random_() % kShards);
-    std::vector<NewTask> tasks;
-    for (const api::ReadTask& request : batch.requests) tasks.push_back(make_task(request.submission, shard));
-    auto inserted = retry_transient([&] { return session_.store->insert(tasks, kNoLease); });
-    if (!inserted) return tl::unexpected(inserted.error());
-    for (std::size_t i = 0; i < inserted->size(); ++i) {
-      auto result = to_result((*inserted)[i], std::move(tasks[i]), batch.requests[i].content);
-      if (!result) return tl::unexpected(result.error());
-      result->line = batch.lines[i];
-      results.push_back(*std::move(result));
+  // The lines with their results, in order.
+  Result<std::vector<std::pair<std::size_t, SubmitResult>>> flush(TaskChanges& changes) {
+    const std::vector<Line> lines = std::exchange(lines_, {});
+    bytes_ = 0;
+    std::vector<Json> tasks;
+    for (const Line& line : lines) {
+      if (line.task) tasks.push_back(*line.task);
     }
+    auto submitted = Result<std::vector<SubmitResult>>(std::vector<SubmitResult>{});
+    if (!tasks.empty()) submitted = changes.submit(tasks);
+    if (!submitted) return tl::unexpected(submitted.error());
+    std::vector<std::pair<std::size_t, SubmitResult>> results;
+    auto next = submitted->begin();
+    for (const Line& line : lines)
+      results.emplace_back(line.number, line.task ? std::move(*next++) : SubmitResult{"refused", line.wrong});
     return results;
   }
 
  private:
-  NewTask make_task(const Submission& s, int shard) {
-    NewTask made = s.task;
-    made.task.id = ids_.next(session_.now);
-    made.task.shard = shard;
-    made.task.created_at = session_.now;
-    made.task.rule_headers = rule_headers_of(*made.message, *session_.config.rules);
-    begin_delay(made.task, s.directives, *session_.config.rules, session_.now,
-                s.at.value_or(session_.now + s.delay));
-    return made;
-  }
-
-  Result<SubmitResult> to_result(Inserted inserted, NewTask task, const std::string& content) {
-    // Ids are not unique here, because this process has no node number: the store reports a duplicate id.
-    while (inserted.how == Inserted::How::id_taken) {
-      task.task.id = ids_.next(session_.now);
-      auto once_more = retry_transient([&] { return session_.store->insert({&task, 1}, kNoLease); });
-      if (!once_more) return tl::unexpected(once_more.error());
-      inserted = once_more->front();
-    }
-    if (inserted.how == Inserted::How::not_held)
-      return permanent("internal error: the store rejected a task without a lease");
-    SubmitResult result;
-    if (inserted.how == Inserted::How::too_large) {
-      result.result = "refused";
-      result.reason = "the body is too large for the database (max_allowed_packet)";
-      return result;
-    }
-    result.id = inserted.id;
-    result.result = "created";
-    if (inserted.how == Inserted::How::inserted) return result;
-    auto origin = session_.store->origin(inserted.id);
-    if (!origin) return tl::unexpected(origin.error());
-    const bool same = content_of_origin(*origin) == content;
-    const std::string name = "message-id " + task.task.message_id;
-    result.result = same ? "duplicate" : "conflict";
-    result.reason = same ? name + " was already submitted"
-                         : name + " belongs to task " + inserted.id.str() + ", which has different content";
-    return result;
-  }
-
-  Session& session_;
-  const ReservedHeaders reserved_;
-  const std::string user_;
-  std::mt19937_64 random_;
-  IdSource ids_;
-  Batch batch_;
+  std::vector<Line> lines_;
+  std::size_t bytes_ = 0;
 };
 
-Json result_json(const SubmitResult& result) {
+// `line`: of --jsonl; 0 = a request by flags, which shows its task.
+Json result_json(const SubmitResult& result, std::size_t line, const std::optional<TaskRow>& row = {}) {
   Json json = Json::object();
-  if (result.line > 0) json["line"] = result.line;
+  if (line > 0) json["line"] = line;
   json["retry_id"] = result.id ? Json(result.id->str()) : Json();
   json["result"] = result.result;
   json["reason"] = result.reason.empty() ? Json() : Json(result.reason);
-  if (result.line == 0) json["task"] = result.row ? api::to_json(*result.row) : Json();
+  if (line == 0) json["task"] = row ? api::to_json(*row) : Json();
   return json;
 }
 
@@ -169,24 +89,24 @@ Json result_json(const SubmitResult& result) {
 
 int submit_one(const SubmitOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session, o.flags.queue); code != kSuccess) return code;
+  if (const int code = open_service(o.common, session, o.flags.queue); code != kSuccess) return code;
   auto request = to_request(o.flags, session.now);
   if (!request) return report_error(request.error());
-  Submitter submitter(session);
-  if (const auto wrong = submitter.add(*request, 0)) return report_error(kUserError, *wrong);
-  auto results = submitter.flush();
+  auto results = session.service.changes->submit({*request});
   if (!results) return report_error(results.error());
-  SubmitResult& result = results->front();
+  const SubmitResult& result = results->front();
+  std::optional<TaskRow> row;
   if (result.id) {
-    auto row = session.store->find(*result.id);
-    if (!row) return report_error(row.error());
-    result.row = *std::move(row);
+    auto found = session.service.tasks->find(*result.id);
+    if (!found) return report_error(found.error());
+    row = *std::move(found);
   }
-  if (o.common.json) print(dump(result_json(result)) + "\n");
+  if (auto now = session.service.tasks->now()) session.now = *now;
+  if (result.wrong) return report_error(kUserError, result.reason);
+  if (o.common.json) print(dump(result_json(result, 0, row)) + "\n");
   if (!result.good()) return o.common.json ? kUserError : report_error(kUserError, result.reason);
   if (!o.common.json) {
-    const std::string state_text =
-        result.row ? what_next(*result.row, *session.config.rules, session.now) : "gone";
+    const std::string state_text = row ? next_of(session, *row) : "gone";
     print(
         fmt::format("{}  {}{}\n", result.id->str(), one_line(state_text),
                     result.result == "duplicate" ? " (nothing to do: " + one_line(result.reason) + ")" : ""));
@@ -200,14 +120,14 @@ struct SubmitTotals {
   std::size_t created = 0, duplicates = 0, wrong = 0;
 };
 
-void print_result(const SubmitResult& result, bool json, SubmitTotals& totals) {
+void print_result(const SubmitResult& result, std::size_t line, bool json, SubmitTotals& totals) {
   totals.created += result.result == "created" ? 1 : 0;
   totals.duplicates += result.result == "duplicate" ? 1 : 0;
   totals.wrong += result.good() ? 0 : 1;
   if (json) {
-    print(dump(result_json(result), false) + "\n");
+    print(dump(result_json(result, line), false) + "\n");
   } else if (!result.good()) {
-    report_error(kUserError, fmt::format("line {}: {}", result.line, result.reason));
+    report_error(kUserError, fmt::format("line {}: {}", line, result.reason));
   }
 }
 
@@ -218,20 +138,25 @@ bool input_is_idle(std::istream& in) {
   return poll(&input, 1, kIdleMs) == 0;
 }
 
-Result<void> read_lines(std::istream& in, Submitter& submitter, bool json, SubmitTotals& totals) {
+Result<void> read_lines(std::istream& in, TaskChanges& changes, bool json, SubmitTotals& totals) {
+  Batch batch;
   const auto flush = [&]() -> Result<void> {
-    auto results = submitter.flush();
+    auto results = batch.flush(changes);
     if (!results) return tl::unexpected(results.error());
-    for (const SubmitResult& result : *results) print_result(result, json, totals);
+    for (const auto& [line, result] : *results) print_result(result, line, json, totals);
     return {};
   };
   std::string text;
   for (std::size_t line = 1; std::getline(in, text); ++line) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
     auto request = api::parse_json(text);
-    std::optional<std::string> wrong = request ? submitter.add(*request, line) : request.error().message;
-    if (wrong) print_result({line, "refused", *std::move(wrong), {}, {}}, json, totals);
-    if (!submitter.full() && !input_is_idle(in)) continue;
+    Line next = request ? Line{line, *std::move(request), "", text.size()}
+                        : Line{line, {}, request.error().message, 0};
+    if (!batch.has_room(next)) {
+      if (auto done = flush(); !done) return done;
+    }
+    batch.add(std::move(next));
+    if (!batch.full() && !input_is_idle(in)) continue;
     if (auto done = flush(); !done) return done;
   }
   return flush();
@@ -239,16 +164,16 @@ Result<void> read_lines(std::istream& in, Submitter& submitter, bool json, Submi
 
 int submit_lines(const SubmitOptions& o) {
   Session session;
-  if (const int code = open_session(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(o.common, session); code != kSuccess) return code;
   std::ios::sync_with_stdio(false);  // so that in_avail() works on stdin
   std::ifstream file;
   if (o.jsonl != "-") {
     file.open(o.jsonl, std::ios::binary);
     if (!file) return report_error(kUserError, "cannot read " + o.jsonl);
   }
-  Submitter submitter(session);
   SubmitTotals totals;
-  const auto done = read_lines(o.jsonl == "-" ? std::cin : file, submitter, o.common.json, totals);
+  const auto done =
+      read_lines(o.jsonl == "-" ? std::cin : file, *session.service.changes, o.common.json, totals);
   if (!o.common.json)
     print(fmt::format("{} submitted, {} duplicates, {} refused\n", totals.created, totals.duplicates,
                       totals.wrong));
@@ -294,7 +219,7 @@ void add_flags(CLI::App& c, SubmitOptions& o) {
 
 void add_submit(CLI::App& app, int* exit) {
   auto o = std::make_shared<SubmitOptions>();
-  CLI::App& c = add_command(
+  CLI::App& c = add_service_command(
       app, "submit", "Submits a delayed message: stored in the database, sent by a sidecar",
       "Examples:\n"
       "  rung submit --queue orders.close --delay 30m --message-id close-17 --body '{\"order\":17}'\n"
@@ -316,7 +241,7 @@ void add_submit(CLI::App& app, int* exit) {
     for (const CLI::Option* option : c.get_options()) {
       const std::string name = option->get_name();
       if (one || option->count() == 0 || name == "--jsonl" || name == "--json" || name == "--config" ||
-          name == "--group")
+          name == "--group" || name == "--api" || name == "--token-file" || name == "--ca")
         continue;
       *exit = report_error(kUserError, name + " cannot be combined with --jsonl: set it in each line");
       return;

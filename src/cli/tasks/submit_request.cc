@@ -1,7 +1,5 @@
 #include "src/cli/tasks/submit_request.h"
 
-#include <openssl/evp.h>
-
 #include <charconv>
 #include <fstream>
 #include <iostream>
@@ -10,6 +8,7 @@
 #include <tuple>
 
 #include "levels/duration.h"
+#include "src/api/submission.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/when.h"
 #include "src/core/base/rfc3339.h"
@@ -17,15 +16,6 @@
 
 namespace rung::cli {
 namespace {
-
-std::string to_base64(const std::string& bytes) {
-  std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int size =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  out.resize(static_cast<std::size_t>(size));
-  return out;
-}
 
 // Numeric properties; all others are strings.
 bool is_number(const std::string& property) { return property == "priority" || property == "timestamp"; }
@@ -78,7 +68,7 @@ Result<void> add_body(const SubmitFlags& flags, Json& to) {
   if (flags.has_body && is_utf8(bytes)) {
     to["body"] = bytes;
   } else if (flags.has_body || !flags.file.empty()) {
-    to["body_base64"] = to_base64(bytes);  // a file has no content type
+    to["body_base64"] = api::to_base64(bytes);  // a file has no content type
   }
   return {};
 }

@@ -1,6 +1,9 @@
-// A message that fails, is parked, and goes out again after `rung edit`: with a sidecar and the real servers.
+// A message that fails, is parked, and goes out again after `rung edit`: with a sidecar and the real servers;
+// with RUNG_TEST_CLI_BY=api by its HTTP API.
 #include <gmock/gmock.h>
 
+#include "tests/integration/cli/by_api.h"
+#include "tests/support/http_client.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {
@@ -11,13 +14,17 @@ using testing::HasSubstr;
 class EditFlow : public SidecarTest {
  protected:
   Ran edit(const std::string& id, const std::string& body) {
-    return run_shell("printf '%s' '" + body + "' | " + rung_program() + " edit " + id + " --body - -c " +
-                     rung().config_path());
+    return run_shell(
+        "printf '%s' '" + body + "' | " + rung_program() + " edit " + id + " --body -" +
+        (cli::by_api() ? " --api http://127.0.0.1:" + std::to_string(port) : " -c " + rung().config_path()));
   }
+
+  const int port = free_port();
 };
 
 TEST_F(EditFlow, TheSidecarSendsTheEditedMessageInPlaceOfTheParkedOne) {
   config.ladder = "[1h]";
+  config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\" }\n";
   const std::string queue = attached();
   start();
   Message message;

@@ -200,12 +200,12 @@ TEST_F(Edit, AnEditorThatChangesNothingOrFailsSendsNothing) {
 
 TEST_F(Edit, AtATerminalItShowsTheDifferenceAndAsks) {
   const TaskId id = parked();
-  AtTerminal no({"edit", id.str(), "--set-header", "tenant=beta", "-c", config_path()});
+  AtTerminal no(with_access({"edit", id.str(), "--set-header", "tenant=beta"}));
   EXPECT_THAT(no.until("[y/N]"), AllOf(HasSubstr("tenant: acme -> beta"), HasSubstr("send it to orders")));
   no.type("n\n");
   EXPECT_EQ(no.exit(), 1);
   EXPECT_EQ(row(id).replaced_by, TaskId{});
-  AtTerminal yes({"edit", id.str(), "--set-header", "tenant=beta", "--yes", "-c", config_path()});
+  AtTerminal yes(with_access({"edit", id.str(), "--set-header", "tenant=beta", "--yes"}));
   EXPECT_EQ(yes.exit(), 0);
   EXPECT_NE(row(id).replaced_by, TaskId{});
 }

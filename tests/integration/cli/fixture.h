@@ -1,4 +1,6 @@
-// Runs the program against its own schema; the test writes the rows through the store.
+// Runs the program against its own schema; the test writes the rows through the store. With
+// RUNG_TEST_CLI_BY=api the program reaches that schema over HTTP (api_server.h): every test of a command that
+// works both ways runs twice.
 // Thread: one at a time.
 #pragma once
 
@@ -14,6 +16,8 @@
 #include <vector>
 
 #include "src/cli/shared/ctl.h"
+#include "tests/integration/cli/api_server.h"
+#include "tests/integration/cli/by_api.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/mysql.h"
 
@@ -47,12 +51,40 @@ class CliTest : public ::testing::Test {
                                  << broker << " }\n"
                                  << "store: { url: \"" << db.url() << "\" }\n"
                                  << more;
+    if (server_ != nullptr) server_->reload();
   }
   std::string config_path() const { return folder_ / "rung.yaml"; }
 
+  // What tells the command where to work: its config, or the API.
+  std::vector<std::string> access(const std::string& command) {
+    if (!by_api() || !api_commands().contains(command)) return {"-c", config_path()};
+    const std::string token = "token-of-the-tester";
+    if (server_ == nullptr) {
+      server_ = std::make_unique<ApiServer>(
+          config_path(), http::Tokens{{}, {}, {person("tester", Role::administers, token)}});
+      std::ofstream(folder_ / "token") << token << "\n";
+    }
+    return {"--api", server_->url(), "--token-file", folder_ / "token"};
+  }
+  std::vector<std::string> with_access(std::vector<std::string> words) {
+    const auto more = access(words.empty() ? "" : words.front());
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // The same in a shell: " -c ...".
+  std::string access_words(const std::string& command) {
+    std::string text;
+    for (const std::string& word : access(command)) text += " " + word;
+    return text;
+  }
+  // Who has changed something, in the audit: of whoever runs the command, or of the token. As a regular
+  // expression, and for SQL's LIKE.
+  static std::string who() { return by_api() ? "tester, 127.0.0.1 \\(http\\)" : "[^@]+@.+ \\(cli\\)"; }
+  static std::string who_like() { return by_api() ? "tester, 127.0.0.1 (http)" : "%@% (cli)"; }
+
   Ran rung(std::vector<std::string> words) {
+    words = with_access(std::move(words));
     words.insert(words.begin(), RUNG_TEST_PROGRAM);
-    words.insert(words.end(), {"-c", config_path()});
     auto ran = run_program(words, std::chrono::seconds{300});
     if (!ran) throw std::runtime_error(ran.error().message);
     return *ran;
@@ -130,6 +162,7 @@ class CliTest : public ::testing::Test {
  private:
   std::filesystem::path folder_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<ApiServer> server_;
   int node_ = 0;
   Fence fence_;
   const Ms lease_{std::chrono::minutes{5}};

@@ -39,9 +39,8 @@ TEST_F(PauseCommand, PausesUntilItIsResumed) {
   insert(fresh("invoices", 20min));
   const Ran ran = rung({"pause", "orders", "--reason", "the shop is down"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_THAT(ran.out,
-              ContainsRegex("^orders is paused until it is resumed by .+@.+ \\(cli\\) \\(the shop is "
-                            "down\\)\n$"));
+  EXPECT_THAT(ran.out, ContainsRegex("^orders is paused until it is resumed by " + who() +
+                                     " \\(the shop is down\\)\n$"));
   const json paused = queue("orders");
   EXPECT_EQ(paused["state"], "paused");
   EXPECT_EQ(paused["waiting"], 2);
@@ -99,8 +98,8 @@ TEST_F(PauseCommand, ShowSaysWhatHoldsATaskBack) {
   const TaskId held = insert(fresh("orders", -5min)), other = insert(fresh("invoices", -5min));
   ASSERT_EQ(rung({"pause", "orders", "--until", "2099-01-01T08:00:00Z", "--reason", "deploy"}).exit, 0);
   EXPECT_THAT(rung({"show", held.str()}).out,
-              ContainsRegex("\nheld +queue orders is paused until 2099-01-01 08:00:00.000 UTC by .+@.+ "
-                            "\\(cli\\) \\(deploy\\)\n"));
+              ContainsRegex("\nheld +queue orders is paused until 2099-01-01 08:00:00.000 UTC by " + who() +
+                            " \\(deploy\\)\n"));
   const json shown = rung_json({"show", held.str()});
   EXPECT_EQ(shown["held"]["until"], "2099-01-01T08:00:00.000Z");
   EXPECT_THAT(rung({"show", other.str()}).out, Not(HasSubstr("\nheld")));

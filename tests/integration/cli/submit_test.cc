@@ -118,7 +118,7 @@ TEST_F(Submit, BodiesToTheByte) {
   EXPECT_EQ(missing.exit, 1);
   EXPECT_THAT(missing.err, HasSubstr("cannot read /no/such/file"));
   const std::string piped = "printf 'a\\0b' | " + std::string(RUNG_TEST_PROGRAM) +
-                            " submit --queue q --delay 1h --file - --json -c " + config_path();
+                            " submit --queue q --delay 1h --file - --json" + access_words("submit");
   const auto ran = run_program({"sh", "-c", piped}, 60s);
   ASSERT_TRUE(ran);
   EXPECT_EQ(message_of(task_of(json::parse(ran->out)).id).body, std::string("a\0b", 3));
@@ -223,7 +223,7 @@ TEST_F(Submit, ManyByJsonLines) {
 
 TEST_F(Submit, APipeThatPausesIsNotWaitedFor) {
   const std::string command =
-      std::string(RUNG_TEST_PROGRAM) + " submit --jsonl - -c " + config_path() + " >/dev/null";
+      std::string(RUNG_TEST_PROGRAM) + " submit --jsonl -" + access_words("submit") + " >/dev/null";
   FILE* pipe = popen(command.c_str(), "w");
   ASSERT_NE(pipe, nullptr);
   for (const char* body : {"1", "2"}) {
@@ -241,8 +241,7 @@ TEST_F(Submit, APipeThatPausesIsNotWaitedFor) {
 TEST_F(Submit, WhoSubmittedStandsInTheRow) {
   const json answer = rung_json({"submit", "--queue", "q", "--delay", "1h"});
   const json shown = rung_json({"show", answer["retry_id"]});
-  EXPECT_THAT(shown["origin"]["submitted"]["by"].get<std::string>(),
-              ::testing::MatchesRegex("[^@]+@.+ \\(cli\\)"));
+  EXPECT_THAT(shown["origin"]["submitted"]["by"].get<std::string>(), ::testing::MatchesRegex(who()));
 }
 
 }  // namespace

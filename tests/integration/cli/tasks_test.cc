@@ -181,6 +181,9 @@ TEST_F(Tasks, AreFoundByCorrelationIdAndByIndexedHeaders) {
   EXPECT_EQ(other.exit, 1);
   EXPECT_THAT(other.err, HasSubstr("the header 'other' is not indexed: add it to `index_headers`"));
   EXPECT_EQ(rung({"list", "--header", "tenant"}).exit, 1);
+  const Ran twice = rung({"cancel", "--header", "tenant=acme", "--header", "tenant=beta", "--yes"});
+  EXPECT_EQ(twice.exit, 1);
+  EXPECT_THAT(twice.err, HasSubstr("--header: 'tenant' is given twice"));
   // Of a bulk.
   EXPECT_EQ(rung({"cancel", "--header", "tenant=acme", "--yes"}).exit, 0);
   EXPECT_EQ(rung_json({"list", "--state", "cancelled"})["tasks"][0]["retry_id"], a);

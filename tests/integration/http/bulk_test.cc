@@ -50,6 +50,20 @@ TEST_F(HttpBulk, ADryRunOnlyCounts) {
   EXPECT_EQ(get("/v1/bulks").json().at("bulks"), json::array());
 }
 
+TEST_F(HttpBulk, AChangeCanWaitForItsConfirmation) {
+  up();
+  submit_many(3);
+  const std::string id = create({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"paused", true}});
+  EXPECT_EQ(bulk(id).at("total"), 3);
+  EXPECT_EQ(bulk(id).at("state"), "paused");
+  // A later one is done meanwhile: a runner has passed this one over.
+  submit_many(1, "other");
+  wait_done(create({{"action", "cancel"}, {"filter", {{"queue", "other"}}}}));
+  EXPECT_EQ(in_state("scheduled"), "3");
+  EXPECT_EQ(post("/v1/bulks/" + id + "/resume").status, 200);
+  EXPECT_EQ(wait_done(id).at("applied"), 3);
+}
+
 TEST_F(HttpBulk, ALimitTakesTheOldestAndTheReasonIsInEachAudit) {
   up();
   submit_many(4);

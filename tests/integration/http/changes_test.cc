@@ -53,8 +53,10 @@ TEST_F(HttpChanges, CancelIsKeptAndTwiceIsOnce) {
   EXPECT_EQ(answer.json().at("state"), "cancelled");
   EXPECT_EQ(answer.json().at("last_error"), "paid");
   EXPECT_EQ(answer.header("etag"), "\"2\"");
+  EXPECT_FALSE(answer.json().contains("unchanged_because")) << answer.body;
   answer = call("POST", "/v1/tasks/" + id + "/cancel");  // without a body, too
   EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_NE(answer.json().value("unchanged_because", ""), "");
   EXPECT_EQ(answer.json().at("version"), 2);
   EXPECT_FALSE(amqp.get_within(queue, Ms{due - wall_ms()} + Ms{1000}))
       << "published after a cancel that was answered";

@@ -122,6 +122,7 @@ class HttpPeople : public HttpTest {
          }},
         {"GET /v1/tasks", look("/v1/tasks")},
         {"GET /v1/tasks/{id}", look("/v1/tasks/" + id)},
+        {"GET /v1/tasks/{id}/origin", look("/v1/tasks/" + id + "/origin")},
         {"GET /v1/tasks/{id}/history", look("/v1/tasks/" + id + "/history")},
         {"GET /v1/tasks/{id}/audit", look("/v1/tasks/" + id + "/audit")},
         {"POST /v1/tasks/{id}/cancel", task("/cancel")},
@@ -138,6 +139,7 @@ class HttpPeople : public HttpTest {
                       json{{"version", seen.at("version")}, {"body", "x"}}.dump(), 201};
          }},
         {"GET /v1/tasks/{id}/body", look("/v1/tasks/" + id + "/body")},
+        {"GET /v1/tasks/{id}/message", look("/v1/tasks/" + id + "/message")},
         {"POST /v1/bulks",
          [queue] {
            return Ask{"/v1/bulks", bulk(queue, R"(, "rate": 0.01)"), 202};
@@ -152,6 +154,8 @@ class HttpPeople : public HttpTest {
         {"POST /v1/causes/{cause}", change("/v1/causes/" + cause, R"({"note": "known"})")},
         {"GET /v1/you", look("/v1/you")},
         {"GET /v1/nodes", look("/v1/nodes")},
+        {"GET /v1/stats", look("/v1/stats")},
+        {"GET /v1/now", look("/v1/now")},
         {"GET /v1/queues", look("/v1/queues")},
         {"GET /v1/queues/{queue}", look("/v1/queues/" + queue)},
         {"POST /v1/queues/{queue}/pause", change("/v1/queues/" + queue + "/pause", "{}")},

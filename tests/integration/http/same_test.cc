@@ -75,7 +75,15 @@ TEST_F(HttpSame, EachObject) {
   // `rung show` has the message, too.
   const json shown = rung_json("show " + id), http = task(id);
   for (const auto& [name, value] : http.items()) EXPECT_EQ(shown.value(name, json("missing")), value) << name;
-  EXPECT_TRUE(shown.contains("headers"));
+  EXPECT_EQ(get("/v1/tasks/" + id + "/origin").json().at("origin"), shown.at("origin"));
+  const json message = get("/v1/tasks/" + id + "/message").json();
+  for (const char* name : {"headers", "properties"}) EXPECT_EQ(message.at(name), shown.at(name)) << name;
+  EXPECT_EQ(message.at("version"), shown.at("version"));
+  const json stats = get("/v1/stats").json(), by_command = rung_json("stats");
+  for (const char* name : {"by_queue", "totals", "overdue", "overdue_beyond_bound", "unowned"})
+    EXPECT_EQ(stats.at(name), by_command.at(name)) << name;
+  EXPECT_EQ(get("/v1/now").json().at("now").get<std::string>().size(), 24U);
+  EXPECT_THAT(refused(get("/v1/stats?max_overdue=5"), 400), HasSubstr("max_overdue: the unit is missing"));
   const auto node_of = [](const json& answer) {
     json node = answer.at("nodes").at(0);
     for (const char* changes : {"seen_at", "expires_at"}) node.erase(changes);

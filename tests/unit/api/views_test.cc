@@ -28,7 +28,7 @@ TEST(Views, TheFilterOfABulkIsAnObject) {
   EXPECT_EQ(filter(""), "{}");
 }
 
-TEST(Views, ATaskHasTheViewsColumnsInTheirOrderAndTwoMore) {
+TEST(Views, ATaskHasTheViewsColumnsInTheirOrderAndThreeMore) {
   TaskRow row;
   row.task.id = {42};
   row.task.first_failed_at = {1'795'280'640'123};
@@ -38,12 +38,13 @@ TEST(Views, ATaskHasTheViewsColumnsInTheirOrderAndTwoMore) {
   const Json task = to_json(row);
   std::vector<std::string> names;
   for (const auto& [name, value] : task.items()) names.push_back(name);
-  EXPECT_THAT(names, ::testing::ElementsAre(
-                         "retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id", "state",
-                         "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at",
-                         "created_at", "finished_at", "finished_by", "last_error", "body_bytes", "shard",
-                         "node", "version", "error_type", "correlation_id", "rule", "uncounted_attempts",
-                         "error_queue", "parent_id", "cause_id", "replaced_by", "max_attempts", "success"));
+  EXPECT_THAT(names, ::testing::ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag",
+                                            "message_id", "state", "attempt", "level", "levels", "ladder",
+                                            "next_due_at", "first_failed_at", "created_at", "finished_at",
+                                            "finished_by", "last_error", "body_bytes", "shard", "node",
+                                            "version", "error_type", "correlation_id", "rule",
+                                            "uncounted_attempts", "error_queue", "parent_id", "cause_id",
+                                            "replaced_by", "max_attempts", "success", "by_exchange"));
   EXPECT_EQ(task["retry_id"], "42");
   EXPECT_TRUE(task["finished_at"].is_null());
   EXPECT_EQ(task["first_failed_at"], "2026-11-21T17:04:00.123Z");

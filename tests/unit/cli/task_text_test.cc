@@ -17,11 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr EpochMs kNow{1'795'280'700'123};
 
-RuleBook rules(Silence::Means silence) {
-  QueueRules orders;
-  orders.silence.means = silence;
-  return {{{"default", *levels::Ladder::from_list({5s, 30s})}}, {{"orders", orders}}};
-}
+constexpr auto kMeansSuccess = Silence::Means::success, kMeansFailure = Silence::Means::failure;
 
 TaskRow row(State state) {
   TaskRow r;
@@ -39,35 +35,32 @@ TaskRow row(State state) {
 TEST(WhatNext, Scheduled) {
   TaskRow r = row(State::scheduled);
   r.task.next_at = kNow + 9min;
-  EXPECT_EQ(what_next(r, rules(Silence::Means::success), kNow),
+  EXPECT_EQ(what_next(r, kMeansSuccess, kNow),
             "scheduled: level 2 of 9, due 2026-11-21 17:14:00.123 UTC (in 9m)");
 }
 
 TEST(WhatNext, AwaitingSaysWhatSilenceMeans) {
   TaskRow r = row(State::awaiting);
   r.task.next_at = kNow + 5min;
-  EXPECT_THAT(what_next(r, rules(Silence::Means::success), kNow), HasSubstr("(in 5m) means success"));
-  EXPECT_THAT(what_next(r, rules(Silence::Means::failure), kNow),
-              HasSubstr("means failure, and the next level"));
+  EXPECT_THAT(what_next(r, kMeansSuccess, kNow), HasSubstr("(in 5m) means success"));
+  EXPECT_THAT(what_next(r, kMeansFailure, kNow), HasSubstr("means failure, and the next level"));
 }
 
 TEST(WhatNext, SucceededTellsPresumedFromReported) {
   TaskRow r = row(State::succeeded);
   r.task.finished_at = kNow;
   r.task.finished_by = FinishedBy::presumed;
-  EXPECT_THAT(what_next(r, rules(Silence::Means::success), kNow),
+  EXPECT_THAT(what_next(r, kMeansSuccess, kNow),
               AllOf(HasSubstr("succeeded after 1 retry, presumed"), HasSubstr("1m after the first failure")));
   r.task.finished_by = FinishedBy::reported;
-  EXPECT_THAT(what_next(r, rules(Silence::Means::success), kNow),
-              HasSubstr("succeeded after 1 retry, reported"));
+  EXPECT_THAT(what_next(r, kMeansSuccess, kNow), HasSubstr("succeeded after 1 retry, reported"));
 }
 
 TEST(WhatNext, ParkedSaysHowToGoOn) {
-  EXPECT_THAT(what_next(row(State::parked), rules(Silence::Means::success), kNow),
-              HasSubstr("`rung redrive 42`"));
+  EXPECT_THAT(what_next(row(State::parked), kMeansSuccess, kNow), HasSubstr("`rung redrive 42`"));
   TaskRow lost = row(State::parked);
   lost.task.queue.clear();
-  EXPECT_THAT(what_next(lost, rules(Silence::Means::success), kNow), HasSubstr("its queue is unknown"));
+  EXPECT_THAT(what_next(lost, kMeansSuccess, kNow), HasSubstr("its queue is unknown"));
 }
 
 TaskRow delay() {
@@ -86,26 +79,24 @@ TaskRow delay() {
 
 TEST(WhatNext, ADelayGoesToItsTarget) {
   TaskRow r = delay();
-  const RuleBook book = rules(Silence::Means::success);
-  EXPECT_EQ(what_next(r, book, kNow),
+  EXPECT_EQ(what_next(r, kMeansSuccess, kNow),
             "scheduled: the delay to exchange shop, routing key order.close, due 2026-11-21 17:35:00.123 UTC "
             "(in 30m)");
   EXPECT_EQ(destination(r.task), "shop > order.close");
   r.task.state = State::awaiting;
   r.task.attempt = 1;
   EXPECT_THAT(
-      what_next(r, book, kNow),
+      what_next(r, kMeansSuccess, kNow),
       HasSubstr("attempt 1 (the delay) went to exchange shop, routing key order.close; silence until"));
-  // What silence means for this task alone goes before its queue's rules.
-  r.task.silence = Silence{Silence::Means::failure, 5min};
-  EXPECT_THAT(what_next(r, book, kNow), HasSubstr("means failure, and the next level"));
+  EXPECT_THAT(what_next(r, kMeansFailure, kNow), HasSubstr("means failure, and the next level"));
+  EXPECT_THAT(what_next(r, std::nullopt, kNow), HasSubstr("; its silence ends at 2026-"));
   r.task.state = State::parked;
   r.task.next_at.reset();
-  EXPECT_THAT(what_next(r, book, kNow),
+  EXPECT_THAT(what_next(r, kMeansSuccess, kNow),
               HasSubstr("parked after 1 delivery; `rung redrive 42` sends it to exchange shop"));
   r.task.state = State::succeeded;
   r.task.finished_at = kNow;
-  EXPECT_THAT(what_next(r, book, kNow), HasSubstr("59s after it was received"));
+  EXPECT_THAT(what_next(r, kMeansSuccess, kNow), HasSubstr("59s after it was received"));
 }
 
 TEST(Destination, QueueOrExchangeOrNothing) {

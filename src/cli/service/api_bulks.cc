@@ -1,0 +1,157 @@
+// Bulks over HTTP: a sidecar carries them out, and this process watches.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/api/bulks.h"
+#include "src/api/filters.h"
+#include "src/api/pages.h"
+#include "src/api/read_views.h"
+#include "src/bridge/changes/careful_redrive.h"
+#include "src/cli/service/api.h"
+#include "src/cli/service/api_client.h"
+#include "src/cli/service/retry.h"
+
+namespace rung::cli {
+namespace {
+
+constexpr Ms kLookInterval{300};
+
+std::string path_of(std::int64_t id) { return "/v1/bulks/" + std::to_string(id); }
+
+Json elsewhere_of(const Target& target) {
+  if (!target.queue.empty()) return {{"queue", target.queue}};
+  Json json = {{"exchange", target.exchange}};
+  if (!target.routing_key.empty()) json["routing_key"] = target.routing_key;
+  return json;
+}
+
+Json body_of(const NewBulk& asked) {
+  Json body = {{"action", to_word(asked.action)}, {"filter", api::filter_json(asked.filter)}};
+  if (!asked.reason.empty()) body["reason"] = asked.reason;
+  if (asked.elsewhere.is_set()) body["elsewhere"] = elsewhere_of(asked.elsewhere);
+  if (asked.even_reported) body["even_reported"] = true;
+  if (asked.rate > 0) body["rate"] = asked.rate;
+  if (asked.limit > 0) body["limit"] = asked.limit;
+  if (asked.care.canary > 0) body["canary"] = asked.care.canary;
+  if (asked.care.watch) body["watch"] = asked.care.watch->count();
+  if (asked.care.ramp) body["ramp"] = true;
+  if (asked.care.stop_above) body["stop_on_failures"] = api::percent_text(*asked.care.stop_above);
+  return body;
+}
+
+class WatchedRun final : public BulkRun {
+ public:
+  WatchedRun(ApiClientPtr client, Bulk bulk) : client_(std::move(client)), bulk_(std::move(bulk)) {}
+
+  const Bulk& bulk() const override { return bulk_; }
+  std::string news() override { return std::exchange(news_, ""); }
+
+  Result<Ms> step() override {
+    const auto json = retry_transient([&] { return client_->get(path_of(bulk_.id)); });
+    auto bulk = read_answer(*client_, json, api::bulk_from_json);
+    if (!bulk) return tl::unexpected(bulk.error());
+    const auto outcomes = read_answer(*client_, json, api::outcomes_from_json);
+    if (!outcomes) return tl::unexpected(outcomes.error());
+    const bool passed = !bulk_.canary_done && bulk->canary_done;
+    bulk_ = *std::move(bulk);
+    note(passed, outcomes->value_or(SentCounts{}), api::stage_of(bulk_) == Json("watching"));
+    return bulk_.state == BulkState::running ? kLookInterval : Ms{0};
+  }
+
+ private:
+  // What a careful redrive waits for, once.
+  void note(bool passed, const SentCounts& sent, bool waits) {
+    std::string text;
+    if (passed) text = bridge::kCanaryPassed;
+    if (waits && bulk_.state == BulkState::running && sent.failed == 0)
+      text = bridge::waits_for(bulk_, {sent.sent, sent.succeeded, sent.unsent, sent.open, 0});
+    if (text.empty() || std::exchange(told_, text) == text) return;
+    news_ = text;
+  }
+
+  const ApiClientPtr client_;
+  Bulk bulk_;
+  std::string told_, news_;
+};
+
+class ApiBulks final : public BulkService {
+ public:
+  explicit ApiBulks(ApiClientPtr client) : client_(std::move(client)) {}
+
+  // The instance says so when the bulk is created.
+  std::string refused_target(const Target&) const override { return {}; }
+
+  Result<Json> dry_run(const NewBulk& asked, const std::optional<CountBy>& by) override {
+    Json body = body_of(asked);
+    body["dry_run"] = true;
+    if (by) body["by"] = by->str();
+    return client_->post("/v1/bulks", body);
+  }
+  Result<std::vector<api::Expired>> expired(const NewBulk& asked) override {
+    if (asked.action != BulkAction::redrive) return std::vector<api::Expired>{};
+    return read_answer(*client_, dry_run(asked, std::nullopt), api::expired_from_json);
+  }
+  Result<Bulk> create(const NewBulk& asked) override {
+    Json body = body_of(asked);
+    if (asked.paused) body["paused"] = true;
+    return read_answer(*client_, client_->post("/v1/bulks", body), api::bulk_from_json);
+  }
+
+  Result<std::optional<Bulk>> find(std::int64_t id) override {
+    const auto json = client_->get(path_of(id));
+    if (!json && json.error().kind == Error::Kind::not_found) return std::nullopt;
+    auto bulk = read_answer(*client_, json, api::bulk_from_json);
+    if (!bulk) return tl::unexpected(bulk.error());
+    return *std::move(bulk);
+  }
+
+  Result<std::vector<Bulk>> list(int limit, std::optional<std::int64_t> below) override {
+    std::vector<Bulk> bulks;
+    const auto add = [&](const Json& page) { return add_rows(page, "bulks", api::bulk_from_json, bulks); };
+    if (auto read = read_pages(*client_, "/v1/bulks", {}, add, static_cast<std::size_t>(limit),
+                               below ? std::to_string(*below) : "");
+        !read)
+      return tl::unexpected(read.error());
+    return bulks;
+  }
+
+  Result<std::optional<Bulk>> control(const api::BulkControl& control) override {
+    Json body = Json::object();
+    if (!control.reason.empty()) body["reason"] = control.reason;
+    if (control.rate) body["rate"] = *control.rate;
+    const char* action = control.state == BulkState::paused    ? "/pause"
+                         : control.state == BulkState::aborted ? "/abort"
+                                                               : "/resume";
+    const auto answer = client_->call("POST", path_of(control.id) + action, &body);
+    if (!answer) return tl::unexpected(answer.error());
+    if (answer->status == 404) return std::nullopt;
+    if (answer->status == 409) return find(control.id);  // it has ended
+    if (!answer->good()) return tl::unexpected(client_->error_of(*answer));
+    auto bulk = read_answer(*client_, answer->json, api::bulk_from_json);
+    if (!bulk) return tl::unexpected(bulk.error());
+    return *std::move(bulk);
+  }
+  Result<std::optional<Bulk>> set(std::int64_t id, BulkState state) override {
+    return control({.id = id, .state = state, .who = "", .reason = ""});
+  }
+
+  Result<std::optional<SentCounts>> outcomes(const Bulk& bulk) override {
+    return read_answer(*client_, client_->get(path_of(bulk.id)), api::outcomes_from_json);
+  }
+  std::unique_ptr<BulkRun> run(Bulk bulk) override {
+    return std::make_unique<WatchedRun>(client_, std::move(bulk));
+  }
+
+ private:
+  const ApiClientPtr client_;
+};
+
+}  // namespace
+
+std::unique_ptr<BulkService> api_bulks(const ApiClientPtr& client) {
+  return std::make_unique<ApiBulks>(client);
+}
+
+}  // namespace rung::cli

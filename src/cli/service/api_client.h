@@ -1,0 +1,92 @@
+// Requests to the HTTP API of an instance, and its answers: JSON, of bounded size. Thread: one; calls block,
+// bounded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/api/json.h"
+#include "src/api/reading.h"
+#include "src/config/config.h"
+#include "src/core/base/result.h"
+
+namespace rung::cli {
+
+class ApiClient {
+ public:
+  // An answer to what was asked: 2xx, or a 4xx that concerns the request itself and not the token's role.
+  struct Answer {
+    int status = 0;
+    api::Json json;
+    bool good() const { return status >= 200 && status < 300; }
+    // A member of a problem, cut to a length for people; "" = it has none, or no text.
+    std::string text(std::string_view member) const;
+  };
+
+  // Reads the file with the token. Errors: that file.
+  static Result<std::shared_ptr<ApiClient>> open(const ApiOptions& options);
+  ~ApiClient();
+  ApiClient(const ApiClient&) = delete;
+  ApiClient& operator=(const ApiClient&) = delete;
+
+  // `body`: nullptr = none. Errors: transient: not reachable, or it cannot answer now; refused: the token, or
+  // its role; permanent: an answer that is not Rung's.
+  Result<Answer> call(const char* method, const std::string& path, const api::Json* body = nullptr);
+  // The JSON of a good answer; every other is an error: 404 is not_found, the others are permanent.
+  Result<api::Json> get(const std::string& path);
+  Result<api::Json> post(const std::string& path, const api::Json& body);
+  Error error_of(const Answer& answer) const;
+
+  // An answer that Rung does not give, with the API's name.
+  Error strange(const std::string& what) const;
+  const std::string& name() const;  // "the API https://rung.example:8025"
+
+ private:
+  struct Impl;
+  explicit ApiClient(std::unique_ptr<Impl> impl);
+  Result<api::Json> good(Result<Answer> answer) const;
+  const std::unique_ptr<Impl> impl_;
+};
+using ApiClientPtr = std::shared_ptr<ApiClient>;
+
+// Reads the object of an answer; the error names the API if that is not what Rung writes.
+template <typename Read>
+auto read_answer(const ApiClient& client, const Result<api::Json>& json, const Read& read)
+    -> decltype(read(*json)) {
+  if (!json) return tl::unexpected(json.error());
+  auto value = read(*json);
+  if (!value) return tl::unexpected(client.strange(value.error().message));
+  return value;
+}
+
+// "/v1/tasks" + {"queue", "a b"} -> "/v1/tasks?queue=a%20b"; empty values are left out.
+using Parameters = std::vector<std::pair<std::string, std::string>>;
+std::string with_query(std::string path, const Parameters& parameters);
+
+// The pages of a list: calls `add(page)`, which returns the number of its rows, until there is no next page
+// or `most` rows were read. `cursor`: where to begin; "" = at the start.
+inline constexpr std::size_t kRowsAPage = 1000;
+using AddPage = std::function<Result<std::size_t>(const api::Json& page)>;
+Result<void> read_pages(ApiClient& client, const std::string& path, const Parameters& parameters,
+                        const AddPage& add, std::size_t most = SIZE_MAX, std::string cursor = {});
+
+// The rows of a page, each read by `read`, added to `rows`. How many.
+template <typename Row>
+Result<std::size_t> add_rows(const api::Json& page, const char* list, Result<Row> (*read)(const api::Json&),
+                             std::vector<Row>& rows) {
+  const api::Reading whole(page, "page");
+  auto more = api::read_list(whole.part(list), read);
+  if (!more) return tl::unexpected(more.error());
+  rows.insert(rows.end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
+  return more->size();
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,122 @@
+#include "src/cli/service/database.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "src/api/gates.h"
+#include "src/api/views.h"
+#include "src/core/base/url.h"
+
+namespace rung::cli {
+namespace {
+
+class DatabaseQueries final : public TaskQueries {
+ public:
+  explicit DatabaseQueries(const DatabaseParts& parts) : parts_(parts) {}
+
+  Result<EpochMs> now() override { return parts_.store.now(); }
+  Result<std::vector<TaskRow>> list(const Filter& filter) override { return parts_.store.list(filter); }
+  Result<Counted> count(const Filter& filter, const std::optional<CountBy>& by) override {
+    constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+    auto counts = api::count_tasks(parts_.store, filter, by, kAll);
+    if (!counts) return tl::unexpected(counts.error());
+    return Counted{*std::move(counts), kAll};
+  }
+  Result<std::optional<TaskRow>> find(TaskId id) override { return parts_.store.find(id); }
+  Result<Silence> silence_of(const Task& task) override {
+    return rung::silence_of(task, *parts_.config.rules);
+  }
+  Result<std::optional<QueueGate>> holding_gate(const Task& task) override {
+    return api::holding_gate(parts_.store, task);
+  }
+  Result<std::vector<AttemptRow>> history(TaskId id) override { return parts_.store.history(id); }
+  Result<std::vector<AuditRow>> audit(TaskId id) override { return parts_.store.audit(id); }
+  Result<std::string> origin(TaskId id) override { return parts_.store.origin(id); }
+
+  Result<MessagePtr> message(TaskId id) override {
+    const TaskId ids[] = {id};
+    auto messages = parts_.store.messages(ids);
+    if (!messages) return tl::unexpected(messages.error());
+    if (messages->empty()) return MessagePtr();
+    const StoredMessage& stored = messages->front();
+    if (stored.message != nullptr) return stored.message;
+    return permanent(fmt::format("the stored message of task {} is unreadable: {}", id.str(), stored.broken));
+  }
+
+  std::string missing_right(const std::string& view) const override {
+    std::string schema = "rung", user = "USER";
+    if (const auto url = parse_urls(parts_.config.store.url, {}); url && !url->empty()) {
+      schema = url->front().path;
+      user = url->front().user;
+    }
+    return fmt::format("GRANT SELECT ON `{}`.`{}` TO '{}'@'%'", schema, view, user);
+  }
+  std::string whose() const override { return "this user"; }
+
+ private:
+  const DatabaseParts parts_;
+};
+
+class DatabaseCauses final : public CauseService {
+ public:
+  explicit DatabaseCauses(const DatabaseParts& parts) : parts_(parts) {}
+
+  Result<api::Causes> list(const CauseFilter& filter) override {
+    return api::read_causes(parts_.store, filter);
+  }
+  Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) override {
+    return api::change_cause(parts_.store, cause, change, parts_.who);
+  }
+  // The user's name alone: "alice@host (cli)" is for the audit.
+  Result<std::string> my_name() override { return parts_.who.substr(0, parts_.who.find('@')); }
+
+ private:
+  const DatabaseParts parts_;
+};
+
+class DatabaseQueues final : public QueueService {
+ public:
+  explicit DatabaseQueues(const DatabaseParts& parts) : parts_(parts) {}
+
+  Result<std::vector<QueueGate>> gates() override { return parts_.store.queue_gates(); }
+  Result<Pause> pause(const api::PauseRequest& request) override {
+    api::PauseRequest whole = request;
+    whole.who = parts_.who;
+    return api::pause_queue(parts_.store, whole, parts_.config.rules->targets());
+  }
+  Result<api::ResumedQueue> resume(const std::string& queue, const std::string& reason) override {
+    return api::resume_queue(parts_.store, queue, parts_.who, reason, parts_.config.rules->targets());
+  }
+
+ private:
+  const DatabaseParts parts_;
+};
+
+class DatabaseSystem final : public SystemService {
+ public:
+  explicit DatabaseSystem(const DatabaseParts& parts) : parts_(parts) {}
+
+  Result<api::Nodes> nodes(EpochMs now, bool all) override { return api::read_nodes(parts_.store, now, all); }
+  Result<api::Stats> stats(EpochMs now, Ms max_overdue) override {
+    return api::read_stats(parts_.store, now, max_overdue);
+  }
+
+ private:
+  const DatabaseParts parts_;
+};
+
+}  // namespace
+
+Service database_service(const DatabaseParts& parts) {
+  Service service;
+  service.tasks = std::make_unique<DatabaseQueries>(parts);
+  service.changes = database_changes(parts);
+  service.bulks = database_bulks(parts);
+  service.causes = std::make_unique<DatabaseCauses>(parts);
+  service.queues = std::make_unique<DatabaseQueues>(parts);
+  service.system = std::make_unique<DatabaseSystem>(parts);
+  return service;
+}
+
+}  // namespace rung::cli

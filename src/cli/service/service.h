@@ -1,0 +1,165 @@
+// What commands ask for and change, whoever does it: the database itself (database.h), or an instance's HTTP
+// API (api.h). Both answer alike, so that a command prints the same. Thread: main's; every call can block,
+// with a bound. Errors: `transient`: the database or the instance is not reachable; `refused`: it refuses the
+// login, the token or the right; `permanent`: what was asked for is wrong; `not_found`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/api/bulks.h"
+#include "src/api/causes.h"
+#include "src/api/edit.h"
+#include "src/api/nodes.h"
+#include "src/api/pauses.h"
+#include "src/api/stats.h"
+#include "src/core/base/result.h"
+#include "src/core/machine/machine.h"
+#include "src/store/store.h"
+
+namespace rung::cli {
+
+using Json = api::Json;
+
+struct Counted {
+  TaskCounts counts;
+  std::int64_t most = 0;  // counting stopped there
+};
+
+class TaskQueries {
+ public:
+  virtual ~TaskQueries() = default;
+
+  // The database's time.
+  virtual Result<EpochMs> now() = 0;
+  virtual Result<std::vector<TaskRow>> list(const Filter& filter) = 0;
+  virtual Result<Counted> count(const Filter& filter, const std::optional<CountBy>& by) = 0;
+  virtual Result<std::optional<TaskRow>> find(TaskId id) = 0;
+  // What silence after a delivery of this task means.
+  virtual Result<Silence> silence_of(const Task& task) = 0;
+  virtual Result<std::optional<QueueGate>> holding_gate(const Task& task) = 0;
+  virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;
+  virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;
+  virtual Result<std::string> origin(TaskId id) = 0;  // NewTask::origin_json; not_found
+  // nullptr: it has been deleted.
+  virtual Result<MessagePtr> message(TaskId id) = 0;
+  // After a call was refused: the right that is missing to read this view, and who lacks it.
+  virtual std::string missing_right(const std::string& view) const = 0;
+  virtual std::string whose() const = 0;  // "this user"
+};
+
+// The result of one submitted task. Without an id nothing was written, and `reason` says why.
+struct SubmitResult {
+  std::string result;  // created, duplicate, conflict, refused
+  std::string reason;
+  std::optional<TaskId> id = {};
+  bool wrong = false;  // refused: the request is no task
+  bool good() const { return result == "created" || result == "duplicate"; }
+};
+
+// SubmitResult::reason of a duplicate, and of a conflict with that task.
+std::string duplicate_text(const std::string& message_id);
+std::string conflict_text(const std::string& message_id, TaskId id);
+
+// An edit of a parked task: what shall change, and the message that this makes of it.
+struct EditWish {
+  const api::Original& original;
+  const api::Changes& changes;
+  const MessagePtr& edited;
+  std::string reason;
+};
+
+class TaskChanges {
+ public:
+  virtual ~TaskChanges() = default;
+
+  // One decision for each id, in their order.
+  virtual Result<std::vector<Decision>> change(const std::vector<TaskId>& ids, const Happening& what,
+                                               const std::string& reason) = 0;
+  // Tasks in the format of POST /v1/tasks, at most kMostSubmitted; one result for each. Those that are wrong
+  // do not keep the others from being written.
+  virtual Result<std::vector<SubmitResult>> submit(const std::vector<Json>& tasks) = 0;
+  static constexpr std::size_t kMostSubmitted = 500;
+
+  virtual Result<api::Original> original(TaskId id) = 0;
+  // Headers that an edit may not change, as far as they are known here.
+  virtual ReservedHeaders reserved() const = 0;
+  // `errors`: what is wrong with the changes, which then were not made.
+  virtual Result<api::Edited> edit(const EditWish& wish, api::FieldErrors& errors) = 0;
+};
+
+// One bulk on its way, carried out by this process or watched.
+class BulkRun {
+ public:
+  virtual ~BulkRun() = default;
+
+  virtual const Bulk& bulk() const = 0;
+  // Goes on with it, or looks how far it is. How long to wait before the next call.
+  virtual Result<Ms> step() = 0;
+  // What it waits for, for people; "" = nothing new.
+  virtual std::string news() = 0;
+};
+
+class BulkService {
+ public:
+  virtual ~BulkService() = default;
+
+  // Why a redrive cannot go there; "" = it can, as far as is known here.
+  virtual std::string refused_target(const Target& target) const = 0;
+  // {"dry_run": true, "count": ...}: what the API answers.
+  virtual Result<Json> dry_run(const NewBulk& asked, const std::optional<CountBy>& by) = 0;
+  // Tasks of a redrive that may be too old to be wanted.
+  virtual Result<std::vector<api::Expired>> expired(const NewBulk& asked) = 0;
+  virtual Result<Bulk> create(const NewBulk& asked) = 0;
+  virtual Result<std::optional<Bulk>> find(std::int64_t id) = 0;
+  virtual Result<std::vector<Bulk>> list(int limit, std::optional<std::int64_t> below) = 0;
+  // A person changes its state. nullopt: there is no such bulk; one that has ended keeps its state.
+  virtual Result<std::optional<Bulk>> control(const api::BulkControl& control) = 0;
+  // The process that has created it does.
+  virtual Result<std::optional<Bulk>> set(std::int64_t id, BulkState state) = 0;
+  virtual Result<std::optional<SentCounts>> outcomes(const Bulk& bulk) = 0;
+  virtual std::unique_ptr<BulkRun> run(Bulk bulk) = 0;
+};
+
+class CauseService {
+ public:
+  virtual ~CauseService() = default;
+
+  virtual Result<api::Causes> list(const CauseFilter& filter) = 0;
+  virtual Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) = 0;
+  // The name by which others know whoever calls this.
+  virtual Result<std::string> my_name() = 0;
+};
+
+class QueueService {
+ public:
+  virtual ~QueueService() = default;
+
+  virtual Result<std::vector<QueueGate>> gates() = 0;
+  virtual Result<Pause> pause(const api::PauseRequest& request) = 0;
+  virtual Result<api::ResumedQueue> resume(const std::string& queue, const std::string& reason) = 0;
+};
+
+class SystemService {
+ public:
+  virtual ~SystemService() = default;
+
+  virtual Result<api::Nodes> nodes(EpochMs now, bool all) = 0;
+  virtual Result<api::Stats> stats(EpochMs now, Ms max_overdue) = 0;
+};
+
+struct Service {
+  std::unique_ptr<TaskQueries> tasks;
+  std::unique_ptr<TaskChanges> changes;
+  std::unique_ptr<BulkService> bulks;
+  std::unique_ptr<CauseService> causes;
+  std::unique_ptr<QueueService> queues;
+  std::unique_ptr<SystemService> system;
+};
+
+}  // namespace rung::cli

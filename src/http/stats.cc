@@ -1,0 +1,64 @@
+// /v1/nodes, /v1/stats, /v1/now: the instances, how late tasks are, and what time it is.
+#include "src/api/stats.h"
+
+#include <nlohmann/json.hpp>
+
+#include "levels/duration.h"
+#include "src/api/nodes.h"
+#include "src/api/pages.h"
+#include "src/core/base/rfc3339.h"
+#include "src/http/context.h"
+#include "src/http/problem.h"
+#include "src/http/query.h"
+
+namespace rung::http {
+
+// `all=true`: also nodes that ended over a day ago.
+Response list_nodes(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const bool all = take_flag(query, "all", errors);
+  const api::Page page = take_page(query, Cursor::id, errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto nodes = context.reads.run([&](Store& store) -> Result<Json> {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    const auto read = api::read_nodes(store, *now, all);
+    if (!read) return tl::unexpected(read.error());
+    return api::nodes_page(*read, *now, page);
+  });
+  return nodes ? answer(200, *nodes) : problem(nodes.error(), call.request.path);
+}
+
+// `max_overdue=1m`: later than this is beyond the bound.
+Response show_stats(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const std::string bound = take(query, "max_overdue", errors).value_or("1m");
+  const auto max_overdue = levels::parse_duration(bound);
+  if (!max_overdue) errors.push_back({"max_overdue", max_overdue.error()});
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto stats = context.reads.run([&](Store& store) -> Result<Json> {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    const auto read = api::read_stats(store, *now, *max_overdue);
+    if (!read) return tl::unexpected(read.error());
+    Json json = {{"now", to_rfc3339(*now)}};
+    json.update(api::to_json(*read, *now));
+    return json;
+  });
+  return stats ? answer(200, *stats) : problem(stats.error(), call.request.path);
+}
+
+// The database's time, by which tasks are due: a client's clock may be wrong.
+Response show_now(Context& context, const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
+  return now ? answer(200, {{"now", to_rfc3339(*now)}}) : problem(now.error(), call.request.path);
+}
+
+}  // namespace rung::http

@@ -1,0 +1,34 @@
+// The HTTP API of an instance, in this process, over a test's own schema: the program's answers over HTTP are
+// those of `rung run`, but nothing is sent, no shard is taken, and no node is registered. What a sidecar's
+// flow does for the API is done here by the store itself: submits, changes, and the steps of bulks. Thread:
+// one at a time; it has threads of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/http/access.h"
+
+namespace rung::cli {
+
+class ApiServer {
+ public:
+  // `config_path`: a config with broker and store. With http.cert and http.key it answers by TLS.
+  ApiServer(std::string config_path, const http::Tokens& tokens);
+  ~ApiServer();
+  ApiServer(const ApiServer&) = delete;
+  ApiServer& operator=(const ApiServer&) = delete;
+
+  std::string url() const;
+  // Reads the config anew, as a sidecar that is restarted.
+  void reload();
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+// With its name and role, for every queue.
+PersonToken person(const std::string& name, Role role, const std::string& token);
+
+}  // namespace rung::cli

@@ -1,0 +1,368 @@
+// Commands over HTTP: each role does what the table of actions says; what is wrong with a token, an address
+// or an answer is said; and both ways print the same bytes. The other tests of this suite run both ways, see
+// fixture.h.
+#include <functional>
+#include <map>
+#include <regex>
+
+#include "src/http/actions.h"
+#include "tests/integration/cli/fixture.h"
+#include "tests/support/http_script.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Words = std::vector<std::string>;
+
+class ByApi : public CliTest {
+ protected:
+  ByApi() { store(); }
+
+  static std::string token(std::string_view name) { return "token-of-" + std::string(name) + "-0123456789"; }
+  std::string file(const std::string& name, const std::string& text) {
+    const std::string path = std::filesystem::path(config_path()).parent_path() / name;
+    std::ofstream(path) << text;
+    return path;
+  }
+  // A server with a token for each role, named as the role.
+  ApiServer& server() {
+    if (server_ == nullptr) {
+      http::Tokens tokens;
+      for (std::size_t i = 0; i < kRoleWords.size(); ++i)
+        tokens.people.push_back(
+            person(std::string(kRoleWords[i]), static_cast<Role>(i), token(kRoleWords[i])));
+      server_ = std::make_unique<ApiServer>(config_path(), tokens);
+    }
+    return *server_;
+  }
+  static Ran run(Words words) {
+    words.insert(words.begin(), RUNG_TEST_PROGRAM);
+    auto ran = run_program(words, 120s);
+    if (!ran) throw std::runtime_error(ran.error().message);
+    return *ran;
+  }
+  Ran as(std::string_view role, Words words) {
+    const Words access = {"--api", server().url(), "--token-file", file("token", token(role) + "\n")};
+    words.insert(words.end(), access.begin(), access.end());
+    return run(std::move(words));
+  }
+  Ran by_database(Words words) {
+    words.insert(words.end(), {"-c", config_path()});
+    return run(std::move(words));
+  }
+  // The same API as if it were elsewhere.
+  static Ran from(const std::string& url, Words words) {
+    words.insert(words.end(), {"--api", url});
+    return run(std::move(words));
+  }
+
+  TaskId parked() {
+    NewTask n = fresh("orders", 1h);
+    n.task.state = State::parked;
+    n.task.next_at.reset();
+    n.task.finished_at = now();
+    return insert(n);
+  }
+  TaskId awaiting() {
+    const TaskId id = insert(fresh("orders", -1s));
+    happen(id, event::Claim{});
+    happen(id, event::Confirmed{1, now()});
+    return id;
+  }
+
+ private:
+  std::unique_ptr<ApiServer> server_;
+};
+
+TEST_F(ByApi, EachRoleDoesWhatTheTableSaysAndNothingElse) {
+  const auto scheduled = [this] { return insert(fresh("orders", 1h)).str(); };
+  const std::string cause =
+      json::parse(by_database({"causes", "--json"}).out)["causes"].empty()
+          ? (scheduled(), json::parse(by_database({"causes", "--json"}).out)["causes"][0]["cause_id"])
+          : "";
+  const std::map<std::string, std::function<Words()>> commands = {
+      {"read", [] { return Words{"list"}; }},
+      {"submit",
+       [] {
+         return Words{"submit", "--queue", "orders", "--delay", "1h"};
+       }},
+      {"cancel",
+       [&] {
+         return Words{"cancel", scheduled()};
+       }},
+      {"discard",
+       [&] {
+         return Words{"discard", scheduled()};
+       }},
+      {"reschedule",
+       [&] {
+         return Words{"reschedule", scheduled(), "--delay", "2h"};
+       }},
+      {"fire",
+       [&] {
+         return Words{"fire", scheduled()};
+       }},
+      {"finish",
+       [&] {
+         return Words{"finish", awaiting().str(), "--succeeded"};
+       }},
+      {"redrive",
+       [&] {
+         return Words{"redrive", parked().str()};
+       }},
+      {"bulk",
+       [] {
+         return Words{"cancel", "--queue", "nobody", "--yes"};
+       }},
+      {"pause",
+       [] {
+         return Words{"pause", "orders"};
+       }},
+      {"resume",
+       [] {
+         return Words{"resume", "orders"};
+       }},
+      {"triage",
+       [&] {
+         return Words{"causes", "note", cause, "known"};
+       }},
+      {"body",
+       [&] {
+         return Words{"show", scheduled(), "--raw"};
+       }},
+      {"edit",
+       [&] {
+         return Words{"edit", parked().str(), "--set-header", "tenant=beta"};
+       }},
+  };
+  int cells = 0;
+  for (const http::Right& right : http::kRights) {
+    if (right.action == http::Action::probe) continue;
+    if (right.action == http::Action::adopt) continue;  // `rung adopt` needs the broker and the database
+    ASSERT_TRUE(commands.contains(std::string(right.word)))
+        << right.word << " needs its command in this test";
+    for (std::size_t role = 0; role < kRoleWords.size(); ++role) {
+      const Ran ran = as(kRoleWords[role], commands.at(std::string(right.word))());
+      ++cells;
+      if (static_cast<Role>(role) >= right.least) {
+        EXPECT_EQ(ran.exit, 0) << right.word << " as " << kRoleWords[role] << ": " << ran.err;
+      } else {
+        EXPECT_EQ(ran.exit, 1) << right.word << " as " << kRoleWords[role] << ": " << ran.out;
+        EXPECT_EQ(ran.out, "") << right.word;
+        EXPECT_THAT(ran.err, AllOf(HasSubstr("the token " + std::string(kRoleWords[role])),
+                                   HasSubstr("needs the role " + std::string(to_word(right.least)))))
+            << right.word;
+      }
+    }
+  }
+  EXPECT_EQ(cells, static_cast<int>(commands.size() * kRoleWords.size()));
+}
+
+TEST_F(ByApi, AReaderSeesAllButTheMessage) {
+  const TaskId id = insert(fresh("orders", 1h));
+  const Ran shown = as("reader", {"show", id.str()});
+  EXPECT_EQ(shown.exit, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("first boom"), HasSubstr("they need a token with the role editor"),
+                               Not(HasSubstr("acme"))));
+  const json as_json = json::parse(as("reader", {"show", id.str(), "--json"}).out);
+  EXPECT_EQ(as_json["denied"], json::array({"retry_bodies"}));
+  EXPECT_THAT(as("reader", {"show", id.str(), "--body"}).err,
+              HasSubstr("this token may not read bodies: properties, headers and body"));
+  EXPECT_THAT(as("editor", {"show", id.str(), "--body"}).out, AllOf(HasSubstr("acme"), HasSubstr("hello")));
+}
+
+TEST_F(ByApi, TheTokenIsWrong) {
+  insert(fresh("orders", 1h));
+  const Ran unknown =
+      run({"list", "--api", server().url(), "--token-file", file("other", "somebody-else-1234\n")});
+  EXPECT_EQ(unknown.exit, 1);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr(server().url()), HasSubstr("unknown token"), HasSubstr("other")));
+  EXPECT_THAT(unknown.err, Not(HasSubstr("somebody-else"))) << "never shown";
+  const Ran none = run({"list", "--api", server().url()});
+  EXPECT_EQ(none.exit, 1);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("a token is required"), HasSubstr("no token file is given")));
+  EXPECT_THAT(run({"list", "--api", server().url(), "--token-file", "/no/such"}).err, HasSubstr("/no/such"));
+  EXPECT_THAT(run({"list", "--api", server().url(), "--token-file", file("empty", "")}).err,
+              HasSubstr("empty"));
+}
+
+TEST_F(ByApi, ACertificateIsVerified) {
+  const TaskId id = insert(fresh("orders", 1h));
+  const std::string cert = file("cert.pem", ""), key = file("key.pem", "");
+  const auto made =
+      run_program({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key,
+                   "-out", cert, "-subj", "/CN=rung", "-addext", "subjectAltName=IP:127.0.0.1"},
+                  60s);
+  ASSERT_TRUE(made && made->exit == 0) << (made ? made->err : "");
+  write_config("http: { cert: \"" + cert + "\", key: \"" + key + "\" }\n");
+  const std::string token_file = file("token", token("reader"));
+  const Words list = {"list", "--api", server().url(), "--token-file", token_file};
+  ASSERT_THAT(server().url(), testing::StartsWith("https://"));
+  Words with_ca = list;
+  with_ca.insert(with_ca.end(), {"--ca", cert});
+  EXPECT_THAT(run(with_ca).out, HasSubstr(id.str()));
+  const Ran unknown = run(list);
+  EXPECT_EQ(unknown.exit, 2);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("cannot be used"), HasSubstr("certificate")));
+  EXPECT_THAT(run({"list", "--api", "http://127.0.0.1:1", "--ca", cert}).err,
+              HasSubstr("--ca: only with https"));
+}
+
+TEST_F(ByApi, NobodyAnswers) {
+  const Ran away = from("http://127.0.0.1:1", {"list"});
+  EXPECT_EQ(away.exit, 2);
+  EXPECT_THAT(away.err, HasSubstr("the API http://127.0.0.1:1 is not reachable"));
+  EXPECT_THAT(from("ftp://host", {"list"}).err, HasSubstr("begins with https:// or http://"));
+  EXPECT_THAT(from("http://me:pw@host", {"list"}).err, HasSubstr("a token is in --token-file"));
+  EXPECT_EQ(run({"list", "--api", "http://host", "-c", config_path()}).exit, 1);
+  EXPECT_EQ(run({"list", "--token-file", config_path()}).exit, 1);
+}
+
+TEST_F(ByApi, WhatAnswersIsNotRung) {
+  using Answer = test::HttpScript::Answer;
+  const std::string now = R"({"now": "2026-11-26T10:00:00.000Z"})";
+  Answer first{200, now}, rest;
+  test::HttpScript script(
+      [&](const auto& request, std::size_t) { return request.target == "/v1/now" ? first : rest; });
+  const auto list = [&](Answer start, Answer then = {}) {
+    first = std::move(start);
+    rest = std::move(then);
+    return from(script.url(), {"list"});
+  };
+  const auto expect = [](const Ran& ran, int exit, const std::string& why) {
+    EXPECT_EQ(ran.exit, exit) << ran.out << ran.err;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_THAT(ran.err, HasSubstr(why));
+  };
+  expect(list({200, "<html>hello</html>"}), 1, "not Rung's: 200 to GET /v1/now");
+  expect(list({404, "<html>no such page</html>"}), 1, "not Rung's: 404");
+  expect(list({404, R"({"detail": "no such path"})"}), 1, "it is older than this program");
+  expect(list({502, "<html>bad gateway</html>"}), 2, "cannot answer now: 502");
+  expect(list({200, R"({"now": 5})"}), 1, "not as Rung writes it: now.now");
+  expect(list({200, std::string(300, '[')}), 1, "not Rung's");
+  expect(list({200, now}, {200, R"({"tasks": 5})"}), 1, "not as Rung writes it");
+  expect(list({200, now}, {200, R"({"tasks": [{"retry_id": "x"}]})"}), 1, "task.retry_id");
+  expect(list({200, now}, {200, R"({"tasks": [], "next": "7"})"}), 1, "a page that leads to itself");
+  expect(list({test::HttpScript::kEndlessBody}), 2, "answers with more than 64 MB");
+  expect(list({test::HttpScript::kCut}), 2, "cannot be used");
+  EXPECT_THAT(list({200, now}, {500, "{\"detail\": \"a \\u001b[31mred\"}"}).err, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(ByApi, AConfigMayHaveAnApiAlone) {
+  const TaskId id = insert(fresh("orders", 1h));
+  file("reader.token", token("reader") + "\n");
+  const std::string config =
+      file("api.yaml", "api: { url: \"" + server().url() + "\", token_file: reader.token }\n");
+  const auto with = [&](Words words) {
+    words.insert(words.end(), {"-c", config});
+    return run(std::move(words));
+  };
+  EXPECT_THAT(with({"list"}).out, HasSubstr(id.str()));
+  EXPECT_THAT(with({"cancel", id.str()}).err, HasSubstr("needs the role operator"));
+  const Ran checked = with({"check"});
+  EXPECT_EQ(checked.exit, 0) << checked.err;
+  EXPECT_THAT(checked.out, AllOf(HasSubstr("api: " + server().url()), HasSubstr("reader.token"),
+                                 HasSubstr("only for commands that work over HTTP")));
+  EXPECT_EQ(json::parse(with({"check", "--json"}).out)["api"]["url"], server().url());
+  for (const Words& words : {Words{"run"},
+                             {"migrate"},
+                             {"attach", "orders"},
+                             {"attached"},
+                             {"detach", "orders"},
+                             {"doctor"},
+                             {"simulate", "--queue", "orders"},
+                             {"check", "--queue", "orders"},
+                             {"healthcheck"},
+                             {"adopt"}}) {
+    const Ran ran = with(words);
+    EXPECT_EQ(ran.exit, 1) << words[0] << ran.out;
+    EXPECT_THAT(ran.err, HasSubstr("only the API of an instance")) << words[0];
+  }
+}
+
+// What cannot be equal: times of now, and durations up to now.
+std::string without_now(const std::string& text) {
+  static const std::regex ages(R"re("(oldest_overdue_ms|seen_at|expires_at)": [^,\n]*)re");
+  static const std::regex late(R"re(the oldest \((\d+)\) by [^\n"]*)re");
+  return std::regex_replace(std::regex_replace(text, ages, "\"$1\": -"), late, "the oldest $1");
+}
+
+TEST_F(ByApi, BothWaysPrintTheSameBytes) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 3; ++i) ids.push_back(insert(fresh("orders", 1h, "m-" + std::to_string(i))).str());
+  NewTask odd = fresh("q/\xc3\xbc", 2h, "m-odd");
+  odd.task.max_attempts = 7;
+  odd.task.silence = Silence{Silence::Means::failure, 90s};
+  odd.task.error_type = "E";
+  auto message = std::make_shared<Message>(*odd.message);
+  message->body = std::string("\xff\x00[\x1b", 4);
+  message->headers = Table{{"tenant", "acme"}, {"tries", std::int32_t{3}}, {"share", 0.1}};
+  odd.message = message;
+  ids.push_back(insert(odd).str());
+  ids.push_back(awaiting().str());
+  happen(*TaskId::parse(ids[4]), event::Failed{1, "again \x1b[31m", "", {}});
+  ids.push_back(awaiting().str());
+  ids.push_back(parked().str());
+  ASSERT_EQ(as("admin", {"submit", "--exchange", "shop", "--delay", "1h", "--body", "x"}).exit, 0);
+  ASSERT_EQ(as("admin", {"cancel", ids[0], "--reason", "withdrawn"}).exit, 0);
+  ASSERT_EQ(as("admin", {"edit", ids[6], "--set-header", "tenant=beta"}).exit, 0);
+  ASSERT_EQ(as("admin", {"pause", "orders", "--reason", "deploy"}).exit, 0);
+  ASSERT_EQ(as("admin", {"cancel", "--message-id", "m-1", "--limit", "1", "--yes"}).exit, 0);
+  ASSERT_EQ(by_database({"fire", "--queue", "q/\xc3\xbc", "--reason", "it's \"now\"", "--yes"}).exit, 0);
+  ASSERT_EQ(as("admin", {"fire", ids[4]}).exit, 0);
+  ASSERT_EQ(as("admin",
+               {"causes", "note", json::parse(by_database({"causes", "--json"}).out)["causes"][0]["cause_id"],
+                "known", "--link", "https://t/1"})
+                .exit,
+            0);
+  std::vector<Words> commands = {{"list"},
+                                 {"list", "--limit", "2"},
+                                 {"list", "--all"},
+                                 {"list", "--sort", "due"},
+                                 {"list", "--state", "scheduled,cancelled", "--queue", "q/\xc3\xbc"},
+                                 {"list", "--count"},
+                                 {"list", "--count", "--by", "queue"},
+                                 {"show", "m-2"},
+                                 {"show", "none"},
+                                 {"bulk", "list"},
+                                 {"bulk", "list", "--limit", "1"},
+                                 {"bulk", "show", "1"},
+                                 {"bulk", "show", "2"},
+                                 {"bulk", "show", "99"},
+                                 {"causes"},
+                                 {"causes", "--all", "--limit", "1"},
+                                 {"queues"},
+                                 {"nodes"},
+                                 {"stats"},
+                                 {"stats", "--max-overdue", "1ms"},
+                                 {"cancel", "--queue", "orders", "--dry-run"},
+                                 {"redrive", "--queue", "orders", "--dry-run", "--by", "queue"},
+                                 {"cancel", "1"},
+                                 {"finish", ids[0], "--succeeded"},
+                                 {"fire", ids[4], "--reason", "twice"},
+                                 {"redrive", ids[6]}};
+  for (const std::string& id : ids)
+    for (const char* command : {"show", "history", "audit"}) commands.push_back({command, id});
+  commands.push_back({"show", ids[3], "--body"});
+  for (const Words& words : commands) {
+    for (const bool as_json : {true, false}) {
+      Words all = words;
+      all.push_back(as_json ? "--json" : "--utc");
+      if (!as_json && words[0] == "audit") all.pop_back();  // its times are UTC
+      std::string text;
+      for (const std::string& word : all) text += word + " ";
+      const Ran one = by_database(all), other = as("admin", all);
+      EXPECT_EQ(without_now(other.out), without_now(one.out)) << text;
+      EXPECT_EQ(other.exit, one.exit) << text;
+      EXPECT_EQ(without_now(other.err), without_now(one.err)) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rung::cli
