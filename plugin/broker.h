@@ -90,6 +90,8 @@ struct PublishResult {
   std::uint64_t token = 0;
   How how = How::confirmed;
   std::string reason;
+  // returned: because its exchange does not exist, or refuses us; else because no queue takes it.
+  bool no_exchange = false;
 };
 
 struct BrokerStatus {

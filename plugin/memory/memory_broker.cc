@@ -178,7 +178,7 @@ PublishResult MemoryBroker::publish_one(const Outgoing& outgoing) {
     if (name.size() > kNameMost) return result(How::rejected, "a header name is over 255 bytes");
   }
   if (!knows_exchange(outgoing.exchange)) {
-    return result(How::returned, "NOT_FOUND - no exchange '" + outgoing.exchange + "'");
+    return {outgoing.token, How::returned, "NOT_FOUND - no exchange '" + outgoing.exchange + "'", true};
   }
   if (losses_ > 0) {
     --losses_;

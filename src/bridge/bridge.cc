@@ -109,8 +109,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       causes_(loop, {*jobs_, shards_, clock_}),
-      events_(loop, {*jobs_, shards_, outbox_, [this] { return may_publish(); }, settings_.prefix + ".events",
-                     settings_.events}),
+      events_(loop, {*jobs_, shards_, outbox_, clock_, health_, [this] { return may_publish(); },
+                     settings_.prefix + ".events", settings_.event_body}),
       promises_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
@@ -473,11 +473,12 @@ void Bridge::drain(std::function<void()> done) {
 
 bool Bridge::idle() const {
   return transitions_.idle() && intake_.idle() && submissions_.idle() && bulks_.idle() && dispatch_.idle() &&
-         events_.idle() && outbox_.under_way() == 0;
+         outbox_.under_way() == events_.unanswered();
 }
 
 void Bridge::give_back(std::function<void()> done) {
   drain_.stop();
+  promises_.add();
   shards_.leave(std::move(done));
 }
 

@@ -66,7 +66,7 @@ struct BridgeSettings {
   DelayRoutes::Moves delays;  // `delays` in the config
   std::optional<Ms> retention;
   std::optional<bool> require_token;  // results.require_token
-  EventBodies events;                 // `events`; none: it is empty
+  EventBody event_body;               // `events`; none: it is empty
   Tracer* tracer = nullptr;           // must outlive the bridge; nullptr: traces are off
 };
 

@@ -33,6 +33,12 @@ inline std::optional<OutgoingKind> outgoing_kind_from(std::string_view word) {
   return std::nullopt;
 }
 
+// Property `type` of the messages: "rung.task_parked".
+inline constexpr std::string_view kEventType = "rung.";
+inline bool is_event_type(std::string_view type) {
+  return type.starts_with(kEventType) && outgoing_kind_from(type.substr(kEventType.size())).has_value();
+}
+
 class OutgoingKinds {
  public:
   void add(OutgoingKind kind) { bits_ |= bit(kind); }
@@ -67,6 +73,8 @@ class OutgoingEventStore {
   // The oldest first. Kinds that a later version added are left out.
   virtual Result<std::vector<OutgoingEvent>> outgoing_events(int limit) = 0;
   virtual Result<void> forget_outgoing_events(std::span<const std::int64_t> ids) = 0;
+  // Deletes at most `limit` that nobody has published; returns how many.
+  virtual Result<int> drop_outgoing_events(EpochMs before, int limit) = 0;
 };
 
 }  // namespace rung

@@ -86,7 +86,7 @@ void PublishFailures::refuse(Sent sent, const Closing& why) {
   if (why.code == AMQP_NOT_FOUND) {
     // No such exchange: as unroutable as a message without a queue. It may exist at the next attempt.
     remember_refusal(outgoing, why.text);
-    deps_.outcomes.result(outgoing.token, How::returned, why.text);
+    deps_.outcomes.no_exchange(outgoing.token, why.text);
   } else if (why.code != AMQP_ACCESS_REFUSED) {
     deps_.outcomes.result(outgoing.token, How::rejected, why.text);
   } else if (deps_.routing.belongs_to_other(outgoing)) {
@@ -123,7 +123,7 @@ void PublishFailures::binding_refused(Sent sent, const std::string& key, const s
 void PublishFailures::rights_confirmed() {
   if (!refused_twice_) return;
   remember_refusal(refused_twice_->outgoing, refused_twice_->reason);
-  deps_.outcomes.result(refused_twice_->outgoing.token, How::returned, std::move(refused_twice_->reason));
+  deps_.outcomes.no_exchange(refused_twice_->outgoing.token, std::move(refused_twice_->reason));
   refused_twice_.reset();
 }
 

@@ -35,6 +35,10 @@ class PublishOutcomes {
   void result(std::uint64_t token, How how, std::string reason) {
     if (token != RightsCheck::kToken) results_.push_back({token, how, std::move(reason)});
   }
+  // Returned, because its exchange does not exist or refuses us.
+  void no_exchange(std::uint64_t token, std::string reason) {
+    if (token != RightsCheck::kToken) results_.push_back({token, How::returned, std::move(reason), true});
+  }
   // For callers that append several results; those may include the result of the rights check.
   std::vector<PublishResult>& results() { return results_; }
   void pass_on(Outgoing outgoing) { passed_on_.push_back(std::move(outgoing)); }

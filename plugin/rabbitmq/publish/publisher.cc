@@ -270,7 +270,7 @@ Result<void> Publisher::begin_message(Connection& connection) {
     if (!*bound) return {};
   }
   if (const std::string* why = failures_.refusal_of(outgoing)) {
-    outcomes_.result(outgoing.token, How::returned, *why);
+    outcomes_.no_exchange(outgoing.token, *why);
     return {};
   }
   routing_.sending(outgoing);

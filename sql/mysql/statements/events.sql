@@ -25,6 +25,10 @@ SELECT id, at, kind, subject, queue FROM rung_outgoing_events WHERE kind IN (:ki
 -- name: outgoing_delete
 DELETE FROM rung_outgoing_events WHERE id IN (:ids)
 
+-- name: outgoing_drop
+-- By id, which grows with the time.
+DELETE FROM rung_outgoing_events WHERE at < :before ORDER BY id LIMIT :limit
+
 -- name: setting
 SELECT value FROM rung_settings WHERE name = :name
 

@@ -1,5 +1,6 @@
 #include "src/bridge/upkeep/event_publisher.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -10,15 +11,20 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kEventTick{1000};
-constexpr int kEventsAtOnce = 100;
+// As few as a queue that answers nothing may hold up.
+constexpr int kEventsAtOnce = 16;
 constexpr std::size_t kLongestKey = 255;  // of AMQP
+constexpr Ms kFirstPause{1000}, kPauseToReport{4000};
+constexpr Ms kDropEvery{std::chrono::hours{1}};
+constexpr int kDroppedAtOnce = 10'000;
+constexpr const char* kProblem = "events";
 
 // An index of EventCounts::kOutcomes; nullopt: send it again.
-std::optional<std::size_t> outcome(PublishResult::How how) {
+std::optional<std::size_t> outcome_of(const PublishResult& result) {
   using How = PublishResult::How;
-  if (how == How::confirmed) return 0;
-  if (how == How::returned) return 1;
-  if (how == How::rejected) return 2;
+  if (result.how == How::confirmed) return 0;
+  if (result.how == How::returned && !result.no_exchange) return 1;
+  if (result.how == How::rejected) return 2;
   return std::nullopt;
 }
 
@@ -27,87 +33,145 @@ Outgoing message_of(const OutgoingEvent& event, const std::string& body, const s
   message.properties.content_type = "application/json";
   message.properties.delivery_mode = 2;
   message.properties.message_id = std::to_string(event.id);
-  message.properties.type = std::string(to_word(event.kind));
+  message.properties.type = std::string(kEventType) + std::string(to_word(event.kind));
   message.properties.app_id = "rung";
   message.properties.timestamp = static_cast<std::uint64_t>(event.at.ms / 1000);
   message.body = body;
-  std::string key = std::string(to_word(event.kind)) + '.' + event.queue;
-  return {0, exchange, clean_utf8(key, kLongestKey), std::move(message)};
+  const std::string key = std::string(to_word(event.kind)) + '.' + event.queue;
+  return {0, exchange, clean_utf8(key, kLongestKey), std::move(message), PublishLane::probe};
 }
 
 }  // namespace
 
 EventPublisher::EventPublisher(io::Loop& loop, Deps deps)
-    : deps_(std::move(deps)), timer_(loop, [this] { read(); }) {}
+    : deps_(std::move(deps)), timer_(loop, [this] { tick(); }) {}
 
-void EventPublisher::start() {
-  if (deps_.bodies) timer_.start(kEventTick, kEventTick);
+void EventPublisher::start() { timer_.start(kEventTick, kEventTick); }
+
+void EventPublisher::stop() { timer_.stop(); }
+
+void EventPublisher::tick() {
+  const BootMs now = deps_.clock.here().boot();
+  if (busy_ || !deps_.shards.held(0)) return;
+  if (deps_.clock.known() && now >= drop_at_) return drop_old();
+  if (!deps_.body || now < not_before_) return;
+  if (!over_.empty()) return forget();
+  if (deps_.may_publish()) read();
+}
+
+// On a store thread. One row that cannot be read does not hold up the others.
+Result<EventPublisher::Batch> EventPublisher::read_batch(Store& store, const EventBody& body_of,
+                                                         const std::string& exchange) {
+  auto events = store.outgoing_events(kEventsAtOnce);
+  if (!events) return tl::unexpected(events.error());
+  Batch batch;
+  for (OutgoingEvent& event : *events) {
+    auto made = body_of(store, event, exchange);
+    if (!made && made.error().kind != Error::Kind::permanent) return tl::unexpected(made.error());
+    batch.push_back({std::move(event), made ? *std::move(made) : std::nullopt,
+                     made ? std::string() : made.error().message});
+  }
+  return batch;
 }
 
 void EventPublisher::read() {
-  if (busy_ || !deps_.shards.held(0) || !deps_.may_publish()) return;
   busy_ = true;
   deps_.jobs.submit<Batch>(
       Lane::upkeep,
-      [bodies = deps_.bodies, exchange = deps_.exchange](Store& store) -> Result<Batch> {
-        auto events = store.outgoing_events(kEventsAtOnce);
-        if (!events) return tl::unexpected(events.error());
-        auto texts = bodies(store, *events, exchange);
-        if (!texts) return tl::unexpected(texts.error());
-        Batch batch;
-        for (std::size_t i = 0; i < events->size(); ++i)
-          batch.emplace_back(std::move((*events)[i]), std::move((*texts)[i]));
-        return batch;
+      [body_of = deps_.body, exchange = deps_.exchange](Store& store) {
+        return read_batch(store, body_of, exchange);
       },
       [this](const Result<Batch>& batch) {
-        if (batch && !batch->empty()) return send(*batch);
         busy_ = false;
-        if (!batch) log::warn("events not read", {{"reason", batch.error().message}});
+        if (!batch) return pause("they cannot be read: " + batch.error().message);
+        if (!timer_.active()) return;  // the drain has begun
+        if (!batch->empty()) send(*batch);
       });
 }
 
 void EventPublisher::send(const Batch& batch) {
+  busy_ = true;
   full_ = batch.size() >= kEventsAtOnce;
+  kept_.clear();
   unanswered_ = batch.size();
-  for (const auto& [event, body] : batch) {
+  for (const auto& [event, body, broken] : batch) {
     if (body) {
       deps_.outbox.send(message_of(event, *body, deps_.exchange),
-                        [this, event](const PublishResult& result) { answered(event, result); });
-    } else {
-      over_.push_back(event.id);
-      --unanswered_;
+                        [this, event = event](const PublishResult& result) { answered(event, result); });
+      continue;
     }
+    if (!broken.empty())
+      log::error("an event cannot be published",
+                 {{"id", event.id}, {"kind", to_word(event.kind)}, {"reason", broken}});
+    over_.push_back(event.id);
+    --unanswered_;
   }
   deps_.outbox.flush();
-  if (unanswered_ == 0) forget();
+  if (unanswered_ == 0) end_batch();
 }
 
 void EventPublisher::answered(const OutgoingEvent& event, const PublishResult& result) {
-  if (const auto how = outcome(result.how)) {
-    ++counts_.published[{event.kind, *how}];
+  if (const auto outcome = outcome_of(result)) {
+    ++counts_.published[{event.kind, *outcome}];
     over_.push_back(event.id);
     if (result.how == PublishResult::How::rejected)
       log::error("an event cannot be published",
                  {{"id", event.id}, {"kind", to_word(event.kind)}, {"reason", result.reason}});
+  } else if (kept_.empty()) {
+    kept_ = result.reason.empty() ? "the broker did not take them" : result.reason;
   }
-  if (--unanswered_ == 0) forget();
+  if (--unanswered_ == 0) end_batch();
+}
+
+void EventPublisher::end_batch() {
+  busy_ = false;
+  if (kept_.empty()) {
+    pause_ = Ms{0};
+    deps_.health.clear(kProblem);
+  } else {
+    pause(kept_);
+  }
+  if (!over_.empty()) forget();
 }
 
 void EventPublisher::forget() {
-  if (over_.empty()) {  // the broker took none of them: try again with the next tick
-    busy_ = false;
-    return;
-  }
+  busy_ = true;
   deps_.jobs.submit<bool>(
       Lane::upkeep,
-      [ids = std::exchange(over_, {})](Store& store) -> Result<bool> {
+      [ids = over_](Store& store) -> Result<bool> {
         if (auto done = store.forget_outgoing_events(ids); !done) return tl::unexpected(done.error());
         return true;
       },
       [this](const Result<bool>& done) {
         busy_ = false;
-        if (!done) return log::warn("published events not deleted", {{"reason", done.error().message}});
-        if (full_ && timer_.active()) read();
+        if (!done) return pause("published ones cannot be deleted: " + done.error().message);
+        over_.clear();
+        if (full_ && kept_.empty() && timer_.active() && deps_.may_publish()) read();
+      });
+}
+
+void EventPublisher::pause(const std::string& why) {
+  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  not_before_ = deps_.clock.here().boot() + pause_;
+  if (pause_ < kPauseToReport) return;
+  if (!deps_.health.has(kProblem)) log::warn("events for other systems wait", {{"reason", why}});
+  deps_.health.set(kProblem, "events for " + deps_.exchange + " wait in the database: " + why);
+}
+
+void EventPublisher::drop_old() {
+  busy_ = true;
+  drop_at_ = deps_.clock.here().boot() + kDropEvery;
+  deps_.jobs.submit<int>(
+      Lane::upkeep,
+      [before = deps_.clock.now() - kKept](Store& store) {
+        return store.drop_outgoing_events(before, kDroppedAtOnce);
+      },
+      [this](const Result<int>& dropped) {
+        busy_ = false;
+        if (!dropped) return;  // in an hour
+        if (*dropped > 0)
+          log::warn("events deleted that nobody has published for a week", {{"events", *dropped}});
+        if (*dropped >= kDroppedAtOnce) drop_at_ = BootMs{0};
       });
 }
 

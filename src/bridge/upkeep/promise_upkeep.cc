@@ -1,6 +1,5 @@
 #include "src/bridge/upkeep/promise_upkeep.h"
 
-#include <memory>
 #include <utility>
 
 #include "src/io/log.h"
@@ -9,17 +8,18 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kForgetEvery{std::chrono::minutes{1}};
-constexpr int kMostForgotten = 1000;  // at a time; 500 queues leave a hundred in a minute
+constexpr int kMostForgotten = 1000;  // at a time
 
 }  // namespace
 
 PromiseUpkeep::PromiseUpkeep(io::Loop& loop, Deps deps)
     : deps_(deps), timer_(loop, [this] {
+        forget();  // before add(): it takes its turn once a minute, however much there is to add
         add();
-        forget();
       }) {}
 
-PromiseBatch PromiseUpkeep::untold() const {
+// nullptr: there is nothing to add.
+std::shared_ptr<const PromiseBatch> PromiseUpkeep::next() {
   PromiseBatch batch;
   for (const auto& [label, counts] : deps_.counts.by_queue()) {
     if (counts.promised == PromiseCounts{}) continue;
@@ -28,33 +28,38 @@ PromiseBatch PromiseUpkeep::untold() const {
     if (more != PromiseCounts{}) batch.changes.push_back({label, more});
     if (batch.changes.size() == PromiseBatch::kMost) break;  // the others next time
   }
-  return batch;
+  if (batch.changes.empty()) return nullptr;
+  batch.at = deps_.clock.now();
+  batch.maker = deps_.identity.name;
+  batch.id = std::to_string(deps_.identity.incarnation) + '-' + std::to_string(++batches_);
+  return std::make_shared<const PromiseBatch>(std::move(batch));
 }
 
 void PromiseUpkeep::add() {
-  if (busy_ || !deps_.clock.known()) return;
-  auto batch = std::make_shared<PromiseBatch>(untold());
-  if (batch->changes.empty()) return;
-  batch->at = deps_.clock.now();
-  batch->maker = deps_.identity.name;
-  batch->id = std::to_string(deps_.identity.incarnation) + '-' + std::to_string(++batches_);
+  if (!deps_.clock.known()) return;
+  again_ = busy_;
+  if (busy_) return;
+  if (pending_ == nullptr) pending_ = next();
+  if (pending_ == nullptr) return;
   busy_ = true;
   deps_.jobs.submit<bool>(
       Lane::upkeep,
-      [batch](PromiseStore& store) -> Result<bool> {
+      [batch = pending_](PromiseStore& store) -> Result<bool> {
         if (auto done = store.add_promises(*batch); !done) return tl::unexpected(done.error());
         return true;
       },
-      [this, batch](const Result<bool>& done) { added(*batch, done); });
+      [this](const Result<bool>& done) { added(done); });
 }
 
-// What could not be added is added with the next batch.
-void PromiseUpkeep::added(const PromiseBatch& batch, const Result<bool>& done) {
+// What failed may have been committed: it is repeated under its id, so that nothing counts twice.
+void PromiseUpkeep::added(const Result<bool>& done) {
   busy_ = false;
   if (!done)
     return log::warn("counts of late_by not recorded",
-                     {{"queues", batch.changes.size()}, {"reason", done.error().message}});
-  for (const auto& [label, more] : batch.changes) told_[label] += more;
+                     {{"queues", pending_->changes.size()}, {"reason", done.error().message}});
+  for (const auto& [label, more] : pending_->changes) told_[label] += more;
+  pending_ = nullptr;
+  if (again_) add();
 }
 
 void PromiseUpkeep::forget() {
@@ -67,7 +72,9 @@ void PromiseUpkeep::forget() {
       [at = deps_.clock.now()](PromiseStore& store) { return store.forget_promises(at, kMostForgotten); },
       [this](const Result<int>& gone) {
         busy_ = false;
-        if (!gone) log::warn("old counts of late_by not deleted", {{"reason", gone.error().message}});
+        if (!gone) return log::warn("old counts of late_by not deleted", {{"reason", gone.error().message}});
+        if (*gone >= kMostForgotten) forget_at_ = BootMs{0};
+        if (std::exchange(again_, false)) add();
       });
 }
 

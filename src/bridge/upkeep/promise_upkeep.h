@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "src/bridge/base/flow_counts.h"
@@ -33,20 +34,22 @@ class PromiseUpkeep {
   PromiseUpkeep(io::Loop& loop, Deps deps);
   void start() { timer_.start(kEvery, kEvery); }
   void stop() { timer_.stop(); }
-  // Adds what there is; nothing if a job is under way. Before the end of the process, too: StoreThreads does
-  // what is submitted before it is stopped.
+  // Adds what there is; after the job that is under way, if one is. Before the end of the process, too:
+  // StoreThreads does what is submitted before it is stopped.
   void add();
 
  private:
-  PromiseBatch untold() const;
-  void added(const PromiseBatch& batch, const Result<bool>& done);
+  std::shared_ptr<const PromiseBatch> next();
+  void added(const Result<bool>& done);
   void forget();
 
   const Deps deps_;
   io::Timer timer_;
   std::map<std::string, PromiseCounts> told_;  // what the database has of FlowCounts, by its label
   std::int64_t batches_ = 0;
-  bool busy_ = false;  // a job is under way
+  std::shared_ptr<const PromiseBatch> pending_;  // not known to be in the database
+  bool busy_ = false;                            // a job is under way
+  bool again_ = false;                           // add() was called meanwhile
   BootMs forget_at_{0};
 };
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "src/api/event_bodies.h"
+#include "src/api/event_body.h"
 #include "src/io/log.h"
 
 namespace rung::cli {
@@ -49,7 +49,7 @@ bridge::BridgeSettings bridge_settings(const Config& config, bridge::Tracer* tra
   s.retention = config.retention;
   s.require_token = config.require_token;
   s.tracer = tracer;
-  if (!config.store.events.empty()) s.events = api::event_bodies;
+  if (!config.store.events.empty()) s.event_body = api::event_body;
   return s;
 }
 

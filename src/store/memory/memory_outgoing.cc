@@ -34,4 +34,12 @@ Result<void> MemoryStore::forget_outgoing_events(std::span<const std::int64_t> i
   return {};
 }
 
+Result<int> MemoryStore::drop_outgoing_events(EpochMs before, int limit) {
+  return call([&] {
+    int left = limit;
+    return static_cast<int>(std::erase_if(
+        db_.outgoing_, [&](const OutgoingEvent& event) { return event.at < before && left-- > 0; }));
+  });
+}
+
 }  // namespace rung

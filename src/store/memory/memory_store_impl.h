@@ -114,6 +114,7 @@ class MemoryStore final : public Store {
   Result<void> set_setting(std::string_view name, std::string_view value) override;
   Result<std::vector<OutgoingEvent>> outgoing_events(int limit) override;
   Result<void> forget_outgoing_events(std::span<const std::int64_t> ids) override;
+  Result<int> drop_outgoing_events(EpochMs before, int limit) override;
 
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;

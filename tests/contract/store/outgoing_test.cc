@@ -152,6 +152,45 @@ TEST_P(OutgoingContract, ABulkThatStopsItselfSaysWhy) {
   EXPECT_EQ(must(store_->events(1)).at(0).kind, "bulk_stopped");
 }
 
+TEST_P(OutgoingContract, AnAbortAfterItsFirstStepIsAnEnd) {
+  const Fence fence = join(*store_, "a");
+  insert_parked(fence);
+  insert_parked(fence);
+  forget_all();
+  for (const bool by_itself : {false, true}) {
+    NewBulk redrive;
+    redrive.action = BulkAction::redrive;
+    redrive.filter.state = State::parked;
+    redrive.care.canary = by_itself ? 1 : 0;
+    const Bulk bulk = must(store_->create_bulk(redrive));
+    const auto taken = must(store_->take_bulk("us", kTtl, bulk.id));
+    ASSERT_TRUE(taken);
+    BulkStep step{bulk.id, "us", taken->last, 0, true};
+    const auto ids = must(store_->bulk_next(step, 1));
+    ASSERT_THAT(ids, SizeIs(1));
+    const std::vector<Event> events{event_of(bulk, ids[0])};
+    must(store_->apply(events, fence, decider(), &step));
+    if (by_itself) {
+      step.from = ids[0];
+      must(store_->judge_bulk(step, {BulkVerdict::Go::stop, "its canary failed"}, Ms{0}));
+    } else {
+      must(store_->set_bulk(bulk.id, BulkState::aborted, std::nullopt));
+    }
+    EXPECT_THAT(of(OutgoingKind::bulk_ended), SizeIs(1));
+    EXPECT_EQ(must(store_->events(1)).at(0).kind, "bulk_ended");
+    forget_all();
+  }
+}
+
+TEST_P(OutgoingContract, WhatNobodyPublishesIsDeletedByItsAge) {
+  const Fence fence = join(*store_, "a");
+  insert_parked(fence);
+  const std::size_t all = pending().size();
+  EXPECT_EQ(must(store_->drop_outgoing_events(must(store_->now()) - Ms{60'000}, 100)), 0);
+  EXPECT_EQ(must(store_->drop_outgoing_events(must(store_->now()) + Ms{60'000}, 1)), 1) << "at most `limit`";
+  EXPECT_EQ(pending().size(), all - 1);
+}
+
 TEST_P(OutgoingContract, OnlyTheKindsOfTheConfigAreKept) {
   kinds_ = {};
   publish(OutgoingKind::bulk_ended);

@@ -39,7 +39,7 @@ class EventExchange : public SidecarTest {
     json event = json::parse(got->message.body.str(), nullptr, false);
     EXPECT_TRUE(event.is_object()) << got->message.body.str();
     if (!event.is_object()) return json::object();
-    EXPECT_EQ(got->message.properties.type, event.value("type", ""));
+    EXPECT_EQ(got->message.properties.type, "rung." + event.value("type", ""));
     EXPECT_EQ(got->message.properties.message_id, event.value("id", ""));
     return event;
   }
@@ -112,6 +112,21 @@ TEST_F(EventExchange, AConsumerOfEventsThatFailsMakesNoLoop) {
   const std::string other = attached();
   park(other, "order-2");
   EXPECT_EQ(reject(), "order-2");
+}
+
+// The failed message that a consumer publishes names its queue, but not the exchange that it came by.
+TEST_F(EventExchange, NorDoesOneThatPublishesItsFailuresToRungFailed) {
+  start();
+  const std::string queue = attached(), events = bound("task_parked.#");
+  park(queue, "order-1");
+  const Received got = delivery(events);
+  amqp.ack(got);
+  Message failure = got.message;
+  failure.headers = Table{{"retry-queue", events}, {"retry-error", "no chat"}, {"retry-never", true}};
+  ASSERT_TRUE(amqp.publish(failed(), "", failure));
+  ASSERT_EQ(wait_state(events, "parked").at("last_error"), "no chat");
+  park(attached(), "order-2");
+  EXPECT_EQ(next(events)["task"].value("message_id", ""), "order-2");
 }
 
 TEST_F(EventExchange, TheExamplePrintsThem) {
