@@ -23,7 +23,7 @@ class Normaliser {
   Normaliser(std::string_view text, std::string_view type, bool keeps_data);
   Text run();
   // Nothing is left but keys: what was omitted is all that there is.
-  bool says_nothing() const { return dropped_ && !spoken_; }
+  bool says_nothing(const Text& out) const { return dropped_ && (!spoken_ || out.words.empty()); }
 
  private:
   // A word that has been written.

@@ -312,7 +312,7 @@ void Normaliser::star() {
 Text normalise(std::string_view text, std::string_view type) {
   Normaliser reader(text, type, false);
   Text out = reader.run();
-  return reader.says_nothing() ? Normaliser(text, type, true).run() : out;
+  return reader.says_nothing(out) ? Normaliser(text, type, true).run() : out;
 }
 
 }  // namespace rung::causes

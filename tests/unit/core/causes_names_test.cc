@@ -37,7 +37,11 @@ TEST(CausesDocuments, OfJsonOnlyWhatItSaysCounts) {
 
 // Otherwise all of them would be one cause.
 TEST(CausesDocuments, KeysStayWhereNothingElseIs) {
-  expect_causes({{R"({"a":"x","b":1})"}, {R"({"a":"x","c":1})"}, {"order=7 qty=3"}, {"order=7 sku=A"}});
+  expect_causes({{R"({"a":"x","b":1})"},
+                 {R"({"a":"x","c":1})"},
+                 {"order=7 qty=3"},
+                 {"order=7 sku=A"},
+                 {"trace id: 7f9a"}});
 }
 
 TEST(CausesDocuments, TheKeyTellsACodeFromData) {
