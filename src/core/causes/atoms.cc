@@ -27,10 +27,11 @@ bool Normaliser::take_atom() {
     at_ += 3;
     return star(), true;
   }
+  if (take_person_or_company()) return true;
   if (take_url() || take_hex_groups() || take_path()) return true;
   const std::size_t end = end_of_atom(at_);
   if (end == at_) return ++at_, true;
-  if (take_announced(end) || take_blob()) return true;
+  if (take_attempt(end) || take_constraint(end) || take_announced(end) || take_blob()) return true;
   if (take_relative_path(end) || take_address(end)) return true;
   segments(end);
   return true;
@@ -143,7 +144,9 @@ bool Normaliser::take_blob() {
   const std::size_t letters = end;
   while (at(end) == '=' && end - letters < 3) ++end;
   if (is_word(at(end)) || end - letters > 2) end = letters;  // key=value
-  const bool padded = end > letters && (end - at_) % 4 == 0 && end - at_ >= 8;
+  const bool quoted =
+      end == letters + 1 && std::string_view("'\"{[(").find(at(end)) != std::string_view::npos;
+  const bool padded = end > letters && !quoted && (end - at_) % 4 == 0 && end - at_ >= 8;
   if (!padded && !(token && end - at_ >= 12) && !is_blob(text_.substr(at_, end - at_))) return false;
   while (end < text_.size() && (in_blob(text_[end]) || text_[end] == '=')) ++end;
   at_ = end;
@@ -173,13 +176,22 @@ void Normaliser::segments(std::size_t end) {
 void Normaliser::segment(std::string_view text, std::size_t end, char joint) {
   if (std::ranges::any_of(text, is_high)) return mixed(text);
   if (!has_digit(text)) return letters(text, end, joint);
-  if (all_digits(text)) return is_code(text, end) ? code(text) : star();
+  // Active Directory's: error, data 52e
+  if (text.size() == 3 && past_word(0) == "data" && past_is(1, role::kError) && is_hex(text, 3))
+    return code(text);
+  if (all_digits(text)) {
+    if (is_code(text, end)) return code(text);
+    star();
+    at_ = end_of_ratio(end);
+    return;
+  }
   const bool near = (gap_ & (kStop | kComma | kOther | kStar)) == 0;
   if (near && text.size() == 5 && (past_word(0) == "sqlstate" || past_word(1) == "sqlstate"))
     return code(text);
   if (near && past_is(0, role::kCode | role::kError) && text.size() >= 8 && text.size() <= 10 &&
       begins_with(text, "0x"))
     return code(text);
+  if (near && announces_code(text) && is_code_of_vendor(text)) return code(text);
   if (digits_belong(text)) return word(text, Folded(text).roles(), joint);
   if (is_vendor_code(text) || is_error_constant(text)) return code(text);
   // HTTP404, error-404
@@ -197,21 +209,24 @@ void Normaliser::segment(std::string_view text, std::size_t end, char joint) {
 
 void Normaliser::letters(std::string_view text, std::size_t end, char joint) {
   const Folded folded(text);
-  const Roles roles = folded.roles();
+  const Roles roles = at(end) == '=' || at(end) == ':' ? roles_of_key(text) : folded.roles();
   const bool joined = joint != '\0';
   if (belongs_to_number(text, roles, end, joined) || varies(text, roles, end)) return star();
   std::string_view stem = text;
+  if (folded.view() == "errors") stem.remove_suffix(1);  // 2 validation errors
   // "1 order", "3 orders"
   if (last_is_star_ && (since_star_ & ~(kBlank | kOther)) == 0 && text.size() > 3 && text.ends_with('s') &&
       folded.view() != "does" && !joined &&
       std::string_view("suia").find(text[text.size() - 2]) == std::string_view::npos)
     stem.remove_suffix(1);
   word(stem, roles, joint);
-  says_ = (roles & role::kSays) != 0 &&
+  const bool data = in_object() && (roles & (role::kState | role::kSays)) != role::kSays;
+  says_ = (roles & role::kSays) != 0 && !data &&
           (at(end) == ':' || at(end) == '=' || (at(end) == ' ' && at(end + 1) == '='));
   json_value_ = false;
   if (is_error_constant(text)) keep_code(past_word(0));
   skip_version(end);
+  if (data && at(end) == ':') take_bare_value(end + 1);
 }
 
 // Units, currencies, parts of dates.
@@ -219,20 +234,21 @@ bool Normaliser::belongs_to_number(std::string_view text, Roles roles, std::size
   const bool close = last_is_star_ && (since_star_ & (kColon | kEqual | kComma | kStop)) == 0;
   if (close && (roles & (role::kUnit | role::kCurrency)) != 0 && !joined) return true;
   if (at(end) == '$' && text.size() <= 3 && number_follows(end + 1)) return true;  // US$ 12
-  if ((roles & role::kCurrency) != 0 && std::ranges::all_of(text, is_upper) && number_follows(end))
-    return true;
+  // EUR 12, and the codes alone: HUF/EUR
+  if ((roles & role::kCurrency) != 0 && std::ranges::all_of(text, is_upper)) return true;
   const bool may = text.size() == 3 && begins_with(text, "may");
   return (roles & role::kCalendar) != 0 &&
          (date_follows(end) || (last_is_star_ && (since_star_ & kColon) == 0 && !may));
 }
 
 bool Normaliser::varies(std::string_view text, Roles roles, std::size_t end) const {
+  if ((roles & (role::kLiteral | role::kDataType)) != 0 && (gap_ & (kComma | kStop)) == 0 &&
+      (past_word(0) == "got" || past_word(0) == "received" || past_word(0) == "actual"))
+    return true;
   if ((roles & role::kLiteral) != 0) {
-    const bool got = past_word(0) == "got" || past_word(0) == "received" || past_word(0) == "actual";
-    if (got && (gap_ & (kComma | kStop)) == 0) return true;
     if ((gap_ & (kColon | kEqual)) != 0 && depth_ > 0 && !says_) return true;
   }
-  if (past_is(0, role::kCapitalId) && (gap_ & ~(kBlank | kColon)) == 0 && text.size() >= 3 &&
+  if (past_is(0, role::kCapitalId) && (gap_ & ~(kBlank | kColon)) == 0 && text.size() >= 2 &&
       (roles & role::kIdentifier) == 0 && std::ranges::all_of(text, is_upper))
     return true;
   return is_hex_pair(text, end) || (looks_random(text) && !is_error_constant(text));
@@ -293,7 +309,7 @@ void Normaliser::mixed(std::string_view text) {
     if (digits || unit) {
       star();
     } else {
-      word(run, 0);
+      word(run, Folded(run).roles() & role::kParty);
     }
     from = to;
   }

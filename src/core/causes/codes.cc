@@ -26,6 +26,11 @@ bool Normaliser::is_code(std::string_view number, std::size_t end) const {
   const bool http = number.size() == 3 && number[0] >= '1' && number[0] <= '5';
   if (http && begins_with_reason(text_.substr(end))) return true;
   if (http && is_mail_status(end)) return true;
+  // GET /v1/orders/7 -> 404
+  if (http && number[0] >= '4' && last_is_star_ && past_is(0, role::kMethod)) {
+    const std::string_view next = after(end);
+    return next.empty() || !is_letter(next[0]);
+  }
   if ((gap_ & kStar) == 0) {
     // ERROR 1062 (23000)
     if (code_before_ && number.size() == 5 && (gap_ & kOpen) != 0) return true;
@@ -53,6 +58,14 @@ bool Normaliser::is_code(std::string_view number, std::size_t end) const {
     }
   }
   return http && is_status(end);
+}
+
+// error code PAY-1003, reason code: R12; not of "code AB12" alone, which may be data.
+bool Normaliser::announces_code(std::string_view token) const {
+  if (past_word(0) == "reason" || (past_is(0, role::kError) && (gap_ & kColon) == 0))
+    return is_numbered(token);
+  return past_is(0, role::kCode) && (past_word(0) != "code" || past_is(1, role::kResult)) &&
+         !past_is(1, role::kOtherCode);
 }
 
 // Whether words nearby speak of a response.

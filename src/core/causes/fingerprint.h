@@ -7,7 +7,7 @@
 namespace rung {
 
 // Raise it with every change of the rule that changes an id.
-inline constexpr int kFingerprintVersion = 1;
+inline constexpr int kFingerprintVersion = 2;
 
 struct Fingerprint {
   std::string id;    // 12 hexadecimal digits

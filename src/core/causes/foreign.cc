@@ -29,7 +29,15 @@ constexpr std::string_view kJvm =
     "io.ktor. "
     "io.confluent. io.awspring. reactor. rx. feign. okhttp3. okio. retrofit2. redis.clients. "
     "software.amazon. oracle. "
-    "ch.qos. net.bytebuddy. net.sf. jersey. liquibase. $Proxy worker.org.gradle. org.gradle. dagger. brave. ";
+    "ch.qos. net.bytebuddy. net.sf. jersey. liquibase. $Proxy worker.org.gradle. org.gradle. dagger. brave. "
+    "org.thymeleaf. freemarker. org.camunda. io.sentry. io.jsonwebtoken. io.javalin. ratpack. org.jdbi. "
+    "com.querydsl. "
+    "io.r2dbc. net.logstash. com.nimbusds. com.auth0. org.bouncycastle. com.itextpdf. io.temporal. "
+    "org.jobrunr. graphql. "
+    "com.couchbase. com.influxdb. com.clickhouse. org.neo4j. org.sqlite. com.paypal. com.braintree io.nats. "
+    "play. slick. "
+    "doobie. http4s. org.http4s. fs2. monix. com.typesafe. io.circe. arrow. org.koin. org.jetbrains. "
+    "dev.failsafe. ";
 constexpr std::string_view kDotnet =
     "System. Microsoft. MassTransit. NServiceBus. RabbitMQ. Newtonsoft. Npgsql. MySql. MySqlConnector. "
     "Dapper. Polly. "
@@ -37,7 +45,11 @@ constexpr std::string_view kDotnet =
     "MongoDB. "
     "Confluent. Oracle. Serilog. Refit. Wolverine. Hangfire. Quartz. GreenPipes. Autofac. SqlSugar. Stripe. "
     "RestSharp. "
-    "Flurl. Marten. Elasticsearch. Nest. NHibernate. Interop. Internal. lambda_method ";
+    "Flurl. Marten. Elasticsearch. Nest. NHibernate. Interop. Internal. lambda_method "
+    "Elastic. Google. IdentityModel. CsvHelper. NodaTime. MailKit. MimeKit. Twilio. SendGrid. Orleans. Akka. "
+    "ServiceStack. "
+    "Topshelf. LinqToDB. Minio. OpenTelemetry. Sentry. NLog. log4net. Scriban. Renci. FluentFTP. Medallion. "
+    "NATS. ";
 constexpr std::string_view kPhp =
     "Illuminate\\ Symfony\\ Doctrine\\ Laravel\\ GuzzleHttp\\ PhpAmqpLib\\ Monolog\\ PDO Composer\\ "
     "Enqueue\\ Interop\\ "
@@ -47,7 +59,10 @@ constexpr std::string_view kPhp =
     "Generator- "
     "SplFileObject call_user_func array_map array_walk array_filter usort require include json_ file_ fopen "
     "preg_ "
-    "PhpParser\\ PHPUnit\\ Bschmitt\\ VladimirYuldashev\\ Spatie\\ Nuwave\\ ";
+    "PhpParser\\ PHPUnit\\ Bschmitt\\ VladimirYuldashev\\ Spatie\\ Nuwave\\ "
+    "Sentry\\ Nyholm\\ Http\\ Mollie\\ Twilio\\ Webmozart\\ Sabre\\ PhpOffice\\ Google\\ Microsoft\\ "
+    "OpenTelemetry\\ Slim\\ "
+    "Livewire\\ Filament\\ Maatwebsite\\ Intervention\\ Brick\\ Bunny\\ ";
 constexpr std::string_view kGo =
     "runtime. runtime/ panic net. net/ database/ encoding/ reflect. sync. sync/ io. bufio. bytes. context. "
     "crypto/ "
@@ -57,7 +72,16 @@ constexpr std::string_view kGo =
     "github.com/pkg/errors "
     "github.com/redis/ github.com/sirupsen/ go.uber.org/ go.mongodb.org/ github.com/ThreeDotsLabs/ "
     "github.com/aws/ "
-    "github.com/gorilla/ github.com/go-chi/ github.com/stretchr/ github.com/jmoiron/ github.com/spf13/ ";
+    "github.com/gorilla/ github.com/go-chi/ github.com/stretchr/ github.com/jmoiron/ github.com/spf13/ "
+    "github.com/IBM/sarama github.com/segmentio/ github.com/nats-io/ github.com/hashicorp/ "
+    "github.com/valyala/ "
+    "github.com/gofiber/ go.opentelemetry.io/ entgo.io/ github.com/uptrace/ github.com/elastic/ "
+    "github.com/minio/ "
+    "github.com/stripe/ cloud.google.com/ k8s.io/ github.com/cenkalti/ github.com/sony/gobreaker "
+    "github.com/rs/ "
+    "github.com/prometheus/ github.com/getsentry/ github.com/urfave/ github.com/json-iterator/ "
+    "github.com/jmespath/ "
+    "maps. slices. iter. regexp. log. log/ hash/ archive/ compress/ mime/ image/ unicode/ ";
 constexpr std::string_view kRust =
     "core:: std:: alloc:: tokio:: futures futures_ hyper:: hyper_ lapin:: sqlx:: sqlx_ reqwest:: tracing:: "
     "serde:: "
@@ -65,7 +89,9 @@ constexpr std::string_view kRust =
     "rust_begin_unwind rust_panic __rust _rust __libc __GI_ __cxa __gnu __pthread __clone clone3 _start "
     "start_thread "
     "<core:: <std:: <alloc:: <tokio:: <futures <hyper <sqlx <lapin <axum <tower <tracing <F <T <& <dyn <Box "
-    "<async_ <anyhow:: <serde ";
+    "<async_ <anyhow:: <serde redis:: rdkafka:: mongodb:: sea_orm:: deadpool bb8:: aws_ rustls:: "
+    "native_tls:: openssl:: "
+    "chrono:: regex:: log:: tower_ h2:: quinn:: rumqttc:: tracing_ opentelemetry ";
 constexpr std::string_view kCpp =
     "boost:: gsignal raise abort clone pthread_ kill fmt:: spdlog:: absl:: folly:: google:: grpc:: "
     "nlohmann:: "

@@ -50,7 +50,9 @@ std::optional<Frame> java_frame(std::string_view function, std::string_view file
   const std::size_t module = function.find_last_of('/');
   if (module != std::string_view::npos && !contains(function, "Lambda")) function.remove_prefix(module + 1);
   const std::size_t colon = file.find(':');
-  return Frame{Language::java, function, file.substr(0, colon), !is_foreign_name(Language::java, function)};
+  // A lambda's object; the lambda itself, lambda$ship$0, has a frame of its own.
+  const bool own = !is_foreign_name(Language::java, function) && !contains(function, "$$Lambda");
+  return Frame{Language::java, function, file.substr(0, colon), own};
 }
 
 std::optional<Frame> node_frame(std::string_view function, std::string_view location) {

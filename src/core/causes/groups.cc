@@ -13,9 +13,6 @@ namespace {
 constexpr std::size_t kLongestGroup = 500;
 constexpr std::size_t kLongestLabel = 24;
 
-// Of a label whose value stays.
-constexpr Roles kKept = role::kSays | role::kCode | role::kName | role::kStatus | role::kError | role::kPath;
-
 Roles roles_of_label(std::string_view label) {
   return label.size() > kLongestLabel ? role::kSays : Folded(label).roles();
 }
@@ -26,7 +23,7 @@ bool are_pairs(std::string_view words) {
   while (!words.empty()) {
     const std::size_t blank = words.find(' ');
     if (blank == std::string_view::npos || words[0] == '*' || words.substr(blank, 2) != " *") return false;
-    if ((roles_of_label(words.substr(0, blank)) & kKept) != 0) return false;
+    if ((roles_of_label(words.substr(0, blank)) & role::kKept) != 0) return false;
     words.remove_prefix(std::min(blank + 3, words.size()));
   }
   return true;
@@ -39,7 +36,7 @@ bool is_pair(std::string_view item) {
   const std::string_view name = item.substr(0, label), value = item.substr(label + 1);
   const auto in_name = [](char c) { return is_letter(c) || c == '_' || c == '-' || c == '.'; };
   const Roles roles = roles_of_label(name);
-  if (!std::ranges::all_of(name, in_name) || (roles & kKept) != 0) return false;
+  if (!std::ranges::all_of(name, in_name) || (roles & role::kKept) != 0) return false;
   return item[label] == '=' ||
          ((roles & (role::kLabel | role::kIdentifier)) != 0 && value.find(' ', 1) == std::string_view::npos);
 }
@@ -53,6 +50,28 @@ bool are_plain_pairs(std::string_view group) {
     from = to + 1;
   }
   return true;
+}
+
+// Of TimeoutError{code: 7}, Response{code=404}.
+bool names_result(std::string_view name) {
+  for (const std::string_view word :
+       {"Error", "Exception", "Failure", "Response", "Status", "Result", "Violation", "Fault", "Reason"})
+    if (name.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
+// host db, queue id A2A0: one value after its label.
+bool is_labelled(std::string_view group) {
+  const std::size_t blank = group.find_last_of(' ');
+  if (blank == std::string_view::npos || blank + 1 == group.size() ||
+      group.find_first_of("=,;\"'`") != std::string_view::npos)
+    return false;
+  std::string_view label = group.substr(0, blank);
+  if (label.ends_with(':')) label.remove_suffix(1);
+  const std::size_t last = label.find_last_of(' ') + 1;
+  if (last == 0) return (roles_of_label(label) & role::kLabel) != 0;
+  return std::ranges::all_of(label, [](char c) { return is_letter(c) || c == ' ' || c == '-'; }) &&
+         (roles_of_label(label.substr(last)) & role::kIdentifier) != 0 && label.find(' ') == last - 1;
 }
 
 // Whether the first item is one of key=value or of key: value; not host:port.
@@ -90,7 +109,8 @@ bool Normaliser::take_source() {
 
 // (65825, null, Berlin): the values of a row.
 bool Normaliser::take_list() {
-  const bool row = past_word(0) == "contains" || past_word(0) == "values" || past_word(1) == "value";
+  const std::string_view last = past_word(0);  // "values", after a * too, where a plural is none
+  const bool row = last == "contains" || last == "values" || last == "value" || past_word(1) == "value";
   if (text_[at_] != '(' || (!row && !is_digit(at(at_ + 1)))) return false;
   std::size_t commas = 0, end = at_ + 1;
   for (const std::size_t most = at_ + kLongestGroup; end < most && at(end) != ')'; ++end) {
@@ -104,8 +124,45 @@ bool Normaliser::take_list() {
   return true;
 }
 
+// Order{id=7, status=NEW}, %Order{status: :new}, Order(id=7, status=NEW): an object that was printed. Its
+// state is data.
+void Normaliser::begin_object() {
+  const char open = text_[at_];
+  if ((open != '{' && open != '(') || !is_word(before()) || in_object()) return;
+  if (open == '(' && !has_label(text_.substr(at_ + 1, kLongestLabel))) return;
+  std::size_t from = at_;
+  while (from > 0 && at_ - from < kLongestLabel * 2 && is_word(text_[from - 1])) --from;
+  const std::string_view name = text_.substr(from, at_ - from);
+  if (!is_upper(name[0]) || names_result(name)) return;
+  const std::string_view inside = text_.substr(at_, kLongestGroup);
+  object_until_ = at_ + std::min(inside.find(open == '{' ? '}' : ')'), inside.size());
+}
+
+// Ruby's #<Order:0x00007f8b id=7>: the name stays.
+bool Normaliser::take_inspected() {
+  if (before() != '#') return false;
+  const std::string_view rest = text_.substr(at_ + 1, kLongestGroup);
+  const std::size_t close = rest.find_first_of(">\n"), end = rest.find_first_of(" >");
+  if (close == std::string_view::npos || rest[close] != '>' || end == 0 || !is_upper(rest[0])) return false;
+  std::string_view name = rest.substr(0, end);
+  name = name.substr(0, name.find(":0x"));
+  if (names_result(name) || !is_name(name, false)) return false;
+  word(name, 0);
+  at_ += close + 2;
+  star();
+  return true;
+}
+
+// A value without quotes after a key of such an object.
+void Normaliser::take_bare_value(std::size_t from) {
+  while (at(from) == ' ') ++from;
+  if (!is_letter(at(from)) && at(from) != ':') return;
+  at_ = end_of_run(from, ",;)}]");
+  star();
+}
+
 std::string Normaliser::words_of(std::string_view group) {
-  Normaliser inner(group, {});
+  Normaliser inner(group, {}, true);
   inner.nested_ = true;
   inner.depth_ = 1;
   Text text = inner.run();
@@ -121,11 +178,7 @@ bool Normaliser::take_pairs() {
     if (end >= text_.size() || end >= most || text_[end] == '\n' || text_[end] == open) return false;
   }
   const std::string_view group = text_.substr(at_ + 1, end - at_ - 1);
-  const std::size_t blank = group.find(' ');
-  const bool labelled = blank != std::string_view::npos && blank + 1 < group.size() &&
-                        group.find_first_of(" =,;\"'`", blank + 1) == std::string_view::npos &&
-                        (roles_of_label(group.substr(0, blank)) & role::kLabel) != 0;
-  if (!labelled && (!has_label(group) || !(are_plain_pairs(group) || are_pairs(words_of(group)))))
+  if (!is_labelled(group) && (!has_label(group) || !(are_plain_pairs(group) || are_pairs(words_of(group)))))
     return false;
   at_ = end + 1;
   star();

@@ -54,7 +54,7 @@ bool Normaliser::take_address(std::size_t end) {
     if (past_word(0) == "collection" && dotted) at_ += dot + 1;
     return false;
   }
-  at_ = end;
+  at_ = version ? end_of_ratio(end) : end;
   if (is_port(end, 1)) {
     while (is_digit(at(end + 1))) ++end;
     at_ = at(end + 1) == '/' ? end_of_run(end + 1, kPathEnds) : end + 1;
@@ -90,12 +90,15 @@ bool Normaliser::is_port(std::size_t colon, std::size_t least) const {
 }
 
 bool Normaliser::is_host(std::string_view atom, std::size_t end) const {
-  if (std::ranges::any_of(atom, [](char c) { return is_upper(c) || c == '$'; }) ||
-      atom.find(':') != std::string_view::npos || is_digit(atom[0]))
+  if (std::ranges::any_of(atom, [](char c) { return is_upper(c) || c == '$' || c == ':'; }) ||
+      is_digit(atom[0]))
+    return false;
+  const bool looks = std::ranges::any_of(atom, [](char c) { return c == '.' || c == '-' || is_digit(c); });
+  // Most are words.
+  if (!looks && at(end) != ':' && !past_is(0, role::kHost | role::kConnect) && atom != "localhost")
     return false;
   const Folded whole(atom);
   const Roles roles = whole.roles();
-  const bool looks = atom.find_first_of(".-0123456789") != std::string_view::npos;
   if (past_is(0, role::kHost) && (gap_ & (kStop | kComma)) == 0 && (roles & role::kNoHost) == 0) return true;
   if (whole.view() == "localhost") return true;
   const std::size_t dot = atom.find_last_of('.');
@@ -115,6 +118,46 @@ bool Normaliser::is_host(std::string_view atom, std::size_t end) const {
   return (last & role::kTopLevel) != 0 || (machine && (last & role::kSource) == 0);
 }
 
+std::size_t Normaliser::end_of_digits(std::size_t from) const {
+  while (is_digit(at(from))) ++from;
+  return from;
+}
+
+// Of 3 in "3 of 10", "3/10", "3 out of 10".
+std::size_t Normaliser::end_of_ratio(std::size_t end) const {
+  for (const std::string_view of : {" of ", "/", " out of "}) {
+    if (!text_.substr(end).starts_with(of)) continue;
+    const std::size_t to = end_of_digits(end + of.size());
+    if (to > end + of.size() && !is_word(at(to)) && at(to) != '/') return to;
+  }
+  return end;
+}
+
+// attempt 3, attempt=3, (try 3/10), retry #3 of 10: which it was does not count, nor whether it is said.
+bool Normaliser::take_attempt(std::size_t end) {
+  if (end - at_ > 7 || std::string_view("aArRtT").find(text_[at_]) == std::string_view::npos) return false;
+  const Folded word(text_.substr(at_, end - at_));
+  if (word.view() != "attempt" && word.view() != "retry" && word.view() != "try") return false;
+  std::size_t begin = end;
+  while (begin < end + 3 && std::string_view(" =:#").find(at(begin)) != std::string_view::npos) ++begin;
+  const std::size_t to = end_of_digits(begin);
+  if (begin == end || to == begin || is_word(at(to))) return false;
+  at_ = end_of_ratio(to);
+  mark(kOther);
+  return true;
+}
+
+// constraint (SHOP.FK_LINES_2) violated: without where it is installed, and without digits.
+bool Normaliser::take_constraint(std::size_t end) {
+  if (past_word(0) != "constraint" || (gap_ & ~(kBlank | kOpen)) != 0) return false;
+  std::string_view atom = text_.substr(at_, end - at_);
+  if (!is_name(atom, false) || Folded(atom).roles() != 0) return false;
+  if ((gap_ & kOpen) != 0) atom.remove_prefix(atom.find_last_of('.') + 1);
+  at_ = end;
+  name(atom);
+  return true;
+}
+
 // What the words before it say varies: the name of a thread, an id, a constant of an enum.
 bool Normaliser::take_announced(std::size_t end) {
   const std::string_view atom = text_.substr(at_, end - at_);
@@ -124,6 +167,8 @@ bool Normaliser::take_announced(std::size_t end) {
   } else if (past_is(0, role::kThread) && (gap_ & ~kBlank) == 0 &&
              atom.find_first_of(".-_0123456789") != std::string_view::npos) {
     while (at(end) == '#' || is_word(at(end))) ++end;
+  } else if (past_word(0) == "user" && past_word(1) == "by" && gap_ == kBlank && is_upper(atom[0])) {
+    // locked by user EDI_BATCH
   } else if (!past_is(0, role::kIdentifier) || (gap_ & kColon) == 0 ||
              (gap_ & (kComma | kStop | kStar)) != 0) {
     return false;

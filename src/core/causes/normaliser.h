@@ -1,6 +1,7 @@
 // The scanner behind normalise(): goes once over the text and takes one thing after another. Its parts:
-// text.cc (what it has written), groups.cc (brackets), quotes.cc (quotes, key=value), atoms.cc (words, names,
-// paths), hosts.cc (addresses), codes.cc (which numbers stay).
+// text.cc (what it has written), groups.cc (brackets, objects), quotes.cc (quotes, key=value), documents.cc
+// (JSON, XML, HTML, logfmt), atoms.cc (words, names, paths), hosts.cc (addresses), people.cc (names of people
+// and companies), codes.cc (which numbers stay).
 //
 // Thread: one.
 #pragma once
@@ -18,8 +19,11 @@ namespace rung::causes {
 
 class Normaliser {
  public:
-  Normaliser(std::string_view text, std::string_view type);
+  // keeps_data: also the keys of JSON whose values vary.
+  Normaliser(std::string_view text, std::string_view type, bool keeps_data);
   Text run();
+  // Nothing is left but keys: what was omitted is all that there is.
+  bool says_nothing(const Text& out) const { return dropped_ && (!spoken_ || out.words.empty()); }
 
  private:
   // A word that has been written.
@@ -47,12 +51,16 @@ class Normaliser {
   bool take_operator();
   static unsigned gap_of(char mark);
   void word(std::string_view text, Roles roles, char joint = '\0');
-  void name(std::string_view text);
+  void name(std::string_view text, bool is_code = true);
   void code(std::string_view text);
   void keep_code(std::string_view written);
   void star();
+  bool drop_trace_id();
+  void take_back(std::size_t size);
   void append(std::string_view text, char joint);
-  std::string_view past_word(std::size_t i) const;
+  std::string_view past_word(std::size_t i) const {
+    return {out_.words.data() + past_[i].at, past_[i].length};
+  }
   bool past_is(std::size_t i, Roles roles) const { return (past_[i].roles & roles) != 0; }
 
   // groups.cc
@@ -61,6 +69,10 @@ class Normaliser {
   bool take_source();
   bool take_list();
   bool take_pairs();
+  void begin_object();
+  bool in_object() const { return at_ < object_until_; }
+  bool take_inspected();
+  void take_bare_value(std::size_t from);
   static std::string words_of(std::string_view group);
 
   // quotes.cc
@@ -71,12 +83,19 @@ class Normaliser {
   static const std::array<Quote, 9> kQuotes;
   std::size_t find_close(std::size_t kind, std::size_t from);
   void quoted(std::size_t from, std::size_t to, std::size_t next);
-  bool key_of_json(std::string_view content, std::string_view after);
   void look_into(std::size_t from, std::size_t close, std::size_t next);
   bool named(std::string_view content, std::string_view after) const;
   bool take_value();
   std::size_t end_of_value(std::size_t from) const;
+
+  // documents.cc
+  bool key_of_json(std::string_view content, std::string_view after);
   void take_literal_of_json();
+  bool take_data(Roles key, std::size_t begin);
+  void drop_empty_key();
+  bool take_page();
+  bool take_element();
+  std::size_t end_of_pair(std::size_t from);
 
   // atoms.cc
   bool take_atom();
@@ -100,14 +119,27 @@ class Normaliser {
   // hosts.cc
   bool take_hex_groups();
   bool take_announced(std::size_t end);
+  bool take_attempt(std::size_t end);
+  std::size_t end_of_digits(std::size_t from) const;
+  std::size_t end_of_ratio(std::size_t end) const;
+  bool take_constraint(std::size_t end);
   bool take_address(std::size_t end);
   bool take_mail(std::size_t end);
   bool is_host(std::string_view atom, std::size_t end) const;
   bool is_port(std::size_t colon, std::size_t least) const;
 
+  // people.cc
+  bool take_person_or_company();
+  bool take_company();
+  bool goes_on(std::size_t end) const;
+  bool take_person();
+  bool is_capital(std::size_t i) const;
+  bool is_titled(std::size_t from, std::size_t to) const;
+
   // codes.cc
   bool is_code(std::string_view number, std::size_t end) const;
   bool is_status(std::size_t end) const;
+  bool announces_code(std::string_view token) const;
   bool is_mail_status(std::size_t end) const;
   std::string_view after(std::size_t end) const;
 
@@ -128,6 +160,10 @@ class Normaliser {
     gap_ |= gap;
     since_star_ |= gap;
   }
+  const bool keeps_data_;
+  bool logfmt_ = false;                          // begins with key=value
+  bool spoken_ = false, spoken_before_ = false;  // there are words besides keys; before the last word
+  bool dropped_ = false;
   bool nested_ = false;  // reads what stands in brackets
   bool last_is_star_ = false;
   bool code_before_ = false;    // the last word is a code
@@ -137,6 +173,8 @@ class Normaliser {
   // Where quotes end that are looked into.
   std::array<std::size_t, 4> closes_{};
   std::size_t open_closes_ = 0;
+  std::size_t object_until_ = 0;           // within an object that was printed
+  std::size_t page_until_ = 0;             // where a page of HTML ends; 0: none has begun
   std::size_t path_until_ = 0;             // within an array that is a path of JSON
   std::array<std::size_t, 9> searched_{};  // of each kind of quote: no end before here
 };

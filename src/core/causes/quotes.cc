@@ -11,12 +11,11 @@ namespace {
 
 constexpr std::size_t kLongestQuote = 2000;
 constexpr std::size_t kLongestKey = 60;
-constexpr std::size_t kLongestPath = 500;
 constexpr std::size_t kLongestValue = 200;
 
-bool is_failure(std::string_view word) {
-  return word.ends_with("error") || word.ends_with("exception") || word.ends_with("failure") ||
-         word.ends_with("timeout");
+// What follows in quotes is read: with message "...".
+bool says_message(std::string_view word) {
+  return word == "message" || word == "msg" || word == "reason" || word == "exception";
 }
 
 // Which database it is varies: a table counts without what stands before its dots.
@@ -84,20 +83,31 @@ std::size_t Normaliser::find_close(std::size_t kind, std::size_t from) {
 
 void Normaliser::quoted(std::size_t from, std::size_t to, std::size_t next) {
   const std::string_view content = text_.substr(from, to - from), after = text_.substr(next);
+  const std::size_t begun = at_;
   if (key_of_json(content, after)) {
+    if (at_ != begun) return;  // with its value
     at_ = next;
     return take_literal_of_json();
   }
   const bool value = json_value_ || (gap_ & (kColon | kEqual)) != 0;
+  // with message "...", code "451"
+  const bool announced =
+      (gap_ & ~(kBlank | kOpen)) == 0 && (past_is(0, role::kError) || says_message(past_word(0)));
   const bool message = code_before_ && (gap_ & kComma) != 0 && depth_ > 0;  // (1062, "Duplicate entry ...")
   const bool argument = gap_ == kOpen && is_failure(past_word(0));  // NewConnectionError('No route to host')
-  if ((value && says_) || message || argument) return look_into(from, to, next);
+  if ((value && says_) || message || argument || announced) return look_into(from, to, next);
+  at_ = from;  // where is_code() expects the number
+  const bool number = all_digits(content) && !value && past_word(0).ends_with("code") && is_code(content, to);
   at_ = next;
+  if (number) return code(content);
   if (from < path_until_ && is_name(content, false)) return name(content);
   if (!value || past_is(0, role::kName | role::kPath)) {
     if (named(content, after)) {
       json_value_ = false;
-      return name(without_database(content, past_word(0)));
+      // Not all JVMs say what was null, so in a stack trace it does not count.
+      const bool null =
+          past_word(0) == "invoke" || begins_with(after, " is null") || begins_with(after, " because ");
+      return name(without_database(content, past_word(0)), !null);
     }
   }
   star();
@@ -108,51 +118,14 @@ void Normaliser::look_into(std::size_t from, std::size_t close, std::size_t next
   const std::string_view content = text_.substr(from, close - from);
   at_ = from;
   json_value_ = says_ = false;
-  if (is_name(content, false) && content.size() <= kLongestKey && !has_digit(content)) {
+  const bool number = past_is(0, role::kCode) && is_code_of_vendor(content);
+  if (number || (is_name(content, false) && content.size() <= kLongestKey && !has_digit(content))) {
     at_ = next;
     word(content, 0);
     keep_code(past_word(0));
     return;
   }
   if (open_closes_ < closes_.size()) closes_[open_closes_++] = close;
-}
-
-bool Normaliser::key_of_json(std::string_view content, std::string_view after) {
-  const std::size_t blanks = std::min(after.find_first_not_of(' '), after.size());
-  const std::string_view next = after.substr(blanks, 2);
-  const bool key = next.starts_with("=>") || (next.starts_with(':') && braces_ > 0);
-  if (!key || content.size() > kLongestKey || !is_name(content, false) ||
-      content.find('@') != std::string_view::npos)
-    return false;
-  const Roles roles = Folded(content).roles();
-  word(content, roles);
-  says_ = (roles & role::kSays) != 0;
-  json_value_ = true;
-  if ((roles & role::kPath) != 0) {
-    const std::size_t begin = text_.size() - after.size() + blanks + 1;
-    const std::size_t bracket = text_.find_first_not_of(" \n", begin);
-    if (at(bracket) == '[') path_until_ = std::min(text_.find(']', bracket), bracket + kLongestPath);
-  }
-  return true;
-}
-
-// true, null and numbers after a key. The others are taken as everywhere.
-void Normaliser::take_literal_of_json() {
-  std::size_t i = at_;
-  while (is_blank(at(i)) && i < text_.size()) ++i;
-  i += at(i) == ':' ? 1 : at(i) == '=' ? 2 : 0;
-  while (is_blank(at(i)) && i < text_.size()) ++i;
-  at_ = i;
-  mark(kColon);
-  std::size_t end = i;
-  while (is_letter(at(end))) ++end;
-  if (end > i && end - i <= 5) {
-    json_value_ = false;
-    if ((Folded(text_.substr(i, end - i)).roles() & role::kLiteral) != 0 && !says_) {
-      at_ = end;
-      star();
-    }
-  }
 }
 
 bool Normaliser::named(std::string_view content, std::string_view after) const {
@@ -170,10 +143,14 @@ bool Normaliser::named(std::string_view content, std::string_view after) const {
   if (past_is(0, role::kName) || (past_is(0, role::kPath) && json_value_))
     return is_name(content, false) || words;
   if (past_is(0, role::kPlainName) && is_name(content, true)) return true;
+  if (past_word(0) == "named" && past_is(1, role::kName) && is_name(content, false)) return true;
+  if (past_word(0) == "for" && past_word(1) == "validation" && is_name(content, false)) return true;
   if (past_word(0) == "key" && is_name(content, false)) {
     const std::string_view one = past_word(1);
-    return one == "for" || one == "array" || one == "foreign" || one == "unique" || one == "missing" ||
-           one == "required" || one == "primary" || one == "undefined" || one == "unknown";
+    const bool kind = one == "for" || one == "config" || one == "array" || one == "foreign" ||
+                      one == "unique" || one == "missing" || one == "required" || one == "primary" ||
+                      one == "undefined" || one == "unknown";
+    if (kind) return true;
   }
   return begins_as_after_name(after) && (is_name(content, false) || words);
 }
@@ -193,9 +170,17 @@ bool Normaliser::take_value() {
   const bool blank = is_blank(before()) && is_blank(next);  // id = 42
   if (!blank && !is_word(before())) return false;
   mark(kEqual);
-  if (past_is(0, role::kSays | role::kCode)) {
+  if (past_is(0, role::kSays | role::kCode) && !(in_object() && past_is(0, role::kState))) {
     says_ = past_is(0, role::kSays);
     ++at_;
+    return true;
+  }
+  if (logfmt_ && !keeps_data_ && !blank && !past_is(0, role::kKept) && next != '{' && next != '[') {
+    take_back(past_[0].at);
+    spoken_ = spoken_before_;
+    dropped_ = true;
+    at_ = end_of_pair(at_ + 1);
+    mark(kOther);
     return true;
   }
   std::size_t from = at_ + 1;

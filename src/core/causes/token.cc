@@ -18,7 +18,10 @@ constexpr std::array<std::uint32_t, 26> kPairs = {
 
 constexpr std::size_t kLongestToken = 64;
 
-bool is_vowel(char c) { return std::string_view("aeiouy").find(lowered(c)) != std::string_view::npos; }
+bool is_vowel(char c) {
+  constexpr std::uint32_t kVowels = 0x1104111;  // a e i o u y
+  return is_letter(c) && ((kVowels >> static_cast<unsigned>(lowered(c) - 'a')) & 1U) != 0;
+}
 
 // Calls `f` for each part between `separators`; false as soon as it is.
 template <typename F>
@@ -96,6 +99,11 @@ bool is_camel_with_digits(std::string_view token) {
   return upper && longest >= 4;
 }
 
+// AB-12, err_12; not A1B2.
+bool digits_at_end(std::string_view token) {
+  return all_digits(token.substr(std::min(token.find_first_of("0123456789"), token.size() - 1)));
+}
+
 bool is_technical(std::string_view lower) {
   if (lower.size() == 2 && lower[0] == 'v' && lower[1] >= '1') return true;
   return (roles_of(lower) & role::kTechnical) != 0 || lower.starts_with("iso-8859-") ||
@@ -166,8 +174,9 @@ bool is_hex(std::string_view text, std::size_t least) {
 
 bool looks_random(std::string_view token) {
   if (token.size() < 5 || token.size() > 200) return token.size() > 200;
-  const std::size_t last = token.find_last_of("_-");
-  if (last == std::string_view::npos) return letters_look_random(token, false);
+  std::size_t last = token.size();
+  while (last > 0 && token[last - 1] != '_' && token[last - 1] != '-') --last;
+  if (last-- == 0) return letters_look_random(token, false);
   const std::string_view tail = token.substr(last + 1);
   // The suffix of a pod: orders-worker-xkqzt.
   const bool pod = token[last] == '-' && tail.size() == 5 && std::ranges::all_of(tail, is_lower) &&
@@ -191,6 +200,17 @@ bool is_vendor_code(std::string_view token) {
   const bool known = (roles_of(Lower(prefix).view()) & role::kVendor) != 0;
   if (dash) return known && digits.size() >= 3;
   return (known && digits.size() >= 3) || ((prefix == "E" || prefix == "P") && digits.size() >= 4);
+}
+
+bool is_code_of_vendor(std::string_view token) {
+  return !token.empty() && token.size() <= 20 && is_letter(token[0]) && !is_hex(token, 7) &&
+         std::ranges::count_if(token, is_digit) <= 5 && digits_at_end(token);
+}
+
+bool is_numbered(std::string_view token) {
+  const std::string_view prefix = token.substr(0, token.find_first_of("-_0123456789"));
+  return prefix.size() <= 4 && std::ranges::none_of(token, is_lower) &&
+         (roles_of(Lower(prefix).view()) & role::kIdPrefix) == 0;
 }
 
 bool is_error_constant(std::string_view token) {
@@ -217,6 +237,11 @@ bool digits_belong(std::string_view token) {
          letters >= 2;
 }
 
+bool is_failure(std::string_view lower) {
+  return lower.ends_with("error") || lower.ends_with("exception") || lower.ends_with("failure") ||
+         lower.ends_with("timeout");
+}
+
 bool is_name(std::string_view text, bool plain) {
   if (text.empty() || text.size() > 120) return false;
   const char first = text[0];
@@ -225,12 +250,12 @@ bool is_name(std::string_view text, bool plain) {
   if (first == '/' && text.find('/', 1) != std::string_view::npos) return false;
   for (const char c : text) {
     if (plain ? !(is_letter(c) || c == '_' || c == '.' || c == '-')
-              : !is_word(c) && std::string_view(".$[]:\\/#@?!<>*,").find(c) == std::string_view::npos)
+              : !is_word(c) && std::string_view(".$[]:\\/#@?!<>*,()").find(c) == std::string_view::npos)
       return false;
   }
   if (text.find("://") != std::string_view::npos) return false;
   // An id is no name.
-  return all_parts(text, ".$[]:\\/#@?!<>*,", [](std::string_view part) {
+  return all_parts(text, ".$[]:\\/#@?!<>*,()", [](std::string_view part) {
     if (part.empty() || all_digits(part)) return true;
     if (!has_digit(part)) return !looks_random(part);
     if (digits_belong(part)) return true;

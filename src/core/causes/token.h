@@ -38,10 +38,16 @@ bool is_hex(std::string_view text, std::size_t least);
 bool looks_random(std::string_view token);
 // ORA-00001, E11000, SQL0803N, AADSTS50034.
 bool is_vendor_code(std::string_view token);
+// PAY-1003, R12: as services number their errors. No id: short, it begins with a letter, few digits.
+bool is_code_of_vendor(std::string_view token);
+// AC04, ERR-1003; not ORD-1003.
+bool is_numbered(std::string_view token);
 // ECONNREFUSED, ERR_HTTP2_ERROR.
 bool is_error_constant(std::string_view token);
 // Whether the digits are part of a name: sha256, md5_file, Http2Stream, ERR_HTTP2_ERROR.
 bool digits_belong(std::string_view token);
+// "ConnectionError", "connect_timeout": what failed.
+bool is_failure(std::string_view lower);
 // What a column, a class or a field may be called. plain: letters, _, - and . alone.
 bool is_name(std::string_view text, bool plain);
 // Base64: kL3+WqOLNNv4UKrt. Letters of both cases and digits, in no order.

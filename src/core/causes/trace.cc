@@ -161,7 +161,7 @@ class Reader {
     } else {
       out.message = first_line();
     }
-    if (out.frame.empty()) out.frame = php_place();
+    if (out.frame.empty()) out.frame = place();
     return out;
   }
 
@@ -336,12 +336,33 @@ class Reader {
     return {};
   }
 
+  // Rust: thread 'main' panicked at src/orders.rs:42:5: or, before 1.73, at 'message', src/orders.rs:42:5
+  std::string rust_place() const {
+    constexpr std::string_view kAt = "' panicked at ";
+    for (const std::string_view line : lines_) {
+      const std::size_t at = line.find(kAt);
+      if (at == std::string_view::npos) continue;
+      std::string_view file = line.substr(at + kAt.size());
+      if (file.starts_with('\'')) file.remove_prefix(std::min(file.rfind("', ") + 3, file.size()));
+      file = file.substr(0, file.find(':'));
+      if (!file.ends_with(".rs") || is_foreign_file(file)) return {};
+      return name_of(Frame{Language::rust, {}, file, true});
+    }
+    return {};
+  }
+
+  std::string place() const {
+    std::string php = php_place();
+    return php.empty() ? rust_place() : php;
+  }
+
   std::optional<Trace> without_frames() {
     const std::string_view first = lines_.empty() ? std::string_view() : trimmed(lines_[0]);
     Trace out;
     // Rust without a backtrace
     if (first.starts_with("thread '") && first.find("' panicked at ") != std::string_view::npos) {
       out.message = first_line();
+      out.frame = rust_place();
       return out;
     }
     out.frame = php_place();

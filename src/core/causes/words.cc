@@ -4,6 +4,9 @@
 #include <array>
 #include <cstddef>
 
+#include "src/core/causes/folded.h"
+#include "src/core/causes/token.h"
+
 namespace rung::causes {
 namespace {
 
@@ -15,7 +18,8 @@ struct List {
 
 constexpr List kLists[] = {
     {role::kName,
-     "column columns field fields table relation constraint property properties attribute attributes method "
+     "invoke placeholder operation step action command handler scope claim constant plugin column columns "
+     "field fields table relation constraint property properties attribute attributes method "
      "function class parameter param argument header variable module index reading setting "
      "schema sequence view trigger enum collection topic queue exchange bean import template partial route "
      "package library symbol identifier struct trait interface permission element member association "
@@ -74,7 +78,25 @@ constexpr List kLists[] = {
      "kind "
      "state op method exception err error_type errno syscall sqlstate decline_code fault cause statuscode "
      "status_code reply-text reply-code reply_text reply_code description errormessage error_message "
-     "errortype exception_type category severity"},
+     "errortype exception_type category severity issue"},
+    {role::kState, "status state type kind title category severity method op description"},
+    {role::kTrace,
+     "requestid request_id request-id x-request-id traceid trace_id trace-id correlationid correlation_id "
+     "correlation-id spanid span_id span-id debug_id debugid log_id logid"},
+    {role::kMethod, "get post put patch delete head"},
+    {role::kDefect,
+     "invalid missing required blank empty taken unknown unsupported expired duplicate "
+     "blocked disabled inactive closed deleted suspended offline locked rejected failed unavailable"},
+    {role::kDataType, "string number boolean integer float double int bool str list dict array object map"},
+    {role::kParty,
+     "customer user supplier vendor merchant seller buyer employee recipient sender patient passenger guest "
+     "applicant subscriber tenant payee payer partner beneficiary cardholder consignee creditor debtor "
+     "colleague manager agent owner reseller dealer "
+     "warehouse city town country region store shop branch depot printer airport station "
+     "kunde kundin lieferant cliente fournisseur proveedor fornitore klant leverancier klient utilisateur "
+     "usuario z\u00e1kazn\u00edk z\u00e1kazn\u00edka dodavatel odb\u011bratel"},
+    {role::kResult,
+     "error result response return reason refusal decline failure fault rejection message exception msg err"},
     {role::kTechnical,
      "utf8 utf16 utf32 utf8mb4 utf8mb3 utf-8 utf-16 utf-16le utf-16be utf-32 utf-7 sha1 sha224 sha256 sha384 "
      "sha512 sha3 sha-1 sha-256 sha-384 sha-512 md4 md5 base16 base32 base58 base62 base64 base64url int2 "
@@ -131,7 +153,8 @@ constexpr List kLists[] = {
      "run task "
      "account path device worker"},
     {role::kCapitalId,
-     "bic swift iban isin pnr sku ean asin vin imei locator product voucher coupon airport currency"},
+     "bic swift iban isin pnr sku ean asin vin imei locator product voucher coupon airport currency country "
+     "warehouse depot printer terminal store region city tariff"},
     {role::kThread, "thread loader"},
     {role::kPath, "path loc instancepath param location"},
     {role::kIdPrefix, "sku ord inv cus cust req txn rma po tkt ch pi evt acct usr"},
@@ -214,18 +237,36 @@ constexpr std::string_view kReasons[] = {"bad request",
                                          "no content",
                                          "not modified"};
 
-constexpr std::string_view kAfterName[] = {
-    "is required",     "are required",     "is not allowed", "is missing",
-    "must ",           "cannot be",        "can't be",       "can not be",
-    "should ",         "is not defined",   "is undefined",   "is not a function",
-    "is not iterable", "object has no",    "column",         "field",
-    "property",        "parameter",        "is a required",  "was not provided",
-    "may not be",      "has no attribute", "is mandatory",   "object is not",
-    "violates",        "does not have a",  "doesn't have a", "not in index",
-    "header",          "attribute",        "has no member",  "constraint",
-    "is not nullable", "instance has no",  "argument",       "failed validation"};
+constexpr std::string_view kAfterName[] = {"is required",     "are required",
+                                           "is not allowed",  "is missing",
+                                           "must ",           "cannot be",
+                                           "can't be",        "can not be",
+                                           "should ",         "is not defined",
+                                           "is undefined",    "is not a function",
+                                           "is not iterable", "object has no",
+                                           "column",          "field",
+                                           "property",        "parameter",
+                                           "is a required",   "was not provided",
+                                           "may not be",      "has no attribute",
+                                           "is mandatory",    "object is not",
+                                           "is null",         "tag",
+                                           "violates",        "does not have a",
+                                           "doesn't have a",  "not in index",
+                                           "header",          "attribute",
+                                           "has no member",   "constraint",
+                                           "is not nullable", "instance has no",
+                                           "argument",        "failed validation"};
 
-constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+// "Code" of "reasonCode", "code" of "reason_code".
+std::string_view last_part(std::string_view key) {
+  while (!key.empty() && !is_letter(key.back())) key.remove_suffix(1);
+  std::size_t from = key.size();
+  while (from > 0 && is_letter(key[from - 1])) {
+    --from;
+    if (is_upper(key[from]) && from > 0 && is_lower(key[from - 1])) break;
+  }
+  return key.substr(from);
+}
 
 }  // namespace
 
@@ -237,10 +278,27 @@ Roles roles_of(std::string_view word) {
   return 0;
 }
 
+Roles roles_of_key(std::string_view key) {
+  const Roles whole = Folded(key).roles();
+  if (whole != 0) return whole;
+  const std::string_view last = last_part(key);
+  const Roles roles = Folded(last).roles();
+  if (last.size() == key.size()) return 0;
+  if ((roles & role::kResult) != 0) return role::kSays;
+  const Folded end(last);
+  if (end.view() == "field" || end.view() == "column" || end.view() == "property") return role::kName;
+  // Not of "shippingStatus", "currencyCode".
+  const std::string_view before = last_part(key.substr(0, key.size() - last.size()));
+  const Roles first = Folded(before).roles();
+  if ((first & role::kName) != 0 && (end.view() == "name" || end.view() == "path")) return role::kName;
+  if ((roles & role::kSays) == 0 || (first & role::kResult) == 0) return 0;
+  return role::kSays | (roles & role::kCode);
+}
+
 bool begins_with(std::string_view text, std::string_view begin) {
   if (text.size() < begin.size()) return false;
   for (std::size_t i = 0; i < begin.size(); ++i) {
-    if (lower(text[i]) != begin[i]) return false;
+    if (lowered(text[i]) != begin[i]) return false;
   }
   return true;
 }

@@ -102,6 +102,17 @@ TEST(CausesHostile, RandomPieces) {
                                            "Mon",
                                            "*.a",
                                            "=>",
+                                           "Ltd.",
+                                           "customer Ann",
+                                           "<id>",
+                                           "</id>",
+                                           "<html>",
+                                           "<title>",
+                                           "A{",
+                                           "#<A",
+                                           "attempt 3",
+                                           "request_id",
+                                           " of 7",
                                            "--- End of inner exception",
                                            "Next ",
                                            "Exception",
@@ -190,7 +201,27 @@ TEST(CausesHostile, SixteenKilobytesOfOneThing) {
                                       "1(",
                                       "LINE 1:\n",
                                       "GMT ",
-                                      "=="}) {
+                                      "==",
+                                      "Ab & ",
+                                      "customer Ab ",
+                                      "A Ltd ",
+                                      "{\"a\":\"b",
+                                      "{\"a\":{",
+                                      "{\"a\":{\"b\":1},",
+                                      "<aaa>b</aaa>",
+                                      "<aaa>b",
+                                      "<html",
+                                      "<html><title>a</title>",
+                                      "a=b ",
+                                      "a=\"b",
+                                      "A{a: b, ",
+                                      "A(a=b",
+                                      "#<A ",
+                                      "attempt 3 of ",
+                                      "1 of 2 ",
+                                      "request_id=a ",
+                                      "a b c d e f g h ",
+                                      "constraint (A.b "}) {
     const auto begun = std::chrono::steady_clock::now();
     expect_sound(repeated(part));
     // Two fingerprints, unoptimized, perhaps with a sanitizer on a busy machine; a quadratic one takes
@@ -225,7 +256,7 @@ TEST(CausesHostile, QueueAndTypeCount) {
 
 // Stored: another id needs another kFingerprintVersion.
 TEST(CausesHostile, IdsStayTheSame) {
-  EXPECT_EQ(kFingerprintVersion, 1);
+  EXPECT_EQ(kFingerprintVersion, 2);
   EXPECT_EQ(fingerprint("orders", "", "").text, "");
   EXPECT_EQ(fingerprint("orders", "PaymentDeclined", "charge ch_e778fec30fae declined").text,
             "charge * declined");

@@ -164,6 +164,26 @@ TEST(CausesTrace, Rust) {
             traced("thread 'main' panicked at src/orders.rs:43:9:\norder 2 is lost"));
 }
 
+TEST(CausesTrace, APanicOfRustWithoutBacktraceSaysWhere) {
+  const std::string unwrap = ":42:5:\ncalled `Option::unwrap()` on a `None` value";
+  EXPECT_EQ(traced("thread 'main' panicked at src/pricing/tiers.rs" + unwrap),
+            "called * on a * value in tiers");
+  EXPECT_NE(traced("thread 'main' panicked at src/pricing/tiers.rs" + unwrap),
+            traced("thread 'main' panicked at src/shipping/zones.rs" + unwrap));
+}
+
+TEST(CausesTrace, TheObjectOfALambdaIsNoFrame) {
+  const std::string lambda = "\tat com.acme.Repo.lambda$find$3(Repo.java:14)\n";
+  EXPECT_EQ(traced("java.lang.Error: x\n\tat com.acme.Repo$$Lambda/0x7f8b.apply(Unknown Source)\n" + lambda),
+            traced("java.lang.Error: x\n" + lambda));
+}
+
+TEST(CausesTrace, WhatWasNullDoesNotCount) {
+  const std::string frame = "\n\tat com.acme.A.f(A.java:1)\n";
+  EXPECT_EQ(traced("java.lang.NullPointerException: Cannot invoke \"a.B.c()\" because \"d\" is null" + frame),
+            traced("java.lang.NullPointerException" + frame));
+}
+
 TEST(CausesTrace, ElixirAndErlang) {
   EXPECT_EQ(
       traced("** (KeyError) key :total not found in: %{id: 7}\n    (elixir 1.14) lib/enum.ex:7: Enum.map/2\n"
