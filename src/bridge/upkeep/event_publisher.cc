@@ -15,7 +15,7 @@ constexpr Ms kEventTick{1000};
 constexpr int kEventsAtOnce = 16;
 constexpr std::size_t kLongestKey = 255;  // of AMQP
 constexpr Ms kFirstPause{1000}, kPauseToReport{4000};
-constexpr Ms kDropEvery{std::chrono::hours{1}};
+constexpr Ms kFirstDrop{std::chrono::minutes{1}}, kDropEvery{std::chrono::hours{1}};
 constexpr int kDroppedAtOnce = 10'000;
 constexpr const char* kProblem = "events";
 
@@ -46,7 +46,10 @@ Outgoing message_of(const OutgoingEvent& event, const std::string& body, const s
 EventPublisher::EventPublisher(io::Loop& loop, Deps deps)
     : deps_(std::move(deps)), timer_(loop, [this] { tick(); }) {}
 
-void EventPublisher::start() { timer_.start(kEventTick, kEventTick); }
+void EventPublisher::start() {
+  drop_at_ = deps_.clock.here().boot() + kFirstDrop;
+  timer_.start(kEventTick, kEventTick);
+}
 
 void EventPublisher::stop() { timer_.stop(); }
 
@@ -163,7 +166,7 @@ void EventPublisher::drop_old() {
   drop_at_ = deps_.clock.here().boot() + kDropEvery;
   deps_.jobs.submit<int>(
       Lane::upkeep,
-      [before = deps_.clock.now() - kKept](Store& store) {
+      [before = deps_.clock.now() - deps_.kept](Store& store) {
         return store.drop_outgoing_events(before, kDroppedAtOnce);
       },
       [this](const Result<int>& dropped) {

@@ -45,7 +45,6 @@ struct EventCounts {
 class EventPublisher {
  public:
   static constexpr Ms kLongestPause{std::chrono::minutes{1}};
-  static constexpr Ms kKept{std::chrono::hours{24 * 7}};
   struct Deps {
     StoreJobs& jobs;
     Shards& shards;
@@ -55,6 +54,7 @@ class EventPublisher {
     std::function<bool()> may_publish;
     std::string exchange;
     EventBody body;
+    Ms kept{std::chrono::hours{24 * 7}};  // tests have their own
   };
 
   EventPublisher(io::Loop& loop, Deps deps);
