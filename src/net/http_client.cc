@@ -46,7 +46,11 @@ struct HttpClient::Impl {
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connecting.count()));
     set(CURLOPT_TIMEOUT_MS, static_cast<long>((options.connecting + options.answering).count()));
     set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-    if (!options.ca.empty()) set(CURLOPT_CAINFO, options.ca.c_str());
+    if (!options.ca.empty()) {
+      set(CURLOPT_CAINFO, options.ca.c_str());
+      // The system's, else they would be valid, too. A TLS library that has no folder of them says so.
+      curl_easy_setopt(easy, CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+    }
     if (!options.verify) {
       set(CURLOPT_SSL_VERIFYPEER, 0L);
       set(CURLOPT_SSL_VERIFYHOST, 0L);
