@@ -20,6 +20,12 @@ std::string shown_size(std::size_t bytes) {
   return bytes % kMb == 0 ? std::to_string(bytes / kMb) + " MB" : std::to_string(bytes / kKb) + " KB";
 }
 
+// Not a timeout, which has taken long already.
+bool may_pass(CURLcode code) {
+  return code == CURLE_COULDNT_CONNECT || code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
+         code == CURLE_SEND_ERROR || code == CURLE_PARTIAL_FILE;
+}
+
 }  // namespace
 
 struct HttpClient::Impl {
@@ -167,6 +173,7 @@ HttpReply HttpClient::send(const char* method, const std::string& path, const st
   reply.took = Ms{us / 1000};
   if (code != CURLE_OK) {
     reply.error = impl_->what_failed(code);
+    reply.may_pass = may_pass(code);
     impl_->answer = {};
     return reply;
   }
