@@ -85,8 +85,8 @@ TEST_F(ConfigOfAnApi, ATokenFileThatOthersCanReadIsWarnedOf) {
     const LoadedConfig loaded =
         load_for(ConfigFor::check, "api: { url: \"https://h\", token_file: token }\n");
     ASSERT_EQ(loaded.warnings.size(), warnings);
-    if (warnings > 0)
-      EXPECT_THAT(loaded.warnings[0].what, HasSubstr("api.token_file is secret, and every user"));
+    for (const ConfigProblem& warning : loaded.warnings)
+      EXPECT_THAT(warning.what, HasSubstr("api.token_file is secret, and every user"));
   }
 }
 
