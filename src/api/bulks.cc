@@ -144,7 +144,7 @@ Result<std::vector<Expired>> expired_from_json(const Json& dry_run) {
   const Reading read(dry_run, "dry run");
   return read_list(read.part("expired"), [](const Json& json) -> Result<Expired> {
     Reading one(json, "expired");
-    Expired expired{one.text("queue"), Ms{one.integer("after_ms")}, one.integer("tasks")};
+    Expired expired{one.text("queue"), one.duration("after_ms"), one.integer("tasks")};
     return one.done(std::move(expired));
   });
 }

@@ -153,7 +153,7 @@ OwnedShards owned_from_json(Reading& read, EpochMs now) {
   }
   owned.changed_at = read.time("taken_at");
   owned.overdue = read.integer("overdue");
-  if (!read.part("oldest_overdue_ms").is_null()) owned.oldest = now - Ms{read.integer("oldest_overdue_ms")};
+  if (!read.part("oldest_overdue_ms").is_null()) owned.oldest = now - read.duration("oldest_overdue_ms");
   return owned;
 }
 
@@ -190,7 +190,7 @@ Result<void> add_nodes(const Json& page, EpochMs now, Nodes& nodes) {
   }
   Reading unowned(whole.part("unowned"), "nodes.unowned");
   nodes.unowned = owned_from_json(unowned, now);
-  nodes.hidden = static_cast<std::size_t>(std::max<std::int64_t>(0, whole.integer("not_shown")));
+  nodes.hidden = static_cast<std::size_t>(whole.integer("not_shown"));
   if (auto good = unowned.done(true); !good) return tl::unexpected(good.error());
   if (auto good = whole.done(true); !good) return tl::unexpected(good.error());
   return {};

@@ -25,10 +25,11 @@ std::string Reading::text(std::string_view name) {
   return {};
 }
 
-std::int64_t Reading::integer(std::string_view name) {
+std::int64_t Reading::integer(std::string_view name, std::int64_t least, std::int64_t most) {
   const Json& value = part(name);
   const bool fits = !value.is_number_unsigned() || value.get<std::uint64_t>() <= INT64_MAX;
-  if (value.is_number_integer() && fits) return value.get<std::int64_t>();
+  const std::int64_t number = value.is_number_integer() && fits ? value.get<std::int64_t>() : least - 1;
+  if (number >= least && number <= most) return number;
   if (!value.is_null()) wrong(name);
   return 0;
 }

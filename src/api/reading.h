@@ -3,6 +3,7 @@
 // right, and passes over fields that it does not know: the other process may be newer. Thread: one.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,7 +26,11 @@ class Reading {
   // A missing value is null: "", none, 0 or false.
   const Json& part(std::string_view name) const;
   std::string text(std::string_view name);
-  std::int64_t integer(std::string_view name);
+  // A number out of its range is an error. Counts are bounded so that their sums fit.
+  std::int64_t integer(std::string_view name, std::int64_t least = 0, std::int64_t most = kMostCounted);
+  int small_integer(std::string_view name) { return static_cast<int>(integer(name, 0, INT32_MAX)); }
+  // Of "..._ms". Small negative ones: the clocks of two queries.
+  Ms duration(std::string_view name) { return Ms{integer(name, -kLongestMs, kLongestMs)}; }
   double number(std::string_view name);
   bool flag(std::string_view name);
   std::optional<EpochMs> time(std::string_view name);
@@ -49,6 +54,9 @@ class Reading {
   }
 
  private:
+  static constexpr std::int64_t kMostCounted = 1'000'000'000'000;
+  static constexpr std::int64_t kLongestMs = 1LL << 42;  // 139 years
+
   const Json& json_;
   const std::string what_;
   std::string wrong_;  // ".queue"; "" = nothing yet

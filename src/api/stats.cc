@@ -145,6 +145,7 @@ Result<QueueStat> queue_stat_from_json(const Json& json) {
 Result<Stats> stats_from_json(const Json& json, EpochMs now) {
   Reading read(json, "stats");
   Stats stats;
+  if (!read.part("by_queue").is_array()) read.wrong("by_queue");
   auto queues = read_list(read.part("by_queue"), queue_stat_from_json);
   if (!queues) return tl::unexpected(queues.error());
   stats.queues = *std::move(queues);
@@ -153,10 +154,9 @@ Result<Stats> stats_from_json(const Json& json, EpochMs now) {
   stats.promises = *std::move(promises);
   if (auto added = add_nodes(json, now, stats.nodes); !added) return tl::unexpected(added.error());
   done_nodes(stats.nodes, now);
-  stats.late.tasks =
-      static_cast<std::size_t>(std::max<std::int64_t>(0, read.integer("overdue_beyond_bound")));
+  stats.late.tasks = static_cast<std::size_t>(read.integer("overdue_beyond_bound"));
   stats.late.oldest = read.id("oldest_overdue_id");
-  stats.late.due_at = now - Ms{read.integer("oldest_overdue_ms")};
+  stats.late.due_at = now - read.duration("oldest_overdue_ms");
   return read.done(std::move(stats));
 }
 

@@ -55,9 +55,16 @@ void complete_api(Draft& draft, Problems& problems) {
   const auto parsed = parse_url(draft.config.api.url);
   if (parsed->scheme == "http" && draft.present.contains("api.ca"))
     problems.add(mark("api.ca"), "api.ca: only with https://");
-  const bool local = parsed->host == "localhost" || parsed->host == "::1" || parsed->host.starts_with("127.");
-  if (parsed->scheme == "http" && !local && draft.reports_warnings())
-    problems.warn(url->second.mark, "api.url: http:// sends the token in plain text: use https://");
+  const bool in_clear = parsed->scheme == "http" && !is_loopback(parsed->host);
+  if (in_clear && draft.present.contains("api.token_file"))
+    problems.add(
+        url->second.mark,
+        "api.url: http:// would send the token in plain text: use https:// (http:// only for this machine)");
+  else if (in_clear && draft.reports_warnings())
+    problems.warn(url->second.mark, "api.url: http:// sends everything in plain text: use https://");
+  if (draft.present.contains("api.token_file") && draft.reports_warnings())
+    warn_if_readable(problems, mark("api.token_file"), draft.config.api.token_file,
+                     "api.token_file is secret");
   if (draft.purpose != ConfigFor::check && draft.purpose != ConfigFor::api)
     problems.add(mark("api"), std::string(kOnlyApi));
 }

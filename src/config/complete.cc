@@ -1,10 +1,8 @@
 // Checks that involve several keys, and files with secrets.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -254,16 +252,8 @@ class Completion {
   }
 
   void warn_readable(Mark at, const std::string& file, const std::string& why) {
-    constexpr mode_t kOthers = S_IRWXO, kAll = 07777;
-    struct stat about {};
-    if (!warned_of_.insert(file).second) return;  // several keys may name one file
-    if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
-    std::array<char, 8> mode{};
-    std::snprintf(mode.data(), mode.size(), "%04o", static_cast<unsigned>(about.st_mode & kAll));
-    problems_.warn(at,
-                   why + ", and every user of this machine can read " + file + " (mode " + mode.data() +
-                       "): chmod 640 " + file + " (or 600)",
-                   true);
+    // Several keys may name one file.
+    if (warned_of_.insert(file).second) warn_if_readable(problems_, at, file, why);
   }
 
   void password(const std::string& section, const std::string& path, const std::string& file) {

@@ -280,6 +280,8 @@ bool check_rules_name(const QueueDraft& queue, const std::string& section, const
 // "queues.", or "" for the defaults. `silence`: of the queue.
 GateRules build_gate(const QueueDraft& queue, const GateDraft* defaults, const std::string& section,
                      const Silence& silence, const Draft& draft, Problems& problems);
+// Warns if every user of this machine can read the file with a secret. `why`: what is secret.
+void warn_if_readable(Problems& problems, Mark at, const std::string& file, const std::string& why);
 // The entries of http.tokens_file. Errors have the place in that file; only those of reading it have `at`.
 std::vector<PersonToken> read_tokens_file(const std::string& file, Mark at, Problems& problems);
 // `queues` of one who may use the HTTP API: a list of patterns; `path` is its place, for errors. nullptr

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -338,6 +340,18 @@ bool Value::list_of_patterns(std::vector<std::string>& out) {
     }
   }
   return all;
+}
+
+void warn_if_readable(Problems& problems, Mark at, const std::string& file, const std::string& why) {
+  constexpr mode_t kOthers = S_IRWXO, kAll = 07777;
+  struct stat about {};
+  if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
+  std::array<char, 8> mode{};
+  std::snprintf(mode.data(), mode.size(), "%04o", static_cast<unsigned>(about.st_mode & kAll));
+  problems.warn(at,
+                why + ", and every user of this machine can read " + file + " (mode " + mode.data() +
+                    "): chmod 640 " + file + " (or 600)",
+                true);
 }
 
 }  // namespace rung::confile

@@ -47,10 +47,12 @@ const PersonToken* find(const std::vector<PersonToken>& all, std::string_view to
 // request.
 std::optional<Response> refuse_foreign_page(const Request& request) {
   if (!is_loopback_host(request.host))
-    return problem(403, "without a token (http.token_file) the Host must be 127.0.0.1, [::1] or localhost",
-                   request.path);
+    return problem(
+        403, "without a token (http.token_file, http.oidc) the Host must be 127.0.0.1, [::1] or localhost",
+        request.path);
   if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
-    return problem(403, "without a token (http.token_file) requests from another origin are refused",
+    return problem(403,
+                   "without a token (http.token_file, http.oidc) requests from another origin are refused",
                    request.path);
   return std::nullopt;
 }
@@ -140,7 +142,8 @@ tl::expected<Person, Response> Access::bearer(const std::vector<PersonToken>& al
 }
 
 std::string who_asks(const Person& person, const Request& request) {
-  return person.name + ", " + request.peer + (person.signed_in ? " (http, oidc)" : " (http)");
+  return person.name + ", " + request.peer +
+         (person.signed_in ? " (http, oidc sub " + person.subject + ")" : " (http)");
 }
 
 std::string outside_queues(const Person& person, std::string_view queue) {

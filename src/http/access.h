@@ -58,7 +58,7 @@ class Access {
     return valid_;
   }
 
-  // Who bears it, by whom ever it was issued.
+  // Who bears it, whoever issued it.
   tl::expected<Person, Response> bearer(const std::vector<PersonToken>& all, const Request& request) const;
 
   const SignIn sign_in_;
@@ -66,7 +66,8 @@ class Access {
   Valid valid_;  // guarded by mutex_
 };
 
-// "alice, 10.0.0.3 (http)", "alice, 10.0.0.3 (http, oidc)", "token full, 10.0.0.3 (http)": for the audit.
+// "alice, 10.0.0.3 (http)", "alice, 10.0.0.3 (http, oidc sub 7f3c)", "token full, 10.0.0.3 (http)": for the
+// audit.
 std::string who_asks(const Person& person, const Request& request);
 
 // A 403 for what is outside of the person's queues: its detail, and further members of the problem. "" = an

@@ -7,7 +7,9 @@
 #include "src/api/submission.h"
 #include "src/api/views.h"
 #include "src/core/machine/submission.h"
+#include "src/core/task/origin.h"
 #include "src/http/access.h"
+#include "src/http/actions.h"
 #include "src/http/context.h"
 #include "src/http/query.h"
 
@@ -261,11 +263,19 @@ Response show_task(Context& context, const Call& call) {
   return response;
 }
 
-// What the message arrived with, as far as it is not sent again.
+// What the message arrived with, apart from what is sent again. Whoever may not see the message does not see
+// what it had before.
 Response show_origin(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
-  const auto origin = context.reads.run([&](QueryStore& store) { return store.origin(*id); });
+  const auto origin = context.reads.run([&](QueryStore& store) -> Result<std::string> {
+    auto whole = store.origin(*id);
+    if (!whole) return whole;
+    if (!may(call.person, Action::body)) return without_content(*whole);
+    const auto row = store.find(*id);
+    if (!row) return tl::unexpected(row.error());
+    return *row && holds(call.person.queues, (*row)->task.queue) ? *whole : without_content(*whole);
+  });
   if (!origin && origin.error().kind == Error::Kind::not_found) return no_such_task(call);
   if (!origin) return problem(origin.error(), call.request.path);
   Json json = Json::parse(*origin, nullptr, false);

@@ -20,6 +20,12 @@ std::string shown_size(std::size_t bytes) {
   return bytes % kMb == 0 ? std::to_string(bytes / kMb) + " MB" : std::to_string(bytes / kKb) + " KB";
 }
 
+// Not a timeout, which has taken long already.
+bool may_pass(CURLcode code) {
+  return code == CURLE_COULDNT_CONNECT || code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
+         code == CURLE_SEND_ERROR || code == CURLE_PARTIAL_FILE;
+}
+
 }  // namespace
 
 struct HttpClient::Impl {
@@ -46,7 +52,11 @@ struct HttpClient::Impl {
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connecting.count()));
     set(CURLOPT_TIMEOUT_MS, static_cast<long>((options.connecting + options.answering).count()));
     set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-    if (!options.ca.empty()) set(CURLOPT_CAINFO, options.ca.c_str());
+    if (!options.ca.empty()) {
+      set(CURLOPT_CAINFO, options.ca.c_str());
+      // The system's, else they would be valid, too. A TLS library that has no folder of them says so.
+      curl_easy_setopt(easy, CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+    }
     if (!options.verify) {
       set(CURLOPT_SSL_VERIFYPEER, 0L);
       set(CURLOPT_SSL_VERIFYHOST, 0L);
@@ -163,6 +173,7 @@ HttpReply HttpClient::send(const char* method, const std::string& path, const st
   reply.took = Ms{us / 1000};
   if (code != CURLE_OK) {
     reply.error = impl_->what_failed(code);
+    reply.may_pass = may_pass(code);
     impl_->answer = {};
     return reply;
   }

@@ -32,6 +32,8 @@ struct HttpReply {
   Ms took{0};
   // "is not reachable", "does not answer in time", "answers with more than 64 KB", "cannot be used: ..."
   std::string error;
+  // Without an answer: the server is not there, or has ended the connection: it may be restarting.
+  bool may_pass = false;
 };
 
 class HttpClient {

@@ -13,6 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::size_t kLongestSubject = 40;                   // of the audit: a UUID has 36
 constexpr double kMsOfSecond = 1000, kLatest = 253402300799;  // the end of the year 9999
 
 tl::unexpected<Refusal> refuse(std::string what) {
@@ -162,15 +163,20 @@ bool is_audit_name(std::string_view text) {
   return !text.empty() && text.size() <= kLongestPersonName && std::ranges::all_of(text, is_person_name_char);
 }
 
-// A name that would have to be changed might become somebody else's: then the next. `sub` is unique.
-std::string name_of_bearer(const Json& claims, std::string sub) {
+// `sub` for the audit.
+std::string as_name(std::string sub, std::size_t longest) {
+  std::ranges::replace_if(
+      sub, [](char c) { return !is_person_name_char(c); }, '_');
+  sub.resize(std::min(sub.size(), longest));
+  return sub;
+}
+
+// A name that would have to be changed might become somebody else's: then the next.
+std::string name_of_bearer(const Json& claims, const std::string& sub) {
   if (std::string name = text_of_claim(claims, "preferred_username"); is_audit_name(name)) return name;
   if (std::string name = text_of_claim(claims, "email"); is_verified_email(claims) && is_audit_name(name))
     return name;
-  std::ranges::replace_if(
-      sub, [](char c) { return !is_person_name_char(c); }, '_');
-  sub.resize(std::min(sub.size(), kLongestPersonName));
-  return sub;
+  return as_name(sub, kLongestPersonName);
 }
 
 }  // namespace
@@ -181,7 +187,7 @@ tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOpti
   Bearer bearer;
   if (auto no = check_parties(claims, options)) return tl::unexpected(*std::move(no));
   if (auto no = check_times(claims, now, bearer.until)) return tl::unexpected(*std::move(no));
-  std::string sub = text_of_claim(claims, "sub");
+  const std::string sub = text_of_claim(claims, "sub");
   if (sub.empty()) return tl::unexpected(lacks("sub"));
   if (options.roles_claim == "email" && !is_verified_email(claims))
     return tl::unexpected(
@@ -190,7 +196,8 @@ tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOpti
   const Json* const values = find_claim(claims, options.roles_claim);
   auto grant = values != nullptr ? grant_of(*values, options.map) : std::nullopt;
   if (!grant) return tl::unexpected(no_role(claims, values, options));
-  bearer.person = {name_of_bearer(claims, std::move(sub)), grant->role, std::move(grant->queues), true};
+  bearer.person = {name_of_bearer(claims, sub), grant->role, std::move(grant->queues), true,
+                   as_name(sub, kLongestSubject)};
   return bearer;
 }
 

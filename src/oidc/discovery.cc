@@ -63,7 +63,7 @@ Result<KeySetPtr> fetch_keys(const OidcOptions& options, const Get& get) {
   const auto jwks = document(keys_at, get);
   if (!jwks) return tl::unexpected(jwks.error());
   auto keys = KeySet::read(*jwks);
-  if (!keys) return permanent(keys_at + ": " + keys.error().message);
+  if (!keys) return tl::unexpected(Error{keys.error().kind, keys_at + ": " + keys.error().message});
   return keys;
 }
 

@@ -20,7 +20,8 @@ std::string discovery_url(const std::string& issuer);
 // For a GET of `url`: bounded in time and size.
 net::HttpClientOptions get_options(const std::string& url, const std::string& ca);
 
-// Error: which document, and what is wrong with it. Transient: the provider may answer later.
+// Error: which document, and what is wrong with it. Transient: the provider may answer later;
+// not_found: it has answered, and none of its keys is of use.
 Result<KeySetPtr> fetch_keys(const OidcOptions& options, const Get& get);
 
 }  // namespace rung::oidc

@@ -209,7 +209,7 @@ Result<KeySetPtr> KeySet::read(std::string_view jwks) {
     if (auto key = key_of(one)) impl->keys.push_back(*std::move(key));
   }
   if (impl->keys.empty())
-    return permanent("none of its " + std::to_string(json["keys"].size()) +
+    return not_found("none of its " + std::to_string(json["keys"].size()) +
                      " keys can be used: RSA from 2048 to 8192 bits, P-256, P-384 or P-521, for signatures");
   return KeySetPtr(new KeySet(std::move(impl)));
 }

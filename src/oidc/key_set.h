@@ -18,8 +18,8 @@ inline constexpr std::size_t kLongestToken = 12UL * 1024;
 
 class KeySet {
  public:
-  // Keys of other types, for other uses, or too weak are left out. Error: not a JWKS document, or it has no
-  // key that is of use.
+  // Keys of other types, for other uses, or too weak are left out. Error: not a JWKS document;
+  // not_found: it has no key that is of use.
   static Result<std::shared_ptr<const KeySet>> read(std::string_view jwks);
   ~KeySet();
   KeySet(const KeySet&) = delete;

@@ -100,6 +100,8 @@ void Provider::take(Result<KeySetPtr> fetched) {
   state_.tried = clock_.boot();
   if (!fetched) {
     ++state_.failed;
+    // The provider has withdrawn them.
+    if (fetched.error().kind == Error::Kind::not_found) state_.keys = nullptr;
     return;
   }
   ++state_.fetched;

@@ -1,6 +1,6 @@
 // The keys of an identity provider, fetched by a thread of their own: at the start, then every few minutes,
-// and when a token names a key that is not among them. While the provider does not answer, the last keys
-// stay valid for a day.
+// and when a token names a key that is not among them. While the provider does not answer, or with
+// what is no list of keys, the last keys stay valid for a day.
 // Thread: any; the destructor one.
 #pragma once
 

@@ -18,9 +18,10 @@ class Verifier {
   Verifier(OidcOptions options, Provider& provider, const Clock& clock);
 
   tl::expected<Person, Refusal> person_of(std::string_view token) const;
-  // From the next request on: `clients` and `map` of these options. Nothing if they are for tokens of
-  // another issuer, audience or claim, whose groups mean something else.
-  void replace_grants(const OidcOptions& loaded);
+  // From the next request on: `clients` and `map` of these options. No issuer: nobody signs in any more.
+  // False: nothing was changed, because they are for tokens of another issuer, audience or claim, whose
+  // groups mean something else.
+  bool replace_grants(const OidcOptions& loaded);
 
  private:
   using Options = std::shared_ptr<const OidcOptions>;
@@ -32,7 +33,8 @@ class Verifier {
   Provider& provider_;
   const Clock& clock_;
   mutable std::mutex mutex_;
-  Options options_;  // guarded by mutex_
+  const Options first_;
+  Options options_;  // guarded by mutex_; nullptr = nobody signs in
 };
 
 }  // namespace rung::oidc

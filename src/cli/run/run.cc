@@ -337,11 +337,11 @@ class Sidecar {
       loaded.config.rules = loaded.config.rules->with_error_queues(config_.broker.error_queues);
     bridge_.reload(loaded.config.rules, loaded.config.retention);
     if (http_ != nullptr) http_->reload(loaded.config.rules);
-    reload_secrets(loaded.config.http);
+    const bool other_grants = !reload_secrets(loaded.config.http);
     log::configure(loaded.config.log.level, loaded.config.log.format);
     log::info("config reloaded: ladders, queues, tags, retention and log",
               {{"file", path_}, {"changes", changes.empty() ? "none" : changes}});
-    std::vector<std::string> restart = warn_of_other_changes(loaded.config, other_sources);
+    std::vector<std::string> restart = warn_of_other_changes(loaded.config, other_sources, other_grants);
     config_.rules = loaded.config.rules;
     config_.retention = loaded.config.retention;
     config_.reloadable = loaded.config.reloadable;
@@ -349,16 +349,19 @@ class Sidecar {
     return restart;
   }
 
-  // Passwords, and TLS files of broker and database, are read with each login.
-  void reload_secrets(const HttpOptions& loaded) {
-    if (http_ == nullptr) return;
-    sign_in_.reload(loaded.oidc);
+  // Passwords, and TLS files of broker and database, are read with each login. False: http.oidc.map and
+  // clients need a restart.
+  bool reload_secrets(const HttpOptions& loaded) {
+    if (http_ == nullptr) return true;
     if (auto done = http_->reload_secrets({loaded.tokens, loaded.read_tokens, loaded.people}); !done)
       log::error("the previous HTTP certificate stays in use", {{"reason", done.error().message}});
+    return sign_in_.reload(loaded.oidc);
   }
 
-  std::vector<std::string> warn_of_other_changes(const Config& loaded, bool other_sources) const {
+  std::vector<std::string> warn_of_other_changes(const Config& loaded, bool other_sources,
+                                                 bool other_grants) const {
     std::vector<std::string> keys = keys_for_restart(config_, loaded);
+    if (other_grants) keys.emplace_back("http.oidc.map");
     // The keys may be the same while the files that they name are not.
     const auto is_of_errors = [](const std::string& key) {
       return key.starts_with("error_queues") || key == "dialects";

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "src/io/log.h"
+
 namespace rung::cli {
 
 RunSignIn::RunSignIn(const Config& config, const Clock& clock, oidc::Provider::OnProblem on_problem) {
@@ -16,8 +18,15 @@ http::SignIn RunSignIn::sign_in() const {
   return [verifier = verifier_.get()](std::string_view token) { return verifier->person_of(token); };
 }
 
-void RunSignIn::reload(const OidcOptions& loaded) {
-  if (verifier_ != nullptr) verifier_->replace_grants(loaded);
+bool RunSignIn::reload(const OidcOptions& loaded) {
+  if (verifier_ == nullptr) return loaded.issuer.empty();
+  const bool replaced = verifier_->replace_grants(loaded);
+  if (replaced && loaded.issuer.empty())
+    log::warn("nobody signs in any more: http.oidc is no longer in the config", {});
+  if (!replaced)
+    log::warn("http.oidc.map and clients stay as they were: the tokens they are for are other ones",
+              {{"issuer", loaded.issuer}});
+  return replaced;
 }
 
 bridge::KeyCounts RunSignIn::counts() const {

@@ -19,8 +19,9 @@ class RunSignIn {
 
   // Empty without http.oidc. REQUIRES: not called after the destructor.
   http::SignIn sign_in() const;
-  // What a reload changes: http.oidc.map and clients.
-  void reload(const OidcOptions& loaded);
+  // What a reload changes: http.oidc.map and clients; without http.oidc nobody signs in any more. False:
+  // these need a restart, as they are for tokens of another issuer, client_id or roles_claim.
+  bool reload(const OidcOptions& loaded);
   bridge::KeyCounts counts() const;
 
  private:

@@ -48,8 +48,12 @@ class WatchedRun final : public BulkRun {
   const Bulk& bulk() const override { return bulk_; }
   std::string news() override { return std::exchange(news_, ""); }
 
+  // One request: the caller waits, and looks whether it is interrupted.
   Result<Ms> step() override {
-    const auto json = retry_transient([&] { return client_->get(path_of(bulk_.id)); });
+    const auto json = client_->good(client_->call("GET", path_of(bulk_.id)));
+    if (!json && json.error().kind == Error::Kind::transient && ++failures_ < kMaxTries)
+      return kFirstBackoff * (1 << (failures_ - 1));
+    failures_ = 0;
     auto bulk = read_answer(*client_, json, api::bulk_from_json);
     if (!bulk) return tl::unexpected(bulk.error());
     const auto outcomes = read_answer(*client_, json, api::outcomes_from_json);
@@ -74,12 +78,16 @@ class WatchedRun final : public BulkRun {
   const ApiClientPtr client_;
   Bulk bulk_;
   std::string told_, news_;
+  int failures_ = 0;  // in a row
 };
 
 class ApiBulks final : public BulkService {
  public:
   explicit ApiBulks(ApiClientPtr client) : client_(std::move(client)) {}
 
+  std::string left_running(std::int64_t id) const override {
+    return fmt::format("bulk {} goes on on the server: `rung bulk pause {}` pauses it", id, id);
+  }
   // The instance says so when the bulk is created.
   std::string refused_target(const Target&) const override { return {}; }
 

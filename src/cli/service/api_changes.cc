@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <variant>
 
 #include "plugin/brokers.h"
@@ -17,6 +19,8 @@ namespace rung::cli {
 namespace {
 
 using Answer = ApiClient::Answer;
+
+constexpr int kTooLarge = 413;
 
 void add_target(const Target& target, Json& body) {
   if (!target.queue.empty()) body["queue"] = target.queue;
@@ -58,6 +62,14 @@ struct ToRequest {
     return {};
   }
 };
+
+// A second time it changes nothing more: its answer may have been lost.
+bool is_safe_to_repeat(const Happening& what) {
+  if (const auto* finish = std::get_if<event::Finish>(&what)) return finish->succeeded || finish->attempt > 0;
+  if (const auto* move = std::get_if<event::Reschedule>(&what)) return move->at.has_value();
+  return std::holds_alternative<event::Cancel>(what) || std::holds_alternative<event::Discard>(what) ||
+         std::holds_alternative<event::Fire>(what) || std::holds_alternative<event::Redrive>(what);
+}
 
 // The fields that are wrong; "tasks[3].delay" of an array's element is `delay`.
 api::FieldErrors errors_of(const Json& problem, const std::string& prefix = {}) {
@@ -105,36 +117,29 @@ class ApiChanges final : public TaskChanges {
  public:
   explicit ApiChanges(ApiClientPtr client) : client_(std::move(client)), queries_(api_queries(client_)) {}
 
-  Result<std::vector<Decision>> change(const std::vector<TaskId>& ids, const Happening& what,
-                                       const std::string& reason) override {
+  Done<Decision> change(const std::vector<TaskId>& ids, const Happening& what,
+                        const std::string& reason) override {
     ChangeRequest request = std::visit(ToRequest{}, what);
     if (!reason.empty()) request.body["reason"] = reason;
-    std::vector<Decision> decisions;
+    const bool safe = is_safe_to_repeat(what);
+    Done<Decision> done;
     for (const TaskId id : ids) {
       const std::string path = "/v1/tasks/" + id.str() + "/" + request.action;
-      auto decision = decision_of(client_->call("POST", path, &request.body));
-      if (!decision) return tl::unexpected(decision.error());
-      decisions.push_back(*std::move(decision));
+      auto decision = decision_of(safe ? client_->call_patiently("POST", path, &request.body)
+                                       : client_->call("POST", path, &request.body));
+      if (!decision) {
+        done.stopped = decision.error();
+        return done;
+      }
+      done.results.push_back(*std::move(decision));
     }
-    return decisions;
+    return done;
   }
 
-  Result<std::vector<SubmitResult>> submit(const std::vector<Json>& tasks) override {
-    const Json all(tasks);
-    auto answer = client_->post("/v1/tasks", all);
-    if (!answer) return tl::unexpected(answer.error());
-    api::Reading read(*answer, "submit");
-    const Json& list = read.part("results");
-    if (!list.is_array() || list.size() != tasks.size())
-      return tl::unexpected(
-          client_->strange("not as Rung writes it: its results are not those of the tasks"));
-    std::vector<SubmitResult> results;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      auto result = result_of(list[i], tasks[i], "tasks[" + std::to_string(i) + "]");
-      if (!result) return tl::unexpected(client_->strange(result.error().message));
-      results.push_back(*std::move(result));
-    }
-    return results;
+  Done<SubmitResult> submit(const std::vector<Json>& tasks) override {
+    Done<SubmitResult> done;
+    done.stopped = submit_into(done.results, tasks);
+    return done;
   }
 
   Result<api::Original> original(TaskId id) override {
@@ -177,6 +182,34 @@ class ApiChanges final : public TaskChanges {
   }
 
  private:
+  // Why it stopped; none: each has a result. What is too much for one request is sent in halves.
+  std::optional<Error> submit_into(std::vector<SubmitResult>& results, std::span<const Json> tasks) {
+    Json all = Json::array();
+    for (const Json& task : tasks) all.push_back(task);
+    const auto answer = client_->call("POST", "/v1/tasks", &all);
+    if (!answer) return answer.error();
+    if (answer->status == kTooLarge && tasks.size() > 1) {
+      const std::size_t half = tasks.size() / 2;
+      if (auto stopped = submit_into(results, tasks.first(half))) return stopped;
+      return submit_into(results, tasks.subspan(half));
+    }
+    if (answer->status == kTooLarge) {
+      results.push_back({"refused", answer->text("detail")});
+      return std::nullopt;
+    }
+    if (!answer->good()) return client_->error_of(*answer);
+    const api::Reading read(answer->json, "submit");
+    const Json& list = read.part("results");
+    if (!list.is_array() || list.size() != tasks.size())
+      return client_->strange("not as Rung writes it: its results are not those of the tasks");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      auto result = result_of(list[i], tasks[i], "tasks[" + std::to_string(i) + "]");
+      if (!result) return client_->strange(result.error().message);
+      results.push_back(*std::move(result));
+    }
+    return std::nullopt;
+  }
+
   Result<Decision> decision_of(const Result<Answer>& answer) const {
     if (!answer) return tl::unexpected(answer.error());
     if (answer->good()) {

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "src/api/fields.h"
+#include "src/cli/service/retry.h"
 #include "src/core/base/secret_file.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
@@ -19,7 +22,8 @@ constexpr Ms kConnecting{std::chrono::seconds{5}}, kAnswering{std::chrono::secon
 constexpr std::size_t kMostOfAnswer = 64UL << 20;
 constexpr std::int64_t kMostOfValues = 2LL << 30;  // bytes of memory for its JSON
 constexpr std::size_t kMostShown = 4000;           // bytes of a text that the server writes for people
-constexpr std::size_t kMostPages = 1'000'000;
+constexpr std::size_t kMostPages = 1'000'000, kMostRows = 1'000'000;
+constexpr Ms kPatience{std::chrono::seconds{5}};  // the pauses between the tries of a request, in all
 
 Result<std::string> read_token(const std::string& file) {
   auto lines = read_secret_lines(file, "token", 8);
@@ -49,6 +53,14 @@ bool is_passing(int status) {
   return status == 429 || status == 502 || status == 503 || status == 504 || status == 408;
 }
 
+// How long to wait at least before the same request may have another answer; nullopt: for too long, or for
+// ever. An address where nobody has answered yet is probably wrong.
+std::optional<Ms> when_again(const net::HttpReply& reply, bool answered) {
+  if (is_passing(reply.status)) return reply.retry_after;
+  if (reply.status == 0 && reply.may_pass && answered) return Ms{0};
+  return std::nullopt;
+}
+
 }  // namespace
 
 struct ApiClient::Impl {
@@ -58,6 +70,8 @@ struct ApiClient::Impl {
   std::string named;
   std::string token_file;
   net::HttpClient http;
+  bool answered = false;        // since the start: its address is right
+  std::optional<Ms> try_again;  // after the last call: when to repeat it
 };
 
 ApiClient::ApiClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -88,7 +102,9 @@ Error ApiClient::strange(const std::string& what) const {
 Result<ApiClient::Answer> ApiClient::call(const char* method, const std::string& path,
                                           const api::Json* body) {
   const net::HttpReply reply = impl_->http.send(method, path, body != nullptr ? api::dump(*body) : "");
+  impl_->try_again = when_again(reply, impl_->answered);
   if (reply.status == 0) return transient(impl_->named + " " + reply.error);
+  impl_->answered = true;
   const std::string what = fmt::format("{} to {} {}", reply.status, method, path.substr(0, path.find('?')));
   Answer answer{reply.status, {}};
   const api::JsonMemory memory = api::memory_of_json(reply.body);
@@ -111,6 +127,19 @@ Result<ApiClient::Answer> ApiClient::call(const char* method, const std::string&
   return answer;
 }
 
+Result<ApiClient::Answer> ApiClient::call_patiently(const char* method, const std::string& path,
+                                                    const api::Json* body) {
+  Ms waited{0};
+  for (Ms pause = kFirstBackoff;; pause *= 2) {
+    auto answer = call(method, path, body);
+    if (answer || !impl_->try_again) return answer;
+    const Ms wait = std::max(pause, *impl_->try_again);
+    if (waited + wait > kPatience) return answer;
+    std::this_thread::sleep_for(wait);
+    waited += wait;
+  }
+}
+
 Error ApiClient::error_of(const Answer& answer) const {
   return {answer.status == 404 ? Error::Kind::not_found : Error::Kind::permanent, answer.text("detail")};
 }
@@ -119,11 +148,6 @@ Result<api::Json> ApiClient::good(Result<Answer> answer) const {
   if (!answer) return tl::unexpected(answer.error());
   if (!answer->good()) return tl::unexpected(error_of(*answer));
   return std::move(answer->json);
-}
-
-Result<api::Json> ApiClient::get(const std::string& path) { return good(call("GET", path)); }
-Result<api::Json> ApiClient::post(const std::string& path, const api::Json& body) {
-  return good(call("POST", path, &body));
 }
 
 std::string with_query(std::string path, const Parameters& parameters) {
@@ -141,18 +165,21 @@ Result<void> read_pages(ApiClient& client, const std::string& path, const Parame
   std::size_t rows = 0;
   for (std::size_t page = 0; page < kMostPages; ++page) {
     Parameters all = parameters;
-    all.emplace_back("limit", std::to_string(std::min(most - rows, kRowsAPage)));
+    const std::size_t asked = std::min(most - rows, kRowsAPage);
+    all.emplace_back("limit", std::to_string(asked));
     all.emplace_back("cursor", cursor);
     auto json = client.get(with_query(path, all));
     if (!json) return tl::unexpected(json.error());
     const auto added = add(*json);
     if (!added) return tl::unexpected(client.strange(added.error().message));
+    if (*added > asked) return tl::unexpected(client.strange("a page that is longer than asked for"));
     rows += *added;
     api::Reading read(*json, "page");
     const std::string next = read.text("next");
     if (const auto good = read.done(true); !good) return tl::unexpected(client.strange(good.error().message));
     if (next.empty() || rows >= most) return {};
     if (next == cursor || *added == 0) return tl::unexpected(client.strange("a page that leads to itself"));
+    if (rows >= kMostRows) return tl::unexpected(client.strange("a list of more than a million rows"));
     cursor = next;
   }
   return tl::unexpected(client.strange("a list without an end"));

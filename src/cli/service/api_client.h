@@ -37,12 +37,18 @@ class ApiClient {
   ApiClient(const ApiClient&) = delete;
   ApiClient& operator=(const ApiClient&) = delete;
 
-  // `body`: nullptr = none. Errors: transient: not reachable, or it cannot answer now; refused: the token, or
-  // its role; permanent: an answer that is not Rung's.
+  // One request. `body`: nullptr = none. Errors: transient: not reachable, or it cannot answer now; refused:
+  // the token, or its role; permanent: an answer that is not Rung's.
   Result<Answer> call(const char* method, const std::string& path, const api::Json* body = nullptr);
-  // The JSON of a good answer; every other is an error: 404 is not_found, the others are permanent.
-  Result<api::Json> get(const std::string& path);
-  Result<api::Json> post(const std::string& path, const api::Json& body);
+  // A request that is safe to repeat: while a server restarts or is too busy, for a few seconds.
+  Result<Answer> call_patiently(const char* method, const std::string& path, const api::Json* body = nullptr);
+  // The JSON of a good answer; every other is an error: 404 is not_found, the others are permanent. GET is
+  // safe to repeat.
+  Result<api::Json> get(const std::string& path) { return good(call_patiently("GET", path)); }
+  Result<api::Json> post(const std::string& path, const api::Json& body) {
+    return good(call("POST", path, &body));
+  }
+  Result<api::Json> good(Result<Answer> answer) const;
   Error error_of(const Answer& answer) const;
 
   // An answer that Rung does not give, with the API's name.
@@ -52,7 +58,6 @@ class ApiClient {
  private:
   struct Impl;
   explicit ApiClient(std::unique_ptr<Impl> impl);
-  Result<api::Json> good(Result<Answer> answer) const;
   const std::unique_ptr<Impl> impl_;
 };
 using ApiClientPtr = std::shared_ptr<ApiClient>;

@@ -119,7 +119,7 @@ class ApiQueries final : public TaskQueries {
   }
 
   Result<MessagePtr> message(TaskId id) override {
-    const auto answer = client_->call("GET", path_of(id) + "/message");
+    const auto answer = client_->call_patiently("GET", path_of(id) + "/message");
     if (!answer) return tl::unexpected(answer.error());
     if (answer->status == 404) return MessagePtr();
     // Of a queue that the token may not act on.

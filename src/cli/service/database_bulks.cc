@@ -99,6 +99,10 @@ class DatabaseBulks final : public BulkService {
  public:
   explicit DatabaseBulks(const DatabaseParts& parts) : parts_(parts) {}
 
+  std::string left_running(std::int64_t id) const override {
+    return fmt::format("bulk {} was interrupted: a sidecar will resume it, or run `rung bulk resume {}`", id,
+                       id);
+  }
   std::string refused_target(const Target& target) const override {
     return rung::refused_target(target, parts_.config.rules->targets());
   }

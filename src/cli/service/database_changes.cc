@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "plugin/brokers.h"
@@ -15,6 +16,8 @@
 namespace rung::cli {
 namespace {
 
+constexpr Ms kConfirmPollInterval{100};
+constexpr int kConfirmPolls = 20;
 constexpr int kMostIds = 4;  // ids tried for the new task of an edit
 
 const Fence kNoLease{0, {}, true};
@@ -33,33 +36,32 @@ class DatabaseChanges final : public TaskChanges {
         random_(std::random_device{}()),
         ids_(static_cast<int>(random_() % 1024)) {}
 
-  Result<std::vector<Decision>> change(const std::vector<TaskId>& ids, const Happening& what,
-                                       const std::string& reason) override {
-    std::vector<Event> events;
-    const ByHand by_hand{parts_.who, std::nullopt, reason};
-    for (const TaskId id : ids) events.push_back({id, what, by_hand});
-    return retry_transient([&] { return parts_.store.apply(events, Fence{}, decider(parts_.config.rules)); });
+  Done<Decision> change(const std::vector<TaskId>& ids, const Happening& what,
+                        const std::string& reason) override {
+    auto decisions = apply(ids, what, reason);
+    // A task that is being published usually gets its confirm shortly.
+    for (int tries = 0; decisions && tries < kConfirmPolls; ++tries) {
+      std::vector<TaskId> later;
+      std::vector<std::size_t> places;
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        if ((*decisions)[i].reason != kBeingPublished) continue;
+        later.push_back(ids[i]);
+        places.push_back(i);
+      }
+      if (later.empty()) break;
+      std::this_thread::sleep_for(kConfirmPollInterval);
+      auto decided = apply(later, what, reason);
+      if (!decided) break;  // the others have been changed
+      for (std::size_t i = 0; i < places.size(); ++i) (*decisions)[places[i]] = std::move((*decided)[i]);
+    }
+    if (!decisions) return {{}, decisions.error()};
+    return {*std::move(decisions)};
   }
 
-  Result<std::vector<SubmitResult>> submit(const std::vector<Json>& tasks) override {
-    std::vector<SubmitResult> results(tasks.size());
-    std::vector<api::ReadTask> requests;
-    std::vector<std::size_t> places;  // maps `requests` to `results`
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      api::FieldErrors errors;
-      api::ReadTask read = api::read_task(tasks[i], "", *parts_.config.rules, reserved_, parts_.who, errors);
-      if (!errors.empty()) {
-        results[i] = {"refused", errors_text(errors), {}, true};
-        continue;
-      }
-      places.push_back(i);
-      requests.push_back(std::move(read));
-    }
-    if (requests.empty()) return results;
-    auto inserted = insert(requests);
-    if (!inserted) return tl::unexpected(inserted.error());
-    for (std::size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move((*inserted)[i]);
-    return results;
+  Done<SubmitResult> submit(const std::vector<Json>& tasks) override {
+    auto results = submit_all(tasks);
+    if (!results) return {{}, results.error()};
+    return {*std::move(results)};
   }
 
   Result<api::Original> original(TaskId id) override { return api::read_original(parts_.store, id); }
@@ -83,6 +85,36 @@ class DatabaseChanges final : public TaskChanges {
   }
 
  private:
+  // In one transaction.
+  Result<std::vector<Decision>> apply(const std::vector<TaskId>& ids, const Happening& what,
+                                      const std::string& reason) {
+    std::vector<Event> events;
+    const ByHand by_hand{parts_.who, std::nullopt, reason};
+    for (const TaskId id : ids) events.push_back({id, what, by_hand});
+    return retry_transient([&] { return parts_.store.apply(events, Fence{}, decider(parts_.config.rules)); });
+  }
+
+  Result<std::vector<SubmitResult>> submit_all(const std::vector<Json>& tasks) {
+    std::vector<SubmitResult> results(tasks.size());
+    std::vector<api::ReadTask> requests;
+    std::vector<std::size_t> places;  // maps `requests` to `results`
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      api::FieldErrors errors;
+      api::ReadTask read = api::read_task(tasks[i], "", *parts_.config.rules, reserved_, parts_.who, errors);
+      if (!errors.empty()) {
+        results[i] = {"refused", errors_text(errors), {}, true};
+        continue;
+      }
+      places.push_back(i);
+      requests.push_back(std::move(read));
+    }
+    if (requests.empty()) return results;
+    auto inserted = insert(requests);
+    if (!inserted) return tl::unexpected(inserted.error());
+    for (std::size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move((*inserted)[i]);
+    return results;
+  }
+
   // In one transaction.
   Result<std::vector<SubmitResult>> insert(const std::vector<api::ReadTask>& requests) {
     auto now = retry_transient([&] { return parts_.store.now(); });

@@ -74,16 +74,24 @@ struct EditWish {
   std::string reason;
 };
 
+// What was done, in the order in which it was asked for. Less than that: `stopped` says why; the first one
+// without a result may have been done, those after it have not.
+template <typename T>
+struct Done {
+  std::vector<T> results = {};
+  std::optional<Error> stopped = {};
+};
+
 class TaskChanges {
  public:
   virtual ~TaskChanges() = default;
 
-  // One decision for each id, in their order.
-  virtual Result<std::vector<Decision>> change(const std::vector<TaskId>& ids, const Happening& what,
-                                               const std::string& reason) = 0;
+  // One decision for each id.
+  virtual Done<Decision> change(const std::vector<TaskId>& ids, const Happening& what,
+                                const std::string& reason) = 0;
   // Tasks in the format of POST /v1/tasks, at most kMostSubmitted; one result for each. Those that are wrong
   // do not keep the others from being written.
-  virtual Result<std::vector<SubmitResult>> submit(const std::vector<Json>& tasks) = 0;
+  virtual Done<SubmitResult> submit(const std::vector<Json>& tasks) = 0;
   static constexpr std::size_t kMostSubmitted = 500;
 
   virtual Result<api::Original> original(TaskId id) = 0;
@@ -109,6 +117,8 @@ class BulkService {
  public:
   virtual ~BulkService() = default;
 
+  // For people: what becomes of a bulk that is still running when its command ends.
+  virtual std::string left_running(std::int64_t id) const = 0;
   // Why a redrive cannot go there; "" = it can, as far as is known here.
   virtual std::string refused_target(const Target& target) const = 0;
   // {"dry_run": true, "count": ...}: what the API answers.

@@ -68,7 +68,8 @@ Result<Bulk> run_to_end(Session& session, Bulk bulk) {
   while (run->bulk().state == BulkState::running && interrupted == 0) {
     progress.at(run->bulk().done);
     const auto wait = run->step();
-    if (!wait) return tl::unexpected(wait.error());
+    if (!wait && interrupted == 0) return tl::unexpected(wait.error());
+    if (!wait) break;  // try to pause it, all the same
     if (const std::string news = run->news(); !news.empty()) print_error_line("rung: " + news);
     if (run->bulk().state == BulkState::running) sleep_interruptibly(*session.clock, *wait);
   }
@@ -229,8 +230,7 @@ int run_bulk(Session& session, Bulk bulk, bool json) {
   auto ended = run_to_end(session, std::move(bulk));
   if (!ended) {
     const int code = report_error(ended.error());
-    print_error_line(fmt::format(
-        "rung: bulk {} was interrupted: a sidecar will resume it, or run `rung bulk resume {}`", id, id));
+    print_error_line("rung: " + session.service.bulks->left_running(id));
     return code;
   }
   return print_result(*ended, json);

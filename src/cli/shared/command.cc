@@ -146,6 +146,10 @@ int check_api_options(const ApiOptions& api) {
   if (!url->user.empty() || !url->password.empty() || !url->query.empty())
     return report_error(kUserError,
                         "--api: the URL has a user or a query; a token is in --token-file" + like);
+  if (url->scheme == "http" && !is_loopback(url->host) && !api.token_file.empty())
+    return report_error(
+        kUserError,
+        "--api: http:// would send the token in plain text: use https:// (http:// only for this machine)");
   if (url->scheme == "http" && !api.ca.empty()) return report_error(kUserError, "--ca: only with https://");
   return kSuccess;
 }

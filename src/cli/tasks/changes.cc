@@ -7,7 +7,6 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "levels/duration.h"
 #include "src/api/views.h"
@@ -24,9 +23,6 @@
 
 namespace rung::cli {
 namespace {
-
-constexpr Ms kConfirmPollInterval{100};
-constexpr int kConfirmPolls = 20;
 
 struct ChangeOptions {
   Common common;
@@ -68,36 +64,36 @@ int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
   return kSuccess;
 }
 
-Result<std::vector<Change>> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what,
-                                  const std::string& reason) {
-  TaskChanges& service = *session.service.changes;
-  auto decisions = service.change(ids, what, reason);
-  if (!decisions) return tl::unexpected(decisions.error());
-  // A task that is being published usually gets its confirm shortly.
-  for (int tries = 0; tries < kConfirmPolls; ++tries) {
-    std::vector<TaskId> later;
-    std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if ((*decisions)[i].reason != kBeingPublished) continue;
-      later.push_back(ids[i]);
-      places.push_back(i);
+// The rows after the changes. Fewer changes than ids: `stopped` says why.
+Done<Change> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what,
+                   const std::string& reason) {
+  Done<Decision> decided = session.service.changes->change(ids, what, reason);
+  Done<Change> done;
+  std::optional<Error> unread;  // after it the others would fail, too, each after a while
+  for (std::size_t i = 0; i < decided.results.size(); ++i) {
+    Decision& decision = decided.results[i];
+    Result<std::optional<TaskRow>> row = std::nullopt;
+    if (unread) {
+      row = tl::unexpected(*unread);
+    } else {
+      row = session.service.tasks->find(ids[i]);
     }
-    if (later.empty()) break;
-    std::this_thread::sleep_for(kConfirmPollInterval);
-    auto decided = service.change(later, what, reason);
-    if (!decided) return tl::unexpected(decided.error());
-    for (std::size_t i = 0; i < places.size(); ++i) (*decisions)[places[i]] = std::move((*decided)[i]);
+    if (!row) unread = row.error();
+    // Report a change even if the row cannot be read again; then only the node's name is missing.
+    if (!row && decision.verdict == Decision::Verdict::applied) row = TaskRow{decision.task, {}, {}};
+    if (row) {
+      done.results.push_back({ids[i], std::move(decision), *std::move(row)});
+    } else {
+      done.stopped = unread;
+    }
   }
-  std::vector<Change> changes;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    auto row = session.service.tasks->find(ids[i]);
-    // Report an applied change even if the row cannot be read again; then only the node's name is missing.
-    if (!row && (*decisions)[i].verdict == Decision::Verdict::applied)
-      row = TaskRow{(*decisions)[i].task, {}, {}};
-    if (!row) return tl::unexpected(row.error());
-    changes.push_back({ids[i], std::move((*decisions)[i]), *std::move(row)});
-  }
-  return changes;
+  if (!decided.stopped) return done;
+  done.stopped = std::move(decided.stopped);
+  const std::size_t at = decided.results.size();
+  if (ids.size() > 1 && at > 0)
+    done.stopped->message += fmt::format("; task {} may have been changed, {} after it were not tried",
+                                         ids[at].str(), ids.size() - at - 1);
+  return done;
 }
 
 void print_change(const Change& change, Session& session) {
@@ -132,12 +128,12 @@ int run(Session& session, const ChangeOptions& options, const Happening& what) {
   if (session.service.tasks == nullptr) {
     if (const int code = open_service(options.common, session); code != kSuccess) return code;
   }
-  auto changes = apply(session, ids, what, clean_utf8(options.reason, kErrorBytes));
-  if (!changes) return report_error(changes.error());
+  const Done<Change> done = apply(session, ids, what, clean_utf8(options.reason, kErrorBytes));
+  if (done.results.empty() && done.stopped) return report_error(*done.stopped);
   if (auto now = session.service.tasks->now()) session.now = *now;
   Exit exit = kSuccess;
   Json json = {{"results", Json::array()}};
-  for (const Change& change : *changes) {
+  for (const Change& change : done.results) {
     exit = worse_of(exit, exit_of(change));
     if (options.common.json) {
       json["results"].push_back(change_json(change));
@@ -146,7 +142,7 @@ int run(Session& session, const ChangeOptions& options, const Happening& what) {
     }
   }
   if (options.common.json) print(dump(json) + "\n");
-  return exit;
+  return done.stopped ? report_error(*done.stopped) : static_cast<int>(exit);
 }
 
 // By ids, or by a filter.

@@ -52,21 +52,24 @@ class Batch {
   bool has_room(const Line& line) const { return lines_.empty() || bytes_ + line.bytes <= kBatchBytes; }
 
   // The lines with their results, in order.
-  Result<std::vector<std::pair<std::size_t, SubmitResult>>> flush(TaskChanges& changes) {
+  Done<std::pair<std::size_t, SubmitResult>> flush(TaskChanges& changes) {
     const std::vector<Line> lines = std::exchange(lines_, {});
     bytes_ = 0;
     std::vector<Json> tasks;
     for (const Line& line : lines) {
       if (line.task) tasks.push_back(*line.task);
     }
-    auto submitted = Result<std::vector<SubmitResult>>(std::vector<SubmitResult>{});
+    Done<SubmitResult> submitted;
     if (!tasks.empty()) submitted = changes.submit(tasks);
-    if (!submitted) return tl::unexpected(submitted.error());
-    std::vector<std::pair<std::size_t, SubmitResult>> results;
-    auto next = submitted->begin();
-    for (const Line& line : lines)
-      results.emplace_back(line.number, line.task ? std::move(*next++) : SubmitResult{"refused", line.wrong});
-    return results;
+    Done<std::pair<std::size_t, SubmitResult>> done;
+    done.stopped = std::move(submitted.stopped);
+    auto next = submitted.results.begin();
+    for (const Line& line : lines) {
+      if (line.task && next == submitted.results.end()) break;
+      done.results.emplace_back(line.number,
+                                line.task ? std::move(*next++) : SubmitResult{"refused", line.wrong});
+    }
+    return done;
   }
 
  private:
@@ -92,9 +95,9 @@ int submit_one(const SubmitOptions& o) {
   if (const int code = open_service(o.common, session, o.flags.queue); code != kSuccess) return code;
   auto request = to_request(o.flags, session.now);
   if (!request) return report_error(request.error());
-  auto results = session.service.changes->submit({*request});
-  if (!results) return report_error(results.error());
-  const SubmitResult& result = results->front();
+  const Done<SubmitResult> done = session.service.changes->submit({*request});
+  if (done.stopped) return report_error(*done.stopped);
+  const SubmitResult& result = done.results.front();
   std::optional<TaskRow> row;
   if (result.id) {
     auto found = session.service.tasks->find(*result.id);
@@ -141,9 +144,9 @@ bool input_is_idle(std::istream& in) {
 Result<void> read_lines(std::istream& in, TaskChanges& changes, bool json, SubmitTotals& totals) {
   Batch batch;
   const auto flush = [&]() -> Result<void> {
-    auto results = batch.flush(changes);
-    if (!results) return tl::unexpected(results.error());
-    for (const auto& [line, result] : *results) print_result(result, line, json, totals);
+    const auto done = batch.flush(changes);
+    for (const auto& [line, result] : done.results) print_result(result, line, json, totals);
+    if (done.stopped) return tl::unexpected(*done.stopped);
     return {};
   };
   std::string text;

@@ -57,7 +57,8 @@ struct Person {
   std::string name;
   Role role = Role::reads;
   QueueScopePtr queues;
-  bool signed_in = false;  // by OpenID Connect: the identity provider says who it is
+  bool signed_in = false;    // by OpenID Connect: the identity provider says who it is
+  std::string subject = {};  // then: its `sub`, in the characters of a name, cut to a length for the audit
 };
 
 // An entry of http.tokens_file. The token itself is not kept.

@@ -30,12 +30,26 @@ void add_origin(Table& headers, const Task& task) {
 std::string add_earlier(std::string_view origin_json, const EarlierContent& earlier) {
   nlohmann::json origin = nlohmann::json::parse(origin_json, nullptr, false);
   if (!origin.is_object()) origin = nlohmann::json::object();  // empty, or changed by hand
-  nlohmann::json& list = origin["earlier content"];
+  nlohmann::json& list = origin[kEarlierContent];
   if (!list.is_array()) list = nlohmann::json::array();
   if (list.size() >= kMostEarlier) list.erase(1);
   // As texts: nested, they could be deeper than any header may be.
   list.push_back(
       {{"attempt", earlier.attempt}, {"properties", earlier.properties}, {"headers", earlier.headers}});
+  return origin.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string without_content(std::string_view origin_json) {
+  nlohmann::json origin = nlohmann::json::parse(origin_json, nullptr, false);
+  if (!origin.is_object()) return {};
+  origin.erase(kEarlierContent);
+  origin.erase(std::string(header::kToken));
+  // Headers that no JSON object can hold (message_json.h).
+  const auto is_token = [](const nlohmann::json& pair) {
+    return pair.is_array() && !pair.empty() && pair[0] == header::kToken;
+  };
+  if (const auto table = origin.find("!table"); table != origin.end() && table->is_array())
+    table->erase(std::remove_if(table->begin(), table->end(), is_token), table->end());
   return origin.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -23,10 +23,14 @@ struct EarlierContent {
   int attempt = 0;  // whose delivery had it
   std::string properties, headers;
 };
-// A row's origin (NewTask::origin_json) with one more of these under "earlier content", an array. It keeps
+// A row's origin (NewTask::origin_json) with one more of these under kEarlierContent, an array. It keeps
 // the first and the latest, kMostEarlier in all.
+inline constexpr const char* kEarlierContent = "earlier content";
 inline constexpr std::size_t kMostEarlier = 10;
 std::string add_earlier(std::string_view origin_json, const EarlierContent& earlier);
+// The origin for those who may not see messages: without what is part of one, and without retry-token. "" =
+// it is not known.
+std::string without_content(std::string_view origin_json);
 
 // Whether the message returns to its queue with its original routing key: the key it had at an exchange other
 // than `prefix`.*, stored in the row to the byte. The plugin decides whether the broker can do that. False:

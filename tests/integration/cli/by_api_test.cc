@@ -5,6 +5,7 @@
 #include <map>
 #include <regex>
 
+#include "src/core/task/origin.h"
 #include "src/http/actions.h"
 #include "tests/integration/cli/fixture.h"
 #include "tests/support/http_script.h"
@@ -36,6 +37,11 @@ class ByApi : public CliTest {
       for (std::size_t i = 0; i < kRoleWords.size(); ++i)
         tokens.people.push_back(
             person(std::string(kRoleWords[i]), static_cast<Role>(i), token(kRoleWords[i])));
+      // An editor of other queues.
+      PersonToken stranger = person("stranger", Role::edits, token("stranger"));
+      stranger.person.queues =
+          std::make_shared<const QueueScope>(std::vector<QueuePattern>{QueuePattern("his-*")});
+      tokens.people.push_back(std::move(stranger));
       server_ = std::make_unique<ApiServer>(config_path(), tokens);
     }
     return *server_;
@@ -176,6 +182,20 @@ TEST_F(ByApi, AReaderSeesAllButTheMessage) {
   EXPECT_THAT(as("editor", {"show", id.str(), "--body"}).out, AllOf(HasSubstr("acme"), HasSubstr("hello")));
 }
 
+// The origin has headers and properties that the message had before: only for those who may see messages.
+TEST_F(ByApi, AReaderSeesNoEarlierContentEither) {
+  NewTask task = fresh("orders", 1h);
+  task.origin_json = add_earlier(R"({"retry-error":"first boom","retry-token":"t0ken"})",
+                                 {.attempt = 1, .properties = "{}", .headers = R"({"card":"4111"})"});
+  const TaskId id = insert(task);
+  for (const std::string role : {"reader", "operator", "stranger"}) {
+    const Ran shown = as(role, {"show", id.str(), "--json"});
+    EXPECT_EQ(shown.exit, 0) << shown.err;
+    EXPECT_EQ(json::parse(shown.out)["origin"], (json{{"retry-error", "first boom"}})) << role;
+  }
+  EXPECT_THAT(as("editor", {"show", id.str(), "--json"}).out, AllOf(HasSubstr("4111"), HasSubstr("t0ken")));
+}
+
 TEST_F(ByApi, TheTokenIsWrong) {
   insert(fresh("orders", 1h));
   const Ran unknown =
@@ -220,6 +240,12 @@ TEST_F(ByApi, NobodyAnswers) {
   EXPECT_THAT(from("ftp://host", {"list"}).err, HasSubstr("begins with https:// or http://"));
   EXPECT_THAT(from("http://me:pw@host", {"list"}).err, HasSubstr("a token is in --token-file"));
   EXPECT_EQ(run({"list", "--api", "http://host", "-c", config_path()}).exit, 1);
+  const std::string token_file = file("secret", token("reader"));
+  for (const std::string host : {"rung.invalid", "127.rung.invalid", "127.0.0.1.rung.invalid", "192.0.2.1"}) {
+    const Ran plain = run({"list", "--api", "http://" + host, "--token-file", token_file});
+    EXPECT_EQ(plain.exit, 1) << host;
+    EXPECT_THAT(plain.err, HasSubstr("would send the token in plain text: use https://")) << host;
+  }
   EXPECT_EQ(run({"list", "--token-file", config_path()}).exit, 1);
 }
 
@@ -251,6 +277,95 @@ TEST_F(ByApi, WhatAnswersIsNotRung) {
   expect(list({test::HttpScript::kEndlessBody}), 2, "answers with more than 64 MB");
   expect(list({test::HttpScript::kCut}), 2, "cannot be used");
   EXPECT_THAT(list({200, now}, {500, "{\"detail\": \"a \\u001b[31mred\"}"}).err, Not(HasSubstr("\x1b")));
+}
+
+// A request, by its method and path without the query: "POST /v1/tasks".
+std::string what(const test::HttpScript::Request& request) {
+  return request.method + " " + request.target.substr(0, request.target.find('?'));
+}
+const test::HttpScript::Answer kNow{200, R"({"now": "2026-11-26T10:00:00.000Z"})"};
+const test::HttpScript::Answer kBusy{503, R"({"detail": "it stops"})"};
+
+TEST_F(ByApi, AServerThatIsAwayForAMomentIsAskedAgain) {
+  for (const int passing : {503, 429, test::HttpScript::kCut}) {
+    test::HttpScript script([&](const auto& request, std::size_t number) -> test::HttpScript::Answer {
+      if (number == 2 || number == 3) return {passing, R"({"detail": "not now"})"};
+      return request.target == "/v1/now" ? kNow : test::HttpScript::Answer{200, R"({"tasks": []})"};
+    });
+    const Ran ran = from(script.url(), {"list", "--json"});
+    EXPECT_EQ(ran.exit, 0) << passing << ran.err;
+  }
+}
+
+TEST_F(ByApi, WhatWasDoneBeforeAnErrorIsTold) {
+  int busy = 0;
+  test::HttpScript script([&](const auto& request, std::size_t) -> test::HttpScript::Answer {
+    const std::string asked = what(request);
+    if (asked == "GET /v1/now") return kNow;
+    if (asked.starts_with("POST /v1/tasks/2/") && busy-- > 0) return kBusy;
+    const std::string id = asked.substr(asked.find("tasks/") + 6, 1);
+    return {200, R"({"retry_id": ")" + id + R"(", "state": "parked"})"};
+  });
+  busy = 1;
+  const Ran failed = from(script.url(), {"finish", "1", "2", "3", "--failed"});
+  EXPECT_EQ(failed.exit, 2);
+  EXPECT_THAT(failed.out, testing::StartsWith("1  parked"));
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("it stops"),
+                                HasSubstr("task 2 may have been changed, 1 after it were not tried")));
+  busy = 1;
+  const Ran as_json = from(script.url(), {"finish", "1", "2", "3", "--failed", "--json"});
+  EXPECT_EQ(as_json.exit, 2);
+  EXPECT_EQ(json::parse(as_json.out)["results"].size(), 1U);
+  busy = 1;
+  const Ran safe = from(script.url(), {"discard", "1", "2", "3", "--json"});
+  EXPECT_EQ(safe.exit, 0) << safe.err;
+  EXPECT_EQ(json::parse(safe.out)["results"].size(), 3U);
+}
+
+TEST_F(ByApi, ALineThatIsTooLargeKeepsNoOtherFromBeingSubmitted) {
+  test::HttpScript script([&](const auto& request, std::size_t) -> test::HttpScript::Answer {
+    if (what(request) == "GET /v1/now") return kNow;
+    const json tasks = json::parse(request.body);
+    if (tasks.size() > 2 || request.body.find("huge") != std::string::npos)
+      return {413, R"({"detail": "the body is too large"})"};
+    json results = json::array();
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      results.push_back({{"status", 201}, {"task", {{"retry_id", std::to_string(i + 1)}}}});
+    return {201, json{{"results", results}}.dump()};
+  });
+  std::string lines;
+  for (const char* body : {"a", "b", "huge", "c", "d"})
+    lines += json{{"delay", "1h"}, {"queue", "q"}, {"body", body}}.dump() + "\n";
+  const Ran ran = from(script.url(), {"submit", "--jsonl", file("lines", lines)});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_EQ(ran.out, "4 submitted, 0 duplicates, 1 refused\n");
+  EXPECT_THAT(ran.err, HasSubstr("line 3: the body is too large"));
+}
+
+TEST_F(ByApi, ABulkThatCannotBeWatchedGoesOn) {
+  int failures = 0;
+  test::HttpScript script([&](const auto& request, std::size_t) -> test::HttpScript::Answer {
+    if (what(request) == "GET /v1/now") return kNow;
+    if (what(request) == "POST /v1/bulks")
+      return {202, R"({"id": "7", "action": "cancel", "state": "running", "total": 5})"};
+    if (failures-- > 0) return kBusy;
+    return {500, R"({"detail": "broken"})"};
+  });
+  failures = 2;
+  const Ran ran = from(script.url(), {"cancel", "--queue", "q", "--yes"});
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("broken"), HasSubstr("bulk 7 goes on on the server"),
+                             HasSubstr("rung bulk pause 7"), Not(HasSubstr("sidecar"))));
+}
+
+TEST_F(ByApi, AListHasBounds) {
+  std::string row = R"({"retry_id": "1"})", rows = row;
+  for (int i = 0; i < 1000; ++i) rows += "," + row;
+  test::HttpScript script([&](const auto& request, std::size_t) -> test::HttpScript::Answer {
+    if (what(request) == "GET /v1/now") return kNow;
+    return {200, "{\"tasks\": [" + rows + "]}"};
+  });
+  EXPECT_THAT(from(script.url(), {"list", "--all"}).err, HasSubstr("a page that is longer than asked for"));
 }
 
 TEST_F(ByApi, AConfigMayHaveAnApiAlone) {

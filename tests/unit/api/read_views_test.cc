@@ -236,6 +236,13 @@ TEST(ReadViews, NodesAndStats) {
   const auto back = stats_from_json(Json::parse(dump(json)), kLater);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(dump(to_json(*back, kLater)), dump(json));
+  for (const char* name : {"by_queue", "oldest_overdue_ms"}) {
+    Json odd = Json::parse(dump(json));
+    odd[name] = INT64_MIN;
+    EXPECT_FALSE(stats_from_json(odd, kLater)) << name;
+    odd["by_queue"] = nullptr;
+    EXPECT_FALSE(stats_from_json(odd, kLater)) << name;
+  }
 
   stats.nodes.hidden = 2;
   const Json page = nodes_page(stats.nodes, kLater, whole_list());
@@ -288,6 +295,10 @@ TEST(ReadViews, WhatIsNotSoWrittenIsAnError) {
   wrong("queue", 5);
   wrong("attempt", "3");
   wrong("attempt", 18446744073709551615U);
+  wrong("attempt", 2147483648);
+  wrong("attempt", -1);
+  wrong("version", 4294967296);
+  wrong("body_bytes", INT64_MAX);
   wrong("next_due_at", "soon");
   wrong("by_exchange", 1);
   wrong("success", Json::object());

@@ -1,4 +1,6 @@
 // A config that has only the API of an instance.
+#include <sys/stat.h>
+
 #include "tests/unit/config/fixture.h"
 
 namespace rung {
@@ -65,6 +67,29 @@ TEST_F(ConfigOfAnApi, WhatIsWrongIsSaid) {
       HasSubstr("none\" cannot be read"));
 }
 
+TEST_F(ConfigOfAnApi, ATokenIsNotSentInPlainText) {
+  write("token", "geheim");
+  const auto with_token = [&](const std::string& url) {
+    return first_problem("api: { url: \"" + url + "\", token_file: token }\n");
+  };
+  for (const char* url : {"http://127.0.0.1:8025", "http://localhost", "http://[::1]:8025", "https://h"})
+    EXPECT_EQ(with_token(url), "") << url;
+  for (const char* url : {"http://rung.example:8025", "http://127.example", "http://127.0.0.1.example"})
+    EXPECT_THAT(with_token(url), HasSubstr("would send the token in plain text: use https://")) << url;
+}
+
+TEST_F(ConfigOfAnApi, ATokenFileThatOthersCanReadIsWarnedOf) {
+  const std::string file = write("token", "geheim");
+  for (const auto& [mode, warnings] : {std::pair{0640, 0U}, std::pair{0644, 1U}}) {
+    ASSERT_EQ(chmod(file.c_str(), static_cast<mode_t>(mode)), 0);
+    const LoadedConfig loaded =
+        load_for(ConfigFor::check, "api: { url: \"https://h\", token_file: token }\n");
+    ASSERT_EQ(loaded.warnings.size(), warnings);
+    for (const ConfigProblem& warning : loaded.warnings)
+      EXPECT_THAT(warning.what, HasSubstr("api.token_file is secret, and every user"));
+  }
+}
+
 TEST_F(ConfigOfAnApi, PlainHttpElsewhereIsWarnedOf) {
   const auto warnings = [&](const std::string& url) {
     return load_for(ConfigFor::check, "api: { url: \"" + url + "\" }\n").warnings;
@@ -73,7 +98,7 @@ TEST_F(ConfigOfAnApi, PlainHttpElsewhereIsWarnedOf) {
   EXPECT_THAT(warnings("https://rung.example"), IsEmpty());
   const auto plain = warnings("http://rung.example:8025");
   ASSERT_EQ(plain.size(), 1U);
-  EXPECT_THAT(plain[0].what, HasSubstr("sends the token in plain text"));
+  EXPECT_THAT(plain[0].what, HasSubstr("sends everything in plain text"));
 }
 
 }  // namespace

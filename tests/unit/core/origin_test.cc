@@ -24,6 +24,15 @@ TEST(RetryReason, SaysWhyTheLastAttemptFailed) {
   EXPECT_EQ(retry_reason(Task{}), "");
 }
 
+TEST(WithoutContent, LeavesWhatIsNoPartOfAMessage) {
+  const std::string whole = add_earlier(R"({"retry-error":"boom","retry-token":"t","x-death":[1]})",
+                                        {.attempt = 1, .properties = "{}", .headers = R"({"card":1})"});
+  EXPECT_EQ(without_content(whole), R"({"retry-error":"boom","x-death":[1]})");
+  EXPECT_EQ(without_content(R"({"!table":[["retry-error","a"],["retry-token","t"],["retry-token","u"]]})"),
+            R"({"!table":[["retry-error","a"]]})");
+  EXPECT_EQ(without_content("changed by hand"), "");
+}
+
 TEST(KeepsRoutingKey, OnlyWhereItIsKnownAndAnotherThanTheQueues) {
   Task task = failed("x");
   task.queue = "orders";

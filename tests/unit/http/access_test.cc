@@ -138,7 +138,7 @@ TEST(Access, LoopbackHosts) {
 SignIn sign_in() {
   return [](std::string_view token) -> tl::expected<Person, oidc::Refusal> {
     using Kind = oidc::Refusal::Kind;
-    if (token == "a.l.ice") return Person{"alice", Role::acts, nullptr, true};
+    if (token == "a.l.ice") return Person{"alice", Role::acts, nullptr, true, "7f3c"};
     if (token == "no.ro.le") return tl::unexpected(oidc::Refusal{Kind::no_role, "no role here"});
     if (token == "la.t.er") return tl::unexpected(oidc::Refusal{Kind::later, "keys are being fetched"});
     if (token == "unknown.k.ey") return tl::unexpected(oidc::Refusal{Kind::unknown_key, "an unknown key"});
@@ -157,7 +157,7 @@ TEST(Access, SomebodyWhoSignedIn) {
   EXPECT_EQ(status(access, request(""), Action::read), 401) << "also on loopback";
   EXPECT_EQ(status(access, request("Bearer a.l.ice"), Action::submit), 200);
   EXPECT_EQ(status(access, request("Bearer a.l.ice", "rung.example.com"), Action::submit), 200);
-  EXPECT_EQ(who(access, request("Bearer a.l.ice")), "alice, 10.0.0.3 (http, oidc)");
+  EXPECT_EQ(who(access, request("Bearer a.l.ice")), "alice, 10.0.0.3 (http, oidc sub 7f3c)");
   const Response no = access.admit(request("Bearer a.l.ice"), Action::edit).error();
   EXPECT_EQ(body(no).at("detail"), "the token of alice has the role operator: edit needs the role editor");
   EXPECT_EQ(body(no).at("needs_role"), "editor");

@@ -69,6 +69,12 @@ TEST(Claims, APersonOfTheProvider) {
   EXPECT_TRUE(alice.signed_in);
 }
 
+TEST(Claims, TheSubjectIsInTheFormOfANameAndCut) {
+  EXPECT_EQ(person({{"sub", "7f3c-0a"}, {"preferred_username", "alice"}}).subject, "7f3c-0a");
+  EXPECT_EQ(person({{"sub", "a), root (http"}}).subject, "a___root__http");
+  EXPECT_EQ(person({{"sub", std::string(255, 'x')}}).subject.size(), 40U);
+}
+
 TEST(Claims, Times) {
   EXPECT_EQ(refusal({{"exp", kNow - 59}}), "accepted") << "clocks differ";
   EXPECT_THAT(refusal({{"exp", kNow - 60}}), HasSubstr("expired"));

@@ -210,6 +210,31 @@ TEST(Provider, AKeyThatIsGoneIsGone) {
   EXPECT_EQ(refused.error().kind, Refusal::Kind::unknown_key);
 }
 
+// All of them, too; an answer that is no list of keys withdraws none.
+TEST(Provider, KeysThatAreAllWithdrawnAreGone) {
+  FakeProvider fake;
+  const SigningKey key = SigningKey::ec();
+  fake.set_keys({key.jwk("one")});
+  HandClock clock;
+  Provider provider(
+      options_for(fake), clock, [](const std::string&) {}, by_hand());
+  wait_for_fetches(provider, 1);
+  const Verifier verifier(options_for(fake), provider, clock);
+  const std::string token = key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump());
+  const auto fetch_again = [&](std::int64_t fetches) {
+    clock.boot_ms += by_hand().between_asked.count();
+    EXPECT_TRUE(provider.ask_for_refresh());
+    wait_for_fetches(provider, fetches);
+  };
+  fake.answer_keys({.body = "<html>"});
+  fetch_again(2);
+  EXPECT_TRUE(verifier.person_of(token));
+  fake.set_keys({});
+  fetch_again(3);
+  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::later);
+  EXPECT_EQ(provider.counts().keys, 0U);
+}
+
 TEST(Provider, WhileTheProviderIsAwayItsKeysAreValidForADay) {
   FakeProvider fake;
   const SigningKey key = SigningKey::ec();
@@ -273,10 +298,14 @@ TEST(Verifier, AReloadChangesWhoMayWhat) {
   OidcOptions other = options_for(fake);
   other.map = {{"sre", {Role::administers, nullptr}}};
   other.roles_claim = "roles";  // whose `sre` may be others
-  verifier.replace_grants(other);
+  EXPECT_FALSE(verifier.replace_grants(other));
   EXPECT_EQ(verifier.person_of(token)->role, Role::acts);
   other.roles_claim = "groups";
-  verifier.replace_grants(other);
+  EXPECT_TRUE(verifier.replace_grants(other));
+  EXPECT_EQ(verifier.person_of(token)->role, Role::administers);
+  EXPECT_TRUE(verifier.replace_grants({})) << "http.oidc was removed";
+  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::invalid);
+  EXPECT_TRUE(verifier.replace_grants(other));
   EXPECT_EQ(verifier.person_of(token)->role, Role::administers);
 }
 
