@@ -233,7 +233,7 @@ TEST_F(Bulks, ASidecarGoesOnWithWhatADeadCommandLeft) {
   EXPECT_TRUE(test::eventually([&] { return count(State::cancelled) == 40; }, 60s)) << sidecar.log_tail();
   EXPECT_TRUE(test::eventually([&] { return rung_json({"bulk", "show", "1"})["state"] == "done"; }, 30s));
   // Each once, recorded under the requester's name.
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE who LIKE '% (cli)'"), "40");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE who LIKE '" + who_like() + "'"), "40");
   sidecar.signal(SIGTERM);
   sidecar.wait_exit();
   test::AmqpProbe amqp;

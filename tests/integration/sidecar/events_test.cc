@@ -1,4 +1,6 @@
 // Events for other systems: the exchange <prefix>.events, as its consumers see it.
+#include <gmock/gmock.h>
+
 #include <future>
 #include <nlohmann/json.hpp>
 
