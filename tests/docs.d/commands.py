@@ -84,7 +84,7 @@ def parsed(program, folder):
         # reload reads no config: its help shows that the parser was content.
         words = [PLACEHOLDERS.get(word, word) for word in words if word != "--help"]
         words += ["--help"] * (words[:1] == ["reload"])
-        for option in ("-c", "--config", "--against"):
+        for option in ("-c", "--config", "--against", "--token-file"):
             if option in words:
                 words[words.index(option) + 1] = CONFIG
         count += 1
