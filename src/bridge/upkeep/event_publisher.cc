@@ -17,7 +17,7 @@ constexpr std::size_t kLongestKey = 255;  // of AMQP
 constexpr Ms kFirstPause{1000}, kPauseToReport{4000};
 constexpr Ms kFirstDrop{std::chrono::minutes{1}}, kDropEvery{std::chrono::hours{1}};
 constexpr int kDroppedAtOnce = 10'000;
-constexpr const char* kProblem = "events";
+constexpr const char* kEventsProblem = "events";
 
 // An index of EventCounts::kOutcomes; nullopt: send it again.
 std::optional<std::size_t> outcome_of(const PublishResult& result) {
@@ -71,8 +71,13 @@ Result<EventPublisher::Batch> EventPublisher::read_batch(Store& store, const Eve
   for (OutgoingEvent& event : *events) {
     auto made = body_of(store, event, exchange);
     if (!made && made.error().kind != Error::Kind::permanent) return tl::unexpected(made.error());
-    batch.push_back({std::move(event), made ? *std::move(made) : std::nullopt,
-                     made ? std::string() : made.error().message});
+    Item item{std::move(event), {}, {}};
+    if (made) {
+      item.body = *std::move(made);
+    } else {
+      item.broken = made.error().message;
+    }
+    batch.push_back(std::move(item));
   }
   return batch;
 }
@@ -130,7 +135,7 @@ void EventPublisher::end_batch() {
   busy_ = false;
   if (kept_.empty()) {
     pause_ = Ms{0};
-    deps_.health.clear(kProblem);
+    deps_.health.clear(kEventsProblem);
   } else {
     pause(kept_);
   }
@@ -157,8 +162,8 @@ void EventPublisher::pause(const std::string& why) {
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
   not_before_ = deps_.clock.here().boot() + pause_;
   if (pause_ < kPauseToReport) return;
-  if (!deps_.health.has(kProblem)) log::warn("events for other systems wait", {{"reason", why}});
-  deps_.health.set(kProblem, "events for " + deps_.exchange + " wait in the database: " + why);
+  if (!deps_.health.has(kEventsProblem)) log::warn("events for other systems wait", {{"reason", why}});
+  deps_.health.set(kEventsProblem, "events for " + deps_.exchange + " wait in the database: " + why);
 }
 
 void EventPublisher::drop_old() {

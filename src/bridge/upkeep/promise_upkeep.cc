@@ -7,8 +7,8 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kForgetEvery{std::chrono::minutes{1}};
-constexpr int kMostForgotten = 1000;  // at a time
+constexpr Ms kForgetPromisesEvery{std::chrono::minutes{1}};
+constexpr int kMostPromisesForgotten = 1000;  // at a time
 
 }  // namespace
 
@@ -65,15 +65,17 @@ void PromiseUpkeep::added(const Result<bool>& done) {
 void PromiseUpkeep::forget() {
   const BootMs now = deps_.clock.here().boot();
   if (busy_ || !deps_.clock.known() || !deps_.shards.held(0) || now < forget_at_) return;
-  forget_at_ = now + kForgetEvery;
+  forget_at_ = now + kForgetPromisesEvery;
   busy_ = true;
   deps_.jobs.submit<int>(
       Lane::upkeep,
-      [at = deps_.clock.now()](PromiseStore& store) { return store.forget_promises(at, kMostForgotten); },
+      [at = deps_.clock.now()](PromiseStore& store) {
+        return store.forget_promises(at, kMostPromisesForgotten);
+      },
       [this](const Result<int>& gone) {
         busy_ = false;
         if (!gone) return log::warn("old counts of late_by not deleted", {{"reason", gone.error().message}});
-        if (*gone >= kMostForgotten) forget_at_ = BootMs{0};
+        if (*gone >= kMostPromisesForgotten) forget_at_ = BootMs{0};
         if (std::exchange(again_, false)) add();
       });
 }
