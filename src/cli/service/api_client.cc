@@ -110,11 +110,12 @@ Result<ApiClient::Answer> ApiClient::call(const char* method, const std::string&
   const api::JsonMemory memory = api::memory_of_json(reply.body);
   auto json = memory.values <= kMostOfValues ? api::parse_json(reply.body)
                                              : Result<api::Json>(permanent("it has too many values"));
-  if (json) answer.json = *std::move(json);
+  const bool read = json.has_value();
+  if (read) answer.json = *std::move(json);
   const std::string detail = answer.text("detail");
   if (is_passing(reply.status))
     return transient(impl_->named + " cannot answer now: " + (detail.empty() ? what : detail));
-  if (!json || !answer.json.is_object() || (!answer.good() && detail.empty())) {
+  if (!read || !answer.json.is_object() || (!answer.good() && detail.empty())) {
     // Of a proxy, or of another service; its text is a stranger's.
     return tl::unexpected(strange("not Rung's: " + what));
   }

@@ -45,8 +45,8 @@ class ApiQueries final : public TaskQueries {
     parameters.emplace_back("sort", word_of(filter.order));
     std::vector<TaskRow> rows;
     const auto add = [&](const Json& page) { return add_rows(page, "tasks", api::task_from_json, rows); };
-    if (auto read = read_pages(*client_, "/v1/tasks", std::move(parameters), add,
-                               static_cast<std::size_t>(filter.limit), place_of(filter));
+    if (auto read = read_pages(*client_, "/v1/tasks", parameters, add, static_cast<std::size_t>(filter.limit),
+                               place_of(filter));
         !read)
       return tl::unexpected(read.error());
     return rows;
