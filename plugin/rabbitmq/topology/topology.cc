@@ -103,6 +103,12 @@ Error with_name(Error error, const std::string& what) {
   return error;
 }
 
+// Says that what exists with other arguments ("queue rung.failed") is used as it is.
+void add_adopted(std::string& adopted, const std::string& what, const Error& why) {
+  if (!adopted.empty()) adopted += "; ";
+  adopted += with_name({why.kind, why.message + ". It is used as it is"}, what).message;
+}
+
 // Uses a queue that exists with other arguments as it is: the messages in it must be taken in. Reopens the
 // channel.
 Result<void> adopt(const Declaring& declare, const std::string& queue, const Error& why,
@@ -111,13 +117,11 @@ Result<void> adopt(const Declaring& declare, const std::string& queue, const Err
   if (!opened) return opened;
   const auto exists = declare.queue(queue, amqp_empty_table, true);
   if (!exists) return exists;
-  if (!adopted.empty()) adopted += "; ";
-  adopted += with_name({why.kind, why.message + ". It is used as it is"}, "queue " + queue).message;
+  add_adopted(adopted, "queue " + queue, why);
   return {};
 }
 
-// One that exists with another type is used as it is: without its queues nobody loses anything, and intake
-// must not stop for it.
+// The exchange for events. If it exists with another type, it is used as it is: intake must not stop for it.
 Result<void> declare_events(const Declaring& declare, const std::string& name, std::string* adopted) {
   auto done = declare.exchange(name, false, kTopic);
   const bool differs = !done && declare.connection.closing().code == AMQP_PRECONDITION_FAILED &&
@@ -126,10 +130,7 @@ Result<void> declare_events(const Declaring& declare, const std::string& name, s
     return done ? done : tl::unexpected(with_name(done.error(), "declaring " + name));
   const auto opened = declare.connection.open_channel(declare.waker, declare.deadline, declare.others);
   if (!opened) return opened;
-  if (!adopted->empty()) *adopted += "; ";
-  *adopted +=
-      with_name({done.error().kind, done.error().message + ". It is used as it is"}, "exchange " + name)
-          .message;
+  add_adopted(*adopted, "exchange " + name, done.error());
   return {};
 }
 

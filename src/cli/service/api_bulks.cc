@@ -20,17 +20,10 @@ constexpr Ms kLookInterval{300};
 
 std::string path_of(std::int64_t id) { return "/v1/bulks/" + std::to_string(id); }
 
-Json elsewhere_of(const Target& target) {
-  if (!target.queue.empty()) return {{"queue", target.queue}};
-  Json json = {{"exchange", target.exchange}};
-  if (!target.routing_key.empty()) json["routing_key"] = target.routing_key;
-  return json;
-}
-
 Json body_of(const NewBulk& asked) {
   Json body = {{"action", to_word(asked.action)}, {"filter", api::filter_json(asked.filter)}};
   if (!asked.reason.empty()) body["reason"] = asked.reason;
-  if (asked.elsewhere.is_set()) body["elsewhere"] = elsewhere_of(asked.elsewhere);
+  if (asked.elsewhere.is_set()) add_target(asked.elsewhere, body["elsewhere"]);
   if (asked.even_reported) body["even_reported"] = true;
   if (asked.rate > 0) body["rate"] = asked.rate;
   if (asked.limit > 0) body["limit"] = asked.limit;

@@ -22,12 +22,6 @@ using Answer = ApiClient::Answer;
 
 constexpr int kTooLarge = 413;
 
-void add_target(const Target& target, Json& body) {
-  if (!target.queue.empty()) body["queue"] = target.queue;
-  if (!target.exchange.empty()) body["exchange"] = target.exchange;
-  if (!target.routing_key.empty()) body["routing_key"] = target.routing_key;
-}
-
 // The last part of the path, and the body.
 struct ChangeRequest {
   const char* action = "";

@@ -186,4 +186,10 @@ Result<void> read_pages(ApiClient& client, const std::string& path, const Parame
   return tl::unexpected(client.strange("a list without an end"));
 }
 
+void add_target(const Target& target, api::Json& body) {
+  if (!target.queue.empty()) body["queue"] = target.queue;
+  if (!target.exchange.empty()) body["exchange"] = target.exchange;
+  if (!target.routing_key.empty()) body["routing_key"] = target.routing_key;
+}
+
 }  // namespace rung::cli

@@ -17,6 +17,7 @@
 #include "src/api/reading.h"
 #include "src/config/config.h"
 #include "src/core/base/result.h"
+#include "src/core/task/task.h"
 
 namespace rung::cli {
 
@@ -93,5 +94,8 @@ Result<std::size_t> add_rows(const api::Json& page, const char* list, Result<Row
   rows.insert(rows.end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
   return more->size();
 }
+
+// Adds the members that a request names a target by: queue, or exchange and routing_key.
+void add_target(const Target& target, api::Json& body);
 
 }  // namespace rung::cli
