@@ -61,4 +61,32 @@ Response show_now(Context& context, const Call& call) {
   return now ? answer(200, {{"now", to_rfc3339(*now)}}) : problem(now.error(), call.request.path);
 }
 
+// `watch=4711,4712`: tasks whose changes are told.
+Response show_events(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  std::vector<TaskId> watched;
+  for (const std::string& word : words_of(take(query, "watch", errors))) {
+    const auto id = TaskId::parse(word);
+    if (id && watched.size() < LiveFeed::kMostWatched) {
+      watched.push_back(*id);
+    } else {
+      errors.push_back({"watch", "must be at most " + std::to_string(LiveFeed::kMostWatched) +
+                                     " ids of tasks, with commas between them"});
+    }
+  }
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  Response response;
+  response.stream = context.live.open(std::move(watched), call.request.last_event_id);
+  if (response.stream == nullptr) {
+    response = problem(503, "too many viewers (a quarter of http.connections)", call.request.path);
+    response.headers.emplace_back("Retry-After", "10");
+    return response;
+  }
+  response.type = "text/event-stream";
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // of a proxy
+  return response;
+}
+
 }  // namespace rung::http

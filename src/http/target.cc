@@ -80,4 +80,15 @@ bool is_host(std::string_view text) {
   return colon && rest.size() <= 5 && rest.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+std::string cookie_named(std::string_view name, std::string_view header) {
+  while (!header.empty()) {
+    std::string_view pair = header.substr(0, header.find(';'));
+    header.remove_prefix(std::min(pair.size() + 1, header.size()));
+    pair.remove_prefix(std::min(pair.find_first_not_of(' '), pair.size()));
+    if (pair.starts_with(name) && pair.substr(name.size()).starts_with('='))
+      return std::string(pair.substr(name.size() + 1));
+  }
+  return "";
+}
+
 }  // namespace rung::http

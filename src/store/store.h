@@ -19,6 +19,7 @@
 #include "src/store/causes.h"
 #include "src/store/gates.h"
 #include "src/store/leases.h"
+#include "src/store/live.h"
 #include "src/store/options.h"
 #include "src/store/outgoing_events.h"
 #include "src/store/promises.h"
@@ -38,6 +39,7 @@ class Store : public TaskStore,
               public PromiseStore,
               public RetentionStore,
               public QueryStore,
+              public LiveStore,
               public SchemaStore,
               public SystemStore,
               public OutgoingEventStore {};

@@ -244,6 +244,9 @@ class FaultyStore final : public Store {
   Result<int> drop_outgoing_events(EpochMs before, int limit) override {
     return call([&] { return db_->drop_outgoing_events(before, limit); });
   }
+  Result<LiveAnswer> live(const LiveQuestion& question) override {
+    return call([&] { return db_->live(question); });
+  }
   Result<void> add_promises(const PromiseBatch& batch) override {
     return call([&] { return db_->add_promises(batch); });
   }

@@ -94,6 +94,8 @@ class MemoryStore final : public Store {
   Result<CausesRegrouped> regroup_causes(int limit) override;
   Result<int> forget_causes(EpochMs before, int limit) override;
 
+  Result<LiveAnswer> live(const LiveQuestion& question) override;
+
   Result<void> add_promises(const PromiseBatch& batch) override;
   Result<std::vector<PromiseRow>> promises() override;
   Result<int> forget_promises(EpochMs now, int limit) override;

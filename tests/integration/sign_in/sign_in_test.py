@@ -20,7 +20,7 @@ import urllib.parse
 import urllib.request
 
 import pymysql
-from world import Provider, Unavailable, free_port, modules
+from world import Provider, Unavailable, free_port, modules, new_browser
 
 PROGRAM = ""
 MODULES = None
@@ -59,10 +59,10 @@ class SignIn(unittest.TestCase):
         cls.addClassCleanup(cls.db.close)
         cls.sql(f"CREATE DATABASE {cls.name}")
         cls.addClassCleanup(cls.sql, f"DROP DATABASE {cls.name}")
-        cls.provider = Provider(MODULES)
+        cls.port = free_port()
+        cls.provider = Provider(MODULES, f"http://127.0.0.1:{cls.port}/v1/session/callback")
         cls.addClassCleanup(cls.provider.remove)
         cls.provider.start()
-        cls.port = free_port()
         (cls.folder / "token").write_text(OWN_TOKEN + "\n")
         (cls.folder / "token").chmod(0o600)
         cls.config = cls.folder / "rung.yaml"
@@ -154,6 +154,39 @@ http:
         body = self.call(token, f"/v1/tasks/{task}/body")
         self.assertEqual((body.status, body.json["needs_role"]), (403, "editor"))
         self.assertEqual(body.json["detail"], "the token of alice has the role operator: body needs the role editor")
+
+    def test_a_browser_logs_in_for_the_console(self):
+        here = f"http://127.0.0.1:{self.port}"
+
+        def session(browser):
+            with browser.open(f"{here}/v1/session", timeout=30) as answer:
+                return json.load(answer)
+
+        browser = new_browser()
+        self.assertEqual(session(browser)["sign_in"], {"token": True, "oidc": True})
+        back = self.provider.log_in(browser, f"{here}/v1/session/oidc?to=/console/causes", "alice", f"{here}/v1/session/callback")
+        # Somebody who is sent this link is not signed in as alice: it is for the browser that began.
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            new_browser().open(back, timeout=30)
+        self.assertTrue(refused.exception.headers["Location"].startswith("/console/sign-in?error="), refused.exception.headers)
+        with self.assertRaises(urllib.error.HTTPError) as done:
+            browser.open(back, timeout=30)
+        self.assertEqual((done.exception.code, done.exception.headers["Location"]), (302, "/console/causes"))
+        signed_in = session(browser)
+        self.assertEqual((signed_in["name"], signed_in["role"], signed_in["way"]), ("alice", "operator", "oidc"))
+        task = urllib.request.Request(f"{here}/v1/tasks", json.dumps({"queue": "orders", "delay": "1h"}).encode(),
+                                      {"Content-Type": "application/json", "X-Rung-CSRF": signed_in["csrf"]})
+        with browser.open(task, timeout=30) as created:
+            self.assertEqual(created.status, 201)
+        # The code is good for one login.
+        with self.assertRaises(urllib.error.HTTPError) as again:
+            browser.open(back, timeout=30)
+        self.assertIn("error=", again.exception.headers["Location"])
+
+    def test_a_login_leads_only_into_the_console(self):
+        for elsewhere in ("//evil.example", "https://evil.example", "/\\evil.example"):
+            query = urllib.parse.urlencode({"to": elsewhere})
+            self.assertEqual(self.call("", f"/v1/session/oidc?{query}").status, 400, elsewhere)
 
     def test_without_a_group_nothing(self):
         answer = self.call(self.provider.token_of_person("mallory"), "/v1/you")
