@@ -8,15 +8,17 @@ import pathlib
 import re
 import secrets
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+sys.path.append(str(HERE.parents[1] / "support"))
+from starting import ROOT, free_port  # noqa: E402
+
 CALLBACK = "http://127.0.0.1/callback"  # nobody listens there: the code is in the address
 
 
@@ -50,18 +52,6 @@ def modules():
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return folder
-
-
-def free_port():
-    """Below the ports that the kernel gives to clients, so that it is still free after a restart."""
-    while True:
-        port = 20000 + secrets.randbelow(12000)
-        with socket.socket() as listener:
-            try:
-                listener.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
