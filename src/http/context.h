@@ -25,18 +25,20 @@ class Context {
  public:
   // REQUIRES: `here` outlives it.
   Context(Bridging bridging, StoreFactory factory, AskVitals ask, RuleBookPtr rules,
-          ReservedHeaders reserved_headers, std::string_view version, int read_connections, Ms call_timeout,
-          std::size_t most_viewers, const Clock& here)
+          ReservedHeaders reserved_headers, std::string_view version_text, int read_connections,
+          Ms call_timeout, std::size_t most_viewers, const Clock& here)
       : clock(here),
+        version(version_text),
         reserved(reserved_headers),
         reads(std::move(factory), read_connections, call_timeout, here),
         writes(std::move(bridging), call_timeout),
         live(reads, here, most_viewers),
-        metrics(version, rules->targets().groups.own, here),
+        metrics(version_text, rules->targets().groups.own, here),
         ask_(std::move(ask)),
         rules_(std::move(rules)) {}
 
   const Clock& clock;
+  const std::string version;
   const ReservedHeaders reserved;  // headers that no submitted task may set
   Reads reads;
   Writes writes;
@@ -108,6 +110,7 @@ Response show_activity(Context& context, const Call& call);
 
 Response list_nodes(Context& context, const Call& call);
 Response show_stats(Context& context, const Call& call);
+Response show_config(Context& context, const Call& call);
 Response show_now(Context& context, const Call& call);
 Response show_events(Context& context, const Call& call);
 Response show_health(Context& context, const Call& call);

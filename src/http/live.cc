@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/api/activity.h"
 #include "src/api/gates.h"
 #include "src/api/stats.h"
 #include "src/core/base/rfc3339.h"
@@ -19,6 +20,8 @@ constexpr Ms kPing{15'000};
 constexpr Ms kLongest{std::chrono::minutes{10}};
 // Reading the overview takes at most this share of the time: with a million tasks it is read less often.
 constexpr int kOverviewShare = 10;
+constexpr Ms kActivityEvery{5000};  // as often as instances add to it (src/bridge/upkeep)
+constexpr Ms kActivityPast{120'000};
 constexpr Ms kMaxOverdue{60'000};
 constexpr std::size_t kMostQueues = 200;
 
@@ -149,6 +152,7 @@ void LiveFeed::tick(const Views& views) {
   }
   tell_changes(views);
   tell_overview(views);
+  tell_activity(views);
 }
 
 void LiveFeed::tell_changes(const Views& views) {
@@ -190,6 +194,19 @@ void LiveFeed::tell_overview(const Views& views) {
   for (const auto& view : views) {
     if (changed || view->wants_overview()) view->overview(whole, position(progress_.question));
   }
+}
+
+void LiveFeed::tell_activity(const Views& views) {
+  if (clock_.boot() < progress_.activity_at) return;
+  progress_.activity_at = clock_.boot() + kActivityEvery;
+  const auto activity = reads_.run([](Store& store) -> Result<api::Activity> {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    return api::read_activity(store, {.from = *now - kActivityPast, .until = *now}, *now);
+  });
+  if (!activity) return;  // the next tick tells why
+  const std::string json = api::dump(api::to_json(*activity));
+  for (const auto& view : views) view->activity(json, position(progress_.question));
 }
 
 }  // namespace rung::http

@@ -45,6 +45,7 @@ class LiveFeed {
   void tick(const Views& views);
   void tell_changes(const Views& views);
   void tell_overview(const Views& views);
+  void tell_activity(const Views& views);
 
   Reads& reads_;
   const Clock& clock_;

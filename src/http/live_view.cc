@@ -67,6 +67,7 @@ std::optional<std::string> LiveView::take() {
   if (!std::exchange(begun_, true)) out = "retry: 2000\n\n";
   if (!trouble_.empty()) write_event(out, "trouble", id_, std::exchange(trouble_, ""));
   if (!overview_.empty()) write_event(out, "overview", id_, std::exchange(overview_, ""));
+  if (!activity_.empty()) write_event(out, "activity", id_, std::exchange(activity_, ""));
   if (!changes_.empty()) write_event(out, "changes", id_, as_json(std::exchange(changes_, {})));
   if (std::exchange(pinged_, false) && out.empty())
     out = ":\n\n";  // so that both ends notice a dead connection

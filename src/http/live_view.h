@@ -26,6 +26,7 @@ struct LiveProgress {
   std::string trouble;    // why there is no news; "" = there is
   BootMs overview_at{0};  // not before
   bool begun = false;
+  BootMs activity_at{0};  // not before
 };
 
 // What has changed since a viewer's last event.
@@ -51,6 +52,7 @@ class LiveView final : public EventStream {
 
   // `id`: where the viewer goes on if it loses the connection.
   void overview(const std::string& json, const std::string& id) { put(&overview_, json, id); }
+  void activity(const std::string& json, const std::string& id) { put(&activity_, json, id); }
   void trouble(const std::string& json, const std::string& id) { put(&trouble_, json, id); }
   // Tasks that were not changed by hand concern those who watch them.
   void changes(const LiveChanges& changes, const std::set<std::int64_t>& watched, const std::string& id);
@@ -66,7 +68,7 @@ class LiveView final : public EventStream {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::function<void()> wake_;
-  std::string id_, overview_, trouble_;
+  std::string id_, overview_, activity_, trouble_;
   LiveChanges changes_;
   bool begun_ = false, ended_ = false, pinged_ = false, had_overview_ = false;
 };

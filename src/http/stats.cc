@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
+#include "src/api/config.h"
 #include "src/api/nodes.h"
 #include "src/api/pages.h"
 #include "src/core/base/rfc3339.h"
@@ -50,6 +51,18 @@ Response show_stats(Context& context, const Call& call) {
     return json;
   });
   return stats ? answer(200, *stats) : problem(stats.error(), call.request.path);
+}
+
+// The rules of this instance: another one may have others for a while (GET /v1/nodes compares them).
+Response show_config(Context& context, const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  Json json = api::config_json(*context.rules());
+  const auto vitals = context.vitals();
+  json["fingerprint"] = vitals ? Json(vitals->config) : Json();
+  json["version"] = context.version;
+  return answer(200, json);
 }
 
 // The database's time, by which tasks are due: a client's clock may be wrong.

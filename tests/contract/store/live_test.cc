@@ -28,7 +28,7 @@ class LiveContract : public StoreContract {
   }
   void fire(const std::vector<TaskId>& ids) {
     std::vector<Event> events;
-    for (const TaskId id : ids) events.push_back({id, event::Fire{}, ByHand{"ann@desk (test)"}});
+    for (const TaskId id : ids) events.push_back({id, event::Fire{}, ByHand{"ann@desk (test)", {}}});
     must(store_->apply(events, Fence{}, decider()));
   }
   // What has changed since `before`.

@@ -1,8 +1,8 @@
 // What a browser needs: signing in by a cookie, and the events of what changes.
+#include <csignal>
+
 #include "tests/integration/http/fixture.h"
 #include "tests/integration/http/slow_client.h"
-
-#include <csignal>
 
 namespace rung::test {
 namespace {
@@ -201,6 +201,21 @@ TEST_F(Console, WrongWatchesAreRefused) {
   up();
   EXPECT_THAT(refused(get("/v1/events?watch=4711,x"), 400), HasSubstr("ids of tasks"));
   EXPECT_THAT(refused(get("/v1/events?unknown=1"), 400), HasSubstr("unknown"));
+}
+
+TEST_F(Console, TheConfigIsShownWithoutSecrets) {
+  config.queues = "  orders: { ladder: slow, late_by: 30s, gate: { rate: 20/s } }\n";
+  config.ladders = "  slow: [1h, 2h]\n";
+  up();
+  const json shown = get("/v1/config").json();
+  EXPECT_EQ(shown.at("ladders")[1],
+            json({{"name", "slow"}, {"delays_ms", {3'600'000, 7'200'000}}, {"jitter", 0.0}}));
+  const json& orders = shown.at("queues")[0];
+  EXPECT_EQ(orders.at("name"), "orders");
+  EXPECT_EQ(orders.at("late_by_ms"), 30'000);
+  EXPECT_THAT(orders.at("gates").at("limits").get<std::string>(), HasSubstr("20/s"));
+  EXPECT_EQ(shown.dump().find("mysql://"), std::string::npos);
+  EXPECT_EQ(shown.at("fingerprint"), get("/v1/nodes").json().at("nodes")[0].at("config"));
 }
 
 TEST_F(Console, IsThereOnlyIfTheConfigSaysSo) {
