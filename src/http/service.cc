@@ -168,6 +168,7 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"GET", "/v1/you", read, [](const Call& call) { return show_you(call); }},
       {"GET", "/v1/now", read, with(show_now)},
       {"GET", "/v1/activity", read, with(show_activity)},
+      {"GET", "/v1/audit", read, with(list_audit)},
       {"GET", "/v1/stats", read, with(show_stats)},
       {"GET", "/v1/nodes", read, with(list_nodes)},
       {"GET", "/v1/queues", read, with(list_queues)},
