@@ -65,7 +65,7 @@ class Context {
 };
 
 // --- the handlers: activity.cc, audit.cc, tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc,
-// stats.cc, service.cc
+// simulate.cc, stats.cc, service.cc
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);
@@ -102,6 +102,7 @@ Response change_cause(Context& context, const Call& call);
 
 Response show_activity(Context& context, const Call& call);
 Response list_audit(Context& context, const Call& call);
+Response simulate_failure(Context& context, const Call& call);
 
 Response list_nodes(Context& context, const Call& call);
 Response show_stats(Context& context, const Call& call);

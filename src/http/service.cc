@@ -169,6 +169,7 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"GET", "/v1/now", read, with(show_now)},
       {"GET", "/v1/activity", read, with(show_activity)},
       {"GET", "/v1/audit", read, with(list_audit)},
+      {"POST", "/v1/simulate", read, with(simulate_failure)},
       {"GET", "/v1/stats", read, with(show_stats)},
       {"GET", "/v1/nodes", read, with(list_nodes)},
       {"GET", "/v1/queues", read, with(list_queues)},
