@@ -8,7 +8,7 @@ class HttpSimulate : public HttpTest {
  protected:
   HttpSimulate() {
     config.ladder = "[5s, 1h]";
-    config.queue("orders", "{ rules: web, rate: 200/s }");
+    config.queue("orders", "{ rules: web, gate: { rate: 200/s } }");
     other_keys =
         "rules:\n"
         "  web:\n"
