@@ -70,8 +70,8 @@ class Context {
   BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
-// --- the handlers: activity.cc, tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc, stats.cc,
-// service.cc
+// --- the handlers: activity.cc, audit.cc, tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc,
+// simulate.cc, stats.cc, service.cc
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);
@@ -107,6 +107,8 @@ Response show_cause(Context& context, const Call& call);
 Response change_cause(Context& context, const Call& call);
 
 Response show_activity(Context& context, const Call& call);
+Response list_audit(Context& context, const Call& call);
+Response simulate_failure(Context& context, const Call& call);
 
 Response list_nodes(Context& context, const Call& call);
 Response show_stats(Context& context, const Call& call);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "src/store/audit.h"
+
 namespace rung {
 namespace {
 
@@ -57,6 +59,12 @@ AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, const 
           before && !before->over ? json_of(*before) : "{}",
           json_of(after),
           reason};
+}
+
+std::string paused_queue(const AuditRow& row) {
+  if (row.task.value != 0) return {};
+  const Json after = Json::parse(row.after, nullptr, false);
+  return after.is_object() ? after.value("queue", "") : "";
 }
 
 SystemEvent event_of(const Pause& after, const std::string& reason) {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "src/core/base/result.h"
-#include "src/core/machine/audit.h"
 #include "src/core/rules/error_pattern.h"
 #include "src/core/task/task.h"
+#include "src/store/audit.h"
 #include "src/store/leases.h"
 
 namespace rung {
@@ -117,7 +117,8 @@ class QueryStore {
   virtual Result<std::int64_t> count(const Filter& filter, std::int64_t most) = 0;
   // The same, by the values of a field.
   virtual Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) = 0;
-  virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;  // the oldest first
+  virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;          // the oldest first
+  virtual Result<AuditPage> audit_log(const AuditFilter& filter) = 0;  // of all tasks and queues
   virtual Result<std::vector<TaskRow>> list(const Filter& filter) = 0;
   virtual Result<std::optional<TaskRow>> find(TaskId id) = 0;
   // Those that exist, in any order.

@@ -265,6 +265,9 @@ class FaultyStore final : public Store {
   Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override {
     return call([&] { return db_->count_by(filter, by, most); });
   }
+  Result<AuditPage> audit_log(const AuditFilter& filter) override {
+    return call([&] { return db_->audit_log(filter); });
+  }
   Result<std::vector<AuditRow>> audit(TaskId id) override {
     return call([&] { return db_->audit(id); });
   }

@@ -11,6 +11,46 @@ ORDER BY id
 SELECT audit_id, at, who, what, retry_id, before_change, after_change, reason, bulk_id FROM retry_audit
 WHERE retry_id = :id ORDER BY audit_id
 
+-- name: audit_log
+-- By the views, so that people who may read them alone can list it, too.
+SELECT u.audit_id, u.at, u.who, u.what, u.retry_id, u.before_change, u.after_change, u.reason, u.bulk_id, :value
+FROM retry_audit u LEFT JOIN retry_current t ON t.retry_id = u.retry_id WHERE TRUE
+
+-- name: audit_log_end
+SELECT u.at, u.audit_id FROM retry_audit u WHERE TRUE
+
+-- name: audit_log.queue_value
+-- A pause is about a queue, not about a task.
+COALESCE(t.queue, CASE WHEN u.retry_id = 0 AND JSON_VALID(u.after_change)
+                       THEN JSON_UNQUOTE(JSON_EXTRACT(u.after_change, '$.queue')) END)
+
+-- name: audit_log.since
+AND u.at >= :since
+
+-- name: audit_log.until
+AND u.at < :until
+
+-- name: audit_log.after
+AND u.at <= :at AND (u.at < :at OR u.audit_id < :id)
+
+-- name: audit_log.down_to
+AND u.at >= :at AND (u.at > :at OR u.audit_id >= :id)
+
+-- name: audit_log.queue
+AND :value = :queue AND CHAR_LENGTH(:value) = CHAR_LENGTH(:queue)
+
+-- name: audit_log.what
+AND u.what = :what
+
+-- name: audit_log.who
+AND LEFT(u.who, CHAR_LENGTH(:who)) = :who
+
+-- name: audit_log.one
+ORDER BY u.at DESC, u.audit_id DESC LIMIT 1 OFFSET :skip
+
+-- name: audit_log.end
+ORDER BY u.at DESC, u.audit_id DESC LIMIT :limit
+
 -- name: bulk_insert
 INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, even_reported, rate, canary,
   watch_ms, ramp, stop_above, who, next_at, created_at)

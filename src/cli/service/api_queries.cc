@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/api/audit.h"
 #include "src/api/filters.h"
 #include "src/api/gates.h"
 #include "src/api/pages.h"
@@ -10,6 +11,7 @@
 #include "src/api/reading.h"
 #include "src/cli/service/api.h"
 #include "src/cli/service/api_client.h"
+#include "src/core/base/rfc3339.h"
 #include "src/core/base/url.h"
 
 namespace rung::cli {
@@ -107,6 +109,19 @@ class ApiQueries final : public TaskQueries {
     if (auto read = read_pages(*client_, path_of(id) + "/audit", {}, add); !read)
       return tl::unexpected(read.error());
     return rows;
+  }
+
+  Result<AuditPage> audit_log(const AuditFilter& filter) override {
+    const auto time = [](const std::optional<EpochMs>& at) { return at ? to_rfc3339(*at) : ""; };
+    const Parameters parameters{{"queue", filter.queue},
+                                {"action", filter.what},
+                                {"who", filter.who},
+                                {"since", time(filter.since)},
+                                {"until", time(filter.until)},
+                                {"limit", std::to_string(filter.limit)},
+                                {"cursor", filter.after ? api::cursor_of(*filter.after) : ""}};
+    return read_answer(*client_, client_->get(with_query("/v1/audit", parameters)),
+                       api::audit_page_from_json);
   }
 
   Result<std::string> origin(TaskId id) override {

@@ -32,6 +32,7 @@ class DatabaseQueries final : public TaskQueries {
   }
   Result<std::vector<AttemptRow>> history(TaskId id) override { return parts_.store.history(id); }
   Result<std::vector<AuditRow>> audit(TaskId id) override { return parts_.store.audit(id); }
+  Result<AuditPage> audit_log(const AuditFilter& filter) override { return parts_.store.audit_log(filter); }
   Result<std::string> origin(TaskId id) override { return parts_.store.origin(id); }
 
   Result<MessagePtr> message(TaskId id) override {

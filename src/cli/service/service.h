@@ -45,6 +45,7 @@ class TaskQueries {
   virtual Result<std::optional<QueueGate>> holding_gate(const Task& task) = 0;
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;
   virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;
+  virtual Result<AuditPage> audit_log(const AuditFilter& filter) = 0;
   virtual Result<std::string> origin(TaskId id) = 0;  // NewTask::origin_json; not_found
   // nullptr: it has been deleted.
   virtual Result<MessagePtr> message(TaskId id) = 0;

@@ -1,4 +1,4 @@
-// rung history, rung audit: the attempts and the manual changes of one task.
+// rung history: the attempts of one task, and what was changed by hand.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -129,61 +129,7 @@ int history(const TaskOptions& options) {
   return kSuccess;
 }
 
-// "state scheduled -> cancelled; next_due_at ... -> null": the values that differ.
-std::string change_line(const AuditRow& row) {
-  const Json before = Json::parse(row.before, nullptr, false), after = Json::parse(row.after, nullptr, false);
-  if (!before.is_object() || !after.is_object()) return row.before + " -> " + row.after;
-  const auto word = [](const Json& value) {
-    return value.is_string() ? value.get<std::string>() : dump(value, false);
-  };
-  std::string out;
-  for (const auto& [name, value] : after.items()) {
-    const Json was = before.contains(name) ? before[name] : Json();
-    if (was != value) out += (out.empty() ? "" : "; ") + name + " " + word(was) + " -> " + word(value);
-  }
-  return out;
-}
-
-int audit(const TaskOptions& options) {
-  Session session;
-  TaskRow row;
-  if (const int code = open_task(options, session, row); code != kSuccess) return code;
-  auto rows = session.service.tasks->audit(row.task.id);
-  if (!rows) return report_error(rows.error());
-  if (options.common.json) {
-    print(dump(api::audit_page(*rows, api::whole_list())) + "\n");
-    return kSuccess;
-  }
-  if (rows->empty()) {
-    print("no manual changes\n");
-    return kSuccess;
-  }
-  using enum Table::Align;
-  Table table({{"AT (UTC)", left},
-               {"WHO", left},
-               {"WHAT", left},
-               {"BULK", right},
-               {"REASON", left},
-               {"CHANGED", left}});
-  for (const AuditRow& each : *rows)
-    table.row({format_utc(each.at), each.who, each.what, each.bulk == 0 ? "-" : std::to_string(each.bulk),
-               each.reason.empty() ? "-" : each.reason, change_line(each)});
-  print(table.str(Terminal::of_stdout(), false));
-  return kSuccess;
-}
-
 }  // namespace
-
-void add_audit(CLI::App& app, int* exit) {
-  auto o = std::make_shared<TaskOptions>();
-  CLI::App& c = add_service_command(app, "audit", "Lists manual changes of a task: when, by whom, and what",
-                                    "Examples:\n"
-                                    "  rung audit 249107395289088\n"
-                                    "  rung audit order-17                   by message-id: the newest task",
-                                    o->common);
-  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
-  c.callback([o, exit] { *exit = audit(*o); });
-}
 
 void add_history(CLI::App& app, int* exit) {
   auto o = std::make_shared<TaskOptions>();

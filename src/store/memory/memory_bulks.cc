@@ -200,14 +200,4 @@ Result<void> MemoryStore::judge_bulk(const BulkStep& step, const BulkVerdict& ve
   return {};
 }
 
-Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {
-  return call([&] {
-    std::vector<AuditRow> out;
-    for (const AuditRow& row : db_.audit_) {
-      if (row.task == id) out.push_back(row);
-    }
-    return out;
-  });
-}
-
 }  // namespace rung

@@ -1,5 +1,5 @@
 // MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc,
-// memory_causes.cc, memory_gates.cc, memory_counts.cc and memory_retention.cc.
+// memory_audit.cc, memory_causes.cc, memory_gates.cc, memory_counts.cc and memory_retention.cc.
 // Thread: as Store says, one at a time; the MemoryDb has its own lock.
 #pragma once
 
@@ -122,6 +122,7 @@ class MemoryStore final : public Store {
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;
   Result<std::vector<AuditRow>> audit(TaskId id) override;
+  Result<AuditPage> audit_log(const AuditFilter& filter) override;
 
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;

@@ -244,24 +244,4 @@ Result<void> MysqlStore::judge_bulk(const BulkStep& step, const BulkVerdict& ver
   });
 }
 
-Result<std::vector<AuditRow>> MysqlStore::audit(TaskId id) {
-  return session_->run_for([&] {
-    std::vector<AuditRow> out;
-    auto row =
-        session_->query(render(either("audit", "audit_by_views"), {{"id", Literal::number(id.value)}}));
-    while (row->next()) {
-      out.push_back({row->getInt64(1),
-                     time_at(*row, 2).value_or(EpochMs{}),
-                     text_at(*row, 3),
-                     text_at(*row, 4),
-                     {row->getInt64(5)},
-                     text_at(*row, 6),
-                     text_at(*row, 7),
-                     text_at(*row, 8),
-                     row->getInt64(9)});
-    }
-    return out;
-  });
-}
-
 }  // namespace rung::mysql

@@ -135,6 +135,7 @@ class MysqlStore final : public Store {
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;
   Result<std::vector<AuditRow>> audit(TaskId id) override;
+  Result<AuditPage> audit_log(const AuditFilter& filter) override;
 
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;

@@ -169,6 +169,22 @@ TEST_F(Changes, EachChangeByHandIsAudited) {
   EXPECT_THAT(audit["changes"][1]["who"].get<std::string>(), ::testing::MatchesRegex(who()));
   EXPECT_THAT(rung({"audit", id.str()}).out,
               ::testing::AllOf(::testing::ContainsRegex(who()), HasSubstr("state scheduled -> cancelled")));
+  // Of all tasks and queues.
+  const json all = rung_json({"audit"});
+  ASSERT_EQ(all["audit"].size(), 2U);
+  EXPECT_EQ(all["audit"][0]["what"], "cancel");
+  EXPECT_EQ(all["audit"][0]["retry_id"], id.str());
+  EXPECT_EQ(all["audit"][0]["queue"], "orders");
+  EXPECT_EQ(all["next_cursor"], nullptr);
+  const json first_page = rung_json({"audit", "--limit", "1"});
+  const json second_page = rung_json({"audit", "--limit", "1", "--cursor", first_page["next_cursor"]});
+  EXPECT_EQ(second_page["audit"][0]["what"], "reschedule");
+  EXPECT_THAT(rung({"audit", "--queue", "orders", "--action", "cancel", "--since", "1h"}).out,
+              ::testing::HasSubstr("state scheduled -> cancelled"));
+  EXPECT_EQ(rung({"audit", "--until", "1h"}).out, "no manual changes\n");
+  EXPECT_EQ(rung({"audit", "--action", "claim"}).exit, 1);
+  EXPECT_EQ(rung({"audit", "--cursor", "x"}).exit, 1);
+  EXPECT_EQ(rung({"audit", id.str(), "--queue", "orders"}).exit, 1);
   EXPECT_EQ(rung({"audit", "77"}).exit, 3);
 }
 

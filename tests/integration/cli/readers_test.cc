@@ -60,6 +60,8 @@ TEST_F(Readers, ListShowAndHistoryNeedTheViewsAlone) {
   const TaskId id = insert(n);
   ASSERT_EQ(rung({"fire", id.str(), "--reason", "at once"}).exit, 0);
   const json seen = rung_json({"list"}), story = rung_json({"history", id.str()});
+  const json audited = rung_json({"audit", "--queue", "orders", "--action", "fire"});
+  ASSERT_EQ(audited["audit"].size(), 1U);
   grant("reader");
   log_in();
   EXPECT_EQ(rung_json({"list"}), seen) << "the same as with all rights";
@@ -70,6 +72,7 @@ TEST_F(Readers, ListShowAndHistoryNeedTheViewsAlone) {
   EXPECT_EQ(rung({"list", "--header", "tenant=acme"}).exit, 0);
   EXPECT_EQ(rung({"list", "--count", "--by", "header.tenant"}).exit, 0);
   EXPECT_EQ(rung_json({"history", "order-17"}), story);
+  EXPECT_EQ(rung_json({"audit", "--queue", "orders", "--action", "fire"}), audited);
   const Ran shown = rung({"show", id.str()});
   EXPECT_EQ(shown.exit, 0) << shown.err;
   EXPECT_THAT(shown.out, AllOf(HasSubstr("first boom"), HasSubstr("not readable"), HasSubstr("retry_bodies"),

@@ -155,6 +155,8 @@ class HttpPeople : public HttpTest {
         {"GET /v1/you", look("/v1/you")},
         {"GET /v1/nodes", look("/v1/nodes")},
         {"GET /v1/activity", look("/v1/activity")},
+        {"GET /v1/audit", look("/v1/audit")},
+        {"POST /v1/simulate", change("/v1/simulate", json{{"queue", queue}}.dump())},
         {"GET /v1/stats", look("/v1/stats")},
         {"GET /v1/now", look("/v1/now")},
         {"GET /v1/queues", look("/v1/queues")},

@@ -71,7 +71,7 @@ TEST(Activity, EachStepHasItsPoint) {
                                    ActivityPoint{kMinuteOfNow - kActivityMinute, {}},
                                    ActivityPoint{kMinuteOfNow, {4, 0, 0}}));
   EXPECT_EQ(to_json(*activity).at("step_s"), 60);
-  EXPECT_EQ(dump(to_json(*activity).at("points")[1], false),
+  EXPECT_EQ(dump(to_json(*activity).at("points")[1]),
             R"({"at":"2026-09-21T11:57:00.000Z","failed":1,"retried":2,"succeeded":3})");
   EXPECT_TRUE(read_activity(*store, {"", EpochMs{0}, EpochMs{1}}, kNow)->points.empty());
 }

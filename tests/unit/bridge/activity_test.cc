@@ -12,16 +12,16 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using How = PublishResult::How;
 
-constexpr Ms kSilence{3'600'000};
+constexpr Ms kReportedWithin{3'600'000};
 
-RuleBookPtr reporting() {
+RuleBookPtr reporting_rules() {
   QueueRules rules;
-  rules.silence = {Silence::Means::failure, kSilence};
+  rules.silence = {Silence::Means::failure, kReportedWithin};
   return std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
                                     RuleBook::Queues{{"orders", rules}});
 }
 
-Task task_of(Kind kind, int attempt, State state = State::scheduled) {
+Task delivery_of(Kind kind, int attempt, State state = State::scheduled) {
   Task task;
   task.queue = "orders";
   task.kind = kind;
@@ -30,50 +30,50 @@ Task task_of(Kind kind, int attempt, State state = State::scheduled) {
   return task;
 }
 
-Decision ended(Outcome outcome, State was = State::awaiting) {
+Decision ended_with(Outcome outcome, State was = State::awaiting) {
   Decision decision;
   decision.verdict = Decision::Verdict::applied;
   decision.was = was;
   decision.task =
-      task_of(Kind::retry, 1, outcome == Outcome::succeeded ? State::succeeded : State::scheduled);
+      delivery_of(Kind::retry, 1, outcome == Outcome::succeeded ? State::succeeded : State::scheduled);
   decision.attempt.emplace();
   decision.attempt->outcome = outcome;
   return decision;
 }
 
-ActivityCounts counted(const FlowCounts& counts) { return counts.by_queue().at("orders").activity(); }
+ActivityCounts activity_of(const FlowCounts& counts) { return counts.by_queue().at("orders").activity(); }
 
 TEST(ActivityCounted, FirstFailuresAndLaterOnes) {
-  FlowCounts counts(reporting());
-  counts.inserted(task_of(Kind::retry, 0));
-  EXPECT_EQ(counted(counts), (ActivityCounts{1, 0, 0}));
-  counts.inserted(task_of(Kind::delay, 0));
-  EXPECT_EQ(counted(counts), (ActivityCounts{1, 0, 0})) << "a delay has not failed";
+  FlowCounts counts(reporting_rules());
+  counts.inserted(delivery_of(Kind::retry, 0));
+  EXPECT_EQ(activity_of(counts), (ActivityCounts{1, 0, 0}));
+  counts.inserted(delivery_of(Kind::delay, 0));
+  EXPECT_EQ(activity_of(counts), (ActivityCounts{1, 0, 0})) << "a delay has not failed";
   for (const Outcome outcome : {Outcome::failed, Outcome::timed_out, Outcome::returned, Outcome::pending})
-    counts.decided(ended(outcome));
-  EXPECT_EQ(counted(counts), (ActivityCounts{4, 0, 0}));
+    counts.decided(ended_with(outcome));
+  EXPECT_EQ(activity_of(counts), (ActivityCounts{4, 0, 0}));
 }
 
 TEST(ActivityCounted, ConfirmedRetries) {
-  FlowCounts counts(reporting());
+  FlowCounts counts(reporting_rules());
   for (const How how : {How::confirmed, How::returned, How::nacked, How::lost, How::fenced, How::rejected})
-    counts.published(task_of(Kind::retry, 1), how, Ms{0}, Ms{0});
-  EXPECT_EQ(counted(counts), (ActivityCounts{0, 1, 0}));
-  counts.published(task_of(Kind::delay, 1), How::confirmed, Ms{0}, Ms{0});
-  EXPECT_EQ(counted(counts), (ActivityCounts{0, 1, 0})) << "the first delivery of a delay is no retry";
-  counts.published(task_of(Kind::delay, 2), How::confirmed, Ms{0}, Ms{0});
-  EXPECT_EQ(counted(counts), (ActivityCounts{0, 2, 0}));
+    counts.published(delivery_of(Kind::retry, 1), how, Ms{0}, Ms{0});
+  EXPECT_EQ(activity_of(counts), (ActivityCounts{0, 1, 0}));
+  counts.published(delivery_of(Kind::delay, 1), How::confirmed, Ms{0}, Ms{0});
+  EXPECT_EQ(activity_of(counts), (ActivityCounts{0, 1, 0})) << "the first delivery of a delay is no retry";
+  counts.published(delivery_of(Kind::delay, 2), How::confirmed, Ms{0}, Ms{0});
+  EXPECT_EQ(activity_of(counts), (ActivityCounts{0, 2, 0}));
 }
 
 TEST(ActivityCounted, SuccessesReportedAndPresumedAndEachOnce) {
-  FlowCounts counts(reporting());
-  counts.decided(ended(Outcome::succeeded));
-  Decision presumed = ended(Outcome::succeeded);
+  FlowCounts counts(reporting_rules());
+  counts.decided(ended_with(Outcome::succeeded));
+  Decision presumed = ended_with(Outcome::succeeded);
   presumed.task.finished_by = FinishedBy::presumed;
   counts.decided(presumed);
-  EXPECT_EQ(counted(counts), (ActivityCounts{0, 0, 2}));
-  counts.decided(ended(Outcome::succeeded, State::succeeded));
-  EXPECT_EQ(counted(counts), (ActivityCounts{0, 0, 2})) << "the report of one that was presumed";
+  EXPECT_EQ(activity_of(counts), (ActivityCounts{0, 0, 2}));
+  counts.decided(ended_with(Outcome::succeeded, State::succeeded));
+  EXPECT_EQ(activity_of(counts), (ActivityCounts{0, 0, 2})) << "the report of one that was presumed";
 }
 
 // --- CountUpkeep
@@ -81,7 +81,7 @@ TEST(ActivityCounted, SuccessesReportedAndPresumedAndEachOnce) {
 class ActivityStory : public testing::Test {
  protected:
   ActivityStory() {
-    world.rules = reporting();
+    world.rules = reporting_rules();
     flow = std::make_unique<Flow>(world);
     flow->take_shards();
     upkeep = std::make_unique<CountUpkeep>(

@@ -1,0 +1,47 @@
+#include <algorithm>
+
+#include "src/store/audit.h"
+#include "src/store/memory/memory_store_impl.h"
+
+namespace rung {
+
+Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {
+  return call([&] {
+    std::vector<AuditRow> out;
+    for (const AuditRow& row : db_.audit_) {
+      if (row.task == id) out.push_back(row);
+    }
+    return out;
+  });
+}
+
+Result<AuditPage> MemoryStore::audit_log(const AuditFilter& filter) {
+  return call([&] {
+    const auto place_of = [](const AuditRow& row) { return AuditPlace{row.at, row.id}; };
+    std::vector<AuditRow> all = db_.audit_;
+    std::erase_if(all, [&](const AuditRow& row) {
+      return (filter.since && row.at < *filter.since) || (filter.until && row.at >= *filter.until) ||
+             (filter.after && place_of(row) >= *filter.after);
+    });
+    std::ranges::sort(all, std::ranges::greater{}, place_of);
+    AuditPage page;
+    int read = 0;
+    for (const AuditRow& row : all) {
+      if (page.rows.size() == static_cast<std::size_t>(filter.limit)) {
+        page.next = place_of(page.rows.back().change);
+        break;
+      }
+      const auto task = db_.tasks_.find(row.task);
+      const std::string queue = task == db_.tasks_.end() ? paused_queue(row) : task->second.task.queue;
+      const bool wanted = (filter.queue.empty() || queue == filter.queue) &&
+                          (filter.what.empty() || row.what == filter.what) && row.who.starts_with(filter.who);
+      if (wanted) page.rows.push_back({row, queue});
+      if (!filter.selects() || ++read < kMostAuditRead) continue;
+      page.next = place_of(row);
+      break;
+    }
+    return page;
+  });
+}
+
+}  // namespace rung

@@ -1,0 +1,143 @@
+// The changes by hand of all tasks and queues: order, pages, filters, and how much one call reads.
+#include "src/store/audit.h"
+
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class AuditContract : public StoreContract {
+ protected:
+  void SetUp() override {
+    StoreContract::SetUp();
+    fence = join(*store_, "a");
+  }
+  TaskId waiting(const std::string& queue) {
+    NewTask n = task(queue);
+    n.task.next_at = must(store_->now()) + Ms{3'600'000};
+    EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence)).at(0).how, Inserted::How::inserted);
+    return n.task.id;
+  }
+  void change(TaskId id, Happening what, const std::string& who = "ann, 10.0.0.3 (http)") {
+    const Event event{id, std::move(what), ByHand{who, {}}};
+    ASSERT_EQ(must(store_->apply(std::span(&event, 1), Fence{}, decider())).at(0).verdict,
+              Decision::Verdict::applied);
+  }
+  void reschedule(TaskId id, const std::string& who = "ann, 10.0.0.3 (http)") {
+    change(id, event::Reschedule{must(store_->now()) + Ms{++hours * 3'600'000}}, who);
+  }
+  AuditPage log(const AuditFilter& filter) { return must(store_->audit_log(filter)); }
+  // "what queue", of all.
+  std::vector<std::string> lines(const AuditFilter& filter) {
+    std::vector<std::string> out;
+    for (const auto& [row, queue] : log(filter).rows) out.push_back(row.what + " " + queue);
+    return out;
+  }
+
+  Fence fence;
+  std::int64_t hours = 1;
+};
+
+TEST_P(AuditContract, TheNewestFirstWithTasksAndPauses) {
+  const TaskId orders = waiting("orders"), invoices = waiting("invoices");
+  reschedule(orders);
+  must(store_->pause({"orders", {}, "bob", "closed"}));
+  change(invoices, event::Cancel{"paid"});
+  EXPECT_THAT(lines({}), ElementsAre("cancel invoices", "pause orders", "reschedule orders"));
+  const AuditPage page = log({});
+  EXPECT_FALSE(page.next);
+  EXPECT_EQ(page.rows[0].change.task, invoices);
+  EXPECT_EQ(page.rows[0].change.who, "ann, 10.0.0.3 (http)");
+  EXPECT_EQ(page.rows[1].change.task, TaskId{0});
+  EXPECT_EQ(page.rows[1].change.reason, "closed");
+  EXPECT_EQ(must(store_->audit(orders)).at(0).id, page.rows[2].change.id);
+}
+
+TEST_P(AuditContract, Filters) {
+  const TaskId orders = waiting("orders"), invoices = waiting("invoices");
+  reschedule(orders);
+  reschedule(invoices, "bob");
+  must(store_->pause({"orders", {}, "bob", ""}));
+  change(orders, event::Cancel{}, "bobby");
+  EXPECT_THAT(lines({.queue = "orders"}), ElementsAre("cancel orders", "pause orders", "reschedule orders"));
+  EXPECT_THAT(lines({.what = "reschedule"}), ElementsAre("reschedule invoices", "reschedule orders"));
+  EXPECT_THAT(lines({.who = "bob"}), ElementsAre("cancel orders", "pause orders", "reschedule invoices"));
+  EXPECT_THAT(lines({.queue = "orders", .what = "cancel", .who = "bobby"}), ElementsAre("cancel orders"));
+  EXPECT_THAT(lines({.queue = "orders "}), IsEmpty());
+  EXPECT_THAT(lines({.who = "o"}), IsEmpty()) << "how the name begins";
+}
+
+TEST_P(AuditContract, BySinceAndUntil) {
+  const TaskId id = waiting("orders");
+  for (int i = 0; i < 3; ++i) {
+    reschedule(id);
+    const EpochMs at = must(store_->now());
+    wait_until([&] { return must(store_->now()) > at; });
+  }
+  const auto all = log({}).rows;
+  ASSERT_EQ(all.size(), 3U);
+  const EpochMs first = all[2].change.at, last = all[0].change.at;
+  EXPECT_EQ(log({.since = last}).rows.size(), 1U);
+  EXPECT_EQ(log({.until = last}).rows.size(), 2U);
+  EXPECT_EQ(log({.since = first, .until = last}).rows.size(), 2U);
+  EXPECT_EQ(log({.until = first}).rows.size(), 0U);
+}
+
+// Many of one millisecond, as a bulk writes them.
+TEST_P(AuditContract, PagesNeitherRepeatNorSkip) {
+  std::vector<TaskId> ids;
+  std::vector<Event> events;
+  for (int i = 0; i < 25; ++i) {
+    ids.push_back(waiting("orders"));
+    events.push_back({ids.back(), event::Cancel{}, ByHand{"ann", {}}});
+  }
+  must(store_->apply(events, Fence{}, decider()));
+  reschedule(waiting("orders"));
+  std::vector<std::int64_t> seen;
+  AuditFilter filter{.queue = "orders", .limit = 7};
+  do {
+    const AuditPage page = log(filter);
+    for (const auto& row : page.rows) seen.push_back(row.change.id);
+    filter.after = page.next;
+  } while (filter.after);
+  std::vector<std::int64_t> whole;
+  for (const auto& row : log({}).rows) whole.push_back(row.change.id);
+  EXPECT_EQ(seen, whole);
+  EXPECT_EQ(seen.size(), 26U);
+}
+
+// Of 10,001 changes by ann, and an older one by bob.
+TEST_P(AuditContract, ACallReadsABoundedNumberOfRows) {
+  const TaskId id = waiting("orders");
+  reschedule(id, "bob");
+  const EpochMs at = must(store_->now());
+  wait_until([&] { return must(store_->now()) > at; });
+  if (mysql_ != nullptr) {
+    mysql_->exec(
+        "INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change) "
+        "SELECT UTC_TIMESTAMP(3), 'ann', 'fire', " +
+        id.str() +
+        ", '{}', '{}' FROM "
+        "(WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 101) SELECT i FROM n) "
+        "a, "
+        "(WITH RECURSIVE m AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM m WHERE i < 100) SELECT i FROM m) "
+        "b");
+  } else {
+    for (int i = 0; i < 10'100; ++i) reschedule(id, "ann");
+  }
+  const AuditPage none = log({.who = "bob"});
+  EXPECT_THAT(none.rows, IsEmpty()) << "it is behind the rows that are read";
+  ASSERT_TRUE(none.next) << "so the list goes on";
+  const AuditPage found = log({.who = "bob", .after = none.next});
+  ASSERT_EQ(found.rows.size(), 1U);
+  EXPECT_FALSE(found.next);
+  EXPECT_EQ(log({.who = "ann", .limit = 3}).rows.size(), 3U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, AuditContract, testing::Values("memory", "mysql"));
+
+}  // namespace
+}  // namespace rung::test

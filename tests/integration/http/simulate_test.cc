@@ -1,0 +1,78 @@
+// /v1/simulate: what the rules would decide; the same as by `rung check --explain`.
+#include "tests/integration/http/fixture.h"
+
+namespace rung::test {
+namespace {
+
+class HttpSimulate : public HttpTest {
+ protected:
+  HttpSimulate() {
+    config.ladder = "[5s, 1h]";
+    config.queue("orders", "{ rules: web, gate: { rate: 200/s } }");
+    other_keys =
+        "rules:\n"
+        "  web:\n"
+        "    - { when: { error: \"/HTTP 429/\", header: { tenant: acme } }, then: { snooze: 1m } }\n"
+        "    - { when: { type: HttpError }, then: park }\n";
+    listen("");
+  }
+  json simulate(const json& failure) {
+    const HttpAnswer answer = post("/v1/simulate", failure);
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return answer.json();
+  }
+};
+
+TEST_F(HttpSimulate, WhatTheRulesDecideAndTheGateOfTheQueue) {
+  up();
+  const json climbs = simulate({{"queue", "orders"}, {"error", "boom"}, {"attempt", 1}});
+  EXPECT_EQ(climbs.at("state"), "scheduled");
+  EXPECT_EQ(climbs.at("ladder"), "default");
+  EXPECT_EQ(climbs.at("delays_ms"), json({5000, 3'600'000}));
+  EXPECT_EQ(climbs.at("level"), 2);
+  EXPECT_EQ(climbs.at("delay_ms"), 3'600'000);
+  EXPECT_EQ(climbs.at("rule"), nullptr);
+  EXPECT_EQ(climbs.at("gate"), nullptr);
+  EXPECT_EQ(climbs.at("limits"), "rate 200/s");
+
+  const json parked = simulate({{"queue", "orders"}, {"error_type", "HttpError"}});
+  EXPECT_EQ(parked.at("state"), "parked");
+  EXPECT_EQ(parked.at("action"), "park");
+  EXPECT_EQ(parked.at("rule"), "web[2]");
+
+  const json waits =
+      simulate({{"queue", "orders"}, {"error", "HTTP 429"}, {"headers", {{"tenant", "acme"}}}});
+  EXPECT_EQ(waits.at("rule"), "web[1]");
+  EXPECT_EQ(waits.at("delay_ms"), 60'000);
+
+  ASSERT_EQ(post("/v1/queues/orders/pause", {{"reason", "the shop is down"}}).status, 200);
+  const json held = simulate({{"queue", "orders"}});
+  EXPECT_EQ(held.at("gate").at("state"), "paused");
+  EXPECT_EQ(held.at("gate").at("reason"), "the shop is down");
+  EXPECT_TRUE(get("/v1/tasks").json().at("tasks").empty()) << "nothing was changed";
+
+  const Ran ran = run_shell(rung_program() +
+                            " check --explain --queue orders --type HttpError --error 'HTTP 500' --json -c " +
+                            rung().config_path());
+  json by_http = simulate({{"queue", "orders"}, {"error_type", "HttpError"}, {"error", "HTTP 500"}});
+  by_http.erase("gate");
+  by_http.erase("limits");
+  EXPECT_EQ(json::parse(ran.out, nullptr, false), by_http);
+}
+
+TEST_F(HttpSimulate, WrongRequests) {
+  up();
+  EXPECT_THAT(refused(post("/v1/simulate", json::object()), 400), HasSubstr("queue: is required"));
+  EXPECT_THAT(refused(post("/v1/simulate", {{"queue", "orders"}, {"typ", "x"}}), 400), HasSubstr("typ"));
+  EXPECT_THAT(refused(post("/v1/simulate", {{"queue", "orders"}, {"attempt", -1}}), 400),
+              HasSubstr("attempt"));
+  EXPECT_THAT(refused(post("/v1/simulate", {{"queue", "orders"}, {"headers", {{"a", 1}}}}), 400),
+              HasSubstr("headers: must be an object of at most 100 strings"));
+  EXPECT_THAT(refused(post("/v1/simulate", {{"queue", "orders"}, {"reason", "bored"}}), 400),
+              HasSubstr("reason: must be rejected, expired"));
+  EXPECT_THAT(refused(call("POST", "/v1/simulate", "[1]"), 400), HasSubstr("the body is an object"));
+  EXPECT_THAT(refused(call("POST", "/v1/simulate", "{"), 400), HasSubstr("JSON"));
+}
+
+}  // namespace
+}  // namespace rung::test
