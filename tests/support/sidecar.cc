@@ -13,7 +13,6 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 
 namespace rung::test {
 namespace fs = std::filesystem;
@@ -231,6 +230,20 @@ Received SidecarTest::delivery(const std::string& queue, Ms within) {
     return {};
   }
   return std::move(*received);
+}
+
+void SidecarTest::expect_nothing(const std::string& queue, Ms from_now) {
+  constexpr std::size_t kMarkers = 32;
+  const std::string other = new_name("markers");
+  amqp.declare(other);
+  Message marker;
+  marker.headers = Table{{"x-delay", from_now.count()}};
+  std::vector<Message> markers(kMarkers, marker);
+  for (Message& one : markers) one.properties.message_id = unique_name("marker");
+  amqp.publish_all(config.prefix + ".delay", other, markers);
+  EXPECT_EQ(amqp.take(other, kMarkers, kBound).size(), kMarkers) << rung().log_tail();
+  const auto got = amqp.get(queue);
+  EXPECT_FALSE(got) << queue << " got " << got->message.body.str();
 }
 
 void SidecarTest::report(const Received& delivered, std::string_view result, std::string_view error) {

@@ -112,6 +112,9 @@ class SidecarTest : public ::testing::Test {
   Received fail(const std::string& queue, const Message& message);
   // The next delivery of `queue`; if there is none, fails the test and returns an empty message.
   Received delivery(const std::string& queue, Ms within = kBound);
+  // Expects that `queue` gets nothing that is due within `from_now`: tasks of another queue that are due
+  // then, enough for shards of every instance, arrive, and nothing is there.
+  void expect_nothing(const std::string& queue, Ms from_now = Ms{1000});
   // Publishes a consumer's result for a delivery to <prefix>.results.
   void report(const Received& delivered, std::string_view result, std::string_view error = "");
 

@@ -179,7 +179,7 @@ TEST_P(BrokerContract, TakesInNoMoreThanPrefetch) {
   for (int i = 0; i < 12; ++i) ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("x")));
   auto got = sink_.deliveries(5);
   ASSERT_EQ(got.size(), 5U);
-  EXPECT_TRUE(sink_.deliveries(1, Ms{200}).empty());
+  EXPECT_EQ(world_->depth(world_->prefix() + ".failed"), 7U) << "ready: nobody has been given them";
   world_->broker().ack({got[0].tag, got[1].tag});
   EXPECT_EQ(sink_.deliveries(2).size(), 2U);
 }
@@ -285,9 +285,9 @@ TEST_P(BrokerContract, AfterStopIntakeNothingComesAndAcksStillCount) {
   ASSERT_EQ(got.size(), 1U);
   world_->broker().stop_intake();
   ASSERT_TRUE(world_->put(world_->prefix() + ".failed", "", text("two")));
-  EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty());
   world_->broker().ack({got[0].tag});
   world_->broker().stop(Ms{3000});
+  EXPECT_TRUE(sink_.deliveries(0).empty());
   EXPECT_TRUE(eventually([&] { return world_->depth(world_->prefix() + ".failed") == 1; }));
   EXPECT_EQ(world_->take(world_->prefix() + ".failed")->body, "two");
 }
@@ -318,8 +318,8 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
   EXPECT_FALSE(world_->broker().stands(got[1].tag));
   world_->broker().ack({got[1].tag});  // too late: any consumer may get it now
   ASSERT_TRUE(world_->put(failed, "", text("four")));
-  EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty());
   EXPECT_EQ(world_->depth(failed), 3U);
+  EXPECT_TRUE(sink_.deliveries(0).empty());
 
   world_->broker().pause_intake(false);
   auto again = sink_.deliveries(3);
@@ -334,9 +334,10 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
   world_->broker().ack({again[0].tag, again[1].tag, again[2].tag});
   world_->broker().pause_intake(true);
   world_->broker().pause_intake(false);
-  EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty()) << "what was acked comes again";
   ASSERT_TRUE(world_->put(failed, "", text("five")));
-  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
+  const auto next = sink_.deliveries(1);
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_EQ(next[0].message.body, "five") << "what was acked comes again";
 }
 
 // More often than RabbitMQ 4 lets a quorum queue deliver a message by default.
@@ -364,10 +365,13 @@ TEST_P(BrokerContract, APauseOutlivesTheConnection) {
   start();
   const std::string failed = world_->prefix() + ".failed";
   world_->broker().pause_intake(true);
-  world_->cut();
+  world_->go_away();
+  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.consuming; }));
+  world_->come_back();
   ASSERT_TRUE(sink_.up());
   ASSERT_TRUE(world_->put(failed, "", text("one")));
-  EXPECT_TRUE(sink_.deliveries(1, Ms{1000}).empty());
+  EXPECT_EQ(world_->depth(failed), 1U);
+  EXPECT_TRUE(sink_.deliveries(0).empty());
   world_->broker().pause_intake(false);
   EXPECT_EQ(sink_.deliveries(1).size(), 1U);
 }

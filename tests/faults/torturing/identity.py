@@ -16,7 +16,7 @@ import pika
 
 from . import script
 from .ledger import now_ms
-from .traffic import AWAY
+from .traffic import AWAY, Reconnecting
 
 GROUP = 10
 NO_LIMIT = 1_000_000  # for RabbitMQ 3, -1 is a limit that each redelivery exceeds
@@ -126,28 +126,16 @@ def twin_of(method, properties):
     return int(last) if last.isdigit() else None
 
 
-class Consumer(threading.Thread):
+class Consumer(Reconnecting):
     """Acks only what is confirmed."""
 
     def __init__(self, world, record, queue, stop):
-        super().__init__(name="consumer of " + queue, daemon=True)
-        self.world, self.record, self.queue, self.stop = world, record, queue, stop
-        self.errors = []
+        super().__init__("consumer of " + queue, world, stop)
+        self.record, self.queue = record, queue
         self.later = []  # (when, N, properties): next messages that wait until the first one's task has ended
 
-    def run(self):
-        while not self.stop.is_set():
-            try:
-                self.serve()
-            except AWAY:
-                self.stop.wait(0.2)
-            except Exception as error:  # a mistake of the harness: the run must not pass over it
-                self.errors.append(repr(error))
-                raise
-
     def serve(self):
-        consuming, publishing = self.world.connect(), self.world.connect()
-        try:
+        with self.connections() as (consuming, publishing):
             channel, self.out = consuming.channel(), publishing.channel()
             self.out.confirm_delivery()
             channel.basic_qos(prefetch_count=50)
@@ -161,12 +149,6 @@ class Consumer(threading.Thread):
                     heapq.heappop(self.later)
                 if self.stop.is_set():
                     break
-        finally:
-            for connection in (consuming, publishing):
-                try:
-                    connection.close()
-                except AWAY:
-                    pass
 
     def twin(self, channel, method, properties, _):
         number = twin_of(method, properties)

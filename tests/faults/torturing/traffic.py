@@ -1,5 +1,6 @@
 """Producers, consumers and those who cancel. Each connects past the proxies, straight to the servers, and comes back
 when they do; what an exception left in doubt stays in doubt in the ledger."""
+import contextlib
 import hashlib
 import heapq
 import queue as queues
@@ -62,15 +63,12 @@ class Producer(threading.Thread):
         self.ledger.confirmed(number)
 
 
-class Consumer(threading.Thread):
-    """One queue's. Says what the script wants, confirmed, and acks only then."""
+class Reconnecting(threading.Thread):
+    """Serves, and comes back when the broker does."""
 
-    def __init__(self, world, ledger, seed, queue, canceller, stop):
-        super().__init__(name="consumer " + queue.name, daemon=True)
-        self.world, self.ledger, self.seed, self.queue = world, ledger, seed, queue
-        self.canceller, self.stop = canceller, stop
-        self.errors = []
-        self.busy_since = None
+    def __init__(self, name, world, stop):
+        super().__init__(name=name, daemon=True)
+        self.world, self.stop, self.errors = world, stop, []
 
     def run(self):
         while not self.stop.is_set():
@@ -82,9 +80,28 @@ class Consumer(threading.Thread):
                 self.errors.append(repr(error))
                 raise
 
-    def serve(self):
-        consuming, publishing = self.world.connect(), self.world.connect()
+    @contextlib.contextmanager
+    def connections(self):
+        """One that consumes, one that publishes."""
+        both = self.world.connect(), self.world.connect()
         try:
+            yield both
+        finally:
+            for connection in both:
+                with contextlib.suppress(*AWAY):
+                    connection.close()
+
+
+class Consumer(Reconnecting):
+    """One queue's. Says what the script wants, confirmed, and acks only then."""
+
+    def __init__(self, world, ledger, seed, queue, canceller, stop):
+        super().__init__("consumer " + queue.name, world, stop)
+        self.ledger, self.seed, self.queue, self.canceller = ledger, seed, queue, canceller
+        self.busy_since = None
+
+    def serve(self):
+        with self.connections() as (consuming, publishing):
             channel, out = consuming.channel(), publishing.channel()
             out.confirm_delivery()
             channel.basic_qos(prefetch_count=self.queue.max_length or 50)
@@ -96,12 +113,6 @@ class Consumer(threading.Thread):
                 publishing.process_data_events(0)
                 if self.stop.is_set():
                     break
-        finally:
-            for connection in (consuming, publishing):
-                try:
-                    connection.close()
-                except AWAY:
-                    pass
 
     def handle(self, channel, out, method, properties, body):
         headers = properties.headers or {}

@@ -1,6 +1,7 @@
 // A queue that is detached while the sidecar runs is reported: log, /readyz, metric, `rung stats`,
 // retry_events.
 #include "tests/integration/cli/admin.h"
+#include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {
@@ -81,11 +82,16 @@ TEST_F(AttachWatch, ASettingThatHarmsItsOwnQueuesIsToldUntilItIsMended) {
 // Without the management API: logged once, no problem; and the sidecar stops promptly although nobody
 // answers.
 TEST_F(AttachWatch, WithoutTheManagementApi) {
-  config.broker = "  management: \"http://127.0.0.1:1\"\n  attachment_check: 1s\n";
+  const auto management = parse_url(cli::needed("RUNG_TEST_MANAGEMENT"));
+  TcpProxy nobody(management->host, management->port);
+  nobody.refuse();
+  config.broker =
+      "  management: \"http://127.0.0.1:" + std::to_string(nobody.port()) + "\"\n  attachment_check: 1s\n";
   sidecar_ = std::make_unique<Sidecar>(config);
   rung().start();
   ASSERT_TRUE(rung().logged("cannot check whether queues are attached")) << rung().log_tail();
-  std::this_thread::sleep_for(std::chrono::milliseconds{2500});  // two more checks
+  const std::size_t checks = nobody.accepted();
+  ASSERT_TRUE(eventually([&] { return nobody.accepted() > checks + 2; }));
   const std::string log = rung().log();
   EXPECT_EQ(log.find("cannot watch"), log.rfind("cannot watch"));
   EXPECT_EQ(problems(), "[]");

@@ -1,4 +1,6 @@
 // POST /v1/tasks/{id}/cancel, /reschedule, /fire, /finish, /redrive, and their audit.
+#include <algorithm>
+
 #include "src/core/base/rfc3339.h"
 #include "tests/integration/http/fixture.h"
 
@@ -58,8 +60,7 @@ TEST_F(HttpChanges, CancelIsKeptAndTwiceIsOnce) {
   EXPECT_EQ(answer.status, 200) << answer.body;
   EXPECT_NE(answer.json().value("unchanged_because", ""), "");
   EXPECT_EQ(answer.json().at("version"), 2);
-  EXPECT_FALSE(amqp.get_within(queue, Ms{due - wall_ms()} + Ms{1000}))
-      << "published after a cancel that was answered";
+  expect_nothing(queue, Ms{std::max<std::int64_t>(due - wall_ms(), 0)} + Ms{100});
 
   const HttpAnswer wrong = change(id, "fire");
   EXPECT_THAT(refused(wrong, 409), HasSubstr("cancelled"));

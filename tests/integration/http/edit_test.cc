@@ -66,7 +66,7 @@ TEST_F(HttpEdit, TheEditedMessageIsDeliveredInPlaceOfTheParkedOne) {
   const HttpAnswer other = edit(id, now);
   EXPECT_THAT(refused(other, 409), HasSubstr("replaced by task " + child + " already, with another message"));
   EXPECT_EQ(other.json().at("replaced_by"), child);
-  EXPECT_FALSE(amqp.get_within(queue, Ms{1000})) << "never two messages";
+  expect_nothing(queue);  // never two messages
   EXPECT_EQ(current(queue).size(), 2U);
 
   EXPECT_THAT(refused(post("/v1/tasks/" + id + "/redrive"), 409), HasSubstr(child));

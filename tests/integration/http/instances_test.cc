@@ -127,7 +127,7 @@ TEST_F(HttpInstances, ACancelByAnotherIsKept) {
     id = submit({{"queue", queue}, {"delay", std::to_string(delay.count()) + "ms"}});
     const std::int64_t due = wall_ms() + delay.count();
     if (other("POST", "/v1/tasks/" + id + "/cancel").status == 200) {
-      EXPECT_FALSE(amqp.get_within(queue, Ms{due - wall_ms()} + Ms{1300}));
+      expect_nothing(queue, Ms{std::max<std::int64_t>(due - wall_ms(), 0)} + Ms{100});
       break;
     }
     amqp.ack(delivery(queue));
@@ -206,15 +206,16 @@ TEST_F(HttpInstances, ADrainAnswersWhatItHasTaken) {
       << "201: " << created << ", 503: " << later << ", no answer: " << none;
 }
 
+const std::string kSlowTask = R"({"queue": "q", "delay": "1h"})";
+const std::string kSlowHead =
+    "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+    std::to_string(kSlowTask.size()) + "\r\n\r\n";
+
 // At the signal, each request's header has arrived but no thread has taken it; its body comes afterwards.
 TEST_F(HttpInstances, ADrainTakesNoArrivingRequestForAnIdleConnection) {
   other_keys.clear();
   listen("");
   up();
-  const std::string task = R"({"queue": "q", "delay": "1h"})";
-  const std::string head =
-      "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
-      std::to_string(task.size()) + "\r\n\r\n";
   std::vector<std::unique_ptr<SlowClient>> clients;
   for (int i = 0; i < 40; ++i) {
     clients.push_back(std::make_unique<SlowClient>(port));
@@ -222,11 +223,11 @@ TEST_F(HttpInstances, ADrainTakesNoArrivingRequestForAnIdleConnection) {
     ASSERT_THAT(clients.back()->rest("\"ok\"}"), HasSubstr("HTTP/1.1 200"));
   }
   rung().signal(SIGSTOP);
-  for (const auto& client : clients) client->send(head);
+  for (const auto& client : clients) client->send(kSlowHead);
   rung().signal(SIGTERM);
   rung().signal(SIGCONT);
   ASSERT_TRUE(rung().logged("draining"));
-  for (const auto& client : clients) client->send(task);
+  for (const auto& client : clients) client->send(kSlowTask);
   for (const auto& client : clients)
     EXPECT_THAT(client->rest(), testing::AnyOf(HasSubstr("HTTP/1.1 503"), HasSubstr("HTTP/1.1 201")));
   EXPECT_EQ(rung().wait_exit(), 0);
@@ -236,12 +237,8 @@ TEST_F(HttpInstances, ADrainWaitsForARequestThatHasBegun) {
   other_keys.clear();
   listen("");
   up();
-  const std::string task = R"({"queue": "q", "delay": "1h"})";
-  const std::string head =
-      "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
-      std::to_string(task.size()) + "\r\n\r\n";
   SlowClient writes(port), asks(port);
-  writes.send(head + task.substr(0, 5));
+  writes.send(kSlowHead + kSlowTask.substr(0, 5));
   asks.send("GET /healthz HTTP/1.1\r\nHost: loc");
   // Both connections have been taken: a request after them is answered.
   EXPECT_EQ(HttpClient(port).call("GET", "/healthz").status, 200);
@@ -251,7 +248,7 @@ TEST_F(HttpInstances, ADrainWaitsForARequestThatHasBegun) {
       [&] { return db.value("SELECT COUNT(*) FROM `" + db.name() + "`.rung_shards WHERE owner > 0") == "0"; },
       kBound))
       << "idle, it has given its shards back";
-  writes.send(task.substr(5));
+  writes.send(kSlowTask.substr(5));
   asks.send("alhost\r\n\r\n");
   EXPECT_THAT(writes.rest(), HasSubstr("HTTP/1.1 503"));
   EXPECT_THAT(asks.rest(), HasSubstr("HTTP/1.1 200"));

@@ -31,7 +31,7 @@ TEST_F(Alarm, BlockedIsToldNothingIsLostAndUnblockedGoesOn) {
   ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return s.blocked; }));
   EXPECT_THAT(sink_.statuses().back().reason, HasSubstr("memory"));
   EXPECT_TRUE(sink_.statuses().back().publishing);
-  EXPECT_FALSE(sink_.published(2001, Ms{300}));
+  EXPECT_LT(sink_.result_count(), 2001U);
   set_watermark("0.6");
   ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.blocked; }));
   ASSERT_TRUE(sink_.published(2001));

