@@ -1,7 +1,7 @@
 // Adds what this instance has counted of promises of lateness and of activity (FlowCounts) to the database,
-// every few seconds and for all queues together. A process that dies takes with it what it has not added. Where shard
-// 0 is held, old buckets are deleted. Thread: the loop's. One job at a time, on the lane upkeep: the flow
-// never waits for it.
+// every few seconds and for all queues together. A process that dies takes with it what it has not added.
+// Where shard 0 is held, old buckets are deleted. Thread: the loop's. One job at a time, on the lane upkeep:
+// the flow never waits for it.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 #include "src/core/base/db_clock.h"
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
-#include "src/store/leases.h"
 #include "src/store/counts.h"
+#include "src/store/leases.h"
 
 namespace rung::bridge {
 
@@ -52,8 +52,8 @@ class CountUpkeep {
   std::map<std::string, Told> told_;  // what the database has of FlowCounts, by its label
   std::int64_t batches_ = 0;
   std::shared_ptr<const CountBatch> pending_;  // not known to be in the database
-  bool busy_ = false;                            // a job is under way
-  bool again_ = false;                           // add() was called meanwhile
+  bool busy_ = false;                          // a job is under way
+  bool again_ = false;                         // add() was called meanwhile
   BootMs forget_at_{0};
 };
 

@@ -10,7 +10,9 @@ namespace {
 class Console : public HttpTest {
  protected:
   void up_with_tokens() {
-    tokens("- { name: ann, token: anns-token-of-the-test, role: operator }\n- { name: ron, token: rons-token-of-the-test, role: reader }\n");
+    tokens(
+        "- { name: ann, token: anns-token-of-the-test, role: operator }\n- { name: ron, token: "
+        "rons-token-of-the-test, role: reader }\n");
     listen(", tokens_file: " + file_path("tokens.yaml"));
     start();
     ASSERT_TRUE(ready(client()));
@@ -208,10 +210,10 @@ TEST_F(Console, TheConfigIsShownWithoutSecrets) {
   config.ladders = "  slow: [1h, 2h]\n";
   up();
   const json shown = get("/v1/config").json();
-  const auto slow = std::ranges::find_if(shown.at("ladders"), [](const json& one) { return one.at("name") == "slow"; });
+  const auto slow =
+      std::ranges::find_if(shown.at("ladders"), [](const json& one) { return one.at("name") == "slow"; });
   ASSERT_NE(slow, shown.at("ladders").end());
-  EXPECT_EQ(*slow,
-            json({{"name", "slow"}, {"delays_ms", {3'600'000, 7'200'000}}, {"jitter", 0.0}}));
+  EXPECT_EQ(*slow, json({{"name", "slow"}, {"delays_ms", {3'600'000, 7'200'000}}, {"jitter", 0.0}}));
   const json& orders = shown.at("queues")[0];
   EXPECT_EQ(orders.at("name"), "orders");
   EXPECT_EQ(orders.at("late_by_ms"), 30'000);
