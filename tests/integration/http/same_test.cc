@@ -114,8 +114,9 @@ TEST_F(HttpSame, EachListHasPages) {
     json rows = json::array();
     json cursor;
     for (std::size_t pages = 0; pages <= whole.at(name).size(); ++pages) {
-      const json page =
-          get(path + "limit=1" + (cursor.is_null() ? "" : "&cursor=" + percent_encode(cursor))).json();
+      const json page = get(path + "limit=1" +
+                            (cursor.is_null() ? "" : "&cursor=" + percent_encode(cursor.get<std::string>())))
+                            .json();
       ASSERT_EQ(page.at(name).size(), 1U) << path;
       rows.push_back(page.at(name)[0]);
       cursor = page.at("next");
