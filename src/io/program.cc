@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
+#include <utility>
 
 namespace rung::io {
 namespace {
