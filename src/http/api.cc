@@ -55,7 +55,10 @@ class ApiImpl final : public Api {
     return server_->reload_certificate();
   }
   int port() const override { return server_->port(); }
-  void drain() override { server_->drain(); }
+  void drain() override {
+    context_.live.drain();
+    server_->drain();
+  }
   int connections() const override { return server_->connections(); }
   bool stop(Ms most) override {
     context_.live.stop();

@@ -1,7 +1,6 @@
 #include "src/http/live.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -9,7 +8,6 @@
 #include "src/api/gates.h"
 #include "src/api/stats.h"
 #include "src/core/base/rfc3339.h"
-#include "src/io/log.h"
 
 namespace rung::http {
 namespace {
@@ -94,14 +92,21 @@ std::size_t LiveFeed::viewers() const {
       std::ranges::count_if(views_, [](const auto& one) { return !one.expired(); }));
 }
 
-void LiveFeed::stop() {
-  std::thread thread;
+void LiveFeed::drain() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    thread.swap(thread_);
   }
   wanted_.notify_all();
+}
+
+void LiveFeed::stop() {
+  drain();
+  std::thread thread;
+  {
+    const std::lock_guard lock(mutex_);
+    thread.swap(thread_);
+  }
   if (thread.joinable()) thread.join();
 }
 

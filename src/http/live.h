@@ -35,7 +35,9 @@ class LiveFeed {
   // viewers, or it was stopped.
   std::shared_ptr<EventStream> open(std::vector<TaskId> watched, std::string_view resumes_at);
   std::size_t viewers() const;
-  // Ends all streams; a query that is under way is waited for.
+  // Begins to end all streams, without waiting.
+  void drain();
+  // Waits for that, and for a query that is under way.
   void stop();
 
  private:
