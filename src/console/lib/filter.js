@@ -6,7 +6,7 @@ export const STATES = ["scheduled", "publishing", "awaiting", "succeeded", "park
 export const FIELDS = [
   { name: "queue", label: "Queue" },
   { name: "state", label: "State", kind: "states" },
-  { name: "error", label: "Error", hint: "part of the text, or /an expression/i" },
+  { name: "error", label: "Error", hint: "or /regex/i" },
   { name: "error_type", label: "Error type" },
   { name: "cause", label: "Cause" },
   { name: "message_id", label: "Message-id" },

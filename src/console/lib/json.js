@@ -32,13 +32,29 @@ export function stringify(value, indent) {
 }
 
 /**
- * The same JSON with line breaks and indents; every value as it was written. Null: it is not JSON.
+ * The same JSON with line breaks and indents; every value stays as it was written. Null: it is not JSON.
  * @param {string} text
  */
 export function pretty(text) {
   try {
-    return stringify(parse(text), 2);
+    JSON.parse(text);
   } catch {
     return null;
   }
+  let out = "";
+  let depth = 0;
+  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[^\s"[\]{},:]+|[[\]{},:]/g) ?? [];
+  const line = () => "\n" + "  ".repeat(Math.min(depth, 100));
+  tokens.forEach((token, i) => {
+    const empty = /[[{]/.test(token) ? /[\]}]/.test(tokens[i + 1] ?? "") : /[[{]/.test(tokens[i - 1] ?? "");
+    if (token === "{" || token === "[") {
+      depth++;
+      out += token + (empty ? "" : line());
+    } else if (token === "}" || token === "]") {
+      depth--;
+      out += (empty ? "" : line()) + token;
+    } else if (token === ",") out += token + line();
+    else out += token === ":" ? ": " : token;
+  });
+  return out;
 }

@@ -155,7 +155,7 @@ function Careful({ settings, set }) {
   return html`<div class="pairs">
       <${Field}
         label="Canary"
-        hint="so many first; empty: none"
+        hint="so many first"
         type="number"
         min=${0}
         max=${1000}
@@ -164,7 +164,7 @@ function Careful({ settings, set }) {
       />
       <${Field}
         label="Watch"
-        hint="for an answer, at most"
+        hint="at most"
         placeholder="as the queue says"
         value=${settings.watch}
         onInput=${set("watch")}
@@ -180,7 +180,7 @@ function Careful({ settings, set }) {
       />
       <${Field}
         label="Stop on failures"
-        hint="above this share, in %"
+        hint="above, in %"
         type="number"
         min=${0}
         max=${100}

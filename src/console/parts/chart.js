@@ -13,6 +13,14 @@ const SERIES = /** @type {[string, string, string][]} */ ([
   ["succeeded", "Successes", "--green"],
 ]);
 
+/** What stands at the time axis: the day where it begins, else the time. @param {any} _ @param {number[]} at */
+const ticks = (_, at) =>
+  at.map((seconds, i) => {
+    const text = written(seconds * 1000);
+    const day = i > 0 && text.slice(0, 10) !== written(at[i - 1] * 1000).slice(0, 10);
+    return day || at[1] - at[0] >= 86400 ? text.slice(5, 10) : text.slice(11, 16);
+  });
+
 /** @param {string} name */
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -55,7 +63,10 @@ export function Chart({ points, onRange }) {
               ],
             },
           },
-          axes: [axis, { ...axis, size: 44 }],
+          axes: [
+            { ...axis, values: ticks, size: 30 },
+            { ...axis, size: 44 },
+          ],
           series: [
             {
               label: "Time",

@@ -24,7 +24,7 @@ export function LadderPicture({ ladder, waiting, parked, href }) {
   const label = all
     .map((ms, i) => `level ${i + 1} after ${duration(ms)}${waiting ? `, ${waiting[i + 1] ?? 0} wait` : ""}`)
     .join("; ");
-  return html`<svg class="ladder" viewBox="0 0 460 ${height}" role="img" aria-label="Ladder: ${label}">
+  return html`<svg class="ladder" viewBox="0 0 420 ${height}" role="img" aria-label="Ladder: ${label}">
     <line class="rail" x1="118" x2="118" y1=${top - 8} y2=${height - 18} />
     <line class="rail" x1="182" x2="182" y1=${top - 8} y2=${height - 18} />
     <text class="end" x="150" y="16" text-anchor="middle">then ${thenOf(ladder)}</text>

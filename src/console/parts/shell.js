@@ -100,26 +100,28 @@ export function Shell({ path, children }) {
       >Skip to the page</a
     >
     <nav class="side" aria-label="Console">
-      <a class="brand" href="/"><img src="/favicon.svg" alt="" width="22" height="22" /> Rung</a>
-      <ul>
-        ${PAGES.map(
-          ([, name, href]) =>
-            html`<li>
-              <a href=${href} aria-current=${current(href) ? "page" : undefined}
-                >${name}${name === "Tasks" && parked ? html` <span class="pill" title="parked">${parked.toLocaleString("en-US")}</span>` : null}</a
-              >
-            </li>`,
-        )}
-      </ul>
-      ${
-        who.peers?.length > 0 &&
-        html`<div class="peers">
-          <h2>Other groups</h2>
-          <ul>
-            ${who.peers.map(peer => html`<li><a href=${/^https?:/.test(peer.url) ? peer.url : "#"} rel="noreferrer">${peer.name} ↗</a></li>`)}
-          </ul>
-        </div>`
-      }
+      <div class="side-in">
+        <a class="brand" href="/"><img src="/favicon.svg" alt="" width="22" height="22" /> Rung</a>
+        <ul>
+          ${PAGES.map(
+            ([, name, href]) =>
+              html`<li>
+                <a href=${href} aria-current=${current(href) ? "page" : undefined}
+                  >${name}${name === "Tasks" && parked ? html` <span class="pill" title="parked">${parked.toLocaleString("en-US")}</span>` : null}</a
+                >
+              </li>`,
+          )}
+        </ul>
+        ${
+          who.peers?.length > 0 &&
+          html`<div class="peers">
+            <h2>Other groups</h2>
+            <ul>
+              ${who.peers.map(peer => html`<li><a href=${/^https?:/.test(peer.url) ? peer.url : "#"} rel="noreferrer">${peer.name} ↗</a></li>`)}
+            </ul>
+          </div>`
+        }
+      </div>
     </nav>
     <header class="top">
       <${Search} />
