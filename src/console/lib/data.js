@@ -4,7 +4,7 @@ import { get } from "./api.js";
 
 /**
  * @template T
- * @typedef {{ data: T | null, error: any, loading: boolean, reload: () => void }} Loaded
+ * @typedef {{ data: T | null, error: any, loading: boolean, stale: boolean, reload: () => void }} Loaded
  */
 
 /**
@@ -40,5 +40,6 @@ export function useData(path, read = get) {
     reload();
     return () => aborter.current?.abort();
   }, [reload]);
-  return { data: state.data, error: state.error, loading: state.loading, reload };
+  // What is shown may be of another address than the one that is asked for now.
+  return { data: state.data, error: state.error, loading: state.loading, stale: state.path !== path, reload };
 }

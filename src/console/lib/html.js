@@ -4,7 +4,7 @@ import { h } from "preact";
 const tag = htm.bind(h);
 
 const BLOCKS =
-  "div|p|ul|ol|li|dl|dt|dd|section|header|main|nav|aside|article|form|fieldset|legend|h[1-3]|table|caption|thead|tbody|tr|t[dh]|" +
+  "div|p|ul|ol|li|dl|dt|dd|section|header|main|nav|aside|article|form|fieldset|legend|h[1-3]|pre|label|table|caption|thead|tbody|tr|t[dh]|" +
   "details|summary|select|option|datalist|figure|figcaption|dialog|svg|g|text|line|rect|circle|title|polyline|polygon";
 const AFTER = new RegExp(`(</?(?:${BLOCKS})(?:\\s[^<>]*)?>) $`);
 const BEFORE = new RegExp(`^ (</?(?:${BLOCKS})\\b)`);

@@ -15,7 +15,7 @@ const ACTIONS = ["cancel", "discard", "edit", "fail", "finish", "fire", "redrive
 /** @param {{ query: URLSearchParams }} props */
 export function Audit({ query }) {
   const asked = { queue: query.get("queue"), action: query.get("action"), who: query.get("who") };
-  const { data, error, loading, reload } = useData(
+  const { data, error, loading, stale, reload } = useData(
     withQuery("/v1/audit", { ...asked, limit: 50, cursor: query.get("cursor") }),
   );
   useChanges(() => true, reload, 3000);
@@ -40,7 +40,7 @@ export function Audit({ query }) {
     ${
       data &&
       (rows.length
-        ? html`<${AuditTable} rows=${rows} busy=${loading} />
+        ? html`<${AuditTable} rows=${rows} busy=${stale} />
             <${Pager} query=${query} next=${data.next_cursor ?? data.next} shown=${rows.length} what="change" />`
         : html`<${Empty} title="No change by hand${asked.queue || asked.action || asked.who ? " matches" : " yet"}.">
             <p>Each redrive, edit, cancel, discard and pause is kept here, with who did it and the reason.</p>

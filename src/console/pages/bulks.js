@@ -40,7 +40,9 @@ const COLUMNS = [
 
 /** @param {{ query: URLSearchParams }} props */
 export function Bulks({ query }) {
-  const { data, error, loading, reload } = useData(withQuery("/v1/bulks", { limit: 50, cursor: query.get("cursor") }));
+  const { data, error, loading, stale, reload } = useData(
+    withQuery("/v1/bulks", { limit: 50, cursor: query.get("cursor") }),
+  );
   useChanges(changes => changes.bulks?.length || changes.more, reload);
   return html`<${Page} title="Bulks">
     <p class="lead">One action on many tasks. They run in the sidecars, also when nobody looks.</p>
@@ -54,7 +56,7 @@ export function Bulks({ query }) {
               columns=${COLUMNS}
               rows=${data.bulks}
               id=${(/** @type {any} */ b) => b.id}
-              busy=${loading}
+              busy=${stale}
             />
             <${Pager} query=${query} next=${data.next} shown=${data.bulks.length} what="bulk" />`
         : html`<${Empty} title="No bulk yet.">

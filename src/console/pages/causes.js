@@ -28,7 +28,7 @@ export function Causes({ query }) {
     limit: 50,
     cursor: query.get("cursor"),
   });
-  const { data, error, loading, reload } = useData(path);
+  const { data, error, loading, stale, reload } = useData(path);
   useChanges(changes => changes.causes, reload, 2000);
   const filtered = query.get("queue") || query.get("state") || query.get("cursor");
   return html`<${Page} title="Causes">
@@ -60,7 +60,7 @@ export function Causes({ query }) {
     ${
       data &&
       (data.causes.length
-        ? html`<${CauseTable} causes=${data.causes} busy=${loading} />
+        ? html`<${CauseTable} causes=${data.causes} busy=${stale} />
             <${Pager} query=${query} next=${data.next} shown=${data.causes.length} what="cause" />`
         : filtered
           ? html`<${Empty} title="No cause matches."

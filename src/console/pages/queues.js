@@ -52,7 +52,7 @@ const COLUMNS = [
 ];
 
 export function Queues() {
-  const { data, error, loading, reload } = useData("queues", readQueues);
+  const { data, error, loading, stale, reload } = useData("queues", readQueues);
   useChanges(() => true, reload, 2000);
   return html`<${Page} title="Queues">
     <${Problem} error=${error} retry=${reload} />
@@ -65,7 +65,7 @@ export function Queues() {
             columns=${COLUMNS}
             rows=${data}
             id=${(/** @type {any} */ q) => q.queue}
-            busy=${loading}
+            busy=${stale}
           />`
         : html`<${Empty} title="No queue has a task." command="rung attach QUEUE">
             <p>

@@ -27,7 +27,7 @@ export function Tasks({ query }) {
   const sort = query.get("sort") ?? "newest";
   const limit = ["25", "50", "100", "500"].includes(query.get("limit") ?? "") ? query.get("limit") : "50";
   const path = withQuery("/v1/tasks", { ...filter, sort, limit, cursor: query.get("cursor") });
-  const { data, error, loading, reload } = useData(path);
+  const { data, error, loading, stale, reload } = useData(path);
   const [chosen, setChosen] = useState(/** @type {Map<string, any>} */ (new Map()));
   const filterText = JSON.stringify(filter);
   useEffect(() => setChosen(new Map()), [filterText]);
@@ -68,7 +68,7 @@ export function Tasks({ query }) {
       (shown.length
         ? html`<${TaskTable}
               tasks=${shown}
-              busy=${loading}
+              busy=${stale}
               chosen=${new Set(chosen.keys())}
               choose=${(/** @type {string} */ id, /** @type {boolean} */ on) => choose([id], on)}
               chooseAll=${(/** @type {boolean} */ on) =>
