@@ -54,6 +54,7 @@ export async function run(test) {
   await page.getByLabel(/^Rate/).fill("1");
   await page.getByRole("button", { name: /^Freeze/ }).click();
   await page.getByRole("button", { name: /^Redrive/ }).click();
+  await page.getByText(/^\s*[1-9]\d* of [\d,]+, /).waitFor();
   await page.getByRole("button", { name: "Pause" }).click();
   const id = page.url().split("/").pop();
   await test.sqlIs("the pause", `SELECT state FROM retry_bulks WHERE bulk_id = ${id}`, "paused");
