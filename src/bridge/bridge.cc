@@ -111,7 +111,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       causes_(loop, {*jobs_, shards_, clock_}),
       events_(loop, {*jobs_, shards_, outbox_, clock_, health_, [this] { return may_publish(); },
                      settings_.prefix + ".events", settings_.event_body}),
-      promises_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
+      count_upkeep_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
       broker_watch_(loop,
                     {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
                      [this] { dispatch_.release_unfetched(); }, broker.name()},
@@ -140,7 +140,7 @@ Result<void> Bridge::start() {
   retention_.start();
   causes_.start();
   events_.start();
-  promises_.start();
+  count_upkeep_.start();
   return {};
 }
 
@@ -465,8 +465,8 @@ void Bridge::drain(std::function<void()> done) {
   causes_.stop();
   events_.stop();
   drain_.begin([this, done = std::move(done)] {
-    promises_.stop();
-    promises_.add();  // the drain does not wait for it
+    count_upkeep_.stop();
+    count_upkeep_.add();  // the drain does not wait for it
     shards_.leave(done);
   });
 }
@@ -478,7 +478,7 @@ bool Bridge::idle() const {
 
 void Bridge::give_back(std::function<void()> done) {
   drain_.stop();
-  promises_.add();
+  count_upkeep_.add();
   shards_.leave(std::move(done));
 }
 

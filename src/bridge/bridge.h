@@ -39,9 +39,9 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/upkeep/cause_upkeep.h"
+#include "src/bridge/upkeep/count_upkeep.h"
 #include "src/bridge/upkeep/event_publisher.h"
 #include "src/bridge/upkeep/janitor.h"
-#include "src/bridge/upkeep/promise_upkeep.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/vitals.h"
@@ -193,7 +193,7 @@ class Bridge final : public BrokerSink {
   Retention retention_;
   CauseUpkeep causes_;
   EventPublisher events_;
-  PromiseUpkeep promises_;
+  CountUpkeep count_upkeep_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
   LeaseCounts leases_;

@@ -311,6 +311,12 @@ class Completion {
       if (!draft_.present.contains(path))
         problem("http.oidc", std::string(key) + " is missing: write " + key + ": " + example);
     }
+    const std::string secret_file = "http.oidc.client_secret_file";
+    if (has(secret_file) && draft_.reads_files_of(secret_file)) {
+      auto lines = read_secret_lines(config_.http.oidc.client_secret_file, "secret", 1);
+      if (!lines) return problem(secret_file, lines.error().message);
+      config_.http.oidc.client_secret = lines->front();
+    }
     if (draft_.present.contains("http.oidc.ca") && config_.http.oidc.issuer.starts_with("http://"))
       problem("http.oidc.ca", "only valid with https://, but http.oidc.issuer uses http://");
   }

@@ -12,6 +12,8 @@
 
 namespace rung {
 
+bool HttpOptions::has_console() const { return console.value_or(is_loopback(host)); }
+
 using confile::Problems;
 
 std::string ConfigProblem::str() const {

@@ -36,6 +36,10 @@ struct HttpOptions {
   int connections_per_address = 0;  // 0 = three quarters of connections
   int max_body = 16;                // MB
   Ms timeout{std::chrono::seconds{10}};
+  std::optional<bool> console;                             // none: where `host` is a loopback address
+  std::vector<std::pair<std::string, std::string>> peers;  // name and URL of other groups' APIs
+  std::string url;  // where browsers reach it; "" = by the Host of their requests
+  bool has_console() const;
 };
 
 // Traces (docs/traces.md).

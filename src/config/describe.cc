@@ -88,34 +88,13 @@ std::string give_up_text(const GiveUp& limit) {
   return out.empty() ? "-" : "after " + out;
 }
 
-// "type A, B; error /x/i": "any failure" without conditions.
-std::string conditions_text(const FailureRule& rule) {
-  const RuleConditions& when = rule.when;
-  std::vector<std::string> parts;
-  const auto list = [&](const std::string& name, const std::vector<std::string>& values) {
-    if (!values.empty())
-      parts.push_back(name + " " + printable(fmt::format("{}", fmt::join(values, " or "))));
-  };
-  list("type", when.types);
-  if (when.error)
-    parts.push_back(printable("error /" + when.error->pattern + (when.error->ignore_case ? "/i" : "/")));
-  list("reason", when.reasons);
-  for (const auto& [name, pattern] : when.headers)
-    parts.push_back(printable("header " + name + " " + pattern));
-  list("tag", when.tags);
-  list("queue", when.queues);
-  if (when.attempts_above) parts.push_back(fmt::format("attempts above {}", *when.attempts_above));
-  if (when.age_above) parts.push_back("age above " + format_duration(*when.age_above));
-  return parts.empty() ? "any failure" : fmt::format("{}", fmt::join(parts, ", "));
-}
-
 std::string describe_rules(const Config& config) {
   std::string out;
   for (const auto& [name, list] : config.rules->rule_lists()) {
     Columns table({false, false, false});
     table.row({"rule", "when", "then"});
     for (const FailureRule& rule : list->rules())
-      table.row({rule.name, conditions_text(rule), describe(rule.then)});
+      table.row({rule.name, printable(describe(rule.when)), describe(rule.then)});
     out += "\nrules " + name + " (the first that matches decides; none: the ladder)\n" + table.str();
   }
   return out;

@@ -224,6 +224,7 @@ std::vector<Key> gate_keys();
 // The part about error queues.
 std::vector<Key> error_queue_keys();
 // The part about signing in by OpenID Connect.
+std::vector<Key> http_keys();
 std::vector<Key> oidc_keys();
 // The part about traces.
 std::vector<Key> otel_keys();

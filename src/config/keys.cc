@@ -263,32 +263,6 @@ std::vector<Key> make_table() {
       "http.listen of this group's sidecars; default: the one under http"},
      [](Value& v) { return v.host_port(group(v).listen); }},
 
-    {{"http.listen", "host:port", "", false, false, "address of the HTTP API; default: no HTTP API"},
-     [](Value& v) { return v.host_port(config(v).http.listen); }},
-    {{"http.token_file", "file", "", false, false,
-      "file with the token for the HTTP API; this, http.tokens_file or http.oidc is required unless http.listen is a loopback address. Each line is a valid token, so that one can be replaced"},
-     [](Value& v) { return v.file(config(v).http.token_file); }},
-    {{"http.read_token_file", "file", "", false, false, "file with read-only tokens, one a line"},
-     [](Value& v) { return v.file(config(v).http.read_token_file); }},
-    {{"http.tokens_file", "file", "", false, false,
-      "YAML file with named tokens, their roles and the queues that they may act on; beside http.token_file or instead of it; see docs/http.md"},
-     [](Value& v) { return v.file(config(v).http.tokens_file); }},
-    {{"http.cert", "file", "", false, false, "HTTPS: server certificate chain (PEM); requires http.key"},
-     [](Value& v) { return v.file(config(v).http.cert); }},
-    {{"http.key", "file", "", false, false, "HTTPS: private key (PEM) of the certificate"},
-     [](Value& v) { return v.file(config(v).http.key); }},
-    {{"http.connections", "1 to 512", "64", false, false,
-      "maximum number of HTTP connections; at the limit an idle connection is closed, or else a new one is refused"},
-     [](Value& v) { return v.integer(config(v).http.connections, 1, 512); }},
-    {{"http.connections_per_address", "0 to 512", "0", false, false,
-      "maximum number of connections from one address, including loopback; 0: three quarters of http.connections"},
-     [](Value& v) { return v.integer(config(v).http.connections_per_address, 0, 512); }},
-    {{"http.max_body", "1 to 1024", "16", false, false, "maximum size of an HTTP request body, in MB"},
-     [](Value& v) { return v.integer(config(v).http.max_body, 1, 1024); }},
-    {{"http.timeout", "duration", "10s", false, false,
-      "timeout for receiving an HTTP request, for processing it, and for sending the response; 100ms to 10m"},
-     [](Value& v) { return v.duration(config(v).http.timeout, Ms{100}, minutes{10}); }},
-
     {{"node", "name", "", false, false,
       "name of this instance, unique among all that share the database; %H is the host name, %i the variable RUNG_INSTANCE; default: the host name"},
      [](Value& v) { return v.node_name(config(v).node, kLongestName); }},
@@ -405,6 +379,7 @@ const std::vector<Key>& key_table() {
     std::ranges::move(policy_keys(), std::back_inserter(all));
     std::ranges::move(gate_keys(), std::back_inserter(all));
     std::ranges::move(error_queue_keys(), std::back_inserter(all));
+    std::ranges::move(http_keys(), std::back_inserter(all));
     std::ranges::move(oidc_keys(), std::back_inserter(all));
     std::ranges::move(otel_keys(), std::back_inserter(all));
     std::ranges::move(api_keys(), std::back_inserter(all));

@@ -25,12 +25,12 @@ std::string whose_token(const Person& person) {
 }
 
 // None: there is no such header, or it is not a bearer token.
-std::optional<std::string_view> token_of(const Request& request) {
+std::optional<std::string> token_of(const Request& request) {
   constexpr std::string_view kBearer = "bearer ";  // any case
   const std::string& header = request.authorization;
   if (header.size() <= kBearer.size() || strncasecmp(header.c_str(), kBearer.data(), kBearer.size()) != 0)
     return std::nullopt;
-  return std::string_view(header).substr(kBearer.size());
+  return header.substr(kBearer.size());
 }
 
 // Compares in constant time, and always with all, whichever matches.
@@ -46,6 +46,8 @@ const PersonToken* find(const std::vector<PersonToken>& all, std::string_view to
 // A web page in a browser on this machine could reach the port: by DNS rebinding, or by a cross-origin
 // request.
 std::optional<Response> refuse_foreign_page(const Request& request) {
+  if (request.method != "GET" && is_cross_site(request))
+    return problem(403, "a page of another site made this request (Sec-Fetch-Site)", request.path);
   if (!is_loopback_host(request.host))
     return problem(
         403, "without a token (http.token_file, http.oidc) the Host must be 127.0.0.1, [::1] or localhost",
@@ -66,6 +68,10 @@ Response unknown_token(const Request& request) {
   response.headers.emplace_back(
       "WWW-Authenticate", none ? "Bearer realm=\"rung\"" : "Bearer realm=\"rung\", error=\"invalid_token\"");
   return response;
+}
+
+Response signed_out(const Request& request) {
+  return problem(401, "this sign-in has ended: sign in again", request.path);
 }
 
 // Three parts are a signed token of an identity provider, five an encrypted one.
@@ -123,16 +129,24 @@ tl::expected<Person, Response> Access::admit(const Request& request, Action acti
   const Valid all = valid();
   if (all->empty() && !signs_in()) {
     if (auto no = refuse_foreign_page(request)) return tl::unexpected(*std::move(no));
-    return Person{std::string(kNoToken), Role::administers, nullptr};
+    return open_person();
   }
   auto person = bearer(*all, request);
   if (person && !may(*person, action)) return tl::unexpected(lacks_role(*person, action, request));
   return person;
 }
 
+Person Access::open_person() { return {std::string(kNoToken), Role::administers, nullptr}; }
+
 tl::expected<Person, Response> Access::bearer(const std::vector<PersonToken>& all,
                                               const Request& request) const {
-  const std::optional<std::string_view> token = token_of(request);
+  std::optional<std::string> token = token_of(request);
+  if (sign_ins_ != nullptr && request.authorization.empty() && !request.cookie.empty()) {
+    auto sign_in = sign_ins_->find(request.cookie);
+    if (!sign_in) return tl::unexpected(signed_out(request));
+    if (auto no = refuse_other_site(request, *sign_in)) return tl::unexpected(*std::move(no));
+    token = std::move(sign_in->token);
+  }
   if (!token) return tl::unexpected(unknown_token(request));
   if (const PersonToken* found = find(all, *token)) return found->person;
   if (!signs_in() || !looks_like_jwt(*token)) return tl::unexpected(unknown_token(request));

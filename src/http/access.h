@@ -18,6 +18,7 @@
 #include "src/http/actions.h"
 #include "src/http/message.h"
 #include "src/http/problem.h"
+#include "src/http/sign_ins.h"
 #include "src/oidc/refusal.h"
 
 namespace rung::http {
@@ -35,11 +36,12 @@ using SignIn = std::function<tl::expected<Person, oidc::Refusal>(std::string_vie
 
 class Access {
  public:
-  // `sign_in`: empty = tokens of this config alone.
-  explicit Access(const Tokens& tokens, SignIn sign_in = {})
-      : sign_in_(std::move(sign_in)), valid_(by_digest(tokens)) {}
+  // `sign_in`: empty = tokens of this config alone. `sign_ins`: nullptr = no cookies; else it outlives this.
+  explicit Access(const Tokens& tokens, SignIn sign_in = {}, SignIns* sign_ins = nullptr)
+      : sign_in_(std::move(sign_in)), sign_ins_(sign_ins), valid_(by_digest(tokens)) {}
   bool needs_token() const { return signs_in() || !valid()->empty(); }
   bool signs_in() const { return sign_in_ != nullptr; }
+  bool has_tokens() const { return !valid()->empty(); }
   // From the next request on; what is removed is invalid then.
   void replace(const Tokens& tokens) {
     auto fresh = by_digest(tokens);
@@ -49,6 +51,10 @@ class Access {
 
   // Who asks, if the token may do that; else the response that refuses the request.
   tl::expected<Person, Response> admit(const Request& request, Action action) const;
+  // The same, whatever it may do. REQUIRES: needs_token().
+  tl::expected<Person, Response> identify(const Request& request) const { return bearer(*valid(), request); }
+  // Everybody, where no token is needed.
+  static Person open_person();
 
  private:
   using Valid = std::shared_ptr<const std::vector<PersonToken>>;
@@ -62,6 +68,7 @@ class Access {
   tl::expected<Person, Response> bearer(const std::vector<PersonToken>& all, const Request& request) const;
 
   const SignIn sign_in_;
+  SignIns* const sign_ins_;
   mutable std::mutex mutex_;
   Valid valid_;  // guarded by mutex_
 };

@@ -3,12 +3,15 @@
 #include <malloc.h>
 #include <strings.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "src/api/fields.h"
 #include "src/http/access.h"
 #include "src/http/budget.h"
+#include "src/http/console.h"
 #include "src/http/problem.h"
 #include "src/io/log.h"
 
@@ -24,12 +27,12 @@ class ApiImpl final : public Api {
   ApiImpl(ApiParts parts, const Clock& clock)
       : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
                  std::move(parts.rules), parts.reserved_headers, parts.version, parts.read_connections,
-                 parts.server.timeout, clock),
-        access_(parts.tokens, std::move(parts.sign_in)),
-        router_(all_routes(context_, [this] {
-          const Server* server = listening_;
-          return server != nullptr ? server->connections() : 0;
-        })) {}
+                 parts.server.timeout, most_viewers(parts.server), clock),
+        console_(std::move(parts.console)),
+        login_(parts.login),
+        sign_ins_(clock),
+        access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
+        router_(routes()) {}
 
   Result<void> begin(const ServerOptions& options) {
     auto server = Server::start(
@@ -54,9 +57,29 @@ class ApiImpl final : public Api {
   int port() const override { return server_->port(); }
   void drain() override { server_->drain(); }
   int connections() const override { return server_->connections(); }
-  bool stop(Ms most) override { return server_->stop(most); }
+  bool stop(Ms most) override {
+    context_.live.stop();
+    return server_->stop(most);
+  }
 
  private:
+  // So that those who only ask are never without a connection.
+  static std::size_t most_viewers(const ServerOptions& options) {
+    return static_cast<std::size_t>(std::max(options.connections / 4, 1));
+  }
+
+  std::vector<Route> routes() {
+    std::vector<Route> all = all_routes(context_, {access_, sign_ins_, console_, login_}, [this] {
+      const Server* server = listening_;
+      return server != nullptr ? server->connections() : 0;
+    });
+    if (console_.enabled) {
+      std::ranges::move(login_routes({access_, sign_ins_, console_, login_}), std::back_inserter(all));
+      std::ranges::move(console_routes(), std::back_inserter(all));
+    }
+    return all;
+  }
+
   std::optional<Response> admit(const Request& request) {
     const auto match = router_.match(request.method, request.path);
     auto no = refuse(request, match);
@@ -151,6 +174,9 @@ class ApiImpl final : public Api {
   }
 
   Context context_;
+  const ConsoleOptions console_;
+  oidc::CodeFlow* const login_;
+  SignIns sign_ins_;
   Access access_;
   const Router router_;
   Budget parsed_{kMostParsed};

@@ -8,6 +8,7 @@
 #include "src/http/access.h"
 #include "src/http/context.h"
 #include "src/http/server.h"
+#include "src/http/sessions.h"
 
 namespace rung::http {
 
@@ -22,6 +23,8 @@ struct ApiParts {
   SignIn sign_in = {};  // empty: without http.oidc
   ServerOptions server;
   int read_connections = 4;
+  ConsoleOptions console;
+  oidc::CodeFlow* login = nullptr;  // of http.oidc; outlives the API
 };
 
 class Api {

@@ -9,9 +9,11 @@
 
 #include "src/core/message/broker_facts.h"
 #include "src/core/rules/policy.h"
+#include "src/http/live.h"
 #include "src/http/metrics.h"
 #include "src/http/reads.h"
 #include "src/http/router.h"
+#include "src/http/sessions.h"
 #include "src/http/writes.h"
 
 namespace rung::http {
@@ -23,20 +25,24 @@ class Context {
  public:
   // REQUIRES: `here` outlives it.
   Context(Bridging bridging, StoreFactory factory, AskVitals ask, RuleBookPtr rules,
-          ReservedHeaders reserved_headers, std::string_view version, int read_connections, Ms call_timeout,
-          const Clock& here)
+          ReservedHeaders reserved_headers, std::string_view version_text, int read_connections,
+          Ms call_timeout, std::size_t most_viewers, const Clock& here)
       : clock(here),
+        version(version_text),
         reserved(reserved_headers),
         reads(std::move(factory), read_connections, call_timeout, here),
         writes(std::move(bridging), call_timeout),
-        metrics(version, rules->targets().groups.own, here),
+        live(reads, here, most_viewers),
+        metrics(version_text, rules->targets().groups.own, here),
         ask_(std::move(ask)),
         rules_(std::move(rules)) {}
 
   const Clock& clock;
+  const std::string version;
   const ReservedHeaders reserved;  // headers that no submitted task may set
   Reads reads;
   Writes writes;
+  LiveFeed live;
   Metrics metrics;
   std::atomic<bool> counts_failed{false};  // the database did not answer the query for /metrics
 
@@ -64,7 +70,8 @@ class Context {
   BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
-// --- the handlers: tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc, stats.cc, service.cc
+// --- the handlers: activity.cc, tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc, stats.cc,
+// service.cc
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);
@@ -99,12 +106,18 @@ Response list_causes(Context& context, const Call& call);
 Response show_cause(Context& context, const Call& call);
 Response change_cause(Context& context, const Call& call);
 
+Response show_activity(Context& context, const Call& call);
+
 Response list_nodes(Context& context, const Call& call);
 Response show_stats(Context& context, const Call& call);
+Response show_config(Context& context, const Call& call);
 Response show_now(Context& context, const Call& call);
+Response show_events(Context& context, const Call& call);
 Response show_health(Context& context, const Call& call);
 Response show_ready(Context& context, const Call& call);
 Response show_metrics(Context& context, const Call& call, int connections);
+// What /v1/you and /v1/session say of a person.
+Json person_json(const Person& person);
 Response show_you(const Call& call);
 Response show_openapi(const Call& call);
 
@@ -112,6 +125,7 @@ Response show_openapi(const Call& call);
 Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& if_match);
 
 // The table of all routes of the API.
-std::vector<Route> all_routes(Context& context, const std::function<int()>& connections);
+std::vector<Route> all_routes(Context& context, const SessionParts& session,
+                              const std::function<int()>& connections);
 
 }  // namespace rung::http

@@ -2,11 +2,14 @@
 // Thread: values.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "src/http/event_stream.h"
 
 namespace rung::http {
 
@@ -20,6 +23,9 @@ struct Request {
   // neither logged nor returned.
   std::string authorization, host, origin, content_type, content_encoding;
   std::optional<std::string> if_match;
+  // Of a browser: the cookies of a sign-in and of a login under way (secret), the header X-Rung-CSRF,
+  // Sec-Fetch-Site, Last-Event-ID.
+  std::string cookie, login_cookie, csrf, fetch_site, last_event_id, if_none_match;
   bool has_body = false;
   std::string_view body;  // valid during the call
   std::string peer;       // the client's address
@@ -31,7 +37,8 @@ struct Response {
   std::string type = "application/json";
   std::string body;
   Pairs headers;
-  bool close = false;  // close the connection after it
+  bool close = false;                        // close the connection after it
+  std::shared_ptr<EventStream> stream = {};  // sent instead of `body`, until it ends
 };
 
 }  // namespace rung::http

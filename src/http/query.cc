@@ -139,6 +139,18 @@ std::optional<std::string> take(Pairs& query, std::string_view name, FieldErrors
   return value;
 }
 
+std::string take_text(Pairs& query, const std::string& name, FieldErrors& errors) {
+  std::string text;
+  if (const auto value = take(query, name, errors)) Reader{{}, errors, ""}.text(name, *value, text);
+  return text;
+}
+
+std::optional<EpochMs> take_time(Pairs& query, const std::string& name, FieldErrors& errors) {
+  std::optional<EpochMs> at;
+  if (const auto value = take(query, name, errors)) Reader{{}, errors, ""}.time(name, *value, at);
+  return at;
+}
+
 std::vector<std::string> words_of(const std::optional<std::string>& text) {
   std::vector<std::string> words;
   for (std::size_t from = 0; text && from <= text->size();) {

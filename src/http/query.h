@@ -30,6 +30,10 @@ enum class Cursor { id, text };
 api::Page take_page(Pairs& query, Cursor cursor, FieldErrors& errors);
 // The value of a parameter; none if it is not there.
 std::optional<std::string> take(Pairs& query, std::string_view name, FieldErrors& errors);
+// The same of 1 to 255 bytes of UTF-8 text, as read_filter() takes it; "" if it is not there, or wrong.
+std::string take_text(Pairs& query, const std::string& name, FieldErrors& errors);
+// The same as a time, in RFC 3339.
+std::optional<EpochMs> take_time(Pairs& query, const std::string& name, FieldErrors& errors);
 // Words separated by commas; without a text none.
 std::vector<std::string> words_of(const std::optional<std::string>& text);
 // `name=true`, or false.

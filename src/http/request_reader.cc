@@ -10,6 +10,7 @@
 
 #include "src/core/base/require.h"
 #include "src/http/problem.h"
+#include "src/http/sign_ins.h"
 #include "src/http/target.h"
 
 namespace rung::http {
@@ -26,7 +27,8 @@ constexpr std::size_t kReadSize = 64 * 1024;
 // If one of these came twice, two readers could each use a different one.
 constexpr field kOnlyOnce[] = {
     field::host,     field::content_length, field::transfer_encoding, field::content_type,
-    field::if_match, field::authorization,  field::content_encoding,  field::origin};
+    field::if_match, field::authorization,  field::content_encoding,  field::origin,
+    field::cookie};
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -112,6 +114,12 @@ RequestReader::State RequestReader::take_head() {
   request_.origin = field(field::origin);
   request_.content_type = field(field::content_type);
   request_.content_encoding = field(field::content_encoding);
+  request_.cookie = cookie_named(SignIns::kCookie, field(field::cookie));
+  request_.login_cookie = cookie_named(kLoginCookie, field(field::cookie));
+  request_.csrf = view(head["X-Rung-CSRF"]);
+  request_.fetch_site = view(head["Sec-Fetch-Site"]);
+  request_.last_event_id = view(head["Last-Event-ID"]);
+  request_.if_none_match = field(field::if_none_match);
   const bool chunked = head.count(field::transfer_encoding) > 0;
   const std::uint64_t bytes = parser_->content_length().value_or(0);
   request_.has_body = chunked || bytes > 0;

@@ -20,7 +20,7 @@ struct Call {
 };
 
 struct Route {
-  std::string_view method, pattern;  // "POST", "/v1/tasks/{id}/cancel"
+  std::string_view method, pattern;  // "POST", "/v1/tasks/{id}/cancel"; "/console/*": all below it
   Action action;                     // says which role is needed (actions.h)
   std::function<Response(const Call&)> handle;
   bool for_probes = false;  // also answered on a spare connection

@@ -1,4 +1,6 @@
 // /v1/you, /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -114,19 +116,23 @@ Response show_metrics(Context& context, const Call&, int connections) {
 }
 
 // What this token may do, so that a console offers only that.
+Json person_json(const Person& person) {
+  Json allowed = Json::array();
+  for (const Right& right : kRights) {
+    if (right.action != Action::probe && may(person, right.action)) allowed.push_back(right.word);
+  }
+  const auto& queues = person.queues;
+  return {{"name", person.name},
+          {"role", to_word(person.role)},
+          {"queues", queues == nullptr ? Json() : Json(queues->texts())},
+          {"may", std::move(allowed)}};
+}
+
 Response show_you(const Call& call) {
   FieldErrors errors;
   refuse_rest(call.request.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
-  Json allowed = Json::array();
-  for (const Right& right : kRights) {
-    if (right.action != Action::probe && may(call.person, right.action)) allowed.push_back(right.word);
-  }
-  const auto& queues = call.person.queues;
-  return answer(200, {{"name", call.person.name},
-                      {"role", to_word(call.person.role)},
-                      {"queues", queues == nullptr ? Json() : Json(queues->texts())},
-                      {"may", std::move(allowed)}});
+  return answer(200, person_json(call.person));
 }
 
 Response show_openapi(const Call&) {
@@ -135,12 +141,13 @@ Response show_openapi(const Call&) {
   return response;
 }
 
-std::vector<Route> all_routes(Context& c, const std::function<int()>& connections) {
+std::vector<Route> all_routes(Context& c, const SessionParts& session,
+                              const std::function<int()>& connections) {
   using enum Action;
   const auto with = [&c](Response (*handler)(Context&, const Call&)) {
     return [&c, handler](const Call& call) { return handler(c, call); };
   };
-  return {
+  std::vector<Route> all = {
       {"POST", "/v1/tasks", submit, with(submit_tasks)},
       {"GET", "/v1/tasks", read, with(list_tasks)},
       {"GET", "/v1/tasks/{id}", read, with(show_task)},
@@ -166,7 +173,10 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
       {"GET", "/v1/causes/{cause}", read, with(show_cause)},
       {"POST", "/v1/causes/{cause}", triage, with(change_cause)},
       {"GET", "/v1/you", read, [](const Call& call) { return show_you(call); }},
+      {"GET", "/v1/config", read, with(show_config)},
       {"GET", "/v1/now", read, with(show_now)},
+      {"GET", "/v1/events", read, with(show_events)},
+      {"GET", "/v1/activity", read, with(show_activity)},
       {"GET", "/v1/stats", read, with(show_stats)},
       {"GET", "/v1/nodes", read, with(list_nodes)},
       {"GET", "/v1/queues", read, with(list_queues)},
@@ -179,6 +189,8 @@ std::vector<Route> all_routes(Context& c, const std::function<int()>& connection
        [&c, connections](const Call& call) { return show_metrics(c, call, connections()); }, true},
       {"GET", "/openapi.json", probe, [](const Call& call) { return show_openapi(call); }},
   };
+  std::ranges::move(session_routes(session), std::back_inserter(all));
+  return all;
 }
 
 }  // namespace rung::http

@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <exception>
@@ -66,7 +67,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     finish();
   }
   void drain() override {
-    if (!begun_ && !has_input()) finish();
+    if (events_ != nullptr || (!begun_ && !has_input())) finish();
   }
   void abort() override {
     if (!working_) finish();
@@ -211,6 +212,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   }
 
   void answer(Response from) {
+    if (from.stream != nullptr && !reader_.is_head()) return stream(std::move(from));
     const bool close = from.close || place_->spare || shared_.draining || !reader_.keep_alive();
     const Ms linger_most = reader_.request().has_body ? kLingerOnBody : kLinger;
     const auto response =
@@ -224,6 +226,55 @@ class Session final : public Places::Connection, public std::enable_shared_from_
                          if (close) return self->linger(linger_most);
                          self->wait_for_request();
                        });
+  }
+
+  // Without a length: it ends with the connection.
+  void stream(Response from) {
+    events_ = std::move(from.stream);
+    const auto head =
+        std::make_shared<beast::response<beast::empty_body>>(static_cast<beast::status>(from.status), 11);
+    for (const auto& [name, value] : from.headers) head->set(name, value);
+    head->set(beast::field::content_type, from.type);
+    head->set(beast::field::cache_control, "no-store");
+    head->keep_alive(false);
+    reader_.next();
+    deadline(shared_.options.timeout);
+    beast::async_write(stream_, *head, [self = self(), head](Code code, std::size_t) {
+      if (self->closed_) return;
+      if (code) return self->finish();
+      self->no_deadline();
+      self->events_->begin([weak = self->weak_from_this(), executor = self->stream_.get_executor()] {
+        net::post(executor, [weak] {
+          if (const auto session = weak.lock()) session->send_events();
+        });
+      });
+      self->watch_for_end();
+      self->send_events();
+    });
+  }
+  void send_events() {
+    if (closed_ || sending_) return;
+    auto text = events_->take();
+    if (!text) return linger(kLinger);
+    if (text->empty()) return;
+    sending_ = true;
+    const auto kept = std::make_shared<const std::string>(*std::move(text));
+    deadline(shared_.options.timeout);
+    net::async_write(stream_, net::buffer(*kept), [self = self(), kept](Code code, std::size_t) {
+      if (self->closed_) return;
+      if (code) return self->finish();
+      self->sending_ = false;
+      self->no_deadline();
+      self->send_events();
+    });
+  }
+  // A client says no more, except that it goes.
+  void watch_for_end() {
+    stream_.async_read_some(reader_.prepare(), [self = self()](Code code, std::size_t) {
+      if (self->closed_) return;
+      if (code) return self->finish();
+      self->watch_for_end();
+    });
   }
 
   // Ends the connection so that the peer reads the response, not the reset that data it still sends would
@@ -259,6 +310,8 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   bool late_ = false, closed_ = false;
   bool begun_ = false, in_body_ = false;  // a byte of the request has arrived; its head has
   bool working_ = false;                  // a worker has the request
+  std::shared_ptr<EventStream> events_;   // the response, if it goes on
+  bool sending_ = false;                  // a part of it is being written
 };
 
 }  // namespace
@@ -267,7 +320,7 @@ BeastResponse to_beast(Response from, bool close, bool without_body) {
   BeastResponse to(static_cast<beast::status>(from.status), 11);
   for (const auto& [name, value] : from.headers) to.set(name, value);
   to.set(beast::field::content_type, from.type);
-  to.set(beast::field::cache_control, "no-store");
+  if (to.find(beast::field::cache_control) == to.end()) to.set(beast::field::cache_control, "no-store");
   to.keep_alive(!close);
   to.content_length(from.body.size());
   if (!without_body) to.body() = std::move(from.body);

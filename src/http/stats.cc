@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
+#include "src/api/config.h"
 #include "src/api/nodes.h"
 #include "src/api/pages.h"
 #include "src/core/base/rfc3339.h"
@@ -52,6 +53,18 @@ Response show_stats(Context& context, const Call& call) {
   return stats ? answer(200, *stats) : problem(stats.error(), call.request.path);
 }
 
+// The rules of this instance: another one may have others for a while (GET /v1/nodes compares them).
+Response show_config(Context& context, const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  Json json = api::config_json(*context.rules());
+  const auto vitals = context.vitals();
+  json["fingerprint"] = vitals ? Json(vitals->config) : Json();
+  json["version"] = context.version;
+  return answer(200, json);
+}
+
 // The database's time, by which tasks are due: a client's clock may be wrong.
 Response show_now(Context& context, const Call& call) {
   FieldErrors errors;
@@ -59,6 +72,34 @@ Response show_now(Context& context, const Call& call) {
   if (!errors.empty()) return problem(errors, call.request.path);
   const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
   return now ? answer(200, {{"now", to_rfc3339(*now)}}) : problem(now.error(), call.request.path);
+}
+
+// `watch=4711,4712`: tasks whose changes are told.
+Response show_events(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  std::vector<TaskId> watched;
+  for (const std::string& word : words_of(take(query, "watch", errors))) {
+    const auto id = TaskId::parse(word);
+    if (id && watched.size() < LiveFeed::kMostWatched) {
+      watched.push_back(*id);
+    } else {
+      errors.push_back({"watch", "must be at most " + std::to_string(LiveFeed::kMostWatched) +
+                                     " ids of tasks, with commas between them"});
+    }
+  }
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  Response response;
+  response.stream = context.live.open(std::move(watched), call.request.last_event_id);
+  if (response.stream == nullptr) {
+    response = problem(503, "too many viewers (a quarter of http.connections)", call.request.path);
+    response.headers.emplace_back("Retry-After", "10");
+    return response;
+  }
+  response.type = "text/event-stream";
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // of a proxy
+  return response;
 }
 
 }  // namespace rung::http

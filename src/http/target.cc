@@ -3,33 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/core/base/hex.h"
+
 namespace rung::http {
-namespace {
-
-int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char small = static_cast<char>(c | 0x20);
-  return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
-}
-
-// None: a % is not followed by two hexadecimal digits.
-std::optional<std::string> percent_decode(std::string_view text, bool plus_is_blank) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i] == '+' && plus_is_blank ? ' ' : text[i];
-      continue;
-    }
-    const int high = i + 2 < text.size() ? digit(text[i + 1]) : -1;
-    const int low = high >= 0 ? digit(text[i + 2]) : -1;
-    if (low < 0) return std::nullopt;
-    out += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return out;
-}
-
-}  // namespace
 
 Result<Pairs> parse_query(std::string_view text) {
   Pairs out;
@@ -50,7 +26,7 @@ Result<Pairs> parse_query(std::string_view text) {
 
 std::string decode_path(std::string_view text) {
   if (has_encoded_slash(text)) return std::string(text);
-  return percent_decode(text, false).value_or(std::string(text));
+  return percent_decode(text).value_or(std::string(text));
 }
 
 bool has_encoded_slash(std::string_view path) {
@@ -59,7 +35,7 @@ bool has_encoded_slash(std::string_view path) {
 
 std::string decode_segment(std::string_view segment, const Request& request) {
   if (!request.has_encoded_slash) return std::string(segment);
-  return percent_decode(segment, false).value_or(std::string(segment));
+  return percent_decode(segment).value_or(std::string(segment));
 }
 
 bool is_host(std::string_view text) {
@@ -78,6 +54,17 @@ bool is_host(std::string_view text) {
   const bool colon = rest.starts_with(':');
   rest.remove_prefix(1);
   return colon && rest.size() <= 5 && rest.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::string cookie_named(std::string_view name, std::string_view header) {
+  while (!header.empty()) {
+    std::string_view pair = header.substr(0, header.find(';'));
+    header.remove_prefix(std::min(pair.size() + 1, header.size()));
+    pair.remove_prefix(std::min(pair.find_first_not_of(' '), pair.size()));
+    if (pair.starts_with(name) && pair.substr(name.size()).starts_with('='))
+      return std::string(pair.substr(name.size() + 1));
+  }
+  return "";
 }
 
 }  // namespace rung::http

@@ -20,6 +20,13 @@ std::string discovery_url(const std::string& issuer);
 // For a GET of `url`: bounded in time and size.
 net::HttpClientOptions get_options(const std::string& url, const std::string& ca);
 
+// What the discovery document says of signing in.
+struct Endpoints {
+  std::string authorization, token;
+};
+// Errors as those of fetch_keys().
+Result<Endpoints> fetch_endpoints(const OidcOptions& options, const Get& get);
+
 // Error: which document, and what is wrong with it. Transient: the provider may answer later;
 // not_found: it has answered, and none of its keys is of use.
 Result<KeySetPtr> fetch_keys(const OidcOptions& options, const Get& get);

@@ -17,11 +17,12 @@
 #include "src/store/attachments.h"
 #include "src/store/bulks.h"
 #include "src/store/causes.h"
+#include "src/store/counts.h"
 #include "src/store/gates.h"
 #include "src/store/leases.h"
+#include "src/store/live.h"
 #include "src/store/options.h"
 #include "src/store/outgoing_events.h"
-#include "src/store/promises.h"
 #include "src/store/queries.h"
 #include "src/store/retention.h"
 #include "src/store/system.h"
@@ -35,9 +36,10 @@ class Store : public TaskStore,
               public GateStore,
               public AttachmentStore,
               public CauseStore,
-              public PromiseStore,
+              public CountStore,
               public RetentionStore,
               public QueryStore,
+              public LiveStore,
               public SchemaStore,
               public SystemStore,
               public OutgoingEventStore {};

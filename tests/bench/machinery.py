@@ -7,13 +7,16 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
-import time
 
 import pika
 import pymysql
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "support"))
+import starting  # noqa: E402
+from starting import ROOT, until  # noqa: E402,F401
+
 PREFIX = "bench"
 
 
@@ -26,14 +29,6 @@ def program() -> str:
         if os.path.exists(path):
             return path
     raise SystemExit("no rung is built: cmake --preset release && cmake --build --preset release")
-
-
-def until(what: str, condition, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited {seconds:g} s in vain: {what}")
-        time.sleep(0.05)
 
 
 def cpu_of(pid: int) -> float:
@@ -52,20 +47,14 @@ def numbers(first: int, last: int, alias: str = "numbers") -> str:
     return f"(SELECT {value} AS seq FROM {tables} HAVING seq <= {last}) {alias}"
 
 
-class Servers:
-    """A RabbitMQ and a MariaDB or MySQL of this run alone: those that RUNG_BROKER_ROOT and RUNG_DB_ROOT name
-    (tests/servers --help), else the system's."""
+class Servers(starting.Servers):
+    """Of this run alone, with a folder that its sidecars use too."""
 
     def __init__(self) -> None:
         self.dir = tempfile.mkdtemp(prefix="rung-bench.")
-        subprocess.run([f"{ROOT}/tests/servers", "start", self.dir, "--owner-pid", str(os.getpid())], check=True,
-                       stderr=subprocess.DEVNULL)
-        with open(f"{self.dir}/env", encoding="utf-8") as file:
-            env = dict(re.findall(r"(RUNG_TEST_\w+)=(\S+)", file.read()))
-        self.amqp = env["RUNG_TEST_AMQP"]
-        self.mysql = env["RUNG_TEST_MYSQL"] + "/rung_bench"
-        self.rabbitmqctl = env["RUNG_TEST_RABBITMQCTL"]
-        self.port = int(env["RUNG_TEST_MYSQL"].rsplit(":", 1)[1])
+        super().__init__(self.dir, quiet=True)
+        self.mysql += "/rung_bench"
+        self.port = self.db_port
         self.db: pymysql.Connection | None = None
 
     def sql(self, database: str | None = None) -> "pymysql.Connection":
@@ -130,12 +119,8 @@ class Servers:
     def ctl(self, *words: str) -> None:
         subprocess.run([self.rabbitmqctl, *words], check=True, stdout=subprocess.DEVNULL)
 
-    def control(self, command: str) -> None:
-        """kill-db, start-db, kill-broker, start-broker."""
-        subprocess.run([f"{ROOT}/tests/servers", command, self.dir], check=True, stderr=subprocess.DEVNULL)
-
     def stop(self) -> None:
-        subprocess.run([f"{ROOT}/tests/servers", "stop", self.dir], check=False, stderr=subprocess.DEVNULL)
+        super().stop()
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
@@ -153,8 +138,7 @@ class Node:
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([self.program, "run", "-c", self.path], stdout=log, stderr=log)
+        self.process = starting.start([self.program, "run", "-c", self.path], self.log)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

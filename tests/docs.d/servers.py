@@ -7,12 +7,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 
-from pages import ROOT
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import starting  # noqa: E402
 
 # The programs of the servers find their own clients by the original PATH.
 WRAPPERS = {
@@ -33,15 +35,12 @@ class Servers:
     def __init__(self, program):
         self.program = os.path.abspath(program)
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="rung-docs."))
-        self.environment = {}
+        self.servers, self.environment = None, {}
 
     def __enter__(self):
         try:
-            subprocess.run([ROOT / "tests/servers", "start", self.dir / "servers", "--management", "--owner-pid",
-                            str(os.getpid())], check=True)
-            text = subprocess.run(["bash", "-c", f". {self.dir}/servers/env && env -0"], check=True, capture_output=True,
-                                  text=True).stdout
-            self.environment = dict(entry.split("=", 1) for entry in text.split("\0") if entry)
+            self.servers = starting.Servers(self.dir / "servers", "--management")
+            self.environment = os.environ | self.servers.env
             self._ports()
             self._programs()
         except BaseException:
@@ -50,15 +49,15 @@ class Servers:
         return self
 
     def __exit__(self, *_):
-        subprocess.run([ROOT / "tests/servers", "stop", self.dir / "servers"], check=False)
+        if self.servers:
+            self.servers.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def _ports(self):
-        port = {name: int(re.search(r":(\d+)", self.environment[f"RUNG_TEST_{name}"].rpartition("@")[2])[1])
-                for name in ("AMQP", "MYSQL")}
+        amqp, mysql = self.servers.broker_port, self.servers.db_port
         management = int(self.environment["RUNG_TEST_MANAGEMENT"].rpartition(":")[2])
         # tests/servers has a block of 20 ports, of which the seventh to tenth are free.
-        self.ports = {5672: port["AMQP"], 3306: port["MYSQL"], 15672: management, 8025: port["AMQP"] + 6}
+        self.ports = {5672: amqp, 3306: mysql, 15672: management, 8025: amqp + 6}
 
     def _programs(self):
         with urllib.request.urlopen(f"{self.environment['RUNG_TEST_MANAGEMENT']}/cli/rabbitmqadmin") as answer:

@@ -244,14 +244,20 @@ class FaultyStore final : public Store {
   Result<int> drop_outgoing_events(EpochMs before, int limit) override {
     return call([&] { return db_->drop_outgoing_events(before, limit); });
   }
-  Result<void> add_promises(const PromiseBatch& batch) override {
-    return call([&] { return db_->add_promises(batch); });
+  Result<LiveAnswer> live(const LiveQuestion& question) override {
+    return call([&] { return db_->live(question); });
+  }
+  Result<void> add_counts(const CountBatch& batch) override {
+    return call([&] { return db_->add_counts(batch); });
   }
   Result<std::vector<PromiseRow>> promises() override {
     return call([&] { return db_->promises(); });
   }
-  Result<int> forget_promises(EpochMs now, int limit) override {
-    return call([&] { return db_->forget_promises(now, limit); });
+  Result<std::vector<ActivityPoint>> activity(const ActivityRange& range) override {
+    return call([&] { return db_->activity(range); });
+  }
+  Result<int> forget_counts(EpochMs now, int limit) override {
+    return call([&] { return db_->forget_counts(now, limit); });
   }
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override {
     return call([&] { return db_->count(filter, most); });

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "src/core/base/hex.h"
 #include "src/core/base/url.h"
 #include "src/http/server.h"
 #include "tests/support/http_client.h"

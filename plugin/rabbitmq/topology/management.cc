@@ -10,6 +10,7 @@
 #include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/access.h"
 #include "src/core/base/addresses.h"
+#include "src/core/base/hex.h"
 #include "src/core/base/url.h"
 #include "src/net/http_client.h"
 

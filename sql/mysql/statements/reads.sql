@@ -42,7 +42,7 @@ shard = :shard AND epoch < :epoch
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id,
+  t.silence_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id, t.copy_number,
   CASE WHEN LENGTH(t.rule) + LENGTH(t.moved_from) + LENGTH(t.error_queue) + t.uncounted_attempts + t.uncounted_ms + t.probe + t.replaced_by > 0
        OR t.rule_headers IS NOT NULL
     THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.probe, t.rule_headers,
@@ -63,7 +63,7 @@ rung_tasks
 SELECT t.id, t.shard, t.state, t.kind, COALESCE(t.next_due_at, t.silence_ends_at), t.attempt, t.level, t.levels,
   t.max_attempts, t.ladder, t.ladder_pinned, 0, 0, t.queue, t.exchange, t.routing_key, t.tag, t.message_id,
   t.first_failed_at, t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version,
-  t.silence_means, t.silence_ms, t.by_exchange, '', COALESCE(t.parent_id, 0), t.cause_id,
+  t.silence_means, t.silence_ms, t.by_exchange, '', COALESCE(t.parent_id, 0), t.cause_id, 0,
   CASE WHEN LENGTH(t.rule) + LENGTH(t.error_queue) + t.uncounted_attempts > 0 OR t.replaced_by IS NOT NULL
     THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, 0, '', 0, NULL, t.error_queue, COALESCE(t.replaced_by, 0))
       AS CHAR) END,

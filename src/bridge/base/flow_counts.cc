@@ -11,6 +11,12 @@ std::string matched_label(const RuleBook& rules, const std::string& queue, bool 
   return room && is_utf8(queue) ? queue : entry->pattern.text();
 }
 
+ActivityCounts FlowCounts::Queue::activity() const {
+  const auto of = [this](Ended how) { return ended[static_cast<std::size_t>(how)]; };
+  return {taken_in[0] + of(Ended::failed) + of(Ended::timed_out) + of(Ended::returned), retried,
+          of(Ended::succeeded) + of(Ended::presumed)};
+}
+
 void FlowCounts::configure(const RuleBookPtr& rules) {
   rules_ = rules;
   by_queue_.try_emplace(kOther);
@@ -89,6 +95,7 @@ void FlowCounts::published(const Task& task, PublishResult::How how, Ms late, Ms
   ++queue[how];
   if (how != PublishResult::How::confirmed) return;
   queue.late.add(late);
+  if (task.kind == Kind::retry || task.attempt > 1) ++queue.retried;
   if (!queue.late_by) return;
   PromiseCounts& promised = queue.promised;
   ++(late <= *queue.late_by                  ? promised.in_time

@@ -1,4 +1,4 @@
-// What has gone through this instance since its start, by queue, for /metrics and for PromiseUpkeep. Queues
+// What has gone through this instance since its start, by queue, for /metrics and for CountUpkeep. Queues
 // that the config names are counted separately, and so are the first kMostMatched that match one of its
 // patterns; beyond that by pattern. All others are counted together, so the number of queues is bounded. One
 // look-up and an addition for each event. Thread: the loop's; a copy of by_queue() is a value.
@@ -15,13 +15,13 @@
 #include "src/core/machine/machine.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
-#include "src/store/promises.h"
+#include "src/store/counts.h"
 
 namespace rung::bridge {
 
 class FlowCounts {
  public:
-  static constexpr const char* kOther = "(other)";
+  static constexpr const char* kOther = kOtherQueues;
   static constexpr std::size_t kMostMatched = 500;
   // How a delivery ended. presumed: silence meant success.
   enum class Ended : std::uint8_t { succeeded, presumed, failed, timed_out, returned };
@@ -36,7 +36,9 @@ class FlowCounts {
     std::array<std::int64_t, 4> finished{};
     std::optional<Ms> late_by;  // by the rules now
     PromiseCounts promised;     // of the confirmed ones, while there was a promise
+    std::int64_t retried = 0;   // of the confirmed ones: not a delay's first delivery
 
+    ActivityCounts activity() const;
     std::int64_t& operator[](PublishResult::How how) { return published[static_cast<std::size_t>(how)]; }
     std::int64_t& operator[](Ended how) { return ended[static_cast<std::size_t>(how)]; }
     std::int64_t& operator[](Finished how) { return finished[static_cast<std::size_t>(how)]; }

@@ -33,7 +33,7 @@ inline constexpr int kMostInFlight = 2;
 // - gate_writes: what GateWriter writes. A locked row delays no read.
 // - sweeps: queries for rows (the heap, sweeps, silence, stranded tasks, parked copies), a few jobs of each.
 // - flow: inserts, claims, changes, send times, bounded by their callers (kMostInFlight, max_unconfirmed).
-// - upkeep: retention, events, attachments, counts of causes and promises.
+// - upkeep: retention, events, attachments, counts of causes and deliveries.
 // most_waiting() bounds the lanes whose callers set no bound: a job beyond it is refused.
 enum class Lane { leases, flow, upkeep, gates, gate_writes, sweeps };
 inline constexpr std::size_t kLanes = 6;

@@ -54,7 +54,7 @@ class DeliveryProof {
   std::string token(const Task& task) const {
     RUNG_REQUIRE(ready());
     const bool plain = older_beside_ && older_beside_();
-    return tokens_->token(task.id, task.attempt, plain ? "" : task.digest, task.version);
+    return tokens_->token(task.id, task.attempt, plain ? "" : task.digest, task.copy_number);
   }
   // Whether the claim carries the right token. REQUIRES: ready().
   bool proven(const Claim& claim) const {

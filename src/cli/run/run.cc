@@ -219,6 +219,9 @@ class Sidecar {
                     http.connections,
                     http.connections_per_address,
                     http.timeout};
+    parts.console = {
+        .enabled = http.has_console(), .tls = !http.cert.empty(), .peers = http.peers, .url = http.url};
+    parts.login = sign_in_.login();
     const bool open = parts.tokens.empty() && parts.sign_in == nullptr;
     auto api = http::Api::start(std::move(parts), clock_);
     if (!api) return tl::unexpected(api.error());

@@ -11,6 +11,7 @@ RunSignIn::RunSignIn(const Config& config, const Clock& clock, oidc::Provider::O
   if (oidc.issuer.empty() || config.http.listen.empty()) return;
   provider_ = std::make_unique<oidc::Provider>(oidc, clock, std::move(on_problem));
   verifier_ = std::make_unique<oidc::Verifier>(oidc, *provider_, clock);
+  login_ = std::make_unique<oidc::CodeFlow>(oidc, clock);
 }
 
 http::SignIn RunSignIn::sign_in() const {

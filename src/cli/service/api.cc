@@ -6,8 +6,8 @@
 #include "src/api/gates.h"
 #include "src/api/reading.h"
 #include "src/cli/service/api_client.h"
+#include "src/core/base/hex.h"
 #include "src/core/base/rfc3339.h"
-#include "src/core/base/url.h"
 
 namespace rung::cli {
 namespace {

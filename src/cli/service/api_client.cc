@@ -9,8 +9,8 @@
 
 #include "src/api/fields.h"
 #include "src/cli/service/retry.h"
+#include "src/core/base/hex.h"
 #include "src/core/base/secret_file.h"
-#include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
 #include "src/net/http_client.h"
 

@@ -1,24 +1,14 @@
 #include "src/cli/shared/ctl.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
-#include <thread>
 
-#include "src/core/base/clock.h"
 #include "src/core/base/url.h"
-
-extern char** environ;
 
 namespace rung::cli {
 namespace {
@@ -27,85 +17,8 @@ using PlainJson = nlohmann::json;
 using rabbit::Policy;
 using rabbit::QueueFacts;
 
-// ------------------------------------------------------------------------------------------------ programs
-
-struct Pipe {
-  int read = -1, write = -1;
-  Pipe() {
-    std::array<int, 2> fds{-1, -1};
-    if (pipe2(fds.data(), O_CLOEXEC) == 0) read = fds[0], write = fds[1];
-  }
-  ~Pipe() { close_read(), close_write(); }
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  void close_read() { close_one(read); }
-  void close_write() { close_one(write); }
-  static void close_one(int& fd) {
-    if (fd >= 0) close(fd);
-    fd = -1;
-  }
-};
-
-// Our environment, but with a UTF-8 locale: rabbitmqctl decodes its arguments in the locale's encoding.
-std::vector<std::string> environment() {
-  std::vector<std::string> out;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    if (!text.starts_with("LC_ALL=") && !text.starts_with("LANG=")) out.emplace_back(text);
-  }
-  out.emplace_back("LC_ALL=C.UTF-8");
-  out.emplace_back("LANG=C.UTF-8");
-  return out;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-Result<pid_t> spawn(std::vector<std::string> words, const Pipe& out, const Pipe& err) {
-  std::vector<std::string> env = environment();
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
-  posix_spawnattr_t attributes;  // its own process group, so its children are killed with it
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  pid_t pid = -1;
-  const int failed = posix_spawnp(&pid, words[0].c_str(), &actions, &attributes, pointers(words).data(),
-                                  pointers(env).data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0) return transient(words[0] + " could not be started: " + std::strerror(failed));
-  return pid;
-}
-
-// Reads both until both are closed; false if `deadline` passes first.
-bool read_all(Pipe& out, Pipe& err, Ran& ran, const Clock& clock, BootMs deadline) {
-  std::array<char, 16384> buffer{};
-  while (out.read >= 0 || err.read >= 0) {
-    const std::int64_t left = (deadline - clock.boot()).count();
-    if (left <= 0) return false;
-    std::array<pollfd, 2> fds{pollfd{out.read, POLLIN, 0}, pollfd{err.read, POLLIN, 0}};
-    poll(fds.data(), fds.size(), static_cast<int>(left));
-    const auto take = [&](const pollfd& fd, Pipe& pipe, std::string& to) {
-      if (fd.revents == 0) return;
-      const ssize_t got = ::read(fd.fd, buffer.data(), buffer.size());
-      if (got > 0) to.append(buffer.data(), static_cast<std::size_t>(got));
-      if (got == 0 || (got < 0 && errno != EINTR)) pipe.close_read();
-    };
-    take(fds[0], out, ran.out);
-    take(fds[1], err, ran.err);
-  }
-  return true;
-}
-
-// ---------------------------------------------------------------------------------------------- rabbitmqctl
+// rabbitmqctl decodes its arguments in the locale's encoding.
+const io::Variables kUtf8 = {{"LC_ALL", "C.UTF-8"}, {"LANG", "C.UTF-8"}};
 
 std::vector<std::string> ctl_words(bool* named) {
   const char* command = std::getenv("RUNG_RABBITMQCTL");
@@ -265,7 +178,7 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     std::vector<std::string> words = words_;
     words.insert(words.end(), arguments.begin(), arguments.end());
     words.emplace_back("--quiet");
-    auto ran = run_program(words, kCtlTimeout);
+    auto ran = run_program(words, kCtlTimeout, kUtf8);
     if (!ran) return tl::unexpected(ran.error());
     if (ran->exit == 0) return std::move(ran->out);
     const std::string what = name() + " " + arguments[0] + ": " + first_line(*ran);
@@ -281,34 +194,6 @@ class CtlAdmin final : public rabbit::QueueAdmin {
 };
 
 }  // namespace
-
-Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout) {
-  Ran ran;
-  Pipe out, err;
-  if (out.read < 0 || err.read < 0)
-    return transient(std::string("cannot create a pipe: ") + std::strerror(errno));
-  auto pid = spawn(words, out, err);
-  if (!pid) return tl::unexpected(pid.error());
-  out.close_write();
-  err.close_write();
-  const SystemClock clock;  // child processes run in real time
-  const BootMs deadline = clock.boot() + timeout;
-  bool done = read_all(out, err, ran, clock, deadline);
-  int status = 0;
-  // Both pipes are closed: the program has ended or is about to.
-  while (done && waitpid(*pid, &status, WNOHANG) == 0) {
-    if (clock.boot() >= deadline) done = false;
-    std::this_thread::sleep_for(Ms{2});
-  }
-  if (!done) {
-    kill(-*pid, SIGKILL);
-    waitpid(*pid, &status, 0);
-    return transient(words[0] + " did not answer within " + std::to_string(timeout.count()) + " ms");
-  }
-  ran.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (ran.exit == 127 && ran.err.empty()) return transient(words[0] + ": command not found");
-  return ran;
-}
 
 Result<std::vector<Policy>> read_policies(std::string_view text) {
   const PlainJson rows = PlainJson::parse(text, nullptr, false);

@@ -9,18 +9,14 @@
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/core/base/result.h"
+#include "src/io/program.h"
 
 namespace rung::cli {
 
 inline constexpr Ms kCtlTimeout{std::chrono::seconds{60}};
 
-struct Ran {
-  int exit = 0;  // 128 + signal if it was killed
-  std::string out, err;
-};
-// Runs `words` (the first is looked up on PATH) with empty stdin. Errors: transient: it cannot be started, or
-// exceeds `timeout` (then it is killed).
-Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout);
+using io::Ran;
+using io::run_program;
 
 // $RUNG_RABBITMQCTL (a command and its first arguments, split at spaces: "docker exec mq rabbitmqctl"), or
 // the rabbitmqctl on PATH. reach() checks that it manages the broker of the config, but trusts a command that

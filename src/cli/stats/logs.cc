@@ -1,4 +1,4 @@
-// rung logs: what the events of the log mean, from docs/events.md.
+// rung logs: what the events of the log mean, from events.json.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -11,7 +11,7 @@
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/stats/events_page.h"
+#include "src/cli/stats/events_json.h"
 #include "src/config/document.h"
 
 namespace rung::cli {
@@ -19,50 +19,15 @@ namespace {
 
 constexpr std::size_t kMostSuggested = 5;
 
-// A row of the page. An event that ends with "..." stands for all that begin like it.
+// An entry of events.json. An event that ends with "..." stands for all that begin like it.
 struct LoggedEvent {
   std::string name, section, levels, fields, meaning;
 };
 
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(' ') + 1 - begin));
-}
-
-void erase_backticks(std::string& text) { std::erase(text, '`'); }
-
-// "[delays.md](delays.md)" -> "docs/delays.md"
-std::string with_plain_links(std::string text) {
-  for (std::size_t middle = text.find("]("); middle != std::string::npos; middle = text.find("](", middle)) {
-    const std::size_t begin = text.rfind('[', middle), end = text.find(')', middle);
-    if (begin == std::string::npos || end == std::string::npos) return text;
-    text.replace(begin, end + 1 - begin, "docs/" + text.substr(middle + 2, end - middle - 2));
-    middle = begin;
-  }
-  return text;
-}
-
 std::vector<LoggedEvent> all_events() {
   std::vector<LoggedEvent> events;
-  std::string section;
-  const std::string page = events_page();
-  for (std::size_t at = 0; at < page.size();) {
-    const std::string line = page.substr(at, page.find('\n', at) - at);
-    at += line.size() + 1;
-    if (line.starts_with("## ")) section = line.substr(3);
-    if (!line.starts_with("| `")) continue;
-    std::vector<std::string> cells;
-    for (std::size_t begin = 1; begin < line.size();) {
-      const std::size_t end = std::min(line.find('|', begin), line.size());
-      cells.push_back(trimmed(std::string_view(line).substr(begin, end - begin)));
-      begin = end + 1;
-    }
-    if (cells.size() != 4) continue;
-    erase_backticks(cells[0]);
-    erase_backticks(cells[2]);
-    events.push_back({cells[0], section, cells[1], cells[2], with_plain_links(cells[3])});
-  }
+  for (const Json& event : Json::parse(events_json()))
+    events.push_back({event["event"], event["section"], event["levels"], event["fields"], event["meaning"]});
   return events;
 }
 

@@ -1,10 +1,8 @@
 #include "src/cli/tasks/edit_text.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -14,6 +12,7 @@
 #include "src/cli/shared/text.h"
 #include "src/cli/tasks/submit_request.h"
 #include "src/core/message/message_json.h"
+#include "src/io/program.h"
 
 namespace rung::cli {
 namespace {
@@ -41,25 +40,9 @@ std::string without_comments(std::string_view head) {
 
 // As a shell runs it: $EDITOR may have options.
 Result<void> run_editor(const std::string& editor, const std::string& file) {
-  // The editor's user presses Ctrl-C for the editor.
-  auto* const interrupt = std::signal(SIGINT, SIG_IGN);
-  auto* const quit = std::signal(SIGQUIT, SIG_IGN);
-  const std::string command = editor + " \"$1\"";
-  const pid_t child = fork();
-  if (child == 0) {
-    std::signal(SIGINT, SIG_DFL);
-    std::signal(SIGQUIT, SIG_DFL);
-    execl("/bin/sh", "sh", "-c", command.c_str(), "sh", file.c_str(), static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  int status = 0;
-  pid_t ended = child;
-  while (child > 0 && (ended = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
-  }
-  std::signal(SIGINT, interrupt);
-  std::signal(SIGQUIT, quit);
-  if (child < 0 || ended < 0) return permanent("cannot run the editor: " + std::string(std::strerror(errno)));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  const auto exit = io::run_at_terminal({"/bin/sh", "-c", editor + " \"$1\"", "sh", file});
+  if (!exit) return permanent("cannot run the editor: " + exit.error().message);
+  if (*exit == 0) return {};
   return permanent("the editor (" + one_line(editor) + ") failed: nothing was sent");
 }
 

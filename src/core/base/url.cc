@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/core/base/hex.h"
+
 namespace rung {
 namespace {
 
@@ -13,33 +15,15 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-Result<std::string> percent_decode(std::string_view text, std::string_view part) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-      continue;
-    }
-    const int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
-    if (high < 0 || low < 0) {
-      return permanent("in the " + std::string(part) +
-                       " of the URL a % is not followed by two hex digits: write %25 for a %");
-    }
-    if (high == 0 && low == 0)
-      return permanent("the " + std::string(part) + " of the URL contains a NUL (%00)");
-    out += static_cast<char>(high * 16 + low);
-    i += 2;
+Result<std::string> decode(std::string_view text, std::string_view part) {
+  auto out = percent_decode(text);
+  if (!out) {
+    return permanent("in the " + std::string(part) +
+                     " of the URL a % is not followed by two hex digits: write %25 for a %");
   }
-  return out;
+  if (out->find('\0') != std::string::npos)
+    return permanent("the " + std::string(part) + " of the URL contains a NUL (%00)");
+  return *std::move(out);
 }
 
 bool valid_host(std::string_view host) {
@@ -50,7 +34,7 @@ bool valid_host(std::string_view host) {
 
 bool valid_ipv6(std::string_view host) {
   return host.find(':') != std::string_view::npos &&
-         std::ranges::all_of(host, [](char c) { return hex_value(c) >= 0 || c == ':' || c == '.'; });
+         host.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
 }
 
 std::optional<int> parse_port(std::string_view text) {
@@ -98,11 +82,11 @@ Result<void> parse_authority(std::string_view text, Url& url) {
   if (at != std::string_view::npos) {
     const auto userinfo = text.substr(0, at);
     const auto colon = userinfo.find(':');
-    auto user = percent_decode(userinfo.substr(0, colon), "user");
+    auto user = decode(userinfo.substr(0, colon), "user");
     if (!user) return tl::unexpected(user.error());
     url.user = *std::move(user);
     if (colon != std::string_view::npos) {
-      auto password = percent_decode(userinfo.substr(colon + 1), "password");
+      auto password = decode(userinfo.substr(colon + 1), "password");
       if (!password) return tl::unexpected(password.error());
       url.password = *std::move(password);
     }
@@ -118,9 +102,9 @@ Result<void> parse_query(std::string_view text, Url& url) {
     text.remove_prefix(amp == std::string_view::npos ? text.size() : amp + 1);
     if (pair.empty()) continue;
     const auto equals = pair.find('=');
-    auto key = percent_decode(pair.substr(0, equals), "query");
+    auto key = decode(pair.substr(0, equals), "query");
     if (!key) return tl::unexpected(key.error());
-    auto value = percent_decode(equals == std::string_view::npos ? "" : pair.substr(equals + 1), "query");
+    auto value = decode(equals == std::string_view::npos ? "" : pair.substr(equals + 1), "query");
     if (!value) return tl::unexpected(value.error());
     url.query[*key] = *value;
   }
@@ -191,7 +175,7 @@ Result<Url> parse_url(std::string_view text) {
 
   const auto mark = rest.find('?');
   if (rest.starts_with('/')) {
-    auto path = percent_decode(rest.substr(1, mark == std::string_view::npos ? mark : mark - 1), "path");
+    auto path = decode(rest.substr(1, mark == std::string_view::npos ? mark : mark - 1), "path");
     if (!path) return tl::unexpected(path.error());
     url.path = *std::move(path);
   }
@@ -211,22 +195,6 @@ Result<std::vector<Url>> parse_urls(const std::string& first, const std::vector<
     urls.push_back(*std::move(url));
   }
   return urls;
-}
-
-std::string percent_encode(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    if (is_alpha(c) || is_digit(c) || c == '-' || c == '.' || c == '_' || c == '~') {
-      out += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      out += '%';
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    }
-  }
-  return out;
 }
 
 bool is_loopback(const std::string& host) {

@@ -40,9 +40,6 @@ std::string format_url(const Url& url);
 // "localhost", "::1", 127.0.0.0/8.
 bool is_loopback(const std::string& host);
 
-// Encodes all but unreserved characters as %XX.
-std::string percent_encode(std::string_view text);
-
 // `url` with "***" in place of its password and of query values whose name suggests one, even if it does not
 // parse.
 std::string hide_password(std::string_view url);

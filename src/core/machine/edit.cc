@@ -111,6 +111,7 @@ Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rul
   begin_again(t, rules, at.now);
   t.created_at = at.now;
   t.version = 1;
+  t.copy_number = 0;
   t.epoch = 0;
   t.node = at.node;
   t.probe = 0;

@@ -102,6 +102,7 @@ struct Machine {
     next.state = State::publishing;
     next.epoch = at.epoch;
     next.node = at.node;
+    if (!(next == task)) next.copy_number = task.version + 1;
     Attempt row = history(next, next.attempt, Outcome::pending, at);
     Decision d = applied(std::move(next), std::move(row));
     d.claimed_again = task.state == State::publishing;
@@ -137,7 +138,8 @@ struct Machine {
     next.next_at = at.now + e.pause;
     next.last_error = clean_utf8(e.reason, kErrorBytes);
     if (e.copy_may_be_out) {
-      next.epoch = 0;  // no claim is in effect: a result for the copy counts at once
+      next.epoch = 0;                       // no claim is in effect: a result for the copy counts at once
+      next.copy_number = task.version + 1;  // the refused copy is not the current one
       return applied(std::move(next));
     }
     next.state = State::scheduled;
@@ -385,20 +387,20 @@ struct Machine {
 
   // A full queue may refuse a publish with a nack and dead-letter the message all the same (RabbitMQ:
   // x-overflow reject-publish-dlx). With the nack the attempt was taken back (Deferred), in either order, and
-  // the same attempt is published again: that dead letter is not a failure. A full queue may also evict what
-  // it had accepted; then the only copy is at hand, and it is one. Every claim raises the row's version,
-  // which is the copy's number `publish`: it tells which of the two it is. None: it counts as any failure.
+  // the same attempt is published again: that dead letter is not a failure, even if that later copy is
+  // presumed a success by now. A full queue may also evict what it had accepted; then the only copy is at
+  // hand, and it is one. The copy's number `publish` tells which of the two it is; a higher one than the
+  // row's is of an older release, which does not write it. None: it counts as any failure.
   std::optional<Decision> of_refused_publish(int attempt, std::uint32_t publish) const {
     if (attempt == task.attempt + 1 && task.state == State::scheduled)
       return stale(task, std::string(kRefusedPublish));
     if (attempt != task.attempt || publish == 0) return std::nullopt;
     if (task.state == State::publishing) {
       // This copy's own answer, or its next publish, decides.
-      return publish < task.version ? stale(task, std::string(kRefusedPublish))
-                                    : refused(task, std::string(kBeingPublished));
+      return publish < task.copy_number ? stale(task, std::string(kRefusedPublish))
+                                        : refused(task, std::string(kBeingPublished));
     }
-    // In `awaiting` the version is the claim's and one more, for the confirm.
-    if (task.state == State::awaiting && publish + 1 < task.version)
+    if ((task.state == State::awaiting || presumed()) && publish < task.copy_number)
       return stale(task, std::string(kRefusedPublish));
     return std::nullopt;
   }

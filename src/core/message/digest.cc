@@ -2,7 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include <charconv>
 #include <stdexcept>
 
 namespace rung {
@@ -24,34 +23,8 @@ Sha256 sha256(std::string_view data) {
   return digest;
 }
 
-std::string to_hex(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  out.reserve(bytes.size() * 2);
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += kDigits[byte >> 4U];
-    out += kDigits[byte & 15U];
-  }
-  return out;
-}
-
 std::string to_hex(const Sha256& digest, std::size_t count) {
   return to_hex(as_text(digest).substr(0, count));
-}
-
-std::optional<std::string> from_hex_digits(std::string_view digits) {
-  if (digits.size() % 2 != 0) return std::nullopt;
-  std::string bytes;
-  bytes.reserve(digits.size() / 2);
-  for (std::size_t i = 0; i < digits.size(); i += 2) {
-    unsigned byte = 0;
-    const char* from = digits.data() + i;
-    const auto [end, error] = std::from_chars(from, from + 2, byte, 16);
-    if (error != std::errc{} || end != from + 2) return std::nullopt;
-    bytes += static_cast<char>(byte);
-  }
-  return bytes;
 }
 
 void append_field(std::string& facts, std::string_view field) {

@@ -4,9 +4,10 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
+
+#include "src/core/base/hex.h"  // IWYU pragma: export
 
 namespace rung {
 
@@ -14,13 +15,8 @@ using Sha256 = std::array<std::uint8_t, 32>;
 
 Sha256 sha256(std::string_view data);
 
-// Two lower-case digits for each byte.
-std::string to_hex(std::string_view bytes);
 // The first `count` bytes of the digest.
 std::string to_hex(const Sha256& digest, std::size_t count = 32);
-
-// The inverse of to_hex(); digits of either case. None for anything else.
-std::optional<std::string> from_hex_digits(std::string_view digits);
 
 // A field of a key, with its length: different lists of fields never give the same facts.
 void append_field(std::string& facts, std::string_view field);

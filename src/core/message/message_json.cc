@@ -15,19 +15,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Throws std::invalid_argument, caught with the JSON library's exceptions.
+// Of to_hex() alone, so that a message has one text. Throws std::invalid_argument, caught with the JSON
+// library's exceptions.
 std::string from_hex(const std::string& hex) {
-  const auto digit = [](char c) -> unsigned {
-    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-    if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
-    throw std::invalid_argument("not a hex digit");
-  };
-  if (hex.size() % 2 != 0) throw std::invalid_argument("an odd number of hex digits");
-  std::string out;
-  out.reserve(hex.size() / 2);
-  for (std::size_t i = 0; i < hex.size(); i += 2)
-    out += static_cast<char>(digit(hex[i]) << 4 | digit(hex[i + 1]));
-  return out;
+  const auto bytes = from_hex_digits(hex);
+  if (!bytes || to_hex(*bytes) != hex) throw std::invalid_argument("not hex digits");
+  return *bytes;
 }
 
 // The JSON library scans all keys of an object for each key that it adds or reads: 20,000 headers in one

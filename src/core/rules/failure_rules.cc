@@ -95,6 +95,26 @@ Result<RuleRegex> parse_rule_regex(std::string_view text) {
   return regex;
 }
 
+std::string describe(const RuleConditions& when) {
+  std::string out;
+  const auto add = [&](const std::string& part) { out.append(out.empty() ? "" : ", ").append(part); };
+  const auto list = [&](std::string part, const std::vector<std::string>& values) {
+    if (values.empty()) return;
+    for (const std::string& value : values)
+      part.append(&value == &values.front() ? " " : " or ").append(value);
+    add(part);
+  };
+  list("type", when.types);
+  if (when.error) add("error /" + when.error->pattern + (when.error->ignore_case ? "/i" : "/"));
+  list("reason", when.reasons);
+  for (const auto& [name, pattern] : when.headers) add("header " + name + " " + pattern);
+  list("tag", when.tags);
+  list("queue", when.queues);
+  if (when.attempts_above) add("attempts above " + std::to_string(*when.attempts_above));
+  if (when.age_above) add("age above " + levels::format_duration(*when.age_above));
+  return out.empty() ? "any failure" : out;
+}
+
 std::string describe(const RuleAction& action) {
   std::string out;
   switch (action.kind) {

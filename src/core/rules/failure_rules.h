@@ -52,6 +52,8 @@ struct RuleAction {
   std::string to;           // retry, snooze: the queue that gets the message from now on; "" = the same
   bool operator==(const RuleAction&) const = default;
 };
+// "type A or B, error /x/i", "any failure": for people.
+std::string describe(const RuleConditions& when);
 // "snooze 5m", "retry, ladder quick": for people.
 std::string describe(const RuleAction& action);
 

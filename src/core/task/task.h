@@ -108,7 +108,10 @@ struct Task {
   int probe =
       0;  // its last attempt was let through an open breaker, as the probe of this number; 0 = was not
   std::int64_t body_bytes = 0;
-  std::uint32_t version = 1;       // decide() raises it with each visible change
+  std::uint32_t version = 1;  // decide() raises it with each visible change
+  // Which of the published copies is the current one: the version that the last claim gave the row. 0: none,
+  // or an older release claimed it. The version alone does not tell: other changes raise it as well.
+  std::uint32_t copy_number = 0;
   std::optional<Silence> silence;  // what silence means for this task; none = see its queue's rules
   // It was published to exchange and routing_key, maybe to several queues: a result may be for another
   // queue's copy. Stays set when a failure has named the queue.

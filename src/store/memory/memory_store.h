@@ -112,7 +112,8 @@ class MemoryDb {
   CauseBook cause_book_;
   std::map<std::string, Cause> causes_;
   std::map<std::tuple<std::string, Ms, EpochMs>, PromiseCounts> promises_;  // by queue, length, since
-  std::map<std::string, std::string> promise_batches_;                      // by maker
+  std::map<std::pair<std::string, EpochMs>, ActivityCounts> activity_;      // by queue, minute
+  std::map<std::string, std::string> count_batches_;                        // by maker
   std::map<std::string, AttachmentRecord> attachments_;                     // by queue
   std::map<std::pair<std::string, std::string>, Rate> rates_;  // by queue and value; "" = the queue's own
 };

@@ -1,5 +1,5 @@
 // MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc,
-// memory_causes.cc, memory_gates.cc, memory_promises.cc and memory_retention.cc.
+// memory_causes.cc, memory_gates.cc, memory_counts.cc and memory_retention.cc.
 // Thread: as Store says, one at a time; the MemoryDb has its own lock.
 #pragma once
 
@@ -94,9 +94,12 @@ class MemoryStore final : public Store {
   Result<CausesRegrouped> regroup_causes(int limit) override;
   Result<int> forget_causes(EpochMs before, int limit) override;
 
-  Result<void> add_promises(const PromiseBatch& batch) override;
+  Result<LiveAnswer> live(const LiveQuestion& question) override;
+
+  Result<void> add_counts(const CountBatch& batch) override;
   Result<std::vector<PromiseRow>> promises() override;
-  Result<int> forget_promises(EpochMs now, int limit) override;
+  Result<std::vector<ActivityPoint>> activity(const ActivityRange& range) override;
+  Result<int> forget_counts(EpochMs now, int limit) override;
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override {

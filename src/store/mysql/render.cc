@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "sql/sql.h"
+#include "src/core/base/hex.h"
 
 namespace rung::mysql {
 namespace {
@@ -31,17 +32,12 @@ std::string quoted(std::string_view plain) {
   return out;
 }
 
-// With the closing quote.
-void append_hex(std::string& out, std::string_view value) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::size_t at = out.size();
-  out.resize(at + 2 * value.size() + 1);  // and the closing quote
-  for (const char c : value) {
-    const auto byte = static_cast<unsigned char>(c);
-    out[at++] = kDigits[byte >> 4U];
-    out[at++] = kDigits[byte & 15U];
-  }
-  out[at] = '\'';
+std::string in_hex(std::string_view prefix, std::string_view value) {
+  std::string out;
+  out.reserve(prefix.size() + 2 * value.size() + 1);
+  out = prefix;
+  append_hex(out, value);
+  return out += '\'';
 }
 
 }  // namespace
@@ -54,19 +50,13 @@ Literal Literal::decimal(double value) {
 
 Literal Literal::text(std::string_view value) {
   if (is_plain(value)) return Literal(quoted(value));
-  std::string out;
-  out.reserve(value.size() * 2 + 14);
-  out = "_utf8mb4 x'";
-  append_hex(out, value);
-  return Literal(std::move(out));
+  return Literal(in_hex("_utf8mb4 x'", value));
 }
 
 // For a JSON body the server parses half as much text.
 Literal Literal::bytes(std::string_view value) {
   if (is_plain(value)) return Literal(quoted(value));
-  std::string out = "x'";
-  append_hex(out, value);
-  return Literal(std::move(out));
+  return Literal(in_hex("x'", value));
 }
 
 Literal Literal::time(EpochMs value) {

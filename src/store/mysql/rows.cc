@@ -131,6 +131,7 @@ Task task_at(const ::sql::ResultSet& row) {
   t.digest = text_at(row, ++c);
   t.parent = {row.getInt64(++c)};
   t.cause = text_at(row, ++c);
+  t.copy_number = row.getUInt(++c);
   read_rare(t, text_at(row, ++c));
   return t;
 }
@@ -234,13 +235,14 @@ std::span<const NewTaskColumn> new_task_columns() {
 
 namespace {
 
-// A column of write_tasks, in its order. `counts`: it grows by one, whatever it was; a row in which it does
-// not is written alone.
+// A column of write_tasks, in its order. `counts`: it follows from the row before, by the expression
+// `counted`; a row in which it does not is written alone.
 struct TaskColumn {
   std::string_view name;
   bool (*same)(const Task&, const Task&);
   Literal (*value)(const Task&);
   bool (*counts)(const Task& before, const Task& after) = nullptr;
+  std::string_view counted = "same_change.counts";
 };
 
 template <auto Member>
@@ -251,6 +253,10 @@ bool equal(const Task& a, const Task& b) {
 template <auto Member>
 bool one_more(const Task& before, const Task& after) {
   return after.*Member == before.*Member + 1;
+}
+
+bool is_next_version(const Task& before, const Task& after) {
+  return after.copy_number == before.version + 1;
 }
 
 using T = const Task&;
@@ -276,6 +282,9 @@ constexpr TaskColumn kTaskChanges[] = {
     {"exchange", equal<&Task::exchange>, [](T t) { return name(t.exchange); }},
     {"routing_key", equal<&Task::routing_key>, [](T t) { return name(t.routing_key); }},
     {"first_failed_at", equal<&Task::first_failed_at>, [](T t) { return Literal::time(t.first_failed_at); }},
+    // Before `version`: an assignment sees what those on its left have changed.
+    {"copy_number", equal<&Task::copy_number>, [](T t) { return Literal::number(t.copy_number); },
+     is_next_version, "same_change.next_version"},
     {"version", equal<&Task::version>, [](T t) { return Literal::number(t.version); },
      one_more<&Task::version>},
     {"by_exchange", equal<&Task::by_exchange>, [](T t) { return Literal::number(t.by_exchange ? 1 : 0); }},
@@ -356,7 +365,7 @@ Literal change(Columns columns, const Task& after) {
     const Literal name = Literal::identifier(column.name);
     set.push_back(Literal::rendered(
         column.counts != nullptr
-            ? render("same_change.counts", {{"column", name}})
+            ? render(column.counted, {{"column", name}})
             : render("same_change.column", {{"column", name}, {"value", column.value(after)}})));
   });
   return Literal::list(set);

@@ -23,7 +23,7 @@ std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column
 std::optional<Silence> silence_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.
-inline constexpr std::uint32_t kTaskColumns = 33;
+inline constexpr std::uint32_t kTaskColumns = 34;
 Task task_at(const ::sql::ResultSet& row);
 RuleHeaders rule_headers_from(const std::string& text);  // the column rule_headers
 Literal rule_headers_literal(const RuleHeaders& headers);

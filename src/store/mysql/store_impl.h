@@ -1,5 +1,5 @@
 // MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, matching.cc, bulks.cc, causes.cc,
-// gates.cc, events.cc, outgoing_events.cc, promises.cc, retention.cc, partitions.cc and migrate.cc.
+// counts.cc, gates.cc, events.cc, outgoing_events.cc, retention.cc, partitions.cc and migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
 
@@ -109,9 +109,12 @@ class MysqlStore final : public Store {
   Result<CausesRegrouped> regroup_causes(int limit) override;
   Result<int> forget_causes(EpochMs before, int limit) override;
 
-  Result<void> add_promises(const PromiseBatch& batch) override;
+  Result<LiveAnswer> live(const LiveQuestion& question) override;
+
+  Result<void> add_counts(const CountBatch& batch) override;
   Result<std::vector<PromiseRow>> promises() override;
-  Result<int> forget_promises(EpochMs now, int limit) override;
+  Result<std::vector<ActivityPoint>> activity(const ActivityRange& range) override;
+  Result<int> forget_counts(EpochMs now, int limit) override;
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override;

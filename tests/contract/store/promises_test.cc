@@ -10,10 +10,10 @@ using ::testing::SizeIs;
 
 class PromiseContract : public StoreContract {
  protected:
-  PromiseBatch batch(const std::string& queue, PromiseCounts more, Ms ago = Ms{0}) {
-    return {{{queue, more}}, must(store_->now()) - ago, "a", "1-" + std::to_string(++batches_)};
+  CountBatch batch(const std::string& queue, PromiseCounts more, Ms ago = Ms{0}) {
+    return {{{queue, more, {}}}, must(store_->now()) - ago, "a", "1-" + std::to_string(++batches_)};
   }
-  void add(const PromiseBatch& of) { must(store_->add_promises(of)); }
+  void add(const CountBatch& of) { must(store_->add_counts(of)); }
   PromiseRow row(const std::string& queue) {
     for (const PromiseRow& one : must(store_->promises())) {
       if (one.queue == queue) return one;
@@ -26,10 +26,10 @@ class PromiseContract : public StoreContract {
 };
 
 TEST_P(PromiseContract, AreAddedUpByQueueFromAllInstances) {
-  PromiseBatch both = batch("orders", {1, 2, 3});
-  both.changes.push_back({"invoices", {4, 0, 0}});
+  CountBatch both = batch("orders", {1, 2, 3});
+  both.changes.push_back({"invoices", {4, 0, 0}, {}});
   add(both);
-  PromiseBatch other = batch("orders", {10, 20, 30});
+  CountBatch other = batch("orders", {10, 20, 30});
   other.maker = "b";
   add(other);
   const auto rows = must(store_->promises());
@@ -41,11 +41,11 @@ TEST_P(PromiseContract, AreAddedUpByQueueFromAllInstances) {
 }
 
 TEST_P(PromiseContract, ARepeatedBatchChangesNothing) {
-  const PromiseBatch one = batch("orders", {1, 0, 0});
+  const CountBatch one = batch("orders", {1, 0, 0});
   add(one);
   add(one);
   EXPECT_EQ(row("orders").last_hour, (PromiseCounts{1, 0, 0}));
-  PromiseBatch same_id = one;
+  CountBatch same_id = one;
   same_id.maker = "b";
   add(same_id);
   add(batch("orders", {1, 0, 0}));
@@ -65,9 +65,9 @@ TEST_P(PromiseContract, OldBucketsAreDeletedAFewAtATime) {
   add(batch("orders", {1, 0, 0}, std::chrono::hours{2}));   // the bucket of five minutes is old
   add(batch("orders", {1, 0, 0}, std::chrono::hours{30}));  // both are
   const EpochMs now = must(store_->now());
-  EXPECT_EQ(must(store_->forget_promises(now, 1)), 2) << "one of each length";
-  EXPECT_EQ(must(store_->forget_promises(now, 1)), 1);
-  EXPECT_EQ(must(store_->forget_promises(now, 100)), 0);
+  EXPECT_EQ(must(store_->forget_counts(now, 1)), 2) << "one of each length";
+  EXPECT_EQ(must(store_->forget_counts(now, 1)), 1);
+  EXPECT_EQ(must(store_->forget_counts(now, 100)), 0);
   EXPECT_EQ(row("orders").last_hour, (PromiseCounts{1, 0, 0}));
   EXPECT_EQ(row("orders").last_day, (PromiseCounts{2, 0, 0}));
 }

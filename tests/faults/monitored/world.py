@@ -1,16 +1,13 @@
 """The servers, the sidecars and Prometheus: everything that is started, and its end. Scrapes are 2 s apart and may take as
 long: on a busy machine some took more than a second, and a sidecar without a scrape counts as down."""
 import contextlib
-import ctypes
 import glob
 import json
 import os
 import pathlib
-import random
-import re
 import signal
-import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.parse
@@ -18,10 +15,10 @@ import urllib.request
 
 import pymysql
 
-LIBC = ctypes.CDLL(None)
-PR_SET_PDEATHSIG = 1
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-SERVERS = ROOT / "tests/servers"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import starting  # noqa: E402
+from starting import ROOT, free_port, start  # noqa: E402
+
 BOUND_SECONDS = int(os.environ.get("RUNG_MONITORING_SECONDS", "120"))  # for anything that is waited for
 
 # Short, so that each fault takes seconds. `short` parks after one retry.
@@ -29,6 +26,7 @@ CONFIG = """
 broker: {{ url: "{amqp}", management: "{management}", heartbeat: 1s, topology_check: 1s, attachment_check: 1s }}
 store: {{ url: "mysql://{login}@127.0.0.1:{db_port}/{schema}", timeout: 2s }}
 http: {{ listen: "127.0.0.1:{port}" }}
+events: [cause_appeared, cause_worse, task_parked]
 node: {node}
 lease: 3s
 retention: 1h
@@ -46,34 +44,12 @@ queues:
 
 
 def until(what, condition, seconds=None):
-    deadline = time.monotonic() + (seconds or BOUND_SECONDS)
-    while True:
-        if found := condition():
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds or BOUND_SECONDS} s: {what}")
-        time.sleep(0.1)
+    return starting.until(what, condition, seconds or BOUND_SECONDS)
 
 
 def get(url):
     with urllib.request.urlopen(url, timeout=10) as answer:
         return answer.read().decode()
-
-
-def start(command, log):
-    """A process that ends with this one. REQUIRES: the main thread, as the kernel means the thread that starts it."""
-    with open(log, "ab") as out:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
-
-
-def free_port():
-    while True:
-        port = random.randrange(24000, 32000)
-        with socket.socket() as probe:
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                return port
 
 
 class Sidecar:
@@ -215,15 +191,12 @@ class World:
 
     def __init__(self, folder, rung):
         self.folder, self.rung, self.closing, self.sidecars = folder, rung, contextlib.ExitStack(), []
-        self.servers = folder / "servers"
 
     def begin(self, rules):
-        subprocess.run([SERVERS, "start", self.servers, "--management", "--owner-pid", str(os.getpid())], check=True)
-        self.closing.callback(subprocess.run, [SERVERS, "stop", self.servers], check=False)
-        env = dict(re.findall(r"(RUNG_TEST_\w+)=(\S+)", (self.servers / "env").read_text()))
-        self.amqp, self.rabbitmqctl = env["RUNG_TEST_AMQP"], env["RUNG_TEST_RABBITMQCTL"]
-        self.db_port = urllib.parse.urlsplit(env["RUNG_TEST_MYSQL"]).port
-        self.management = env["RUNG_TEST_MANAGEMENT"].replace("http://", "http://guest:guest@")
+        self.servers = servers = starting.Servers(self.folder / "servers", "--management")
+        self.closing.callback(servers.stop)
+        self.amqp, self.rabbitmqctl, self.db_port = servers.amqp, servers.rabbitmqctl, servers.db_port
+        self.management = servers.env["RUNG_TEST_MANAGEMENT"].replace("http://", "http://guest:guest@")
         self.settings = {"amqp": self.amqp, "management": self.management, "login": "rung:secret",
                          "db_port": self.db_port, "schema": "rung"}
         self.bend_clock()
@@ -254,8 +227,7 @@ class World:
         new.rename(self.time_file)
 
     def server(self, command):
-        env = self.database_environment if command == "start-db" else None
-        subprocess.run([SERVERS, command, self.servers], check=True, env=env, stderr=subprocess.DEVNULL)
+        self.servers.control(command, self.database_environment if command == "start-db" else None)
 
     def sql(self, text, *values):
         with pymysql.connect(host="127.0.0.1", port=self.db_port, user="root", autocommit=True) as db:
@@ -299,7 +271,7 @@ class World:
         """What the runbooks call by name."""
         self.bin = self.folder / "bin"
         self.bin.mkdir()
-        for name, target in (("rung", self.rung), ("rabbitmqctl", self.rabbitmqctl), ("mariadb", self.servers / "sql")):
+        for name, target in (("rung", self.rung), ("rabbitmqctl", self.rabbitmqctl), ("mariadb", self.servers.folder / "sql")):
             # Without this folder in its PATH: tests/servers' own programs call those of the same name.
             (self.bin / name).write_text(f'#!/bin/bash\nPATH={os.environ["PATH"]}\nexec {target} "$@"\n')
             (self.bin / name).chmod(0o755)

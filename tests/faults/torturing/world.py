@@ -1,16 +1,13 @@
 """The servers, the sidecars and the way to them: everything that is started, and its end."""
-import concurrent.futures
-import ctypes
 import glob
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
-import urllib.parse
 
 import pika
 import pymysql
@@ -18,21 +15,13 @@ import pymysql
 from . import identity, script
 from .proxy import Proxies
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-SERVERS = os.path.join(HERE, "..", "..", "servers")
-PR_SET_PDEATHSIG = 1
-LIBC = ctypes.CDLL(None)
-# The kernel means the thread that started the process when it says "parent": this one lives as long as the harness.
-STARTER = concurrent.futures.ThreadPoolExecutor(1, "starter")
+sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "support"))
+import starting  # noqa: E402
 
 
 def faketime():
     """The library that bends a process's clock; None where it is not installed."""
     return next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
-
-
-def die_with_parent():
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Sidecar:
@@ -59,10 +48,7 @@ class Sidecar:
             self.step_clock("+0")
             env.update(LD_PRELOAD=faketime(), FAKETIME_TIMESTAMP_FILE=self.time_file, FAKETIME_CACHE_DURATION="1",
                        FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_RESET="1", NO_FAKE_STAT="1")
-        with open(self.log_path, "ab") as log:
-            self.process = STARTER.submit(
-                subprocess.Popen, [self.world.rung, "run", "-c", self.config], stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, env=env, start_new_session=True, preexec_fn=die_with_parent).result()
+        self.process = starting.start([self.world.rung, "run", "-c", self.config], self.log_path, env=env, start_new_session=True)
         self.starts += 1
         self.pids.append(self.process.pid)
 
@@ -85,17 +71,12 @@ class World:
 
     def __init__(self, folder, rung, instances, bend_a_clock):
         self.folder, self.rung = folder, rung
-        self.servers = os.path.join(folder, "servers")
         self.sidecars, self.proxies = [], None
         self.standing_still = threading.Event()  # the consumer of the queue with a length limit
-        subprocess.run([SERVERS, "start", self.servers, "--management", "--owner-pid", str(os.getpid())], check=True,
-                       start_new_session=True)
-        env = self._env()
-        self.amqp = env["RUNG_TEST_AMQP"]
-        self.broker_port = urllib.parse.urlsplit(self.amqp).port
-        self.db_port = urllib.parse.urlsplit(env["RUNG_TEST_MYSQL"]).port
-        self.rabbitmqctl = env["RUNG_TEST_RABBITMQCTL"]
-        self.management = env["RUNG_TEST_MANAGEMENT"].replace("http://", "http://guest:guest@")
+        self.servers = starting.Servers(os.path.join(folder, "servers"), "--management", quiet=True)
+        self.amqp, self.rabbitmqctl = self.servers.amqp, self.servers.rabbitmqctl
+        self.broker_port, self.db_port = self.servers.broker_port, self.servers.db_port
+        self.management = self.servers.env["RUNG_TEST_MANAGEMENT"].replace("http://", "http://guest:guest@")
         self.create_users()
         names = [f"sidecar-{i + 1}" for i in range(instances)]
         self.proxies = Proxies({(n, kind): port for n in names
@@ -107,10 +88,6 @@ class World:
         self.ctl = os.path.join(folder, "ctl.yaml")
         with open(self.ctl, "w", encoding="utf-8") as out:
             out.write(self.config(self.broker_port, self.db_port, "ctl", 1000))
-
-    def _env(self):
-        with open(os.path.join(self.servers, "env"), encoding="utf-8") as file:
-            return dict(re.findall(r"(RUNG_TEST_\w+)=(\S+)", file.read()))
 
     def config(self, broker_port, db_port, node, max_loaded, login="root", broker_login="guest:guest"):
         return (f"broker: {{ url: \"amqp://{broker_login}@127.0.0.1:{broker_port}/%2f\", prefix: {script.PREFIX},"
@@ -189,10 +166,7 @@ class World:
         return best
 
     def server(self, command):
-        ran = subprocess.run([SERVERS, command, self.servers], check=False, start_new_session=True, text=True,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if ran.returncode != 0:
-            raise RuntimeError(f"tests/servers {command} exited {ran.returncode}: {ran.stderr[-2000:]}")
+        self.servers.control(command)
 
     def ctl_run(self, *arguments, timeout=60):
         return subprocess.run([self.rung, *arguments, "-c", self.ctl], capture_output=True, text=True, timeout=timeout,
@@ -217,10 +191,10 @@ class World:
 
     def save_server_logs(self):
         for name in ("broker.out", "db.out"):
-            path = os.path.join(self.servers, name)
+            path = os.path.join(self.servers.folder, name)
             if os.path.exists(path):
                 shutil.copy(path, os.path.join(self.folder, name))
-        logs = os.path.join(self.servers, "rabbit", "log")
+        logs = os.path.join(self.servers.folder, "rabbit", "log")
         if os.path.isdir(logs):
             shutil.copytree(logs, os.path.join(self.folder, "rabbit-log"), dirs_exist_ok=True)
 
@@ -235,4 +209,4 @@ class World:
                         os.remove(path)
         if self.proxies:
             self.proxies.close()
-        subprocess.run([SERVERS, "stop", self.servers], check=False, start_new_session=True)
+        self.servers.stop()

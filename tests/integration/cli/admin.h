@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/core/base/hex.h"
 #include "src/core/base/url.h"
 #include "tests/integration/cli/fixture.h"
 #include "tests/support/http_client.h"

@@ -4,9 +4,7 @@ usage: cases_test.py RUNG-PROGRAM CPP-HANDLERS [TEST ...]
 Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT. A story checks itself and says so by its exit code; here
 it is held that it told what it promises, and that nothing of it is left.
 """
-import base64
 import datetime
-import json
 import os
 import pathlib
 import shutil
@@ -14,15 +12,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.error
-import urllib.parse
-import urllib.request
 
-import pymysql
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from starting import ROOT, Place, admin, until  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 CASES = ROOT / "examples" / "cases"
 HANDLERS = ROOT / "examples" / "handlers"
 PROGRAM = JOBS = ""
@@ -33,44 +28,20 @@ class Own(unittest.TestCase):
     """A vhost, a schema and a folder of its own for each test."""
 
     def setUp(self):
-        for name in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_MANAGEMENT"):
-            self.assertIn(name, os.environ, "run by tests/run")
-        self.name = f"cases_{self.id().rsplit('_', 1)[-1]}_{os.getpid()}"
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-cases."))
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.admin("PUT", f"vhosts/{self.name}")
-        self.addCleanup(self.admin, "DELETE", f"vhosts/{self.name}")
-        self.admin("PUT", f"permissions/{self.name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
-        url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
-        self.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True,
-                                  cursorclass=pymysql.cursors.DictCursor)
-        self.addCleanup(self.db.close)
-        self.addCleanup(self.sql, f"DROP DATABASE IF EXISTS {self.name}")
-        self.environment = dict(os.environ, RUNG_TEST_AMQP=os.environ["RUNG_TEST_AMQP"].replace("%2f", self.name),
+        self.place = Place(f"cases_{self.id().rsplit('_', 1)[-1]}")
+        self.addCleanup(self.place.close)
+        self.name, self.folder, self.sql = self.place.name, self.place.folder, self.place.sql
+        self.environment = dict(os.environ, RUNG_TEST_AMQP=self.place.amqp,
                                 RUNG_CASE_SCHEMA=self.name, RUNG_CASE_DIR=str(self.folder), RUNG_CASE_PROGRAM=PROGRAM)
-
-    @staticmethod
-    def admin(method, path, body=None):
-        """By the management API: rabbitmqctl starts an Erlang for each call, seconds on a busy machine."""
-        url = f"{os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}"
-        request = urllib.request.Request(url, None if method == "GET" else json.dumps(body or {}).encode(),
-                                         {"Content-Type": "application/json"}, method=method)
-        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
-        urllib.request.urlopen(request, timeout=60).close()
 
     def queue_exists(self, queue):
         try:
-            self.admin("GET", f"queues/{self.name}/{queue}")
+            admin("GET", f"queues/{self.name}/{queue}")
         except urllib.error.HTTPError as error:
             if error.code != 404:
                 raise
             return False
         return True
-
-    def sql(self, text, *values):
-        with self.db.cursor() as cursor:
-            cursor.execute(text, values)
-            return list(cursor.fetchall())
 
     def current(self):
         return {row["message_id"]: row for row in self.sql(f"SELECT * FROM {self.name}.retry_current")}
@@ -122,36 +93,21 @@ class Cases(Own):
 class Handlers(Own):
     """examples/handlers: tags of the config, functions by tag, what they report."""
 
-    def start(self, name, *command):
-        with open(self.folder / f"{name}.log", "wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-        self.addCleanup(process.wait, 30)
-        self.addCleanup(process.terminate)
-        return process
-
     def until(self, condition, what):
-        deadline = time.monotonic() + 60
-        while not condition():
-            if time.monotonic() > deadline:
-                logs = "".join(f"--- {log}\n{log.read_text()}" for log in self.folder.glob("*.log"))
-                raise AssertionError(f"not within 60 s: {what}\n{self.current()}\n{logs}")
-            time.sleep(0.1)
+        until(what, condition, told=lambda: f"{self.current()}\n{self.place.logs()}")
 
     def climb(self, command, bodies, in_stack):
         # The example's own rung.yaml, with our servers and in a hurry.
         text = (HANDLERS / "rung.yaml").read_text()
-        for old, new in {"amqp://guest:guest@127.0.0.1:5672/%2f": self.environment["RUNG_TEST_AMQP"],
-                         "mysql://rung:secret@127.0.0.1:3306/rung": f"{os.environ['RUNG_TEST_MYSQL']}/{self.name}",
+        for old, new in {"amqp://guest:guest@127.0.0.1:5672/%2f": self.place.amqp,
+                         "mysql://rung:secret@127.0.0.1:3306/rung": self.place.mysql,
                          "[5s, 30s, 1m, 10m]": "[300ms, 600ms]", "ladder: webhook": "ladder: default"}.items():
             self.assertIn(old, text)
             text = text.replace(old, new)
-        config = self.folder / "rung.yaml"
+        config = self.place.config
         config.write_text(text + f"node: {self.name}\n")
-        self.sql(f"CREATE DATABASE {self.name}")
-        self.start("rung", PROGRAM, "run", "-c", str(config))
-        self.until(lambda: subprocess.run([PROGRAM, "stats", "-c", str(config)], stdout=subprocess.DEVNULL,
-                                          stderr=subprocess.DEVNULL, check=False).returncode == 0, "the sidecar stands")
-        worker = self.start("worker", *command, self.environment["RUNG_TEST_AMQP"], "jobs")
+        self.place.start_rung(PROGRAM)
+        worker = self.place.start([*command, self.place.amqp, "jobs"], "worker.log")
         # A message that is published before the worker has declared its queue is returned: that is an attempt, too.
         self.until(lambda: self.queue_exists("jobs"), "the worker has declared its queue")
         for name, body in bodies.items():

@@ -1,92 +1,45 @@
 """The example consumers against the real sidecar: each body they know ends as it should, and is reported.
 
 usage: consumers_test.py RUNG-PROGRAM CPP-CONSUMER
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_RABBITMQCTL. Node's runs where node and amqplib are found (npm install
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT. Node's runs where node and amqplib are found (npm install
 in examples/consumers/node); it says so where it does not.
 """
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
-import urllib.parse
 
 import pika
 import pymysql
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples" / "consumers"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from starting import ROOT, Place, until  # noqa: E402
+
+EXAMPLES = ROOT / "examples" / "consumers"
 PROGRAM = CPP = ""
 BODIES = {"ok": b"ok", "busy": b"busy 2", "broken": b"broken", "later": b"later"}
-BOUND_SECONDS = 60  # for anything that is waited for
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + BOUND_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {BOUND_SECONDS} s: {what}")
-        time.sleep(0.1)
 
 
 class Consumers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        for name in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_RABBITMQCTL"):
-            if name not in os.environ:
-                raise AssertionError(f"{name} is not set: run by tests/run")
-        cls.name = f"consumers_{os.getpid()}"
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-consumers."))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
         # A vhost and a schema of its own: the consumers speak to rung.failed as everybody's do.
-        ctl = os.environ["RUNG_TEST_RABBITMQCTL"]
-        subprocess.run([ctl, "-q", "add_vhost", cls.name], check=True)
-        cls.addClassCleanup(subprocess.run, [ctl, "-q", "delete_vhost", cls.name], check=True)
-        subprocess.run([ctl, "-q", "set_permissions", "-p", cls.name, "guest", ".*", ".*", ".*"], check=True)
-        cls.amqp = os.environ["RUNG_TEST_AMQP"].replace("%2f", cls.name)
-        url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
-        cls.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True)
-        cls.addClassCleanup(cls.db.close)
-        cls.sql(f"CREATE DATABASE {cls.name}")
-        cls.addClassCleanup(cls.sql, f"DROP DATABASE {cls.name}")
-        cls.sql(f"USE {cls.name}")
-        config = cls.folder / "rung.yaml"
-        config.write_text(f"""
-broker: {{ url: "{cls.amqp}" }}
-store: {{ url: "{os.environ['RUNG_TEST_MYSQL']}/{cls.name}" }}
-node: {cls.name}
-ladders: {{ default: [500ms, 1s, 1500ms] }}
-queues: {{ default: {{ success: {{ presumed_after: 10m }} }} }}
-""")
-        cls.log = cls.folder / "rung.log"
-        cls.start([PROGRAM, "run", "-c", str(config)], cls.log)
-        wait_until(lambda: subprocess.run([PROGRAM, "stats", "-c", str(config)], stdout=subprocess.DEVNULL,
-                                          stderr=subprocess.DEVNULL).returncode == 0, "rung stats is content")
+        cls.place = place = Place("consumers", pymysql.cursors.Cursor)
+        cls.addClassCleanup(place.close)
+        cls.folder, cls.amqp, cls.sql = place.folder, place.amqp, place.sql
+        place.write_config(more="ladders: { default: [500ms, 1s, 1500ms] }\n"
+                                "queues: { default: { success: { presumed_after: 10m } } }")
+        place.start_rung(PROGRAM)
         parameters = pika.URLParameters(cls.amqp)
         parameters.heartbeat = 0  # nobody serves it while we wait
         connection = pika.BlockingConnection(parameters)
         cls.addClassCleanup(connection.close)
         cls.channel = connection.channel()
 
-    @classmethod
-    def start(cls, command, log):
-        with open(log, "wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-        cls.addClassCleanup(process.wait, 30)
-        cls.addClassCleanup(process.terminate)
-
-    @classmethod
-    def sql(cls, text, *values):
-        with cls.db.cursor() as cursor:
-            cursor.execute(text, values)
-            return cursor.fetchall()
-
     def climb(self, language, command):
         queue = f"orders-{language}"
         log = self.folder / f"{language}.log"
-        self.start([*command, self.amqp, queue], log)
+        self.place.start([*command, self.amqp, queue], log.name)
         self.channel.queue_declare(queue, durable=True, arguments={"x-dead-letter-exchange": "rung.failed"})
         for name, body in BODIES.items():
             properties = pika.BasicProperties(message_id=f"{language}-{name}", delivery_mode=2)
@@ -98,11 +51,11 @@ queues: {{ default: {{ success: {{ presumed_after: 10m }} }} }}
             return {row[0].split("-")[-1]: row[1:] for row in rows}
 
         def said():
-            return f"\n{ends()}\n{log.read_text()}\n{self.log.read_text()}"
+            return f"\n{ends()}\n{log.read_text()}\n{self.place.log.read_text()}"
 
         try:
-            wait_until(lambda: len(ends()) == 3 and all(e[0] in ("succeeded", "parked") for e in ends().values()),
-                       "three messages climbed and came to an end")
+            until("three messages climbed and came to an end",
+                  lambda: len(ends()) == 3 and all(e[0] in ("succeeded", "parked") for e in ends().values()))
         except AssertionError as error:
             self.fail(str(error) + said())
         found = ends()

@@ -4,10 +4,7 @@ retry_history, and that a message stays where the report cannot be sent.
 usage: helpers_test.py RUNG-PROGRAM [TEST ...]       by tests/helpers, which installs and starts what it needs
 """
 import os
-import pathlib
-import shutil
 import sys
-import tempfile
 import unittest
 
 import pika
@@ -41,9 +38,7 @@ class Helpers(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-helpers."))
-        cls.addClassCleanup(shutil.rmtree, folder)
-        cls.world = the.World(PROGRAM, folder)
+        cls.world = the.World(PROGRAM)
         cls.addClassCleanup(cls.world.close)
         # All workers at once: most of their time is start and waiting.
         cls.world.channel.exchange_declare("shop", "topic", durable=True)

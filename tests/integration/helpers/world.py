@@ -7,17 +7,18 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import threading
-import time
 import urllib.parse
 
 import amqp
 import pika
-import pymysql
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1] / "support"))
+from starting import ROOT, Place, until  # noqa: E402
+
 WORKERS = HERE / "workers"
-ROOT = HERE.parents[2]
 BOUND_SECONDS = int(os.environ.get("RUNG_HELPER_SECONDS", "60"))  # for anything that is waited for
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 PYTHON = ["/usr/bin/python3", "-u"]
@@ -45,26 +46,17 @@ class Partner(http.server.BaseHTTPRequestHandler):
 
 
 class World:
-    def __init__(self, program, folder):
-        self.folder, self.closing, self.schema = folder, contextlib.ExitStack(), f"helpers_{os.getpid()}"
-        self.url = os.environ["RUNG_TEST_AMQP"].replace("%2f", self.schema)  # a vhost of its own
-        ctl = os.environ["RUNG_TEST_RABBITMQCTL"]
-        subprocess.run([ctl, "-q", "add_vhost", self.schema], check=True)
-        self.closing.callback(subprocess.run, [ctl, "-q", "delete_vhost", self.schema], check=True)
-        subprocess.run([ctl, "-q", "set_permissions", "-p", self.schema, "guest", ".*", ".*", ".*"], check=True)
+    def __init__(self, program):
+        self.place = place = Place("helpers")
+        self.schema, self.url, self.folder, self.sql = place.name, place.amqp, place.folder, place.sql
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Partner)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.closing.callback(self.server.shutdown)
+        place.callback(self.server.server_close)
+        place.callback(self.server.shutdown)
         node = os.environ.get("RUNG_HELPER_NODE", "")
         self.environment = dict(
             os.environ, HTTP_URL=f"http://127.0.0.1:{self.server.server_address[1]}", NODE_PATH=node, LC_ALL="C.UTF-8",
             PYTHONPATH=str(ROOT / "examples" / "helpers" / "python"), PYTHONDONTWRITEBYTECODE="1")
-        parts = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
-        self.db = pymysql.connect(host=parts.hostname, port=parts.port, user=parts.username, autocommit=True,
-                                  cursorclass=pymysql.cursors.DictCursor)
-        self.sql(f"CREATE DATABASE {self.schema}")
-        self.closing.callback(self.sql, f"DROP DATABASE {self.schema}")
-        self.sql(f"USE {self.schema}")
         parameters = pika.URLParameters(self.url)
         parameters.heartbeat = 0  # nobody serves it while we wait
         self.connection = pika.BlockingConnection(parameters)
@@ -73,51 +65,18 @@ class World:
         self.amqp = amqp.Connection(f"{broker.hostname}:{broker.port}", "guest", "guest", virtual_host=self.schema)
         self.amqp.connect()
         self.typed = self.amqp.channel()
-        config = folder / "rung.yaml"
-        config.write_text(f"""
-broker: {{ url: "{self.url}" }}
-store: {{ url: "{os.environ['RUNG_TEST_MYSQL']}/{self.schema}" }}
-node: {self.schema}
-ladders: {{ default: [300ms, 400ms, 4s] }}
-queues: {{ default: {{ success: {{ presumed_after: 10m }} }} }}
-""")
-        self.start("rung", [program, "run", "-c", str(config)])
-        self.until(lambda: subprocess.run([program, "stats", "-c", str(config)], stdout=subprocess.DEVNULL,
-                                          stderr=subprocess.DEVNULL, check=False).returncode == 0, "the sidecar answers")
-
-    def start(self, name, command, cwd=None):
-        with open(self.folder / f"{name}.log", "ab") as log:
-            process = subprocess.Popen(command, cwd=cwd, env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=subprocess.STDOUT)
-        self.closing.callback(self.end, process)
-        return process
-
-    @staticmethod
-    def end(process):
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        place.write_config(more="ladders: { default: [300ms, 400ms, 4s] }\n"
+                                "queues: { default: { success: { presumed_after: 10m } } }")
+        place.start_rung(program)
 
     def work(self, client, queue, prefix="rung"):
-        return self.start(queue, [*CLIENTS[client], self.url, queue, prefix], cwd=WORKERS)
+        return self.place.start([*CLIENTS[client], self.url, queue, prefix], f"{queue}.log", cwd=WORKERS, env=self.environment)
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def sql(self, text, *values):
-        with self.db.cursor() as cursor:
-            cursor.execute(text, values)
-            return list(cursor.fetchall())
-
     def until(self, condition, what, log="rung"):
-        deadline = time.monotonic() + BOUND_SECONDS
-        while not condition():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not within {BOUND_SECONDS} s: {what}\n--- {log}\n{self.log(log)[-4000:]}")
-            time.sleep(0.1)
+        until(what, condition, BOUND_SECONDS, told=lambda: f"--- {log}\n{self.log(log)[-4000:]}")
 
     def body(self, client, word):
         """The message of a word, as the framework itself would publish it: body, properties, headers."""
@@ -158,5 +117,4 @@ queues: {{ default: {{ success: {{ presumed_after: 10m }} }} }}
         with contextlib.suppress(pika.exceptions.AMQPError):
             self.connection.close()
         self.amqp.close()
-        self.closing.close()
-        self.server.server_close()
+        self.place.close()

@@ -154,6 +154,7 @@ class HttpPeople : public HttpTest {
         {"POST /v1/causes/{cause}", change("/v1/causes/" + cause, R"({"note": "known"})")},
         {"GET /v1/you", look("/v1/you")},
         {"GET /v1/nodes", look("/v1/nodes")},
+        {"GET /v1/activity", look("/v1/activity")},
         {"GET /v1/stats", look("/v1/stats")},
         {"GET /v1/now", look("/v1/now")},
         {"GET /v1/queues", look("/v1/queues")},
@@ -169,9 +170,12 @@ class HttpPeople : public HttpTest {
 std::map<std::string, http::Action> routes() {
   const auto rules = std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  http::Context context({}, {}, {}, rules, {}, "0", 1, Ms{1}, test_clock());
+  http::Context context({}, {}, {}, rules, {}, "0", 1, Ms{1}, 1, test_clock());
+  http::SignIns sign_ins(test_clock());
+  http::Access access({});
+  const http::ConsoleOptions console;
   std::map<std::string, http::Action> all;
-  for (const http::Route& route : http::all_routes(context, [] { return 0; }))
+  for (const http::Route& route : http::all_routes(context, {access, sign_ins, console}, [] { return 0; }))
     all[std::string(route.method) + " " + std::string(route.pattern)] = route.action;
   return all;
 }

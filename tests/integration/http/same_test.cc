@@ -1,22 +1,9 @@
 // The command line and HTTP answer the same question with the same object.
+#include "src/core/base/hex.h"
 #include "tests/integration/http/fixture.h"
 
 namespace rung::test {
 namespace {
-
-// For a query: all but letters and digits percent-encoded.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const unsigned char c : text) {
-    constexpr std::string_view kDigits = "0123456789ABCDEF";
-    if (std::isalnum(c) != 0) {
-      out += static_cast<char>(c);
-    } else {
-      out += {'%', kDigits[c / 16], kDigits[c % 16]};
-    }
-  }
-  return out;
-}
 
 class HttpSame : public HttpTest {
  protected:
@@ -127,7 +114,9 @@ TEST_F(HttpSame, EachListHasPages) {
     json rows = json::array();
     json cursor;
     for (std::size_t pages = 0; pages <= whole.at(name).size(); ++pages) {
-      const json page = get(path + "limit=1" + (cursor.is_null() ? "" : "&cursor=" + escaped(cursor))).json();
+      const json page = get(path + "limit=1" +
+                            (cursor.is_null() ? "" : "&cursor=" + percent_encode(cursor.get<std::string>())))
+                            .json();
       ASSERT_EQ(page.at(name).size(), 1U) << path;
       rows.push_back(page.at(name)[0]);
       cursor = page.at("next");

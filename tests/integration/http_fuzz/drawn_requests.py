@@ -36,7 +36,8 @@ class Generator:
     def __init__(self, document, known, draw):
         self.document, self.known, self.draw = document, known, draw
         self.operations = [(method, path, operation) for path, item in document["paths"].items()
-                           for method, operation in item.items() if method in ("get", "post")]
+                           for method, operation in item.items()
+                           if method in ("get", "post") and "text/event-stream" not in str(operation["responses"])]
 
     def request(self):
         method, template, operation = self.draw.choice(self.operations)

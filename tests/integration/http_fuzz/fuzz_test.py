@@ -2,82 +2,48 @@
 last member, and the sidecar goes on.
 
 usage: fuzz_test.py RUNG-PROGRAM [--seconds 20] [--seed N]
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL (tests/run sets them); python3-jsonschema, python3-pymysql. A failure prints the seed and the
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT (tests/run sets them); python3-jsonschema, python3-pymysql. A failure prints the seed and the
 request. Every request is sent on one of two tokens: of an admin, and of a reader that has one queue.
 """
 import argparse
 import http.client
 import json
-import os
 import pathlib
 import random
-import shutil
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-import urllib.parse
 
 import jsonschema
 import pymysql
 from drawn_requests import Generator, Known, Request
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from starting import ROOT, Place, end, free_port, until  # noqa: E402
+
 ANSWER_SECONDS = 60  # far more than any answer takes on a loaded machine
 TOKENS = {"admin": "a" * 40, "reader": "r" * 40}
 
 
-def free_port():
-    with socket.socket() as probe:
-        for port in range(26000, 32000):
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-    raise RuntimeError("no free port")
-
-
 class Sidecar:
     def __init__(self, program):
-        self.name = f"http_fuzz_{os.getpid()}"
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-http-fuzz."))
-        self.port = free_port()
-        url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
-        self.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True)
-        self.sql(f"CREATE DATABASE {self.name}")
-        (self.folder / "tokens.yaml").write_text(
+        self.place = place = Place("http_fuzz", pymysql.cursors.Cursor)
+        self.sql, self.port = place.sql, free_port()
+        (place.folder / "tokens.yaml").write_text(
             f"- {{ name: ann, token: {TOKENS['admin']}, role: admin }}\n"
             f"- {{ name: ray, token: {TOKENS['reader']}, role: reader, queues: [orders] }}\n")
-        (self.folder / "tokens.yaml").chmod(0o600)
-        config = self.folder / "rung.yaml"
-        config.write_text(f"""
-broker: {{ url: "{os.environ['RUNG_TEST_AMQP']}", prefix: {self.name} }}
-store: {{ url: "{os.environ['RUNG_TEST_MYSQL']}/{self.name}" }}
-node: {self.name}
+        (place.folder / "tokens.yaml").chmod(0o600)
+        place.write_config(more=f"""
 index_headers: [tenant]
 http: {{ listen: "127.0.0.1:{self.port}", tokens_file: tokens.yaml }}
 ladders: {{ default: [1s, 1h] }}
 queues: {{ orders: {{ success: {{ presumed_after: 1s }} }} }}
 """)
-        config.chmod(0o600)
-        self.log = open(self.folder / "rung.log", "wb")
-        self.process = subprocess.Popen([program, "run", "-c", config], stdout=self.log, stderr=subprocess.STDOUT)
+        self.process = place.start([program, "run", "-c", place.config])
 
     def close(self):
-        self.process.terminate()
-        code = self.process.wait(60)
-        self.sql(f"DROP DATABASE {self.name}")
-        self.db.close()
-        self.log.close()
-        shutil.rmtree(self.folder)
+        code = end(self.process, 60)
+        self.place.close()
         return code
-
-    def sql(self, text):
-        with self.db.cursor() as cursor:
-            cursor.execute(text)
-            return cursor.fetchall()
 
     def send(self, request, token):
         """Status, media type, body. A connection of its own for each: what one leaves behind does not matter to the next."""
@@ -164,10 +130,7 @@ def seed_tasks(sidecar, known):
                               TOKENS["admin"])
         learn(known, json.loads(answer[2]))
     # Nobody has declared the queue "nowhere": these are returned, which is a failure with a cause.
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while not sidecar.sql(f"SELECT 1 FROM {sidecar.name}.retry_causes") and time.monotonic() < deadline:
-        time.sleep(0.2)
-    for (cause,) in sidecar.sql(f"SELECT cause_id FROM {sidecar.name}.retry_causes"):
+    for (cause,) in until("a cause is known", lambda: sidecar.sql("SELECT cause_id FROM retry_causes")):
         known.add("cause", cause)
 
 
@@ -224,15 +187,11 @@ def main():
     sidecar = Sidecar(options.program)
     code = 1
     try:
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while not sidecar.is_ready():
-            if time.monotonic() > deadline:
-                sys.exit("the sidecar does not become ready:\n" + (sidecar.folder / "rung.log").read_text()[-3000:])
-            time.sleep(0.2)
+        until("the sidecar is ready", sidecar.is_ready)
         code = run(sidecar, options.seconds, options.seed)
     finally:
         if code:
-            print((sidecar.folder / "rung.log").read_text(errors="replace")[-2000:])
+            print(sidecar.place.logs())
         ended = sidecar.close()
     if ended != 0:
         print(f"the sidecar ended with {ended} on SIGTERM")

@@ -35,8 +35,8 @@ class ConsumerTimeout(servers.Sidecar):
             for n in range(5):
                 self.publish(channel, f"during-{n}")
             try:
-                servers.wait_until(lambda: self.poked(channel) and self.cancelled() > before + 2,
-                                   "the broker cancels our consumer, again and again", self.log.read_text)
+                servers.until("the broker cancels our consumer, again and again",
+                              lambda: self.poked(channel) and self.cancelled() > before + 2, told=self.log.read_text)
             finally:
                 cursor.execute("UNLOCK TABLES")
         self.publish(channel, "after")

@@ -1,31 +1,15 @@
 """A vhost, a schema and a sidecar of a test's own, on the servers of RUNG_TEST_*."""
-import base64
 import functools
-import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
-import urllib.parse
-import urllib.request
 
-import pymysql
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from starting import BOUND_SECONDS, Place, admin, until  # noqa: E402
 
-BOUND_SECONDS = 60
 SKIPPED = 77
-
-
-def admin(method, path, body=None):
-    url = f"{os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}"
-    request = urllib.request.Request(url, json.dumps(body or {}).encode(), {"Content-Type": "application/json"},
-                                     method=method)
-    request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.loads(answer.read() or b"null")
 
 
 def broker_since(*version):
@@ -47,14 +31,6 @@ def skip_below(*wanted):
         sys.exit(SKIPPED)
 
 
-def wait_until(condition, what, told=lambda: ""):
-    deadline = time.monotonic() + BOUND_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {BOUND_SECONDS} s: {what}\n{told()}")
-        time.sleep(0.05)
-
-
 class Sidecar(unittest.TestCase):
     program = None
     ladder = "[200ms, 200ms]"
@@ -63,48 +39,19 @@ class Sidecar(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.name = f"{cls.__name__.lower()}_{os.getpid()}"
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-rabbitmq4."))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        admin("PUT", f"vhosts/{cls.name}")
-        cls.addClassCleanup(admin, "DELETE", f"vhosts/{cls.name}")
-        admin("PUT", f"permissions/{cls.name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
-        cls.amqp = os.environ["RUNG_TEST_AMQP"].replace("%2f", cls.name)
-        url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
-        cls.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True,
-                                 cursorclass=pymysql.cursors.DictCursor)
-        cls.addClassCleanup(cls.db.close)
-        cls.sql(f"CREATE DATABASE {cls.name}")
-        cls.addClassCleanup(cls.sql, f"DROP DATABASE {cls.name}")
-        cls.sql(f"USE {cls.name}")
-        cls.config = cls.folder / "rung.yaml"
-        cls.config.write_text(f"""
-broker: {{ url: "{cls.amqp}", management: "{os.environ['RUNG_TEST_MANAGEMENT']}", queue_type: {cls.queue_type} }}
-store: {{ url: "{os.environ['RUNG_TEST_MYSQL']}/{cls.name}" }}
-node: {cls.name}
-ladders: {{ default: {cls.ladder} }}
-defaults: {{ success: {{ presumed_after: 10m }} }}
-{cls.more}""")
+        cls.place = place = Place(cls.__name__.lower())
+        cls.addClassCleanup(place.close)
+        cls.name, cls.folder, cls.amqp, cls.sql = place.name, place.folder, place.amqp, place.sql
+        cls.config, cls.log = place.config, place.log
+        place.write_config(f", management: \"{os.environ['RUNG_TEST_MANAGEMENT']}\", queue_type: {cls.queue_type}",
+                           f"ladders: {{ default: {cls.ladder} }}\n"
+                           f"defaults: {{ success: {{ presumed_after: 10m }} }}\n{cls.more}")
         cls.before_start()
-        cls.log = cls.folder / "rung.log"
-        with open(cls.log, "wb") as out:
-            process = subprocess.Popen([cls.program, "run", "-c", str(cls.config)], stdout=out,
-                                       stderr=subprocess.STDOUT)
-        cls.addClassCleanup(process.wait, 30)
-        cls.addClassCleanup(process.terminate)
-        wait_until(lambda: subprocess.run([cls.program, "stats", "-c", str(cls.config)], stdout=subprocess.DEVNULL,
-                                          stderr=subprocess.DEVNULL, check=False).returncode == 0, "the sidecar stands",
-                   cls.log.read_text)
+        place.start_rung(cls.program)
 
     @classmethod
     def before_start(cls):
         """The virtual host and the schema are there, the sidecar isn't."""
-
-    @classmethod
-    def sql(cls, text, *values):
-        with cls.db.cursor() as cursor:
-            cursor.execute(text, values or None)
-            return list(cursor.fetchall())
 
     def rung(self, *words):
         done = subprocess.run([self.program, words[0], "-c", str(self.config), *words[1:]], stdout=subprocess.PIPE,
@@ -117,4 +64,4 @@ defaults: {{ success: {{ presumed_after: 10m }} }}
         admin("PUT", f"queues/{self.name}/{queue}", {"durable": True, "arguments": all_arguments})
 
     def until(self, condition, what):
-        wait_until(condition, what, lambda: f"{self.sql('SELECT * FROM retry_current')}\n{self.log.read_text()}")
+        until(what, condition, told=lambda: f"{self.sql('SELECT * FROM retry_current')}\n{self.log.read_text()}")

@@ -8,33 +8,21 @@ import base64
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 import urllib.error
-import urllib.parse
 import urllib.request
 
-import pymysql
-from world import Provider, Unavailable, free_port, modules
+from world import Provider, Unavailable, modules, new_browser
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from starting import Place, free_port, until  # noqa: E402
 
 PROGRAM = ""
 MODULES = None
-BOUND_SECONDS = 60  # for anything that is waited for
 OWN_TOKEN = "0123456789abcdef0123456789abcdef"
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + BOUND_SECONDS
-    while not (found := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {BOUND_SECONDS} s: {what}")
-        time.sleep(0.2)
-    return found
 
 
 class Answer:
@@ -48,39 +36,22 @@ class SignIn(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.name = f"sign_in_{os.getpid()}"
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="rung-sign-in."))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.admin("PUT", f"vhosts/{cls.name}")
-        cls.addClassCleanup(cls.admin, "DELETE", f"vhosts/{cls.name}")
-        cls.admin("PUT", f"permissions/{cls.name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
-        url = urllib.parse.urlsplit(os.environ["RUNG_TEST_MYSQL"])
-        cls.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True)
-        cls.addClassCleanup(cls.db.close)
-        cls.sql(f"CREATE DATABASE {cls.name}")
-        cls.addClassCleanup(cls.sql, f"DROP DATABASE {cls.name}")
-        cls.provider = Provider(MODULES)
+        cls.place = place = Place("sign_in")
+        cls.addClassCleanup(place.close)
+        cls.folder, cls.config, cls.sql = place.folder, place.config, place.sql
+        cls.port = free_port()
+        cls.provider = Provider(MODULES, f"http://127.0.0.1:{cls.port}/v1/session/callback")
         cls.addClassCleanup(cls.provider.remove)
         cls.provider.start()
-        cls.port = free_port()
         (cls.folder / "token").write_text(OWN_TOKEN + "\n")
         (cls.folder / "token").chmod(0o600)
-        cls.config = cls.folder / "rung.yaml"
         cls.write_config("sre: operator, everyone: reader")
-        log = open(cls.folder / "rung.log", "wb")
-        cls.addClassCleanup(log.close)
-        cls.sidecar = subprocess.Popen([PROGRAM, "run", "-c", cls.config], stdout=log, stderr=subprocess.STDOUT)
-        cls.addClassCleanup(cls.sidecar.wait, 30)
-        cls.addClassCleanup(cls.sidecar.terminate)
-        wait_until(cls.is_ready, "the sidecar is ready")
+        cls.sidecar = place.start([PROGRAM, "run", "-c", cls.config])
+        until("the sidecar is ready", cls.is_ready)
 
     @classmethod
     def write_config(cls, grants):
-        amqp = os.environ["RUNG_TEST_AMQP"].replace("%2f", cls.name)
-        cls.config.write_text(f"""
-broker: {{ url: "{amqp}" }}
-store: {{ url: "{os.environ['RUNG_TEST_MYSQL']}/{cls.name}" }}
-node: {cls.name}
+        cls.place.write_config(more=f"""
 http:
   listen: "127.0.0.1:{cls.port}"
   token_file: token
@@ -91,20 +62,6 @@ http:
     roles_claim: groups
     map: {{ {grants}, deployers: {{ role: operator, queues: ["deploys.*"] }} }}
 """)
-        cls.config.chmod(0o600)
-
-    @staticmethod
-    def admin(method, path, body=None):
-        url = f"{os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}"
-        request = urllib.request.Request(url, json.dumps(body or {}).encode(), {"Content-Type": "application/json"}, method=method)
-        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
-        urllib.request.urlopen(request, timeout=60).close()
-
-    @classmethod
-    def sql(cls, text, *values):
-        with cls.db.cursor() as cursor:
-            cursor.execute(text, values)
-            return cursor.fetchall()
 
     @classmethod
     def call(cls, token, path, body=None):
@@ -132,7 +89,7 @@ http:
         before = loaded()
         self.write_config(grants)
         self.sidecar.send_signal(signal.SIGHUP)
-        wait_until(lambda: loaded() > before, "the config is reloaded")
+        until("the config is reloaded", lambda: loaded() > before)
 
     def metric(self, name):
         text = self.call(OWN_TOKEN, "/metrics").text
@@ -143,7 +100,7 @@ http:
 
     def test_a_person_logs_in(self):
         token = self.provider.token_of_person("alice")
-        you = wait_until(lambda: (a := self.call(token, "/v1/you")).status == 200 and a, "the keys are fetched").json
+        you = until("the keys are fetched", lambda: (a := self.call(token, "/v1/you")).status == 200 and a).json
         self.assertEqual((you["name"], you["role"], you["queues"]), ("alice", "operator", None))
         created = self.call(token, "/v1/tasks", {"queue": "orders", "delay": "1h", "body": "x"})
         self.assertEqual(created.status, 201, created.text)
@@ -154,6 +111,39 @@ http:
         body = self.call(token, f"/v1/tasks/{task}/body")
         self.assertEqual((body.status, body.json["needs_role"]), (403, "editor"))
         self.assertEqual(body.json["detail"], "the token of alice has the role operator: body needs the role editor")
+
+    def test_a_browser_logs_in_for_the_console(self):
+        here = f"http://127.0.0.1:{self.port}"
+
+        def session(browser):
+            with browser.open(f"{here}/v1/session", timeout=30) as answer:
+                return json.load(answer)
+
+        browser = new_browser()
+        self.assertEqual(session(browser)["sign_in"], {"token": True, "oidc": True})
+        back = self.provider.log_in(browser, f"{here}/v1/session/oidc?to=/console/causes", "alice", f"{here}/v1/session/callback")
+        # Somebody who is sent this link is not signed in as alice: it is for the browser that began.
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            new_browser().open(back, timeout=30)
+        self.assertTrue(refused.exception.headers["Location"].startswith("/console/sign-in?error="), refused.exception.headers)
+        with self.assertRaises(urllib.error.HTTPError) as done:
+            browser.open(back, timeout=30)
+        self.assertEqual((done.exception.code, done.exception.headers["Location"]), (302, "/console/causes"))
+        signed_in = session(browser)
+        self.assertEqual((signed_in["name"], signed_in["role"], signed_in["way"]), ("alice", "operator", "oidc"))
+        task = urllib.request.Request(f"{here}/v1/tasks", json.dumps({"queue": "orders", "delay": "1h"}).encode(),
+                                      {"Content-Type": "application/json", "X-Rung-CSRF": signed_in["csrf"]})
+        with browser.open(task, timeout=30) as created:
+            self.assertEqual(created.status, 201)
+        # The code is good for one login.
+        with self.assertRaises(urllib.error.HTTPError) as again:
+            browser.open(back, timeout=30)
+        self.assertIn("error=", again.exception.headers["Location"])
+
+    def test_a_login_leads_only_into_the_console(self):
+        for elsewhere in ("//evil.example", "https://evil.example", "/\\evil.example"):
+            query = urllib.parse.urlencode({"to": elsewhere})
+            self.assertEqual(self.call("", f"/v1/session/oidc?{query}").status, 400, elsewhere)
 
     def test_without_a_group_nothing(self):
         answer = self.call(self.provider.token_of_person("mallory"), "/v1/you")
@@ -207,8 +197,8 @@ http:
         self.assertEqual(self.call(old, "/v1/you").status, 200, "away")
         # Unknown keys make the sidecar ask, but not often.
         stranger = base64.urlsafe_b64encode(b'{"alg":"ES256","kid":"x"}').rstrip(b"=").decode() + ".e30." + "A" * 86
-        wait_until(lambda: self.call(stranger, "/v1/you").status in (401, 503) and "oidc" in self.problems(),
-                   "it is noticed that the provider is away")
+        until("it is noticed that the provider is away",
+              lambda: self.call(stranger, "/v1/you").status in (401, 503) and "oidc" in self.problems())
         self.assertEqual(self.call(old, "/v1/you").status, 200, "away, and known to be")
         self.assertGreater(self.metric('rung_oidc_key_fetches_total{result="failed"}'), 0)
         self.assertEqual(self.metric("rung_oidc_keys "), 2)
@@ -216,7 +206,7 @@ http:
         new = self.provider.token_of_person("alice")
         refused = self.call(new, "/v1/you")
         self.assertIn(refused.status, (401, 503, 200))
-        wait_until(lambda: self.call(new, "/v1/you").status == 200, "the new keys are known")
+        until("the new keys are known", lambda: self.call(new, "/v1/you").status == 200)
         self.assertEqual(self.problems(), [])
         gone = self.call(old, "/v1/you")
         self.assertEqual(gone.status, 401, "the provider has withdrawn its key")

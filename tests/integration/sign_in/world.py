@@ -8,15 +8,17 @@ import pathlib
 import re
 import secrets
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+sys.path.append(str(HERE.parents[1] / "support"))
+from starting import ROOT, free_port  # noqa: E402
+
 CALLBACK = "http://127.0.0.1/callback"  # nobody listens there: the code is in the address
 
 
@@ -52,26 +54,20 @@ def modules():
     return folder
 
 
-def free_port():
-    """Below the ports that the kernel gives to clients, so that it is still free after a restart."""
-    while True:
-        port = 20000 + secrets.randbelow(12000)
-        with socket.socket() as listener:
-            try:
-                listener.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
-
-
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_):
         return None
 
 
+def new_browser():
+    """It has cookies, and stops at each redirect."""
+    return urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()), NoRedirect())
+
+
 class Provider:
-    def __init__(self, folder):
-        self.folder, self.port, self.process = folder, free_port(), None
+    def __init__(self, folder, callback):
+        """`callback`: the redirect URI of Rung's console."""
+        self.folder, self.port, self.process, self.callback = folder, free_port(), None, callback
         self.issuer = f"http://127.0.0.1:{self.port}"
         # Beside node_modules, where Node.js looks for packages.
         self.script = folder / f"provider-{os.getpid()}.mjs"
@@ -79,7 +75,7 @@ class Provider:
 
     def start(self):
         """With new keys."""
-        self.process = subprocess.Popen(["node", self.script, str(self.port)], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(["node", self.script, str(self.port), self.callback], stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True)
         for line in self.process.stdout:
             if "listening" in line:
@@ -105,12 +101,8 @@ class Provider:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)["access_token"]
 
-    def token_of_person(self, name):
-        """An ID token, by a login: authorization code flow with PKCE, and the provider's forms."""
-        verifier = secrets.token_urlsafe(48)
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()), NoRedirect())
-
+    def log_in(self, browser, url, name, end):
+        """Follows redirects from `url`, fills in the provider's forms, and returns the first address that begins with `end`."""
         def go(url, form=None):
             """Where it redirects to; without a redirect, the page."""
             data = None if form is None else urllib.parse.urlencode(form).encode()
@@ -122,21 +114,27 @@ class Provider:
                     raise
                 return error.headers["Location"], ""
 
-        query = {"client_id": "rung", "response_type": "code", "scope": "openid", "redirect_uri": CALLBACK,
-                 "code_challenge": challenge, "code_challenge_method": "S256", "state": "s"}
-        at = "/auth?" + urllib.parse.urlencode(query)
         for _ in range(20):
-            where, page = go(at)
+            where, page = go(url)
             if where is None:
                 # The form of the login, then that of the consent.
                 action = re.search(r'<form[^>]* action="([^"]+)"', page)[1]
                 prompt = re.search(r'name="prompt" value="(\w+)"', page)[1]
                 where, _ = go(action, {"prompt": prompt, "login": name, "password": "any"})
-            if where.startswith(CALLBACK):
-                code = urllib.parse.parse_qs(urllib.parse.urlsplit(where).query)["code"][0]
-                form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "client_id": "rung",
-                        "code_verifier": verifier}
-                with urllib.request.urlopen(f"{self.issuer}/token", urllib.parse.urlencode(form).encode(), timeout=30) as answer:
-                    return json.load(answer)["id_token"]
-            at = where
+            if where.startswith(end):
+                return where
+            url = where
         raise RuntimeError("the login does not end")
+
+    def token_of_person(self, name):
+        """An ID token, by a login: authorization code flow with PKCE, and the provider's forms."""
+        verifier = secrets.token_urlsafe(48)
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        query = {"client_id": "rung", "response_type": "code", "scope": "openid", "redirect_uri": CALLBACK,
+                 "code_challenge": challenge, "code_challenge_method": "S256", "state": "s"}
+        where = self.log_in(new_browser(), "/auth?" + urllib.parse.urlencode(query), name, CALLBACK)
+        code = urllib.parse.parse_qs(urllib.parse.urlsplit(where).query)["code"][0]
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "client_id": "rung",
+                "code_verifier": verifier}
+        with urllib.request.urlopen(f"{self.issuer}/token", urllib.parse.urlencode(form).encode(), timeout=30) as answer:
+            return json.load(answer)["id_token"]

@@ -45,6 +45,8 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
   EXPECT_THAT(
       schema.columns("SELECT * FROM retry_attachments"),
       ElementsAre("queue", "state", "since", "attached_at", "reason", "checked_at", "awaiting", "held"));
+  EXPECT_THAT(schema.columns("SELECT * FROM retry_activity"),
+              ElementsAre("minute", "queue", "failed", "retried", "succeeded"));
   for (const char* column : {"next_due_at", "first_failed_at", "created_at", "finished_at"}) {
     // MariaDB says more of a column that is computed: "datetime(3) /* mariadb-5.3 */".
     EXPECT_THAT(
@@ -195,6 +197,17 @@ TEST(Views, ThePromisesOfAQueueAreOnEachOfItsRows) {
                   ElementsAre("q", "1", "0.75", "3", "1", "4", "0.75", "9", "3", "4"),
                   ElementsAre("q", "1", "0.75", "3", "1", "4", "0.75", "9", "3", "4"),
                   ElementsAre("q ", "1", "0", "0", "1", "0", "0", "0", "1", "0")));
+}
+
+TEST(Views, ActivityWithoutTheSumsOfAllQueues) {
+  const auto shared = MysqlSchema::shared();
+  MysqlSchema& schema = *shared;
+  schema.exec(
+      "INSERT INTO rung_activity VALUES ('q', 1, '2026-09-10 00:26:00', 1, 2, 3), "
+      "('(other)', 7, '2026-09-10 00:26:00', 4, 5, 6), ('(all)', 5, '2026-09-10 00:26:00', 5, 7, 9)");
+  EXPECT_THAT(schema.query("SELECT * FROM retry_activity ORDER BY queue"),
+              ElementsAre(ElementsAre("2026-09-10 00:26:00.000", "(other)", "4", "5", "6"),
+                          ElementsAre("2026-09-10 00:26:00.000", "q", "1", "2", "3")));
 }
 
 TEST(Views, DoNotDependOnTheReadersTimeZone) {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/bridge/upkeep/promise_upkeep.h"
+#include "src/bridge/upkeep/count_upkeep.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -102,8 +102,8 @@ class PromiseStory : public testing::Test {
       flow->gates.start();
       flow->breakers.start();
     }
-    upkeep = std::make_unique<PromiseUpkeep>(
-        world.loop, PromiseUpkeep::Deps{flow->jobs, flow->shards, flow->clock, flow->counts, identity});
+    upkeep = std::make_unique<CountUpkeep>(
+        world.loop, CountUpkeep::Deps{flow->jobs, flow->shards, flow->clock, flow->counts, identity});
     world.loop.run_for(Ms{100});
   }
   void due_now(int count = 1) {
@@ -117,7 +117,7 @@ class PromiseStory : public testing::Test {
   const NodeIdentity identity{"a", "0", "here", Flow::kIncarnation};
   World world;
   std::unique_ptr<Flow> flow;
-  std::unique_ptr<PromiseUpkeep> upkeep;
+  std::unique_ptr<CountUpkeep> upkeep;
 };
 
 TEST_F(PromiseStory, WhatComesWhenItIsDueIsInTime) {
@@ -185,23 +185,23 @@ TEST_F(PromiseStory, AnOutageIsLateForAQueueWithARateToo) {
   EXPECT_EQ(counted(), (PromiseCounts{0, 5, 0}));
 }
 
-// --- PromiseUpkeep
+// --- CountUpkeep
 
 TEST_F(PromiseStory, IsAddedEveryFewSecondsAndOnlyWhatIsNew) {
   begin(promising());
   upkeep->start();
   due_now(2);
-  world.loop.run_for(PromiseUpkeep::kEvery + Ms{100});
+  world.loop.run_for(CountUpkeep::kEvery + Ms{100});
   ASSERT_THAT(stored(), SizeIs(1));
   EXPECT_EQ(stored()[0].queue, "orders");
   EXPECT_EQ(stored()[0].last_hour, (PromiseCounts{2, 0, 0}));
   EXPECT_EQ(stored()[0].last_day, (PromiseCounts{2, 0, 0}));
-  world.loop.run_for(PromiseUpkeep::kEvery);  // it also looks at old buckets, each minute
+  world.loop.run_for(CountUpkeep::kEvery);  // it also looks at old buckets, each minute
   const std::size_t jobs = flow->jobs.submitted(Lane::upkeep);
-  world.loop.run_for(PromiseUpkeep::kEvery * 5);
+  world.loop.run_for(CountUpkeep::kEvery * 5);
   EXPECT_EQ(flow->jobs.submitted(Lane::upkeep), jobs) << "nothing is new";
   due_now(1);
-  world.loop.run_for(PromiseUpkeep::kEvery + Ms{100});
+  world.loop.run_for(CountUpkeep::kEvery + Ms{100});
   EXPECT_EQ(stored()[0].last_hour, (PromiseCounts{3, 0, 0}));
 }
 
@@ -234,23 +234,13 @@ TEST_F(PromiseStory, OldBucketsGo) {
   ASSERT_THAT(stored(), SizeIs(1));
   upkeep->start();
   // With each tick there is something to add: that must not keep the old ones from being deleted.
-  for (Ms gone{0}; gone < kPromiseHour + kPromiseMinutes * 2; gone += PromiseUpkeep::kEvery) {
+  for (Ms gone{0}; gone < kPromiseHour + kPromiseMinutes * 2; gone += CountUpkeep::kEvery) {
     due_now(1);
-    world.loop.run_for(PromiseUpkeep::kEvery);
+    world.loop.run_for(CountUpkeep::kEvery);
   }
   ASSERT_THAT(stored(), SizeIs(1));
   EXPECT_GT(stored()[0].last_day.in_time, stored()[0].last_hour.in_time);
-  EXPECT_LE(world.eyes->forget_promises(world.now(), 100).value(), 1) << "but for the last minute's";
-}
-
-TEST_F(PromiseStory, CostsNothingWithoutAPromise) {
-  begin(promising({}, std::nullopt));
-  upkeep->start();
-  due_now(2);
-  const std::size_t jobs = flow->jobs.submitted(Lane::upkeep);
-  world.loop.run_for(kLong / 2);
-  EXPECT_THAT(stored(), IsEmpty());
-  EXPECT_LE(flow->jobs.submitted(Lane::upkeep), jobs + 1) << "but for a look at old buckets";
+  EXPECT_LE(world.eyes->forget_counts(world.now(), 100).value(), 1) << "but for the last minute's";
 }
 
 }  // namespace

@@ -258,19 +258,6 @@ TEST(Ctl, ReadsWhatRabbitmqctlPrints) {
   EXPECT_FALSE(listens_at("nonsense", 5672));
 }
 
-TEST(RunProgram, ToldAndBounded) {
-  const auto ran = run_program({"sh", "-c", "echo out; echo err >&2; exit 7"}, 10s);
-  ASSERT_TRUE(ran);
-  EXPECT_EQ(ran->exit, 7);
-  EXPECT_EQ(ran->out, "out\n");
-  EXPECT_EQ(ran->err, "err\n");
-  // What it started holds the pipe: ended with it.
-  const auto slow = run_program({"sh", "-c", "sleep 60 & wait"}, 200ms);
-  ASSERT_FALSE(slow);
-  EXPECT_TRUE(slow.error().is_transient());
-  EXPECT_FALSE(run_program({"/no/such/program"}, 1s));
-}
-
 // Nobody listens there: told apart from "not attached", and quickly.
 TEST(AskAttached, UnknownWhereNobodyAnswers) {
   BrokerOptions options;

@@ -37,7 +37,7 @@ TEST(RefusedPublish, TheDeadLetterAfterTheNackChangesNothing) {
   const Task copy = claimed_copy(task_in(State::scheduled, kNow));
   const Task task = refused_by_queue(copy);
   ASSERT_EQ(task.attempt, 2) << "the attempt was taken back";
-  const Decision d = decide(task, evicted(3, copy.version), rules(), at());
+  const Decision d = decide(task, evicted(3, copy.copy_number), rules(), at());
   EXPECT_EQ(d.verdict, Verdict::stale) << d.reason;
   EXPECT_EQ(d.reason, kRefusedPublish);
   EXPECT_EQ(d.task, task);
@@ -48,7 +48,7 @@ TEST(RefusedPublish, TheDeadLetterBeforeTheNackWaitsForIt) {
   for (const bool claim_stands : {true, false}) {  // false: the claimer has died
     Circumstances c = at();
     c.claim_stands = claim_stands;
-    const Decision d = decide(copy, evicted(3, copy.version), rules(), c);
+    const Decision d = decide(copy, evicted(3, copy.copy_number), rules(), c);
     EXPECT_EQ(d.verdict, Verdict::refused);
     EXPECT_EQ(d.reason, kBeingPublished) << "asked again until the publish is answered";
   }
@@ -59,9 +59,9 @@ TEST(RefusedPublish, AfterACrashItIsForTheCopyThatTheNextOwnerReplaces) {
   const Decision again = decide(lost, event::Claim{}, rules(), at(kNow + minutes(1), kEpoch + 1));
   ASSERT_TRUE(again.claimed_again) << again.reason;
   EXPECT_EQ(again.task.attempt, lost.attempt);
-  EXPECT_EQ(decide(again.task, evicted(3, lost.version), rules(), at()).reason, kRefusedPublish);
+  EXPECT_EQ(decide(again.task, evicted(3, lost.copy_number), rules(), at()).reason, kRefusedPublish);
   const Task there = confirmed_copy(again.task);
-  EXPECT_EQ(decide(there, evicted(3, lost.version), rules(), at()).reason, kRefusedPublish);
+  EXPECT_EQ(decide(there, evicted(3, lost.copy_number), rules(), at()).reason, kRefusedPublish);
 }
 
 TEST(RefusedPublish, OneThatComesAfterALaterPublishOfTheSameAttemptWasConfirmedChangesNothing) {
@@ -69,17 +69,53 @@ TEST(RefusedPublish, OneThatComesAfterALaterPublishOfTheSameAttemptWasConfirmedC
   Task waiting = refused_by_queue(first);
   const Task second = claimed_copy(waiting);
   EXPECT_EQ(second.attempt, first.attempt);
-  EXPECT_NE(second.version, first.version);
-  EXPECT_EQ(decide(second, evicted(3, first.version), rules(), at()).reason, kRefusedPublish);
-  const Decision d = decide(confirmed_copy(second), evicted(3, first.version), rules(), at());
+  EXPECT_NE(second.copy_number, first.copy_number);
+  EXPECT_EQ(decide(second, evicted(3, first.copy_number), rules(), at()).reason, kRefusedPublish);
+  const Decision d = decide(confirmed_copy(second), evicted(3, first.copy_number), rules(), at());
   EXPECT_EQ(d.verdict, Verdict::stale);
   EXPECT_EQ(d.reason, kRefusedPublish);
+}
+
+TEST(RefusedPublish, OneThatComesAfterALaterCopyWasPresumedASuccessChangesNothing) {
+  const Task first = claimed_copy(task_in(State::scheduled, kNow));
+  const Task second = claimed_copy(refused_by_queue(first));
+  const Task there = confirmed_copy(second);
+  const Task presumed = decide(there, event::SilenceOver{}, rules(), at(there.next_at.value())).task;
+  ASSERT_EQ(presumed.state, State::succeeded);
+  const Decision d = decide(presumed, evicted(3, first.copy_number), rules(), at());
+  EXPECT_EQ(d.verdict, Verdict::stale);
+  EXPECT_EQ(d.reason, kRefusedPublish);
+  EXPECT_EQ(decide(presumed, evicted(3, second.copy_number), rules(), at()).verdict, Verdict::applied)
+      << "the queue evicted the only copy: no consumer has had it";
+}
+
+// Causes that are grouped anew, and a silence that is held open, raise the row's version as a claim does.
+TEST(RefusedPublish, OtherChangesOfTheRowMakeAnEvictedMessageNoRefusedCopy) {
+  const Task copy = claimed_copy(task_in(State::scheduled, kNow));
+  Task regrouped = copy;
+  ++regrouped.version;
+  EXPECT_EQ(decide(regrouped, evicted(3, copy.copy_number), rules(), at()).reason, kBeingPublished);
+  const Task there = confirmed_copy(regrouped);
+  EXPECT_EQ(decide(there, evicted(3, copy.copy_number), rules(), at()).verdict, Verdict::applied);
+  event::SilenceOver over;
+  over.held = "the queue is not attached";
+  const Task held = decide(there, over, rules(), at(there.next_at.value())).task;
+  ASSERT_TRUE(is_silence_held(held));
+  EXPECT_EQ(decide(held, evicted(3, copy.copy_number), rules(), at()).verdict, Verdict::applied);
+}
+
+TEST(RefusedPublish, ACopyOfAnOlderReleaseThatDoesNotNumberItsClaimsIsAFailure) {
+  Task copy = claimed_copy(task_in(State::scheduled, kNow));
+  const std::uint32_t publish = copy.version;
+  copy.copy_number = 0;
+  EXPECT_EQ(decide(copy, evicted(3, publish), rules(), at()).reason, kBeingPublished);
+  EXPECT_EQ(decide(confirmed_copy(copy), evicted(3, publish), rules(), at()).verdict, Verdict::applied);
 }
 
 // The queue had it, and dropped its oldest message: the only copy is at hand.
 TEST(RefusedPublish, AMessageThatTheQueueEvictedIsAFailure) {
   const Task copy = claimed_copy(task_in(State::scheduled, kNow));
-  const Decision d = decide(confirmed_copy(copy), evicted(3, copy.version), rules(), at());
+  const Decision d = decide(confirmed_copy(copy), evicted(3, copy.copy_number), rules(), at());
   ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
   EXPECT_EQ(d.task.state, State::scheduled);
   EXPECT_EQ(d.task.level, 3);
@@ -88,10 +124,10 @@ TEST(RefusedPublish, AMessageThatTheQueueEvictedIsAFailure) {
 TEST(RefusedPublish, AFailureByAConsumerOrWithoutTheTokenIsNone) {
   const Task copy = claimed_copy(task_in(State::scheduled, kNow));
   const Task task = refused_by_queue(copy);
-  event::Failed by_consumer = evicted(3, copy.version);
+  event::Failed by_consumer = evicted(3, copy.copy_number);
   by_consumer.unseen = false;
   EXPECT_EQ(decide(task, by_consumer, rules(), at()).reason, kRowBehind);
-  event::Failed forged = evicted(3, copy.version);
+  event::Failed forged = evicted(3, copy.copy_number);
   forged.proven = false;
   EXPECT_EQ(decide(task, forged, rules(), at()).verdict, Verdict::refused);
   EXPECT_NE(decide(task, forged, rules(), at()).reason, kRefusedPublish);

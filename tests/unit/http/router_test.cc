@@ -12,7 +12,8 @@ Router router() {
                  {"POST", "/v1/tasks", submit, none},
                  {"GET", "/v1/tasks/{id}", read, none},
                  {"POST", "/v1/tasks/{id}/cancel", cancel, none},
-                 {"POST", "/v1/queues/{queue}/pause", pause, none}});
+                 {"POST", "/v1/queues/{queue}/pause", pause, none},
+                 {"GET", "/console/*", probe, none}});
 }
 
 TEST(Router, FindsByMethodAndPattern) {
@@ -25,6 +26,14 @@ TEST(Router, FindsByMethodAndPattern) {
   EXPECT_EQ(r.match("POST", "/v1/tasks/57/cancel").id, "57");
   EXPECT_EQ(r.match("POST", "/v1/queues/orders/pause").id, "orders");
   EXPECT_EQ(r.match("POST", "/v1/queues//pause").route, nullptr);
+}
+
+TEST(Router, AStarIsForAllBelow) {
+  const Router r = router();
+  for (const auto* path : {"/console/", "/console/tasks", "/console/tasks/4711/history"})
+    EXPECT_NE(r.match("GET", path).route, nullptr) << path;
+  EXPECT_EQ(r.match("GET", "/console").route, nullptr);
+  EXPECT_EQ(r.match("POST", "/console/tasks").allow, "GET, HEAD");
 }
 
 TEST(Router, SaysWhichMethodsAPathHas) {

@@ -25,6 +25,14 @@ TEST(Target, Paths) {
   EXPECT_EQ(decode_segment("a%2fb%20c", request), "a/b c");
 }
 
+TEST(Target, Cookies) {
+  EXPECT_EQ(cookie_named("a", "a=1"), "1");
+  EXPECT_EQ(cookie_named("a", "b=2; a=1; c=3"), "1");
+  EXPECT_EQ(cookie_named("a", "b=2;a=1=1"), "1=1");
+  for (const auto* without : {"", ";", "; ", "b=a=1", "aa=1", "a", "A=1"})
+    EXPECT_EQ(cookie_named("a", without), "") << without;
+}
+
 TEST(Target, HostIsANameOrAnAddress) {
   for (const auto* good : {"localhost", "localhost:80", "127.0.0.1:8025", "[::1]", "[::1]:8025",
                            "rung.example.", "my_host-1", "localhost:"})

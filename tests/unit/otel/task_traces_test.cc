@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::otel {
@@ -21,12 +22,7 @@ constexpr EpochMs kNow{1'790'000'000'000};
 
 template <typename Id>
 std::string hex(const Id& id) {
-  std::string out;
-  for (const std::uint8_t byte : id) {
-    out += "0123456789abcdef"[byte >> 4];
-    out += "0123456789abcdef"[byte & 15];
-  }
-  return out;
+  return to_hex(std::string(id.begin(), id.end()));
 }
 
 std::map<std::string, std::string> attributes(const std::vector<Attribute>& all) {

@@ -1,11 +1,12 @@
 // An identity provider on 127.0.0.1, with new keys at each start.
-// usage: node provider.mjs PORT; needs oidc-provider (package-lock.json). SIGTERM ends it.
+// usage: node provider.mjs PORT CALLBACK; needs oidc-provider (package-lock.json). SIGTERM ends it.
 // People: whoever logs in, with any password; `GROUPS` says who is in which groups. Clients: rung (people, by the
 // authorization code flow), ci and wiki (by client credentials).
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import Provider from 'oidc-provider';
 
 const port = Number(process.argv[2]);
+const console_callback = process.argv[3];
 const issuer = `http://127.0.0.1:${port}`;
 const GROUPS = { alice: ['sre', 'everyone'], ci: ['deployers'], wiki: ['deployers'] };
 
@@ -22,7 +23,7 @@ const provider = new Provider(issuer, {
   jwks: { keys: [key('rsa', { modulusLength: 2048 }, 'RS256'), key('ec', { namedCurve: 'P-256' }, 'ES256')] },
   cookies: { keys: [randomUUID()] },
   clients: [
-    { client_id: 'rung', token_endpoint_auth_method: 'none', redirect_uris: ['http://127.0.0.1/callback'] },
+    { client_id: 'rung', token_endpoint_auth_method: 'none', redirect_uris: ['http://127.0.0.1/callback', console_callback] },
     machine('ci'), machine('wiki'),
   ],
   pkce: { required: () => true },

@@ -1,10 +1,10 @@
-// docs/events.md, embedded by the build. Thread: any.
+// events.json, embedded by the build. Thread: any.
 #pragma once
 
 #include <string>
 
 namespace rung::cli {
 
-std::string events_page();
+std::string events_json();
 
 }  // namespace rung::cli

@@ -1,3 +1,4 @@
+-- Promises of lateness and activity, added in the same transaction.
 -- name: promise_batch_lock
 -- An instance has one batch under way: its latest is all that may be repeated after a lost answer.
 SELECT batch FROM rung_promise_batches WHERE maker = :maker FOR UPDATE
@@ -34,3 +35,20 @@ FROM retry_by_queue WHERE in_time_last_day IS NOT NULL ORDER BY queue
 
 -- name: promises_forget
 DELETE FROM rung_promises WHERE minutes = :minutes AND since <= :before LIMIT :limit
+
+-- name: activity_add
+INSERT INTO rung_activity (queue, length, minute, failed, retried, succeeded) VALUES :rows
+ON DUPLICATE KEY UPDATE failed = failed + VALUES(failed), retried = retried + VALUES(retried),
+  succeeded = succeeded + VALUES(succeeded)
+
+-- name: activity
+-- slot: since 1970, by the database's time, which is UTC.
+SELECT TIMESTAMPDIFF(MINUTE, '1970-01-01', minute) DIV :step AS slot,
+       CAST(SUM(failed) AS SIGNED), CAST(SUM(retried) AS SIGNED), CAST(SUM(succeeded) AS SIGNED)
+FROM rung_activity
+WHERE queue = :queue AND length = :length AND minute >= :from AND minute < :until
+GROUP BY slot
+ORDER BY slot
+
+-- name: activity_forget
+DELETE FROM rung_activity WHERE minute <= :before LIMIT :limit

@@ -1,5 +1,5 @@
-// Adds what this instance has counted of promises of lateness (FlowCounts) to the database, every few
-// seconds and for all queues together. A process that dies takes with it what it has not added. Where shard
+// Adds what this instance has counted of promises of lateness and of activity (FlowCounts) to the database,
+// every few seconds and for all queues together. A process that dies takes with it what it has not added. Where shard
 // 0 is held, old buckets are deleted. Thread: the loop's. One job at a time, on the lane upkeep: the flow
 // never waits for it.
 #pragma once
@@ -16,11 +16,11 @@
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
 #include "src/store/leases.h"
-#include "src/store/promises.h"
+#include "src/store/counts.h"
 
 namespace rung::bridge {
 
-class PromiseUpkeep {
+class CountUpkeep {
  public:
   static constexpr Ms kEvery{5000};
   struct Deps {
@@ -31,7 +31,7 @@ class PromiseUpkeep {
     const NodeIdentity& identity;
   };
 
-  PromiseUpkeep(io::Loop& loop, Deps deps);
+  CountUpkeep(io::Loop& loop, Deps deps);
   void start() { timer_.start(kEvery, kEvery); }
   void stop() { timer_.stop(); }
   // Adds what there is; after the job that is under way, if one is. Before the end of the process, too:
@@ -39,15 +39,19 @@ class PromiseUpkeep {
   void add();
 
  private:
-  std::shared_ptr<const PromiseBatch> next();
+  struct Told {
+    PromiseCounts promised;
+    ActivityCounts activity;
+  };
+  std::shared_ptr<const CountBatch> next();
   void added(const Result<bool>& done);
   void forget();
 
   const Deps deps_;
   io::Timer timer_;
-  std::map<std::string, PromiseCounts> told_;  // what the database has of FlowCounts, by its label
+  std::map<std::string, Told> told_;  // what the database has of FlowCounts, by its label
   std::int64_t batches_ = 0;
-  std::shared_ptr<const PromiseBatch> pending_;  // not known to be in the database
+  std::shared_ptr<const CountBatch> pending_;  // not known to be in the database
   bool busy_ = false;                            // a job is under way
   bool again_ = false;                           // add() was called meanwhile
   BootMs forget_at_{0};

@@ -1,0 +1,118 @@
+// Counts of promises of lateness and of activity: 0026_late_by.sql, 0029_activity.sql.
+#include "src/core/base/require.h"
+#include "src/core/base/utf8.h"
+#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
+
+namespace rung::mysql {
+namespace {
+
+constexpr std::size_t kQueueBytes = 255;
+
+Literal minutes_of(Ms length) {
+  return Literal::number(std::chrono::duration_cast<std::chrono::minutes>(length).count());
+}
+
+// Whether the maker's latest batch was this one. If not, it is from now on.
+bool is_added(Session& session, const CountBatch& batch) {
+  const Literal maker = Literal::text(batch.maker);
+  auto row = session.query(render("promise_batch_lock", {{"maker", maker}}));
+  if (row->next() && text_at(*row, 1) == batch.id) return true;
+  session.exec(render("promise_batch_write", {{"maker", maker}, {"id", Literal::text(batch.id)}}));
+  return false;
+}
+
+PromiseCounts counts_at(const ::sql::ResultSet& row, std::uint32_t column) {
+  return {row.getInt64(column), row.getInt64(column + 1), row.getInt64(column + 2)};
+}
+
+void add_promised(Session& session, const CountBatch& batch) {
+  Rows rows;
+  bool any = false;
+  for (const auto& [queue, promised, activity] : batch.changes) {
+    if (promised == PromiseCounts{}) continue;
+    any = true;
+    const Literal name = Literal::text(clean_utf8(queue, kQueueBytes));
+    for (const Ms length : {kPromiseMinutes, kPromiseHour}) {
+      rows.row() << name << length_of(name) << minutes_of(length)
+                 << Literal::time(bucket_of(batch.at, length)) << Literal::number(promised.in_time)
+                 << Literal::number(promised.late) << Literal::number(promised.gated);
+    }
+  }
+  if (any) session.exec(render("promises_add", {{"rows", rows.done()}}));
+}
+
+void add_activity(Session& session, const CountBatch& batch) {
+  const ActivityCounts sum = sum_of(batch);
+  if (sum == ActivityCounts{}) return;
+  const Literal minute = Literal::time(bucket_of(batch.at, kActivityMinute));
+  Rows rows;
+  const auto add = [&](const std::string& queue, const ActivityCounts& more) {
+    if (more == ActivityCounts{}) return;
+    const Literal name = Literal::text(clean_utf8(queue, kQueueBytes));
+    rows.row() << name << length_of(name) << minute << Literal::number(more.failed)
+               << Literal::number(more.retried) << Literal::number(more.succeeded);
+  };
+  for (const auto& [queue, promised, activity] : batch.changes) add(queue, activity);
+  add(kAllQueues, sum);
+  session.exec(render("activity_add", {{"rows", rows.done()}}));
+}
+
+}  // namespace
+
+Result<void> MysqlStore::add_counts(const CountBatch& batch) {
+  RUNG_REQUIRE(batch.changes.size() <= CountBatch::kMost);
+  if (batch.changes.empty()) return {};
+  return session_->transaction([&] {
+    if (is_added(*session_, batch)) return;
+    add_promised(*session_, batch);
+    add_activity(*session_, batch);
+  });
+}
+
+Result<std::vector<PromiseRow>> MysqlStore::promises() {
+  return session_->run_for([&] {
+    std::vector<PromiseRow> out;
+    auto row = session_->query(render(either("promises", "promises_by_views")));
+    while (row->next()) out.push_back({text_at(*row, 1), counts_at(*row, 2), counts_at(*row, 5)});
+    return out;
+  });
+}
+
+Result<std::vector<ActivityPoint>> MysqlStore::activity(const ActivityRange& range) {
+  return session_->run_for([&] {
+    std::vector<ActivityPoint> out;
+    const Literal name = Literal::text(clean_utf8(range.queue, kQueueBytes));
+    auto row = session_->query(render("activity", {{"step", minutes_of(range.step)},
+                                                   {"queue", name},
+                                                   {"length", length_of(name)},
+                                                   {"from", Literal::time(range.from)},
+                                                   {"until", Literal::time(range.until)}}));
+    while (row->next()) {
+      out.push_back({EpochMs{row->getInt64(1) * range.step.count()},
+                     {row->getInt64(2), row->getInt64(3), row->getInt64(4)}});
+    }
+    return out;
+  });
+}
+
+Result<int> MysqlStore::forget_counts(EpochMs now, int limit) {
+  return session_->run_for([&] {
+    int gone = 0;
+    for (const auto& [length, keeps] :
+         {std::pair(kPromiseMinutes, kPromiseHour), std::pair(kPromiseHour, kPromiseDay)}) {
+      gone +=
+          static_cast<int>(session_->exec(render("promises_forget", {{"minutes", minutes_of(length)},
+                                                                     {"before", Literal::time(now - keeps)},
+                                                                     {"limit", Literal::number(limit)}})));
+    }
+    gone += static_cast<int>(
+        session_->exec(render("activity_forget", {{"before", Literal::time(now - kActivityKept)},
+                                                  {"limit", Literal::number(limit)}})));
+    session_->exec(render("promise_batches_forget", {{"before", Literal::time(now - kPromiseDay)}}));
+    return gone;
+  });
+}
+
+}  // namespace rung::mysql

@@ -1,0 +1,158 @@
+"""What Python's tests start: private servers, a place of one's own on given ones, programs; and waiting for what they do."""
+import base64
+import concurrent.futures
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SERVERS = ROOT / "tests/servers"
+BOUND_SECONDS = 120  # for anything that is waited for
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+# The kernel means the thread that started the process when it says "parent": this one lives as long as ours.
+STARTER = concurrent.futures.ThreadPoolExecutor(1, "starter")
+
+
+def until(what, condition, seconds=None, told=lambda: ""):
+    """What the condition finds. `told`: more, for the error."""
+    seconds = seconds or BOUND_SECONDS
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {what}\n{told()}")
+        time.sleep(0.05)
+    return found
+
+
+def free_port():
+    """Below the ports that the kernel gives to clients, so that it is still free after a restart."""
+    while True:
+        port = random.SystemRandom().randrange(24000, 32000)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
+
+
+def start(command, log, **more):
+    """A process that ends with this one. `log`: a path, appended to."""
+    with open(log, "ab") as out:
+        return STARTER.submit(subprocess.Popen, command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                              preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL), **more).result()
+
+
+def end(process, seconds=30):
+    """Its exit code."""
+    process.terminate()
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+class Servers:
+    """A RabbitMQ and a MariaDB or MySQL of this run alone: those that RUNG_BROKER_ROOT and RUNG_DB_ROOT name
+    (tests/servers --help), else the system's. They end with this process. No terminal's Ctrl-C reaches them."""
+
+    def __init__(self, folder, *options, quiet=False):
+        self.folder, self.quiet = pathlib.Path(folder), quiet
+        try:
+            self._run("start", *options, "--owner-pid", str(os.getpid()))
+        except BaseException:
+            self.stop()
+            raise
+        self.env = dict(re.findall(r"(RUNG_TEST_\w+)=(\S+)", (self.folder / "env").read_text()))
+        self.amqp, self.mysql = self.env["RUNG_TEST_AMQP"], self.env["RUNG_TEST_MYSQL"]
+        self.broker_port, self.db_port = (urllib.parse.urlsplit(url).port for url in (self.amqp, self.mysql))
+        self.rabbitmqctl = self.env["RUNG_TEST_RABBITMQCTL"]
+
+    def _run(self, command, *options, check=True, env=None):
+        done = subprocess.run([SERVERS, command, self.folder, *options], check=False, env=env, start_new_session=True, text=True,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE if self.quiet else None)
+        if check and done.returncode != 0:
+            raise RuntimeError(f"tests/servers {command} exited {done.returncode}: {(done.stderr or '')[-2000:]}")
+
+    def control(self, command, env=None):
+        """kill-db, start-db, kill-broker, start-broker."""
+        self._run(command, env=env)
+
+    def stop(self):
+        self._run("stop", check=False)
+
+
+def admin(method, path, body=None):
+    """By the management API: rabbitmqctl starts an Erlang for each call, seconds on a busy machine."""
+    request = urllib.request.Request(f"{os.environ['RUNG_TEST_MANAGEMENT']}/api/{path}",
+                                     None if method == "GET" else json.dumps(body or {}).encode(),
+                                     {"Content-Type": "application/json"}, method=method)
+    request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read() or b"null")
+
+
+class Place(contextlib.ExitStack):
+    """A vhost, a schema and a folder of one's own on the servers of RUNG_TEST_*. close() removes them, and ends what was
+    started. `cursor`: pymysql's class, if not that of dictionaries."""
+
+    def __init__(self, name, cursor=None):
+        super().__init__()
+        import pymysql  # what needs no database needs no package
+        for variable in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_MANAGEMENT"):
+            if variable not in os.environ:
+                raise AssertionError(f"{variable} is not set: run by tests/run")
+        self.name = f"{name}_{os.getpid()}"
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"rung-{name.replace('_', '-')}."))
+        self.callback(shutil.rmtree, self.folder)
+        admin("PUT", f"vhosts/{self.name}")
+        self.callback(admin, "DELETE", f"vhosts/{self.name}")
+        admin("PUT", f"permissions/{self.name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+        self.amqp = os.environ["RUNG_TEST_AMQP"].replace("%2f", self.name)
+        self.mysql = f"{os.environ['RUNG_TEST_MYSQL']}/{self.name}"
+        url = urllib.parse.urlsplit(self.mysql)
+        self.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, autocommit=True,
+                                  cursorclass=cursor or pymysql.cursors.DictCursor)
+        self.callback(self.db.close)
+        self.sql(f"CREATE DATABASE {self.name}")
+        self.callback(self.sql, f"DROP DATABASE IF EXISTS {self.name}")
+        self.sql(f"USE {self.name}")
+        self.config, self.log = self.folder / "rung.yaml", self.folder / "rung.log"
+
+    def sql(self, text, *values):
+        with self.db.cursor() as cursor:
+            cursor.execute(text, values or None)
+            return list(cursor.fetchall())
+
+    def write_config(self, broker="", more=""):
+        """`broker`: further keys of it, with a comma before them."""
+        self.config.touch(mode=0o600)
+        self.config.write_text(f'broker: {{ url: "{self.amqp}"{broker} }}\nstore: {{ url: "{self.mysql}" }}\n'
+                               f"node: {self.name}\n{more}\n")
+
+    def start(self, command, log="rung.log", **more):
+        process = start(command, self.folder / log, **more)
+        self.callback(end, process)
+        return process
+
+    def start_rung(self, program):
+        """`rung run`, until `rung stats` is content."""
+        process = self.start([program, "run", "-c", self.config])
+        until("the sidecar stands", lambda: subprocess.run([program, "stats", "-c", self.config], stdout=subprocess.DEVNULL,
+                                                           stderr=subprocess.DEVNULL, check=False).returncode == 0,
+              told=self.logs)
+        return process
+
+    def logs(self):
+        return "".join(f"--- {log.name}\n{log.read_text(errors='replace')[-4000:]}" for log in self.folder.glob("*.log"))
