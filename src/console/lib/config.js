@@ -13,7 +13,11 @@ export function entries(all) {
   return Object.entries(all);
 }
 
-/** @param {any} config @param {string} queue @returns {{ ladderName: string, ladder: any, own: any, pattern: string }} */
+/**
+ * @typedef {{ ladderName: string, ladder: any, own: any, pattern: string, rules: any[] }} Rules
+ */
+
+/** @param {any} config @param {string} queue @returns {Rules} */
 export function configOf(config, queue) {
   const queues = entries(config?.queues);
   const exact = queues.find(([name]) => name === queue);
@@ -21,11 +25,10 @@ export function configOf(config, queue) {
   const byPattern = queues
     .filter(([name]) => name.includes("*") && matches(name, queue))
     .sort(([a], [b]) => b.length - a.length)[0];
-  const other = queues.find(([name]) => name.startsWith("("));
-  const found = exact ?? byPattern ?? other;
-  const own = found?.[1] ?? {};
-  const named = own.ladder ?? config?.defaults?.ladder ?? "default";
-  const ladderName = typeof named === "string" ? named : "(its own)";
-  const ladder = typeof named === "string" ? entries(config?.ladders).find(([name]) => name === named)?.[1] : named;
-  return { ladderName, ladder: ladder ?? null, own, pattern: found?.[0] ?? "" };
+  const found = exact ?? byPattern;
+  const own = found?.[1] ?? config?.defaults ?? {};
+  const ladderName = own.ladder ?? "default";
+  const ladder = entries(config?.ladders).find(([name]) => name === ladderName)?.[1] ?? null;
+  const rules = entries(config?.rules).find(([name]) => name === own.rules)?.[1]?.rules ?? [];
+  return { ladderName, ladder, own, pattern: found?.[0] ?? "", rules };
 }

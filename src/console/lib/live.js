@@ -2,6 +2,7 @@
 // stream itself, which it does in a hidden tab and when live updates are switched off.
 import { useEffect, useRef } from "preact/hooks";
 import { atom } from "./atom.js";
+import { withQuery } from "./api.js";
 import { parse } from "./json.js";
 import { liveSwitch } from "./prefs.js";
 import { session } from "./session.js";
@@ -16,6 +17,8 @@ const listeners = new Map();
 const latest = new Map();
 let lastId = "";
 let attempt = 0;
+/** The task whose page is open: its changes by themselves are told, too. */
+let watched = "";
 /** @type {AbortController | null} */
 let running = null;
 /** @type {number | undefined} */
@@ -72,7 +75,11 @@ async function connect() {
     /** @type {Record<string, string>} */
     const headers = { Accept: "text/event-stream" };
     if (lastId) headers["Last-Event-ID"] = lastId;
-    const response = await fetch("/v1/events", { headers, signal: mine.signal, credentials: "same-origin" });
+    const response = await fetch(withQuery("/v1/events", { watch: watched }), {
+      headers,
+      signal: mine.signal,
+      credentials: "same-origin",
+    });
     if (response.status === 404 || response.status === 405) {
       liveState.set("none");
       return;
@@ -81,8 +88,11 @@ async function connect() {
     if (!response.ok || !response.body) throw new Error(`status ${response.status}`);
     liveState.set("live");
     attempt = 0;
+    const began = Date.now();
     await readAll(response.body);
-    throw new Error("the stream ended");
+    // It ends every few minutes: that is no loss.
+    if (Date.now() - began < 5000) throw new Error("the stream ended at once");
+    if (!mine.signal.aborted) connect();
   } catch {
     if (mine.signal.aborted) return;
     liveState.set("lost");
@@ -113,6 +123,20 @@ export function startLive() {
   addEventListener("pagehide", () => disconnect("hidden"));
   addEventListener("pageshow", decide);
   decide();
+}
+
+/** As long as the page of this task is open, events tell of it. @param {string} id */
+export function useWatch(id) {
+  useEffect(() => {
+    watched = id;
+    if (running) {
+      disconnect("connecting");
+      connect();
+    }
+    return () => {
+      watched = "";
+    };
+  }, [id]);
 }
 
 /** @param {string} name @param {(data: any) => void} listener */

@@ -40,7 +40,7 @@ async function take(answer) {
     session.set({ ...NOBODY, ...answer, loading: false });
     return;
   }
-  const you = await get("/v1/you");
+  const you = answer?.may ? {} : await get("/v1/you");
   session.set({ ...NOBODY, way: "open", ...answer, ...you, signed_in: true, loading: false });
 }
 

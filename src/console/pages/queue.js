@@ -49,11 +49,7 @@ export function Queue({ params, query }) {
   const { data, error, reload } = useData(name, readQueue);
   const hour = useLastHour(name);
   const [asking, setAsking] = useState("");
-  useChanges(
-    changes => changes.more || changes.causes || changes.queues?.includes(name) || changes.tasks?.length,
-    reload,
-    2000,
-  );
+  useChanges(() => true, reload, 2000);
   const up = /** @type {[string, string]} */ (["Queues", "/console/queues"]);
   if (!data)
     return html`<${Page} title=${name} up=${up}

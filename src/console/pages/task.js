@@ -2,7 +2,7 @@
 import { html } from "../lib/html.js";
 import { get, ifThere, withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
-import { useChanges } from "../lib/live.js";
+import { useChanges, useWatch } from "../lib/live.js";
 import { to } from "../lib/router.js";
 import { refusal } from "../lib/session.js";
 import { size } from "../lib/bytes.js";
@@ -41,6 +41,7 @@ function silence(success) {
 /** @param {{ params: { id: string } }} props */
 export function Task({ params }) {
   const { data, error, reload } = useData(params.id, readTask);
+  useWatch(params.id);
   useChanges(changes => changes.more || changes.tasks?.includes(params.id), reload, 500);
   const up = /** @type {[string, string]} */ (["Tasks", "/console/tasks"]);
   const name = `Task ${params.id}`;

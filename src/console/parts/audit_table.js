@@ -21,7 +21,7 @@ const short = value =>
 
 /** @param {{ change: any }} props */
 export function Changed({ change }) {
-  const all = differences(change).filter(({ name }) => name !== "version");
+  const all = differences(change).filter(({ name }) => name !== "version" && name !== "body_sha256");
   if (!all.length) return html`<span class="faint">–</span>`;
   return html`<span class="changed">
     ${all

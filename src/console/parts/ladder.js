@@ -4,11 +4,8 @@ import { html } from "../lib/html.js";
 import { duration } from "../lib/time.js";
 import { count } from "../lib/format.js";
 
-/** @param {any} level */
-const delayOf = level => (typeof level === "number" ? level : (level.delay_ms ?? level.delay ?? 0));
-
 /** @param {any} ladder @returns {number[]} */
-export const delays = ladder => (ladder?.levels ?? (Array.isArray(ladder) ? ladder : [])).map(delayOf);
+export const delays = ladder => ladder?.delays_ms ?? [];
 
 /** @param {{ ladder: any, waiting?: Record<string, number> | null, parked?: number | null, href?: (level: number) => string }} props */
 export function LadderPicture({ ladder, waiting, parked, href }) {
@@ -27,7 +24,7 @@ export function LadderPicture({ ladder, waiting, parked, href }) {
   return html`<svg class="ladder" viewBox="0 0 420 ${height}" role="img" aria-label="Ladder: ${label}">
     <line class="rail" x1="118" x2="118" y1=${top - 8} y2=${height - 18} />
     <line class="rail" x1="182" x2="182" y1=${top - 8} y2=${height - 18} />
-    <text class="end" x="150" y="16" text-anchor="middle">then ${thenOf(ladder)}</text>
+    <text class="end" x="150" y="16" text-anchor="middle">then it is parked</text>
     ${parked ? html`<text class="parked" x="150" y="32" text-anchor="middle">■ ${count(parked)} parked</text>` : null}
     ${all.map((ms, i) => {
       const n = waiting?.[i + 1] ?? 0;
@@ -46,12 +43,6 @@ export function LadderPicture({ ladder, waiting, parked, href }) {
     <text class="end" x="150" y=${height - 4} text-anchor="middle">first failure</text>
   </svg>`;
 }
-
-/** @param {any} ladder */
-const thenOf = ladder => {
-  const then = ladder?.then ?? "park";
-  return typeof then === "string" ? then : (then.action ?? "park");
-};
 
 /** A ladder as a timeline from the first failure to the last level, by the logarithm. @param {{ ladder: any }} props */
 export function LadderTimeline({ ladder }) {

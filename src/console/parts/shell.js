@@ -10,6 +10,7 @@ import { withQuery } from "../lib/api.js";
 import { useSession } from "../lib/session.js";
 import { zoneName } from "../lib/time.js";
 import { Help } from "./help.js";
+import { Text } from "./text.js";
 import { Toast } from "./toast.js";
 
 /** Where a search leads: a task's id, a cause's, or tasks with that message-id. @param {string} text */
@@ -86,6 +87,8 @@ export function Shell({ path, children }) {
   const who = useSession();
   const help = useAtom(helpOpen);
   const [parked, setParked] = useState(/** @type {number | null} */ (null));
+  const [trouble, setTrouble] = useState(/** @type {string | null} */ (null));
+  useLive("trouble", data => setTrouble(data.detail));
   useLive("overview", data => setParked(data.totals?.parked ?? 0));
   const current = (/** @type {string} */ href) =>
     href === "/" ? path === "/" || path === "/console" : path === href || path.startsWith(href + "/");
@@ -142,7 +145,9 @@ export function Shell({ path, children }) {
         >
       </div>
     </header>
-    <main id="main" tabindex="-1">${children}</main>
+    <main id="main" tabindex="-1">
+      ${trouble && html`<p class="warn">No news at the moment: <${Text} value=${trouble} /></p>`}${children}
+    </main>
     ${help && html`<${Help} />`}
     <${Toast} />
   </div>`;

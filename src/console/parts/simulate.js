@@ -34,7 +34,11 @@ export function Simulate({ queue }) {
       );
     } catch (caught) {
       setAnswer(null);
-      setProblem(caught);
+      setProblem(
+        /** @type {any} */ (caught).status === 404
+          ? { message: "This sidecar cannot simulate over HTTP.", code: "" }
+          : caught,
+      );
     }
   };
   const rows = answer && Object.entries(answer).filter(([name]) => name !== "queue");

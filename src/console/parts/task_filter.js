@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { get, ifThere, withQuery } from "../lib/api.js";
+import { entries } from "../lib/config.js";
 import { FIELDS, STATES } from "../lib/filter.js";
 import { navigate } from "../lib/router.js";
 import { fromInput, toInput, zoneName } from "../lib/time.js";
@@ -13,7 +14,7 @@ const COMPLETION = {
   tag: () => groups("tag"),
   cause: async () =>
     (await get("/v1/causes?with_tasks=true&limit=50")).causes.map((/** @type {any} */ c) => c.cause_id),
-  ladder: async () => Object.keys((await ifThere(get("/v1/config")))?.ladders ?? {}),
+  ladder: async () => entries((await ifThere(get("/v1/config")))?.ladders).map(([name]) => name),
 };
 
 /** @param {string} by @returns {Promise<string[]>} */
