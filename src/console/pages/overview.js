@@ -145,7 +145,12 @@ export function History({ query, queue }) {
             />
             <p class="faint small-print">
               a point is ${data.step_s === 60 ? "a minute" : `${Math.round(data.step_s / 60)} minutes`}; drag over the
-              chart to look closer
+              chart to look
+              closer${
+                data.counted_with &&
+                html`; the config of this sidecar does not know the queue: it is counted as
+                  <code>${data.counted_with}</code>, together with others`
+              }
             </p>`
         : data && html`<p class="faint">Nothing happened in this range.</p>`
     }
