@@ -1,0 +1,75 @@
+import { render } from "preact";
+import { useEffect } from "preact/hooks";
+import { html } from "./lib/html.js";
+import { startKeys } from "./lib/keys.js";
+import { startLive } from "./lib/live.js";
+import { followLinks, match, useLocation } from "./lib/router.js";
+import { refresh, useSession } from "./lib/session.js";
+import { Problem } from "./parts/problem.js";
+import { Page } from "./parts/page.js";
+import { Shell } from "./parts/shell.js";
+import { Overview } from "./pages/overview.js";
+import { Causes } from "./pages/causes.js";
+import { Cause } from "./pages/cause.js";
+import { NewBulk } from "./pages/new_bulk.js";
+import { Bulks } from "./pages/bulks.js";
+import { Bulk } from "./pages/bulk.js";
+import { Queues } from "./pages/queues.js";
+import { Queue } from "./pages/queue.js";
+import { Tasks } from "./pages/tasks.js";
+import { Task } from "./pages/task.js";
+import { EditTask } from "./pages/edit_task.js";
+import { Audit } from "./pages/audit.js";
+import { Nodes } from "./pages/nodes.js";
+import { Config } from "./pages/config.js";
+import { You } from "./pages/you.js";
+import { SignIn } from "./pages/sign_in.js";
+
+/** @type {[string, any][]} */
+const ROUTES = [
+  ["/", Overview],
+  ["/console/causes", Causes],
+  ["/console/causes/:id", Cause],
+  ["/console/act", NewBulk],
+  ["/console/bulks", Bulks],
+  ["/console/bulks/:id", Bulk],
+  ["/console/queues", Queues],
+  ["/console/queues/:name", Queue],
+  ["/console/tasks", Tasks],
+  ["/console/tasks/:id", Task],
+  ["/console/tasks/:id/edit", EditTask],
+  ["/console/audit", Audit],
+  ["/console/nodes", Nodes],
+  ["/console/config", Config],
+  ["/console/you", You],
+];
+
+const NotFound = () =>
+  html`<${Page} title="No such page">
+    <p>This address is none of the console's. <a href="/">Overview</a></p>
+  <//>`;
+
+function App() {
+  const who = useSession();
+  const { path, query } = useLocation();
+  useEffect(() => void refresh(), []);
+  if (who.loading) return null;
+  if (who.error && !who.signed_in) {
+    return html`<main class="alone">
+      <h1>Rung</h1>
+      <${Problem} error=${who.error} retry=${refresh} />
+    </main>`;
+  }
+  if (!who.signed_in) return html`<${SignIn} />`;
+  for (const [pattern, page] of ROUTES) {
+    const params = match(pattern, path);
+    // A page of another thing is another page: it keeps nothing of the one before.
+    if (params) return html`<${Shell} path=${path}><${page} key=${path} params=${params} query=${query} /><//>`;
+  }
+  return html`<${Shell} path=${path}><${NotFound} /><//>`;
+}
+
+followLinks();
+startKeys();
+startLive();
+render(html`<${App} />`, /** @type {Element} */ (document.getElementById("app")));

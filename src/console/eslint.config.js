@@ -1,0 +1,29 @@
+import js from "@eslint/js";
+import globals from "globals";
+
+export default [
+  js.configs.recommended,
+  {
+    files: ["app.js", "lib/**/*.js", "parts/**/*.js", "pages/**/*.js"],
+    languageOptions: { globals: globals.browser },
+    rules: {
+      // What a message contains is text: nothing may turn a string into markup or code.
+      "no-restricted-properties": [
+        "error",
+        { property: "innerHTML", message: "Render it as text." },
+        { property: "outerHTML", message: "Render it as text." },
+        { property: "insertAdjacentHTML", message: "Render it as text." },
+      ],
+      "no-restricted-syntax": [
+        "error",
+        { selector: "Property[key.name='dangerouslySetInnerHTML']", message: "Render it as text." },
+      ],
+      "no-eval": "error",
+      "no-implied-eval": "error",
+      "no-new-func": "error",
+      "max-lines": ["error", 400],
+      eqeqeq: "error",
+    },
+  },
+  { files: ["build.js"], languageOptions: { globals: globals.node } },
+];

@@ -1,0 +1,49 @@
+// Bodies: bytes from base64, as text or as hexadecimal digits.
+
+/** @param {string} base64 */
+export function fromBase64(base64) {
+  const binary = atob(base64);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+/** @param {Uint8Array} bytes */
+export function toBase64(bytes) {
+  let binary = "";
+  for (let i = 0; i < bytes.length; i += 0x8000) binary += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+  return btoa(binary);
+}
+
+/** The text that the bytes are; null if they are not UTF-8. @param {Uint8Array} bytes */
+export function utf8(bytes) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+/** As `hexdump -C` shows them. @param {Uint8Array} bytes @param {number} limit */
+export function hex(bytes, limit = 16384) {
+  const lines = [];
+  for (let i = 0; i < Math.min(bytes.length, limit); i += 16) {
+    const row = bytes.subarray(i, Math.min(i + 16, limit));
+    let digits = "";
+    let chars = "";
+    for (let j = 0; j < 16; j++) {
+      digits += j < row.length ? row[j].toString(16).padStart(2, "0") + " " : "   ";
+      if (j === 7) digits += " ";
+      if (j < row.length) chars += row[j] >= 0x20 && row[j] < 0x7f ? String.fromCharCode(row[j]) : ".";
+    }
+    lines.push(`${i.toString(16).padStart(8, "0")}  ${digits} ${chars}`);
+  }
+  return lines.join("\n");
+}
+
+/** @param {number} n */
+export function size(n) {
+  if (n < 1024) return `${n} B`;
+  if (n < 1024 * 1024) return `${(n / 1024).toFixed(n < 10240 ? 1 : 0)} KB`;
+  return `${(n / 1024 / 1024).toFixed(1)} MB`;
+}

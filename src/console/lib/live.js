@@ -1,0 +1,174 @@
+// Server-sent events, read with fetch: unlike EventSource it can resume with Last-Event-ID after the page closed the
+// stream itself, which it does in a hidden tab and when live updates are switched off.
+import { useEffect, useRef } from "preact/hooks";
+import { atom } from "./atom.js";
+import { withQuery } from "./api.js";
+import { parse } from "./json.js";
+import { liveSwitch } from "./prefs.js";
+import { session } from "./session.js";
+import { setNow } from "./time.js";
+
+/** "off", "hidden", "connecting", "live", "lost" or "none" (a sidecar without events) */
+export const liveState = atom("connecting");
+
+/** @type {Map<string, Set<(data: any) => void>>} */
+const listeners = new Map();
+/** The last event of each kind, for a page that is opened later. @type {Map<string, any>} */
+const latest = new Map();
+let lastId = "";
+let attempt = 0;
+/** The task whose page is open: its changes by themselves are told, too. */
+let watched = "";
+/** @type {AbortController | null} */
+let running = null;
+/** @type {number | undefined} */
+let waiting;
+
+/** @param {string} name @param {any} data */
+function dispatch(name, data) {
+  if (data?.now) setNow(data.now);
+  if (name !== "changes") latest.set(name, data);
+  for (const listener of [...(listeners.get(name) ?? [])]) listener(data);
+}
+
+/** @param {string} block the lines of one event */
+function take(block) {
+  let name = "message";
+  let data = "";
+  for (const line of block.split("\n")) {
+    const colon = line.indexOf(":");
+    if (colon <= 0) continue;
+    const field = line.slice(0, colon);
+    const value = line.slice(colon + 1).replace(/^ /, "");
+    if (field === "event") name = value;
+    else if (field === "id") lastId = value;
+    else if (field === "data") data += (data ? "\n" : "") + value;
+  }
+  if (!data) return;
+  try {
+    dispatch(name, parse(data));
+  } catch (error) {
+    console.warn("an event that is not JSON", error);
+  }
+}
+
+/** @param {ReadableStream<Uint8Array>} stream */
+async function readAll(stream) {
+  const reader = stream.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest = (rest + value).replace(/\r\n?/g, "\n");
+    const blocks = rest.split("\n\n");
+    rest = blocks.pop() ?? "";
+    blocks.forEach(take);
+  }
+}
+
+async function connect() {
+  clearTimeout(waiting);
+  const mine = new AbortController();
+  running = mine;
+  liveState.set("connecting");
+  try {
+    /** @type {Record<string, string>} */
+    const headers = { Accept: "text/event-stream" };
+    if (lastId) headers["Last-Event-ID"] = lastId;
+    const response = await fetch(withQuery("/v1/events", { watch: watched }), {
+      headers,
+      signal: mine.signal,
+      credentials: "same-origin",
+    });
+    if (response.status === 404 || response.status === 405) {
+      liveState.set("none");
+      return;
+    }
+    if (response.status === 401) return;
+    if (!response.ok || !response.body) throw new Error(`status ${response.status}`);
+    liveState.set("live");
+    attempt = 0;
+    const began = Date.now();
+    await readAll(response.body);
+    // It ends every few minutes: that is no loss.
+    if (Date.now() - began < 5000) throw new Error("the stream ended at once");
+    if (!mine.signal.aborted) connect();
+  } catch {
+    if (mine.signal.aborted) return;
+    liveState.set("lost");
+    attempt++;
+    waiting = setTimeout(connect, Math.min(15000, 500 * 2 ** attempt) * (0.5 + Math.random() / 2));
+  }
+}
+
+/** @param {string} state */
+function disconnect(state) {
+  clearTimeout(waiting);
+  running?.abort();
+  running = null;
+  liveState.set(state);
+}
+
+function decide() {
+  if (!session.get().signed_in) disconnect("off");
+  else if (liveSwitch.get() !== "on") disconnect("off");
+  else if (document.hidden) disconnect("hidden");
+  else if (!running || liveState.get() === "lost") connect();
+}
+
+export function startLive() {
+  liveSwitch.subscribe(decide);
+  session.subscribe(decide);
+  document.addEventListener("visibilitychange", decide);
+  addEventListener("pagehide", () => disconnect("hidden"));
+  addEventListener("pageshow", decide);
+  decide();
+}
+
+/** As long as the page of this task is open, events tell of it. @param {string} id */
+export function useWatch(id) {
+  useEffect(() => {
+    watched = id;
+    if (running) {
+      disconnect("connecting");
+      connect();
+    }
+    return () => {
+      watched = "";
+    };
+  }, [id]);
+}
+
+/** @param {string} name @param {(data: any) => void} listener */
+export function useLive(name, listener) {
+  const current = useRef(listener);
+  current.current = listener;
+  useEffect(() => {
+    /** @param {any} data */
+    const call = data => current.current(data);
+    if (!listeners.has(name)) listeners.set(name, new Set());
+    listeners.get(name)?.add(call);
+    if (latest.has(name)) call(latest.get(name));
+    return () => void listeners.get(name)?.delete(call);
+  }, [name]);
+}
+
+/**
+ * Reads again when an event says that what is shown has changed: at once, then at most once in `every` milliseconds.
+ * @param {(changes: any) => boolean} concerns
+ * @param {() => void} reload
+ * @param {number} [every]
+ */
+export function useChanges(concerns, reload, every = 1000) {
+  const state = useRef({ last: 0, timer: /** @type {number | undefined} */ (undefined) });
+  useEffect(() => () => clearTimeout(state.current.timer), []);
+  useLive("changes", changes => {
+    if (!concerns(changes) || state.current.timer) return;
+    const wait = Math.max(0, state.current.last + every - Date.now());
+    state.current.timer = setTimeout(() => {
+      state.current.timer = undefined;
+      state.current.last = Date.now();
+      reload();
+    }, wait);
+  });
+}

@@ -1,0 +1,82 @@
+// The address is the state of a page: its path says which page, its query what is shown there.
+import { atom, useAtom } from "./atom.js";
+
+const here = () => location.pathname + location.search;
+const current = atom(here());
+addEventListener("popstate", () => current.set(here()));
+
+/** @param {string} to @param {{ replace?: boolean }} [options] */
+export function navigate(to, options = {}) {
+  if (to === here()) return;
+  const otherPage = new URL(to, location.href).pathname !== location.pathname;
+  if (options.replace) history.replaceState(null, "", to);
+  else history.pushState(null, "", to);
+  current.set(here());
+  if (otherPage) {
+    scrollTo(0, 0);
+    document.querySelector("main")?.focus({ preventScroll: true });
+  }
+}
+
+export function useLocation() {
+  const address = useAtom(current);
+  const url = new URL(address, location.origin);
+  return { path: url.pathname, query: url.searchParams };
+}
+
+/**
+ * Sets parameters of the query; null or "" removes one.
+ * @param {Record<string, string | null | undefined>} changes
+ * @param {{ replace?: boolean }} [options]
+ */
+export function setQuery(changes, options) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  navigate(location.pathname + (text ? `?${text}` : ""), options);
+}
+
+/**
+ * The parameters of a path that has the form of a pattern such as "/console/tasks/:id"; null: it has another form.
+ * @param {string} pattern
+ * @param {string} path
+ * @returns {Record<string, string> | null}
+ */
+export function match(pattern, path) {
+  const want = pattern.split("/");
+  const have = path.replace(/\/$/, "").split("/");
+  if (pattern !== "/" && want.length !== have.length) return null;
+  if (pattern === "/") return path === "/" || path === "/console" || path === "/console/" ? {} : null;
+  /** @type {Record<string, string>} */
+  const found = {};
+  for (let i = 0; i < want.length; i++) {
+    if (want[i].startsWith(":")) {
+      try {
+        found[want[i].slice(1)] = decodeURIComponent(have[i]);
+      } catch {
+        return null;
+      }
+    } else if (want[i] !== have[i]) return null;
+  }
+  return found;
+}
+
+/** Links within the console change the page without loading it again. */
+export function followLinks() {
+  addEventListener("click", event => {
+    if (event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+    if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
+    if (link.origin !== location.origin) return;
+    if (link.pathname !== "/" && !link.pathname.startsWith("/console")) return;
+    event.preventDefault();
+    navigate(link.pathname + link.search);
+  });
+}
+
+/** @param {string[]} parts */
+export const to = (...parts) => "/console/" + parts.map(encodeURIComponent).join("/");

@@ -1,0 +1,50 @@
+import { html } from "../lib/html.js";
+import { withQuery } from "../lib/api.js";
+import { useData } from "../lib/data.js";
+import { useChanges } from "../lib/live.js";
+import { setQuery } from "../lib/router.js";
+import { AuditTable } from "../parts/audit_table.js";
+import { Empty } from "../parts/empty.js";
+import { Field } from "../parts/field.js";
+import { Loading, Page } from "../parts/page.js";
+import { Pager } from "../parts/pager.js";
+import { Problem } from "../parts/problem.js";
+
+const ACTIONS = ["cancel", "discard", "edit", "fail", "finish", "fire", "redrive", "reschedule", "submit"];
+
+/** @param {{ query: URLSearchParams }} props */
+export function Audit({ query }) {
+  const asked = { queue: query.get("queue"), action: query.get("action"), who: query.get("who") };
+  const { data, error, loading, stale, reload } = useData(
+    withQuery("/v1/audit", { ...asked, limit: 50, cursor: query.get("cursor") }),
+  );
+  useChanges(() => true, reload, 3000);
+  const rows = data?.audit ?? data?.changes ?? [];
+  const set = (/** @type {string} */ name) => (/** @type {string} */ value) =>
+    setQuery({ [name]: value.trim(), cursor: null });
+  const none = () => {};
+  return html`<${Page} title="Audit">
+    <p class="lead">Who changed what, and why.</p>
+    <div class="filters">
+      <${Field} label="Queue" value=${asked.queue ?? ""} onInput=${none} onChange=${set("queue")} />
+      <${Field}
+        label="Action"
+        value=${asked.action ?? ""}
+        onInput=${set("action")}
+        options=${[["", "any"], ...ACTIONS.map(one => [one, one])]}
+      />
+      <${Field} label="Who" value=${asked.who ?? ""} onInput=${none} onChange=${set("who")} />
+    </div>
+    <${Problem} error=${error} retry=${reload} />
+    ${!data && loading && html`<${Loading} />`}
+    ${
+      data &&
+      (rows.length
+        ? html`<${AuditTable} rows=${rows} busy=${stale} />
+            <${Pager} query=${query} next=${data.next_cursor ?? data.next} shown=${rows.length} what="change" />`
+        : html`<${Empty} title="No change by hand${asked.queue || asked.action || asked.who ? " matches" : " yet"}.">
+            <p>Each redrive, edit, cancel, discard and pause is kept here, with who did it and the reason.</p>
+          <//>`)
+    }
+  <//>`;
+}

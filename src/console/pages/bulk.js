@@ -1,0 +1,211 @@
+// A bulk: frozen first, then its stages, its progress and what has become of the tasks.
+import { useEffect, useState } from "preact/hooks";
+import { html } from "../lib/html.js";
+import { post } from "../lib/api.js";
+import { useData } from "../lib/data.js";
+import { useChanges } from "../lib/live.js";
+import { liveSwitch } from "../lib/prefs.js";
+import { to, navigate } from "../lib/router.js";
+import { refusal } from "../lib/session.js";
+import { BULK_ACTIONS } from "../lib/filter.js";
+import { count, percent, plural } from "../lib/format.js";
+import { duration } from "../lib/time.js";
+import { Act } from "../parts/act.js";
+import { Badge } from "../parts/badge.js";
+import { Bar } from "../parts/bar.js";
+import { Confirm } from "../parts/dialog.js";
+import { Field } from "../parts/field.js";
+import { FilterChips } from "../parts/filter_chips.js";
+import { Facts, Loading, Page, Section } from "../parts/page.js";
+import { Problem } from "../parts/problem.js";
+import { Text } from "../parts/text.js";
+import { Time } from "../parts/time.js";
+import { say } from "../parts/toast.js";
+
+const UP = /** @type {[string, string]} */ (["Bulks", "/console/bulks"]);
+
+/** @param {any} bulk */
+const open = bulk => bulk.state === "running" || bulk.state === "paused";
+
+/** @param {{ params: { id: string } }} props */
+export function Bulk({ params }) {
+  const path = `/v1/bulks/${encodeURIComponent(params.id)}`;
+  const { data: bulk, error, reload } = useData(path);
+  const [asking, setAsking] = useState("");
+  const [failed, setFailed] = useState(/** @type {any} */ (null));
+  useChanges(changes => changes.more || changes.bulks?.includes(params.id), reload, 500);
+  // Outcomes come in after the last task was sent: an event of the bulk need not say so.
+  const watched = bulk && (open(bulk) || (bulk.outcomes?.open ?? 0) + (bulk.outcomes?.not_yet_sent ?? 0) > 0);
+  useEffect(() => {
+    if (!watched) return undefined;
+    const timer = setInterval(() => !document.hidden && liveSwitch.get() === "on" && reload(), 2000);
+    return () => clearInterval(timer);
+  }, [watched, reload]);
+  if (!bulk)
+    return html`<${Page} title="Bulk" up=${UP}
+      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
+    >`;
+
+  const action = BULK_ACTIONS[bulk.action];
+  const frozen = bulk.state === "paused" && bulk.done === 0;
+  const why = refusal("bulk", bulk.filter.queue ?? null);
+  /** @param {string} what @param {any} [body] */
+  const send = async (what, body = {}) => {
+    setFailed(null);
+    try {
+      await post(`${path}/${what}`, body);
+      reload();
+    } catch (caught) {
+      setFailed(caught);
+    }
+  };
+  return html`<${Page}
+    title="${action.label} ${plural(bulk.total, "task")}"
+    name="Bulk ${bulk.id}"
+    up=${UP}
+    badge=${html`<${Badge} is=${bulk.state} label=${frozen ? "frozen" : undefined} />`}
+    actions=${
+      open(bulk) &&
+      !frozen &&
+      html`
+        ${bulk.state === "running" ? html`<${Act} why=${why} onClick=${() => send("pause")}>Pause<//>` : html`<${Act} class="primary" why=${why} onClick=${() => setAsking("resume")}>Resume…<//>`}
+        <${Act} class="danger" why=${why} onClick=${() => setAsking("abort")}>Abort…<//>
+      `
+    }
+  >
+    <${FilterChips} filter=${bulk.filter} />
+    <${Problem} error=${failed ?? error} />
+    ${
+      bulk.stopped_because &&
+      html`<div class="problem" role="alert">
+        <p><strong>It stopped by itself.</strong> <${Text} value=${bulk.stopped_because} lines /></p>
+        <p>
+          What was not sent is still parked. Look at the
+          <a href="/console/tasks?${new URLSearchParams(bulk.filter)}">tasks</a>, mend the cause, and redrive again.
+        </p>
+      </div>`
+    }
+    ${
+      frozen &&
+      html`<div class="card frozen">
+        <p class="figure">
+          <b>${count(bulk.total)}</b> ${bulk.total === 1 ? "task is" : "tasks are"} chosen.
+          <span>Nothing has moved.</span>
+        </p>
+        <div class="buttons">
+          <${Act}
+            class="primary big"
+            why=${why || (bulk.total ? "" : "There is no task in it.")}
+            onClick=${() => send("resume")}
+          >
+            ${bulk.canary > 0 ? `Start with a canary of ${count(Math.min(bulk.canary, bulk.total))}` : `${action.label} ${plural(bulk.total, "task")}`}
+          <//>
+          <${Act} why=${why} onClick=${() => send("abort")}>Do not send<//>
+        </div>
+        ${bulk.action === "redrive" && html`<p class="faint">Until it has ended, its tasks are in no other redrive.</p>`}
+      </div>`
+    }
+    ${!frozen && html`<${Progress} bulk=${bulk} past=${action.past} />`}
+    <${Section} title="Settings">
+      <${Facts}
+        rows=${[
+          [
+            "Canary",
+            bulk.canary
+              ? plural(bulk.canary, "task") + (bulk.watch_ms ? `, watched for ${duration(bulk.watch_ms)}` : "")
+              : null,
+          ],
+          ["Rate", bulk.rate ? `${bulk.rate} a second${bulk.ramp ? ", ramped up" : ""}` : "as fast as possible"],
+          ["Stops above", bulk.stop_on_failures && `${bulk.stop_on_failures} of failures`],
+          ["Target", bulk.elsewhere && html`<${Text} value=${Object.values(bulk.elsewhere).join(" / ")} />`],
+          ["Reason", bulk.reason && html`<${Text} value=${bulk.reason} />`],
+          ["By", html`<${Text} value=${bulk.who} />`],
+          ["Created", html`<${Time} at=${bulk.created_at} />`],
+          ["Ended", bulk.finished_at && html`<${Time} at=${bulk.finished_at} />`],
+          ["Run by", bulk.runner && html`<${Text} value=${bulk.runner} />`],
+          ["Number", bulk.id],
+        ]}
+      />
+    <//>
+    ${asking && html`<${Ask} what=${asking} bulk=${bulk} path=${path} onClose=${() => setAsking("")} onDone=${() => (setAsking(""), reload())} />`}
+  <//>`;
+}
+
+const STAGES = /** @type {[string, string][]} */ ([
+  ["canary", "Canary is sent"],
+  ["watching", "Its outcomes are awaited"],
+  ["all", "The others follow"],
+]);
+
+/** @param {{ bulk: any, past: string }} props */
+function Progress({ bulk, past }) {
+  const out = bulk.outcomes;
+  const at = bulk.state === "done" ? STAGES.length : STAGES.findIndex(([stage]) => stage === bulk.stage);
+  const rest = bulk.total - bulk.done;
+  return html`<${Section} title="Progress">
+      ${
+        bulk.canary > 0 &&
+        html`<ol class="stages">
+          ${STAGES.map(([, label], i) => html`<li class=${i < at ? "past" : i === at ? "now" : ""} aria-current=${i === at ? "step" : undefined}>${label}</li>`)}
+        </ol>`
+      }
+      <${Bar}
+        label="Tasks"
+        total=${bulk.total}
+        parts=${[
+          { label: past, n: bulk.applied, tone: "green" },
+          { label: "left out", n: bulk.refused, tone: "amber" },
+        ]}
+      />
+      <p>
+        ${count(bulk.done)} of ${count(bulk.total)},
+        ${percent(bulk.total ? bulk.done / bulk.total : 1)}${bulk.state === "running" && bulk.rate > 0 && rest > 0 && bulk.stage !== "canary" && bulk.stage !== "watching" ? `; about ${duration((rest / bulk.rate) * 1000)} left` : ""}.
+        ${bulk.refused > 0 && html` <span class="faint">Left out: their state no longer allowed it, for example because somebody else had acted on them.</span>`}
+      </p>
+    <//>
+    ${
+      out &&
+      html`<${Section} title="What has become of them">
+        <${Bar}
+          label="Outcomes"
+          total=${Math.max(out.sent, out.succeeded + out.failed + out.open)}
+          parts=${[
+            { label: "succeeded", n: out.succeeded, tone: "green" },
+            { label: "failed again", n: out.failed, tone: "red" },
+            { label: "no answer yet", n: out.open, tone: "violet" },
+          ]}
+        />
+        ${out.not_yet_sent > 0 && html`<p class="faint">${plural(out.not_yet_sent, "task is", "tasks are")} about to be sent.</p>`}
+      <//>`
+    }`;
+}
+
+/** @param {{ what: string, bulk: any, path: string, onClose: () => void, onDone: () => void }} props */
+function Ask({ what, bulk, path, onClose, onDone }) {
+  const [rate, setRate] = useState(bulk.rate ? String(bulk.rate) : "");
+  const left = count(bulk.total - bulk.done);
+  const done = (/** @type {string} */ text) => () => {
+    say(text);
+    onDone();
+    if (what === "abort") navigate(to("bulks", bulk.id));
+  };
+  if (what === "abort") {
+    return html`<${Confirm}
+      title="Abort bulk ${bulk.id}"
+      button="Abort; leave ${left} as they are"
+      danger
+      text="What has been done stays done. It cannot be resumed."
+      send=${(/** @type {string} */ reason) => post(`${path}/abort`, reason ? { reason } : {})}
+      onDone=${done("Aborted.")}
+      onClose=${onClose}
+    />`;
+  }
+  return html`<${Confirm}
+    title="Resume bulk ${bulk.id}"
+    button="Resume with ${left} tasks"
+    fields=${html`<${Field} label="Rate" hint="tasks a second; 0: as fast as possible" type="number" min=${0} step="any" value=${rate} onInput=${setRate} />`}
+    send=${(/** @type {string} */ reason) => post(`${path}/resume`, { ...(rate !== "" && { rate: Number(rate) }), ...(reason && { reason }) })}
+    onDone=${done("Resumed.")}
+    onClose=${onClose}
+  />`;
+}

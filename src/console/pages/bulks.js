@@ -1,0 +1,70 @@
+import { html } from "../lib/html.js";
+import { withQuery } from "../lib/api.js";
+import { useData } from "../lib/data.js";
+import { useChanges } from "../lib/live.js";
+import { to } from "../lib/router.js";
+import { BULK_ACTIONS, described } from "../lib/filter.js";
+import { count, percent } from "../lib/format.js";
+import { Badge } from "../parts/badge.js";
+import { Empty } from "../parts/empty.js";
+import { Loading, Page } from "../parts/page.js";
+import { Pager } from "../parts/pager.js";
+import { Problem } from "../parts/problem.js";
+import { Table } from "../parts/table.js";
+import { Text } from "../parts/text.js";
+import { Time } from "../parts/time.js";
+
+/** @type {import("../parts/table.js").Column[]} */
+const COLUMNS = [
+  {
+    label: "Bulk",
+    cell: bulk =>
+      html`<a data-row href=${to("bulks", bulk.id)}>${bulk.id}: ${BULK_ACTIONS[bulk.action]?.label ?? bulk.action}</a>`,
+  },
+  {
+    label: "State",
+    cell: bulk =>
+      html`<${Badge} is=${bulk.state} label=${bulk.state === "paused" && bulk.done === 0 ? "frozen" : undefined} />`,
+  },
+  { label: "Tasks", num: true, cell: bulk => count(bulk.total) },
+  {
+    label: "Done",
+    num: true,
+    cell: bulk =>
+      html`${count(bulk.done)} <span class="faint">${percent(bulk.total ? bulk.done / bulk.total : 1)}</span>`,
+  },
+  { label: "Filter", wide: true, cell: bulk => html`<${Text} value=${described(bulk.filter)} />` },
+  { label: "By", cell: bulk => html`<span class="clip"><${Text} value=${bulk.who} /></span>` },
+  { label: "Created", cell: bulk => html`<${Time} at=${bulk.created_at} />` },
+];
+
+/** @param {{ query: URLSearchParams }} props */
+export function Bulks({ query }) {
+  const { data, error, loading, stale, reload } = useData(
+    withQuery("/v1/bulks", { limit: 50, cursor: query.get("cursor") }),
+  );
+  useChanges(changes => changes.bulks?.length || changes.more, reload);
+  return html`<${Page} title="Bulks">
+    <p class="lead">One action on many tasks. They run in the sidecars, also when nobody looks.</p>
+    <${Problem} error=${error} retry=${reload} />
+    ${!data && loading && html`<${Loading} />`}
+    ${
+      data &&
+      (data.bulks.length
+        ? html`<${Table}
+              label="Bulks"
+              columns=${COLUMNS}
+              rows=${data.bulks}
+              id=${(/** @type {any} */ b) => b.id}
+              busy=${stale}
+            />
+            <${Pager} query=${query} next=${data.next} shown=${data.bulks.length} what="bulk" />`
+        : html`<${Empty} title="No bulk yet.">
+            <p>
+              Choose a <a href="/console/causes">cause</a> and redrive its parked tasks, or filter
+              <a href="/console/tasks">tasks</a> and act on all that match.
+            </p>
+          <//>`)
+    }
+  <//>`;
+}

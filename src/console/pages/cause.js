@@ -1,0 +1,164 @@
+import { useState } from "preact/hooks";
+import { html } from "../lib/html.js";
+import { post, withQuery } from "../lib/api.js";
+import { useData } from "../lib/data.js";
+import { useChanges } from "../lib/live.js";
+import { to } from "../lib/router.js";
+import { refusal, useSession } from "../lib/session.js";
+import { count } from "../lib/format.js";
+import { Act } from "../parts/act.js";
+import { Badge } from "../parts/badge.js";
+import { Bar } from "../parts/bar.js";
+import { actOn } from "../parts/cause_table.js";
+import { Facts, Loading, Page, Section } from "../parts/page.js";
+import { Field } from "../parts/field.js";
+import { Problem } from "../parts/problem.js";
+import { TaskTable } from "../parts/task_table.js";
+import { Text } from "../parts/text.js";
+import { Time } from "../parts/time.js";
+import { say } from "../parts/toast.js";
+
+/** @param {{ params: { id: string } }} props */
+export function Cause({ params }) {
+  const path = `/v1/causes/${encodeURIComponent(params.id)}`;
+  const { data: cause, error, reload } = useData(path);
+  const tasks = useData(
+    withQuery("/v1/tasks", { cause: params.id, state: "parked,scheduled,publishing,awaiting", limit: 20 }),
+  );
+  useChanges(
+    changes => changes.causes,
+    () => (reload(), tasks.reload()),
+    2000,
+  );
+  const up = /** @type {[string, string]} */ (["Causes", "/console/causes"]);
+  if (!cause)
+    return html`<${Page} title="Cause" up=${up}
+      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
+    >`;
+  const underWay = cause.scheduled;
+  const why = refusal("bulk", cause.queue);
+  const title = cause.error_type || (cause.sample ?? cause.cause_id).split("\n")[0].slice(0, 90);
+  return html`<${Page}
+    title=${html`<${Text} value=${title} />`}
+    name="Cause ${cause.cause_id}"
+    up=${up}
+    badge=${html`<${Badge} is=${cause.state} />`}
+    actions=${html`
+      <${Act} class="primary" href=${actOn(cause)} why=${why || (cause.parked ? "" : "Nothing of it is parked.")}
+        >Redrive ${count(cause.parked)} parked<//
+      >
+      <${Act} href=${actOn(cause, "cancel")} why=${why || (underWay ? "" : "Nothing of it is scheduled.")}
+        >Cancel scheduled<//
+      >
+      <${Act}
+        class="danger"
+        href=${actOn(cause, "discard")}
+        why=${why || (cause.parked ? "" : "Nothing of it is parked.")}
+        >Discard ${count(cause.parked)}<//
+      >
+    `}
+  >
+    <${Problem} error=${error} retry=${reload} />
+    <div class="columns">
+      <div>
+        <${Section} title="One of its errors">
+          <pre class="sample" tabindex="0"><${Text} value=${cause.sample} lines /></pre>
+        <//>
+        <${Section} title="Its tasks">
+          <${Bar}
+            label="Tasks"
+            total=${cause.parked + underWay + cause.succeeded}
+            parts=${[
+              { label: "parked", n: cause.parked, tone: "red" },
+              { label: "under way", n: underWay, tone: "blue" },
+              { label: "succeeded", n: cause.succeeded, tone: "green" },
+            ]}
+          />
+          <${Facts}
+            rows=${[
+              ["Queue", cause.queue && html`<a href=${to("queues", cause.queue)}><${Text} value=${cause.queue} /></a>`],
+              ["Failures of the last hour", count(cause.last_hour)],
+              ["Tasks ever", count(cause.total)],
+              ["First seen", html`<${Time} at=${cause.first_seen} />`],
+              ["Last seen", html`<${Time} at=${cause.last_seen} />`],
+              ["Got worse", cause.worse_at && html`<${Time} at=${cause.worse_at} />`],
+              ["Id", html`<code>${cause.cause_id}</code>`],
+            ]}
+          />
+        <//>
+      </div>
+      <${Triage} key=${cause.cause_id} cause=${cause} path=${path} onDone=${reload} />
+    </div>
+    <${Section}
+      title="Parked and under way"
+      actions=${html`<a class="button small" href=${withQuery("/console/tasks", { cause: params.id })}>All of its tasks</a>`}
+    >
+      <${Problem} error=${tasks.error} />
+      ${tasks.data && (tasks.data.tasks.length ? html`<${TaskTable} tasks=${tasks.data.tasks} without=${["queue"]} />` : html`<p class="faint">None.</p>`)}
+    <//>
+  <//>`;
+}
+
+/** What a person says about it. @param {{ cause: any, path: string, onDone: () => void }} props */
+function Triage({ cause, path, onDone }) {
+  const { name, way } = useSession();
+  const [note, setNote] = useState(cause.note ?? "");
+  const [link, setLink] = useState(cause.link ?? "");
+  const [owner, setOwner] = useState(cause.owner ?? "");
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const why = refusal("triage", cause.queue);
+  /** @param {any} body @param {string} done */
+  const set = async (body, done) => {
+    setError(null);
+    try {
+      const answer = await post(path, body);
+      setOwner(answer.owner ?? "");
+      say(done);
+      onDone();
+    } catch (caught) {
+      setError(caught);
+    }
+  };
+  /** @param {Event} event */
+  const save = event => {
+    event.preventDefault();
+    if (!why) set({ owner: owner.trim(), note, link: link.trim() }, "Saved.");
+  };
+  const safeLink = /^https?:\/\//i.test(cause.link ?? "");
+  return html`<aside class="card">
+    <h2>Triage</h2>
+    ${cause.note && html`<p class="note"><${Text} value=${cause.note} lines /></p>`}
+    ${
+      safeLink &&
+      html`<p>
+        <a href=${cause.link} rel="noreferrer noopener" target="_blank"><${Text} value=${cause.link} /> ↗</a>
+      </p>`
+    }
+    <div class="buttons">
+      ${cause.owner !== name && way !== "open" && html`<${Act} why=${why} onClick=${() => set({ owner: name }, "You work on it.")}>I work on it<//>`}
+      ${
+        cause.state === "ignored"
+          ? html`<${Act} why=${why} onClick=${() => set({ state: "new" }, "It is new again.")}>Stop ignoring<//>`
+          : html`<${Act} why=${why} onClick=${() => set({ state: "ignored" }, "Ignored until it gets worse.")}
+              >Ignore<//
+            >`
+      }
+      ${cause.state === "new" && html`<${Act} why=${why} onClick=${() => set({ state: "known" }, "It is known.")}>Mark as known<//>`}
+    </div>
+    <form class="stack" onSubmit=${save}>
+      <${Field} label="Owner" value=${owner} onInput=${setOwner} />
+      <label class="field"
+        ><span>Note</span
+        ><textarea
+          rows="4"
+          maxlength="4000"
+          value=${note}
+          onInput=${(/** @type {any} */ e) => setNote(e.target.value)}
+        ></textarea>
+      </label>
+      <${Field} label="Link" hint="a ticket" value=${link} onInput=${setLink} placeholder="https://" />
+      <${Problem} error=${error} />
+      <div class="buttons end"><button disabled=${!!why} title=${why}>Save</button></div>
+    </form>
+  </aside>`;
+}

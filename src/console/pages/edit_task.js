@@ -1,0 +1,184 @@
+// Edit and retry: the message as it is, what is changed, and the difference before it is sent.
+import { useState } from "preact/hooks";
+import { html } from "../lib/html.js";
+import { get, post } from "../lib/api.js";
+import { fromBase64, size, toBase64, utf8 } from "../lib/bytes.js";
+import { useData } from "../lib/data.js";
+import { parse, pretty, stringify } from "../lib/json.js";
+import { navigate, to } from "../lib/router.js";
+import { refusal } from "../lib/session.js";
+import { Diff } from "../parts/diff.js";
+import { Field } from "../parts/field.js";
+import { HeaderEditor, rowsFrom } from "../parts/header_editor.js";
+import { Loading, Page } from "../parts/page.js";
+import { Problem } from "../parts/problem.js";
+import { say } from "../parts/toast.js";
+
+/** @param {string} id @param {{ signal: AbortSignal }} options */
+async function readBoth(id, options) {
+  const path = `/v1/tasks/${encodeURIComponent(id)}`;
+  const [task, message] = await Promise.all([get(path, options), get(`${path}/message`, options)]);
+  return { task, message };
+}
+
+/** @param {{ params: { id: string } }} props */
+export function EditTask({ params }) {
+  const { data, error, reload } = useData(params.id, readBoth);
+  const up = /** @type {[string, string]} */ (["Task", to("tasks", params.id)]);
+  if (!data)
+    return html`<${Page} title="Edit and retry" up=${up}
+      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
+    >`;
+  // It is made anew only for another version: what somebody types is not lost to a new reading.
+  return html`<${Editor}
+    key=${data.message.version}
+    task=${data.task}
+    message=${data.message}
+    up=${up}
+    reload=${reload}
+  />`;
+}
+
+/** @param {{ task: any, message: any, up: [string, string], reload: () => void }} props */
+function Editor({ task, message, up, reload }) {
+  const original = fromBase64(message.body_base64);
+  const text = utf8(original);
+  const [body, setBody] = useState(text ?? "");
+  const [file, setFile] = useState(/** @type {{ name: string, bytes: Uint8Array } | null} */ (null));
+  const [rows, setRows] = useState(rowsFrom(message.headers ?? {}));
+  const [reason, setReason] = useState("");
+  const [looking, setLooking] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState(/** @type {any} */ (null));
+
+  const json = /json/i.test(message.properties?.content_type ?? "");
+  const changes = changedHeaders(message.headers ?? {}, rows);
+  const bodyChanged = file !== null || (text !== null && body !== text);
+  const why =
+    refusal("edit", task.queue) ||
+    (task.state !== "parked" ? `Only a parked task can be edited: it is ${task.state}.` : "") ||
+    changes.wrong ||
+    (json && !file && pretty(body) === null && body !== text ? "The body is not valid JSON." : "") ||
+    (!bodyChanged && !changes.any ? "Nothing is changed yet." : "");
+
+  const send = async () => {
+    setBusy(true);
+    setError(null);
+    const request = {
+      version: message.version,
+      ...(file
+        ? { body_base64: toBase64(file.bytes) }
+        : bodyChanged && { body_base64: toBase64(new TextEncoder().encode(body)) }),
+      ...(Object.keys(changes.set).length && { set_headers: changes.set }),
+      ...(changes.unset.length && { unset_headers: changes.unset }),
+      ...(reason.trim() && { reason: reason.trim() }),
+    };
+    try {
+      const created = await post(`/v1/tasks/${task.retry_id}/edit`, request);
+      say("The edited message is sent as a new task.");
+      navigate(to("tasks", created.retry_id));
+    } catch (caught) {
+      setError(caught);
+      setBusy(false);
+    }
+  };
+
+  return html`<${Page} title="Edit and retry" name="Edit task ${task.retry_id}" up=${up}>
+    <p class="lead">
+      A new task with the edited message goes out in place of <span class="id">${task.retry_id}</span>, which stays as
+      it is.
+    </p>
+    <${Problem} error=${error} retry=${error?.code === "version_conflict" ? reload : undefined} />
+    ${
+      looking
+        ? html`<div class="stack">
+            <h2>What differs</h2>
+            ${
+              file
+                ? html`<p>
+                    Body: replaced by <b>${file.name}</b>, ${size(file.bytes.length)}; it was ${size(original.length)}
+                  </p>`
+                : html`<${Diff} label="Body" before=${text ?? ""} after=${body} />`
+            }
+            <${Diff}
+              label="Headers"
+              before=${stringify(message.headers ?? {}, 2)}
+              after=${stringify(changes.result, 2)}
+            />
+            <${Field} label="Reason" hint="for the audit" value=${reason} onInput=${setReason} autofocus />
+            <div class="buttons">
+              <button type="button" onClick=${() => setLooking(false)}>Back to the message</button>
+              <button type="button" class="primary" disabled=${busy} onClick=${send}>
+                ${busy ? "Sending…" : "Send 1 edited message"}
+              </button>
+            </div>
+          </div>`
+        : html`<div class="stack">
+            ${
+              text === null
+                ? html`<p class="warn">
+                    The body is not text (${size(original.length)}): it can only be replaced by a file.
+                  </p>`
+                : html`<label class="field"
+                    ><span>Body <small>${message.properties?.content_type ?? ""}</small></span>
+                    <textarea
+                      class="code"
+                      rows=${Math.min(24, Math.max(8, body.split("\n").length + 1))}
+                      spellcheck=${false}
+                      value=${body}
+                      onInput=${(/** @type {any} */ e) => setBody(e.target.value)}
+                    ></textarea>
+                  </label>`
+            }
+            <div class="buttons">
+              ${json && text !== null && html`<button type="button" class="small" onClick=${() => setBody(pretty(body) ?? body)}>Format JSON</button>`}
+              ${text !== null && html`<button type="button" class="small" disabled=${!bodyChanged} onClick=${() => (setBody(text), setFile(null))}>Undo</button>`}
+              <label class="button small"
+                >Body from a file…<input
+                  class="sr"
+                  type="file"
+                  onChange=${async (/** @type {any} */ e) => {
+                    const chosen = e.target.files?.[0];
+                    setFile(chosen ? { name: chosen.name, bytes: new Uint8Array(await chosen.arrayBuffer()) } : null);
+                  }}
+              /></label>
+              ${file && html`<span>${file.name}, ${size(file.bytes.length)}</span>`}
+            </div>
+            <${HeaderEditor} rows=${rows} setRows=${setRows} />
+            <div class="buttons">
+              <button type="button" class="primary" disabled=${!!why} onClick=${() => setLooking(true)}>
+                Show the difference
+              </button>
+              ${why && html`<span class="faint">${why}</span>`}
+            </div>
+          </div>`
+    }
+  <//>`;
+}
+
+/** @param {any} before @param {{ name: string, value: string }[]} rows */
+function changedHeaders(before, rows) {
+  /** @type {Record<string, any>} */
+  const set = {};
+  /** @type {Record<string, any>} */
+  const result = {};
+  let wrong = "";
+  for (const { name, value } of rows) {
+    if (!name.trim()) {
+      if (value.trim() && !wrong) wrong = "A header has no name.";
+      continue;
+    }
+    let parsed;
+    try {
+      parsed = parse(value);
+    } catch {
+      wrong ||= `Header ${name}: the value is not JSON; text stands in quotes.`;
+      continue;
+    }
+    if (name in result) wrong ||= `Header ${name} is there twice.`;
+    result[name] = parsed;
+    if (!(name in before) || stringify(before[name]) !== stringify(parsed)) set[name] = parsed;
+  }
+  const unset = Object.keys(before).filter(name => !(name in result) && !rows.some(row => row.name === name));
+  return { set, unset, result, wrong, any: Object.keys(set).length + unset.length > 0 };
+}

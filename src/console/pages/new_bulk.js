@@ -1,0 +1,238 @@
+// The assistant: how many it would be, how carefully to go about it, and then the set is frozen. Nothing moves here.
+import { useState } from "preact/hooks";
+import { html } from "../lib/html.js";
+import { call, post } from "../lib/api.js";
+import { useData } from "../lib/data.js";
+import { navigate, to } from "../lib/router.js";
+import { refusal } from "../lib/session.js";
+import { BULK_ACTIONS, described, fromQuery, narrowed } from "../lib/filter.js";
+import { count, plural } from "../lib/format.js";
+import { duration } from "../lib/time.js";
+import { Act } from "../parts/act.js";
+import { Empty } from "../parts/empty.js";
+import { Field } from "../parts/field.js";
+import { FilterChips } from "../parts/filter_chips.js";
+import { Page } from "../parts/page.js";
+import { Problem } from "../parts/problem.js";
+import { Text } from "../parts/text.js";
+
+/** @param {string} body @param {{ signal: AbortSignal }} options */
+const dryRun = (body, options) => call("POST", "/v1/bulks", body, options);
+
+/** @param {{ query: URLSearchParams }} props */
+export function NewBulk({ query }) {
+  const name = query.get("action") ?? "redrive";
+  const action = BULK_ACTIONS[name];
+  const filter = action ? narrowed(name, fromQuery(query)) : null;
+  const [settings, setSettings] = useState({
+    canary: name === "redrive" ? "10" : "",
+    watch: "",
+    rate: name === "redrive" ? "100" : "",
+    ramp: false,
+    stop: name === "redrive" ? "5" : "",
+    limit: "",
+    queue: "",
+    reason: "",
+  });
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const limit = /^\d+$/.test(settings.limit) ? { limit: Number(settings.limit) } : {};
+  const why = action ? refusal(name, filter?.queue ?? null) || refusal("bulk", filter?.queue ?? null) : "";
+  const base = filter && { action: name, filter, ...limit };
+  const dry = useData(
+    base && !why ? JSON.stringify({ ...base, dry_run: true, by: filter.queue ? "error_type" : "queue" }) : null,
+    dryRun,
+  );
+  const set = (/** @type {string} */ key) => (/** @type {any} */ value) => setSettings({ ...settings, [key]: value });
+
+  if (!action)
+    return html`<${Page} title="No such action"
+      ><p><a href="/console/tasks">Tasks</a></p><//
+    >`;
+  const up = /** @type {[string, string]} */ (
+    filter?.cause
+      ? ["Cause", to("causes", filter.cause)]
+      : ["Tasks", `/console/tasks?${new URLSearchParams(filter ?? {})}`]
+  );
+  if (!filter) {
+    return html`<${Page} title=${action.label} up=${up}
+      ><${Empty}
+        title="Nothing to do: ${action.label.toLowerCase()} is for tasks that are ${action.states.join(" or ")}."
+      />
+    <//>`;
+  }
+  const n = dry.data?.count ?? 0;
+  const number = dry.data ? count(n) + (dry.data.or_more ? " or more" : "") : "…";
+
+  const freeze = async () => {
+    setBusy(true);
+    setError(null);
+    const redrive = name === "redrive";
+    const body = {
+      ...base,
+      paused: true,
+      ...(settings.reason.trim() && { reason: settings.reason.trim() }),
+      ...(settings.rate !== "" && { rate: Number(settings.rate) }),
+      ...(redrive && settings.canary !== "" && Number(settings.canary) > 0 && { canary: Number(settings.canary) }),
+      ...(redrive && settings.canary !== "" && settings.watch.trim() && { watch: settings.watch.trim() }),
+      ...(redrive && settings.ramp && { ramp: true }),
+      ...(redrive && settings.stop !== "" && { stop_on_failures: `${settings.stop}%` }),
+      ...(redrive && settings.queue.trim() && { elsewhere: { queue: settings.queue.trim() } }),
+    };
+    try {
+      const bulk = await post("/v1/bulks", body);
+      navigate(to("bulks", bulk.id));
+    } catch (caught) {
+      setError(caught);
+      setBusy(false);
+    }
+  };
+
+  return html`<${Page} title="${action.label} ${n === 1 ? "1 task" : `${number} tasks`}" name=${action.label} up=${up}>
+    <${FilterChips} filter=${filter} />
+    <${Problem} error=${why ? { message: why } : dry.error} retry=${why ? undefined : dry.reload} />
+    <div class="columns">
+      <form class="stack card" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+        ${name === "redrive" && html`<${Careful} settings=${settings} set=${set} n=${n} />`}
+        ${
+          name !== "redrive" &&
+          html`<${Field}
+            label="Rate"
+            hint="tasks a second; empty: as fast as possible"
+            type="number"
+            min=${0}
+            step="any"
+            value=${settings.rate}
+            onInput=${set("rate")}
+          />`
+        }
+        <${Field}
+          label="At most"
+          hint="tasks, those received first; empty: all"
+          type="number"
+          min=${1}
+          value=${settings.limit}
+          onInput=${set("limit")}
+        />
+        <${Field} label="Reason" hint="in the audit of each task" value=${settings.reason} onInput=${set("reason")} />
+        <${Problem} error=${error} />
+        <div class="buttons">
+          <${Act}
+            class="primary big"
+            why=${why || (busy ? "It is being sent." : dry.data ? (n ? "" : "No task matches.") : "The tasks are being counted.")}
+            onClick=${freeze}
+          >
+            ${busy ? "Freezing…" : `Freeze ${n === 1 ? "1 task" : `${number} tasks`}`}
+          <//>
+        </div>
+        <p class="faint">
+          This only chooses the tasks. You see them counted once more, and nothing moves before you start it.
+        </p>
+      </form>
+      <aside>
+        <div class="card">
+          <h2>Dry run</h2>
+          <p class="figure"><b>${number}</b> ${n === 1 ? "task matches" : "tasks match"} now</p>
+          <${Groups} dry=${dry.data} />
+          ${(dry.data?.expired ?? []).map(
+            (/** @type {any} */ one) =>
+              html`<p class="warn">
+                ${plural(one.tasks, "task")} of <${Text} value=${one.queue} /> failed more than
+                ${duration(one.after_ms)} ago, its <code>give_up.after</code>. They are sent all the same.
+              </p>`,
+          )}
+          <p class="faint">${described(filter)}</p>
+          <button type="button" class="small" onClick=${dry.reload}>Count again</button>
+        </div>
+        ${name === "redrive" && html`<${Plan} settings=${settings} n=${n} />`}
+      </aside>
+    </div>
+  <//>`;
+}
+
+/** @param {{ settings: any, set: (key: string) => (value: any) => void, n: number }} props */
+function Careful({ settings, set }) {
+  return html`<div class="pairs">
+      <${Field}
+        label="Canary"
+        hint="so many first"
+        type="number"
+        min=${0}
+        max=${1000}
+        value=${settings.canary}
+        onInput=${set("canary")}
+      />
+      <${Field}
+        label="Watch"
+        hint="at most"
+        placeholder="as the queue says"
+        value=${settings.watch}
+        onInput=${set("watch")}
+      />
+      <${Field}
+        label="Rate"
+        hint="tasks a second"
+        type="number"
+        min=${0}
+        step="any"
+        value=${settings.rate}
+        onInput=${set("rate")}
+      />
+      <${Field}
+        label="Stop on failures"
+        hint="above, in %"
+        type="number"
+        min=${0}
+        max=${100}
+        step="any"
+        value=${settings.stop}
+        onInput=${set("stop")}
+      />
+    </div>
+    <label class="check"
+      ><input
+        type="checkbox"
+        checked=${settings.ramp}
+        onChange=${(/** @type {any} */ e) => set("ramp")(e.target.checked)}
+      />
+      Ramp up: begin at 1 a second, double every 10 s up to the rate</label
+    >
+    <${Field}
+      label="To another queue"
+      hint="empty: where they came from"
+      value=${settings.queue}
+      onInput=${set("queue")}
+    />`;
+}
+
+/** @param {{ dry: any }} props */
+function Groups({ dry }) {
+  const groups = /** @type {any[]} */ (dry?.groups ?? []);
+  if (groups.length < 2 && !(groups.length && groups[0].value)) return null;
+  return html`<ul class="groups">
+    ${groups.slice(0, 8).map(
+      group =>
+        html`<li>
+          <span><${Text} value=${group.value ?? "(none)"} /></span> <b>${count(group.count)}</b>
+        </li>`,
+    )}
+    ${groups.length > 8 && html`<li class="faint">and ${groups.length - 8} more</li>`}
+  </ul>`;
+}
+
+/** @param {{ settings: any, n: number }} props */
+function Plan({ settings, n }) {
+  const canary = Math.min(n, Number(settings.canary) || 0);
+  const rest = n - canary;
+  const rate = Number(settings.rate);
+  return html`<div class="card">
+    <h2>What will happen</h2>
+    <ol class="plan">
+      <li>The set is frozen: tasks that fail later are not in it.</li>
+      ${canary > 0 && html`<li><b>${count(canary)}</b> go out. If one of them fails, the others are not sent.</li>`}
+      ${rest > 0 && html`<li><b>${count(rest)}</b> ${canary ? "follow" : "go out"}${rate > 0 ? `, ${rate} a second: about ${duration((rest / rate) * 1000)}` : ", as fast as possible"}.</li>`}
+      ${settings.stop !== "" && html`<li>If more than ${settings.stop} % fail, it stops by itself.</li>`}
+    </ol>
+    <p class="faint">It goes on when you close this page.</p>
+  </div>`;
+}

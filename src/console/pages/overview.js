@@ -1,0 +1,167 @@
+// What needs a person first; then each queue; then how it went.
+import { useState } from "preact/hooks";
+import { html } from "../lib/html.js";
+import { get, withQuery } from "../lib/api.js";
+import { useData } from "../lib/data.js";
+import { useChanges, useLive } from "../lib/live.js";
+import { setQuery } from "../lib/router.js";
+import { now, setNow } from "../lib/time.js";
+import { count } from "../lib/format.js";
+import { Attention } from "../parts/attention.js";
+import { Chart } from "../parts/chart.js";
+import { Empty } from "../parts/empty.js";
+import { Loading, Page, Section } from "../parts/page.js";
+import { Problem } from "../parts/problem.js";
+import { QueueTile } from "../parts/queue_tile.js";
+import { atPlace, together } from "../lib/queues.js";
+
+const MOST_TILES = 12;
+
+/** @param {string} _ @param {{ signal: AbortSignal }} options */
+async function readAll(_, options) {
+  const soon = new Date(now() + 60000).toISOString();
+  const [stats, queues, causes, nodes, due] = await Promise.all([
+    get("/v1/stats", options),
+    get("/v1/queues?limit=200", options),
+    get("/v1/causes?state=new&with_tasks=true&limit=6", options),
+    get("/v1/nodes", options),
+    get(withQuery("/v1/tasks", { state: "scheduled", due_before: soon, count: true, by: "queue" }), options),
+  ]);
+  setNow(stats.now);
+  return { stats, queues: queues.queues, causes: causes.causes, moreCauses: causes.next, nodes, due: due.groups ?? [] };
+}
+
+/** @param {{ query: URLSearchParams }} props */
+export function Overview({ query }) {
+  const { data, error, reload } = useData("overview", readAll);
+  const [live, setLive] = useState(/** @type {any} */ (null));
+  useLive("overview", setLive);
+  useChanges(() => true, reload, 2500);
+  if (!data)
+    return html`<${Page} title="Overview"
+      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
+    >`;
+  const totals = live?.totals ?? data.stats.totals;
+  const queues = together(data.stats, live?.queues ?? data.queues, data.due);
+  const nothing = Object.keys(totals).length === 0 && queues.length === 0;
+  return html`<${Page} title="Overview">
+    <${Problem} error=${error} retry=${reload} />
+    <${Totals} totals=${totals} overdue=${live?.overdue ?? data.stats.overdue} />
+    ${
+      nothing
+        ? html`<${Empty} title="No messages yet." command="rung attach QUEUE">
+            <p>Attach a queue: from then on, what its consumers reject comes here, and is sent again.</p>
+          <//>`
+        : html`<${Attention} data=${data} queues=${queues} />`
+    }
+    ${
+      queues.length > 0 &&
+      html`<${Section}
+        title="Queues"
+        actions=${queues.length > MOST_TILES && html`<a class="button small" href="/console/queues">All ${queues.length}</a>`}
+      >
+        <div class="tiles">
+          ${[...queues]
+            .sort(atPlace)
+            .slice(0, MOST_TILES)
+            .map(queue => html`<${QueueTile} key=${queue.queue} queue=${queue} />`)}
+        </div>
+      <//>`
+    }
+    <${History} query=${query} />
+  <//>`;
+}
+
+const TOTALS = /** @type {[string, string, string][]} */ ([
+  ["parked", "Parked", "red"],
+  ["scheduled", "Scheduled", "blue"],
+  ["awaiting", "Awaiting an answer", "violet"],
+  ["succeeded", "Succeeded", "green"],
+]);
+
+/** @param {{ totals: any, overdue: number }} props */
+function Totals({ totals, overdue }) {
+  return html`<ul class="totals">
+    ${TOTALS.map(
+      ([state, label, tone]) =>
+        html`<li>
+          <a href="/console/tasks?state=${state}"
+            ><b class=${totals[state] ? tone : ""}>${count(totals[state] ?? 0)}</b><span>${label}</span></a
+          >
+        </li>`,
+    )}
+    <li>
+      <a href="/console/tasks?state=scheduled&sort=due"
+        ><b class=${overdue ? "amber" : ""}>${count(overdue)}</b><span>Overdue</span></a
+      >
+    </li>
+  </ul>`;
+}
+
+const RANGES = /** @type {[string, string, number][]} */ ([
+  ["1h", "1 hour", 36e5],
+  ["6h", "6 hours", 216e5],
+  ["24h", "24 hours", 864e5],
+  ["7d", "7 days", 6048e5],
+]);
+
+/** @param {{ query: URLSearchParams, queue?: string }} props */
+export function History({ query, queue }) {
+  const [recent, setRecent] = useState(/** @type {any[]} */ ([]));
+  const from = query.get("from");
+  const range = RANGES.find(([key]) => key === query.get("range")) ?? RANGES[0];
+  const path = withQuery("/v1/activity", {
+    queue,
+    from: from ?? new Date(Math.floor((now() - range[2]) / 60000) * 60000).toISOString(),
+    to: from && query.get("to"),
+  });
+  const { data, error } = useData(path);
+  // Between two readings, one a minute, an event brings what happened since.
+  useLive("activity", event => queue === undefined && setRecent(event.minutes ?? []));
+  const points = merged(data, from ? [] : recent);
+  return html`<${Section}
+    title="Failures, retries and successes"
+    actions=${html`<div class="choice" role="group" aria-label="Range">
+      ${RANGES.map(
+        ([key, label]) =>
+          html`<button
+            type="button"
+            class="small"
+            aria-pressed=${!from && key === range[0] ? "true" : "false"}
+            onClick=${() => setQuery({ range: key, from: null, to: null })}
+          >
+            ${label}
+          </button>`,
+      )}
+      ${from && html`<button type="button" class="small" aria-pressed="true" onClick=${() => setQuery({ from: null, to: null })}>Chosen range ✕</button>`}
+    </div>`}
+  >
+    <${Problem} error=${error} />
+    ${
+      points.length
+        ? html`<${Chart}
+              points=${points}
+              onRange=${(/** @type {number} */ a, /** @type {number} */ b) => setQuery({ from: new Date(a).toISOString(), to: new Date(b).toISOString() })}
+            />
+            <p class="faint small-print">
+              a point is ${data.step_s === 60 ? "a minute" : `${Math.round(data.step_s / 60)} minutes`}; drag over the
+              chart to look
+              closer${
+                data.counted_with &&
+                html`; the config of this sidecar does not know the queue: it is counted as
+                  <code>${data.counted_with}</code>, together with others`
+              }
+            </p>`
+        : data && html`<p class="faint">Nothing happened in this range.</p>`
+    }
+  <//>`;
+}
+
+/** @param {any} data @param {any[]} recent @returns {any[]} */
+function merged(data, recent) {
+  const points = data?.points ?? [];
+  if (data?.step_s !== 60 || !points.length) return points;
+  const byMinute = new Map(points.map((/** @type {any} */ point) => [Date.parse(point.at), point]));
+  for (const point of recent) byMinute.set(Date.parse(point.at), point);
+  return [...byMinute].sort(([a], [b]) => a - b).map(([, point]) => point);
+}

@@ -1,0 +1,156 @@
+// One queue: its gate, its ladder with those who wait on each rung, what fails in it, what would happen to a failure.
+import { useState } from "preact/hooks";
+import { html } from "../lib/html.js";
+import { get, ifThere, post, withQuery } from "../lib/api.js";
+import { useData } from "../lib/data.js";
+import { useChanges } from "../lib/live.js";
+import { refusal } from "../lib/session.js";
+import { count, percent } from "../lib/format.js";
+import { configOf } from "../lib/config.js";
+import { together } from "../lib/queues.js";
+import { Act } from "../parts/act.js";
+import { Badge } from "../parts/badge.js";
+import { CauseTable } from "../parts/cause_table.js";
+import { Confirm } from "../parts/dialog.js";
+import { Field } from "../parts/field.js";
+import { LadderPicture } from "../parts/ladder.js";
+import { Facts, Loading, Page, Section } from "../parts/page.js";
+import { Problem } from "../parts/problem.js";
+import { useLastHour } from "../parts/queue_tile.js";
+import { Rules } from "../parts/rules.js";
+import { Simulate } from "../parts/simulate.js";
+import { Text } from "../parts/text.js";
+import { Time } from "../parts/time.js";
+import { say } from "../parts/toast.js";
+import { History } from "./overview.js";
+
+/** @param {string} name @param {{ signal: AbortSignal }} options */
+async function readQueue(name, options) {
+  const [stats, gate, config, causes, levels] = await Promise.all([
+    get("/v1/stats", options),
+    ifThere(get(`/v1/queues/${encodeURIComponent(name)}`, options)),
+    ifThere(get("/v1/config", options)),
+    get(withQuery("/v1/causes", { queue: name, with_tasks: true, limit: 10 }), options),
+    ifThere(get(withQuery("/v1/tasks", { queue: name, state: "scheduled", count: true, by: "level" }), options), [400]),
+  ]);
+  const known = together(stats, gate ? [gate] : []).find(queue => queue.queue === name);
+  return {
+    known: known ?? together({}, [{ queue: name, state: "flowing", waiting: 0 }])[0],
+    gate,
+    config,
+    causes: causes.causes,
+    levels,
+  };
+}
+
+/** @param {{ params: { name: string }, query: URLSearchParams }} props */
+export function Queue({ params, query }) {
+  const name = params.name;
+  const { data, error, reload } = useData(name, readQueue);
+  const hour = useLastHour(name);
+  const [asking, setAsking] = useState("");
+  useChanges(() => true, reload, 2000);
+  const up = /** @type {[string, string]} */ (["Queues", "/console/queues"]);
+  if (!data)
+    return html`<${Page} title=${name} up=${up}
+      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
+    >`;
+  const { known, gate, config, causes, levels } = data;
+  const paused = known.state === "paused";
+  const rules = configOf(config, name);
+  const waiting = levels?.groups && Object.fromEntries(levels.groups.map((/** @type {any} */ g) => [g.value, g.count]));
+  return html`<${Page}
+    title=${html`<${Text} value=${name} />`}
+    name=${name}
+    up=${up}
+    badge=${html`<${Badge} is=${known.state} />`}
+    actions=${
+      paused
+        ? html`<${Act} class="primary" why=${refusal("resume", name)} onClick=${() => setAsking("resume")}>Resume…<//>
+            <${Act} why=${refusal("pause", name)} onClick=${() => setAsking("pause")}>Change the pause…<//>`
+        : html`<${Act} why=${refusal("pause", name)} onClick=${() => setAsking("pause")}>Pause…<//>
+            ${gate?.by === "retry-after" && html`<${Act} why=${refusal("resume", name)} onClick=${() => setAsking("resume")}>Resume…<//>`}`
+    }
+  >
+    <${Problem} error=${error} retry=${reload} />
+    ${gate && known.state !== "flowing" && html`<${Gate} gate=${gate} />`}
+    <ul class="totals">
+      ${figure(known.tasks.parked ?? 0, "Parked", "red", withQuery("/console/tasks", { queue: name, state: "parked" }))}
+      ${figure(known.waiting, "Waiting", "", withQuery("/console/tasks", { queue: name, state: "scheduled", sort: "due" }))}
+      ${figure(known.tasks.awaiting ?? 0, "Awaiting an answer", "", withQuery("/console/tasks", { queue: name, state: "awaiting" }))}
+      ${figure(known.overdue, "Overdue", "amber", withQuery("/console/tasks", { queue: name, state: "scheduled", sort: "due" }))}
+      <li>
+        <span class="total"><b>${percent(hour.rate)}</b><span>succeed, last hour</span></span>
+      </li>
+      ${
+        known.share !== null &&
+        html`<li>
+          <span class="total"><b>${percent(known.share)}</b><span>on time, last hour</span></span>
+        </li>`
+      }
+    </ul>
+    <div class="columns even">
+      <${Section} title="Ladder">
+        ${
+          rules.ladder
+            ? html`<${LadderPicture} ladder=${rules.ladder} waiting=${waiting} parked=${known.tasks.parked ?? 0} />`
+            : html`<p class="faint">The config is not known here.</p>`
+        }
+      <//>
+      <div>
+        <${Section} title="Rules"><${Rules} rules=${rules} /><//>
+        <${Section} title="What if"><${Simulate} queue=${name} /><//>
+      </div>
+    </div>
+    <${Section} title="Causes">
+      ${causes.length ? html`<${CauseTable} causes=${causes} brief />` : html`<p class="calm"><span aria-hidden="true">✓</span> Nothing of this queue fails.</p>`}
+    <//>
+    <${History} query=${query} queue=${name} />
+    ${asking && html`<${Ask} what=${asking} name=${name} waiting=${known.waiting} onClose=${() => setAsking("")} onDone=${() => (setAsking(""), reload())} />`}
+  <//>`;
+}
+
+/** @param {number} n @param {string} label @param {string} tone @param {string} href */
+const figure = (n, label, tone, href) =>
+  html`<li>
+    <a href=${href}><b class=${n ? tone : ""}>${count(n)}</b><span>${label}</span></a>
+  </li>`;
+
+/** @param {{ gate: any }} props */
+function Gate({ gate }) {
+  return html`<div class="card gate">
+    <${Facts}
+      rows=${[
+        ["Held since", gate.since && html`<${Time} at=${gate.since} />`],
+        ["Until", gate.until ? html`<${Time} at=${gate.until} />` : "it is resumed, or not known"],
+        ["Reason", gate.reason && html`<${Text} value=${gate.reason} />`],
+        ["By", gate.by && html`<${Text} value=${gate.by} />`],
+      ]}
+    />
+  </div>`;
+}
+
+/** @param {{ what: string, name: string, waiting: number, onClose: () => void, onDone: () => void }} props */
+function Ask({ what, name, waiting, onClose, onDone }) {
+  const [length, setLength] = useState("");
+  const path = `/v1/queues/${encodeURIComponent(name)}/${what}`;
+  const pause = what === "pause";
+  return html`<${Confirm}
+    title="${pause ? "Pause" : "Resume"} ${name}"
+    button="${pause ? "Pause" : "Resume"}: ${count(waiting)} ${waiting === 1 ? "task waits" : "tasks wait"}"
+    text=${pause ? "What is due waits until the queue is resumed. What is under way goes on." : "What is overdue is sent now, the oldest first."}
+    fields=${pause && html`<${Field} label="For" hint="30m, 2h, 1d; empty: until it is resumed" value=${length} onInput=${setLength} autofocus />`}
+    send=${(/** @type {string} */ reason) => post(path, { ...(pause && length.trim() && { for: length.trim() }), ...(reason && { reason }) })}
+    onDone=${(/** @type {any} */ answer) => {
+      say(
+        pause
+          ? `${name} is paused.`
+          : answer?.held_still
+            ? `Resumed; it is still held: ${answer.held_still}`
+            : `${name} is resumed.`,
+      );
+      onDone();
+    }}
+    onClose=${onClose}
+  />`;
+}

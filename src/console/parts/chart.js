@@ -1,0 +1,121 @@
+// Failures, retries and successes over time. The range is in the address; a drag over the chart narrows it.
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import { html } from "../lib/html.js";
+import { useAtom } from "../lib/atom.js";
+import { zone } from "../lib/prefs.js";
+import { written } from "../lib/time.js";
+import { count } from "../lib/format.js";
+
+const SERIES = /** @type {[string, string, string][]} */ ([
+  ["failed", "Failures", "--red"],
+  ["retried", "Retries", "--blue"],
+  ["succeeded", "Successes", "--green"],
+]);
+
+/** What stands at the time axis: the day where it begins, else the time. @param {any} _ @param {number[]} at */
+const ticks = (_, at) =>
+  at.map((seconds, i) => {
+    const text = written(seconds * 1000);
+    const day = i > 0 && text.slice(0, 10) !== written(at[i - 1] * 1000).slice(0, 10);
+    return day || at[1] - at[0] >= 86400 ? text.slice(5, 10) : text.slice(11, 16);
+  });
+
+/** @param {string} name */
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** @param {any[]} points @returns {any} */
+const columns = points => [
+  points.map(p => Date.parse(p.at) / 1000),
+  ...SERIES.map(([key]) => points.map(p => p[key] ?? 0)),
+];
+
+/** @param {{ points: any[], onRange?: (from: number, to: number) => void }} props */
+export function Chart({ points, onRange }) {
+  const box = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const plot = useRef(/** @type {any} */ (null));
+  const range = useRef(onRange);
+  range.current = onRange;
+  const zoneNow = useAtom(zone);
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const make = () => {
+      plot.current?.destroy();
+      const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+      plot.current = new uPlot(
+        {
+          width: element.clientWidth,
+          height: 200,
+          tzDate: (/** @type {number} */ ts) => {
+            const at = new Date(ts * 1000);
+            return zoneNow === "utc" ? new Date(at.getTime() + at.getTimezoneOffset() * 60000) : at;
+          },
+          cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
+          legend: { live: true },
+          scales: {
+            y: {
+              range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ max) => [
+                0,
+                Math.max(5, max * 1.1),
+              ],
+            },
+          },
+          axes: [
+            { ...axis, values: ticks, size: 30 },
+            { ...axis, size: 44 },
+          ],
+          series: [
+            {
+              label: "Time",
+              value: (/** @type {any} */ _, /** @type {number} */ v) => (v ? written(v * 1000).slice(5, 16) : "–"),
+            },
+            ...SERIES.map(([, label, name]) => ({
+              label,
+              stroke: colour(name),
+              width: 1.75,
+              fill: name === "--red" ? colour("--red-wash") : undefined,
+              points: { show: false },
+              value: (/** @type {any} */ _, /** @type {any} */ v) => count(v),
+            })),
+          ],
+          hooks: {
+            setSelect: [
+              (/** @type {any} */ u) => {
+                if (u.select.width < 8) return;
+                const from = u.posToVal(u.select.left, "x");
+                const to = u.posToVal(u.select.left + u.select.width, "x");
+                u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+                range.current?.(from * 1000, to * 1000);
+              },
+            ],
+          },
+        },
+        columns(points),
+        element,
+      );
+    };
+    make();
+    const observer = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: 200 }));
+    observer.observe(element);
+    dark.addEventListener("change", make);
+    return () => {
+      observer.disconnect();
+      dark.removeEventListener("change", make);
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [zoneNow]);
+
+  useEffect(() => plot.current?.setData(columns(points)), [points]);
+
+  const sums = SERIES.map(
+    ([key, label]) => `${label.toLowerCase()} ${count(points.reduce((sum, p) => sum + (p[key] ?? 0), 0))}`,
+  );
+  return html`<figure class="chart">
+    <div ref=${box}></div>
+    <figcaption class="sr">In this range: ${sums.join(", ")}.</figcaption>
+  </figure>`;
+}

@@ -1,0 +1,49 @@
+import { useEffect } from "preact/hooks";
+import { html } from "../lib/html.js";
+import { plain } from "../lib/text.js";
+
+/** The heading of a page, its way up, and its buttons. @param {{ title: any, name?: string, up?: [string, string], badge?: any, actions?: any, children?: any }} props */
+export function Page({ title, name, up, badge, actions, children }) {
+  const said = plain(name ?? title);
+  useEffect(() => {
+    document.title = `${said} · Rung`;
+  }, [said]);
+  return html`<div class="page">
+    <div class="page-head">
+      <div>
+        ${up && html`<p class="up"><a href=${up[1]}>← ${up[0]}</a></p>`}
+        <h1>${title} ${badge}</h1>
+      </div>
+      ${actions && html`<div class="buttons">${actions}</div>`}
+    </div>
+    ${children}
+  </div>`;
+}
+
+/** @param {{ title: any, actions?: any, children?: any, id?: string }} props */
+export function Section({ title, actions, children, id }) {
+  return html`<section class="section" id=${id}>
+    <div class="section-head">
+      <h2>${title}</h2>
+      ${actions && html`<div class="buttons">${actions}</div>`}
+    </div>
+    ${children}
+  </section>`;
+}
+
+/** Names and values. @param {{ rows: [string, any][] }} props */
+export function Facts({ rows }) {
+  return html`<dl class="facts">
+    ${rows
+      .filter(([, value]) => value !== null && value !== undefined && value !== false)
+      .map(
+        ([name, value]) =>
+          html`<div>
+            <dt>${name}</dt>
+            <dd>${value}</dd>
+          </div>`,
+      )}
+  </dl>`;
+}
+
+export const Loading = () => html`<p class="faint loading" role="status">Loading…</p>`;

@@ -1,0 +1,43 @@
+// Edit and retry: the difference is shown first, numbers of 64 bits survive, and the new task is the edited one's child.
+import { equal, is } from "../browser.mjs";
+
+export async function run(test) {
+  test.shop("large-id");
+  await test.sqlIs("the message is here", "SELECT COUNT(*) FROM retry_current WHERE message_id = 'large-1'", 1);
+  const { retry_id: id } = await test.task({ message_id: "large-1" });
+  const page = await test.page();
+  await page.goto(`/console/tasks/${id}`);
+  const body = page.locator("pre.body");
+  await body.waitFor();
+  equal(await body.innerText(), '{\n  "id": 9223372036854775807,\n  "city": null,\n  "price": 80.0\n}', "the body as JSON");
+  await page.getByRole("button", { name: "Headers 1" }).click();
+  await page.getByText("9007199254740993").waitFor();
+  await page.getByRole("button", { name: "Hex" }).click();
+  is((await body.innerText()).startsWith("00000000  7b 22 69 64"), "the bytes");
+
+  await page.getByRole("link", { name: "Edit and retry" }).click();
+  const text = page.getByLabel(/^Body/).first();
+  await text.fill('{"id": 9223372036854775807, "city": ');
+  await page.getByText("The body is not valid JSON.").waitFor();
+  await text.fill('{"id": 9223372036854775807, "city": "Ulm", "price": 80.0}');
+  await page.getByRole("button", { name: "Add a header" }).click();
+  await page.getByLabel("Name of header 2").fill("mended");
+  await page.getByLabel("Value of header 2").fill("true");
+  await page.getByRole("button", { name: "Show the difference" }).click();
+  is((await page.locator(".diff .new").first().innerText()).includes('"Ulm"'), "the difference of the body");
+  equal(test.sql(`SELECT state, replaced_by FROM retry_current WHERE retry_id = ${id}`), "parked\tNULL", "before it is sent");
+  await page.getByLabel(/^Reason/).fill("the city was missing");
+  await page.getByRole("button", { name: "Send 1 edited message" }).click();
+  await page.waitForURL(url => url.pathname.startsWith("/console/tasks/") && !url.pathname.includes(id));
+  const child = page.url().split("/").pop();
+  equal(test.sql(`SELECT replaced_by FROM retry_current WHERE retry_id = ${id}`), child, "replaced by");
+  equal(test.sql(`SELECT parent_id FROM retry_current WHERE retry_id = ${child}`), id, "the parent");
+  const message = await (await fetch(`${test.world.open}/v1/tasks/${child}/message`)).text();
+  is(/"customer":\s*9007199254740993\b/.test(message) && /"mended":\s*true/.test(message), `its headers: ${message}`);
+  is(Buffer.from(JSON.parse(message).body_base64, "base64").toString().includes('"id": 9223372036854775807, "city": "Ulm", "price": 80.0'), "its body");
+  // The life shows both ends of the branch.
+  await page.locator(".life .branch", { hasText: id }).waitFor();
+  await page.goto(`/console/tasks/${id}`);
+  await page.locator(".life .branch.out", { hasText: child }).waitFor();
+  await page.locator(".life .hand", { hasText: "the city was missing" }).waitFor();
+}

@@ -1,0 +1,40 @@
+// Pause with a reason, resume, what-if; triage of a cause.
+import { equal } from "../browser.mjs";
+
+export async function run(test) {
+  const page = await test.page();
+  await page.goto("/console/queues");
+  await page.getByRole("link", { name: "shipments" }).click();
+  await page.getByRole("img", { name: /^Ladder: level 1 after 30s/ }).waitFor();
+  await page.getByRole("button", { name: "Pause…" }).click();
+  await page.getByLabel(/^For/).fill("2h");
+  await page.getByLabel(/^Reason/).fill("the depot is closed");
+  await page.getByRole("button", { name: /^Pause:/ }).click();
+  await page.locator("h1 .badge", { hasText: "paused" }).waitFor();
+  equal(test.sql("SELECT state, reason FROM retry_queues WHERE queue = 'shipments'"), "paused\tthe depot is closed", "the pause");
+  await page.goto("/");
+  await page.locator(".attention", { hasText: "the depot is closed" }).waitFor();
+  await page.goto("/console/queues/shipments");
+  await page.getByRole("button", { name: "Resume…" }).click();
+  await page.getByRole("button", { name: /^Resume:/ }).click();
+  await page.locator("h1 .badge", { hasText: "flowing" }).waitFor();
+  equal(test.sql("SELECT COUNT(*) FROM retry_queues WHERE queue = 'shipments' AND state = 'paused'"), "0", "paused after the resume");
+
+  await page.getByLabel("Error type").fill("TimeoutError");
+  await page.getByRole("button", { name: "Simulate" }).click();
+  const { paths } = await test.api("/openapi.json");
+  if (paths["/v1/simulate"]) await page.locator("form [role=status] .facts").waitFor();
+  else await page.locator("form [role=alert]").waitFor();
+
+  await page.goto("/console/causes?queue=shipments");
+  await page.locator("a.cause-name").click();
+  await page.getByLabel("Owner").fill("alice");
+  await page.getByLabel("Note").fill("depot HAM is closed for stocktaking");
+  await page.getByLabel(/^Link/).fill("https://tickets.example.org/4711");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.locator("h1 .badge", { hasText: "working" }).waitFor();
+  equal(test.sql("SELECT state, owner, note FROM retry_causes WHERE queue = 'shipments'"), "working\talice\tdepot HAM is closed for stocktaking", "triage");
+  await page.getByRole("button", { name: "Ignore", exact: true }).click();
+  await page.locator("h1 .badge", { hasText: "ignored" }).waitFor();
+  equal(test.sql("SELECT state FROM retry_causes WHERE queue = 'shipments'"), "ignored", "ignored");
+}
