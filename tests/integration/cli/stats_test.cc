@@ -58,7 +58,12 @@ TEST_F(Stats, HowPromisesOfLatenessWereKept) {
   EXPECT_EQ(rung_json({"stats"})["late_by"], json::array());
   const auto now = store().now();
   ASSERT_TRUE(now);
-  ASSERT_TRUE(store().add_promises({{{"orders", {99'999, 1, 7}}, {"(other)", {0, 0, 2}}}, *now, "a", "1"}));
+  CountBatch batch;
+  batch.changes = {{"orders", {99'999, 1, 7}, {}}, {"(other)", {0, 0, 2}, {}}};
+  batch.at = *now;
+  batch.maker = "a";
+  batch.id = "1";
+  ASSERT_TRUE(store().add_counts(batch));
   const Ran ran = rung({"stats"});
   EXPECT_EQ(ran.exit, 0) << "a broken promise is no fault of the system's health: " << ran.err;
   EXPECT_THAT(ran.out, AllOf(HasSubstr("LATE BY"), HasSubstr("(other)"), HasSubstr("99.99 %")));
