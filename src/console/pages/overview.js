@@ -41,18 +41,20 @@ export function Overview({ query }) {
     return html`<${Page} title="Overview"
       >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
     >`;
-  const totals = live?.totals ?? data.stats.totals;
-  const queues = together(data.stats, live?.queues ?? data.queues, data.due);
+  // What the last event said is newer than what was read.
+  const stats = { ...data.stats, ...live };
+  const totals = stats.totals;
+  const queues = together(stats, live?.queues ?? data.queues, data.due);
   const nothing = Object.keys(totals).length === 0 && queues.length === 0;
   return html`<${Page} title="Overview">
     <${Problem} error=${error} retry=${reload} />
-    <${Totals} totals=${totals} overdue=${live?.overdue ?? data.stats.overdue} />
+    <${Totals} totals=${totals} overdue=${stats.overdue} />
     ${
       nothing
         ? html`<${Empty} title="No messages yet." command="rung attach QUEUE">
             <p>Attach a queue: from then on, what its consumers reject comes here, and is sent again.</p>
           <//>`
-        : html`<${Attention} data=${data} queues=${queues} />`
+        : html`<${Attention} data=${{ ...data, stats }} queues=${queues} />`
     }
     ${
       queues.length > 0 &&

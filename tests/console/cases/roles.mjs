@@ -27,7 +27,7 @@ export async function run(test) {
   await limited.getByRole("dialog").getByRole("button", { name: "Discard 1 task" }).click();
   await limited.getByRole("dialog").waitFor({ state: "hidden" });
   equal(test.sql(`SELECT state FROM retry_current WHERE retry_id = ${own.retry_id}`), "discarded", "with the cookie and the header of CSRF");
-  is(test.sql(`SELECT who FROM retry_audit WHERE retry_id = ${own.retry_id}`).startsWith("limited, "), "the audit has the name");
+  is(test.sql(`SELECT who FROM retry_audit WHERE retry_id = ${own.retry_id} AND what = 'discard'`).startsWith("limited, "), "the audit has the name");
 
   const operator = await test.signIn("operator");
   await operator.goto(`/console/tasks/${parked.retry_id}`);
