@@ -22,9 +22,9 @@ class HttpActivity : public HttpTest {
 
 TEST_F(HttpActivity, FailuresRetriesAndSuccessesOfAQueue) {
   const std::string queue = new_name(), other = new_name();
-  config.queue(queue, "{ reported_within: 1h }");
+  config.queue(queue, "{ success: { reported_within: 1h } }");
   up();
-  amqp.declare(queue);
+  declare_attached(queue);
   const std::string id = failed_twice(queue);
   report(delivery(queue), "succeeded");
   wait_for(id, "succeeded");
@@ -67,9 +67,9 @@ TEST_F(HttpActivity, Ranges) {
 // What was counted since the last batch is added before the end.
 TEST_F(HttpActivity, AStopAddsWhatThereIs) {
   const std::string queue = new_name();
-  config.queue(queue, "{ reported_within: 1h }");
+  config.queue(queue, "{ success: { reported_within: 1h } }");
   up();
-  amqp.declare(queue);
+  declare_attached(queue);
   failed_twice(queue);
   delivery(queue);
   rung().signal(SIGTERM);

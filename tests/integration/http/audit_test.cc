@@ -13,7 +13,8 @@ class HttpAudit : public HttpTest {
   // Of each row.
   std::vector<std::string> all(const std::string& query, const char* member) {
     std::vector<std::string> out;
-    for (const json& row : page(query).at("audit")) out.push_back(row.at(member));
+    const json found = page(query);
+    for (const json& row : found.at("audit")) out.push_back(row.at(member));
     return out;
   }
 };

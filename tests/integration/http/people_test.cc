@@ -160,6 +160,12 @@ class HttpPeople : public HttpTest {
         {"GET /v1/stats", look("/v1/stats")},
         {"GET /v1/now", look("/v1/now")},
         {"GET /v1/queues", look("/v1/queues")},
+        {"GET /v1/config", look("/v1/config")},
+        // A stream would not end.
+        {"GET /v1/events",
+         [] {
+           return Ask{"/v1/events?watch=x", "", 400};
+         }},
         {"GET /v1/queues/{queue}", look("/v1/queues/" + queue)},
         {"POST /v1/queues/{queue}/pause", change("/v1/queues/" + queue + "/pause", "{}")},
         {"POST /v1/queues/{queue}/resume", change("/v1/queues/" + queue + "/resume", "{}")},
