@@ -54,6 +54,7 @@ std::optional<CountBy> CountBy::parse(std::string_view text) {
   if (text == "queue") return CountBy{Field::queue};
   if (text == "error_type") return CountBy{Field::error_type};
   if (text == "tag") return CountBy{Field::tag};
+  if (text == "level") return CountBy{Field::level};
   if (!text.starts_with(kHeaderField) || text.size() == kHeaderField.size()) return std::nullopt;
   return CountBy{Field::header, std::string(text.substr(kHeaderField.size()))};
 }
@@ -66,6 +67,8 @@ std::string CountBy::str() const {
       return "error_type";
     case Field::tag:
       return "tag";
+    case Field::level:
+      return "level";
     case Field::header:
       break;
   }

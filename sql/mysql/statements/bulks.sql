@@ -196,6 +196,9 @@ t.error_type
 -- name: count_by.tag
 t.tag
 
+-- name: count_by.level
+CAST(t.level AS CHAR)
+
 -- name: count_by.header
 (SELECT v.value FROM rung_task_headers v WHERE v.task_id = t.id AND v.name = :name)
 

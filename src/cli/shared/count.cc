@@ -15,7 +15,7 @@ namespace rung::cli {
 
 CLI::Option* add_count_by(CLI::App& c, std::string& by) {
   return c
-      .add_option("--by", by, "With --count: by queue, error_type, tag or header.NAME (one in index_headers)")
+      .add_option("--by", by, "With --count: by queue, error_type, tag, level or header.NAME (one in index_headers)")
       ->type_name("FIELD");
 }
 
@@ -23,8 +23,8 @@ int read_count_by(const std::string& text, std::optional<CountBy>& by) {
   if (text.empty()) return kSuccess;
   by = CountBy::parse(text);
   if (by) return kSuccess;
-  const std::string near = confile::closest(text, {"queue", "error_type", "tag", "header."});
-  return report_error(kUserError, "--by: '" + text + "' is not queue, error_type, tag or header.NAME" +
+  const std::string near = confile::closest(text, {"queue", "error_type", "tag", "level", "header."});
+  return report_error(kUserError, "--by: '" + text + "' is not queue, error_type, tag, level or header.NAME" +
                                       (near.empty() ? "" : ": did you mean " + near + "?"));
 }
 

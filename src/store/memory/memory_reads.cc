@@ -135,6 +135,8 @@ Result<TaskCounts> MemoryStore::count_by(const Filter& filter, const CountBy& by
           return row.task.error_type;
         case CountBy::Field::tag:
           return row.task.tag;
+        case CountBy::Field::level:
+          return std::to_string(row.task.level);
         case CountBy::Field::header:
           break;
       }

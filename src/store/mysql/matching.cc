@@ -61,6 +61,8 @@ Literal MysqlStore::value_of(const CountBy& by) const {
       return Literal::rendered(render("count_by.error_type"));
     case CountBy::Field::tag:
       return Literal::rendered(render("count_by.tag"));
+    case CountBy::Field::level:
+      return Literal::rendered(render("count_by.level"));
     case CountBy::Field::header:
       break;
   }

@@ -295,6 +295,10 @@ TEST_P(FilterContract, CountsByAField) {
   EXPECT_EQ(counts({CountBy::Field::queue}), (Pairs{{"orders", 4}, {"invoices", 1}}));
   EXPECT_EQ(counts({CountBy::Field::error_type}), (Pairs{{"", 2}, {"Unavailable", 2}, {"RateLimited", 1}}));
   EXPECT_EQ(counts({CountBy::Field::tag}), (Pairs{{"bank", 3}, {"", 2}}));
+  std::map<std::string, std::int64_t> levels;
+  for (const auto& one : tasks_) ++levels[std::to_string(one.task.level)];
+  const Pairs by_level = counts({CountBy::Field::level});
+  EXPECT_EQ((std::map<std::string, std::int64_t>(by_level.begin(), by_level.end())), levels);
   Filter f;
   f.error_matches = pattern("/bank/");
   EXPECT_EQ(counts({CountBy::Field::error_type}, f), (Pairs{{"Unavailable", 2}}));
