@@ -14,6 +14,22 @@ children=()
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [[ -t 1 ]] || say() { printf '\n%s\n' "$*"; }
 
+# A port of 127.0.0.1 that is free now, below those that the kernel gives to clients.
+free_port() {
+  "$kPython" - <<'PORT'
+import random, socket
+while True:
+    port = random.randrange(20000, 32000)
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+    print(port)
+    break
+PORT
+}
+
 # --- every program runs in its own session, so Ctrl-C reaches only this script, which ends them ------------------------
 
 launcher=(setsid)

@@ -15,7 +15,8 @@ namespace rung::cli {
 
 CLI::Option* add_count_by(CLI::App& c, std::string& by) {
   return c
-      .add_option("--by", by, "With --count: by queue, error_type, tag, level or header.NAME (one in index_headers)")
+      .add_option("--by", by,
+                  "With --count: by queue, error_type, tag, level or header.NAME (one in index_headers)")
       ->type_name("FIELD");
 }
 
