@@ -1,5 +1,8 @@
 // The keys of the HTTP API and its console. The table: keys.h.
+#include <algorithm>
+
 #include "src/config/draft.h"
+#include "src/core/base/url.h"
 
 namespace rung::confile {
 namespace {
@@ -16,13 +19,17 @@ bool set_console(Value& v) {
   return true;
 }
 
-bool set_http_url(Value& v) {
-  std::string url;
+// The address of an API that people open in a browser.
+bool page_url(Value& v, std::string& url) {
   if (!v.url(url, {"http", "https"})) return false;
+  const auto parsed = parse_url(url);
+  if (!parsed->user.empty() || !parsed->password.empty()) return v.add_error("the URL must have no user");
   while (url.ends_with('/')) url.pop_back();
-  http(v).url = std::move(url);
+  if (std::ranges::count(url, '/') > 2) return v.add_error("the URL must have no path");
   return true;
 }
+
+bool set_http_url(Value& v) { return page_url(v, http(v).url); }
 
 bool set_peers(Value& v) {
   if (v.node.invalid) return false;
@@ -35,7 +42,7 @@ bool set_peers(Value& v) {
     Value name{v.draft, v.problems, key, v.path};
     Value one{v.draft, v.problems, value, v.path + "." + key.text};
     std::string peer, url;
-    if (!name.name(peer, 64) || !one.url(url, {"http", "https"})) {
+    if (!name.name(peer, 64) || !page_url(one, url)) {
       ok = false;
     } else {
       http(v).peers.emplace_back(std::move(peer), std::move(url));

@@ -43,22 +43,6 @@ const PersonToken* find(const std::vector<PersonToken>& all, std::string_view to
   return found;
 }
 
-// A web page in a browser on this machine could reach the port: by DNS rebinding, or by a cross-origin
-// request.
-std::optional<Response> refuse_foreign_page(const Request& request) {
-  if (request.method != "GET" && is_cross_site(request))
-    return problem(403, "a page of another site made this request (Sec-Fetch-Site)", request.path);
-  if (!is_loopback_host(request.host))
-    return problem(
-        403, "without a token (http.token_file, http.oidc) the Host must be 127.0.0.1, [::1] or localhost",
-        request.path);
-  if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
-    return problem(403,
-                   "without a token (http.token_file, http.oidc) requests from another origin are refused",
-                   request.path);
-  return std::nullopt;
-}
-
 Response unknown_token(const Request& request) {
   const bool none = request.authorization.empty();
   Response response = problem(401,
@@ -107,6 +91,20 @@ Response lacks_role(const Person& person, Action action, const Request& request)
 }
 
 }  // namespace
+
+std::optional<Response> refuse_foreign_page(const Request& request) {
+  if (request.method != "GET" && is_cross_site(request))
+    return problem(403, "a page of another site made this request (Sec-Fetch-Site)", request.path);
+  if (!is_loopback_host(request.host))
+    return problem(
+        403, "without a token (http.token_file, http.oidc) the Host must be 127.0.0.1, [::1] or localhost",
+        request.path);
+  if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
+    return problem(403,
+                   "without a token (http.token_file, http.oidc) requests from another origin are refused",
+                   request.path);
+  return std::nullopt;
+}
 
 bool is_loopback_host(std::string_view host) {
   if (host.starts_with('[')) return host.starts_with("[::1]") && (host.size() == 5 || host[5] == ':');

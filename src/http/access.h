@@ -86,6 +86,10 @@ std::optional<Response> refuse_queue(const Person& person, std::string_view queu
 // The same for a target: its queue.
 std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance);
 
+// Without tokens: a web page in a browser on this machine could reach the port, by DNS rebinding or by a
+// cross-origin request.
+std::optional<Response> refuse_foreign_page(const Request& request);
+
 // "127.0.0.1:8025", "localhost", "[::1]:8025": names of this machine that nobody else's DNS can answer for.
 bool is_loopback_host(std::string_view host_header);
 

@@ -61,8 +61,9 @@ class ApiImpl final : public Api {
   }
   int connections() const override { return server_->connections(); }
   bool stop(Ms most) override {
-    context_.live.stop();
-    return server_->stop(most);
+    const BootMs began = context_.clock.boot();
+    if (!context_.live.stop(most)) return false;
+    return server_->stop(std::max(most - (context_.clock.boot() - began), Ms{1}));
   }
 
  private:

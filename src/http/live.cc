@@ -1,6 +1,7 @@
 #include "src/http/live.h"
 
 #include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "src/api/gates.h"
 #include "src/api/stats.h"
 #include "src/core/base/rfc3339.h"
+#include "src/io/log.h"
 
 namespace rung::http {
 namespace {
@@ -100,14 +102,19 @@ void LiveFeed::drain() {
   wanted_.notify_all();
 }
 
-void LiveFeed::stop() {
+bool LiveFeed::stop(Ms most) {
   drain();
-  std::thread thread;
-  {
-    const std::lock_guard lock(mutex_);
-    thread.swap(thread_);
-  }
-  if (thread.joinable()) thread.join();
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) return true;
+  if (!wanted_.wait_for(lock, most, [this] { return ended_; })) return false;
+  lock.unlock();
+  thread_.join();
+  return true;
+}
+
+bool LiveFeed::is_stopping() {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
 }
 
 LiveFeed::Views LiveFeed::current() {
@@ -119,18 +126,29 @@ LiveFeed::Views LiveFeed::current() {
   return out;
 }
 
+// Nobody has what it remembers. That a count takes long is still true.
+void LiveFeed::forget() {
+  const BootMs overview_at = progress_.overview_at;
+  progress_ = {};
+  progress_.overview_at = overview_at;
+}
+
 void LiveFeed::run() {
   BootMs ping_at = clock_.boot() + kPing;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       std::erase_if(views_, [](const auto& one) { return one.expired(); });
-      if (views_.empty()) progress_ = {};  // nobody has what it remembers
+      if (views_.empty()) forget();
       wanted_.wait(lock, [&] { return stopping_ || !views_.empty(); });
       if (stopping_) break;
     }
     const Views views = current();
-    tick(views);
+    try {
+      tick(views);
+    } catch (const std::exception& e) {  // as in a handler: it must not end the process
+      log::error("events could not be told", {{"what", e.what()}});
+    }
     const BootMs now = clock_.boot();
     const bool pings = now >= ping_at;
     if (pings) ping_at = now + kPing;
@@ -143,6 +161,9 @@ void LiveFeed::run() {
     if (stopping_) break;
   }
   for (const auto& view : current()) view->end();
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  wanted_.notify_all();
 }
 
 void LiveFeed::tick(const Views& views) {
@@ -156,17 +177,18 @@ void LiveFeed::tick(const Views& views) {
       progress_.question.watched.push_back({id});
   }
   tell_changes(views);
-  tell_overview(views);
-  tell_activity(views);
+  if (!is_stopping()) tell_overview(views);
+  if (!is_stopping()) tell_activity(views);
 }
 
 void LiveFeed::tell_changes(const Views& views) {
   auto answer = reads_.run([&](LiveStore& store) { return store.live(progress_.question); });
   const std::string trouble = answer ? "" : answer.error().message;
-  if (std::exchange(progress_.trouble, trouble) != trouble) {
-    for (const auto& view : views)
-      view->trouble(api::dump({{"detail", trouble.empty() ? Json() : Json(trouble)}}),
-                    position(progress_.question));
+  const bool changed = std::exchange(progress_.trouble, trouble) != trouble;
+  const std::string json = api::dump({{"detail", trouble.empty() ? Json() : Json(trouble)}});
+  for (const auto& view : views) {
+    const bool is_new = view->is_new();
+    if (changed || (is_new && !trouble.empty())) view->trouble(json, position(progress_.question));
   }
   if (!answer) return;
   progress_.question.after_audit = answer->newest_audit;
@@ -183,21 +205,23 @@ void LiveFeed::tell_changes(const Views& views) {
 }
 
 void LiveFeed::tell_overview(const Views& views) {
-  const bool somebody_has_none =
-      std::ranges::any_of(views, [](const auto& view) { return view->wants_overview(); });
   const BootMs began = clock_.boot();
-  if (began < progress_.overview_at && !somebody_has_none) return;
-  auto overview = reads_.run(read_overview);
-  const Ms took = clock_.boot() - began;
-  progress_.overview_at = clock_.boot() + std::max(kEvery, took * kOverviewShare);
-  if (!overview) return;  // the next tick tells why
-  const Json now = std::exchange((*overview)["now"], Json());
-  const std::string text = api::dump(*overview);
-  const bool changed = std::exchange(progress_.overview, text) != text;
-  (*overview)["now"] = now;
-  const std::string whole = api::dump(*overview);
+  bool changed = false;
+  if (began >= progress_.overview_at) {
+    auto overview = reads_.run(read_overview);
+    // Also after an error: a count that takes too long must not be repeated at once.
+    progress_.overview_at = clock_.boot() + std::max(kEvery, (clock_.boot() - began) * kOverviewShare);
+    if (overview) {
+      const Json now = std::exchange((*overview)["now"], Json());
+      const std::string text = api::dump(*overview);
+      changed = std::exchange(progress_.overview, text) != text;
+      (*overview)["now"] = now;
+      progress_.whole = api::dump(*overview);
+    }
+  }
+  if (progress_.whole.empty()) return;  // what went wrong is told by `trouble`
   for (const auto& view : views) {
-    if (changed || view->wants_overview()) view->overview(whole, position(progress_.question));
+    if (changed || view->wants_overview()) view->overview(progress_.whole, position(progress_.question));
   }
 }
 

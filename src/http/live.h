@@ -27,7 +27,10 @@ class LiveFeed {
 
   // `most`: viewers. REQUIRES: `reads` and `clock` outlive it.
   LiveFeed(Reads& reads, const Clock& clock, std::size_t most) : reads_(reads), clock_(clock), most_(most) {}
-  ~LiveFeed() { stop(); }
+  ~LiveFeed() {
+    drain();
+    if (thread_.joinable()) thread_.join();
+  }
   LiveFeed(const LiveFeed&) = delete;
   LiveFeed& operator=(const LiveFeed&) = delete;
 
@@ -37,13 +40,15 @@ class LiveFeed {
   std::size_t viewers() const;
   // Begins to end all streams, without waiting.
   void drain();
-  // Waits for that, and for a query that is under way.
-  void stop();
+  // Waits for that, and for a query that is under way; false: it has not ended within `most`.
+  bool stop(Ms most);
 
  private:
   using Views = std::vector<std::shared_ptr<LiveView>>;
   void run();
   Views current();  // without those whose connection has ended
+  void forget();
+  bool is_stopping();
   void tick(const Views& views);
   void tell_changes(const Views& views);
   void tell_overview(const Views& views);
@@ -55,7 +60,7 @@ class LiveFeed {
   mutable std::mutex mutex_;
   std::condition_variable wanted_;
   std::vector<std::weak_ptr<LiveView>> views_;  // guarded by mutex_
-  bool stopping_ = false;                       // guarded by mutex_
+  bool stopping_ = false, ended_ = false;       // guarded by mutex_
   std::thread thread_;                          // guarded by mutex_
   LiveProgress progress_;                       // the thread's
 };

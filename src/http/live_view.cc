@@ -79,6 +79,11 @@ bool LiveView::wants_overview() {
   return !had_overview_;
 }
 
+bool LiveView::is_new() {
+  const std::lock_guard lock(mutex_);
+  return !std::exchange(is_known_, true);
+}
+
 void LiveView::put(std::string* event, const std::string& json, const std::string& id) {
   {
     const std::lock_guard lock(mutex_);

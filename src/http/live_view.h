@@ -24,6 +24,7 @@ struct LiveProgress {
   LiveAnswer last = {};
   std::string overview;   // without its time
   std::string trouble;    // why there is no news; "" = there is
+  std::string whole;      // the overview with it, for who comes later; "" = none yet
   BootMs overview_at{0};  // not before
   bool begun = false;
   BootMs activity_at{0};  // not before
@@ -48,6 +49,7 @@ class LiveView final : public EventStream {
 
   const std::vector<TaskId>& watched() const { return watched_; }
   BootMs until() const { return until_; }  // it has to come again then: its token may have been withdrawn
+  bool is_new();                           // true once: nobody has told it of trouble yet
   bool wants_overview();                   // it has had none yet
 
   // `id`: where the viewer goes on if it loses the connection.
@@ -70,7 +72,7 @@ class LiveView final : public EventStream {
   std::function<void()> wake_;
   std::string id_, overview_, activity_, trouble_;
   LiveChanges changes_;
-  bool begun_ = false, ended_ = false, pinged_ = false, had_overview_ = false;
+  bool begun_ = false, ended_ = false, pinged_ = false, had_overview_ = false, is_known_ = false;
 };
 
 }  // namespace rung::http

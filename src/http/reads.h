@@ -64,13 +64,18 @@ class Reads {
       }
       *store = *std::move(made);
     }
-    auto result = work(**store);
-    if (!result && result.error().is_transient()) {
-      store->reset();
-      forget_idle();  // its fault usually broke them all
+    try {
+      auto result = work(**store);
+      if (!result && result.error().is_transient()) {
+        store->reset();
+        forget_idle();  // its fault usually broke them all
+      }
+      give_back(*std::move(store));
+      return result;
+    } catch (...) {  // no memory: its place must not be lost
+      give_back(nullptr);
+      throw;
     }
-    give_back(*std::move(store));
-    return result;
   }
 
   // nullptr: the caller may open one.

@@ -41,7 +41,9 @@ Json session_json(const SessionParts& parts, const std::optional<SignedIn>& who)
   Json json = {{"signed_in", who.has_value()},
                {"sign_in", {{"token", parts.access.has_tokens()}, {"oidc", parts.login != nullptr}}}};
   Json peers = Json::array();
-  for (const auto& [name, url] : parts.console.peers) peers.push_back({{"name", name}, {"url", url}});
+  if (who) {
+    for (const auto& [name, url] : parts.console.peers) peers.push_back({{"name", name}, {"url", url}});
+  }
   json["peers"] = std::move(peers);
   if (!who) return json;
   json.update(person_json(who->person));
@@ -54,6 +56,9 @@ Response show_session(const SessionParts& parts, const Call& call) {
   FieldErrors errors;
   refuse_rest(call.request.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
+  if (!parts.access.needs_token()) {
+    if (auto no = refuse_foreign_page(call.request)) return *std::move(no);
+  }
   return answer(200, session_json(parts, signed_in(parts, call.request)));
 }
 

@@ -23,7 +23,10 @@ std::string SignIns::open(std::string token) {
   const BootMs now = clock_.boot();
   const std::lock_guard lock(mutex_);
   std::erase_if(entries_, [this](const auto& one) { return is_over(one.second); });
-  if (entries_.size() >= kMost) make_room();
+  const auto of_token =
+      std::ranges::count_if(entries_, [&](const auto& one) { return one.second.sign_in.token == token; });
+  if (static_cast<std::size_t>(of_token) >= kMostOfToken) make_room(token);
+  if (entries_.size() >= kMost) make_room("");
   entries_[sha256(cookie)] = {{std::move(token), random_text()}, now, now};
   return cookie;
 }
@@ -46,8 +49,13 @@ bool SignIns::is_over(const Entry& entry) const {
   return now - entry.used > kIdle || now - entry.began > kLongest;
 }
 
-void SignIns::make_room() {
-  entries_.erase(std::ranges::min_element(entries_, {}, [](const auto& one) { return one.second.used; }));
+void SignIns::make_room(std::string_view token) {
+  auto oldest = entries_.end();
+  for (auto one = entries_.begin(); one != entries_.end(); ++one) {
+    if (!token.empty() && one->second.sign_in.token != token) continue;
+    if (oldest == entries_.end() || one->second.used < oldest->second.used) oldest = one;
+  }
+  if (oldest != entries_.end()) entries_.erase(oldest);
 }
 
 std::string SignIns::set_cookie(std::string_view cookie, bool tls) {

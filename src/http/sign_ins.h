@@ -24,6 +24,7 @@ inline constexpr std::string_view kLoginCookie = "rung_login";
 class SignIns {
  public:
   static constexpr std::size_t kMost = 1000;  // the one unused for the longest time makes room
+  static constexpr std::size_t kMostOfToken = 50;
   static constexpr Ms kIdle{std::chrono::hours{8}};
   static constexpr Ms kLongest{std::chrono::hours{24}};
   static constexpr std::string_view kCookie = "rung_session";
@@ -50,7 +51,8 @@ class SignIns {
     BootMs began{0}, used{0};
   };
   bool is_over(const Entry& entry) const;
-  void make_room();
+  // Of the sign-ins with this token, or of all: "".
+  void make_room(std::string_view token);
 
   const Clock& clock_;
   std::mutex mutex_;

@@ -12,11 +12,9 @@ namespace rung::io {
 namespace {
 
 struct Program {
-  Program() {
-    uv_loop_init(&loop);
-    loop.data = this;
-  }
+  Program() : unusable(uv_loop_init(&loop)) { loop.data = this; }
   ~Program() {
+    if (unusable != 0) return;
     uv_walk(
         &loop, [](uv_handle_t* handle, void*) { close(handle); }, nullptr);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -38,6 +36,7 @@ struct Program {
   std::array<char, 16384> buffer{};
   Ran ran;
   bool killed = false;
+  const int unusable;  // 0, or why the loop is: no file descriptor is left
 };
 
 template <typename Handle>
@@ -110,6 +109,8 @@ void on_timeout(uv_timer_t* timer) {
 
 Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout, const Variables& more) {
   Program program;
+  if (program.unusable != 0)
+    return transient(words[0] + " could not be started: " + uv_strerror(program.unusable));
   std::array<uv_stdio_container_t, 3> stdio{};
   for (auto [pipe, at] : {std::pair{&program.out, &stdio[1]}, std::pair{&program.err, &stdio[2]}}) {
     uv_pipe_init(&program.loop, pipe, 0);
@@ -131,6 +132,8 @@ Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout, const
 
 Result<int> run_at_terminal(const std::vector<std::string>& words) {
   Program program;
+  if (program.unusable != 0)
+    return transient(words[0] + " could not be started: " + uv_strerror(program.unusable));
   std::array<uv_stdio_container_t, 3> stdio{};
   for (int fd = 0; fd < 3; ++fd) {
     stdio[static_cast<std::size_t>(fd)].flags = UV_INHERIT_FD;

@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr Ms kFailureHolds{5000};
 constexpr Ms kEndpointsHold{std::chrono::minutes{5}};
 constexpr std::size_t kLongestCode = 4096;
 
@@ -72,12 +73,14 @@ Result<Endpoints> CodeFlow::endpoints() {
   {
     const std::lock_guard lock(mutex_);
     if (endpoints_ && clock_.boot() - endpoints_at_ < kEndpointsHold) return *endpoints_;
+    // Strangers can ask: while the provider is away, not every one of them makes a request of ours wait.
+    if (failure_ && clock_.boot() - endpoints_at_ < kFailureHolds) return tl::unexpected(*failure_);
   }
   auto found = fetch_endpoints(options_, get_);
-  if (!found) return found;
   const std::lock_guard lock(mutex_);
-  endpoints_ = *found;
   endpoints_at_ = clock_.boot();
+  failure_ = found ? std::nullopt : std::optional(found.error());
+  endpoints_ = found ? std::optional(*found) : std::nullopt;
   return found;
 }
 

@@ -60,6 +60,7 @@ class CodeFlow {
   std::map<std::string, Login, std::less<>> logins_;  // by state; guarded by mutex_
   std::optional<Endpoints> endpoints_;                // guarded by mutex_
   BootMs endpoints_at_{0};                            // guarded by mutex_
+  std::optional<Error> failure_;                      // of the last discovery; guarded by mutex_
 };
 
 }  // namespace rung::oidc

@@ -44,6 +44,7 @@ void CountUpkeep::add() {
   if (busy_) return;
   if (pending_ == nullptr) pending_ = next();
   if (pending_ == nullptr) return;
+  again_ = again_ || pending_->changes.size() == CountBatch::kMost;  // there may be more
   busy_ = true;
   deps_.jobs.submit<bool>(
       Lane::upkeep,
@@ -66,7 +67,7 @@ void CountUpkeep::added(const Result<bool>& done) {
     told.activity += more.activity;
   }
   pending_ = nullptr;
-  if (again_) add();
+  if (std::exchange(again_, false)) add();
 }
 
 void CountUpkeep::forget() {
@@ -79,9 +80,8 @@ void CountUpkeep::forget() {
       [at = deps_.clock.now()](CountStore& store) { return store.forget_counts(at, kMostCountsForgotten); },
       [this](const Result<int>& gone) {
         busy_ = false;
-        if (!gone)
-          return log::warn("old counts of deliveries not deleted", {{"reason", gone.error().message}});
-        if (*gone >= kMostCountsForgotten) forget_at_ = BootMs{0};
+        if (!gone) log::warn("old counts of deliveries not deleted", {{"reason", gone.error().message}});
+        if (gone && *gone >= kMostCountsForgotten) forget_at_ = BootMs{0};
         if (std::exchange(again_, false)) add();
       });
 }

@@ -114,8 +114,10 @@ struct Machine {
     Attempt row = history(task, e.attempt, Outcome::pending, at);
     row.published_at = e.published_at;
     Task next = task;
-    // Claimed again by another instance, which may still publish its copy: wait for that confirm.
-    const bool anothers = (at.claim_stands && task.node != at.node) || (e.epoch != 0 && e.epoch < task.epoch);
+    // Claimed again by another instance, which may still publish its copy: wait for that confirm. Without a
+    // claim (epoch 0), the copy that was confirmed is not the row's current one: it is published once more.
+    const bool anothers =
+        (at.claim_stands && task.node != at.node) || (e.epoch != 0 && e.epoch != task.epoch);
     const bool is_its = (e.attempt == task.attempt && !anothers) || planted(Bug::confirm_of_wrong_attempt);
     if (task.state == State::publishing && is_its) {
       next.state = State::awaiting;

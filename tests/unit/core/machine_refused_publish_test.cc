@@ -104,6 +104,22 @@ TEST(RefusedPublish, OtherChangesOfTheRowMakeAnEvictedMessageNoRefusedCopy) {
   EXPECT_EQ(decide(held, evicted(3, copy.copy_number), rules(), at()).verdict, Verdict::applied);
 }
 
+// Nothing may wait for the answer to a copy that the row does not count as current: if a full queue evicted
+// that one, its dead letter would be taken for a refused copy's, and the message be lost.
+TEST(RefusedPublish, AFormerOwnersLateConfirmDoesNotReplaceARefusedCopy) {
+  const Task first = claimed_copy(task_in(State::scheduled, kNow));
+  Circumstances taken_over = at(kNow + minutes(1), kEpoch + 1);
+  taken_over.node = kOther;
+  const Task second = decide(first, event::Claim{}, rules(), taken_over).task;
+  const Task refused =
+      decide(second, event::Deferred{second.attempt, seconds(5), "nacked", true}, rules(), taken_over).task;
+  ASSERT_EQ(refused.epoch, 0U);
+  const Task after = decide(refused, event::Confirmed{first.attempt, kNow, kEpoch}, rules(), at()).task;
+  EXPECT_EQ(after.state, State::publishing) << "it is published once more";
+  EXPECT_EQ(decide(after, evicted(3, first.copy_number), rules(), at()).reason, kRefusedPublish)
+      << "the next copy decides";
+}
+
 TEST(RefusedPublish, ACopyOfAnOlderReleaseThatDoesNotNumberItsClaimsIsAFailure) {
   Task copy = claimed_copy(task_in(State::scheduled, kNow));
   const std::uint32_t publish = copy.version;

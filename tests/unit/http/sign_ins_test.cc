@@ -98,9 +98,17 @@ TEST_F(SignInsTest, TheOneUnusedForTheLongestTimeMakesRoom) {
   const std::string first = sign_ins.open("full"), second = sign_ins.open("full");
   clock.advance(Ms{1});
   EXPECT_TRUE(sign_ins.find(first));
-  for (std::size_t i = 2; i < SignIns::kMost + 1; ++i) sign_ins.open("full");
+  for (std::size_t i = 2; i < SignIns::kMost + 1; ++i) sign_ins.open("token " + std::to_string(i));
   EXPECT_TRUE(sign_ins.find(first));
   EXPECT_FALSE(sign_ins.find(second));
+}
+
+TEST_F(SignInsTest, OneTokenCannotSignOthersOut) {
+  const std::string other = sign_ins.open("read"), first = sign_ins.open("full");
+  clock.advance(Ms{1});
+  for (std::size_t i = 0; i < 2 * SignIns::kMost; ++i) sign_ins.open("full");
+  EXPECT_TRUE(sign_ins.find(other));
+  EXPECT_FALSE(sign_ins.find(first));
 }
 
 TEST_F(SignInsTest, TheCookieIsForThisSiteAndNotForScripts) {
