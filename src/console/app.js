@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import { html } from "./lib/html.js";
 import { startKeys } from "./lib/keys.js";
 import { startLive } from "./lib/live.js";
-import { followLinks, match, useLocation } from "./lib/router.js";
+import { followLinks, match, navigate, useLocation } from "./lib/router.js";
 import { refresh, useSession } from "./lib/session.js";
 import { Problem } from "./parts/problem.js";
 import { Page } from "./parts/page.js";
@@ -23,7 +23,7 @@ import { Audit } from "./pages/audit.js";
 import { Nodes } from "./pages/nodes.js";
 import { Config } from "./pages/config.js";
 import { You } from "./pages/you.js";
-import { SignIn } from "./pages/sign_in.js";
+import { SIGN_IN, SignIn } from "./pages/sign_in.js";
 
 /** @type {[string, any][]} */
 const ROUTES = [
@@ -53,7 +53,12 @@ function App() {
   const who = useSession();
   const { path, query } = useLocation();
   useEffect(() => void refresh(), []);
-  if (who.loading) return null;
+  // Who has signed in there goes to the first page, and not back.
+  const arrived = who.signed_in && path === SIGN_IN;
+  useEffect(() => {
+    if (arrived) navigate("/", { replace: true });
+  }, [arrived]);
+  if (who.loading || arrived) return null;
   if (who.error && !who.signed_in) {
     return html`<main class="alone">
       <h1>Rung</h1>

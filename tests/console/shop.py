@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The shop whose bad day the console shows.
 
-usage: shop.py queues | fail N | strange | large-id | consume SECONDS"""
+usage: shop.py queues | fail N | strange | large-id | body ID TEXT | consume SECONDS"""
 import json
 import os
 import sys
@@ -15,10 +15,11 @@ TRACE = """com.acme.ShippingException: no route for parcel {n}
 Caused by: java.lang.IllegalStateException: depot HAM{depot} is closed
 \tat com.acme.ship.Depot.open(Depot.java:77)
 \t... 2 more"""
+TEMPLATE = ("TemplateError", "mail/receipt.html: unknown variable customer_name")
 # Queue, error type, error, and of how many in a hundred it is the cause.
 CAUSES = (
     ("orders", "ServiceUnavailable", lambda n: f"POST https://bank.example/charges/ch_{n:05x}e778fec30fae: 503 Service Unavailable", 45),
-    ("mails", "TemplateError", lambda n: "mail/receipt.html: unknown variable customer_name", 22),
+    ("mails", TEMPLATE[0], lambda n: TEMPLATE[1], 22),
     ("orders", "IntegrityError", lambda n: f"Duplicate entry '{4000 + n}' for key 'orders.number'", 18),
     ("invoices", "ConnectionError", lambda n: f"connect ECONNREFUSED 10.0.0.{n % 250 + 2}:5432", 13),
     ("shipments", "com.acme.ShippingException", lambda n: TRACE.format(n=n, line=n % 90 + 10, depot=n % 9), 2),
@@ -60,6 +61,8 @@ def main():
     elif what == "large-id":
         failed(out, "mails", "LargeId", "an id of 64 bits", b'{"id": 9223372036854775807, "city": null, "price": 80.0}', False,
                content_type="application/json", message_id="large-1", headers={"customer": 9007199254740993})
+    elif what == "body":
+        failed(out, "mails", *TEMPLATE, sys.argv[3].encode(), False, content_type="text/plain", message_id=sys.argv[2])
     elif what == "consume":
         for queue in QUEUES:
             out.basic_consume(queue, lambda ch, method, _, __: ch.basic_ack(method.delivery_tag))

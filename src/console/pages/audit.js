@@ -10,7 +10,20 @@ import { Loading, Page } from "../parts/page.js";
 import { Pager } from "../parts/pager.js";
 import { Problem } from "../parts/problem.js";
 
-const ACTIONS = ["cancel", "discard", "edit", "fail", "finish", "fire", "redrive", "reschedule", "submit"];
+// As AuditAction of the API.
+const ACTIONS = [
+  "cancel",
+  "discard",
+  "edit",
+  "failed",
+  "finish",
+  "fire",
+  "pause",
+  "redrive",
+  "resume",
+  "reschedule",
+  "succeeded",
+];
 
 /** @param {{ query: URLSearchParams }} props */
 export function Audit({ query }) {

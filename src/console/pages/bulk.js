@@ -30,17 +30,17 @@ const open = bulk => bulk.state === "running" || bulk.state === "paused";
 /** @param {{ params: { id: string } }} props */
 export function Bulk({ params }) {
   const path = `/v1/bulks/${encodeURIComponent(params.id)}`;
-  const { data: bulk, error, reload } = useData(path);
+  const { data: bulk, error, loading, reload } = useData(path);
   const [asking, setAsking] = useState("");
   const [failed, setFailed] = useState(/** @type {any} */ (null));
   useChanges(changes => changes.more || changes.bulks?.includes(params.id), reload, 500);
   // Outcomes come in after the last task was sent: an event of the bulk need not say so.
   const watched = bulk && (open(bulk) || (bulk.outcomes?.open ?? 0) + (bulk.outcomes?.not_yet_sent ?? 0) > 0);
   useEffect(() => {
-    if (!watched) return undefined;
+    if (!watched || loading) return undefined;
     const timer = setInterval(() => !document.hidden && liveSwitch.get() === "on" && reload(), 2000);
     return () => clearInterval(timer);
-  }, [watched, reload]);
+  }, [watched, loading, reload]);
   if (!bulk)
     return html`<${Page} title="Bulk" up=${UP}
       >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//

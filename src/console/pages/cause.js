@@ -26,8 +26,8 @@ export function Cause({ params }) {
     withQuery("/v1/tasks", { cause: params.id, state: "parked,scheduled,publishing,awaiting", limit: 20 }),
   );
   useChanges(
-    changes => changes.causes,
-    () => (reload(), tasks.reload()),
+    changes => changes.causes || changes.more,
+    () => Promise.all([reload(), tasks.reload()]),
     2000,
   );
   const up = /** @type {[string, string]} */ (["Causes", "/console/causes"]);

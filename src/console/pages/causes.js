@@ -29,7 +29,7 @@ export function Causes({ query }) {
     cursor: query.get("cursor"),
   });
   const { data, error, loading, stale, reload } = useData(path);
-  useChanges(changes => changes.causes, reload, 2000);
+  useChanges(changes => changes.causes || changes.more, reload, 2000);
   const filtered = query.get("queue") || query.get("state") || query.get("cursor");
   return html`<${Page} title="Causes">
     <p class="lead">Failures with the same error are one cause. Mend it, then send its parked tasks again.</p>

@@ -4,6 +4,7 @@ import { html } from "../lib/html.js";
 import { get, post } from "../lib/api.js";
 import { fromBase64, size, toBase64, utf8 } from "../lib/bytes.js";
 import { useData } from "../lib/data.js";
+import { lineEnds, withEnds, withLf } from "../lib/line_ends.js";
 import { parse, pretty, stringify } from "../lib/json.js";
 import { navigate, to } from "../lib/router.js";
 import { refusal } from "../lib/session.js";
@@ -42,7 +43,10 @@ export function EditTask({ params }) {
 /** @param {{ task: any, message: any, up: [string, string], reload: () => void }} props */
 function Editor({ task, message, up, reload }) {
   const original = fromBase64(message.body_base64);
-  const text = utf8(original);
+  const decoded = utf8(original);
+  const ends = lineEnds(decoded ?? "");
+  // What the text field begins with; null: it cannot hold the body as it is.
+  const text = decoded === null || ends === "mixed" ? null : withLf(decoded);
   const [body, setBody] = useState(text ?? "");
   const [file, setFile] = useState(/** @type {{ name: string, bytes: Uint8Array } | null} */ (null));
   const [rows, setRows] = useState(rowsFrom(message.headers ?? {}));
@@ -68,7 +72,7 @@ function Editor({ task, message, up, reload }) {
       version: message.version,
       ...(file
         ? { body_base64: toBase64(file.bytes) }
-        : bodyChanged && { body_base64: toBase64(new TextEncoder().encode(body)) }),
+        : bodyChanged && { body_base64: toBase64(new TextEncoder().encode(withEnds(body, ends))) }),
       ...(Object.keys(changes.set).length && { set_headers: changes.set }),
       ...(changes.unset.length && { unset_headers: changes.unset }),
       ...(reason.trim() && { reason: reason.trim() }),
@@ -117,7 +121,12 @@ function Editor({ task, message, up, reload }) {
             ${
               text === null
                 ? html`<p class="warn">
-                    The body is not text (${size(original.length)}): it can only be replaced by a file.
+                    ${
+                      decoded === null
+                        ? "The body is not text"
+                        : "The body has line ends of several kinds, which a text field would make one"
+                    }
+                    (${size(original.length)}): it can only be replaced by a file.
                   </p>`
                 : html`<label class="field"
                     ><span>Body <small>${message.properties?.content_type ?? ""}</small></span>

@@ -1,5 +1,5 @@
 // The assistant: how many it would be, how carefully to go about it, and then the set is frozen. Nothing moves here.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { call, post } from "../lib/api.js";
 import { useData } from "../lib/data.js";
@@ -36,11 +36,17 @@ export function NewBulk({ query }) {
   });
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {any} */ (null));
-  const limit = /^\d+$/.test(settings.limit) ? { limit: Number(settings.limit) } : {};
+  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
+  const atMost = settings.limit.trim();
+  // Without a limit it would be all that match: what was meant as one is never passed over.
+  const noLimit = atMost && !/^0*[1-9]\d*$/.test(atMost) ? "“At most” is not a number of tasks, such as 500." : "";
+  const limit = atMost && !noLimit ? { limit: Number(atMost) } : {};
   const why = action ? refusal(name, filter?.queue ?? null) || refusal("bulk", filter?.queue ?? null) : "";
   const base = filter && { action: name, filter, ...limit };
   const dry = useData(
-    base && !why ? JSON.stringify({ ...base, dry_run: true, by: filter.queue ? "error_type" : "queue" }) : null,
+    base && !why && !noLimit
+      ? JSON.stringify({ ...base, dry_run: true, by: filter.queue ? "error_type" : "queue" })
+      : null,
     dryRun,
   );
   const set = (/** @type {string} */ key) => (/** @type {any} */ value) => setSettings({ ...settings, [key]: value });
@@ -61,10 +67,13 @@ export function NewBulk({ query }) {
       />
     <//>`;
   }
-  const n = dry.data?.count ?? 0;
-  const number = dry.data ? count(n) + (dry.data.or_more ? " or more" : "") : "…";
+  const counted = noLimit || dry.stale ? null : dry.data;
+  const n = counted?.count ?? 0;
+  const number = counted ? count(n) + (counted.or_more ? " or more" : "") : "…";
 
   const freeze = async () => {
+    // A field of type number whose text is no number has the value "", as an empty one has.
+    if (!form.current?.reportValidity()) return;
     setBusy(true);
     setError(null);
     const redrive = name === "redrive";
@@ -92,7 +101,7 @@ export function NewBulk({ query }) {
     <${FilterChips} filter=${filter} />
     <${Problem} error=${why ? { message: why } : dry.error} retry=${why ? undefined : dry.reload} />
     <div class="columns">
-      <form class="stack card" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+      <form ref=${form} class="stack card" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
         ${name === "redrive" && html`<${Careful} settings=${settings} set=${set} n=${n} />`}
         ${
           name !== "redrive" &&
@@ -109,8 +118,7 @@ export function NewBulk({ query }) {
         <${Field}
           label="At most"
           hint="tasks, those received first; empty: all"
-          type="number"
-          min=${1}
+          inputMode="numeric"
           value=${settings.limit}
           onInput=${set("limit")}
         />
@@ -119,7 +127,7 @@ export function NewBulk({ query }) {
         <div class="buttons">
           <${Act}
             class="primary big"
-            why=${why || (busy ? "It is being sent." : dry.data ? (n ? "" : "No task matches.") : "The tasks are being counted.")}
+            why=${why || noLimit || (busy ? "It is being sent." : counted ? (n ? "" : "No task matches.") : "The tasks are being counted.")}
             onClick=${freeze}
           >
             ${busy ? "Freezing…" : `Freeze ${n === 1 ? "1 task" : `${number} tasks`}`}
@@ -133,8 +141,8 @@ export function NewBulk({ query }) {
         <div class="card">
           <h2>Dry run</h2>
           <p class="figure"><b>${number}</b> ${n === 1 ? "task matches" : "tasks match"} now</p>
-          <${Groups} dry=${dry.data} />
-          ${(dry.data?.expired ?? []).map(
+          <${Groups} dry=${counted} />
+          ${(counted?.expired ?? []).map(
             (/** @type {any} */ one) =>
               html`<p class="warn">
                 ${plural(one.tasks, "task")} of <${Text} value=${one.queue} /> failed more than

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { get, withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
-import { useChanges, useLive } from "../lib/live.js";
+import { useChanges, useLatest, useLive } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
 import { now, setNow } from "../lib/time.js";
 import { count } from "../lib/format.js";
@@ -17,34 +17,41 @@ import { atPlace, together } from "../lib/queues.js";
 
 const MOST_TILES = 12;
 
+/** What the event `overview` has, too. @param {string} _ @param {{ signal: AbortSignal }} options */
+async function readFigures(_, options) {
+  const [stats, { queues }] = await Promise.all([get("/v1/stats", options), get("/v1/queues?limit=200", options)]);
+  setNow(stats.now);
+  return { ...stats, queues };
+}
+
 /** @param {string} _ @param {{ signal: AbortSignal }} options */
-async function readAll(_, options) {
+async function readRest(_, options) {
   const soon = new Date(now() + 60000).toISOString();
-  const [stats, queues, causes, nodes, due] = await Promise.all([
-    get("/v1/stats", options),
-    get("/v1/queues?limit=200", options),
+  const [causes, nodes, due] = await Promise.all([
     get("/v1/causes?state=new&with_tasks=true&limit=6", options),
     get("/v1/nodes", options),
     get(withQuery("/v1/tasks", { state: "scheduled", due_before: soon, count: true, by: "queue" }), options),
   ]);
-  setNow(stats.now);
-  return { stats, queues: queues.queues, causes: causes.causes, moreCauses: causes.next, nodes, due: due.groups ?? [] };
+  return { causes: causes.causes, moreCauses: causes.next, nodes, due: due.groups ?? [] };
 }
 
 /** @param {{ query: URLSearchParams }} props */
 export function Overview({ query }) {
-  const { data, error, reload } = useData("overview", readAll);
-  const [live, setLive] = useState(/** @type {any} */ (null));
-  useLive("overview", setLive);
+  // Counting all tasks takes long if there are many: as long as events come, nothing else asks for it.
+  const live = useLatest("overview");
+  const figures = useData(live ? null : "figures", readFigures);
+  const rest = useData("rest", readRest);
+  const reload = () => Promise.all([figures.reload(), rest.reload()]);
   useChanges(() => true, reload, 2500);
-  if (!data)
+  const stats = live ?? figures.data;
+  const data = rest.data;
+  const error = rest.error ?? (live ? null : figures.error);
+  if (!stats || !data)
     return html`<${Page} title="Overview"
       >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
     >`;
-  // What the last event said is newer than what was read.
-  const stats = { ...data.stats, ...live };
   const totals = stats.totals;
-  const queues = together(stats, live?.queues ?? data.queues, data.due);
+  const queues = together(stats, stats.queues, data.due);
   const nothing = Object.keys(totals).length === 0 && queues.length === 0;
   return html`<${Page} title="Overview">
     <${Problem} error=${error} retry=${reload} />
@@ -119,7 +126,7 @@ export function History({ query, queue }) {
   });
   const { data, error } = useData(path);
   // Between two readings, one a minute, an event brings what happened since.
-  useLive("activity", event => queue === undefined && setRecent(event.minutes ?? []));
+  useLive("activity", event => queue === undefined && setRecent(event.points ?? []));
   const points = merged(data, from ? [] : recent);
   return html`<${Section}
     title="Failures, retries and successes"

@@ -1,13 +1,22 @@
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../lib/html.js";
+import { withQuery } from "../lib/api.js";
+import { useLocation } from "../lib/router.js";
 import { session, signIn, useSession } from "../lib/session.js";
 import { Problem } from "../parts/problem.js";
 import { Field } from "../parts/field.js";
 
+/** Where the sidecar sends a browser whose login at the identity provider failed, with `error`. */
+export const SIGN_IN = "/console/sign-in";
+const LONGEST_REASON = 500;
+
 export function SignIn() {
   const who = useSession();
+  const { path, query } = useLocation();
+  const returned = path === SIGN_IN;
+  const failed = returned ? (query.get("error") ?? "").slice(0, LONGEST_REASON) : "";
   const [token, setToken] = useState("");
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (failed ? { message: `Not signed in: ${failed}` } : null));
   const [busy, setBusy] = useState(false);
   useEffect(() => {
     document.title = "Sign in · Rung";
@@ -26,12 +35,12 @@ export function SignIn() {
       if (!session.get().signed_in) setToken("");
     }
   };
-  const back = encodeURIComponent(location.pathname + location.search);
+  const back = returned ? "/" : location.pathname + location.search;
   return html`<main class="alone">
     <div class="card sign-in">
       <h1><img src="/favicon.svg" alt="" width="28" height="28" /> Rung</h1>
       <p>Sign in to see what fails, why, and act on it.</p>
-      ${who.sign_in.oidc && html`<a class="button primary" href="/v1/session/oidc?to=${back}">Sign in with your identity provider</a>`}
+      ${who.sign_in.oidc && html`<a class="button primary" href=${withQuery("/v1/session/oidc", { to: back })}>Sign in with your identity provider</a>`}
       ${who.sign_in.oidc && who.sign_in.token && html`<p class="or"><span>or</span></p>`}
       ${
         who.sign_in.token &&

@@ -2,7 +2,7 @@ import { html } from "../lib/html.js";
 
 /**
  * @param {{ label: string, hint?: string, value: any, onInput: (value: string) => void, type?: string, options?: string[] | [string, string][],
- *   list?: string[], placeholder?: string, required?: boolean, min?: number, max?: number, step?: string, autofocus?: boolean, name?: string,
+ *   list?: string[], placeholder?: string, required?: boolean, min?: number, max?: number, step?: string, inputMode?: string, autofocus?: boolean, name?: string,
  *   onFocus?: () => void, onChange?: (value: string) => void }} props
  */
 export function Field(props) {
@@ -29,6 +29,7 @@ export function Field(props) {
             min=${props.min}
             max=${props.max}
             step=${props.step}
+            inputmode=${props.inputMode}
             autofocus=${props.autofocus}
             autocomplete="off"
             spellcheck=${false}

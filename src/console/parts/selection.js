@@ -1,7 +1,7 @@
 // What is chosen, and what can be done to it. A few are changed one by one; all that match become a bulk.
 import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
-import { post, withQuery } from "../lib/api.js";
+import { call, withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { refusal } from "../lib/session.js";
 import { BULK_ACTIONS, narrowed } from "../lib/filter.js";
@@ -39,7 +39,8 @@ async function each(tasks, send) {
 
 /** @param {{ filter: Record<string, string>, chosen: Map<string, any>, onClear: () => void, onDone: () => void }} props */
 export function Selection({ filter, chosen, onClear, onDone }) {
-  const [asking, setAsking] = useState("");
+  // The tasks as they were when the question was asked: what changes meanwhile is not acted on unseen.
+  const [asking, setAsking] = useState(/** @type {{ name: string, tasks: any[] } | null} */ (null));
   if (!chosen.size) return html`<${AllThatMatch} filter=${filter} />`;
   const able = (/** @type {string} */ action) =>
     [...chosen.values()].filter(
@@ -50,8 +51,8 @@ export function Selection({ filter, chosen, onClear, onDone }) {
     if (!tasks.length) return `None of them is ${BULK_ACTIONS[action].states.join(" or ")}.`;
     return tasks.map(task => refusal(action, task.queue)).find(Boolean) ?? "";
   };
-  const tasks = asking ? able(asking) : [];
-  const action = BULK_ACTIONS[asking];
+  const tasks = asking?.tasks ?? [];
+  const action = BULK_ACTIONS[asking?.name ?? ""];
   return html`<div class="selection" role="group" aria-label="Chosen tasks">
     <b>${plural(chosen.size, "task")} chosen</b>
     ${OFFERED.map(
@@ -59,7 +60,7 @@ export function Selection({ filter, chosen, onClear, onDone }) {
         html`<${Act}
           class="small ${BULK_ACTIONS[name].danger ? "danger" : ""}"
           why=${why(name)}
-          onClick=${() => setAsking(name)}
+          onClick=${() => setAsking({ name, tasks: able(name) })}
           >${BULK_ACTIONS[name].label} ${count(able(name).length)}<//
         >`,
     )}
@@ -73,18 +74,20 @@ export function Selection({ filter, chosen, onClear, onDone }) {
         text=${tasks.length < chosen.size && `${plural(chosen.size - tasks.length, "chosen task")} in other states stay as they are.`}
         send=${async (/** @type {string} */ reason) => {
           const result = await each(tasks, task =>
-            post(`/v1/tasks/${task.retry_id}/${asking}`, reason ? { reason } : {}),
+            call("POST", `/v1/tasks/${task.retry_id}/${asking.name}`, reason ? { reason } : {}, {
+              headers: { "If-Match": `"${task.version}"` },
+            }),
           );
           if (result.errors.length && !result.done) throw result.errors[0];
           return result;
         }}
         onDone=${(/** @type {any} */ result) => {
-          setAsking("");
+          setAsking(null);
           const failed = result.errors.length ? ` ${result.errors.length} refused: ${result.errors[0].message}` : "";
           say(`${plural(result.done, "task")} ${action.past}.${failed}`);
           onDone();
         }}
-        onClose=${() => setAsking("")}
+        onClose=${() => setAsking(null)}
       />`
     }
   </div>`;

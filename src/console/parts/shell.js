@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { useAtom } from "../lib/atom.js";
 import { helpOpen, PAGES } from "../lib/keys.js";
-import { liveState, useLive } from "../lib/live.js";
+import { liveState, trouble, useLatest } from "../lib/live.js";
 import { liveSwitch, zone } from "../lib/prefs.js";
 import { navigate, to } from "../lib/router.js";
 import { withQuery } from "../lib/api.js";
@@ -86,10 +86,8 @@ function ZoneSwitch() {
 export function Shell({ path, children }) {
   const who = useSession();
   const help = useAtom(helpOpen);
-  const [parked, setParked] = useState(/** @type {number | null} */ (null));
-  const [trouble, setTrouble] = useState(/** @type {string | null} */ (null));
-  useLive("trouble", data => setTrouble(data.detail));
-  useLive("overview", data => setParked(data.totals?.parked ?? 0));
+  const noNews = useAtom(trouble);
+  const parked = useLatest("overview")?.totals?.parked ?? 0;
   const current = (/** @type {string} */ href) =>
     href === "/" ? path === "/" || path === "/console" : path === href || path.startsWith(href + "/");
   return html`<div class="shell">
@@ -146,7 +144,7 @@ export function Shell({ path, children }) {
       </div>
     </header>
     <main id="main" tabindex="-1">
-      ${trouble && html`<p class="warn">No news at the moment: <${Text} value=${trouble} /></p>`}${children}
+      ${noNews && html`<p class="warn">No news at the moment: <${Text} value=${noNews} /></p>`}${children}
     </main>
     ${help && html`<${Help} />`}
     <${Toast} />

@@ -35,9 +35,42 @@ export async function run(test) {
   const message = await (await fetch(`${test.world.open}/v1/tasks/${child}/message`)).text();
   is(/"customer":\s*9007199254740993\b/.test(message) && /"mended":\s*true/.test(message), `its headers: ${message}`);
   is(Buffer.from(JSON.parse(message).body_base64, "base64").toString().includes('"id": 9223372036854775807, "city": "Ulm", "price": 80.0'), "its body");
+  await lineEnds(test);
   // The life shows both ends of the branch.
   await page.locator(".life .branch", { hasText: id }).waitFor();
   await page.goto(`/console/tasks/${id}`);
   await page.locator(".life .branch.out", { hasText: child }).waitFor();
   await page.locator(".life .hand", { hasText: "the city was missing" }).waitFor();
+}
+
+/** A text field has LF alone: CRLF comes back, and a mixture is not touched. */
+async function lineEnds(test) {
+  const parked = async (name, body) => {
+    const id = `${name}-${process.pid}`;
+    test.shop("body", id, body);
+    await test.sqlIs("the message is here", `SELECT COUNT(*) FROM retry_current WHERE message_id = '${id}' AND state = 'parked'`, 1);
+    return (await test.task({ message_id: id })).retry_id;
+  };
+  const page = await test.page();
+  const id = await parked("crlf", "Dear Ann,\r\nyour order is on its way.\r\n");
+  await page.goto(`/console/tasks/${id}/edit`);
+  const text = page.locator("textarea.code");
+  equal(await text.inputValue(), "Dear Ann,\nyour order is on its way.\n", "what the text field has");
+  await page.getByText("Nothing is changed yet.").waitFor();
+  await text.fill("Dear Ann,\nyour order is here.\n");
+  await page.getByRole("button", { name: "Show the difference" }).click();
+  await page.locator(".diff .new").first().waitFor();
+  equal(await page.locator(".diff .new").count(), 1, "lines that differ");
+  await page.getByRole("button", { name: "Send 1 edited message" }).click();
+  await page.waitForURL(url => url.pathname.startsWith("/console/tasks/") && !url.pathname.includes(id));
+  const child = page.url().split("/").pop();
+  const message = await test.api(`/v1/tasks/${child}/message`);
+  equal(Buffer.from(message.body_base64, "base64").toString(), "Dear Ann,\r\nyour order is here.\r\n", "the body that was sent");
+
+  await page.goto(`/console/tasks/${await parked("mixed", "one\r\ntwo\nthree")}/edit`);
+  await page.getByText("The body has line ends of several kinds").waitFor();
+  equal(await text.count(), 0, "text fields for a mixture");
+  await page.getByLabel("Body from a file…").setInputFiles({ name: "mended.txt", mimeType: "text/plain", buffer: Buffer.from("one\r\ntwo\r\n") });
+  await page.getByRole("button", { name: "Show the difference" }).click();
+  await page.getByText("Body: replaced by mended.txt").waitFor();
 }

@@ -27,8 +27,16 @@ export async function run(test) {
   await submit();
   await page.waitForTimeout(2500);
   equal(await shown(), before + 1, "with live updates off");
+  // A page that is opened then shows what it has read, and not the last event.
+  const menu = page.getByRole("navigation", { name: "Console" });
+  await menu.getByRole("link", { name: "Causes" }).click();
+  await page.getByRole("heading", { name: "Causes" }).waitFor();
+  await menu.getByRole("link", { name: "Overview" }).click();
+  await scheduled.waitFor();
+  equal(await shown(), before + 2, "what was read, not the last event");
   await page.getByRole("switch").click();
-  await test.until("it is live again", async () => (await shown()) === before + 2);
+  await submit();
+  await test.until("it is live again", async () => (await shown()) === before + 3);
   is(resumed.at(-1), "it resumes with Last-Event-ID");
 
   const connections = resumed.length;
@@ -41,7 +49,60 @@ export async function run(test) {
   await page.getByText("Paused", { exact: true }).waitFor();
   await submit();
   await hide(false);
-  await test.until("it is live after it was hidden", async () => (await shown()) === before + 3);
+  await test.until("it is live after it was hidden", async () => (await shown()) === before + 4);
   equal(resumed.length, connections + 1, "connections after the tab was hidden");
   is(resumed.at(-1), "it resumes with Last-Event-ID after it was hidden");
+
+  await chart(test);
+  await slowly(test, submit);
+}
+
+/** Events bring the last minutes into the chart. */
+async function chart(test) {
+  const page = await test.page();
+  // Each reading has the answer of the first: what is new is an event's.
+  let first;
+  await page.route(
+    url => url.pathname === "/v1/activity" && !url.searchParams.has("queue"),
+    async route => {
+      first ??= route.fetch().then(answer => answer.text());
+      await route.fulfill({ contentType: "application/json", body: await first });
+    },
+  );
+  await page.goto("/");
+  const sums = page.locator(".chart figcaption");
+  await sums.waitFor({ state: "attached" });
+  const failures = async () => Number(/failures ([\d,]+)/.exec(await sums.textContent())[1].replaceAll(",", ""));
+  const before = await failures();
+  test.shop("body", `chart-${process.pid}`, "hello");
+  await test.until("the failure is in the chart", async () => (await failures()) > before);
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.close();
+}
+
+/** Where reading takes longer than the next change, the page shows what it has read, and gives nothing up. */
+async function slowly(test, change) {
+  const page = await test.page();
+  const givenUp = [];
+  page.on("requestfailed", request => {
+    if (request.url().endsWith("/v1/stats")) givenUp.push(request.failure()?.errorText);
+  });
+  await page.route("**/v1/stats", async route => {
+    await new Promise(done => setTimeout(done, 3500));
+    await route.continue().catch(() => {}); // the page may be gone
+  });
+  await page.goto("/console/queues");
+  await page.getByText("Live", { exact: true }).waitFor();
+  let there = false;
+  const row = page.getByRole("table", { name: "Queues" }).locator("tbody tr").first();
+  const changing = async () => {
+    while (!there) {
+      await change();
+      await page.waitForTimeout(500);
+    }
+  };
+  await Promise.all([row.waitFor().finally(() => (there = true)), changing()]);
+  equal(givenUp, [], "readings that were given up");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.close();
 }

@@ -1,4 +1,4 @@
-// Pause with a reason, resume, what-if; triage of a cause.
+// Pause with a reason, resume, both in the audit; what-if; triage of a cause.
 import { equal } from "../browser.mjs";
 
 export async function run(test) {
@@ -19,6 +19,8 @@ export async function run(test) {
   await page.getByRole("button", { name: /^Resume:/ }).click();
   await page.locator("h1 .badge", { hasText: "flowing" }).waitFor();
   equal(test.sql("SELECT COUNT(*) FROM retry_queues WHERE queue = 'shipments' AND state = 'paused'"), "0", "paused after the resume");
+  await auditedBy(test, page);
+  await page.goto("/console/queues/shipments");
 
   await page.getByLabel("Error type").fill("TimeoutError");
   await page.getByRole("button", { name: "Simulate" }).click();
@@ -37,4 +39,21 @@ export async function run(test) {
   await page.getByRole("button", { name: "Ignore", exact: true }).click();
   await page.locator("h1 .badge", { hasText: "ignored" }).waitFor();
   equal(test.sql("SELECT state FROM retry_causes WHERE queue = 'shipments'"), "ignored", "ignored");
+}
+
+/** The audit can be asked for each action that there is. */
+async function auditedBy(test, page) {
+  await page.goto("/console/audit?queue=shipments");
+  const action = page.getByLabel(/^Action/);
+  const { components } = await test.api("/openapi.json");
+  const offered = await action.locator("option").evaluateAll(all => all.map(one => one.value));
+  equal(offered, ["", ...components.schemas.AuditAction.enum], "the actions that the audit offers");
+  for (const one of offered.slice(1)) {
+    const answer = page.waitForResponse(response => response.url().includes(`action=${one}`));
+    await action.selectOption(one);
+    equal((await answer).status(), 200, `the audit of ${one}`);
+  }
+  await action.selectOption("pause");
+  await page.waitForURL(/action=pause/);
+  await page.locator("tbody tr", { hasText: "the depot is closed" }).first().waitFor();
 }

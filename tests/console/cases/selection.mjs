@@ -20,6 +20,8 @@ export async function run(test) {
   await page.getByRole("dialog").waitFor({ state: "hidden" });
   await test.sqlIs("25 by hand", "SELECT COUNT(*) >= 25 FROM retry_audit WHERE what = 'redrive' AND bulk_id IS NULL", 1);
 
+  await anotherVersion(test, page);
+
   // The filter is the address, and pages go by key.
   await page.goto("/console/tasks?limit=25");
   await page.getByLabel("Queue").fill("invoices");
@@ -50,9 +52,21 @@ export async function run(test) {
 
   // A bulk is paused, resumed slower, and aborted.
   await page.goto("/console/act?action=redrive&queue=orders&state=parked");
+  const freeze = page.getByRole("button", { name: /^Freeze/ });
+  // What is no number of tasks is not passed over: that would be all of them.
+  await page.getByRole("button", { name: /^Freeze \d/ }).waitFor();
+  for (const wrong of ["1e3", "0", "-5", "1.5", "ten"]) {
+    await page.getByLabel(/^At most/).fill(wrong);
+    await page.locator('button[aria-disabled=true][title*="is not a number of tasks"]', { hasText: "Freeze" }).waitFor();
+  }
+  await page.getByLabel(/^At most/).fill("3");
+  await page.getByRole("button", { name: "Freeze 3 tasks" }).waitFor();
+  equal(await freeze.getAttribute("aria-disabled"), null, "whether 3 may be frozen");
+  await page.getByLabel(/^At most/).fill("");
+  await page.getByRole("button", { name: "Freeze 3 tasks" }).waitFor({ state: "hidden" });
   await page.getByLabel(/^Canary/).fill("");
   await page.getByLabel(/^Rate/).fill("1");
-  await page.getByRole("button", { name: /^Freeze/ }).click();
+  await page.getByRole("button", { name: /^Freeze \d/ }).click();
   await page.getByRole("button", { name: /^Redrive/ }).click();
   await page.getByText(/^\s*[1-9]\d* of [\d,]+, /).waitFor();
   await page.getByRole("button", { name: "Pause" }).click();
@@ -65,4 +79,26 @@ export async function run(test) {
   await page.getByRole("button", { name: "Abort…" }).click();
   await page.getByRole("button", { name: /^Abort;/ }).click();
   await test.sqlIs("the abort", `SELECT state FROM retry_bulks WHERE bulk_id = ${id}`, "aborted");
+}
+
+/** What has changed since the question was asked stays as it is. */
+async function anotherVersion(test, page) {
+  const name = `chosen-${process.pid}`;
+  const { retry_id: id } = await test.api("/v1/tasks", { queue: "mails", delay: "3h", message_id: name, body: "hello" });
+  await page.goto(`/console/tasks?queue=mails&message_id=${name}`);
+  await page.getByRole("checkbox", { name: `Choose task ${id}` }).check();
+  await page.getByRole("button", { name: "Cancel 1" }).click();
+  await page.getByRole("dialog").waitFor();
+  await test.api(`/v1/tasks/${id}/reschedule`, { delay: "9h" });
+  // The list has the new version, but one was asked about the old one.
+  const row = page.locator("tbody tr", { hasText: id });
+  await test.until("the list has changed", async () => /in [89]h/.test(await row.innerText()));
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel 1 task" }).click();
+  await page.getByRole("dialog").getByRole("alert").getByText("version_conflict").waitFor();
+  equal(test.sql(`SELECT state FROM retry_current WHERE retry_id = ${id}`), "scheduled", "after a conflict");
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).last().click();
+  await page.getByRole("button", { name: "Cancel 1" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel 1 task" }).click();
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  equal(test.sql(`SELECT state FROM retry_current WHERE retry_id = ${id}`), "cancelled", "after the second look");
 }

@@ -25,4 +25,43 @@ export async function run(test) {
   await page.getByLabel("Token").waitFor();
   await page.reload();
   await page.getByLabel("Token").waitFor();
+  await failedLogin(test);
+  await ended(test);
+}
+
+/** What the identity provider said is shown, and one does not come back to that address. */
+async function failedLogin(test) {
+  const page = await test.page({}, test.world.signedIn);
+  // As if there were a provider.
+  await page.route("**/v1/session", async route => {
+    if (route.request().method() !== "GET") return route.continue();
+    const response = await route.fetch();
+    const json = await response.json();
+    return route.fulfill({ response, json: { ...json, sign_in: { token: true, oidc: true } } });
+  });
+  await page.goto("/console/sign-in?error=the%20identity%20provider%20says%3A%20access_denied%20%3Cb%3E");
+  await page.getByRole("alert").getByText("Not signed in: the identity provider says: access_denied <b>").waitFor();
+  const login = page.getByRole("link", { name: "Sign in with your identity provider" });
+  equal(await login.getAttribute("href"), "/v1/session/oidc?to=%2F", "where the next login leads");
+  await page.getByLabel("Token").fill(test.world.tokens.reader);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  equal(new URL(page.url()).pathname, "/", "the address after the sign-in");
+  // Who is signed in already, by another tab, has no use for the page.
+  await page.goto("/console/sign-in?error=late");
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  equal(new URL(page.url()).pathname, "/", "the address of who was signed in");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+}
+
+/** A sign-in that has ended is noticed by the events, also on a page that reads nothing. */
+async function ended(test) {
+  const page = await test.signIn("reader");
+  await page.goto("/console/you");
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.context().clearCookies();
+  await page.getByRole("switch").click();
+  await page.getByText("Live off").waitFor();
+  await page.getByRole("switch").click();
+  await page.getByLabel("Token").waitFor();
 }
