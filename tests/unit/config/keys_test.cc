@@ -163,7 +163,8 @@ TEST_F(ConfigKeys, FullYamlHoldsEveryKeyAndLoads) {
        {"broker-ca.pem", "broker-cert.pem", "broker-key.pem", "store-ca.pem", "store-cert.pem",
         "store-key.pem", "http.pem", "http-key.pem", "id-ca.pem", "otel-ca.pem"})
     write(file, "pem");
-  for (const auto* file : {"broker-password", "store-password", "token"}) write(file, "geheim\n");
+  for (const auto* file : {"broker-password", "store-password", "token", "oidc-secret"})
+    write(file, "geheim\n");
   write("my-dialect.yaml", "name: mine\n");
   write("read-token", "public\n");
   write("tokens.yaml", source("examples/tokens.yaml"));
