@@ -55,7 +55,8 @@ TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
     const http::Right& right = http::right_of(route.action);
     EXPECT_EQ(operation.contains("security"), is_open) << name;
     EXPECT_EQ(operation.value("x-needs-role", ""), is_open ? "" : to_word(right.least)) << name;
-    EXPECT_TRUE(is_open || route.method != "POST" || right.least >= Role::acts) << name;
+    const bool asks = name == "POST /v1/simulate";  // changes nothing; a body can be long
+    EXPECT_TRUE(is_open || asks || route.method != "POST" || right.least >= Role::acts) << name;
     EXPECT_TRUE(route.method != "GET" || !right.by_queue || route.action == http::Action::body)
         << name << ": a read concerns all queues";
   }
