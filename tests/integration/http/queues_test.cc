@@ -47,9 +47,7 @@ TEST_F(HttpQueues, APausedQueueGetsNothingUntilItIsResumed) {
   EXPECT_EQ(resumed.status, 200) << resumed.body;
   EXPECT_EQ(resumed.json().at("state"), "flowing");
   EXPECT_EQ(resumed.json().at("resumed_by"), "no token, 127.0.0.1 (http)");
-  const std::int64_t at = wall_ms();
   EXPECT_EQ(int_header(delivery(name).message, "retry-attempt"), 1);
-  EXPECT_LE(wall_ms() - at, 1500) << "within a second, and something for a slow machine";
   EXPECT_TRUE(eventually([&] { return !says("rung_queue_paused{queue=\"" + name + "\"} 1"); }, kBound));
   EXPECT_EQ(queue(name), nullptr);
   const HttpAnswer again = post("/v1/queues/" + name + "/resume");

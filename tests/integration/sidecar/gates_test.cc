@@ -1,7 +1,6 @@
 // Gates of the config, seen from outside: breaker, rate, rate_by, in_flight, window, retry-after.
 #include <algorithm>
 #include <ctime>
-#include <thread>
 
 #include "tests/support/sidecar.h"
 
@@ -108,7 +107,8 @@ TEST_F(GatesOfTheConfig, ABreakerOfThreeInstancesSendsOneProbeForEachWaitAndFlow
   const Received second = delivery(queue);
   report(second, "succeeded");
   for (int i = 0; i < 22; ++i) report(delivery(queue), "succeeded");
-  EXPECT_LE(wall_ms() - first_success, 5000) << "flow within 2 s; more for a slow machine";
+  EXPECT_LE(wall_ms() - first_success, 30'000)
+      << "all at once; one for each wait would take more than a minute";
   EXPECT_TRUE(eventually(
       [&] {
         return db.value("SELECT COUNT(*) FROM retry_current WHERE state = 'succeeded' AND queue = '" + queue +
@@ -129,16 +129,10 @@ TEST_F(GatesOfTheConfig, ARateHoldsOverTwoInstances) {
   const Received first = delivery(queue);
   amqp.ack(first);
   const std::int64_t begun = wall_ms();
-  int count = 1;
-  while (wall_ms() - begun < 5000) {
-    if (const auto got = amqp.get_within(queue, Ms{100})) {
-      amqp.ack(*got);
-      ++count;
-    }
-  }
+  constexpr std::size_t kMore = 100;
+  ASSERT_EQ(amqp.take(queue, kMore, kBound).size(), kMore);
   const double seconds = static_cast<double>(wall_ms() - begun) / 1000;
-  EXPECT_LE(count, 20 * seconds * 1.05 + 5) << "in " << seconds << " s";
-  EXPECT_GE(count, 20 * seconds * 0.7);
+  EXPECT_LE(kMore, 20 * seconds * 1.05 + 5) << "in " << seconds << " s";
   Row row = wait_gate(queue, "rate_limited");
   EXPECT_EQ(row["reason"], "rate 20/s");
   EXPECT_GT(std::stoi(row["waiting"]), 0);
@@ -148,7 +142,6 @@ TEST_F(GatesOfTheConfig, ASlowTenantDelaysNoOther) {
   const std::string queue = gated("rate_by: { header: tenant, rate: 2/s }");
   fail_many(queue, 100, "slow");
   delivery(queue);
-  std::this_thread::sleep_for(Ms{1000});
   fail_many(queue, 1, "quick");
   EXPECT_TRUE(eventually(
       [&] {
@@ -156,7 +149,7 @@ TEST_F(GatesOfTheConfig, ASlowTenantDelaysNoOther) {
                    "SELECT COUNT(*) FROM retry_history h JOIN rung_bodies b ON b.task_id = h.retry_id "
                    "WHERE CONVERT(b.headers USING utf8mb4) LIKE '%quick%'") == "1";
       },
-      Ms{3000}))
+      kBound))
       << "at once, and not after 50 s";
 }
 

@@ -132,14 +132,15 @@ TEST_F(Plans, NoStatementOfTheProgramReadsABigTableFromEndToEnd) {
     for (const auto& line : db.explain(statement)) {
       const std::string &type = line.at("type"), &rows = line.at("rows");
       if ((type != "ALL" && type != "index") || rows == "NULL" || line.at("table")[0] == '<') continue;
+      if (std::stoll(rows) <= kMostRowsOfAScan) continue;  // such as rung_promises, which the same view reads
       // It counts all tasks: nothing less than an index with all that it counts will do.
       if (shape.find("FROM retry_by_queue") != std::string::npos && type == "index") {
-        EXPECT_THAT(line.at("Extra"), testing::HasSubstr("Using index"));
+        EXPECT_THAT(line.at("Extra"), testing::HasSubstr("Using index")) << line.at("table");
         continue;
       }
-      EXPECT_LE(std::stoll(rows), kMostRowsOfAScan)
-          << "table " << line.at("table") << " is read from end to end (" << type << ") by\n"
-          << statement.substr(0, 1500);
+      ADD_FAILURE() << "table " << line.at("table") << ", " << rows << " rows, is read from end to end ("
+                    << type << ") by\n"
+                    << statement.substr(0, 1500);
     }
   }
 }
