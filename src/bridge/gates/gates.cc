@@ -109,17 +109,16 @@ void Gates::read() {
   written_.clear();
   jobs_.submit<Look>(
       Lane::gates,
-      [gates, all, since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Look> {
-        const auto now = store.now();
-        if (!now) return tl::unexpected(now.error());
+      [gates, all, now = clock_.now(),
+       since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Look> {
         auto pauses = store.pauses(since);
         if (!pauses) return tl::unexpected(pauses.error());
-        if (!gates) return Look{*now, all, false, *std::move(pauses), {}};
+        if (!gates) return Look{now, all, false, *std::move(pauses), {}};
         auto states = store.gate_states(since);
         if (!states) return tl::unexpected(states.error());
         const bool damaged = std::ranges::any_of(*states, &GateState::damaged);
         if (damaged && planted(Bug::damaged_gates)) return permanent("a row is damaged");
-        return Look{*now, all, true, *std::move(pauses), *std::move(states)};
+        return Look{now, all, true, *std::move(pauses), *std::move(states)};
       },
       [this, generation = generation_](const Result<Look>& look) {
         reading_ = false;

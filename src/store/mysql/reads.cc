@@ -181,6 +181,17 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
     return due_entries(render("publishing", {{"until", last}, {"after", first}, {"shards", all}}));
   };
   if (state == State::publishing) return at_most(most, publishing());
+  const Literal stage = Literal::number(static_cast<int>(state));
+  const auto read_few = [&](std::size_t limit) {
+    return due_entries(render("due_few", {{"stage", stage},
+                                          {"shards", all},
+                                          {"until", last},
+                                          {"after", first},
+                                          {"without", others},
+                                          {"limit", Literal::number(limit + 1)}}));
+  };
+  auto few = read_few(most);
+  if (!few || few->empty()) return few;  // mostly so: one statement
   std::unordered_set<std::int64_t> claimed;
   if (state == State::scheduled) {
     auto read = session_->run([&] {
@@ -193,14 +204,8 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
     if (entries) std::erase_if(*entries, [&](const DueEntry& e) { return claimed.contains(e.id.value); });
     return entries;
   };
-  const Literal stage = Literal::number(static_cast<int>(state));
   const std::size_t limit = most + claimed.size();
-  auto few = due_entries(render("due_few", {{"stage", stage},
-                                            {"shards", all},
-                                            {"until", last},
-                                            {"after", first},
-                                            {"without", others},
-                                            {"limit", Literal::number(limit + 1)}}));
+  if (few->size() > most && !claimed.empty()) few = read_few(limit);
   if (!few || few->size() <= limit) return at_most(most, without_claimed(std::move(few)));
   // Many: raise each shard's limit by the tasks claimed in that shard, not in all shards.
   std::map<int, std::size_t> claimed_in;
