@@ -54,6 +54,7 @@ Json to_json(const CauseRow& cause) {
           {"succeeded", cause.succeeded},
           {"total", cause.total},
           {"last_hour", cause.last_hour},
+          {"trend", cause.trend.empty() ? Json() : Json(cause.trend)},
           {"state", to_word(cause.state)},
           {"owner", text(cause.owner)},
           {"note", text(cause.note)},
@@ -82,6 +83,15 @@ Result<CauseRow> cause_from_json(const Json& json) {
   cause.succeeded = read.integer("succeeded");
   cause.total = read.integer("total");
   cause.last_hour = read.integer("last_hour");
+  const auto trend = items_of(read.part("trend"));
+  if (!trend || (!trend->empty() && trend->size() != kCauseBuckets)) {
+    read.wrong("trend");
+  } else {
+    for (const Json* failures : *trend) {
+      if (!failures->is_number_integer()) read.wrong("trend");
+      cause.trend.push_back(failures->is_number_integer() ? failures->get<std::int64_t>() : 0);
+    }
+  }
   cause.state = read.word("state", cause_state_from, CauseState::fresh);
   cause.owner = read.text("owner");
   cause.note = read.text("note");

@@ -71,6 +71,19 @@ Result<TaskRow> task_from_json(const Json& json) {
   return read.done(std::move(row));
 }
 
+Result<std::vector<TaskId>> children_from_json(const Json& task) {
+  Reading read(task, "task");
+  std::vector<TaskId> children;
+  const auto items = items_of(read.part("children"));
+  if (!items) return tl::unexpected(items.error());
+  for (const Json* item : *items) {
+    const auto id = item->is_string() ? TaskId::parse(item->get<std::string>()) : std::nullopt;
+    if (!id) read.wrong("children");
+    if (id) children.push_back(*id);
+  }
+  return read.done(std::move(children));
+}
+
 Result<AttemptRow> attempt_from_json(const Json& json) {
   Reading read(json, "attempt");
   AttemptRow row;

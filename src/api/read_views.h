@@ -13,6 +13,7 @@ namespace rung::api {
 
 // Only what to_json() writes is set; what the task does inside of Rung (its lease, its counts) is not.
 Result<TaskRow> task_from_json(const Json& json);
+Result<std::vector<TaskId>> children_from_json(const Json& task);  // of the details of a task
 Result<AttemptRow> attempt_from_json(const Json& json);
 Result<AuditRow> audit_from_json(const Json& json);
 // Bulk::filter_text is the filter as JSON.

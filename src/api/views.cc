@@ -149,7 +149,20 @@ Json to_json(const TaskDetails& details) {
   const bool held = is_silence_held(details.row.task) && !details.history.empty();
   json["silence_held"] = held ? Json(details.history.back().attempt.error) : Json();
   json["silence"] = to_json(details.silence);
+  json["children"] = Json::array();
+  for (const TaskId child : details.children) json["children"].push_back(child.str());
   return json;
+}
+
+Result<std::vector<TaskId>> children_of(QueryStore& store, const Task& task) {
+  auto children = store.children(task);
+  if (!children) return children;
+  // An edit may have changed the message-id.
+  if (task.replaced_by.value != 0 && std::ranges::find(*children, task.replaced_by) == children->end()) {
+    if (children->size() == QueryStore::kMostChildren) children->pop_back();
+    children->insert(std::ranges::upper_bound(*children, task.replaced_by), task.replaced_by);
+  }
+  return children;
 }
 
 Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::int64_t most) {

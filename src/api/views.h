@@ -24,10 +24,14 @@ Json to_json(const Silence& silence);  // {"presumed_after": "10m"}
 struct TaskDetails {
   TaskRow row;
   std::vector<AttemptRow> history;
-  std::optional<QueueGate> gate;  // that holds it back
-  Silence silence;                // silence_of()
+  std::optional<QueueGate> gate;      // that holds it back
+  Silence silence;                    // silence_of()
+  std::vector<TaskId> children = {};  // children_of()
 };
-// The task, and ladder_pinned, history, held, silence_held (why its silence is held open), silence.
+// Tasks that continue this one, and its edited copy; the oldest first, at most QueryStore::kMostChildren.
+Result<std::vector<TaskId>> children_of(QueryStore& store, const Task& task);
+// The task, and ladder_pinned, history, held, silence_held (why its silence is held open), silence,
+// children.
 Json to_json(const TaskDetails& details);
 
 inline constexpr std::int64_t kMostCounted = 1'000'000;

@@ -26,8 +26,9 @@ class ApiImpl final : public Api {
  public:
   ApiImpl(ApiParts parts, const Clock& clock)
       : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
-                 std::move(parts.rules), parts.reserved_headers, parts.version, parts.read_connections,
-                 parts.server.timeout, most_viewers(parts.server), clock),
+                 std::move(parts.rules), parts.reserved_headers, std::move(parts.index_headers),
+                 parts.version, parts.read_connections, parts.server.timeout, most_viewers(parts.server),
+                 clock),
         console_(std::move(parts.console)),
         login_(parts.login),
         sign_ins_(clock),

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/http/access.h"
 #include "src/http/context.h"
@@ -18,6 +19,7 @@ struct ApiParts {
   AskVitals ask_vitals;
   RuleBookPtr rules;
   ReservedHeaders reserved_headers;  // the broker's
+  std::vector<std::string> index_headers = {};
   std::string version;
   Tokens tokens;
   SignIn sign_in = {};  // empty: without http.oidc

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "src/core/message/broker_facts.h"
 #include "src/core/rules/policy.h"
@@ -25,11 +26,12 @@ class Context {
  public:
   // REQUIRES: `here` outlives it.
   Context(Bridging bridging, StoreFactory factory, AskVitals ask, RuleBookPtr rules,
-          ReservedHeaders reserved_headers, std::string_view version_text, int read_connections,
-          Ms call_timeout, std::size_t most_viewers, const Clock& here)
+          ReservedHeaders reserved_headers, std::vector<std::string> indexed, std::string_view version_text,
+          int read_connections, Ms call_timeout, std::size_t most_viewers, const Clock& here)
       : clock(here),
         version(version_text),
         reserved(reserved_headers),
+        index_headers(std::move(indexed)),
         reads(std::move(factory), read_connections, call_timeout, here),
         writes(std::move(bridging), call_timeout),
         live(reads, here, most_viewers),
@@ -39,7 +41,8 @@ class Context {
 
   const Clock& clock;
   const std::string version;
-  const ReservedHeaders reserved;  // headers that no submitted task may set
+  const ReservedHeaders reserved;                // headers that no submitted task may set
+  const std::vector<std::string> index_headers;  // by which tasks can be found
   Reads reads;
   Writes writes;
   LiveFeed live;

@@ -23,7 +23,7 @@ namespace rung::http {
 class LiveFeed {
  public:
   static constexpr Ms kEvery{1000};
-  static constexpr std::size_t kMostWatched = 20;  // tasks that one viewer may watch
+  static constexpr std::size_t kMostOfOneViewer = 20;  // tasks that one viewer may watch
 
   // `most`: viewers. REQUIRES: `reads` and `clock` outlive it.
   LiveFeed(Reads& reads, const Clock& clock, std::size_t most) : reads_(reads), clock_(clock), most_(most) {}

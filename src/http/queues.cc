@@ -27,6 +27,16 @@ Result<Json> body_of(const Call& call) {
   return json;
 }
 
+// Whether the database knows the queue.
+Result<bool> has_seen(Store& store, const std::string& queue) {
+  const auto attached = store.attachments({&queue, 1});
+  if (!attached) return tl::unexpected(attached.error());
+  if (!attached->empty()) return true;
+  const auto tasks = store.count({.queue = queue}, 1);
+  if (!tasks) return tl::unexpected(tasks.error());
+  return *tasks > 0;
+}
+
 template <typename T>
 Response tell(const Call& call, const Result<T>& pause) {
   if (pause) return answer(200, api::to_json(*pause));
@@ -88,15 +98,24 @@ Response show_queue(Context& context, const Call& call) {
   refuse_rest(call.request.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   const std::string queue = queue_of(call);
-  const auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
-  if (!gates) return problem(gates.error(), call.request.path);
-  const auto found = std::ranges::find(*gates, queue, &QueueGate::queue);
-  if (found == gates->end())
-    return problem(
-        404,
-        "no task waits for the queue " + api::shown(queue) + ", and nothing holds it back: GET /v1/queues",
-        call.request.path);
-  return answer(200, api::to_json(*found));
+  const RuleBookPtr rules = context.rules();
+  const auto found = context.reads.run([&](Store& store) -> Result<std::optional<QueueGate>> {
+    auto gates = store.queue_gates();
+    if (!gates) return tl::unexpected(gates.error());
+    if (const auto gate = std::ranges::find(*gates, queue, &QueueGate::queue); gate != gates->end())
+      return std::move(*gate);
+    auto known = rules->queues().contains(queue) ? Result<bool>(true) : has_seen(store, queue);
+    if (!known) return tl::unexpected(known.error());
+    return *known ? std::optional(QueueGate{queue, "flowing", {}, {}, "", "", 0, {}}) : std::nullopt;
+  });
+  if (!found) return problem(found.error(), call.request.path);
+  if (!*found)
+    return problem(404,
+                   "the queue " + api::shown(queue) +
+                       " is not known: it has no task, is not attached, and the config does not name it: "
+                       "GET /v1/queues",
+                   call.request.path);
+  return answer(200, api::to_json(**found));
 }
 
 }  // namespace rung::http

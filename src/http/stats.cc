@@ -59,6 +59,7 @@ Response show_config(Context& context, const Call& call) {
   refuse_rest(call.request.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   Json json = api::config_json(*context.rules());
+  json["index_headers"] = context.index_headers;
   const auto vitals = context.vitals();
   json["fingerprint"] = vitals ? Json(vitals->config) : Json();
   json["version"] = context.version;
@@ -81,10 +82,10 @@ Response show_events(Context& context, const Call& call) {
   std::vector<TaskId> watched;
   for (const std::string& word : words_of(take(query, "watch", errors))) {
     const auto id = TaskId::parse(word);
-    if (id && watched.size() < LiveFeed::kMostWatched) {
+    if (id && watched.size() < LiveFeed::kMostOfOneViewer) {
       watched.push_back(*id);
     } else {
-      errors.push_back({"watch", "must be at most " + std::to_string(LiveFeed::kMostWatched) +
+      errors.push_back({"watch", "must be at most " + std::to_string(LiveFeed::kMostOfOneViewer) +
                                      " ids of tasks, with commas between them"});
     }
   }

@@ -254,7 +254,10 @@ Response show_task(Context& context, const Call& call) {
     auto gate = api::holding_gate(store, (*row)->task);
     if (!gate) return tl::unexpected(gate.error());
     const Silence silence = silence_of((*row)->task, *context.rules());
-    return api::TaskDetails{**std::move(row), *std::move(history), *std::move(gate), silence};
+    auto children = api::children_of(store, (*row)->task);
+    if (!children) return tl::unexpected(children.error());
+    return api::TaskDetails{**std::move(row), *std::move(history), *std::move(gate), silence,
+                            *std::move(children)};
   });
   if (!found) return problem(found.error(), call.request.path);
   if (!*found) return no_such_task(call);

@@ -31,6 +31,8 @@ std::optional<CauseState> cause_state_from(std::string_view word);
 inline constexpr std::int64_t kWorse = 10;
 // The hour of `last_hour` begins at a multiple of this.
 inline constexpr Ms kCauseBucket{std::chrono::minutes{5}};
+// So many of them are the hour.
+inline constexpr std::size_t kCauseBuckets = 12;
 inline constexpr std::size_t kCauseSampleBytes = 1000;
 // A cause without tasks and failures is deleted after this.
 inline constexpr Ms kCauseKept{std::chrono::hours{24 * 30}};
@@ -44,6 +46,8 @@ struct CauseRow {
   std::int64_t scheduled = 0, parked = 0, succeeded = 0;
   std::int64_t total = 0;      // tasks that it has ever been the cause of; those deleted since, too
   std::int64_t last_hour = 0;  // failures: a task that fails twice counts twice
+  // The same by kCauseBucket, the oldest first: kCauseBuckets of them, or none if they were not read.
+  std::vector<std::int64_t> trend = {};
   CauseState state = CauseState::fresh;
   std::string owner, note, link;
   std::optional<EpochMs> worse_at = {};  // it was ignored, and got worse
@@ -152,7 +156,8 @@ class CauseStore {
  public:
   virtual ~CauseStore() = default;
 
-  // Those with the most tasks under way and parked first.
+  // Those with the most tasks under way and parked first. Without `trend` for a user who may read the views
+  // alone.
   virtual Result<std::vector<CauseRow>> causes(const CauseFilter& filter) = 0;
   // The changed row; nullopt: no such cause. Leaves an event that names `who`.
   virtual Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,

@@ -18,7 +18,7 @@
 namespace rung {
 
 struct LiveQuestion {
-  static constexpr std::size_t kMostWatched = 200;
+  static constexpr std::size_t kMostWatched = 200;  // tasks, by all viewers together
   // Where the answer before ended; by default now, without what was before.
   std::int64_t after_audit = INT64_MAX, after_event = INT64_MAX;
   std::vector<TaskId> watched = {};  // at most kMostWatched

@@ -123,6 +123,10 @@ class QueryStore {
   virtual Result<std::optional<TaskRow>> find(TaskId id) = 0;
   // Those that exist, in any order.
   virtual Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) = 0;
+  // The oldest kMostChildren tasks whose parent this one is and that carry its message-id: there is an index
+  // of message-ids, and none of parents. Of the tasks with that message-id, kMostLookedAt are looked at.
+  static constexpr int kMostChildren = 20, kMostLookedAt = 1000;
+  virtual Result<std::vector<TaskId>> children(const Task& task) = 0;
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;  // by attempt
   // The same of several tasks, by task and attempt; those without attempts are left out.
   virtual Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) = 0;

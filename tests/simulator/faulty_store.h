@@ -280,6 +280,9 @@ class FaultyStore final : public Store {
   Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override {
     return call([&] { return db_->known(ids); });
   }
+  Result<std::vector<TaskId>> children(const Task& task) override {
+    return call([&] { return db_->children(task); });
+  }
   Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override {
     return call([&] { return db_->histories(ids); });
   }

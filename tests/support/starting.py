@@ -3,6 +3,7 @@ import base64
 import concurrent.futures
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import pathlib
@@ -61,6 +62,38 @@ def end(process, seconds=30):
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
+
+
+class Unavailable(Exception):
+    """npm's registry does not answer, or there is no Node.js: nothing can be tested."""
+
+
+def npm_modules(folder, name):
+    """A folder with the node_modules that the lock file of `folder` names, installed once. `name`: of its cache."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        raise Unavailable("Node.js or npm is missing: tests/packages openapi")
+    lock = (folder / "package-lock.json").read_bytes()
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    found = pathlib.Path(home) / "rung" / f"{name}-{hashlib.sha256(lock).hexdigest()[:16]}"
+    if found.exists():
+        return found
+    found.parent.mkdir(parents=True, exist_ok=True)
+    # Two runs at once don't meet, and an install that is cut off leaves nothing that looks whole.
+    new = pathlib.Path(tempfile.mkdtemp(prefix=found.name, dir=found.parent))
+    try:
+        for one in ("package.json", "package-lock.json"):
+            shutil.copy(folder / one, new)
+        done = subprocess.run([ROOT / "tests/npm_ci"], cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
+        if done.returncode == 77:
+            raise Unavailable("npm's registry did not answer")
+        if done.returncode != 0:
+            raise RuntimeError(f"npm could not install {name}: {done.stdout[-500:]}")
+        if not found.exists():
+            new.rename(found)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return found
 
 
 class Servers:

@@ -51,6 +51,12 @@ SELECT c.cause_id, c.queue, c.error_type, c.sample, c.first_seen, c.last_seen, c
   c.last_hour, c.state, c.owner, c.note, c.link, c.worse_at
 FROM retry_causes c WHERE TRUE
 
+-- name: cause_trends
+-- `age`: 0 is the bucket that is being filled. All of the hour's are younger than 12 (kCauseBuckets).
+SELECT cause_id, TIMESTAMPDIFF(MINUTE, since, UTC_TIMESTAMP(3)) DIV 5 AS age, failures
+FROM rung_cause_rates FORCE INDEX (PRIMARY)
+WHERE cause_id IN (:causes) AND since > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR
+
 -- name: causes.id
 AND c.cause_id = :cause
 

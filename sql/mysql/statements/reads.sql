@@ -171,6 +171,22 @@ ORDER BY t.id LIMIT :limit
 -- name: list.end_due
 ORDER BY t.next_due_at IS NULL, t.next_due_at, t.id LIMIT :limit
 
+-- name: children
+-- A stranger may send any number of tasks with one message-id: it reads no more than :look of them. A child is younger
+-- than its parent.
+SELECT c.id FROM
+  (SELECT t.id, t.parent_id FROM rung_tasks t FORCE INDEX (by_message)
+   WHERE t.message_id = :message_id AND CHAR_LENGTH(t.message_id) = CHAR_LENGTH(:message_id) AND t.id > :id
+   ORDER BY t.id LIMIT :look) c
+WHERE c.parent_id = :id ORDER BY c.id LIMIT :limit
+
+-- name: children_by_views
+SELECT c.retry_id FROM
+  (SELECT t.retry_id, t.parent_id FROM retry_current t
+   WHERE t.message_id = :message_id AND CHAR_LENGTH(t.message_id) = CHAR_LENGTH(:message_id) AND t.retry_id > :id
+   ORDER BY t.retry_id LIMIT :look) c
+WHERE c.parent_id = :id ORDER BY c.retry_id LIMIT :limit
+
 -- name: history
 SELECT a.task_id, a.attempt, a.level, a.due_at,
   CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END, a.outcome, a.outcome_at, a.error, a.node,

@@ -93,6 +93,10 @@ class ApiQueries final : public TaskQueries {
                        });
   }
 
+  Result<std::vector<TaskId>> children(const Task& task) override {
+    return read_answer(*client_, client_->get(path_of(task.id)), api::children_from_json);
+  }
+
   Result<std::vector<AttemptRow>> history(TaskId id) override {
     std::vector<AttemptRow> rows;
     const auto add = [&](const Json& page) {

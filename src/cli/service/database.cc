@@ -30,6 +30,9 @@ class DatabaseQueries final : public TaskQueries {
   Result<std::optional<QueueGate>> holding_gate(const Task& task) override {
     return api::holding_gate(parts_.store, task);
   }
+  Result<std::vector<TaskId>> children(const Task& task) override {
+    return api::children_of(parts_.store, task);
+  }
   Result<std::vector<AttemptRow>> history(TaskId id) override { return parts_.store.history(id); }
   Result<std::vector<AuditRow>> audit(TaskId id) override { return parts_.store.audit(id); }
   Result<AuditPage> audit_log(const AuditFilter& filter) override { return parts_.store.audit_log(filter); }

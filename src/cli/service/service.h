@@ -43,6 +43,7 @@ class TaskQueries {
   // What silence after a delivery of this task means.
   virtual Result<Silence> silence_of(const Task& task) = 0;
   virtual Result<std::optional<QueueGate>> holding_gate(const Task& task) = 0;
+  virtual Result<std::vector<TaskId>> children(const Task& task) = 0;  // api::children_of()
   virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;
   virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;
   virtual Result<AuditPage> audit_log(const AuditFilter& filter) = 0;

@@ -85,6 +85,7 @@ struct Facts {
   MessagePtr message;             // nullptr: deleted by retention
   std::optional<QueueGate> gate;  // that holds it back
   std::vector<AttemptRow> history;
+  std::vector<TaskId> children;
   std::vector<std::string> denied;  // views that the user may not read
   std::string denial;               // the database's message for the body
   std::string silence_held;         // why its silence is held open; "" = it is not
@@ -118,6 +119,9 @@ int read_facts(Session& session, const Task& task, Facts& facts) {
   auto silence = tasks.silence_of(task);
   if (!silence) return report_error(silence.error());
   facts.silence = *silence;
+  auto children = tasks.children(task);
+  if (!children) return report_error(children.error());
+  facts.children = *std::move(children);
   auto origin = tasks.origin(id);
   if (!origin && origin.error().kind != Error::Kind::not_found &&
       !is_denied(origin.error(), "retry_origins", facts))
@@ -139,6 +143,16 @@ int read_facts(Session& session, const Task& task, Facts& facts) {
 
 // Its message is an edited copy of its parent's.
 bool is_edited(const Facts& facts) { return facts.origin.is_object() && facts.origin.contains("edited"); }
+
+// The tasks that continue it, without its edited copy.
+std::string continued_by(const Task& task, const Facts& facts) {
+  std::string out;
+  for (const TaskId child : facts.children) {
+    if (child == task.replaced_by) continue;
+    out += (out.empty() ? "retry-id " : "\nretry-id ") + child.str();
+  }
+  return out;
+}
 
 // What silence means for this task; "" if its queue's rules decide.
 std::string silence_line(const Task& task) {
@@ -188,6 +202,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   if (t.parent.value != 0)
     out += field(is_edited(facts) ? "replaces" : "continues", "retry-id " + t.parent.str(), terminal);
   if (t.replaced_by.value != 0) out += field("replaced by", "retry-id " + t.replaced_by.str(), terminal);
+  out += field("continued by", continued_by(t, facts), terminal);
   out += field("message-id", t.message_id, terminal);
   out += field("correlation", row.correlation_id.value_or(""), terminal);
   out += field("tag", t.tag, terminal);
@@ -237,7 +252,7 @@ int show(const ShowOptions& options) {
     if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
     return kSuccess;
   }
-  Json json = api::to_json(api::TaskDetails{row, facts.history, facts.gate, facts.silence});
+  Json json = api::to_json(api::TaskDetails{row, facts.history, facts.gate, facts.silence, facts.children});
   if (!facts.denied.empty()) json["denied"] = facts.denied;
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;

@@ -46,16 +46,16 @@ export function Overview({ query }) {
   const stats = live ?? figures.data;
   const data = rest.data;
   const error = rest.error ?? (live ? null : figures.error);
-  if (!stats || !data)
+  if (!data)
     return html`<${Page} title="Overview"
       >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
     >`;
-  const totals = stats.totals;
-  const queues = together(stats, stats.queues, data.due);
-  const nothing = Object.keys(totals).length === 0 && queues.length === 0;
+  // What needs a person is there at once; a million tasks are counted for a second.
+  const queues = stats ? together(stats, stats.queues, data.due) : [];
+  const nothing = stats && Object.keys(stats.totals).length === 0 && queues.length === 0;
   return html`<${Page} title="Overview">
     <${Problem} error=${error} retry=${reload} />
-    <${Totals} totals=${totals} overdue=${stats.overdue} />
+    ${stats ? html`<${Totals} totals=${stats.totals} overdue=${stats.overdue} />` : html`<${Loading} />`}
     ${
       nothing
         ? html`<${Empty} title="No messages yet." command="rung attach QUEUE">

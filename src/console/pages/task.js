@@ -1,6 +1,6 @@
 // A task: what can be done with it, its life, its message, who changed it.
 import { html } from "../lib/html.js";
-import { get, ifThere, withQuery } from "../lib/api.js";
+import { get, ifThere } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges, useWatch } from "../lib/live.js";
 import { to } from "../lib/router.js";
@@ -21,13 +21,12 @@ import { Time } from "../parts/time.js";
 /** @param {string} id @param {{ signal: AbortSignal }} options */
 async function readTask(id, options) {
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
-  const [task, audit, origin, children] = await Promise.all([
+  const [task, audit, origin] = await Promise.all([
     get(path, options),
     get(`${path}/audit?limit=100`, options),
     ifThere(get(`${path}/origin`, options), [403, 404]),
-    ifThere(get(withQuery("/v1/tasks", { parent_id: id, limit: 20 }), options), [400]),
   ]);
-  return { task, audit: audit.changes, origin: origin?.origin ?? null, children: children?.tasks ?? [] };
+  return { task, audit: audit.changes, origin: origin?.origin ?? null };
 }
 
 /** @param {any} success */
@@ -49,7 +48,7 @@ export function Task({ params }) {
     return html`<${Page} title=${name} up=${up}
       >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
     >`;
-  const { task, audit, origin, children } = data;
+  const { task, audit, origin } = data;
   return html`<${Page}
     title=${html`Task <span class="id">${task.retry_id}</span>`}
     name=${name}
@@ -69,7 +68,7 @@ export function Task({ params }) {
             <pre class="sample" tabindex="0"><${Text} value=${task.last_error} lines /></pre>
           <//>`
         }
-        <${Section} title="Its life"><${Life} task=${task} audit=${audit} childTasks=${children} /><//>
+        <${Section} title="Its life"><${Life} task=${task} audit=${audit} /><//>
       </div>
       <aside class="card">
         <${Facts}

@@ -10,7 +10,7 @@ import { Section } from "./page.js";
 import { Text } from "./text.js";
 import { Time } from "./time.js";
 
-/** What needs a person, the worst first. @param {{ data: any, queues: any[] }} props */
+/** What needs a person, the worst first. Without `stats` while tasks are being counted. @param {{ data: any, queues: any[] }} props */
 export function Attention({ data, queues }) {
   const { stats, nodes, causes } = data;
   /** @type {any[]} */
@@ -53,7 +53,7 @@ export function Attention({ data, queues }) {
       ),
     );
   }
-  if (stats.overdue_beyond_bound > 0) {
+  if (stats?.overdue_beyond_bound > 0) {
     const id = stats.oldest_overdue_id;
     rows.push(
       row(
@@ -74,7 +74,7 @@ export function Attention({ data, queues }) {
       ),
     );
   }
-  for (const promise of stats.late_by ?? []) {
+  for (const promise of stats?.late_by ?? []) {
     const share = promise.last_hour?.share;
     if (share !== null && share !== undefined && share < 0.999) {
       rows.push(
@@ -87,7 +87,7 @@ export function Attention({ data, queues }) {
       );
     }
   }
-  const parked = stats.totals.parked ?? 0;
+  const parked = stats?.totals.parked ?? 0;
   return html`<${Section}
     title="Needs a person"
     actions=${parked > 0 && html`<a class="button small" href=${withQuery("/console/tasks", { state: "parked" })}>${plural(parked, "parked task")}</a>`}
@@ -104,7 +104,7 @@ export function Attention({ data, queues }) {
         <${CauseTable} causes=${causes} brief />
         ${data.moreCauses && html`<p><a href="/console/causes?state=new">All new causes</a></p>`}`
     }
-    ${!rows.length && !causes.length && html`<p class="calm"><span aria-hidden="true">✓</span> Nothing. No new cause, no held queue, all sidecars are there.</p>`}
+    ${stats && !rows.length && !causes.length && html`<p class="calm"><span aria-hidden="true">✓</span> Nothing. No new cause, no held queue, all sidecars are there.</p>`}
   <//>`;
 }
 

@@ -76,5 +76,9 @@ export function CauseTable({ causes, brief, busy }) {
 /** @param {any} cause */
 const trend = cause =>
   Array.isArray(cause.trend) && cause.trend.length > 1
-    ? html`<${Sparkline} values=${cause.trend} tone="red" label="Failures of the last hour" /> `
+    ? html`<${Sparkline}
+        values=${cause.trend}
+        tone="red"
+        label="Failures by 5 minutes of the last hour: ${cause.trend.join(", ")}"
+      /> `
     : null;

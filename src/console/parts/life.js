@@ -7,8 +7,8 @@ import { Badge } from "./badge.js";
 import { Text } from "./text.js";
 import { Time } from "./time.js";
 
-/** @param {{ task: any, audit: any[], childTasks: any[] }} props */
-export function Life({ task, audit, childTasks }) {
+/** @param {{ task: any, audit: any[] }} props */
+export function Life({ task, audit }) {
   /** @type {{ at: string, view: any }[]} */
   const events = [
     ...task.history.map((/** @type {any} */ attempt) => ({
@@ -20,7 +20,7 @@ export function Life({ task, audit, childTasks }) {
       view: html`<${ByHand} key=${"h" + change.audit_id} change=${change} />`,
     })),
   ].sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
-  const others = childTasks.filter(child => child.retry_id !== task.replaced_by);
+  const others = /** @type {string[]} */ (task.children).filter(child => child !== task.replaced_by);
   return html`<ol class="life">
     ${
       task.parent_id &&
@@ -46,7 +46,7 @@ export function Life({ task, audit, childTasks }) {
     ${others.map(
       child =>
         html`<li class="branch out">
-          <p>Continued by <${TaskLink} id=${child.retry_id} /> <${Badge} is=${child.state} /></p>
+          <p>Continued by <${TaskLink} id=${child} /></p>
         </li>`,
     )}
   </ol>`;

@@ -15,6 +15,9 @@ const COMPLETION = {
   cause: async () =>
     (await get("/v1/causes?with_tasks=true&limit=50")).causes.map((/** @type {any} */ c) => c.cause_id),
   ladder: async () => entries((await ifThere(get("/v1/config")))?.ladders).map(([name]) => name),
+  // Names, each ready for its value.
+  headers: async () =>
+    ((await ifThere(get("/v1/config")))?.index_headers ?? []).map((/** @type {string} */ name) => `${name}=`),
 };
 
 /** @param {string} by @returns {Promise<string[]>} */
@@ -32,6 +35,12 @@ const headersOf = filter =>
     .filter(([name]) => name.startsWith("header."))
     .map(([name, value]) => `${name.slice(7)}=${value}`)
     .join(", ");
+
+/** What may follow the headers typed so far. @param {string} typed @param {string[]} [names] */
+function nextHeader(typed, names) {
+  const before = typed.slice(0, typed.lastIndexOf(",") + 1);
+  return names?.filter(name => !before.includes(name)).map(name => (before ? `${before} ${name}` : name));
+}
 
 /** @param {{ filter: Record<string, string> }} props */
 export function TaskFilter({ filter }) {
@@ -98,7 +107,15 @@ export function TaskFilter({ filter }) {
       <summary>More</summary>
       <div class="filters">
         ${FIELDS.filter(field => field.more).map(input)}
-        <${Field} label="Headers" hint="name=value, …" value=${headers} onInput=${setHeaders} />
+        <${Field}
+          label="Headers"
+          hint="name=value, …"
+          name="headers"
+          value=${headers}
+          onInput=${setHeaders}
+          list=${nextHeader(headers, lists.headers)}
+          onFocus=${complete("headers")}
+        />
       </div>
     </details>
     <div class="buttons">

@@ -38,6 +38,12 @@ std::int64_t MemoryStore::last_hour(const MemoryDb::Cause& cause) const {
 CauseRow MemoryStore::shown(const MemoryDb::Cause& cause) const {
   CauseRow row = cause.row;
   row.last_hour = last_hour(cause);
+  row.trend.assign(kCauseBuckets, 0);
+  const EpochMs now = db_.now_locked();
+  for (auto it = cause.failures.upper_bound(now - std::chrono::hours{1}); it != cause.failures.end(); ++it) {
+    const auto age = static_cast<std::size_t>((now - it->first) / kCauseBucket);
+    row.trend[kCauseBuckets - 1 - age] += it->second;
+  }
   return row;
 }
 

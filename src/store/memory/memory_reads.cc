@@ -183,6 +183,21 @@ Result<std::optional<TaskRow>> MemoryStore::find(TaskId id) {
   });
 }
 
+Result<std::vector<TaskId>> MemoryStore::children(const Task& task) {
+  return call([&] {
+    std::vector<TaskId> out;
+    if (task.message_id.empty()) return out;
+    int looked_at = 0;
+    for (auto it = db_.tasks_.upper_bound(task.id); it != db_.tasks_.end(); ++it) {
+      const Task& child = it->second.task;
+      if (child.message_id != task.message_id) continue;
+      if (++looked_at > kMostLookedAt || static_cast<int>(out.size()) == kMostChildren) break;
+      if (child.parent == task.id) out.push_back(child.id);
+    }
+    return out;
+  });
+}
+
 Result<std::vector<AttemptRow>> MemoryStore::history(TaskId id) { return histories({&id, 1}); }
 
 Result<std::vector<AttemptRow>> MemoryStore::histories(std::span<const TaskId> ids) {

@@ -126,6 +126,7 @@ class MemoryStore final : public Store {
 
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;
+  Result<std::vector<TaskId>> children(const Task& task) override;
   Result<std::vector<AttemptRow>> history(TaskId id) override;
   Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
   Result<std::string> origin(TaskId id) override;

@@ -1,6 +1,7 @@
 // Causes of failures: 0023_causes.sql says how the tables work together.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "src/core/base/utf8.h"
@@ -66,6 +67,30 @@ std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
   auto row = session.query(sql);
   while (row->next()) out.push_back(cause_at(*row));
   return out;
+}
+
+// One statement for all of them.
+void read_trends(Session& session, std::vector<CauseRow>& rows) {
+  if (rows.empty()) return;
+  std::map<std::string_view, CauseRow*> by_id;
+  std::vector<std::string> ids;
+  for (CauseRow& row : rows) {
+    row.trend.assign(kCauseBuckets, 0);
+    by_id[row.id] = &row;
+    ids.push_back(row.id);
+  }
+  auto bucket = session.query(render("cause_trends", {{"causes", cause_literals(ids)}}));
+  while (bucket->next()) {
+    const auto row = by_id.find(text_at(*bucket, 1));
+    const std::int64_t age = bucket->getInt64(2);
+    if (row == by_id.end() || age < 0 || age >= std::int64_t{kCauseBuckets}) continue;
+    row->second->trend[kCauseBuckets - 1 - static_cast<std::size_t>(age)] += bucket->getInt64(3);
+  }
+  // last_hour has the changes of the last second, too, which are not in a bucket yet.
+  for (CauseRow& row : rows) {
+    const std::int64_t sum = std::accumulate(row.trend.begin(), row.trend.end(), std::int64_t{0});
+    row.trend.back() += std::max<std::int64_t>(row.last_hour - sum, 0);
+  }
 }
 
 Literal optional_text(const std::optional<std::string>& text, std::size_t most) {
@@ -196,7 +221,11 @@ void write_causes(Session& session, const CauseChanges& changes, int node, Epoch
 }
 
 Result<std::vector<CauseRow>> MysqlStore::causes(const CauseFilter& filter) {
-  return session_->run_for([&] { return read_rows(*session_, filter); });
+  return session_->run_for([&] {
+    auto rows = read_rows(*session_, filter);
+    if (!by_views_) read_trends(*session_, rows);
+    return rows;
+  });
 }
 
 Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, const CauseTriage& triage,
@@ -213,6 +242,7 @@ Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, con
                            {"rate", triage.state == CauseState::ignored ? Literal::number(before[0].last_hour)
                                                                         : Literal::null()}}));
     auto after = read_rows(*session_, {.id = cause});
+    read_trends(*session_, after);
     write_cause_event(*session_, "cause_triaged", cause, describe_triage(before[0], after.at(0), who));
     return after.at(0);
   });

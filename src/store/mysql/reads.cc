@@ -289,6 +289,20 @@ Result<std::optional<TaskRow>> MysqlStore::find(TaskId id) {
   });
 }
 
+Result<std::vector<TaskId>> MysqlStore::children(const Task& task) {
+  if (task.message_id.empty()) return std::vector<TaskId>{};
+  return session_->run_for([&] {
+    std::vector<TaskId> out;
+    auto row = session_->query(
+        render(either("children", "children_by_views"), {{"message_id", Literal::text(task.message_id)},
+                                                         {"id", Literal::number(task.id.value)},
+                                                         {"look", Literal::number(kMostLookedAt)},
+                                                         {"limit", Literal::number(kMostChildren)}}));
+    while (row->next()) out.push_back({row->getInt64(1)});
+    return out;
+  });
+}
+
 Result<std::vector<AttemptRow>> MysqlStore::history(TaskId id) { return histories({&id, 1}); }
 
 Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> ids) {

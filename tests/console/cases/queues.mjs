@@ -29,6 +29,7 @@ export async function run(test) {
   else await page.locator("form [role=alert]").waitFor();
 
   await page.goto("/console/causes?queue=shipments");
+  await page.getByRole("img", { name: /^Failures by 5 minutes of the last hour: (?=.*[1-9])(\d+, ){11}\d+$/ }).waitFor();
   await page.locator("a.cause-name").click();
   await page.getByLabel("Owner").fill("alice");
   await page.getByLabel("Note").fill("depot HAM is closed for stocktaking");

@@ -22,6 +22,15 @@ export async function run(test) {
 
   await anotherVersion(test, page);
 
+  // The names of the config's index_headers are offered; behind a comma those that are left.
+  await page.goto("/console/tasks?limit=25");
+  await page.getByText("More", { exact: true }).click();
+  const offered = () => page.locator("#list-headers option").evaluateAll(all => all.map(one => one.value).join());
+  await page.getByLabel("Headers").focus();
+  await test.until("header names are offered", async () => (await offered()) === "tenant=,region=");
+  await page.getByLabel("Headers").fill("tenant=acme,");
+  await test.until("the other header is offered", async () => (await offered()) === "tenant=acme, region=");
+
   // The filter is the address, and pages go by key.
   await page.goto("/console/tasks?limit=25");
   await page.getByLabel("Queue").fill("invoices");

@@ -1,5 +1,6 @@
 // Causes of failures: their counts agree with the tasks.
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -76,6 +77,10 @@ class CauseContract : public StoreContract {
   }
 };
 
+std::int64_t sum_of(const std::vector<std::int64_t>& trend) {
+  return std::accumulate(trend.begin(), trend.end(), std::int64_t{0});
+}
+
 TEST_P(CauseContract, EqualFailuresOfAQueueAreOneCause) {
   const Fence fence = join(*store_, "a");
   const TaskId one = insert(fence, failed("order 4711 has no address")),
@@ -107,6 +112,8 @@ TEST_P(CauseContract, CountsFollowTheTasksBeforeAndAfterTheFold) {
   fail(fence, id, "timeout after 7 s");
   EXPECT_EQ(cause(timeout).total, 1) << "the same task";
   EXPECT_EQ(cause(timeout).last_hour, 2) << "two failures";
+  EXPECT_THAT(cause(timeout).trend, SizeIs(kCauseBuckets));
+  EXPECT_EQ(sum_of(cause(timeout).trend), 2) << "before they are in a bucket, too";
   fail(fence, id, "no such customer");
   const std::string customer = get(*store_, id).cause;
   ASSERT_NE(customer, timeout);
@@ -116,6 +123,7 @@ TEST_P(CauseContract, CountsFollowTheTasksBeforeAndAfterTheFold) {
   fold();
   EXPECT_EQ(by_causes(), by_tasks());
   EXPECT_EQ(cause(timeout).last_hour, 2);
+  EXPECT_EQ(sum_of(cause(timeout).trend), 2);
   fail(fence, id, "no such customer");
   EXPECT_EQ(get(*store_, id).state, State::parked);
   EXPECT_EQ(cause(customer).parked, 1);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "src/api/edit.h"
+#include "src/api/views.h"
 #include "tests/contract/store/world.h"
 
 namespace rung::test {
@@ -57,6 +58,8 @@ TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
   const Task original = get(*store_, id), child = get(*store_, d.child->task.id);
   EXPECT_EQ(original.state, State::parked);
   EXPECT_EQ(original.replaced_by, child.id);
+  // Its message has no id: the parked task names it.
+  EXPECT_THAT(must(api::children_of(*store_, original)), testing::ElementsAre(child.id));
   EXPECT_EQ(original.version, before.version + 1);
   EXPECT_EQ(child.parent, id);
   EXPECT_EQ(child.state, State::scheduled);

@@ -18,6 +18,28 @@ TEST_P(StoreContract, DigestAndParentAreWrittenAndRead) {
   EXPECT_EQ(get(*store_, old).digest, "") << "a row of before the digest";
 }
 
+TEST_P(StoreContract, ChildrenAreFoundByTheMessageId) {
+  join(*store_, "a");
+  const auto insert = [&](const std::string& message_id, TaskId parent) {
+    NewTask n = task();
+    n.task.message_id = message_id;
+    n.task.parent = parent;
+    must(store_->insert({&n, 1}, Fence{0, {}, true}));
+    return n.task.id;
+  };
+  const TaskId parent = insert("m-1", {}), other = insert("m-1", {}), bare = insert("", {});
+  const TaskId first = insert("m-1", parent), second = insert("m-1", parent);
+  insert("m-1", other);
+  insert("m-1 ", parent);  // for the database they are equal
+  insert("m-2", parent);
+  insert("", bare);
+  EXPECT_THAT(must(store_->children(get(*store_, parent))), testing::ElementsAre(first, second));
+  EXPECT_THAT(must(store_->children(get(*store_, first))), testing::IsEmpty());
+  EXPECT_THAT(must(store_->children(get(*store_, bare))), testing::IsEmpty());
+  for (int i = 0; i < QueryStore::kMostChildren; ++i) insert("m-1", parent);
+  EXPECT_THAT(must(store_->children(get(*store_, parent))), testing::SizeIs(QueryStore::kMostChildren));
+}
+
 TEST_P(StoreContract, AMessageThatComesBackWithOtherHeadersReplacesTheOneInTheRow) {
   const Fence fence = join(*store_, "a");
   const TaskId id = due_task(*store_, fence);

@@ -50,6 +50,7 @@ struct ApiServer::Impl {
     parts.ask_vitals = [](auto answer) { answer({}); };
     parts.rules = config.rules;
     parts.reserved_headers = reserved_headers(config.broker);
+    parts.index_headers = config.store.index_headers;
     parts.version = "test";
     parts.tokens = tokens;
     parts.server.cert = config.http.cert;

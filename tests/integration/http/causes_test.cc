@@ -36,6 +36,11 @@ TEST_F(HttpCauses, FailuresAreGroupedCountedAndTriaged) {
   const json cause = causes(queue)[0];
   EXPECT_EQ(cause.at("scheduled"), 5);
   EXPECT_EQ(cause.at("last_hour"), 5);
+  ASSERT_EQ(cause.at("trend").size(), 12U);
+  int failures = 0;
+  for (const json& bucket : cause.at("trend")) failures += bucket.get<int>();
+  EXPECT_EQ(failures, 5);
+  EXPECT_EQ(cause.at("trend")[0], 0);
   EXPECT_EQ(cause.at("error_type"), "AddressError");
   EXPECT_EQ(cause.at("state"), "new");
   const std::string id = cause.at("cause_id");
@@ -51,6 +56,13 @@ TEST_F(HttpCauses, FailuresAreGroupedCountedAndTriaged) {
   // The upkeep adds the changes to the row: the counts stay the same.
   EXPECT_TRUE(eventually([&] { return rows("SELECT 1 FROM rung_cause_changes").empty(); }, kBound));
   EXPECT_EQ(get("/v1/causes/" + id).json(), cause);
+  // A bucket of half an hour ago.
+  db.exec("INSERT INTO rung_cause_rates (cause_id, since, failures) VALUES ('" + id +
+          "', FROM_UNIXTIME(UNIX_TIMESTAMP() DIV 300 * 300 - 1800), 7)");
+  const json later = get("/v1/causes/" + id).json();
+  EXPECT_EQ(later.at("last_hour"), 12);
+  EXPECT_EQ(later.at("trend")[5], 7) << later;
+  EXPECT_EQ(get("/v1/causes?queue=" + queue).json().at("causes")[0].at("trend"), later.at("trend"));
 
   const HttpAnswer owned = post("/v1/causes/" + id, {{"owner", "alice"}, {"note", "mended in 1.2"}});
   EXPECT_EQ(owned.status, 200) << owned.body;

@@ -208,6 +208,7 @@ TEST_F(Console, WrongWatchesAreRefused) {
 TEST_F(Console, TheConfigIsShownWithoutSecrets) {
   config.queues = "  orders: { ladder: slow, late_by: 30s, gate: { rate: 20/s } }\n";
   config.ladders = "  slow: [1h, 2h]\n";
+  config.more += "index_headers: [tenant, region]\n";
   up();
   const json shown = get("/v1/config").json();
   const auto slow =
@@ -218,6 +219,7 @@ TEST_F(Console, TheConfigIsShownWithoutSecrets) {
   EXPECT_EQ(orders.at("name"), "orders");
   EXPECT_EQ(orders.at("late_by_ms"), 30'000);
   EXPECT_THAT(orders.at("gates").at("limits").get<std::string>(), HasSubstr("20/s"));
+  EXPECT_EQ(shown.at("index_headers"), (json{"tenant", "region"}));
   EXPECT_EQ(shown.dump().find("mysql://"), std::string::npos);
   EXPECT_EQ(shown.at("fingerprint"), get("/v1/nodes").json().at("nodes")[0].at("config"));
 }

@@ -178,7 +178,7 @@ class HttpPeople : public HttpTest {
 std::map<std::string, http::Action> routes() {
   const auto rules = std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  http::Context context({}, {}, {}, rules, {}, "0", 1, Ms{1}, 1, test_clock());
+  http::Context context({}, {}, {}, rules, {}, {}, "0", 1, Ms{1}, 1, test_clock());
   http::SignIns sign_ins(test_clock());
   http::Access access({});
   const http::ConsoleOptions console;

@@ -50,10 +50,31 @@ TEST_F(HttpQueues, APausedQueueGetsNothingUntilItIsResumed) {
   EXPECT_EQ(int_header(delivery(name).message, "retry-attempt"), 1);
   EXPECT_TRUE(eventually([&] { return !says("rung_queue_paused{queue=\"" + name + "\"} 1"); }, kBound));
   EXPECT_EQ(queue(name), nullptr);
+  const json quiet = get("/v1/queues/" + name).json();
+  EXPECT_EQ(quiet.at("state"), "flowing") << "it has had a task";
+  EXPECT_EQ(quiet.at("waiting"), 0);
+  EXPECT_EQ(quiet.at("since"), nullptr);
   const HttpAnswer again = post("/v1/queues/" + name + "/resume");
   EXPECT_EQ(again.status, 200) << "there is nothing to do";
   EXPECT_EQ(again.json().at("ended"), json::array());
   EXPECT_EQ(again.json().at("state"), "flowing");
+}
+
+TEST_F(HttpQueues, AQuietQueueFlowsIfAnybodyKnowsIt) {
+  config.queues = "  named: { ladder: default }\n";
+  up();
+  const json named = get("/v1/queues/named").json();
+  EXPECT_EQ(named.at("queue"), "named");
+  EXPECT_EQ(named.at("state"), "flowing");
+  EXPECT_EQ(named.at("reason"), nullptr);
+  EXPECT_EQ(named.at("next_due_at"), nullptr);
+  db.exec(
+      "INSERT INTO rung_attachments (queue, length, state, since, checked_at) VALUES ('attached', 8, "
+      "'attached', "
+      "UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))");
+  EXPECT_EQ(get("/v1/queues/attached").json().at("state"), "flowing");
+  EXPECT_THAT(refused(get("/v1/queues/named%20"), 404), HasSubstr("the config does not name it"));
+  EXPECT_EQ(queue("named"), nullptr) << "the list has only what waits or is held";
 }
 
 TEST_F(HttpQueues, APauseHasAnEndIfItIsGivenOne) {

@@ -40,7 +40,7 @@ TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
   }
   const auto rules = std::make_shared<RuleBook>(
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  http::Context context({}, {}, {}, rules, {}, "0", 1, Ms{1}, 1, test_clock());
+  http::Context context({}, {}, {}, rules, {}, {}, "0", 1, Ms{1}, 1, test_clock());
   http::SignIns sign_ins(test_clock());
   http::Access access({});
   const http::ConsoleOptions console;

@@ -15,10 +15,10 @@ import unittest
 import urllib.error
 import urllib.request
 
-from world import Provider, Unavailable, modules, new_browser
+from world import Provider, modules, new_browser
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from starting import Place, free_port, until  # noqa: E402
+from starting import Place, Unavailable, free_port, until  # noqa: E402
 
 PROGRAM = ""
 MODULES = None

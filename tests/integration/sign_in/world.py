@@ -10,48 +10,19 @@ import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "support"))
-from starting import ROOT, free_port  # noqa: E402
+from starting import free_port, npm_modules  # noqa: E402
 
 CALLBACK = "http://127.0.0.1/callback"  # nobody listens there: the code is in the address
 
 
-class Unavailable(Exception):
-    """The npm registry does not answer, or there is no Node.js."""
-
-
 def modules():
-    """The folder of node_modules, installed by the lock file, once."""
-    if not (shutil.which("node") and shutil.which("npm")):
-        raise Unavailable("Node.js or npm is missing: tests/packages openapi")
-    lock = (HERE / "provider" / "package-lock.json").read_bytes()
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = pathlib.Path(home) / "rung" / f"oidc-provider-{hashlib.sha256(lock).hexdigest()[:16]}"
-    if folder.exists():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Two runs at once don't meet, and an install that is cut off leaves nothing that looks whole.
-    new = pathlib.Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
-    try:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(HERE / "provider" / name, new)
-        done = subprocess.run([ROOT / "tests/npm_ci"], cwd=new, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
-        if done.returncode == 77:
-            raise Unavailable("npm's registry did not answer")
-        if done.returncode != 0:
-            raise RuntimeError(f"npm could not install oidc-provider: {done.stdout[-500:]}")
-        if not folder.exists():
-            new.rename(folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-    return folder
+    return npm_modules(HERE / "provider", "oidc-provider")
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -90,10 +90,14 @@ TEST(ReadViews, DetailsOfATask) {
       full_row(), {}, QueueGate{"orders", "paused", kThen, kLater, "deploy", "ann", 0, {}}, {}};
   details.row.task.ladder_pinned = true;
   details.silence = {Silence::Means::success, 10min};
+  details.children = {{43}, {44}};
   const Json json = to_json(details);
   EXPECT_TRUE(task_from_json(json)->task.ladder_pinned);
   EXPECT_EQ(dump(gate_json(*gate_from_json(json["held"]))), dump(json["held"]));
   EXPECT_EQ(json["silence"], (Json{{"presumed_after", "10m"}}));
+  EXPECT_EQ(*children_from_json(json), (std::vector<TaskId>{{43}, {44}}));
+  EXPECT_TRUE(children_from_json(Json::object())->empty()) << "an older API";
+  EXPECT_FALSE(children_from_json({{"children", {"x"}}}));
 }
 
 TEST(ReadViews, AttemptsAndChanges) {
