@@ -88,7 +88,7 @@ class Gates {
 
  private:
   struct Look {
-    EpochMs at;                // when it was read
+    EpochMs at;                // before it was read: by DbClock::now(), never ahead of the database
     bool all = false;          // else what has changed
     bool states_read = false;  // not if the config has no gates
     std::vector<Pause> pauses;

@@ -1,9 +1,25 @@
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
+namespace {
+
+// Failures by kCauseBucket, as CauseRow::trend has them.
+std::vector<std::int64_t> trend_of(const std::map<EpochMs, std::int64_t>& failures, EpochMs now) {
+  std::vector<std::int64_t> trend(kCauseBuckets, 0);
+  for (auto it = failures.upper_bound(now - std::chrono::hours{1}); it != failures.end(); ++it) {
+    // Not negative, also if the clock has gone back since.
+    const auto age = std::max<std::int64_t>((now - it->first) / kCauseBucket, 0);
+    trend[kCauseBuckets - 1 - static_cast<std::size_t>(age)] += it->second;
+  }
+  return trend;
+}
+
+}  // namespace
 
 void MemoryStore::write_causes(const CauseChanges& changes, int node) {
   const EpochMs now = db_.now_locked();
@@ -28,22 +44,14 @@ void MemoryStore::write_causes(const CauseChanges& changes, int node) {
 }
 
 std::int64_t MemoryStore::last_hour(const MemoryDb::Cause& cause) const {
-  std::int64_t out = 0;
-  for (auto it = cause.failures.upper_bound(db_.now_locked() - std::chrono::hours{1});
-       it != cause.failures.end(); ++it)
-    out += it->second;
-  return out;
+  const auto trend = trend_of(cause.failures, db_.now_locked());
+  return std::accumulate(trend.begin(), trend.end(), std::int64_t{0});
 }
 
 CauseRow MemoryStore::shown(const MemoryDb::Cause& cause) const {
   CauseRow row = cause.row;
   row.last_hour = last_hour(cause);
-  row.trend.assign(kCauseBuckets, 0);
-  const EpochMs now = db_.now_locked();
-  for (auto it = cause.failures.upper_bound(now - std::chrono::hours{1}); it != cause.failures.end(); ++it) {
-    const auto age = static_cast<std::size_t>((now - it->first) / kCauseBucket);
-    row.trend[kCauseBuckets - 1 - age] += it->second;
-  }
+  row.trend = trend_of(cause.failures, db_.now_locked());
   return row;
 }
 
