@@ -50,6 +50,13 @@ LEFT JOIN rung_nodes n ON n.id = s.owner ORDER BY s.id
 SELECT id, epoch, UTC_TIMESTAMP(3) FROM rung_shards
 WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id LOCK IN SHARE MODE
 
+-- name: leases_guard
+-- Locks like leases_share, but what follows in the same packet runs only if all :count of :leases are held; see
+-- expect_rows.
+SELECT IF((SELECT COUNT(*) FROM (
+  SELECT id FROM rung_shards WHERE id IN (:shards) AND (id, epoch) IN (:leases) AND owner = :node
+    AND expires_at > UTC_TIMESTAMP(3) ORDER BY id LOCK IN SHARE MODE) held) = :count, 1, (SELECT 1 UNION SELECT 2))
+
 -- name: leases_own
 SELECT id, epoch FROM rung_shards
 WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id FOR UPDATE

@@ -61,6 +61,15 @@ BEGIN
 -- name: commit
 COMMIT
 
+-- name: expect_rows
+-- Behind a statement of the same packet: fails (1242, a subquery of two rows) unless that one matched :rows. The
+-- server does not run the rest of a packet whose statement fails.
+SELECT IF(ROW_COUNT() = :rows, 1, (SELECT 1 UNION SELECT 2))
+
+-- name: row_count
+-- Of the statement before, as CLIENT_FOUND_ROWS counts.
+SELECT ROW_COUNT()
+
 -- name: rollback
 ROLLBACK
 

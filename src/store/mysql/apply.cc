@@ -2,9 +2,10 @@
 // decide(), write the results: one UPDATE for all rows with the same change, one statement for the rest. If
 // every event has `expected`, no task is read: the UPDATE applies only to rows that still match.
 //
-//   read:      leases -> tasks, by id -> decide() each -> equal changes together -> tasks, attempts, audit
-//   expected:            decide() each, on what the caller saw -> one UPDATE -> attempts
+//   read:      leases, tasks by id -> decide() each -> equal changes together -> tasks, attempts, audit,
+//   commit expected:  leases -> decide() each, on what the caller saw -> one UPDATE, attempts, commit
 //                        guarded by version and state; if a row has changed, all is undone and read
+// Two round trips each: what comes before decide(), and what comes after it.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -64,12 +65,20 @@ void put(std::vector<Alike<Item>>& groups, Columns columns, const Item& item, Sa
 
 class Application {
  public:
+  // `repeated`: an earlier try of the transaction was undone.
   Application(Session& session, const CauseBook& book, std::span<const Event> events, int node,
-              std::vector<Lease> held)
-      : session_(session), book_(book), events_(events), node_(node), held_(std::move(held)), causes_(book) {}
+              std::vector<Lease> held, bool repeated)
+      : session_(session),
+        book_(book),
+        events_(events),
+        node_(node),
+        held_(std::move(held)),
+        repeated_(repeated),
+        causes_(book) {}
 
-  std::vector<Decision> run(const Decider& decide) {
-    lock();
+  // `locked`: the rows of lock_statement(), if it has run.
+  std::vector<Decision> run(const Decider& decide, ResultPtr locked) {
+    read(locked ? std::move(locked) : session_.query(lock_statement(events_)));
     std::vector<Decision> decisions = ask_all(decide);
     write_tasks(grouped(false));
     write_attempts();
@@ -80,7 +89,7 @@ class Application {
     return decisions;
   }
   // The same without reading the tasks. Returns nullopt, and writes nothing, if that is not worthwhile.
-  // Throws Again if a task has changed since.
+  // If a task has changed since, the transaction is undone and repeated.
   std::optional<std::vector<Decision>> apply_optimistically(const Decider& decide, EpochMs now) {
     now_ = now;
     for (const Event& e : events_) {
@@ -92,12 +101,20 @@ class Application {
     const std::vector<Alike<Locked>> groups = grouped(true);
     if (groups.size() != 1 || !worth_one(groups[0]) || groups[0].items.size() != events_.size())
       return std::nullopt;
-    if (write_at_once("same_tasks_optimistic", groups[0]) != events_.size())
-      throw Again{"a task has changed since it was claimed"};
+    write_at_once("same_tasks_optimistic", groups[0], true);
     write_attempts();
     write_causes(session_, causes_, node_, now_);
     write_outgoing(session_, outgoing());
     return decisions;
+  }
+  // In order of ids, as each transaction locks them.
+  static std::string lock_statement(std::span<const Event> events) {
+    std::vector<TaskId> ids;
+    ids.reserve(events.size());
+    for (const Event& e : events) ids.push_back(e.id);
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    return render("lock_tasks", {{"ids", Literal::ids(ids)}});
   }
   const CauseChanges& causes() const { return causes_; }
   // The same transaction writes the bulk's progress: a process that takes it over continues from there.
@@ -123,19 +140,13 @@ class Application {
       if (decision.verdict == Verdict::applied) changed.push_back(decision.task.id);
     }
     if (changed.empty()) return;
-    session_.exec(render(
+    session_.later(render(
         "bulk_items_changed",
         {{"at", Literal::time(now_)}, {"bulk", Literal::number(step.bulk)}, {"ids", Literal::ids(changed)}}));
   }
 
  private:
-  void lock() {
-    std::vector<TaskId> ids;
-    ids.reserve(events_.size());
-    for (const Event& e : events_) ids.push_back(e.id);
-    std::sort(ids.begin(), ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-    auto rows = session_.query(render("lock_tasks", {{"ids", Literal::ids(ids)}}));
+  void read(ResultPtr rows) {
     while (rows->next()) {
       if (tasks_.empty()) now_ = time_at(*rows, kTaskColumns + 1).value_or(EpochMs{});
       Task task = task_at(*rows);
@@ -213,19 +224,17 @@ class Application {
     for (const auto& item : range) {
       add(rows, item);
       if (rows.size() < most) continue;
-      session_.exec(render(name, {{"rows", rows.done()}}));
+      session_.later(render(name, {{"rows", rows.done()}}));
       rows = Rows{};
     }
-    if (rows.count() > 0) session_.exec(render(name, {{"rows", rows.done()}}));
+    if (rows.count() > 0) session_.later(render(name, {{"rows", rows.done()}}));
   }
 
-  // Runs `update` on `ids` in pieces of a bounded size; returns how many rows it matched.
+  // Calls `update` for `ids` in pieces of a bounded size.
   template <typename Update>
-  static std::int64_t at_once(const std::vector<TaskId>& ids, Update update) {
-    std::int64_t found = 0;
+  static void at_once(const std::vector<TaskId>& ids, Update update) {
     for (std::size_t i = 0; i < ids.size(); i += kMostAtOnce)
-      found += update(std::span(ids).subspan(i, std::min(kMostAtOnce, ids.size() - i)));
-    return found;
+      update(std::span(ids).subspan(i, std::min(kMostAtOnce, ids.size() - i)));
   }
 
   // The changed tasks, grouped by change; `by_before`: also by their previous version and state.
@@ -252,17 +261,18 @@ class Application {
   static bool worth_one(const Alike<Locked>& group) {
     return group.items.size() >= kWorthOne && (group.columns & kAlone) == 0;
   }
-  // Returns how many rows it matched.
-  std::size_t write_at_once(std::string_view name, const Alike<Locked>& group) {
+  // `guarded`: the transaction is undone and repeated if a row does not match.
+  void write_at_once(std::string_view name, const Alike<Locked>& group, bool guarded = false) {
     std::vector<TaskId> ids;
     for (const Locked* locked : group.items) ids.push_back(locked->task.id);
     const Locked& first = *group.items.front();
-    return static_cast<std::size_t>(at_once(ids, [&](std::span<const TaskId> some) {
-      return session_.exec(render(name, {{"changes", change(group.columns, first.task)},
-                                         {"ids", Literal::ids(some)},
-                                         {"version", Literal::number(first.before->version)},
-                                         {"state", Literal::text(to_word(first.before->state))}}));
-    }));
+    at_once(ids, [&](std::span<const TaskId> some) {
+      session_.later(render(name, {{"changes", change(group.columns, first.task)},
+                                   {"ids", Literal::ids(some)},
+                                   {"version", Literal::number(first.before->version)},
+                                   {"state", Literal::text(to_word(first.before->state))}}));
+      if (guarded) session_.expect_rows(static_cast<std::int64_t>(some.size()));
+    });
   }
 
   void write_tasks(const std::vector<Alike<Locked>>& groups) {
@@ -293,15 +303,17 @@ class Application {
     for (const Alike<Attempt>& group : groups) {
       std::vector<TaskId> ids;
       for (const Attempt* a : group.items) ids.push_back(a->task);
-      const auto update = [&](std::span<const TaskId> some) {
-        return session_.exec(
-            render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
-                                     {"attempt", Literal::number(group.items.front()->attempt)},
-                                     {"ids", Literal::ids(some)}}));
-      };
-      // Fewer rows than ids: a row was lost, and is inserted again.
-      if (ids.size() < kWorthOne || at_once(ids, update) != static_cast<std::int64_t>(ids.size()))
+      // An attempt without a row, which nobody deletes but by hand: the repeated transaction inserts it.
+      if (ids.size() < kWorthOne || repeated_) {
         apart.insert(apart.end(), group.items.begin(), group.items.end());
+        continue;
+      }
+      at_once(ids, [&](std::span<const TaskId> some) {
+        session_.later(render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
+                                                {"attempt", Literal::number(group.items.front()->attempt)},
+                                                {"ids", Literal::ids(some)}}));
+        session_.expect_rows(static_cast<std::int64_t>(some.size()));
+      });
     }
     write("write_attempts", apart, [](Rows& rows, const Attempt* a) { add_attempt(rows, *a); });
   }
@@ -315,7 +327,7 @@ class Application {
       pairs += render("drop_attempts.pair",
                       {{"id", Literal::number(task.value)}, {"attempt", Literal::number(attempt)}});
     }
-    session_.exec(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
+    session_.later(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
   }
 
   void write_audit() {
@@ -331,6 +343,7 @@ class Application {
   const std::span<const Event> events_;
   const int node_;
   const std::vector<Lease> held_;
+  const bool repeated_;
   std::optional<std::vector<Lease>> standing_;  // of all instances; read on demand
   EpochMs now_;
   std::map<std::int64_t, Locked> tasks_;  // by id: the order in which they are locked and written
@@ -356,29 +369,30 @@ Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, c
       std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
   // Optimistic only once: a retry reads the rows, and so do the next few calls. If consumers are quicker than
   // confirms, each batch contains a task that one has changed.
-  bool optimistic = all_expected && optimistic_backoff_ == 0;
+  const bool optimistic = all_expected && optimistic_backoff_ == 0;
   if (all_expected && optimistic_backoff_ > 0) --optimistic_backoff_;
   std::vector<CauseRow> fresh;
+  int tries = 0;
   auto decisions = session_->transaction_for([&] {
-    std::optional<EpochMs> now;
-    const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases, &now);
+    const bool repeated = ++tries > 1;
+    const bool reads = !optimistic || repeated;
+    LockedLeases leases = share_leases(fence, reads ? Application::lock_statement(events) : "");
     std::optional<std::vector<Decision>> decided;
-    if (std::exchange(optimistic, false) && now) {
-      optimistic_backoff_ = kOptimisticBackoff;  // unless it succeeds
-      Application application(*session_, *causes_, events, fence.node, held);
-      decided = application.apply_optimistically(decide, *now);
+    if (!reads && leases.now) {
+      Application application(*session_, *causes_, events, fence.node, leases.held, false);
+      decided = application.apply_optimistically(decide, *leases.now);
       fresh = application.causes().fresh();
-      optimistic_backoff_ = 0;
     }
     if (!decided) {
-      Application application(*session_, *causes_, events, fence.node, held);
-      decided = application.run(decide);
+      Application application(*session_, *causes_, events, fence.node, leases.held, repeated);
+      decided = application.run(decide, std::move(leases.also));
       fresh = application.causes().fresh();
       if (step != nullptr) application.move_on(*step, *decided);
     }
     failpoints(events, ".before_commit");
     return *std::move(decided);
   });
+  if (optimistic && tries > 1) optimistic_backoff_ = kOptimisticBackoff;
   if (decisions) {
     causes_->stored(fresh);
     failpoints(events, ".after_commit");

@@ -217,7 +217,7 @@ void write_causes(Session& session, const CauseChanges& changes, int node, Epoch
                << Literal::number(counts.parked) << Literal::number(counts.succeeded)
                << Literal::number(counts.total) << Literal::number(counts.failures);
   }
-  session.exec(render("cause_changes_write", {{"rows", rows.done()}}));
+  session.later(render("cause_changes_write", {{"rows", rows.done()}}));
 }
 
 Result<std::vector<CauseRow>> MysqlStore::causes(const CauseFilter& filter) {

@@ -1,11 +1,12 @@
-// insert(): intake. One transaction: lock the leases, insert rows and bodies in chunks. Rows that exist
-// already are rare, and the table's unique keys detect them: then the transaction is repeated, and looks for
-// existing rows first.
+// insert(): intake. One transaction in one packet: leases, rows and bodies in chunks, commit. Lapsed leases
+// and rows that exist already are rare; a guard and the table's unique keys detect them. Then the transaction
+// is repeated step by step: it locks the leases, looks for existing rows, and inserts the rest.
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "src/core/message/message_json.h"
 #include "src/store/mysql/render.h"
@@ -57,6 +58,14 @@ class Intake {
                    (body.headers ? body.headers->size() : 0);
       bodies_.push_back(std::move(body));
     }
+  }
+
+  // True if the guard of all leases is enough: each task is of one of them, and none needs a look.
+  bool fits_one_packet(const Fence& fence) const {
+    const auto fenced = [&](const NewTask& n) {
+      return std::ranges::find(fence.leases, n.task.shard, &Lease::shard) != fence.leases.end();
+    };
+    return !fence.by_hand && fence.node != 0 && std::ranges::all_of(tasks_, fenced) && !too_large_with_key();
   }
 
   // `look`: look for existing rows first; else a duplicate key error detects them.
@@ -254,7 +263,7 @@ class Intake {
       for (const NewTaskColumn* column : columns) rows << column->value(tasks_[i]);
       if (failed) rows << (causes_[i].empty() ? Literal::null() : Literal::text(causes_[i]));
     }
-    session_.exec(
+    session_.later(
         render("insert_tasks", {{"columns", Literal::rendered(std::move(names))}, {"rows", rows.done()}}));
   }
 
@@ -263,7 +272,7 @@ class Intake {
     if (names.empty()) return;
     Rows rows;
     for (const std::size_t i : chunk) add_indexed_headers(rows, tasks_[i].task.id, *tasks_[i].message, names);
-    if (rows.count() > 0) session_.exec(render("insert_headers", {{"rows", rows.done()}}));
+    if (rows.count() > 0) session_.later(render("insert_headers", {{"rows", rows.done()}}));
   }
 
   void write_bodies_as_text(std::span<const std::size_t> chunk) {
@@ -274,7 +283,7 @@ class Intake {
                  << (body.headers ? Literal::text(*body.headers) : Literal::null())
                  << Literal::text(tasks_[i].origin_json) << Literal::bytes(tasks_[i].message->body);
     }
-    session_.exec(render("insert_bodies", {{"rows", rows.done()}}));
+    session_.later(render("insert_bodies", {{"rows", rows.done()}}));
   }
 
   // Prepared statement: a body is sent as it is, not as digits of twice its size.
@@ -315,28 +324,22 @@ class Intake {
 }  // namespace
 
 Inserted insert_child(Session& session, const CauseBook& book, const NewTask& child) {
-  Intake intake(session, book, {&child, 1});
-  try {
-    return intake.run({}, Fence{0, {}, true}, true).front();
-  } catch (const ::sql::SQLException& e) {
-    if (is_duplicate(e)) throw Again{"a row with this id has just been committed"};
-    throw;
-  }
+  return Intake(session, book, {&child, 1}).run({}, Fence{0, {}, true}, true).front();
 }
 
 Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
   if (tasks.empty()) return std::vector<Inserted>{};
   Intake intake(*session_, *causes_, tasks);
+  bool at_once = doubts_ == 0 && intake.fits_one_packet(fence);
+  bool repeated = false;
   const auto body = [&] {
-    const std::vector<Lease> held = lock_leases("leases_share", fence.node, fence.leases);
-    try {
-      return intake.run(held, fence, doubts_ > 0);
-    } catch (const ::sql::SQLException& e) {
-      // The same intake, or the same call, exists or was committed since we looked: look (again).
-      if (!is_duplicate(e)) throw;
-      doubts_ = kDoubts;
-      throw Again{"the same message is being taken in elsewhere"};
+    // What failed: a lease has lapsed, or the same intake, or the same call, was committed before.
+    if (std::exchange(repeated, true)) doubts_ = kDoubts;
+    if (std::exchange(at_once, false)) {
+      guard_leases(fence);
+      return intake.run(fence.leases, fence, false);
     }
+    return intake.run(lock_leases("leases_share", fence.node, fence.leases), fence, doubts_ > 0);
   };
   auto result = session_->transaction_for(body, "insert");
   if (result) causes_->stored(intake.causes().fresh());

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
@@ -17,27 +18,53 @@ std::vector<int> shards_of(std::span<const Lease> leases) {
   return ids;
 }
 
-// `now`: from the third column.
-std::vector<Lease> read_leases(::sql::ResultSet& rows, std::optional<EpochMs>* now = nullptr) {
+std::vector<Lease> read_leases(::sql::ResultSet& rows) {
   std::vector<Lease> out;
-  while (rows.next()) {
-    if (now != nullptr && out.empty()) *now = time_at(rows, 3);
-    out.push_back({rows.getInt(1), rows.getUInt64(2)});
-  }
+  while (rows.next()) out.push_back({rows.getInt(1), rows.getUInt64(2)});
   return out;
+}
+
+std::vector<Lease> those_of(std::span<const Lease> believed, std::vector<Lease> held) {
+  std::erase_if(held, [&](const Lease& h) { return std::ranges::find(believed, h) == believed.end(); });
+  return held;
 }
 
 }  // namespace
 
 std::vector<Lease> MysqlStore::lock_leases(std::string_view statement, int node,
-                                           std::span<const Lease> leases, std::optional<EpochMs>* now) {
+                                           std::span<const Lease> leases) {
   if (leases.empty() || node == 0) return {};
   auto rows = session_->query(
       render(statement, {{"shards", Literal::numbers(shards_of(leases))}, {"node", Literal::number(node)}}));
-  std::vector<Lease> held = read_leases(*rows, now);
-  std::erase_if(held,
-                [&](const Lease& h) { return std::find(leases.begin(), leases.end(), h) == leases.end(); });
-  return held;
+  return those_of(leases, read_leases(*rows));
+}
+
+MysqlStore::LockedLeases MysqlStore::share_leases(const Fence& fence, const std::string& also) {
+  LockedLeases locked;
+  if (fence.leases.empty() || fence.node == 0) return locked;
+  const std::string share = render("leases_share", {{"shards", Literal::numbers(shards_of(fence.leases))},
+                                                    {"node", Literal::number(fence.node)}});
+  ResultPtr rows;
+  if (also.empty()) {
+    rows = session_->query(share);
+  } else {
+    std::tie(rows, locked.also) = session_->query(share, also);
+  }
+  if (rows->next()) locked.now = time_at(*rows, 3);
+  rows->beforeFirst();
+  locked.held = those_of(fence.leases, read_leases(*rows));
+  return locked;
+}
+
+void MysqlStore::guard_leases(const Fence& fence) {
+  std::vector<Literal> leases;
+  for (const Lease& l : fence.leases) {
+    leases.push_back(Literal::rendered("(" + std::to_string(l.shard) + "," + std::to_string(l.epoch) + ")"));
+  }
+  session_->later(render("leases_guard", {{"shards", Literal::numbers(shards_of(fence.leases))},
+                                          {"leases", Literal::list(leases)},
+                                          {"node", Literal::number(fence.node)},
+                                          {"count", Literal::number(leases.size())}}));
 }
 
 Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {

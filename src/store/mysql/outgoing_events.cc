@@ -18,7 +18,7 @@ void write_outgoing(Session& session, std::span<const OutgoingEvent> events) {
     rows.row() << Literal::rendered("UTC_TIMESTAMP(3)") << Literal::text(to_word(event.kind))
                << Literal::text(event.subject) << Literal::text(clean_utf8(event.queue, kQueueMost));
   }
-  if (rows.count() > 0) session.exec(render("outgoing_insert", {{"rows", rows.done()}}));
+  if (rows.count() > 0) session.later(render("outgoing_insert", {{"rows", rows.done()}}));
 }
 
 Result<std::vector<OutgoingEvent>> MysqlStore::outgoing_events(int limit) {

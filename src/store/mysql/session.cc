@@ -18,6 +18,7 @@
 namespace rung::mysql {
 namespace {
 
+constexpr char kNextStatement = ';';
 constexpr int kTries = 6;  // of a transaction, after deadlocks and the like
 constexpr int kDuplicate = 1062, kNoDatabase = 1049, kDenied = 1045, kNotUnderstood = 1064;
 
@@ -103,6 +104,7 @@ void Session::open(const Address& address, Ms most) {
   map["userName"] = ::sql::SQLString(url.user);
   map["password"] = ::sql::SQLString(read_password(options_, url));
   map["CLIENT_FOUND_ROWS"] = true;
+  map["CLIENT_MULTI_STATEMENTS"] = true;             // send()
   map["OPT_CONNECT_TIMEOUT"] = whole_seconds(most);  // for TCP, and for each answer until we are logged in
   map["OPT_READ_TIMEOUT"] = seconds;
   map["OPT_WRITE_TIMEOUT"] = seconds;
@@ -223,6 +225,7 @@ Result<void> Session::connect_to(const Address& address, Ms most, bool choosy) {
 }
 
 void Session::drop() {
+  waiting_ = {};
   statement_.reset();
   connection_.reset();
 }
@@ -268,12 +271,16 @@ Result<void> Session::run(const std::function<void()>& body) {
   if (auto ready = ensure(); !ready) return ready;
   try {
     body();
+    send({}, 0);
     return {};
   } catch (const Abort& abort) {
+    waiting_ = {};
     return tl::unexpected(abort.error);
   } catch (const ::sql::SQLException& e) {
+    waiting_ = {};
     return tl::unexpected(to_error(e.getErrorCode(), e.what()));
   } catch (const std::exception& e) {
+    waiting_ = {};
     return permanent(std::string("in the store: ") + e.what());
   }
 }
@@ -286,7 +293,7 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
     bool again = false;
     try {
       // As SQL: the connector's own commit() and rollback() swallow errors.
-      exec(render("begin"));
+      later(render("begin"));
       body();
       failpoint(name, ".before_commit");
       exec(render("commit"));
@@ -299,7 +306,11 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
       again = true;
     } catch (const ::sql::SQLException& e) {
       error = to_error(e.getErrorCode(), e.what());
-      again = e.getErrorCode() == kDeadlock || e.getErrorCode() == kLockWaitOver;
+      const int code = e.getErrorCode();
+      // A duplicate key: another transaction wrote the row since this one looked, or this one did not look.
+      if (code == kDuplicate)
+        error = {Error::Kind::transient, "another transaction has written the same row"};
+      again = code == kDeadlock || code == kLockWaitOver || code == kGuard || code == kDuplicate;
     } catch (const std::exception& e) {
       error = {Error::Kind::permanent, std::string("in the store: ") + e.what()};
     }
@@ -312,6 +323,7 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
 }
 
 void Session::rollback() noexcept {
+  waiting_ = {};
   if (connection_ == nullptr) return;
   try {
     exec(render("rollback"));
@@ -354,13 +366,50 @@ Error Session::to_error(int code, const std::string& text) {
   return error;
 }
 
-std::int64_t Session::exec(const std::string& sql) { return statement_->executeUpdate(sql); }
+std::vector<ResultPtr> Session::send(const std::string& sql, int statements) {
+  const Waiting waiting = std::exchange(waiting_, {});
+  const int count = waiting.count + statements;
+  std::vector<ResultPtr> results(static_cast<std::size_t>(statements));
+  if (count == 0) return results;
+  bool has_rows = statement_->execute(waiting.count == 0 ? sql : waiting.sql + sql);
+  for (int i = 1;; ++i) {
+    if (has_rows) {
+      ResultPtr rows(statement_->getResultSet());  // to be fetched, wanted or not
+      if (i > waiting.count) results.at(static_cast<std::size_t>(i - waiting.count - 1)) = std::move(rows);
+    }
+    if (i == count) return results;
+    has_rows = statement_->getMoreResults();
+  }
+}
 
-std::unique_ptr<::sql::ResultSet> Session::query(const std::string& sql) {
-  return std::unique_ptr<::sql::ResultSet>(statement_->executeQuery(sql));
+std::int64_t Session::exec(const std::string& sql) {
+  if (waiting_.count == 0) return statement_->executeUpdate(sql);
+  // The connector (1.1.12) counts the rows of a packet's first statement only.
+  const auto rows = query(sql, render("row_count")).second;
+  if (!rows->next()) throw Again{"the database returned no number of rows"};
+  return rows->getInt64(1);
+}
+
+ResultPtr Session::query(const std::string& sql) { return std::move(send(sql, 1).at(0)); }
+
+std::pair<ResultPtr, ResultPtr> Session::query(const std::string& first, const std::string& second) {
+  auto both = send(first + kNextStatement + second, 2);
+  return {std::move(both.at(0)), std::move(both.at(1))};
+}
+
+void Session::later(const std::string& sql) {
+  // A packet holds at most half of what the server accepts; a single statement, at most a quarter.
+  if (waiting_.sql.size() + sql.size() > static_cast<std::size_t>(max_packet_) / 2) send({}, 0);
+  waiting_.sql.append(sql) += kNextStatement;
+  ++waiting_.count;
+}
+
+void Session::expect_rows(std::int64_t rows) {
+  later(render("expect_rows", {{"rows", Literal::number(rows)}}));
 }
 
 std::unique_ptr<::sql::PreparedStatement> Session::prepare(const std::string& sql) {
+  send({}, 0);
   return std::unique_ptr<::sql::PreparedStatement>(connection_->prepareStatement(sql));
 }
 

@@ -16,6 +16,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"
@@ -24,8 +26,9 @@
 namespace rung::mysql {
 
 inline constexpr int kUsualPort = 3306;
-// Server errors after which a transaction is worth a retry.
-inline constexpr int kLockWaitOver = 1205, kDeadlock = 1213;
+// Server errors after which a transaction is worth a retry. kGuard: of `expect_rows` and `leases_guard`,
+// which fail by a subquery of two rows.
+inline constexpr int kLockWaitOver = 1205, kDeadlock = 1213, kGuard = 1242;
 
 // Thrown inside a transaction: roll back and return this error.
 struct Abort {
@@ -37,6 +40,8 @@ struct Again {
 };
 
 inline bool is_duplicate(const ::sql::SQLException& e) { return e.getErrorCode() == 1062; }
+
+using ResultPtr = std::unique_ptr<::sql::ResultSet>;
 
 class Session {
  public:
@@ -55,9 +60,9 @@ class Session {
 
   // Runs `body` once, in autocommit.
   Result<void> run(const std::function<void()>& body);
-  // Runs `body` in one transaction. After a deadlock, a lock wait timeout or Again, rolls back and retries a
-  // few times. If the commit fails its outcome is unknown: transient, like every lost connection. `name`: of
-  // its failpoints, NAME.before_commit and NAME.after_commit.
+  // Runs `body` in one transaction. After a deadlock, a lock wait timeout, a guard, a duplicate key or
+  // Again, rolls back and retries a few times. If the commit fails its outcome is unknown: transient, like
+  // every lost connection. `name`: of its failpoints, NAME.before_commit and NAME.after_commit.
   Result<void> transaction(const std::function<void()>& body, std::string_view name = {});
 
   // The same, for a body that returns something.
@@ -78,7 +83,15 @@ class Session {
 
   // Only inside run() and transaction(). exec returns the number of matched rows (CLIENT_FOUND_ROWS).
   std::int64_t exec(const std::string& sql);
-  std::unique_ptr<::sql::ResultSet> query(const std::string& sql);
+  ResultPtr query(const std::string& sql);
+  // Two statements in one round trip.
+  std::pair<ResultPtr, ResultPtr> query(const std::string& first, const std::string& second);
+  // For a statement whose result nobody needs: it is sent in one packet with the next statement whose result
+  // is needed, or with the commit (in run(): at the end). The server stops at the first statement that fails,
+  // so no commit follows a failure; the error is thrown where the packet is sent.
+  void later(const std::string& sql);
+  // The last later() must match so many rows, or the transaction is undone and repeated.
+  void expect_rows(std::int64_t rows);
   std::unique_ptr<::sql::PreparedStatement> prepare(const std::string& sql);
   EpochMs now();
   bool takes_writes();  // false: a replica or a deposed primary
@@ -103,6 +116,9 @@ class Session {
   Result<void> connect_to(const Address& address, Ms most, bool choosy);
   void drop();
   void rollback() noexcept;
+  // Sends what waits and then `sql`, which has so many statements, in one packet. Returns the results of the
+  // latter, null for a statement without rows; throws.
+  std::vector<ResultPtr> send(const std::string& sql, int statements);
   Error to_error(int code, const std::string& text);
 
   const StoreOptions options_;
@@ -111,6 +127,12 @@ class Session {
   Address address_;  // of the connection, or of the last try
   std::unique_ptr<::sql::Connection> connection_;
   std::unique_ptr<::sql::Statement> statement_;
+  // Statements of later() that were not sent yet.
+  struct Waiting {
+    std::string sql = {};
+    int count = 0;
+  };
+  Waiting waiting_;
   std::int64_t max_packet_ = 0;
   bool has_database_ = false;
   bool is_read_only_ = false;  // the server of the last try

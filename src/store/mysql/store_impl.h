@@ -152,9 +152,18 @@ class MysqlStore final : public Store {
   // Permanent error if the filter names a header that is not indexed.
   Result<void> check_headers(const Filter& filter) const;
   // Inside a transaction: those of `leases` that `node` holds, by shard, with their rows locked by
-  // `statement`. `now`: the time before any lock wait; set only if the node holds a lease.
-  std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases,
-                                 std::optional<EpochMs>* now = nullptr);
+  // `statement`.
+  std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases);
+  struct LockedLeases {
+    std::vector<Lease> held = {};
+    std::optional<EpochMs> now = {};  // before any lock wait; only if a lease is held
+    ResultPtr also = {};
+  };
+  // The same for the leases of `fence`, shared. `also`: a query for the same round trip; "" = none.
+  LockedLeases share_leases(const Fence& fence, const std::string& also);
+  // Inside a transaction, without a round trip of its own: unless `fence.node` holds all of its leases, what
+  // follows is not done, and the transaction is repeated.
+  void guard_leases(const Fence& fence);
   // Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
   Result<bool> change_tables(const std::function<void(Session&)>& body);
   // For a filter with an expression (matching.cc).
