@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <stdexcept>
+#include <utility>
 
 #include "src/core/base/url.h"
 
@@ -74,7 +75,8 @@ struct TcpProxy::Pair {
   std::uint64_t sent_up = 0, sent_down = 0;
   short client_ready = 0, server_ready = 0;
   bool has_said_first = false, deaf = false;
-  std::string login;  // the first bytes that the client sent
+  bool answered = true;  // the server said something last
+  std::string login;     // the first bytes that the client sent
 
   ~Pair() {
     reset(client);
@@ -193,9 +195,16 @@ void TcpProxy::accept_one() {
 bool TcpProxy::move(Pair& pair) {
   const bool up = !stall_ && !stall_to_server_;
   const bool down = !stall_ && !pair.deaf;
-  if (up && pair.client_ready != 0 && pair.up.wants_read() && !pair.up.read(&pair.sent_up)) return false;
-  if (down && pair.server_ready != 0 && pair.down.wants_read() && !pair.down.read(&pair.sent_down))
-    return false;
+  if (up && pair.client_ready != 0 && pair.up.wants_read()) {
+    const auto before = pair.sent_up;
+    if (!pair.up.read(&pair.sent_up)) return false;
+    if (pair.sent_up != before && std::exchange(pair.answered, false)) ++requests_;
+  }
+  if (down && pair.server_ready != 0 && pair.down.wants_read()) {
+    const auto before = pair.sent_down;
+    if (!pair.down.read(&pair.sent_down)) return false;
+    if (pair.sent_down != before) pair.answered = true;
+  }
   if (up) listen_to(pair);
   if (pair.login.size() < kLogin) pair.login += pair.up.held;
   if (!cut_those_with_.empty() && pair.login.find(cut_those_with_) != std::string::npos) return false;

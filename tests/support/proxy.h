@@ -44,7 +44,8 @@ class TcpProxy {
   // The next connection that sends `first` and later `then` receives nothing from then on; what it sent
   // arrives.
   void deafen(std::string first, std::string then);
-  bool deafened() const;  // whether that has happened
+  bool deafened() const;                              // whether that has happened
+  std::size_t requests() const { return requests_; }  // ever: data of a client after data of its server
 
  private:
   struct Pair;
@@ -56,7 +57,7 @@ class TcpProxy {
   const std::string host_;
   const int server_port_;
   int listener_ = -1, wake_ = -1, port_ = 0;
-  std::atomic<std::size_t> accepted_{0};
+  std::atomic<std::size_t> accepted_{0}, requests_{0};
   std::atomic<bool> refuse_{false}, stall_{false}, stall_to_server_{false}, stop_{false};
   std::atomic<std::uint64_t> cut_after_{0};
   mutable std::mutex mutex_;

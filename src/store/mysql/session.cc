@@ -172,8 +172,9 @@ void Session::log_rows() {
 Result<void> Session::ensure() {
   const BootMs now = clock().boot();
   const auto silent_since = std::exchange(last_used_, now);
-  if (silence_.count() > 0 && now - silent_since > Ms{silence_} / 2) {
-    // Idle for long: the server ends such a session, or already has.
+  // Idle for long: the server ends such a session, or already has. Three quarters are more than the time from
+  // one renewal of the leases to the next, which else would log in each time.
+  if (silence_.count() > 0 && now - silent_since > Ms{silence_} * 3 / 4) {
     drop();
   }
   // Only one server may be written to at a time: if one connection had to move, the others follow.

@@ -1,6 +1,7 @@
 // A connection under faults of the server, the network, or by a person.
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 
@@ -141,6 +142,74 @@ TEST_F(Hurt, WhetherTheSchemaIsUpToDateIsAskedWithTheOwnTimeouts) {
   EXPECT_TRUE(hung.error().is_transient()) << hung.error().message;
   proxy.stall(false);
   EXPECT_TRUE(must(must(open_mysql_store(options, test_clock()))->migrate()).empty());
+}
+
+TEST_F(Hurt, AnIntakeIsOneRoundTripAndAStepTwo) {
+  StoreOptions options = schema_.options();
+  const auto url = parse_url(options.url);
+  test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
+  options.url = test::with_port(options.url, proxy.port());
+  const auto store = must(open_mysql_store(options, test_clock()));
+  must(store->now());
+  auto before = proxy.requests();
+  std::vector<NewTask> tasks;
+  for (int i = 1; i <= 20; ++i) tasks.push_back(task(i));
+  must(store->insert(tasks, fence_));
+  EXPECT_EQ(proxy.requests() - before, 1U);
+
+  before = proxy.requests();
+  const Event one{tasks[0].task.id, event::Claim{}};
+  must(store->apply(std::span(&one, 1), fence_,
+                    [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }));
+  EXPECT_EQ(proxy.requests() - before, 2U);
+
+  before = proxy.requests();
+  std::vector<Event> many;
+  for (std::size_t i = 1; i < tasks.size(); ++i) many.push_back({tasks[i].task.id, event::Claim{}});
+  for (std::size_t i = 1; i < tasks.size(); ++i) many[i - 1].expected = std::make_shared<Task>(tasks[i].task);
+  const auto decisions = must(store->apply(
+      many, fence_, [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }));
+  EXPECT_EQ(proxy.requests() - before, 2U);
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_tasks WHERE state = 'publishing'"), "20");
+}
+
+// One statement of the packet fails behind others that did not.
+TEST_F(Hurt, APacketWithAStatementThatFailsLeavesNothingBehind) {
+  const std::array tasks{task(1), task(2)};
+  must(store_->insert(std::span(&tasks[1], 1), fence_));
+  schema_.exec(
+      "DELETE FROM rung_tasks WHERE id = 2");  // its body stays: a key that the second statement meets
+  const auto answer = store_->insert(tasks, fence_);
+  ASSERT_FALSE(answer);
+  EXPECT_TRUE(answer.error().is_transient()) << answer.error().message;
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_tasks"), "0");
+  schema_.exec("DELETE FROM rung_bodies");
+  EXPECT_EQ(must(store_->insert(tasks, fence_)).at(1).how, Inserted::How::inserted);
+  EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies"), "2");
+}
+
+TEST_F(Hurt, ARenewalEachThirdOfALeaseNeedsNoLogin) {
+  class Shifted final : public Clock {
+   public:
+    BootUs boot_us() const override { return {test_clock().boot_us().us + us}; }
+    EpochMs wall() const override { return test_clock().wall(); }
+    std::int64_t us = 0;
+  } clock;
+  constexpr std::int64_t kLeaseUs = 10'000'000;
+  const auto store = must(open_mysql_store(schema_.options(), clock, Ms{kLeaseUs / 1000 * 2 / 3}));
+  const auto connections = [&] {
+    return schema_.value(
+        "SELECT GROUP_CONCAT(id ORDER BY id) FROM information_schema.processlist WHERE db = '" +
+        schema_.name() + "'");
+  };
+  must(store->now());
+  const std::string before = connections();
+  clock.us += kLeaseUs / 3 + 200'000;
+  must(store->now());
+  EXPECT_EQ(connections(), before);
+  clock.us += kLeaseUs / 2;  // the server ends it soon
+  must(store->now());
+  EXPECT_NE(connections(), before);
 }
 
 TEST_F(Hurt, TheSessionIsSetAsItMustBe) {
