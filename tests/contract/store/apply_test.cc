@@ -378,6 +378,30 @@ TEST_P(StoreContract, WhatRulesAndLimitsNeedIsKept) {
   EXPECT_EQ(must(store_->history(id)).front().attempt.rule, "payments[3]");
 }
 
+// The claim says none; the failure says one; what comes later and says none leaves it, also in one call.
+TEST_P(StoreContract, TheRuleOfAnAttemptStandsUntilAnotherIsSaid) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = due_task(*store_, fence);
+  const auto write = [&](std::vector<std::string> rules) {
+    const std::vector<Event> events(rules.size(), Event{id, event::Claim{}});
+    std::size_t next = 0;
+    must(store_->apply(events, fence, [&](const Task& task, const Happening&, const Circumstances&) {
+      Decision d{Decision::Verdict::applied, "", task, Attempt{}, false};
+      ++d.task.version;
+      d.attempt->task = task.id;
+      d.attempt->attempt = 1;
+      d.attempt->due_at = *task.next_at;
+      d.attempt->rule = rules[next++ % rules.size()];
+      return d;
+    }));
+    return must(store_->history(id)).front().attempt.rule;
+  };
+  EXPECT_EQ(write({""}), "");
+  EXPECT_EQ(write({"payments[3]"}), "payments[3]");
+  EXPECT_EQ(write({""}), "payments[3]");
+  EXPECT_EQ(write({"", "give_up", ""}), "give_up");
+}
+
 // The store lost everything after the first delivery: the row is brought up to the delivery's attempt.
 TEST_P(StoreContract, AFailureOfALaterAttemptIsWrittenWithWhatItOvertook) {
   const Fence fence = join(*store_, "a");

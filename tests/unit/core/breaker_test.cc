@@ -100,6 +100,7 @@ TEST_F(BreakerTest, SeveralProbesAtOnceButNotMoreThanAreNeeded) {
   EXPECT_GT(second, first);
   EXPECT_EQ(probe(), 0);
   put(Kind::succeeded, 1, second);
+  EXPECT_EQ(probe(), 0) << "the first is all that is needed now";
   put(Kind::succeeded, 1, first);
   EXPECT_EQ(breaker.state, State::closed);
 }
@@ -194,6 +195,17 @@ TEST_F(BreakerTest, TheFlowGrowsAgain) {
   EXPECT_DOUBLE_EQ(ramp_up(breaker, now + Ms{3500}), 0.8);
   EXPECT_DOUBLE_EQ(ramp_up(breaker, now + Ms{4000}), 1.0);
   EXPECT_DOUBLE_EQ(ramp_up(breaker, now + Ms{400'000'000}), 1.0);
+}
+
+// The row is a person's to edit: the number must leave room for those that follow.
+TEST_F(BreakerTest, ANumberOfAProbeThatCannotBeIsReadAsNone) {
+  for (const auto& [text, kept] :
+       {std::pair{"2000000000", 2'000'000'000}, {"2000000001", 0}, {"0", 0}, {"-1", 0}}) {
+    Breaker read;
+    const bool whole = read_detail(read, R"({"last_probe": )" + std::string(text) + "}");
+    EXPECT_EQ(read.last_probe, kept) << text;
+    EXPECT_EQ(whole, std::to_string(kept) == text) << text;
+  }
 }
 
 TEST_F(BreakerTest, IsKeptAsJson) {

@@ -54,6 +54,10 @@ TEST(ReadDelay, NotBefore) {
   for (const std::int64_t past : {kNow.ms - 1, std::int64_t{0}, std::int64_t{-7}, std::int64_t{999'999'999}})
     EXPECT_EQ(request_of({{"retry-not-before", past}}).due(kNow), kNow) << past;
   EXPECT_EQ(request_of({{"retry-not-before", Timestamp{7}}}).due(kNow), kNow);
+  // As seconds since 1970 these would be dates from 2001 to 5138.
+  for (const std::int64_t like_seconds : {std::int64_t{1'000'000'000}, std::int64_t{99'999'999'999}})
+    EXPECT_THAT(request_of({{"retry-not-before", like_seconds}}).refusal, HasSubstr("looks like seconds"));
+  EXPECT_EQ(request_of({{"retry-not-before", std::int64_t{100'000'000'000}}}).refusal, "");
   // Of both the later one.
   EXPECT_EQ(after(Ms{1000}, {{"retry-not-before", later.ms}}).due(kNow), later);
   EXPECT_EQ(after(Ms{10'000'000}, {{"retry-not-before", later.ms}}).due(kNow), kNow + Ms{10'000'000});
@@ -105,6 +109,16 @@ TEST(ReadDelay, Targets) {
     EXPECT_EQ(request.otherwise, one.otherwise) << one.name;
     EXPECT_EQ(request.refusal, "") << one.name;
   }
+}
+
+// broker.targets is asked about what the message names, and only about that.
+TEST(ReadDelay, SaysWhatOfTheMessageNamesItsTarget) {
+  EXPECT_EQ(request_of({{"retry-queue", "bills"}}).target_by, "the header retry-queue");
+  EXPECT_EQ(request_of({{"retry-exchange", "x"}}).target_by, "the header retry-exchange");
+  EXPECT_EQ(request_of({{"retry-exchange", ""}}).target_by, "the routing key");
+  EXPECT_EQ(request_of({{"retry-routing-key", "k"}}).target_by, "the routing key");
+  EXPECT_EQ(request_of({}).target_by, "the routing key");
+  EXPECT_EQ(request_of({}, "my-delayed").target_by, "") << "the config maps it";
 }
 
 TEST(ReadDelay, NamesThatCannotBeKeptArePutAside) {

@@ -99,7 +99,9 @@ TEST(FailureRules, ThatAreTooLargeTogetherAreReportedAndStillMatch) {
     EXPECT_EQ(matched(large, with_type("", "x E" + std::to_string(i) + "abcboom x")), i + 2);
   EXPECT_EQ(matched(large, with_type("", "E4abcboom")), 0U);
   EXPECT_NE(large.why_not(large.rules()[0], with_type("", "x")), "");
-  rules.resize(problem->rule);
+  rules.resize(problem->rule + 1);
+  EXPECT_TRUE(list(rules).too_large()) << "it is the first with which they are";
+  rules.pop_back();
   EXPECT_FALSE(list(rules).too_large());
 }
 

@@ -57,8 +57,21 @@ TEST(ReadFacts, WhatTheBrokerRecorded) {
   EXPECT_EQ(f.error, "dead-lettered: rejected (queue orders)");
   EXPECT_EQ(f.failed_at_s, 1'700'000'000);
   EXPECT_EQ(f.failed_count, 3);
+  EXPECT_FALSE(f.unseen);
+  EXPECT_FALSE(f.queue_by_config);
   EXPECT_FALSE(f.id);
   EXPECT_EQ(f.attempt, 0);
+}
+
+TEST(ReadFacts, ThatNoConsumerHasSeenItAndThatTheConfigNamesItsQueue) {
+  FailureFacts facts = facts_of("orders");
+  facts.unseen = true;
+  EXPECT_TRUE(failure_of(Table{}, facts).unseen);
+  EXPECT_FALSE(failure_of(Table{}, facts).queue_by_config);
+  facts.unseen = false;
+  facts.queue_by_config = true;
+  EXPECT_FALSE(failure_of(Table{}, facts).unseen);
+  EXPECT_TRUE(failure_of(Table{}, facts).queue_by_config);
 }
 
 TEST(ReadFacts, NoneAndNoHeadersAtAll) {

@@ -171,6 +171,15 @@ TEST(Claim, AgainKeepsTheAttemptsNumber) {
   EXPECT_EQ(decide(t, event::Claim{}, rules(), at(kNow, kEpoch)).verdict, Verdict::stale);
 }
 
+// Who claims it again may bring no number.
+TEST(Claim, AgainStaysTheProbeThatItWas) {
+  Task t = task_in(State::publishing);
+  t.probe = 17;
+  EXPECT_EQ(decide(t, event::Claim{}, rules(), at()).task.probe, 17);
+  EXPECT_EQ(decide(t, event::Claim{Ms{0}, Ms{0}, 18}, rules(), at()).task.probe, 18);
+  EXPECT_EQ(decide(t, event::Claim{Ms{0}, Ms{0}, 1}, rules(), at()).task.probe, 1);
+}
+
 TEST(Claim, AnOldEpochOfAnotherShardDoesNotHinder) {
   // A failure taken in elsewhere moved it: its epoch is of the shard it was in, and says nothing in the new
   // one.

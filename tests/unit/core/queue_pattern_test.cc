@@ -108,6 +108,17 @@ TEST(RuleBook, AQueueThatIsCalledLikeAPatternFollowsIt) {
   EXPECT_EQ(rules.queue("other").ladder, "*");
 }
 
+TEST(RuleBook, WatchesWhatMatchesAPatternExceptErrorQueues) {
+  const RuleBook rules = book({"orders.eu"}, {"orders.*", "amq.*"});
+  EXPECT_TRUE(rules.watches("orders.us"));
+  EXPECT_TRUE(rules.watches("orders.dead"));
+  for (const char* name : {"invoices", "orders.eu", "amq.gen-7"}) EXPECT_FALSE(rules.watches(name)) << name;
+  const auto errors = std::make_shared<const ErrorQueues>(std::vector{ErrorQueue{.from = "*.dead"}});
+  EXPECT_TRUE(rules.with_error_queues(errors)->watches("orders.us"));
+  EXPECT_FALSE(rules.with_error_queues(errors)->watches("orders.dead"))
+      << "its messages are taken in from there, not by dead-lettering them";
+}
+
 TEST(TargetRules, QueuesThatMatchAPatternOfTheConfigAreAllowed) {
   TargetRules rules;
   rules.own = "rung.";

@@ -83,6 +83,21 @@ TEST(Targets, AFailureCannotLeadATaskOfAnExchangeToAQueueThatIsNotAllowed) {
             "the failed message names 'secret', which broker.targets does not allow; last error: no");
 }
 
+// What was accepted before the list was made goes on, and a failure need not name a queue.
+TEST(Targets, TheAllowListIsOnlyForAQueueThatAFailureGivesToATask) {
+  Task task = task_in(State::awaiting);
+  task.queue = "secret";
+  const auto failed = [&](const char* queue) {
+    return decide(task, event::Failed{0, "no", "", {}, queue}, guarded(), at()).task;
+  };
+  EXPECT_EQ(failed("secret").state, State::scheduled);
+  EXPECT_EQ(failed("secret").last_error, "no");
+  task.queue = "";
+  task.by_exchange = true;
+  task.exchange = "shop";
+  EXPECT_EQ(failed("").last_error, "no");
+}
+
 TEST(Targets, NothingIsRedrivenIntoRungsOwnQueues) {
   const Task task = task_in(State::parked);
   for (const Target& target :
