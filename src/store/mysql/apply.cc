@@ -365,7 +365,7 @@ Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, c
                                                 const Decider& decide, const BulkStep* step) {
   if (events.empty()) return std::vector<Decision>{};
   const bool all_expected =
-      events.size() >= kWorthOne && step == nullptr &&
+      events.size() >= kWorthOne &&  // a bulk's are by hand
       std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
   // Optimistic only once: a retry reads the rows, and so do the next few calls. If consumers are quicker than
   // confirms, each batch contains a task that one has changed.

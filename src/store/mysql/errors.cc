@@ -67,4 +67,34 @@ bool quotes_values(int code) {
          (is_one_of(kRow, code) && code != 1153 && code != 1162 && code != 1301 && code != 2020);
 }
 
+std::string_view advice(int code) {
+  switch (code) {
+    case 1044:
+    case 1142:
+    case 1143:
+    case 1227:
+    case 1370:
+      return "; a right is missing: GRANT it to this user (docs/permissions.md lists what Rung needs)";
+    case 1045:
+    case 1698:
+      return "; check the user and the password in store.url (or store.password_file). MariaDB gives "
+             "the same error if it accepts only encrypted connections: then set store.tls: verify";
+    case 1665:
+      return "; the binary log of this server has statements, not rows: SET GLOBAL binlog_format = 'ROW', "
+             "and "
+             "set it in the server's config";
+    case 1049:
+      return "; create the database, or check its name in store.url";
+    case 3159:
+      return "; the server accepts only encrypted connections: set store.tls: verify, and store.ca where its "
+             "certificate is of an authority of your own";
+    case 2059:
+    case 2061:
+      return "; this user's authentication plugin needs TLS or is not installed on this machine: set "
+             "store.tls: verify, or ALTER USER ... IDENTIFIED WITH a plugin that the client library has";
+    default:
+      return "";
+  }
+}
+
 }  // namespace rung::mysql

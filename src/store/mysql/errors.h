@@ -19,4 +19,7 @@ Trouble trouble_of(int code, std::string_view text);
 // Whether the server's message may quote a value, possibly from a message.
 bool quotes_values(int code);
 
+// What a person has to do about a refusal, behind a semicolon; "" if the server's message says it.
+std::string_view advice(int code);
+
 }  // namespace rung::mysql
