@@ -1,6 +1,7 @@
 #include "src/bridge/flight/publishing.h"
 
 #include <algorithm>
+#include <bitset>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -37,8 +38,14 @@ void Claims::claim(std::vector<io::DueItem> items) {
     claims.push_back({item.id, event::Claim{kAhead, gated, flight->permit ? flight->permit->probe : 0}});
     if (deps_.rules->promises()) batch.behind_gates.push_back(behind_gates(item, *flight));
   }
+  // Only the leases of these tasks: each costs the database a row lock.
+  std::bitset<kShards> shards;
+  for (const io::DueItem& item : items) shards.set(static_cast<std::size_t>(item.shard));
+  Fence needed = deps_.shards.fence();
+  std::erase_if(needed.leases,
+                [&](const Lease& l) { return !shards.test(static_cast<std::size_t>(l.shard)); });
   batch.items = std::move(items);
-  const auto work = [events = std::move(claims), fence = deps_.shards.fence(),
+  const auto work = [events = std::move(claims), fence = std::move(needed),
                      decide = decider(deps_.rules)](TaskStore& store) -> Result<Answer> {
     auto decisions = apply_claims(store, events, fence, decide);
     if (!decisions) return tl::unexpected(decisions.error());

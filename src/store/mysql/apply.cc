@@ -7,6 +7,7 @@
 //                        guarded by version and state; if a row has changed, all is undone and read
 // Two round trips each: what comes before decide(), and what comes after it.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <random>
@@ -152,6 +153,12 @@ class Application {
       Task task = task_at(*rows);
       const std::int64_t id = task.id.value;
       tasks_.emplace_hint(tasks_.end(), id, Locked{std::move(task)});
+    }
+    if (repeated_) return;  // all leases are locked
+    for (const Event& e : events_) {
+      const auto found = tasks_.find(e.id.value);
+      if (e.expected && found != tasks_.end() && found->second.task.shard != e.expected->shard)
+        throw Again{"a task is in another shard since it was claimed"};
     }
   }
 
@@ -353,6 +360,15 @@ class Application {
   std::vector<std::pair<Task, MessagePtr>> replacements_;
 };
 
+// The leases of `fence` that events with `expected` need: each costs the database a row lock.
+Fence needed(const Fence& fence, std::span<const Event> events) {
+  Fence out{fence.node, {}, fence.by_hand};
+  std::ranges::copy_if(fence.leases, std::back_inserter(out.leases), [&](const Lease& lease) {
+    return std::ranges::any_of(events, [&](const Event& e) { return e.expected->shard == lease.shard; });
+  });
+  return out;
+}
+
 void failpoints(std::span<const Event> events, std::string_view when) {
   if constexpr (kFailpoints) {
     for (const Event& event : events) failpoint(name_of(event.what), when);
@@ -364,19 +380,20 @@ void failpoints(std::span<const Event> events, std::string_view when) {
 Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, const Fence& fence,
                                                 const Decider& decide, const BulkStep* step) {
   if (events.empty()) return std::vector<Decision>{};
-  const bool all_expected =
-      events.size() >= kWorthOne &&  // a bulk's are by hand
+  const bool all_expected =  // of a bulk none is: its events are by hand
       std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
   // Optimistic only once: a retry reads the rows, and so do the next few calls. If consumers are quicker than
   // confirms, each batch contains a task that one has changed.
-  const bool optimistic = all_expected && optimistic_backoff_ == 0;
-  if (all_expected && optimistic_backoff_ > 0) --optimistic_backoff_;
+  const bool worth = all_expected && events.size() >= kWorthOne;
+  const bool optimistic = worth && optimistic_backoff_ == 0;
+  if (worth && optimistic_backoff_ > 0) --optimistic_backoff_;
   std::vector<CauseRow> fresh;
   int tries = 0;
   auto decisions = session_->transaction_for([&] {
     const bool repeated = ++tries > 1;
     const bool reads = !optimistic || repeated;
-    LockedLeases leases = share_leases(fence, reads ? Application::lock_statement(events) : "");
+    LockedLeases leases = share_leases(all_expected && !repeated ? needed(fence, events) : fence,
+                                       reads ? Application::lock_statement(events) : "");
     std::optional<std::vector<Decision>> decided;
     if (!reads && leases.now) {
       Application application(*session_, *causes_, events, fence.node, leases.held, false);

@@ -68,6 +68,15 @@ class Intake {
     return !fence.by_hand && fence.node != 0 && std::ranges::all_of(tasks_, fenced) && !too_large_with_key();
   }
 
+  // The leases of the tasks' shards: each costs the database a row lock.
+  Fence needed(const Fence& fence) const {
+    Fence out{fence.node, fence.leases};
+    std::erase_if(out.leases, [&](const Lease& lease) {
+      return std::ranges::none_of(tasks_, [&](const NewTask& n) { return n.task.shard == lease.shard; });
+    });
+    return out;
+  }
+
   // `look`: look for existing rows first; else a duplicate key error detects them.
   std::vector<Inserted> run(const std::vector<Lease>& held, const Fence& fence, bool look) {
     by_hand_ = fence.by_hand;
@@ -336,8 +345,9 @@ Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks,
     // What failed: a lease has lapsed, or the same intake, or the same call, was committed before.
     if (std::exchange(repeated, true)) doubts_ = kDoubts;
     if (std::exchange(at_once, false)) {
-      guard_leases(fence);
-      return intake.run(fence.leases, fence, false);
+      const Fence needed = intake.needed(fence);
+      guard_leases(needed);
+      return intake.run(needed.leases, needed, false);
     }
     return intake.run(lock_leases("leases_share", fence.node, fence.leases), fence, doubts_ > 0);
   };

@@ -173,6 +173,26 @@ TEST_F(Hurt, AnIntakeIsOneRoundTripAndAStepTwo) {
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_tasks WHERE state = 'publishing'"), "20");
 }
 
+// Only the leases that the events seem to need are locked; the row itself says which one that is.
+TEST_F(Hurt, AStepOfATaskThatHasMovedToAnotherShardIsFencedByThatShard) {
+  const std::vector<int> other{1};
+  const auto more = must(store_->acquire(fence_.node, 1, other, Ms{60'000}, 40));
+  ASSERT_EQ(more.size(), 1U);
+  fence_.leases.push_back(more[0]);
+  NewTask n = task(1);
+  must(store_->insert(std::span(&n, 1), fence_));
+  Event event{n.task.id, event::Claim{}};
+  event.expected = std::make_shared<Task>(n.task);  // in shard 0
+  schema_.exec("UPDATE rung_tasks SET shard = 1");
+  std::uint64_t epoch = 0;
+  must(store_->apply(std::span(&event, 1), fence_,
+                     [&](const Task& t, const Happening&, const Circumstances& at) {
+                       epoch = at.epoch;
+                       return claim(t, at);
+                     }));
+  EXPECT_EQ(epoch, more[0].epoch);
+}
+
 // One statement of the packet fails behind others that did not.
 TEST_F(Hurt, APacketWithAStatementThatFailsLeavesNothingBehind) {
   const std::array tasks{task(1), task(2)};
