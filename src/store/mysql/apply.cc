@@ -2,9 +2,11 @@
 // decide(), write the results: one UPDATE for all rows with the same change, one statement for the rest. If
 // every event has `expected`, no task is read: the UPDATE applies only to rows that still match.
 //
-//   read:      leases, tasks by id -> decide() each -> equal changes together -> tasks, attempts, audit,
-//   commit expected:  leases -> decide() each, on what the caller saw -> one UPDATE, attempts, commit
-//                        guarded by version and state; if a row has changed, all is undone and read
+//   read:      leases, tasks by id -> decide() each -> equal changes together
+//              -> tasks, attempts, audit, commit
+//   expected:  leases -> decide() each, on what the caller saw -> one UPDATE, attempts, commit
+//              guarded by version and state; if a row has changed, all is undone and read
+//
 // Two round trips each: what comes before decide(), and what comes after it.
 #include <algorithm>
 #include <iterator>

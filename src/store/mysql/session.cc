@@ -73,7 +73,7 @@ void Session::open(const Address& address, Ms most) {
   map["userName"] = ::sql::SQLString(url.user);
   map["password"] = ::sql::SQLString(read_password(options_, url));
   map["CLIENT_FOUND_ROWS"] = true;
-  map["CLIENT_MULTI_STATEMENTS"] = true;             // send()
+  map["CLIENT_MULTI_STATEMENTS"] = true;             // for send()
   map["OPT_CONNECT_TIMEOUT"] = whole_seconds(most);  // for TCP, and for each answer until we are logged in
   map["OPT_READ_TIMEOUT"] = seconds;
   map["OPT_WRITE_TIMEOUT"] = seconds;
@@ -142,7 +142,7 @@ Result<void> Session::ensure() {
   const BootMs now = clock().boot();
   const auto silent_since = std::exchange(last_used_, now);
   // Idle for long: the server ends such a session, or already has. Three quarters are more than the time from
-  // one renewal of the leases to the next, which else would log in each time.
+  // one renewal of the leases to the next, which would otherwise log in each time.
   if (silence_.count() > 0 && now - silent_since > Ms{silence_} * 3 / 4) {
     drop();
   }
@@ -266,7 +266,7 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
       later(render("begin"));
       body();
       failpoint(name, ".before_commit");
-      exec(render("commit"));
+      send(render("commit"), 1);
       failpoint(name, ".after_commit");
       return {};
     } catch (const Abort& abort) {
