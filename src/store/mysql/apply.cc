@@ -312,7 +312,7 @@ class Application {
     for (const Alike<Attempt>& group : groups) {
       std::vector<TaskId> ids;
       for (const Attempt* a : group.items) ids.push_back(a->task);
-      // An attempt without a row, which nobody deletes but by hand: the repeated transaction inserts it.
+      // If a row is missing (deleted by hand), the guard fails, and the repeated transaction inserts it.
       if (ids.size() < kWorthOne || repeated_) {
         apart.insert(apart.end(), group.items.begin(), group.items.end());
         continue;

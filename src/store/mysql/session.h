@@ -86,8 +86,8 @@ class Session {
   ResultPtr query(const std::string& sql);
   // Two statements in one round trip.
   std::pair<ResultPtr, ResultPtr> query(const std::string& first, const std::string& second);
-  // For a statement whose result nobody needs: it is sent in one packet with the next statement whose result
-  // is needed, or with the commit (in run(): at the end). The server stops at the first statement that fails,
+  // Queues a statement whose result is not needed. It is sent in the packet of the next exec() or query(), or
+  // of the commit (in run(): at the end). The server stops at the first statement that fails,
   // so no commit follows a failure; the error is thrown where the packet is sent.
   void later(const std::string& sql);
   // The last later() must match so many rows, or the transaction is undone and repeated.
