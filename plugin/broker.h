@@ -57,18 +57,18 @@ struct Delivery {
   // failure: for Inlet::failed, and for Inlet::error what its dialect finds; delay: for Inlet::delay.
   BrokerFacts facts{};
   std::string source{};  // Inlet::error: the error queue
-  // Inlet::error: a copy of a parked message that went back to its error queue (parked: return), as it was
-  // received. To be left there: publish it there again, then ack it. See Broker::rest().
-  bool returned_copy = false;
 };
 
 // The connection that publishes a message. probe: to find out whether a queue answers; if it does not, it
 // delays only other probes.
 enum class PublishLane : std::uint8_t { main, probe };
 
+inline constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 63;  // from here on: the plugin's own
+
 struct Outgoing {
-  std::uint64_t token = 0;  // the caller's own, unique among publishes in flight; returned in PublishResult
-  std::string exchange;     // "" = to the queue that routing_key names; else the exchange routes it
+  // The caller's own, unique among publishes in flight; returned in PublishResult. Below kMostTokens.
+  std::uint64_t token = 0;
+  std::string exchange;  // "" = to the queue that routing_key names; else the exchange routes it
   std::string routing_key;
   Message message;
   PublishLane lane = PublishLane::main;
@@ -116,8 +116,8 @@ struct TopologyReport {
 
 // The error queues, after a change.
 struct ErrorQueueReport {
-  // In alphabetical order: those that the broker lets us consume; also while they rest, or while the
-  // connection is away, which is then the problem.
+  // In alphabetical order: those that the broker lets us consume; also while only returned copies are in
+  // them, or while the connection is away, which is then the problem.
   std::vector<std::string> consumed;
   std::string problem;  // why a queue that exists, a pattern, or all cannot be consumed; "" = nothing
 };
@@ -142,6 +142,8 @@ struct BrokerLimits {
   std::size_t first_window = 16;
 };
 
+// Copies of parked messages that went back to their error queue (is_returned_copy()) stay there: a broker
+// does not deliver them, or puts them back by itself.
 class Broker {
  public:
   virtual ~Broker() = default;
@@ -187,10 +189,6 @@ class Broker {
   // Not now: asks the broker to redeliver these. Like ack(), it does nothing for deliveries of an earlier
   // session.
   virtual void requeue(std::vector<DeliveryTag> tags) = 0;
-
-  // Only so many returned copies are left in this error queue, which are about to go back there: stops
-  // consuming it until a further message arrives.
-  virtual void rest(std::string error_queue, std::size_t copies) = 0;
 
   // Drops the lane's connection and opens another; unanswered publishes there are reported lost. For a
   // connection that an unresponsive queue blocks for all others.

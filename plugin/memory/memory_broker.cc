@@ -234,10 +234,6 @@ void MemoryBroker::deliver(Told& told) {
   }
   for (auto& [name, queue] : queues_) {
     if (name.starts_with(options_.prefix + ".") || options_.error_queues->find(name) == nullptr) continue;
-    if (const auto rest = resting_.find(name); rest != resting_.end()) {
-      if (queue.size() <= rest->second) continue;
-      resting_.erase(rest);
-    }
     deliver_from(name, queue, Inlet::error, told);
   }
 }
@@ -249,9 +245,15 @@ void MemoryBroker::deliver_from(const std::string& name, std::deque<Stored>& que
   auto room = options_.prefetch - std::ranges::count_if(intake.unacked, [&](const auto& entry) {
                 return entry.second.queue == name;
               });
-  for (; room > 0 && !queue.empty(); --room) {
-    Stored stored = std::move(queue.front());
-    queue.pop_front();
+  const ErrorQueue* entry = inlet == Inlet::error ? options_.error_queues->find(name) : nullptr;
+  for (auto next = queue.begin(); room > 0 && next != queue.end();) {
+    if (entry != nullptr && is_returned_copy(*entry, next->message)) {
+      ++next;
+      continue;
+    }
+    --room;
+    Stored stored = std::move(*next);
+    next = queue.erase(next);
     const std::uint64_t tag = ++intake.last_tag;
     deliveries.push_back({{intake.session, tag},
                           inlet,
@@ -265,11 +267,6 @@ void MemoryBroker::deliver_from(const std::string& name, std::deque<Stored>& que
                [&](Delivery& delivery) { delivery.facts.failure = stored.failure; });
     intake.unacked.emplace(tag, Unacked{name, std::move(stored)});
   }
-}
-
-void MemoryBroker::rest(std::string error_queue, std::size_t copies) {
-  std::lock_guard lock(mutex_);
-  resting_[std::move(error_queue)] = copies;
 }
 
 MemoryBroker::Intake* MemoryBroker::intake_of(const DeliveryTag& tag) {

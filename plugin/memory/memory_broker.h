@@ -56,7 +56,6 @@ class MemoryBroker final : public Broker {
   void allow_publish_until(BootMs deadline) override;
   bool stands(const DeliveryTag& tag) const override;
   void requeue(std::vector<DeliveryTag> tags) override;
-  void rest(std::string error_queue, std::size_t copies) override;
   void drop_publishing(PublishLane lane, std::string reason) override;
   void stop(Ms most) override;
 
@@ -175,7 +174,6 @@ class MemoryBroker final : public Broker {
   std::set<std::string, std::less<>> detached_;
   std::deque<Outgoing> waiting_;                                // not sent yet
   std::vector<std::pair<Outgoing, PublishResult>> unanswered_;  // arrived, confirm withheld
-  std::map<std::string, std::size_t, std::less<>> resting_;     // error queues; wake up beyond this depth
   std::array<Intake, 2> intakes_{Intake{{.number = 1, .intake = 0}}, Intake{{.number = 1, .intake = 1}}};
   int nacks_ = 0, losses_ = 0;
   bool losses_arrive_ = false;

@@ -11,6 +11,7 @@
 #include "plugin/rabbitmq/consume/error_consumers.h"
 #include "plugin/rabbitmq/consume/error_queue_limits.h"
 #include "plugin/rabbitmq/consume/error_queue_watch.h"
+#include "plugin/rabbitmq/consume/returned_copies.h"
 #include "plugin/rabbitmq/publish/publishers.h"
 #include "plugin/rabbitmq/topology/broker_endpoints.h"
 #include "plugin/rabbitmq/topology/own_queues.h"
@@ -40,8 +41,8 @@ struct OwnIntake {
 };
 
 struct ErrorIntake {
-  explicit ErrorIntake(const rabbit::ConnectionLoop::Deps& deps)
-      : queues(deps.options, deps.addresses.clock()),
+  ErrorIntake(const rabbit::ConnectionLoop::Deps& deps, rabbit::ReturnedCopies& copies)
+      : queues(deps.options, deps.addresses.clock(), copies),
         consumer(deps, queues,
                  {.intake = kErrorIntake,
                   .max_bytes = rabbit::error_intake_bytes(deps.options),
@@ -61,14 +62,20 @@ struct ErrorIntake {
 struct Connections {
   Connections(const BrokerOptions& options, rabbit::BrokerEndpoints at, BrokerSink& to)
       : endpoints(std::move(at)),
-        sink(to),
+        copies(to,
+               {.publish = [this](std::vector<Outgoing> batch) { publishers.publish(std::move(batch)); },
+                .ack = [this](std::vector<DeliveryTag> tags) { errors->consumer.ack(std::move(tags)); },
+                .requeue =
+                    [this](std::vector<DeliveryTag> tags) { errors->consumer.requeue(std::move(tags)); }}),
+        sink(copies),
         deps{options, *endpoints.addresses, *endpoints.access, sink},
         own(deps),
-        errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps)),
+        errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps, copies)),
         publishers(options, endpoints, sink),
         topology(deps, [this] { publishers.forget_proven(); }) {}
 
   rabbit::BrokerEndpoints endpoints;
+  rabbit::ReturnedCopies copies;
   rabbit::SinkAdapter sink;
   rabbit::ConnectionLoop::Deps deps;
   OwnIntake own;
@@ -177,9 +184,6 @@ class RabbitBroker final : public Broker {
     connections_->split(std::move(tags), [](rabbit::Consumer& consumer, std::vector<DeliveryTag> its) {
       consumer.requeue(std::move(its));
     });
-  }
-  void rest(std::string error_queue, std::size_t copies) override {
-    if (connections_ && connections_->errors) connections_->errors->watch.rest(error_queue, copies);
   }
   void drop_publishing(PublishLane lane, std::string reason) override {
     if (connections_) connections_->publishers.drop(lane, std::move(reason));

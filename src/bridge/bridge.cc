@@ -99,8 +99,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                {settings_.prefix + ".delay", settings_.delays},
                settings_.identity.incarnation}),
       results_({transitions_, acks_, proof_, updates_}),
-      returned_(loop, broker, outbox_, acks_, recognized_),
-      router_({acks_, intake_, results_, transitions_, left_, returned_, proof_, attachments_, rules_}),
+      router_({acks_, intake_, results_, transitions_, left_, proof_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
       janitor_(loop,
                {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, gates_, names_, proof_,
@@ -449,7 +448,6 @@ void Bridge::drain(std::function<void()> done) {
   crash_loop_.drain();
   key_reader_.drain();
   router_.drain();
-  returned_.drain();
   broker_.stop_intake();
   gates_.stop();
   breakers_.stop();

@@ -184,7 +184,6 @@ class Bridge final : public BrokerSink {
   Recognized recognized_;
   Intake intake_;
   Results results_;
-  ReturnedCopies returned_;
   DeliveryRouter router_;
   Submissions submissions_;
   // Periodic work.

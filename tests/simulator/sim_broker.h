@@ -39,7 +39,6 @@ class SimBroker final : public Broker {
   void allow_publish_until(BootMs deadline) override;
   bool stands(const DeliveryTag& tag) const override;
   void requeue(std::vector<DeliveryTag> tags) override;
-  void rest(std::string /*error_queue*/, std::size_t /*copies*/) override {}  // it has no error queues
   void drop_publishing(PublishLane lane, std::string reason) override;
   void stop(Ms /*most*/) override { stopped_ = true; }
 

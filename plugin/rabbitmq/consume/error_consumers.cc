@@ -10,31 +10,28 @@ namespace rung::rabbit {
 
 namespace {
 
-amqp_basic_cancel_t cancel_of(const std::string& tag, bool wait) {
+constexpr Ms kQuiet{300};
+
+amqp_basic_cancel_t cancel_of(const std::string& queue, bool wait) {
   amqp_basic_cancel_t cancel{};
-  cancel.consumer_tag = bytes(tag);
+  cancel.consumer_tag = bytes(queue);
   cancel.nowait = wait ? 0 : 1;
   return cancel;
 }
 
-void send_cancel_of(const std::string& tag, Connection& connection) {
-  const auto cancel = cancel_of(tag, false);
+void send_cancel_of(const std::string& queue, Connection& connection) {
+  const auto cancel = cancel_of(queue, false);
   connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
 }
 
 }  // namespace
 
-bool ErrorConsumers::want(Names queues) {
+void ErrorConsumers::want(Names queues) {
   const std::lock_guard lock(mutex_);
   for (const Event& event : events_) {
     if (event.what != Event::What::consuming) queues.erase(event.queue);
   }
-  return std::exchange(wanted_, std::move(queues)) != wanted_;
-}
-
-void ErrorConsumers::rest(const std::string& queue) {
-  const std::lock_guard lock(mutex_);
-  wanted_.erase(queue);
+  wanted_ = std::move(queues);
 }
 
 std::vector<ErrorConsumers::Event> ErrorConsumers::take_events() {
@@ -69,38 +66,60 @@ void ErrorConsumers::down(const Error& why) {
 }
 
 void ErrorConsumers::begin_channel() {
-  tags_.clear();
+  consumed_.clear();
+  held_.clear();
   prefetch_ = 0;
+}
+
+bool ErrorConsumers::take(Delivery& delivery) {
+  const ErrorQueue* entry = options_.error_queues->find(delivery.source);
+  if (entry == nullptr || !is_returned_copy(*entry, delivery.message)) return false;
+  Held& held = held_[delivery.source];
+  held.last = clock_.boot();
+  held.copies.push_back(std::move(delivery));
+  return true;
+}
+
+// The queues from which no further copy has come.
+std::vector<std::string> ErrorConsumers::quiet() const {
+  std::vector<std::string> queues;
+  for (const auto& [queue, held] : held_) {
+    if (clock_.boot() - held.last >= kQuiet) queues.push_back(queue);
+  }
+  return queues;
 }
 
 bool ErrorConsumers::must_change(bool consuming) const {
   if (!consuming) return false;
+  if (!quiet().empty()) return true;
   const std::lock_guard lock(mutex_);
-  return wanted_.size() != tags_.consumed().size() ||
-         std::ranges::any_of(tags_.consumed(), [&](const auto& one) { return !wanted_.contains(one.first); });
+  return wanted_ != consumed_;
 }
 
 Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool) {
+  for (const std::string& queue : quiet()) {
+    if (auto left = leave(queue, calls); !left) return tl::unexpected(left.error());
+  }
   Names wanted;
   {
     const std::lock_guard lock(mutex_);
     wanted = wanted_;
   }
-  std::erase_if(tags_.consumed(), [&](const auto& one) {
-    if (wanted.contains(one.first)) return false;
-    send_cancel_of(one.second, calls.connection);
+  std::erase_if(consumed_, [&](const std::string& queue) {
+    if (wanted.contains(queue)) return false;
+    send_cancel_of(queue, calls.connection);
     return true;
   });
   std::vector<std::string> missing;
   std::ranges::copy_if(wanted, std::back_inserter(missing),
-                       [&](const std::string& queue) { return !tags_.consumed().contains(queue); });
+                       [&](const std::string& queue) { return !consumed_.contains(queue); });
   // Those first that may be refused. A refusal closes the channel: what the broker has sent on it by then
   // counts as delivered once more, and a quorum queue drops a message that was delivered too often.
   std::stable_partition(missing.begin(), missing.end(),
                         [&](const std::string& queue) { return !accepted_.contains(queue); });
   Calls for_one = calls;
   for (const std::string& queue : missing) {
-    if (!is_wanted(queue)) continue;                       // deleted or resting by now
+    if (!is_wanted(queue)) continue;                       // deleted by now
     for_one.deadline = calls.waker.now() + kSetUpTimeout;  // no queue uses up the time of the others
     const auto started = start(queue, for_one);
     if (!started || *started == Changed::channel_closed) return started;
@@ -111,10 +130,10 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
 Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, const Calls& calls) {
   if (auto done = set_prefetch(queue, calls); !done) return tl::unexpected(done.error());
   // Before the call: deliveries may come with its answer, and so may a cancel.
-  const std::string tag = tags_.begin(queue);
+  consumed_.insert(queue);
   amqp_basic_consume_t consume{};
   consume.queue = bytes(queue);
-  consume.consumer_tag = bytes(tag);
+  consume.consumer_tag = bytes(queue);
   const auto answer = calls.connection.call(AMQP_BASIC_CONSUME_METHOD, &consume, AMQP_BASIC_CONSUME_OK_METHOD,
                                             calls.waker, calls.deadline, calls.others);
   if (answer) {
@@ -145,41 +164,50 @@ Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls&
   return {};
 }
 
-Result<void> ErrorConsumers::cancel(const Calls& calls) {
-  for (const auto& [queue, tag] : std::exchange(tags_.consumed(), {})) {
-    const auto cancel = cancel_of(tag, true);
-    const auto answer = calls.connection.call(AMQP_BASIC_CANCEL_METHOD, &cancel, AMQP_BASIC_CANCEL_OK_METHOD,
-                                              calls.waker, calls.deadline, calls.others);
-    if (!answer) return tl::unexpected(answer.error());
+// What the broker sent before has arrived then.
+Result<void> ErrorConsumers::end(const std::string& queue, const Calls& calls) {
+  const auto cancel = cancel_of(queue, true);
+  const auto answer = calls.connection.call(AMQP_BASIC_CANCEL_METHOD, &cancel, AMQP_BASIC_CANCEL_OK_METHOD,
+                                            calls.waker, calls.deadline, calls.others);
+  if (!answer) return tl::unexpected(answer.error());
+  return {};
+}
+
+// The copies go back once the consumer has ended: it would get them again.
+Result<void> ErrorConsumers::leave(const std::string& queue, const Calls& calls) {
+  if (consumed_.erase(queue) > 0) {
+    if (auto done = end(queue, calls); !done) return done;
   }
+  tell({Event::What::left, queue, {}, copies_.put_back(std::move(held_.extract(queue).mapped().copies))});
+  return {};
+}
+
+Result<void> ErrorConsumers::cancel(const Calls& calls) {
+  for (const std::string& queue : std::exchange(consumed_, {})) {
+    if (auto done = end(queue, calls); !done) return done;
+  }
+  held_.clear();
   return {};
 }
 
 void ErrorConsumers::send_cancel(Connection& connection) {
-  for (const auto& [queue, tag] : std::exchange(tags_.consumed(), {})) send_cancel_of(tag, connection);
+  for (const std::string& queue : std::exchange(consumed_, {})) send_cancel_of(queue, connection);
 }
 
 void ErrorConsumers::cancelled(std::string_view consumer_tag) {
-  const std::string queue = tags_.queue_of(consumer_tag);
-  auto& all = tags_.consumed();
-  const auto consumed = all.find(queue);
-  if (consumed == all.end() || consumed->second != consumer_tag) return;  // we have cancelled it, too
-  all.erase(consumed);
-  give_up({Event::What::cancelled, queue});
+  if (consumed_.erase(std::string(consumer_tag)) == 0) return;  // we have cancelled it, too
+  give_up({Event::What::cancelled, std::string(consumer_tag)});
 }
 
 void ErrorConsumers::give_up(Event event) {
   accepted_.erase(event.queue);
-  {
-    const std::lock_guard lock(mutex_);
-    wanted_.erase(event.queue);
-  }
   tell(std::move(event));
 }
 
 void ErrorConsumers::tell(Event event) {
   {
     const std::lock_guard lock(mutex_);
+    if (event.what != Event::What::consuming) wanted_.erase(event.queue);
     events_.push_back(std::move(event));
   }
   told_();

@@ -1,7 +1,6 @@
 // Consumes the error queues.
 #pragma once
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,92 +14,44 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
+#include "plugin/rabbitmq/consume/returned_copies.h"
 #include "plugin/rabbitmq/topology/consumed_queues.h"
 #include "src/core/base/clock.h"
 
 namespace rung::rabbit {
 
-// The consumer tags of one channel, and the queue of each. A queue that rests is consumed anew each time,
-// under a new tag. Deliveries of a consumer that has ended come soon after, if at all: of those the latest
-// kMostEnded are enough. Thread: one.
-class ErrorConsumerTags {
- public:
-  static constexpr std::size_t kMostEnded = 2000;
-  using Consumed = std::map<std::string, std::string, std::less<>>;  // queue -> tag
-
-  // A new channel.
-  void clear() {
-    consumed_.clear();
-    queues_.clear();
-    next_ = 0;
-  }
-  // The tag of the queue's next consumer.
-  std::string begin(const std::string& queue) {
-    forget_ended();
-    std::string tag = tag_of(next_);
-    queues_.emplace(next_++, queue);
-    return consumed_[queue] = std::move(tag);
-  }
-  // "" = not known, or forgotten.
-  std::string queue_of(std::string_view tag) const {
-    if (!tag.starts_with(kBegins)) return {};
-    tag.remove_prefix(kBegins.size());
-    std::size_t number = 0;
-    const auto [end, problem] = std::from_chars(tag.data(), tag.data() + tag.size(), number);
-    const auto known = problem == std::errc{} ? queues_.find(number) : queues_.end();
-    return known == queues_.end() ? std::string() : known->second;
-  }
-  // Those that are consumed. Erasing one ends its consumer.
-  Consumed& consumed() { return consumed_; }
-  const Consumed& consumed() const { return consumed_; }
-  std::size_t known() const { return queues_.size(); }
-
- private:
-  static constexpr std::string_view kBegins = "error.";
-
-  static std::string tag_of(std::size_t number) { return std::string(kBegins) + std::to_string(number); }
-  void forget_ended() {
-    if (queues_.size() < consumed_.size() + 2 * kMostEnded) return;
-    std::erase_if(queues_, [this](const auto& one) {
-      const auto consumed = consumed_.find(one.second);
-      const bool current = consumed != consumed_.end() && consumed->second == tag_of(one.first);
-      return !current && one.first + kMostEnded < next_;
-    });
-  }
-
-  Consumed consumed_;
-  std::map<std::size_t, std::string> queues_;  // by the number in the tag: consumed, and the latest that were
-  std::size_t next_ = 0;
-};
-
 // The error queues, as a Consumer consumes them, on a connection of their own: a queue that the broker
 // refuses closes the channel, one that does not answer holds it up, and a backlog fills it. Rung's own queues
-// notice none of that. ErrorQueueWatch says which queues.
+// notice none of that. ErrorQueueWatch says which queues. The consumer tag is the queue's name.
 //
-// Thread: listen() before the consumer starts; want(), rest(), take_events() and down() from any; the rest
-// from the consumer's own.
+// Returned copies are not for the sink. They are held, unacked, until no other one comes from their queue;
+// then the consumer ends, and ReturnedCopies puts them back. The prefetch and the bytes of the intake bound
+// them.
+//
+// Thread: listen() before the consumer starts; want(), take_events() and down() from any; the rest from the
+// consumer's own.
 class ErrorConsumers final : public ConsumedQueues {
  public:
   using Names = std::set<std::string, std::less<>>;
 
-  // REQUIRES: both outlive it.
-  ErrorConsumers(const BrokerOptions& options, const Clock& clock) : options_(options), clock_(clock) {}
+  // REQUIRES: all outlive it.
+  ErrorConsumers(const BrokerOptions& options, const Clock& clock, ReturnedCopies& copies)
+      : options_(options), clock_(clock), copies_(copies) {}
 
   // `told`: there are events to take, or down() has changed. It is called on the consumer's thread.
   void listen(std::function<void()> told) { told_ = std::move(told); }
-  // Consume these, and no others; but none that has an event which was not taken yet. False: it was so
-  // before.
-  bool want(Names queues);
-  // Stop consuming this one, until the next want().
-  void rest(const std::string& queue);
+  // Consume these, and no others; but none that has an event which was not taken yet.
+  void want(Names queues);
 
   struct Event {
     // refused: the broker does not let us consume the queue, or does not answer. cancelled: it has ended the
-    // consumer; most probably the queue was deleted. In both cases the queue is no longer wanted.
-    enum class What : std::uint8_t { consuming, refused, cancelled };
+    // consumer; most probably the queue was deleted. left: only returned copies were in it, which go back. In
+    // these cases the queue is no longer wanted.
+    enum class What : std::uint8_t { consuming, refused, cancelled, left };
     What what = What::consuming;
     std::string queue;
     std::string reason = {};  // refused
+    std::size_t copies = 0;   // left
   };
   std::vector<Event> take_events();
   // Since when there is no connection, and why; none = there is one, or none was tried yet.
@@ -114,6 +65,7 @@ class ErrorConsumers final : public ConsumedQueues {
   void up(const Connection& connection) override;
   void down(const Error& why) override;
   void begin_channel() override;
+  bool take(Delivery& delivery) override;
   Result<void> consume(const Calls&) override { return {}; }  // change() does it
   Result<void> cancel(const Calls& calls) override;
   void send_cancel(Connection& connection) override;
@@ -122,11 +74,20 @@ class ErrorConsumers final : public ConsumedQueues {
   void cancelled(std::string_view consumer_tag) override;
   // Also for consumers that have ended on this channel: their last deliveries may still come.
   Origin origin(std::string_view consumer_tag) const override {
-    return {Inlet::error, tags_.queue_of(consumer_tag)};
+    return {Inlet::error, std::string(consumer_tag)};
   }
 
  private:
+  // Of one queue.
+  struct Held {
+    std::vector<Delivery> copies;
+    BootMs last{0};  // a copy came
+  };
+
+  std::vector<std::string> quiet() const;
   Result<Changed> start(const std::string& queue, const Calls& calls);
+  static Result<void> end(const std::string& queue, const Calls& calls);
+  Result<void> leave(const std::string& queue, const Calls& calls);
   Result<void> set_prefetch(const std::string& queue, const Calls& calls);
   void give_up(Event event);
   void tell(Event event);
@@ -134,6 +95,7 @@ class ErrorConsumers final : public ConsumedQueues {
 
   const BrokerOptions& options_;
   const Clock& clock_;
+  ReturnedCopies& copies_;
   std::function<void()> told_ = [] {};
   mutable std::mutex mutex_;
   Names wanted_;               // guarded by mutex_
@@ -141,7 +103,8 @@ class ErrorConsumers final : public ConsumedQueues {
   std::optional<Down> down_;   // guarded by mutex_
 
   // Used by the consumer's thread only.
-  ErrorConsumerTags tags_;
+  Names consumed_;
+  std::map<std::string, Held, std::less<>> held_;
   Names accepted_;    // the broker let us consume them when we last tried, on this channel or an earlier one
   int prefetch_ = 0;  // of the next consumer of this channel; 0 = not set
 };

@@ -54,8 +54,8 @@ inline std::uint16_t as_prefetch_count(int messages) {
   return static_cast<std::uint16_t>(std::clamp(messages, 1, 65535));
 }
 
-// A tenth for each error queue. With `parked: return` all: the copies in the queue are held until something
-// else comes, and behind more copies than this nothing is found.
+// A tenth for each error queue. With `parked: return` all: a failure is found once all copies before it are
+// held at the same time.
 inline int error_prefetch(const BrokerOptions& options, const ErrorQueue* entry) {
   return entry != nullptr && entry->returns ? options.prefetch : std::max(options.prefetch / 10, 1);
 }

@@ -1,38 +1,15 @@
 // What is known about one error queue, and when to look at it again: whether it exists, whether the broker
-// lets us consume it, and whether it rests (Broker::rest). Thread: one.
+// lets us consume it, and whether only returned copies were left in it. Thread: one.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <deque>
 #include <optional>
 #include <string>
 
 #include "src/core/base/time.h"
 
 namespace rung::rabbit {
-
-// Whether something new has come into an error queue in which only returned copies were left.
-class RestWatch {
- public:
-  static constexpr Ms kLongest{std::chrono::minutes{10}};
-  // `copies`: how many go back to the queue. `unsettled`: how often in a row the queue had another number of
-  // messages after that: something came meanwhile, or another instance holds copies, too.
-  RestWatch(BootMs now, std::size_t copies, int unsettled)
-      : since_(now), copies_(copies), unsettled_(unsettled) {}
-  // `messages`: those ready in the queue. True: consume it again.
-  bool over(std::size_t messages, BootMs now);
-  // The queue has had exactly these copies.
-  bool settled() const { return settled_; }
-
- private:
-  BootMs since_;
-  std::size_t copies_;
-  int unsettled_;
-  bool settled_ = false;
-  // While another instance holds messages, the count drops and comes back.
-  std::deque<std::size_t> last_;
-};
 
 class ErrorQueueState {
  public:
@@ -48,8 +25,8 @@ class ErrorQueueState {
   bool look_due(BootMs now) const { return now >= next_look_; }
   // It is asked now. A queue whose answer ends the connection is not the first one asked on the next.
   void looking(BootMs now);
-  // Its answer. `messages`: those ready in the queue.
-  void exists(std::size_t messages, BootMs now);
+  // Its answer. `messages`: those ready in the queue. `consumers`: ours, too.
+  void exists(std::size_t messages, std::size_t consumers, BootMs now);
   void missing(BootMs now);
   // The broker refuses it, or does not answer for it.
   void refused(std::string reason, BootMs now);
@@ -58,12 +35,13 @@ class ErrorQueueState {
   bool was_refused() const { return refusals_ > 0; }
 
   // Whether to consume it.
-  bool wanted() const { return exists_ && !rest_; }
+  bool wanted() const { return exists_ && !left_; }
   // The broker lets us; and it has ended that, most probably because the queue was deleted.
   void consuming();
   void cancelled(BootMs now);
-  bool consumed() const { return consumed_; }  // also while it rests
-  void rest(std::size_t copies, BootMs now);
+  bool consumed() const { return consumed_; }  // also after left()
+  // So many copies go back to it: it is consumed again once it has more messages than that.
+  void left(std::size_t copies, BootMs now);
 
   // The reason of the last refusal, until the queue is consumed; "" = none.
   const std::string& problem() const { return problem_; }
@@ -73,9 +51,9 @@ class ErrorQueueState {
 
   bool exists_ = false, consumed_ = false;
   BootMs next_look_{0};
-  std::optional<RestWatch> rest_;
-  int unsettled_ = 0;  // rests that ended so, in a row
-  int refusals_ = 0;   // in a row
+  std::optional<std::size_t> left_;  // the copies in it, and since when; none: it is consumed
+  BootMs left_at_{0};
+  int refusals_ = 0;  // in a row
   std::string problem_;
 };
 

@@ -54,18 +54,6 @@ void ErrorQueueWatch::start() {
   loop_.start();
 }
 
-// The consumer stops at once, also while this watch has no connection: it would get the copies again that go
-// back now.
-void ErrorQueueWatch::rest(const std::string& queue, std::size_t copies) {
-  {
-    const std::lock_guard lock(mutex_);
-    to_rest_.emplace_back(queue, copies);
-  }
-  consumers_.rest(queue);
-  wake_consumer_();
-  loop_.wake();
-}
-
 void ErrorQueueWatch::order_stop(BootMs deadline) {
   {
     const std::lock_guard lock(mutex_);
@@ -83,7 +71,6 @@ Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
   if (loop_.stopping())
     return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kWatchCloses));
   down_.reset();
-  take_orders();
   take_events();
   if (options_.error_queues->has_patterns() && loop_.now() >= next_list_) {
     const bool listed = list();
@@ -100,22 +87,9 @@ Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
 }
 
 BootMs ErrorQueueWatch::without_connection() {
-  take_orders();
   take_events();
   tell();
   return loop_.now() + ErrorQueueState::kShortestPause;
-}
-
-void ErrorQueueWatch::take_orders() {
-  std::vector<std::pair<std::string, std::size_t>> to_rest;
-  {
-    const std::lock_guard lock(mutex_);
-    to_rest.swap(to_rest_);
-  }
-  for (const auto& [name, copies] : to_rest) {
-    if (const auto queue = queues_.find(name); queue != queues_.end())
-      queue->second.rest(copies, loop_.now());
-  }
 }
 
 void ErrorQueueWatch::take_events() {
@@ -132,6 +106,9 @@ void ErrorQueueWatch::take_events() {
         break;
       case What::cancelled:
         queue->second.cancelled(loop_.now());
+        break;
+      case What::left:
+        queue->second.left(event.copies, loop_.now());
         break;
     }
   }
@@ -189,15 +166,16 @@ Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& na
   const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &declare, AMQP_QUEUE_DECLARE_OK_METHOD,
                                       loop_.waker(), deadline, ignore);
   if (!answer) return call_failed(connection, queue, answer.error(), deadline);
-  const auto messages = static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count;
+  const auto found = *static_cast<const amqp_queue_declare_ok_t*>(*answer);
+  const auto exists = [&] { queue.exists(found.message_count, found.consumer_count, loop_.now()); };
   if (!queue.was_refused()) {
-    queue.exists(messages, loop_.now());
+    exists();
     return {};
   }
   // A try of the consumer closes the channel of all error queues, so one that must fail is made here.
   const auto allowed = may_consume(connection, name, loop_.waker(), deadline, ignore);
   if (!allowed) return call_failed(connection, queue, allowed.error(), deadline);
-  queue.exists(messages, loop_.now());
+  exists();
   channel_open_ = false;
   if (connection.channel_closed()) return {};
   return transient(
@@ -229,7 +207,8 @@ void ErrorQueueWatch::tell() {
     if (queue.wanted()) wanted.insert(name);
     if (queue.consumed()) now.consumed.push_back(name);
   }
-  if (consumers_.want(std::move(wanted))) wake_consumer_();
+  consumers_.want(std::move(wanted));
+  wake_consumer_();
   if (now.consumed == reported_.consumed && now.problem == reported_.problem) return;
   reported_ = now;
   loop_.sink().error_queues(now);

@@ -2,16 +2,14 @@
 // names are found by the management API, once a minute; the broker is asked whether a queue exists on a
 // connection of its own, because consuming a missing queue would close the consumer's channel.
 //
-// Thread: start, rest, order_stop and join from any; the sink is called on its own.
+// Thread: start, order_stop and join from any; the sink is called on its own.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "plugin/rabbitmq/consume/error_consumers.h"
@@ -23,12 +21,11 @@ namespace rung::rabbit {
 
 class ErrorQueueWatch {
  public:
-  // `wake_consumer`: it has a new list to apply. REQUIRES: `consumers` outlives it.
+  // `wake_consumer`: each second; it may have something to change. REQUIRES: `consumers` outlives it.
   ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& consumers, std::function<void()> wake_consumer);
   ~ErrorQueueWatch();
 
   void start();
-  void rest(const std::string& queue, std::size_t copies);
   void order_stop(BootMs deadline);
   void join() { loop_.join(); }
 
@@ -37,20 +34,17 @@ class ErrorQueueWatch {
   BootMs without_connection();
   bool list();
   Result<std::vector<std::string>> names();
-  void take_orders();
   void take_events();
   Result<void> look(Connection& connection, const std::string& name, ErrorQueueState& queue);
   Result<void> call_failed(Connection& connection, ErrorQueueState& queue, const Error& error,
                            BootMs deadline);
   void tell();
   std::string problem() const;
-  // Those that are watched already first, then in the order found.
 
   const BrokerOptions& options_;
   ErrorConsumers& consumers_;
   const std::function<void()> wake_consumer_;
   std::mutex mutex_;
-  std::vector<std::pair<std::string, std::size_t>> to_rest_;  // guarded by mutex_
   QueueAdmin* admin_ = nullptr;  // guarded by mutex_: the one that is asked at the moment
   bool stopping_ = false;        // guarded by mutex_
 

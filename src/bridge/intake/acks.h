@@ -17,7 +17,6 @@ class Acks {
   Acks(Broker& broker, const Clock& clock) : broker_(broker), clock_(clock) {}
 
   // Those of an older session than the last of its intake do not count: the broker redelivers them.
-  // `deliveries`: without copies that wait on purpose (add_copy).
   void received(const IntakeSession& session, std::size_t deliveries) {
     Intake& intake = at(session);
     if (session.before(intake.session)) return;
@@ -30,8 +29,6 @@ class Acks {
     settled(tag);
     tags_.push_back(tag);
   }
-  // Of a delivery that was not counted.
-  void add_copy(DeliveryTag tag) { tags_.push_back(tag); }
   void flush() {
     if (tags_.empty()) return;
     std::vector<DeliveryTag> tags;

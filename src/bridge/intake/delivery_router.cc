@@ -22,8 +22,7 @@ void DeliveryRouter::route(std::vector<Delivery> batch) {
     drop_before(session);
   }
   for (const Delivery& delivery : batch) ++received_[static_cast<std::size_t>(delivery.inlet)];
-  const auto copies = std::ranges::count_if(batch, &Delivery::returned_copy);
-  deps_.acks.received(session, batch.size() - static_cast<std::size_t>(copies));
+  deps_.acks.received(session, batch.size());
   if (!can_judge()) {
     std::ranges::move(batch, std::back_inserter(waiting_));
     return;
@@ -36,11 +35,6 @@ void DeliveryRouter::pass_on(std::vector<Delivery> batch) {
   failpoint("delivery.received");
   if (draining_) return;
   for (Delivery& delivery : batch) {
-    if (delivery.returned_copy) {
-      deps_.copies.add(std::move(delivery));
-      continue;
-    }
-    if (delivery.inlet == Inlet::error) deps_.copies.failure_came(delivery.source);
     (delivery.inlet == Inlet::results ? results
      : delivery.inlet == Inlet::delay ? delayed
                                       : failed)
@@ -70,7 +64,6 @@ void DeliveryRouter::drop_before(const IntakeSession& session) {
   deps_.intake.forget_before(session);
   deps_.transitions.forget_before(session);
   deps_.left.forget_before(session);
-  deps_.copies.forget_before(session);
   std::erase_if(waiting_, [&](const Delivery& delivery) { return delivery.tag.session.before(session); });
 }
 

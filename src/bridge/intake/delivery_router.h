@@ -12,7 +12,6 @@
 #include "src/bridge/intake/acks.h"
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/intake/results.h"
-#include "src/bridge/intake/returned_copies.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/watch/attachments.h"
 
@@ -26,7 +25,6 @@ class DeliveryRouter {
     Results& results;
     Transitions& transitions;
     LeftUnacked& left;
-    ReturnedCopies& copies;
     const DeliveryProof& proof;
     const Attachments& attachments;
     const RuleBookPtr& rules;  // replaced by a reload

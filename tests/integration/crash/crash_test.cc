@@ -123,7 +123,7 @@ const std::array kErrorQueuePoints = {"delivery.received",
                                       "publish.after_write:3",
                                       "parked_copy_sent.before_commit",
                                       "parked_copy_sent.after_commit",
-                                      "delivery.received:4",
+                                      "publish.before_write:4",
                                       "publish.after_write:4",
                                       "ack.before_write:4"};
 

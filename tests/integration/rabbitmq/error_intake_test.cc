@@ -3,8 +3,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <thread>
 
 #include "plugin/rabbitmq/consume/error_queue_state.h"
+#include "src/core/message/header_names.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {
@@ -36,6 +39,16 @@ class ErrorIntake : public RabbitTest {
   }
   bool has_no_problem() {
     return sink_.error_queues([](const ErrorQueueReport& report) { return report.problem.empty(); });
+  }
+  // As Rung does with a parked message.
+  Message copy(const std::string& body) const {
+    Message message = text(body);
+    message.headers.emplace().emplace_back(header::kParked,
+                                           failure_mark(*options_.error_queues->all()[0].dialect, message));
+    return message;
+  }
+  bool holds(std::uint32_t messages, Ms within = kSoon) {
+    return eventually([&] { return probe().depth(errors_) == messages; }, within);
   }
   Delivery next() {
     auto got = sink_.deliveries(1);
@@ -168,6 +181,75 @@ TEST_F(ErrorIntake, ABacklogTakesNoRoomOfOurOwn) {
   EXPECT_EQ(of_errors, 5U) << "a quarter of the bytes";
   EXPECT_TRUE(eventually([&] { return probe().depth(errors_) == kCount - options_.prefetch / 10; }))
       << "a tenth of the prefetch";
+}
+
+// Each failure behind them takes the copies out and puts them back, more often than the queue would redeliver
+// them.
+TEST_F(ErrorIntake, ReturnedCopiesOutliveTheDeliveryLimit) {
+  const std::int32_t limit = 2;
+  probe().declare(errors_, {{"x-queue-type", "quorum"}, {"x-delivery-limit", limit}});
+  for (const char* body : {"one", "two"}) ASSERT_TRUE(probe().publish("", errors_, copy(body)));
+  start_up();
+  ASSERT_TRUE(holds(0)) << "taken out";
+  for (int i = 0; i <= 2 * limit; ++i) {
+    ASSERT_TRUE(holds(2)) << "put back " << i << " times";
+    ASSERT_TRUE(probe().publish("", errors_, text("failed")));
+    const Delivery failed = next();
+    EXPECT_EQ(failed.message.body, "failed");
+    broker_->ack({failed.tag});
+    ASSERT_TRUE(holds(0));
+  }
+  EXPECT_TRUE(holds(2));
+  EXPECT_THAT(sink_.deliveries(1, Ms{100}), testing::IsEmpty());
+}
+
+// They settle, and then the copies are there all the time.
+TEST_F(ErrorIntake, InstancesDoNotTakeReturnedCopiesFromEachOther) {
+  for (const char* type : {"classic", "quorum"}) {
+    probe().declare(errors_, {{"x-queue-type", type}});
+    start_up();
+    BrokerRecorder others_sink;
+    const auto other = make_rabbit_broker(options_, test_clock());
+    ASSERT_TRUE(other->start(others_sink));
+    other->allow_publish_until(test_clock().boot() + Ms{300000});
+    ASSERT_TRUE(consumed({errors_}));
+    ASSERT_TRUE(
+        others_sink.error_queues([](const ErrorQueueReport& report) { return !report.consumed.empty(); }));
+    constexpr std::uint32_t kCopies = 20;
+    for (std::uint32_t i = 0; i < kCopies; ++i)
+      ASSERT_TRUE(probe().publish("", errors_, copy(std::to_string(i))));
+    const auto taken_out = [&](Ms within) {
+      return eventually([&] { return probe().depth(errors_) != kCopies; }, within);
+    };
+    ASSERT_TRUE(eventually([&] { return !taken_out(Ms{8000}); }, Ms{60000})) << type;
+    // A failure is noticed all the same, once.
+    ASSERT_TRUE(probe().publish("", errors_, text("failed")));
+    std::vector<Delivery> got;
+    ASSERT_TRUE(eventually([&] {
+      for (auto* one : {&sink_, &others_sink})
+        std::ranges::move(one->deliveries(1, Ms{50}), std::back_inserter(got));
+      return !got.empty();
+    }));
+    EXPECT_EQ(got[0].message.body, "failed");
+    broker_->stop(Ms{2000});
+    other->stop(Ms{2000});
+    EXPECT_TRUE(holds(kCopies + 1)) << "with what was not acked";
+    probe().remove(errors_);
+    EXPECT_THAT(got, testing::SizeIs(1));
+  }
+}
+
+// What people take out does not hide what comes.
+TEST_F(ErrorIntake, AFailureIsNoticedAlsoAfterACopyWasTakenOut) {
+  probe().declare(errors_);
+  for (const char* body : {"one", "two"}) ASSERT_TRUE(probe().publish("", errors_, copy(body)));
+  start_up();
+  ASSERT_TRUE(holds(0));
+  ASSERT_TRUE(holds(2));
+  probe().ack(*probe().get(errors_));
+  std::this_thread::sleep_for(std::chrono::seconds{5});
+  ASSERT_TRUE(probe().publish("", errors_, text("failed")));
+  EXPECT_EQ(next().message.body, "failed");
 }
 
 TEST_F(ErrorIntake, WithoutItsConnectionOurOwnGoesOn) {

@@ -6,7 +6,6 @@
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/route_log.h"
 #include "src/bridge/gates/breakers.h"
-#include "src/bridge/intake/returned_copies.h"
 #include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/watch/attachments.h"
 #include "tests/unit/bridge/flow_fixture.h"
@@ -209,21 +208,6 @@ TEST(Bounds, CountsByQueue) {
     counts.published(task, PublishResult::How::confirmed, Ms{1}, Ms{0});
   }
   EXPECT_LE(counts.by_queue().size(), rules->queues().size() + 1);
-}
-
-TEST(Bounds, ErrorQueuesWithReturnedCopies) {
-  World world;
-  Flow flow(world);
-  ReturnedCopies returned(world.loop, flow.broker, flow.outbox, flow.acks, flow.recognized);
-  for (std::size_t i = 0; i < 1000; ++i) {
-    Delivery copy;
-    copy.source = stranger(i);
-    copy.returned_copy = true;
-    flow.broker.declare(copy.source);
-    returned.add(std::move(copy));
-    world.loop.run_for(Ms{400});  // quiet: it goes back
-    ASSERT_LE(returned.queues(), ReturnedCopies::kMostIdle + 1);
-  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What becomes of an error queue: looked for, consumed, refused, left alone, at rest.
+// What becomes of an error queue: looked for, consumed, refused, left with returned copies.
 #include "plugin/rabbitmq/consume/error_queue_state.h"
 
 #include <gtest/gtest.h>
@@ -9,53 +9,6 @@ namespace {
 constexpr BootMs kStart{1'000'000};
 BootMs after(std::int64_t seconds) { return kStart + Ms{1000 * seconds}; }
 
-TEST(RestWatch, EndsWhenAMessageComes) {
-  RestWatch rest(kStart, 3, 0);
-  for (int s = 1; s < 100; ++s) ASSERT_FALSE(rest.over(3, after(s)));
-  EXPECT_TRUE(rest.settled());
-  EXPECT_TRUE(rest.over(4, after(100)));
-}
-
-TEST(RestWatch, AMessageThatCameBeforeTheFirstLookIsSeen) {
-  RestWatch rest(kStart, 3, 0);
-  EXPECT_TRUE(rest.over(4, after(1)));
-  EXPECT_FALSE(rest.settled());
-}
-
-TEST(RestWatch, AnotherInstanceThatHoldsTheCopiesForAWhileEndsNothing) {
-  RestWatch rest(kStart, 3, 0);
-  EXPECT_FALSE(rest.over(3, after(1)));
-  EXPECT_FALSE(rest.over(0, after(2)));
-  EXPECT_FALSE(rest.over(3, after(3)));
-}
-
-TEST(RestWatch, WhatAPersonRemovedLowersTheMark) {
-  RestWatch rest(kStart, 3, 0);
-  EXPECT_FALSE(rest.over(3, after(1)));
-  for (int s = 2; s < 8; ++s) EXPECT_FALSE(rest.over(1, after(s)));
-  EXPECT_TRUE(rest.over(2, after(8)));
-}
-
-TEST(RestWatch, TwoInstancesThatShareTheCopiesDoNotTakeThemInTurnsForEver) {
-  // Each time the count is another one than ours, the rest is longer, up to ten seconds.
-  std::int64_t before = 0;
-  for (int unsettled = 0; unsettled < 12; ++unsettled) {
-    RestWatch rest(kStart, 2, unsettled);
-    std::int64_t s = 1;
-    while (!rest.over(5, after(s))) ++s;
-    EXPECT_GE(s, before);
-    EXPECT_LE(s, 10);
-    before = s;
-  }
-  EXPECT_EQ(before, 10);
-}
-
-TEST(RestWatch, IsBounded) {
-  RestWatch rest(kStart, 3, 0);
-  EXPECT_FALSE(rest.over(3, after(1)));
-  EXPECT_TRUE(rest.over(3, kStart + RestWatch::kLongest));
-}
-
 TEST(ErrorQueueState, IsLookedForOftenUntilItExists) {
   ErrorQueueState queue;
   EXPECT_TRUE(queue.look_due(kStart));
@@ -63,7 +16,7 @@ TEST(ErrorQueueState, IsLookedForOftenUntilItExists) {
   EXPECT_FALSE(queue.wanted());
   EXPECT_FALSE(queue.look_due(after(4)));
   EXPECT_TRUE(queue.look_due(after(5)));
-  queue.exists(0, after(5));
+  queue.exists(0, 0, after(5));
   EXPECT_TRUE(queue.wanted());
   EXPECT_FALSE(queue.consumed()) << "the broker has not answered yet";
   queue.consuming();
@@ -74,7 +27,7 @@ TEST(ErrorQueueState, IsLookedForOftenUntilItExists) {
 
 TEST(ErrorQueueState, OneThatIsDeletedIsLookedForAtOnce) {
   ErrorQueueState queue;
-  queue.exists(0, kStart);
+  queue.exists(0, 0, kStart);
   queue.consuming();
   queue.cancelled(after(10));
   EXPECT_FALSE(queue.wanted() || queue.consumed());
@@ -94,12 +47,12 @@ TEST(ErrorQueueState, OneThatIsRefusedIsTriedLessAndLessOften) {
   ErrorQueueState queue;
   std::int64_t longest = 0;
   for (const std::int64_t expected : {5, 10, 20, 40, 80, 160, 320, 600, 600}) {
-    queue.exists(0, kStart);
+    queue.exists(0, 0, kStart);
     EXPECT_EQ(longest = pause_after_refusal(queue, kStart), expected);
     EXPECT_FALSE(queue.wanted());
     EXPECT_EQ(queue.problem(), "in use");
   }
-  queue.exists(0, kStart);  // the next try
+  queue.exists(0, 0, kStart);  // the next try
   EXPECT_TRUE(queue.wanted());
   EXPECT_EQ(queue.problem(), "in use") << "it stays while it is tried";
 }
@@ -107,7 +60,7 @@ TEST(ErrorQueueState, OneThatIsRefusedIsTriedLessAndLessOften) {
 TEST(ErrorQueueState, OnceItIsConsumedTheNextRefusalIsTheFirstOne) {
   ErrorQueueState queue;
   for (int i = 0; i < 5; ++i) pause_after_refusal(queue, kStart);
-  queue.exists(0, kStart);
+  queue.exists(0, 0, kStart);
   queue.consuming();
   EXPECT_EQ(queue.problem(), "");
   EXPECT_EQ(pause_after_refusal(queue, kStart), 5);
@@ -117,20 +70,66 @@ TEST(ErrorQueueState, OnceItIsConsumedTheNextRefusalIsTheFirstOne) {
   EXPECT_EQ(pause_after_refusal(queue, kStart), 5);
 }
 
-TEST(ErrorQueueState, RestsUntilSomethingComes) {
+// A queue that was left with so many copies at kStart.
+ErrorQueueState left_with(std::size_t copies) {
   ErrorQueueState queue;
-  queue.rest(2, kStart);
-  queue.exists(0, kStart);
-  EXPECT_TRUE(queue.wanted()) << "an order for a queue that is not there";
+  queue.exists(0, 0, kStart);
   queue.consuming();
-  queue.rest(2, kStart);
+  queue.left(copies, kStart);
+  return queue;
+}
+
+TEST(ErrorQueueState, IsLeftUntilSomethingComes) {
+  ErrorQueueState queue = left_with(2);
   EXPECT_FALSE(queue.wanted());
   EXPECT_TRUE(queue.consumed());
-  EXPECT_TRUE(queue.look_due(after(1)));
-  queue.exists(2, after(1));
+  EXPECT_FALSE(queue.look_due(after(2))) << "the copies go back";
+  for (int s = 3; s < 100; ++s) {
+    ASSERT_TRUE(queue.look_due(after(s))) << "each second";
+    queue.exists(2, 0, after(s));
+    ASSERT_FALSE(queue.wanted());
+  }
+  queue.exists(3, 0, after(100));
+  EXPECT_TRUE(queue.wanted());
+}
+
+TEST(ErrorQueueState, AMessageThatCameBeforeTheFirstLookIsSeen) {
+  ErrorQueueState queue = left_with(2);
+  queue.exists(3, 0, after(1));
+  EXPECT_TRUE(queue.wanted());
+}
+
+TEST(ErrorQueueState, AnotherInstanceThatHoldsTheCopiesForAWhileIsNoNews) {
+  ErrorQueueState queue = left_with(3);
+  for (int s = 1; s < 20; ++s) {
+    queue.exists(0, 1, after(s));
+    ASSERT_FALSE(queue.wanted());
+  }
+  queue.exists(3, 0, after(20));
   EXPECT_FALSE(queue.wanted());
-  EXPECT_TRUE(queue.look_due(after(2))) << "each second";
-  queue.exists(3, after(2));
+}
+
+TEST(ErrorQueueState, WhatAPersonTookOutDoesNotHideWhatComes) {
+  ErrorQueueState queue = left_with(3);
+  queue.exists(1, 0, after(1));
+  EXPECT_FALSE(queue.wanted());
+  queue.exists(2, 0, after(2));
+  EXPECT_TRUE(queue.wanted());
+}
+
+TEST(ErrorQueueState, IsNotLeftForEver) {
+  ErrorQueueState queue = left_with(3);
+  queue.exists(3, 0, after(599));
+  EXPECT_FALSE(queue.wanted());
+  queue.exists(3, 0, after(600));
+  EXPECT_TRUE(queue.wanted());
+}
+
+TEST(ErrorQueueState, OneThatIsGoneIsNotLeft) {
+  ErrorQueueState queue = left_with(3);
+  queue.missing(after(1));
+  queue.left(3, after(1));
+  queue.exists(0, 0, after(6));
   EXPECT_TRUE(queue.wanted());
 }
 
