@@ -138,8 +138,7 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& recognized = counter(
       "rung_recognized_messages_total",
       "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
-      "repeat, "
-      "copy), and messages with the headers of a retry (changed, child, elsewhere), by what they were.");
+      "repeat), and messages with the headers of a retry (changed, child, elsewhere), by what they were.");
   prometheus::Family<prometheus::Gauge>& harmful_settings =
       gauge("rung_harmful_settings",
             "Settings in the broker that harm Rung's own queues and exchanges, by kind: harmful or fatal.");
@@ -178,8 +177,9 @@ struct Metrics::Families {
       "rung_silences_unverified_total",
       "Successes that this instance presumed although the management API did not say whether the queue "
       "was attached.");
-  prometheus::Family<prometheus::Gauge>& error_queues =
-      gauge("rung_error_queues", "Error queues that exist and that this instance consumes, or that rest.");
+  prometheus::Family<prometheus::Gauge>& error_queues = gauge(
+      "rung_error_queues",
+      "Error queues that exist and that this instance consumes, or in which only returned copies are left.");
   GaugesByLabels paused{
       gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.")};
   GaugesByLabels closed{
