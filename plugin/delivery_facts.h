@@ -8,8 +8,8 @@
 
 namespace rung {
 
-// Fills `facts`. `take_record` (Delivery&) moves the broker's own record of the failure, if there is one, from
-// the message to `facts`. A dialect is read before that: it may name such a header.
+// Fills `facts`. `take_record` (Delivery&) moves the broker's own record of the failure, if there is one,
+// from the message to `facts`. A dialect is read before that: it may name such a header.
 template <typename TakeRecord>
 void take_facts(Delivery& delivery, const ErrorQueues& error_queues, TakeRecord&& take_record) {
   const ErrorQueue* entry = delivery.inlet == Inlet::error ? error_queues.find(delivery.source) : nullptr;
