@@ -143,7 +143,7 @@ class Judge {
     if (queue.type == "stream") {
       add(fatal, queue.name, "it is a stream: nothing is ever taken out of it",
           "delete it once nothing in it is needed: " + delete_queue(queue.name));
-    } else if (!queue.type.empty() && queue.type != queue_type_) {
+    } else if (!queue.type.empty() && queue_type_ != "auto" && queue.type != queue_type_) {
       add(harmful, queue.name,
           "it is a " + queue.type + " queue, but broker.queue_type is " + std::string(queue_type_) +
               ": it is used as it is",
