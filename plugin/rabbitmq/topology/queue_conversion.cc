@@ -12,7 +12,8 @@ namespace rung::rabbit {
 namespace {
 
 constexpr std::uint16_t kPrefetch = 200;
-constexpr int kMostTries = 10;  // to find the queue empty
+// A message whose route was looked up before the queue was unbound may arrive so much later.
+constexpr Ms kSettle{1000}, kPause{10};
 constexpr std::string_view kTag = "rung.convert";
 constexpr std::size_t kHeaderFlags = 12;         // where the property flags stand in a content header
 constexpr unsigned char kUserIdFlag = 1U << 4U;  // in the second byte of the flags
@@ -67,9 +68,6 @@ class QueueConverter::Mover {
         break;
       case AMQP_BASIC_RETURN_METHOD:
         fail("no queue took a message: a binding is missing");
-        break;
-      case AMQP_BASIC_CANCEL_METHOD:
-        fail("the queue was deleted meanwhile");
         break;
       default:
         break;
@@ -156,10 +154,12 @@ Result<std::unique_ptr<QueueConverter>> QueueConverter::open(const BrokerOptions
                                  options.connection_name + " (convert)", converter->waker_, timeout);
   if (!opened) return tl::unexpected(opened.error());
   converter->connection_ = *std::move(opened);
-  const auto channel = converter->connection_->open_channel(
-      converter->waker_, converter->waker_.now() + timeout, [](const Frame&) {});
-  if (!channel) return tl::unexpected(channel.error());
+  if (auto channel = converter->open_channel(); !channel) return tl::unexpected(channel.error());
   return converter;
+}
+
+Result<void> QueueConverter::open_channel() {
+  return connection_->open_channel(waker_, waker_.now() + timeout_, [](const Frame&) {});
 }
 
 QueueConverter::~QueueConverter() {
@@ -171,8 +171,7 @@ Result<const void*> QueueConverter::call(amqp_method_number_t id, const void* fi
   auto answer = connection_->call(id, fields, id + 1, waker_, waker_.now() + timeout_, nothing);
   if (answer || !connection_->channel_closed()) return answer;
   const Closing closing = connection_->closing();
-  if (auto opened = connection_->open_channel(waker_, waker_.now() + timeout_, nothing); !opened)
-    return tl::unexpected(opened.error());
+  if (auto opened = open_channel(); !opened) return tl::unexpected(opened.error());
   return closing.code == AMQP_NOT_FOUND ? not_found(closing.text)
                                         : tl::unexpected(Error{Error::Kind::refused, closing.text});
 }
@@ -230,48 +229,25 @@ Result<void> QueueConverter::unbind(const std::string& queue, const std::vector<
   return {};
 }
 
-Result<std::int64_t> QueueConverter::move_and_remove(const std::string& from, const std::string& to,
+Result<std::int64_t> QueueConverter::move_and_delete(const std::string& from, const std::string& to,
                                                      const std::vector<Binding>& bindings) {
-  std::int64_t moved = 0;
-  for (int tries = 0;; ++tries) {
-    const auto more = move(from, to, bindings);
-    if (!more) return more;
-    moved += *more;
-    const auto removed = remove(from);
-    if (removed) return moved;
-    // A message that names the queue itself has come since.
-    const bool full = removed.error().message.find("PRECONDITION_FAILED") != std::string::npos;
-    if (!full || tries == kMostTries) return tl::unexpected(removed.error());
-  }
-}
-
-Result<void> QueueConverter::remove(const std::string& queue) {
-  amqp_queue_delete_t fields{};
-  fields.queue = bytes(queue);
-  fields.if_unused = 1;
-  fields.if_empty = 1;
-  if (auto done = call(AMQP_QUEUE_DELETE_METHOD, &fields); !done) return tl::unexpected(done.error());
-  return {};
-}
-
-Result<std::int64_t> QueueConverter::move(const std::string& from, const std::string& to,
-                                          const std::vector<Binding>& bindings) {
-  // A channel of its own: numbers of publishes and deliveries begin anew.
+  // A channel of its own: the numbers of publishes and deliveries begin anew.
   amqp_channel_close_t close{};
   if (auto done = call(AMQP_CHANNEL_CLOSE_METHOD, &close); !done) return tl::unexpected(done.error());
-  const auto opened = connection_->open_channel(waker_, waker_.now() + timeout_, [](const Frame&) {});
-  if (!opened) return tl::unexpected(opened.error());
+  if (auto done = open_channel(); !done) return tl::unexpected(done.error());
   amqp_confirm_select_t confirm{};
   if (auto done = call(AMQP_CONFIRM_SELECT_METHOD, &confirm); !done) return tl::unexpected(done.error());
   amqp_basic_qos_t qos{};
   qos.prefetch_count = kPrefetch;
   if (auto done = call(AMQP_BASIC_QOS_METHOD, &qos); !done) return tl::unexpected(done.error());
 
+  // Each call passes on the deliveries and confirms that come before its answer.
   Mover mover(*connection_, to, bindings);
-  const Connection::Others take = [&](const Frame& frame) { mover.take(frame); };
   const auto ask = [&](amqp_method_number_t id, const void* fields) {
-    return connection_->call(id, fields, id + 1, waker_, waker_.now() + timeout_, take);
+    return connection_->call(id, fields, id + 1, waker_, waker_.now() + timeout_,
+                             [&](const Frame& frame) { mover.take(frame); });
   };
+  // Exclusive until the queue is deleted: what is neither ready nor here is nowhere.
   amqp_basic_consume_t consume{};
   consume.queue = bytes(from);
   consume.consumer_tag = bytes(kTag);
@@ -280,28 +256,22 @@ Result<std::int64_t> QueueConverter::move(const std::string& from, const std::st
   amqp_queue_declare_t passive{};
   passive.queue = bytes(from);
   passive.passive = 1;
-  bool consuming = true;
   std::int64_t moved = 0;
-  BootMs deadline = waker_.now() + timeout_;
-  // Each call passes on the deliveries and confirms that come before its answer.
-  for (;;) {
+  BootMs progress = waker_.now(), busy = progress;
+  while (waker_.now() - busy < kSettle) {
+    connection_->sleep(waker_, waker_.now() + kPause);
     const auto answer = ask(AMQP_QUEUE_DECLARE_METHOD, &passive);
     if (!answer) return tl::unexpected(answer.error());
     if (!mover.problem().empty()) return tl::unexpected(Error{Error::Kind::refused, mover.problem()});
     const bool empty = static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count == 0;
-    if (empty && mover.idle()) {
-      if (!consuming) return mover.moved();
-      amqp_basic_cancel_t cancel{};
-      cancel.consumer_tag = bytes(kTag);
-      if (auto done = ask(AMQP_BASIC_CANCEL_METHOD, &cancel); !done) return tl::unexpected(done.error());
-      consuming = false;
-    } else if (!consuming && mover.idle()) {
-      return mover.moved();  // more has come since: the caller finds it not empty
-    }
-    if (std::exchange(moved, mover.moved()) != mover.moved()) deadline = waker_.now() + timeout_;
-    if (waker_.now() >= deadline) return transient("the broker confirms no message");
-    connection_->sleep(waker_, waker_.now() + Ms{20});
+    if (std::exchange(moved, mover.moved()) != mover.moved()) progress = waker_.now();
+    if (!empty || !mover.idle() || progress > busy) busy = waker_.now();
+    if (busy - progress > timeout_) return transient("the broker confirms no message");
   }
+  amqp_queue_delete_t remove{};
+  remove.queue = bytes(from);
+  if (auto done = ask(AMQP_QUEUE_DELETE_METHOD, &remove); !done) return tl::unexpected(done.error());
+  return mover.moved();
 }
 
 Result<std::int64_t> QueueConverter::convert(const std::string& queue, const std::vector<Binding>& bindings,
@@ -325,14 +295,14 @@ Result<std::int64_t> QueueConverter::convert(const std::string& queue, const std
     if (auto done = declare(moving, type); !done) return tl::unexpected(done.error());
     if (auto done = bind(moving, bindings); !done) return tl::unexpected(done.error());
     if (auto done = unbind(queue, bindings); !done) return tl::unexpected(done.error());
-    const auto out = move_and_remove(queue, moving, bindings);
+    const auto out = move_and_delete(queue, moving, bindings);
     if (!out) return out;
     moved += *out;
   }
   if (auto done = declare(queue, type); !done) return tl::unexpected(done.error());
   if (auto done = bind(queue, bindings); !done) return tl::unexpected(done.error());
   if (auto done = unbind(moving, bindings); !done) return tl::unexpected(done.error());
-  const auto back = move_and_remove(moving, queue, bindings);
+  const auto back = move_and_delete(moving, queue, bindings);
   if (!back) return back;
   return moved + *back;
 }

@@ -3,7 +3,7 @@
 //
 //   bind QUEUE.moving, unbind QUEUE     what arrives waits in QUEUE.moving
 //   move QUEUE into QUEUE.moving        each message is acked once the other queue has it
-//   delete QUEUE, declare it again      the broker deletes it only if it is empty and nobody consumes it
+//   delete QUEUE, declare it again      while nobody else may consume it, and nothing has come for a second
 //   bind QUEUE, unbind QUEUE.moving
 //   move QUEUE.moving into QUEUE, delete QUEUE.moving
 //
@@ -53,6 +53,7 @@ class QueueConverter {
   class Mover;
 
   explicit QueueConverter(const Clock& clock) : waker_(clock) {}
+  Result<void> open_channel();
   Result<const void*> call(amqp_method_number_t id, const void* fields);
   Result<void> declare(const std::string& queue, const std::string& type);
   // Whether the queue exists, and with that type. Opens the channel again.
@@ -60,12 +61,9 @@ class QueueConverter {
   Result<There> look(const std::string& queue, const std::string& type);
   Result<void> bind(const std::string& queue, const std::vector<Binding>& bindings);
   Result<void> unbind(const std::string& queue, const std::vector<Binding>& bindings);
-  // If nobody consumes it and nothing is in it.
-  Result<void> remove(const std::string& queue);
-  // All messages, each to the exchange that it came by if that is one of `bindings`, else straight into `to`.
-  Result<std::int64_t> move(const std::string& from, const std::string& to,
-                            const std::vector<Binding>& bindings);
-  Result<std::int64_t> move_and_remove(const std::string& from, const std::string& to,
+  // Moves all messages, each to the exchange that it came by if that is one of `bindings`, else straight into
+  // `to`; and deletes the queue once nothing has come for a while. REQUIRES: nobody consumes it.
+  Result<std::int64_t> move_and_delete(const std::string& from, const std::string& to,
                                        const std::vector<Binding>& bindings);
 
   Waker waker_;

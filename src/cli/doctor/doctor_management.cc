@@ -90,8 +90,8 @@ void check_queue_type(const Config& config, const ManagementData& data, Findings
     all.push_back(warning("broker.queue_type",
                           cluster + ", and Rung's own queues are classic queues: each is on one node, and "
                                     "Rung receives nothing from it while that node is down",
-                          "set broker.queue_type: quorum; to switch, stop the sidecars while the queues are "
-                          "empty, delete the queues, and start again"));
+                          "set broker.queue_type: quorum; stop the sidecars, run `rung convert-queues --yes`, and "
+                          "start them again"));
   }
 }
 
