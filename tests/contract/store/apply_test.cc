@@ -31,6 +31,30 @@ TEST_P(StoreContract, AClaimIsAnAttemptAndItsHistoryBegins) {
   EXPECT_EQ(must(store_->history(id)).size(), 1U);
 }
 
+TEST_P(StoreContract, AClaimBringsTheMessagesOfTheFirstTasksThatItTook) {
+  const Fence fence = join(*store_, "a");
+  std::vector<Event> claims;
+  for (int i = 0; i < 4; ++i) claims.push_back({due_task(*store_, fence), event::Claim{}});
+  apply_one(*store_, fence, claims[0].id, event::Cancel{});
+  const std::size_t two = 2 * message_bytes(get(*store_, claims[1].id));
+  const Claimed claimed = must(store_->claim(claims, fence, decider(), two));
+  ASSERT_EQ(claimed.decisions.size(), 4U);
+  EXPECT_NE(claimed.decisions[0].verdict, Verdict::applied);
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(claimed.decisions[i].verdict, Verdict::applied) << i;
+    EXPECT_EQ(get(*store_, claims[i].id).state, State::publishing) << i;
+  }
+  std::vector<TaskId> with;
+  for (const StoredMessage& stored : claimed.messages) {
+    ASSERT_NE(stored.message, nullptr) << stored.broken;
+    with.push_back(stored.id);
+  }
+  EXPECT_THAT(with, testing::UnorderedElementsAre(claims[1].id, claims[2].id));
+  // Nothing left to claim: no messages, also not those of the call before.
+  const std::span<const Event> none(claims.data(), 1);
+  EXPECT_TRUE(must(store_->claim(none, fence, decider(), two)).messages.empty());
+}
+
 TEST_P(StoreContract, AClaimWithoutTheLeaseIsNotApplied) {
   const Fence fence = join(*store_, "a");
   const TaskId id = due_task(*store_, fence);
