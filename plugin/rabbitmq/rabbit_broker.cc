@@ -26,8 +26,8 @@ constexpr std::uint8_t kOwnIntake = 0, kErrorIntake = 1;  // IntakeSession::inta
 
 // The queues <prefix>.failed ...
 struct OwnIntake {
-  explicit OwnIntake(const rabbit::ConnectionLoop::Deps& deps)
-      : queues(deps.options, deps.sink),
+  OwnIntake(const rabbit::ConnectionLoop::Deps& deps, rabbit::OwnQueueTypes& types)
+      : queues(deps.options, types, deps.sink),
         consumer(deps, queues,
                  {.intake = kOwnIntake,
                   .max_bytes = rabbit::own_intake_bytes(deps.options),
@@ -69,15 +69,16 @@ struct Connections {
                     [this](std::vector<DeliveryTag> tags) { errors->consumer.requeue(std::move(tags)); }}),
         sink(copies),
         deps{options, *endpoints.addresses, *endpoints.access, sink},
-        own(deps),
+        own(deps, types),
         errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps, copies)),
         publishers(options, endpoints, sink),
-        topology(deps, [this] { publishers.forget_proven(); }) {}
+        topology(deps, types, [this] { publishers.forget_proven(); }) {}
 
   rabbit::BrokerEndpoints endpoints;
   rabbit::ReturnedCopies copies;
   rabbit::SinkAdapter sink;
   rabbit::ConnectionLoop::Deps deps;
+  rabbit::OwnQueueTypes types;
   OwnIntake own;
   std::unique_ptr<ErrorIntake> errors;  // nullptr: the config has no error queues
   rabbit::Publishers publishers;
@@ -117,10 +118,9 @@ class RabbitBroker final : public Broker {
     if (connections_) return permanent("the broker was started before");
     auto endpoints = rabbit::make_endpoints(options_, clock_);
     if (!endpoints) return tl::unexpected(endpoints.error());
-    if (options_.rabbitmq.queue_type != "classic" && options_.rabbitmq.queue_type != "quorum") {
-      return permanent("broker.queue_type: \"" + options_.rabbitmq.queue_type +
-                       "\" is not one of: classic, quorum");
-    }
+    const std::string& type = options_.rabbitmq.queue_type;
+    if (type != "auto" && type != "classic" && type != "quorum")
+      return permanent("broker.queue_type: \"" + type + "\" is not one of: auto, classic, quorum");
     connections_ = std::make_unique<Connections>(options_, *std::move(endpoints), sink);
     connections_->publishers.allow_until(allowed_until_);
     connections_->for_each_consumer([this](rabbit::Consumer& consumer) {

@@ -8,11 +8,11 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "src/api/fields.h"
-#include "src/http/access.h"
-#include "src/http/budget.h"
-#include "src/http/console.h"
-#include "src/http/problem.h"
+#include "src/api/json/fields.h"
+#include "src/http/access/access.h"
+#include "src/http/handlers/console.h"
+#include "src/http/request/problem.h"
+#include "src/http/server/budget.h"
 #include "src/io/log.h"
 
 namespace rung::http {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "src/http/access.h"
-#include "src/http/context.h"
-#include "src/http/server.h"
-#include "src/http/sessions.h"
+#include "src/http/access/access.h"
+#include "src/http/access/sessions.h"
+#include "src/http/handlers/context.h"
+#include "src/http/server/server.h"
 
 namespace rung::http {
 

@@ -15,6 +15,19 @@ Decision refuse_child(const Task& task, Inserted::How how) {
   d.task = task;
   return d;
 }
+
+std::vector<TaskId> first_claimed(std::span<const Decision> decisions, std::size_t most_bytes) {
+  std::vector<TaskId> ids;
+  std::size_t bytes = 0;
+  for (const Decision& decision : decisions) {
+    if (decision.verdict != Decision::Verdict::applied) continue;
+    bytes += message_bytes(decision.task);
+    if (!ids.empty() && bytes > most_bytes) break;
+    ids.push_back(decision.task.id);
+  }
+  return ids;
+}
+
 namespace {
 
 constexpr std::array<std::string_view, 6> kActions{"cancel", "fire", "redrive", "discard", "succeed", "fail"};

@@ -1,6 +1,10 @@
 // Writes tasks, and finds those that are due. Thread, errors: store.h.
 #pragma once
 
+#include <algorithm>
+#include <bitset>
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +23,17 @@ struct Fence {
   std::vector<Lease> leases;  // those the caller believes it holds; the store checks which it does
   bool by_hand = false;       // insert() only: needs no lease; the shard's owner finds the row by its sweep
 };
+
+// The same with the leases of these items' shards alone: each lease costs the database a row lock.
+template <typename Items, typename ShardOf>
+Fence narrowed(const Fence& fence, const Items& items, ShardOf shard_of) {
+  std::bitset<kShards> shards;
+  for (const auto& item : items) shards.set(static_cast<std::size_t>(shard_of(item)));
+  Fence out{fence.node, {}, fence.by_hand};
+  std::ranges::copy_if(fence.leases, std::back_inserter(out.leases),
+                       [&](const Lease& l) { return shards.test(static_cast<std::size_t>(l.shard)); });
+  return out;
+}
 
 struct Inserted {
   enum class How {
@@ -41,6 +56,16 @@ struct StoredMessage {
   MessagePtr message;       // nullptr: its row cannot be read, e.g. because it was changed by hand ...
   std::string broken = {};  // ... and why
 };
+
+// What a task's message takes in memory, approximate.
+inline std::size_t message_bytes(const Task& task) { return static_cast<std::size_t>(task.body_bytes) + 512; }
+
+struct Claimed {
+  std::vector<Decision> decisions;      // in the order of the events
+  std::vector<StoredMessage> messages;  // of the first claimed tasks
+};
+// The claimed tasks, in order, whose messages take at most `most_bytes` together; at least one.
+std::vector<TaskId> first_claimed(std::span<const Decision> decisions, std::size_t most_bytes);
 
 struct DueEntry {
   TaskId id;
@@ -66,6 +91,9 @@ class TaskStore {
   // events are the next of that bulk (bulk_next), whose progress is written with them.
   virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                               const Decider& decide, const BulkStep* step = nullptr) = 0;
+  // apply() of claims. Reads the messages of first_claimed() in the same round trip.
+  virtual Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                                std::size_t most_bytes) = 0;
   // Those that exist, in any order. One unreadable row does not fail the others.
   virtual Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) = 0;
 

@@ -69,4 +69,13 @@ Result<std::vector<Decision>> FaultyStore::apply(std::span<const Event> events, 
   });
 }
 
+Result<Claimed> FaultyStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                                   std::size_t most_bytes) {
+  return call([&] {
+    auto claimed = db_->claim(claims, fence, decide, most_bytes);
+    if (claimed) deps_.watcher.applied(claims, claimed->decisions, fence);
+    return claimed;
+  });
+}
+
 }  // namespace rung::sim

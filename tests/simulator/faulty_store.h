@@ -92,6 +92,8 @@ class FaultyStore final : public Store {
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                       const Decider& decide, const BulkStep* step) override;
+  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                        std::size_t most_bytes) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override {
     return call([&] { return db_->messages(ids); });
   }

@@ -125,6 +125,18 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> AmqpProbe::inspect(std::s
   return std::nullopt;
 }
 
+int AmqpProbe::major_version() const {
+  const amqp_table_t* properties = amqp_get_server_properties(connection_);
+  for (int i = 0; i < properties->num_entries; ++i) {
+    const amqp_table_entry_t& entry = properties->entries[i];
+    const std::string name(static_cast<const char*>(entry.key.bytes), entry.key.len);
+    if (name != "version") continue;
+    const amqp_bytes_t& version = entry.value.value.bytes;
+    return std::stoi(std::string(static_cast<const char*>(version.bytes), version.len));
+  }
+  return 0;
+}
+
 bool AmqpProbe::queue_exists(std::string_view queue) { return inspect(queue).has_value(); }
 
 std::optional<std::uint32_t> AmqpProbe::depth(std::string_view queue) {

@@ -76,6 +76,8 @@ class AmqpProbe {
   void consume(std::string_view queue, int prefetch = 100, bool exclusive = false);
   std::optional<Received> next(Ms within = std::chrono::seconds{10});
 
+  int major_version() const;  // of RabbitMQ
+
   // Raw frames, for what the calls above cannot do.
   amqp_connection_state_t raw() { return connection_; }
 

@@ -5,7 +5,7 @@
 
 #include "src/core/base/hex.h"
 #include "src/core/base/url.h"
-#include "src/http/server.h"
+#include "src/http/server/server.h"
 #include "tests/support/http_client.h"
 
 namespace rung::test {

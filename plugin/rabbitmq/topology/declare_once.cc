@@ -16,9 +16,10 @@ Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms t
   if (!opened) return tl::unexpected(opened.error());
   const auto deadline = waker.now() + timeout;
   if (auto done = (*opened)->open_channel(waker, deadline, nothing); !done) return done;
+  OwnQueueTypes types;
   std::string adopted;  // the sidecar and rung doctor report it
   auto done = declare_return_exchange(options, **opened, waker, deadline, nothing);
-  if (done) done = declare_topology(options, **opened, waker, deadline, nothing, &adopted);
+  if (done) done = declare_topology(options, types, **opened, waker, deadline, nothing, &adopted);
   (*opened)->close(waker.now() + std::chrono::seconds{1});
   return done;
 }

@@ -7,6 +7,7 @@
 
 #include "plugin/rabbitmq/topology/broker_endpoints.h"
 #include "plugin/rabbitmq/topology/management_json.h"
+#include "plugin/rabbitmq/topology/management_rows.h"
 #include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/access.h"
 #include "src/core/base/addresses.h"
@@ -73,7 +74,7 @@ class ManagementAdmin final : public QueueAdmin {
   Result<QueueFacts> queue(std::string_view name) override {
     auto answer = look_at_fresh(name);
     if (!answer) return tl::unexpected(answer.error());
-    return facts_of(*answer);
+    return queue_facts_of(*answer);
   }
 
   Result<std::vector<QueueFacts>> queues() override {
@@ -94,7 +95,7 @@ class ManagementAdmin final : public QueueAdmin {
       if (!answer->is_object() || items == answer->end() || !items->is_array())
         return transient(name() + " does not list queues in pages: is it RabbitMQ's?");
       for (const json& row : *items) {
-        if (row.is_object() && names.insert(text_at(row, "name")).second) all.push_back(facts_of(row));
+        if (row.is_object() && names.insert(text_at(row, "name")).second) all.push_back(queue_facts_of(row));
       }
       pages = static_cast<std::size_t>(std::max<std::int64_t>(number_at(*answer, "page_count"), 0));
       if (pages > kMostQueues / kPageQueues || listed_bytes_ > kMostListed)
@@ -165,9 +166,7 @@ class ManagementAdmin final : public QueueAdmin {
     if (!answer) return tl::unexpected(answer.error());
     for (const json& row : *answer) {
       if (!row.is_object()) continue;
-      const auto arguments = row.find("arguments");
-      all.push_back({text_at(row, "source"), text_at(row, "routing_key"),
-                     arguments != row.end() && arguments->is_object() ? dump(*arguments) : "{}"});
+      all.push_back(binding_of(row));
     }
     return all;
   }
@@ -177,14 +176,7 @@ class ManagementAdmin final : public QueueAdmin {
     auto answer = get(path + percent_encode(vhost_), "list policies");
     if (!answer) return tl::unexpected(answer.error());
     std::vector<Policy> all;
-    for (const json& row : *answer) {
-      Policy policy{text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"), "{}", 0};
-      if (const auto it = row.find("definition"); it != row.end() && it->is_object())
-        policy.definition = dump(*it);
-      if (const auto it = row.find("priority"); it != row.end() && it->is_number_integer())
-        policy.priority = it->get<int>();
-      all.push_back(std::move(policy));
-    }
+    for (const json& row : *answer) all.push_back(policy_of(row));
     return all;
   }
 
@@ -200,7 +192,7 @@ class ManagementAdmin final : public QueueAdmin {
         auto row = own_row(queue, own + end);
         if (!row && row.error().kind == Error::Kind::not_found) continue;
         if (!row) return tl::unexpected(row.error());
-        state.objects.push_back(own_object(queue, *row, *policies, by_operator));
+        state.objects.push_back(own_object_of(queue, *row, *policies, by_operator));
       }
     }
     const std::string exchange = percent_encode(own + ".return");
@@ -272,53 +264,10 @@ class ManagementAdmin final : public QueueAdmin {
 
   std::string queues_path() const { return "/api/queues/" + percent_encode(vhost_); }
 
-  static QueueFacts facts_of(const json& row) {
-    QueueFacts facts{text_in(row, "arguments", "x-dead-letter-exchange"), text_at(row, "policy"),
-                     text_at(row, "type"), text_at(row, "name")};
-    if (const auto it = row.find("arguments"); it != row.end() && it->is_object())
-      facts.arguments = dump(*it);
-    if (const auto it = row.find("effective_policy_definition"); it != row.end() && it->is_object())
-      facts.effective_policy = dump(*it);
-    facts.exclusive = flag_at(row, "exclusive");
-    facts.auto_delete = flag_at(row, "auto_delete");
-    facts.durable = !row.contains("durable") || flag_at(row, "durable");
-    if (std::string node = text_at(row, "node"); !node.empty()) facts.nodes.push_back(std::move(node));
-    if (const auto it = row.find("members"); it != row.end() && it->is_array()) {  // of a quorum queue
-      for (const json& member : *it) {
-        if (member.is_string()) facts.nodes.push_back(member.get<std::string>());
-      }
-    }
-    return facts;
-  }
-
   Result<json> own_row(bool queue, const std::string& name) {
     return get(
         (queue ? queues_path() : "/api/exchanges/" + percent_encode(vhost_)) + "/" + percent_encode(name),
         queue ? "look at a queue" : "look at an exchange");
-  }
-  // Older versions give no effective definition for exchanges: no operator policy applies to those.
-  static OwnObject own_object(bool queue, const json& row, const std::vector<Policy>& policies,
-                              const std::vector<Policy>& by_operator) {
-    OwnObject object;
-    object.is_queue = queue;
-    object.name = text_at(row, "name");
-    object.type = text_at(row, "type");
-    object.policy = text_at(row, "policy");
-    object.operator_policy = text_at(row, "operator_policy");
-    const auto table = [&](const char* key) {
-      const auto it = row.find(key);
-      return it != row.end() && it->is_object() ? dump(*it) : std::string("{}");
-    };
-    object.arguments = table("arguments");
-    object.definition = table("effective_policy_definition");
-    const auto its = std::ranges::find(by_operator, object.operator_policy, &Policy::name);
-    if (its != by_operator.end()) object.operator_definition = its->definition;
-    const auto policy = std::ranges::find(policies, object.policy, &Policy::name);
-    if (object.policy.empty() || policy == policies.end()) return object;
-    object.policy_definition = policy->definition;
-    object.priority = policy->priority;
-    if (!row.contains("effective_policy_definition")) object.definition = policy->definition;
-    return object;
   }
 
   Result<json> get(const std::string& path, const char* doing) { return ask(doing, "GET", path); }

@@ -17,8 +17,8 @@ Result<void> OwnQueues::declare(const Calls& calls) {
 
 Result<void> OwnQueues::declare_all(const Calls& calls, bool may_adopt) {
   adopted_.clear();
-  if (auto done = declare_topology(options_, calls.connection, calls.waker, calls.deadline, calls.others,
-                                   may_adopt ? &adopted_ : nullptr);
+  if (auto done = declare_topology(options_, types_, calls.connection, calls.waker, calls.deadline,
+                                   calls.others, may_adopt ? &adopted_ : nullptr);
       !done) {
     if (done.error().kind == Error::Kind::refused) sink_.topology({{}, done.error().message});
     return done;

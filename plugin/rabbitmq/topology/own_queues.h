@@ -7,14 +7,16 @@
 
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/topology/consumed_queues.h"
+#include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/sink_adapter.h"
 
 namespace rung::rabbit {
 
 class OwnQueues final : public ConsumedQueues {
  public:
-  // REQUIRES: both outlive it.
-  OwnQueues(const BrokerOptions& options, SinkAdapter& sink) : options_(options), sink_(sink) {}
+  // REQUIRES: all outlive it.
+  OwnQueues(const BrokerOptions& options, OwnQueueTypes& types, SinkAdapter& sink)
+      : options_(options), types_(types), sink_(sink) {}
 
   Result<void> declare(const Calls& calls) override;
   void up(const Connection& connection) override {
@@ -36,6 +38,7 @@ class OwnQueues final : public ConsumedQueues {
   Result<void> report_repaired(const Calls& calls);
 
   const BrokerOptions& options_;
+  OwnQueueTypes& types_;
   SinkAdapter& sink_;
   // The broker has cancelled consumers, because their queues were deleted or a consumer timed out: declare
   // and consume again.

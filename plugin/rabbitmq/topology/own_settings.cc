@@ -143,11 +143,12 @@ class Judge {
     if (queue.type == "stream") {
       add(fatal, queue.name, "it is a stream: nothing is ever taken out of it",
           "delete it once nothing in it is needed: " + delete_queue(queue.name));
-    } else if (!queue.type.empty() && queue.type != queue_type_) {
+    } else if (!queue.type.empty() && queue_type_ != "auto" && queue.type != queue_type_) {
       add(harmful, queue.name,
           "it is a " + queue.type + " queue, but broker.queue_type is " + std::string(queue_type_) +
               ": it is used as it is",
-          "set broker.queue_type: " + queue.type + ", or, once it is empty, " + delete_queue(queue.name));
+          "set broker.queue_type: " + queue.type + ", or stop the sidecars and run `rung convert-queues --to " +
+              std::string(queue_type_) + " --yes`");
     }
     const bool limited =
         setting_of(object_of(queue.arguments), object_of(queue.definition), "delivery-limit").has_value();

@@ -1,7 +1,6 @@
 #include "plugin/rabbitmq/topology/topology.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <set>
@@ -31,17 +30,7 @@ Result<void> call(Connection& connection, amqp_method_number_t id, const Fields&
   return {};
 }
 
-// The type is written out: otherwise the virtual host's default queue type decides.
-amqp_table_t arguments_for(const BrokerOptions& options, std::array<amqp_table_entry_t, 2>& entries) {
-  entries[0].key = amqp_cstring_bytes("x-queue-type");
-  entries[0].value.kind = AMQP_FIELD_KIND_UTF8;
-  entries[0].value.value.bytes = bytes(options.rabbitmq.queue_type);
-  if (options.rabbitmq.queue_type != "quorum") return {1, entries.data()};
-  entries[1].key = amqp_cstring_bytes("x-delivery-limit");
-  entries[1].value.kind = AMQP_FIELD_KIND_I32;
-  entries[1].value.value.i32 = kDeliveryLimit;
-  return {static_cast<int>(entries.size()), entries.data()};
-}
+constexpr std::string_view kAuto = "auto", kClassic = "classic", kQuorum = "quorum";
 
 // Sends each "X-declare" and "bind".
 struct Declaring {
@@ -68,6 +57,10 @@ struct Declaring {
     queue.passive = passive ? 1 : 0;
     queue.arguments = arguments;
     return call(connection, AMQP_QUEUE_DECLARE_METHOD, queue, waker, deadline, others);
+  }
+  // The last declare was refused, because it exists with another type or other arguments.
+  bool found_different() const {
+    return connection.channel_closed() && connection.closing().code == AMQP_PRECONDITION_FAILED;
   }
   Result<void> bind(const std::string& queue, const std::string& exchange) const {
     amqp_queue_bind_t binding{};
@@ -109,6 +102,22 @@ void add_adopted(std::string& adopted, const std::string& what, const Error& why
   adopted += with_name({why.kind, why.message + ". It is used as it is"}, what).message;
 }
 
+// Declares one of Rung's own queues. `may_reopen`: if it exists with other arguments, and its type may
+// differ, tries the other type, on a channel that is opened again.
+Result<void> declare_own_queue(const BrokerOptions& options, OwnQueueTypes& types, const Declaring& declare,
+                               const std::string& queue, bool may_reopen) {
+  const std::string& wanted = options.rabbitmq.queue_type;
+  const std::string type = types.of(queue, wanted, declare.connection.major_version());
+  auto done = declare.queue(queue, QueueArguments(type).table());
+  if (done || wanted != kAuto || !may_reopen || !declare.found_different()) return done;
+  if (auto opened = declare.connection.open_channel(declare.waker, declare.deadline, declare.others); !opened)
+    return opened;
+  const std::string other(type == kQuorum ? kClassic : kQuorum);
+  if (!declare.queue(queue, QueueArguments(other).table())) return done;  // another argument differs
+  types.found(queue, other);
+  return {};
+}
+
 // Uses a queue that exists with other arguments as it is: the messages in it must be taken in. Reopens the
 // channel.
 Result<void> adopt(const Declaring& declare, const std::string& queue, const Error& why,
@@ -124,9 +133,7 @@ Result<void> adopt(const Declaring& declare, const std::string& queue, const Err
 // The exchange for events. If it exists with another type, it is used as it is: intake must not stop for it.
 Result<void> declare_events(const Declaring& declare, const std::string& name, std::string* adopted) {
   auto done = declare.exchange(name, false, kTopic);
-  const bool differs = !done && declare.connection.closing().code == AMQP_PRECONDITION_FAILED &&
-                       declare.connection.channel_closed();
-  if (!differs || adopted == nullptr)
+  if (done || !declare.found_different() || adopted == nullptr)
     return done ? done : tl::unexpected(with_name(done.error(), "declaring " + name));
   const auto opened = declare.connection.open_channel(declare.waker, declare.deadline, declare.others);
   if (!opened) return opened;
@@ -137,14 +144,16 @@ Result<void> declare_events(const Declaring& declare, const std::string& name, s
 // One pass of repair_topology().
 class Repair {
  public:
-  Repair(const BrokerOptions& options, const Declaring& declare) : options_(options), declare_(declare) {}
+  Repair(const BrokerOptions& options, OwnQueueTypes& types, const Declaring& declare)
+      : options_(options), types_(types), declare_(declare) {}
 
   Result<TopologyReport> run() {
-    std::array<amqp_table_entry_t, 2> entries{};
-    const amqp_table_t arguments = arguments_for(options_, entries);
     for (const Declared& one : topology(options_)) {
       exchange(one.name);
-      ensure("queue", one.name, [&](bool passive) { return declare_.queue(one.name, arguments, passive); });
+      ensure("queue", one.name, [&](bool passive) {
+        return passive ? declare_.queue(one.name, amqp_empty_table, true)
+                       : declare_own_queue(options_, types_, declare_, one.name, true);
+      });
       bind(one.name, one.name);
     }
     for (const std::string& from : options_.rabbitmq.delay_exchanges) {
@@ -228,6 +237,7 @@ class Repair {
   }
 
   const BrokerOptions& options_;
+  OwnQueueTypes& types_;
   const Declaring& declare_;
   std::set<std::string> exists_;  // checked in this pass
   std::string why_;               // the broker's text for the last refusal
@@ -237,11 +247,35 @@ class Repair {
 
 }  // namespace
 
-Result<TopologyReport> repair_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                                       BootMs deadline) {
+QueueArguments::QueueArguments(const std::string& type) {
+  entries_[0].key = amqp_cstring_bytes("x-queue-type");
+  entries_[0].value.kind = AMQP_FIELD_KIND_UTF8;
+  entries_[0].value.value.bytes = bytes(type);
+  entries_[1].key = amqp_cstring_bytes("x-delivery-limit");
+  entries_[1].value.kind = AMQP_FIELD_KIND_I32;
+  entries_[1].value.value.i32 = kDeliveryLimit;
+  count_ = type == kQuorum ? 2 : 1;
+}
+
+std::string OwnQueueTypes::of(const std::string& queue, const std::string& queue_type,
+                              int major_version) const {
+  if (queue_type != kAuto) return queue_type;
+  const std::lock_guard lock(mutex_);
+  const auto known = types_.find(queue);
+  if (known != types_.end()) return known->second;
+  return std::string(major_version >= 4 ? kQuorum : kClassic);
+}
+
+void OwnQueueTypes::found(const std::string& queue, std::string type) {
+  const std::lock_guard lock(mutex_);
+  types_[queue] = std::move(type);
+}
+
+Result<TopologyReport> repair_topology(const BrokerOptions& options, OwnQueueTypes& types,
+                                       Connection& connection, Waker& waker, BootMs deadline) {
   const Connection::Others others = [](const Frame&) {};
   const Declaring declare{connection, waker, deadline, others};
-  return Repair(options, declare).run();
+  return Repair(options, types, declare).run();
 }
 
 std::vector<Declared> topology(const BrokerOptions& options) {
@@ -263,16 +297,14 @@ std::optional<Inlet> inlet_from(std::string_view tag) {
   return std::nullopt;
 }
 
-Result<void> declare_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                              BootMs deadline, const Connection::Others& others, std::string* adopted) {
-  std::array<amqp_table_entry_t, 2> entries{};
-  const amqp_table_t arguments = arguments_for(options, entries);
+Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types, Connection& connection,
+                              Waker& waker, BootMs deadline, const Connection::Others& others,
+                              std::string* adopted) {
   const Declaring declare{connection, waker, deadline, others};
   for (const Declared& one : topology(options)) {
     auto done = declare.exchange(one.name);
-    if (done) done = declare.queue(one.name, arguments);
-    if (!done && adopted != nullptr && connection.closing().code == AMQP_PRECONDITION_FAILED &&
-        connection.channel_closed())
+    if (done) done = declare_own_queue(options, types, declare, one.name, adopted != nullptr);
+    if (!done && adopted != nullptr && declare.found_different())
       done = adopt(declare, one.name, done.error(), *adopted);
     if (done) done = declare.bind(one.name, one.name);
     if (!done) return tl::unexpected(with_name(done.error(), "declaring " + one.name));

@@ -3,6 +3,9 @@
 // the caller's, on its connection.
 #pragma once
 
+#include <array>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,11 +29,37 @@ std::vector<Declared> topology(const BrokerOptions& options);
 std::string_view consumer_tag(Inlet inlet);
 std::optional<Inlet> inlet_from(std::string_view consumer_tag);
 
+// With which one of Rung's own queues is declared. The type is written out: otherwise the virtual host's
+// default queue type decides. REQUIRES: `type` outlives it.
+class QueueArguments {
+ public:
+  explicit QueueArguments(const std::string& type);
+  amqp_table_t table() { return {count_, entries_.data()}; }
+
+ private:
+  std::array<amqp_table_entry_t, 2> entries_{};
+  int count_ = 0;
+};
+
+// The types that Rung's own queues have, as far as known, if broker.queue_type is auto: found out by
+// declaring them, which the broker refuses, and logs, for another type. So it is asked once. Thread: any.
+class OwnQueueTypes {
+ public:
+  // The type to declare the queue with: its own, else that of new queues: `queue_type`, or for auto classic
+  // before RabbitMQ 4, and quorum since.
+  std::string of(const std::string& queue, const std::string& queue_type, int major_version) const;
+  void found(const std::string& queue, std::string type);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> types_;  // by queue; guarded by mutex_
+};
+
 // Declares everything except <prefix>.return. Kind::refused: it exists with other arguments, or we lack the
 // right; the channel is then closed. With `adopted`, a queue that exists with other arguments is used as it
 // is, and `adopted` says so; the channel may then have been reopened: not for a connection that consumes.
-Result<void> declare_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                              BootMs deadline, const Connection::Others& others,
+Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types, Connection& connection,
+                              Waker& waker, BootMs deadline, const Connection::Others& others,
                               std::string* adopted = nullptr);
 
 // Declares <prefix>.return. If the broker refuses, the channel is opened again; retries still go out, without
@@ -42,8 +71,8 @@ Result<void> declare_return_exchange(const BrokerOptions& options, Connection& c
 // Checks each exchange and queue (a passive declare, which needs no right) and declares missing ones. Binds
 // all of them again. May close and reopen the channel: not for a connection that consumes. Error: the
 // connection has ended.
-Result<TopologyReport> repair_topology(const BrokerOptions& options, Connection& connection, Waker& waker,
-                                       BootMs deadline);
+Result<TopologyReport> repair_topology(const BrokerOptions& options, OwnQueueTypes& types,
+                                       Connection& connection, Waker& waker, BootMs deadline);
 
 // Sends basic.cancel for each inlet and waits for the answers: what the broker sent before has arrived by
 // then.

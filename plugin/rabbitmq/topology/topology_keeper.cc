@@ -8,8 +8,10 @@
 
 namespace rung::rabbit {
 
-TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps, std::function<void()> return_route_changed)
+TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps, OwnQueueTypes& types,
+                               std::function<void()> return_route_changed)
     : options_(deps.options),
+      types_(types),
       return_route_changed_(std::move(return_route_changed)),
       loop_(deps,
             {.thread_name = "rung-topology",
@@ -89,7 +91,8 @@ Result<void> TopologyKeeper::look_at_owner(Connection& connection) {
 
 Result<void> TopologyKeeper::check(Connection& connection) {
   if (auto opened = open_channel(connection); !opened) return opened;
-  const auto report = repair_topology(options_, connection, loop_.waker(), loop_.now() + kSetUpTimeout);
+  const auto report =
+      repair_topology(options_, types_, connection, loop_.waker(), loop_.now() + kSetUpTimeout);
   if (!report) return tl::unexpected(report.error());
   if (report->return_route_changed) return_route_changed_();
   loop_.sink().topology(*report);

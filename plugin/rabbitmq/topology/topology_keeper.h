@@ -12,6 +12,7 @@
 
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/topology/owner_mark.h"
+#include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung::rabbit {
@@ -19,7 +20,7 @@ namespace rung::rabbit {
 class TopologyKeeper {
  public:
   // `return_route_changed`: the bindings of <prefix>.return have to be made again.
-  TopologyKeeper(ConnectionLoop::Deps deps, std::function<void()> return_route_changed);
+  TopologyKeeper(ConnectionLoop::Deps deps, OwnQueueTypes& types, std::function<void()> return_route_changed);
   ~TopologyKeeper();
 
   void start();
@@ -36,6 +37,7 @@ class TopologyKeeper {
   void schedule_next();
 
   const BrokerOptions& options_;
+  OwnQueueTypes& types_;
   const std::function<void()> return_route_changed_;
 
   std::mutex mutex_;

@@ -1,6 +1,7 @@
 #include "plugin/rabbitmq/wire/connection.h"
 
 #include <array>
+#include <charconv>
 #include <cstring>
 
 #include "plugin/rabbitmq/wire/codec.h"
@@ -289,12 +290,12 @@ amqp_table_entry_t yes_entry(const char* name) {
   return entry;
 }
 
-std::string cluster_name(const amqp_connection_start_t* start) {
+std::string server_property(const amqp_connection_start_t* start, std::string_view name) {
   if (start == nullptr) return {};
   const amqp_table_t& properties = start->server_properties;
   for (int i = 0; i < properties.num_entries; ++i) {
     const amqp_table_entry_t& entry = properties.entries[i];
-    if (view(entry.key) == "cluster_name" && entry.value.kind == AMQP_FIELD_KIND_UTF8)
+    if (view(entry.key) == name && entry.value.kind == AMQP_FIELD_KIND_UTF8)
       return std::string(view(entry.value.value.bytes));
   }
   return {};
@@ -314,7 +315,10 @@ Result<void> Connection::login(const Url& url, const std::string& name, Waker& w
   };
   auto start = wait_for(AMQP_CONNECTION_START_METHOD);
   if (!start) return tl::unexpected(start.error());
-  cluster_ = cluster_name(static_cast<const amqp_connection_start_t*>(*start));
+  const auto* hello = static_cast<const amqp_connection_start_t*>(*start);
+  cluster_ = server_property(hello, "cluster_name");
+  const std::string version = server_property(hello, "version");  // "4.3.1"
+  std::from_chars(version.data(), version.data() + version.size(), major_version_);
 
   // Without these the broker reports neither a deleted queue nor an alarm (trap 8 in tests/guarantees.md).
   std::array capabilities{yes_entry("consumer_cancel_notify"),

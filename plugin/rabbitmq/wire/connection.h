@@ -119,6 +119,7 @@ class Connection {
   int fd() const { return wire_->fd(); }
   std::uint32_t frame_max() const { return frame_max_; }
   const Address& address() const { return address_; }
+  int major_version() const { return major_version_; }     // of RabbitMQ; 0 = it does not say
   const std::string& cluster() const { return cluster_; }  // the name that the broker reports; "" = none
 
  private:
@@ -132,6 +133,7 @@ class Connection {
   const Clock& clock_;
   const Address address_;
   std::string cluster_;
+  int major_version_ = 0;
   std::uint32_t frame_max_ = 131072;
   Ms heartbeat_;  // 0 = none
   BootMs last_in_, last_out_;

@@ -10,7 +10,9 @@
 namespace rung::rabbit {
 
 struct Options {
-  std::string queue_type = "classic";  // or quorum: type of the queues that Rung declares
+  // Of the queues that Rung declares: classic, quorum, or auto: what the broker's version suggests
+  // (topology.h). A queue of either type stays as it is.
+  std::string queue_type = "auto";
   // Exchanges declared in addition to <prefix>.delay, to which their messages go: delays.*.from of the
   // config.
   std::vector<std::string> delay_exchanges;

@@ -46,8 +46,7 @@ SELECT s.id, COALESCE(s.owner, 0), s.epoch, s.expires_at, s.acquired_at, COALESC
 LEFT JOIN rung_nodes n ON n.id = s.owner ORDER BY s.id
 
 -- name: leases_share
--- The time is that of the start of the statement, before any lock wait, so it is never ahead.
-SELECT id, epoch, UTC_TIMESTAMP(3) FROM rung_shards
+SELECT id, epoch FROM rung_shards
 WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id LOCK IN SHARE MODE
 
 -- name: leases_guard

@@ -48,7 +48,7 @@ FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR U
 -- MariaDB 10.11). write_tasks costs more. tests/bench/statements measures both under the same conditions.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids)
 
--- name: same_tasks_optimistic
+-- name: same_tasks_unread
 -- The same without reading the rows first, if each is still as we last wrote it. Fewer rows than ids: one has
 -- changed. The version detects it; the state too, if somebody changed the row without the version (by hand).
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids) AND version = :version AND state = :state

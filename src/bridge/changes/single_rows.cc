@@ -37,9 +37,11 @@ Result<std::vector<StoredMessage>> read_messages(TaskStore& store, std::span<con
       });
 }
 
-Result<std::vector<Decision>> apply_claims(TaskStore& store, std::span<const Event> claims,
-                                           const Fence& fence, const Decider& decide) {
-  return split_on_error<Decision>(
+Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, const Fence& fence,
+                            const Decider& decide, std::size_t most_bytes) {
+  auto claimed = store.claim(claims, fence, decide, most_bytes);
+  if (claimed || claimed.error().kind != Error::Kind::permanent) return claimed;
+  auto decisions = split_on_error<Decision>(
       claims, [&](std::span<const Event> some) { return store.apply(some, fence, decide); },
       [](const Event& claim, Error why) {
         log::error("claim failed",
@@ -49,6 +51,10 @@ Result<std::vector<Decision>> apply_claims(TaskStore& store, std::span<const Eve
         refused.reason = std::move(why.message);
         return refused;
       });
+  if (!decisions) return tl::unexpected(decisions.error());
+  auto messages = read_messages(store, first_claimed(*decisions, most_bytes));
+  if (!messages) return tl::unexpected(messages.error());
+  return Claimed{*std::move(decisions), *std::move(messages)};
 }
 
 }  // namespace rung::bridge

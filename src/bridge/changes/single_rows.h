@@ -2,6 +2,7 @@
 // only the bad row fails. Thread: a store thread's; the functions block.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -12,9 +13,9 @@ namespace rung::bridge {
 // TaskStore::messages(). A message whose reading fails for good has the reason in `broken`.
 Result<std::vector<StoredMessage>> read_messages(TaskStore& store, std::span<const TaskId> ids);
 
-// TaskStore::apply() of claims, in as few transactions as possible. A claim that fails for good is refused,
-// with the reason.
-Result<std::vector<Decision>> apply_claims(TaskStore& store, std::span<const Event> claims,
-                                           const Fence& fence, const Decider& decide);
+// TaskStore::claim(), in as few transactions as possible. A claim that fails for good is refused, with the
+// reason; a message whose reading does, as in read_messages().
+Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, const Fence& fence,
+                            const Decider& decide, std::size_t most_bytes);
 
 }  // namespace rung::bridge

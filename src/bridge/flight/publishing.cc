@@ -1,7 +1,6 @@
 #include "src/bridge/flight/publishing.h"
 
 #include <algorithm>
-#include <bitset>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -17,14 +16,6 @@
 
 namespace rung::bridge {
 
-namespace {
-
-constexpr std::size_t kBesideBody = 512;  // approximate message overhead
-
-std::size_t bytes_of(const Task& task) { return static_cast<std::size_t>(task.body_bytes) + kBesideBody; }
-
-}  // namespace
-
 void Claims::claim(std::vector<io::DueItem> items) {
   if (items.empty()) return;
   ++jobs_;
@@ -38,30 +29,13 @@ void Claims::claim(std::vector<io::DueItem> items) {
     claims.push_back({item.id, event::Claim{kAhead, gated, flight->permit ? flight->permit->probe : 0}});
     if (deps_.rules->promises()) batch.behind_gates.push_back(behind_gates(item, *flight));
   }
-  // Only the leases of these tasks: each costs the database a row lock.
-  std::bitset<kShards> shards;
-  for (const io::DueItem& item : items) shards.set(static_cast<std::size_t>(item.shard));
-  Fence needed = deps_.shards.fence();
-  std::erase_if(needed.leases,
-                [&](const Lease& l) { return !shards.test(static_cast<std::size_t>(l.shard)); });
+  Fence needed = narrowed(deps_.shards.fence(), items, [](const io::DueItem& item) { return item.shard; });
   batch.items = std::move(items);
   const auto work = [events = std::move(claims), fence = std::move(needed),
-                     decide = decider(deps_.rules)](TaskStore& store) -> Result<Answer> {
-    auto decisions = apply_claims(store, events, fence, decide);
-    if (!decisions) return tl::unexpected(decisions.error());
-    std::vector<TaskId> ours;
-    std::size_t bytes = 0;  // messages beyond this are fetched when there is room
-    for (const Decision& decision : *decisions) {
-      if (decision.verdict != Decision::Verdict::applied) continue;
-      bytes += bytes_of(decision.task);
-      if (!ours.empty() && bytes > kMostBytes) break;
-      ours.push_back(decision.task.id);
-    }
-    auto messages = read_messages(store, ours);
-    if (!messages) return tl::unexpected(messages.error());
-    return Answer{std::move(*decisions), std::move(*messages)};
+                     decide = decider(deps_.rules)](TaskStore& store) {
+    return claim_tasks(store, events, fence, decide, kMostBytes);  // the others when there is room
   };
-  deps_.jobs.submit<Answer>(Lane::flow, work, [this, batch = std::move(batch)](Result<Answer> result) {
+  deps_.jobs.submit<Claimed>(Lane::flow, work, [this, batch = std::move(batch)](Result<Claimed> result) {
     --jobs_;
     claimed(batch, std::move(result));
     deps_.done();
@@ -79,7 +53,7 @@ Ms Claims::behind_gates(const io::DueItem& item, const Flight& flight) const {
   return std::max(closed, sent_at - item.at - deps_.unable.between(item.at, sent_at));
 }
 
-void Claims::claimed(const Batch& batch, Result<Answer> result) {
+void Claims::claimed(const Batch& batch, Result<Claimed> result) {
   const std::vector<io::DueItem>& items = batch.items;
   if (!result) {
     log::error("claim failed", {{"tasks", items.size()}, {"reason", result.error().message}});
@@ -93,7 +67,7 @@ void Claims::claimed(const Batch& batch, Result<Answer> result) {
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
       const bool has_message = reads.size() < result->messages.size();
-      const std::size_t bytes = bytes_of(decision.task);
+      const std::size_t bytes = message_bytes(decision.task);
       Flight& flight = deps_.flights.claimed(items[i].id, std::move(decision), bytes, has_message);
       if (!batch.behind_gates.empty()) flight.claim->behind_gates = batch.behind_gates[i];
       if (has_message) {

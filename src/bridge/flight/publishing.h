@@ -78,12 +78,8 @@ class Claims {
     std::vector<io::DueItem> items;
     std::vector<Ms> behind_gates;  // of each; empty: nobody asks
   };
-  struct Answer {
-    std::vector<Decision> decisions;
-    Messages messages;
-  };
   Ms behind_gates(const io::DueItem& item, const Flight& flight) const;
-  void claimed(const Batch& batch, Result<Answer> result);
+  void claimed(const Batch& batch, Result<Claimed> result);
   void not_claimed(const io::DueItem& item);
   void fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages);
 

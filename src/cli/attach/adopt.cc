@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/topology/probe.h"
-#include "src/api/json.h"
+#include "src/api/json/json.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"

@@ -23,7 +23,7 @@ struct ManagementData {
 };
 
 void check_queue(const Config& config, const std::string& queue, const ManagementData& data, Findings& all) {
-  const auto it = std::ranges::find(data.queues, queue, &QueueFacts::name);
+  const auto it = std::ranges::find(data.queues, queue, &rabbit::QueueFacts::name);
   const std::string name = "queue." + queue;
   if (it == data.queues.end()) {
     all.push_back(warning(name, "no such queue: '" + queue + "' (named in the config)",
@@ -76,15 +76,22 @@ void check_own(const Config& config, rabbit::QueueAdmin& admin, Findings& all) {
 void check_queue_type(const Config& config, const ManagementData& data, Findings& all) {
   const std::size_t nodes = rabbit::cluster_nodes(config.broker, data.queues, kDoctorTimeout).size();
   if (nodes < 2) return;
+  std::string type = config.broker.rabbitmq.queue_type;
+  if (type == "auto") {
+    const auto failed =
+        std::ranges::find(data.queues, config.broker.prefix + ".failed", &rabbit::QueueFacts::name);
+    if (failed == data.queues.end()) return;  // the broker's version decides, at the first start
+    type = failed->type;
+  }
   const std::string cluster = "RabbitMQ is a cluster of " + std::to_string(nodes) + " nodes";
-  if (config.broker.rabbitmq.queue_type == "quorum") {
+  if (type == "quorum") {
     all.push_back(good("broker.queue_type", cluster + ", and Rung's own queues are quorum queues"));
   } else {
     all.push_back(warning("broker.queue_type",
                           cluster + ", and Rung's own queues are classic queues: each is on one node, and "
                                     "Rung receives nothing from it while that node is down",
-                          "set broker.queue_type: quorum; to switch, stop the sidecars while the queues are "
-                          "empty, delete the queues, and start again"));
+                          "set broker.queue_type: quorum; stop the sidecars, run `rung convert-queues --yes`, and "
+                          "start them again"));
   }
 }
 

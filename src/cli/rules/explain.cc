@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/api/explain.h"
+#include "src/api/rules/explain.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/api/failure_log.h"
-#include "src/api/past_failures.h"
-#include "src/api/replay.h"
+#include "src/api/rules/failure_log.h"
+#include "src/api/rules/past_failures.h"
+#include "src/api/rules/replay.h"
 #include "src/cli/rules/simulate_text.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "src/api/json.h"
-#include "src/api/replay.h"
+#include "src/api/json/json.h"
+#include "src/api/rules/replay.h"
 
 namespace rung::cli {
 

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -19,13 +18,12 @@
 #include "src/cli/run/run_settings.h"
 #include "src/cli/run/run_sign_in.h"
 #include "src/cli/run/run_status.h"
+#include "src/cli/run/run_stores.h"
 #include "src/cli/run/run_traces.h"
 #include "src/config/config.h"
 #include "src/http/api.h"
 #include "src/io/log.h"
 #include "src/io/service_manager.h"
-#include "src/store/mysql/migrations.h"
-#include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
 namespace {
@@ -34,82 +32,6 @@ bool print_problems(const LoadedConfig& loaded) {
   for (const ConfigProblem& problem : loaded.problems) std::fprintf(stderr, "%s\n", problem.str().c_str());
   return !loaded.ok();
 }
-
-// Database connections. The first one creates or checks the schema; an error that waiting cannot fix ends the
-// sidecar.
-class Stores {
- public:
-  Stores(StoreOptions options, const Clock& clock, Ms silence, std::function<void(const std::string&)> fatal)
-      : options_(shared(std::move(options), clock)),
-        clock_(clock),
-        silence_(silence),
-        fatal_(std::move(fatal)) {}
-
-  // For the flow: these connections hold locks that others wait for.
-  Result<std::unique_ptr<Store>> open() { return checked(open_mysql_store(options_, clock_, silence_)); }
-
-  // For user queries: nobody waits for their locks, and no caller waits `timeout` or longer.
-  Result<std::unique_ptr<Store>> open_reader(Ms timeout) {
-    StoreOptions options = options_;
-    options.timeout = std::max(std::min(options.timeout, timeout), Ms{1000});
-    return checked(open_mysql_store(options, clock_));
-  }
-
- private:
-  Result<std::unique_ptr<Store>> checked(Result<std::unique_ptr<Store>> store) {
-    if (!store) return store;
-    const std::lock_guard lock(mutex_);
-    if (ready_) return store;
-    if (auto made = prepare(**store); !made) {
-      // A missing right may be granted while we wait; start.wait limits the wait.
-      if (!made.error().is_transient()) fatal_(made.error().message);
-      return tl::unexpected(made.error());
-    }
-    ready_ = true;
-    return store;
-  }
-
-  Result<void> prepare(Store& store) const {
-    warn_of_risks(store);
-    if (!options_.migrate) return store.check_schema();
-    if (store.check_schema()) return {};
-    const auto applied =
-        apply_migrations(options_, clock_, [](std::string_view migration, std::optional<Ms> took) {
-          if (!took) return log::info("schema migration begins", {{"migration", migration}});
-          log::info("schema migrated", {{"migration", migration}, {"took_ms", took->count()}});
-        });
-    if (!applied) return tl::unexpected(applied.error());
-    return {};
-  }
-
-  // All our connections use one address.
-  static StoreOptions shared(StoreOptions options, const Clock& clock) {
-    options.causes = std::make_shared<CauseBook>();
-    auto addresses = mysql_addresses(options, clock);
-    if (!addresses) return options;  // open() reports why
-    options.addresses = *std::move(addresses);
-    options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
-      if (passed_over.empty()) return log::info("database connected", {{"address", address}});
-      log::warn("database connected", {{"address", address}, {"passed_over", passed_over}});
-    });
-    return options;
-  }
-
-  static void warn_of_risks(SystemStore& store) {
-    const auto variables = store.server_variables();
-    if (!variables) return;  // `rung doctor` reports why
-    for (const ServerRisk& risk : server_risks(*variables))
-      log::warn("risky database server setting",
-                {{"check", risk.name}, {"is", risk.what}, {"mend", risk.fix}});
-  }
-
-  const StoreOptions options_;
-  const Clock& clock_;
-  const Ms silence_;
-  const std::function<void(const std::string&)> fatal_;
-  std::mutex mutex_;
-  bool ready_ = false;  // guarded by mutex_
-};
 
 constexpr Ms kWatchStart{200};
 constexpr Ms kSlowReload{5000};  // the problem "config" begins after it
@@ -382,7 +304,7 @@ class Sidecar {
   Config config_;
   const Clock& clock_;
   io::UvLoop loop_{clock_};
-  Stores stores_;
+  RunStores stores_;
   std::unique_ptr<Broker> broker_;
   Traces traces_;  // ends after the bridge: its destructor sends the last spans
   bridge::Bridge bridge_;

@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "src/api/event_body.h"
+#include "src/api/tasks/event_body.h"
 #include "src/io/log.h"
 
 namespace rung::cli {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/api/gates.h"
-#include "src/api/reading.h"
+#include "src/api/json/reading.h"
+#include "src/api/queues/gates.h"
 #include "src/cli/service/api_client.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/rfc3339.h"

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/api/bulks.h"
-#include "src/api/filters.h"
-#include "src/api/pages.h"
-#include "src/api/read_views.h"
+#include "src/api/tasks/bulks.h"
+#include "src/api/tasks/filters.h"
+#include "src/api/tasks/pages.h"
+#include "src/api/tasks/read_views.h"
 #include "src/bridge/changes/careful_redrive.h"
 #include "src/cli/service/api.h"
 #include "src/cli/service/api_client.h"

@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "plugin/brokers.h"
-#include "src/api/read_views.h"
-#include "src/api/submission.h"
+#include "src/api/messages/submission.h"
+#include "src/api/tasks/read_views.h"
 #include "src/cli/service/api.h"
 #include "src/cli/service/api_client.h"
 #include "src/core/base/rfc3339.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "src/api/fields.h"
+#include "src/api/json/fields.h"
 #include "src/cli/service/retry.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/secret_file.h"

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/api/json.h"
-#include "src/api/reading.h"
+#include "src/api/json/json.h"
+#include "src/api/json/reading.h"
 #include "src/config/config.h"
 #include "src/core/base/result.h"
 #include "src/core/task/task.h"

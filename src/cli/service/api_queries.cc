@@ -3,12 +3,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/api/audit.h"
-#include "src/api/filters.h"
-#include "src/api/gates.h"
-#include "src/api/pages.h"
-#include "src/api/read_views.h"
-#include "src/api/reading.h"
+#include "src/api/json/reading.h"
+#include "src/api/queues/gates.h"
+#include "src/api/tasks/audit.h"
+#include "src/api/tasks/filters.h"
+#include "src/api/tasks/pages.h"
+#include "src/api/tasks/read_views.h"
 #include "src/cli/service/api.h"
 #include "src/cli/service/api_client.h"
 #include "src/core/base/rfc3339.h"

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "src/api/gates.h"
-#include "src/api/views.h"
+#include "src/api/queues/gates.h"
+#include "src/api/tasks/views.h"
 #include "src/core/base/url.h"
 
 namespace rung::cli {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/api/views.h"
+#include "src/api/tasks/views.h"
 #include "src/bridge/changes/bulk.h"
 #include "src/bridge/changes/careful_redrive.h"
 #include "src/cli/service/database.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "plugin/brokers.h"
-#include "src/api/submission.h"
+#include "src/api/messages/submission.h"
 #include "src/cli/service/database.h"
 #include "src/cli/service/retry.h"
 #include "src/core/machine/submission.h"

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "src/api/bulks.h"
-#include "src/api/causes.h"
-#include "src/api/edit.h"
-#include "src/api/nodes.h"
-#include "src/api/pauses.h"
-#include "src/api/stats.h"
+#include "src/api/messages/edit.h"
+#include "src/api/queues/pauses.h"
+#include "src/api/stats/nodes.h"
+#include "src/api/stats/stats.h"
+#include "src/api/tasks/bulks.h"
+#include "src/api/tasks/causes.h"
 #include "src/core/base/result.h"
 #include "src/core/machine/machine.h"
 #include "src/store/store.h"

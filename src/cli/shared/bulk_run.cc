@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "levels/duration.h"
-#include "src/api/bulks.h"
-#include "src/api/read_views.h"
-#include "src/api/views.h"
+#include "src/api/tasks/bulks.h"
+#include "src/api/tasks/read_views.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/count.h"
 #include "src/cli/shared/progress.h"
 #include "src/cli/shared/text.h"

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/topology/management.h"
-#include "src/api/causes.h"
-#include "src/api/filters.h"
-#include "src/api/pages.h"
+#include "src/api/tasks/causes.h"
+#include "src/api/tasks/filters.h"
+#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/when.h"
 

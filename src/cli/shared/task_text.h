@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/api/json.h"
+#include "src/api/json/json.h"
 #include "src/store/queries.h"
 
 namespace rung::cli {

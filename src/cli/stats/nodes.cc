@@ -1,5 +1,5 @@
 // rung nodes: which node owns which shards, since when, and how late they are.
-#include "src/api/nodes.h"
+#include "src/api/stats/nodes.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/pages.h"
+#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"

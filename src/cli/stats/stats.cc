@@ -1,5 +1,5 @@
 // rung stats: task counts, shard owners and problems. Its exit code is the health check.
-#include "src/api/stats.h"
+#include "src/api/stats/stats.h"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,12 @@
 // rung audit: changes by hand, of one task or of all.
-#include "src/api/audit.h"
+#include "src/api/tasks/audit.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/pages.h"
+#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/one_task.h"

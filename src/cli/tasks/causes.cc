@@ -1,5 +1,5 @@
 // rung causes: what fails, why, how often, and what people have said about it.
-#include "src/api/causes.h"
+#include "src/api/tasks/causes.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/pages.h"
+#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"

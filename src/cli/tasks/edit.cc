@@ -1,5 +1,5 @@
 // rung edit: a parked task goes out again with another body or other headers, as a new task.
-#include "src/api/edit.h"
+#include "src/api/messages/edit.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "src/api/views.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/one_task.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "src/api/headers.h"
+#include "src/api/messages/headers.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/tasks/submit_request.h"
 #include "src/core/message/message_json.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/api/edit.h"
+#include "src/api/messages/edit.h"
 #include "src/core/base/result.h"
 #include "src/core/task/task.h"
 

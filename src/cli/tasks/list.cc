@@ -6,8 +6,8 @@
 #include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/pages.h"
-#include "src/api/views.h"
+#include "src/api/tasks/pages.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/count.h"

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/api/gates.h"
-#include "src/api/pages.h"
-#include "src/api/pauses.h"
+#include "src/api/queues/gates.h"
+#include "src/api/queues/pauses.h"
+#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"

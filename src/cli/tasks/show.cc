@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/api/gates.h"
-#include "src/api/submission.h"
-#include "src/api/views.h"
+#include "src/api/messages/submission.h"
+#include "src/api/queues/gates.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/one_task.h"

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/api/fields.h"
-#include "src/api/views.h"
+#include "src/api/json/fields.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/one_task.h"

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "levels/duration.h"
-#include "src/api/submission.h"
+#include "src/api/messages/submission.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/when.h"
 #include "src/core/base/rfc3339.h"

@@ -1,5 +1,5 @@
-// Converts the options of `rung submit` to the JSON of POST /v1/tasks, which src/api/submission.h parses.
-// Thread: pure functions, except for reading files.
+// Converts the options of `rung submit` to the JSON of POST /v1/tasks, which src/api/messages/submission.h
+// parses. Thread: pure functions, except for reading files.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,3 +1,5 @@
+// One file on purpose: the transitions of all states stand together, and can be read beside each other. What
+// a failure leads to is in climb.cc, whose after_failure() only this file calls.
 #include "src/core/machine/machine.h"
 
 #include <algorithm>

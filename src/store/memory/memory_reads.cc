@@ -7,20 +7,50 @@
 
 namespace rung {
 
+namespace {
+
+constexpr const char* kUnreadable = "the memory store was told that a message cannot be read";
+
+}  // namespace
+
+bool MemoryStore::readable(std::span<const TaskId> ids) const {
+  return std::ranges::none_of(ids, [&](TaskId id) { return db_.unreadable_.contains(id); });
+}
+
+std::vector<StoredMessage> MemoryStore::read_messages(std::span<const TaskId> ids) const {
+  std::vector<StoredMessage> out;
+  for (const TaskId id : ids) {
+    if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end()) out.push_back({id, it->second.message});
+    if (const auto it = db_.left_.find(id); it != db_.left_.end()) out.push_back({id, it->second});
+  }
+  return out;
+}
+
 Result<std::vector<StoredMessage>> MemoryStore::messages(std::span<const TaskId> ids) {
-  const auto unreadable =
-      call([&] { return std::ranges::any_of(ids, [&](TaskId id) { return db_.unreadable_.contains(id); }); });
-  if (!unreadable) return tl::unexpected(unreadable.error());
-  if (*unreadable) return permanent("the memory store was told that a message cannot be read");
-  return call([&] {
-    std::vector<StoredMessage> out;
-    for (const TaskId id : ids) {
-      if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end())
-        out.push_back({id, it->second.message});
-      if (const auto it = db_.left_.find(id); it != db_.left_.end()) out.push_back({id, it->second});
-    }
+  bool all = true;
+  auto messages = call([&] {
+    all = readable(ids);
+    return all ? read_messages(ids) : std::vector<StoredMessage>{};
+  });
+  if (!all) return permanent(kUnreadable);
+  return messages;
+}
+
+// Nothing is claimed if a message cannot be read, as in one transaction.
+Result<Claimed> MemoryStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                                   std::size_t most_bytes) {
+  std::vector<TaskId> ids;
+  for (const Event& claim : claims) ids.push_back(claim.id);
+  bool all = true;
+  auto claimed = call([&] {
+    all = readable(ids);
+    Claimed out;
+    if (all) out.decisions = apply_all(claims, fence, decide);
+    out.messages = read_messages(first_claimed(out.decisions, most_bytes));
     return out;
   });
+  if (!all) return permanent(kUnreadable);
+  return claimed;
 }
 
 Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int> shards,

@@ -321,6 +321,22 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
   return d;
 }
 
+std::vector<Decision> MemoryStore::apply_all(std::span<const Event> events, const Fence& fence,
+                                             const Decider& decide) {
+  const std::vector<Lease> leases = held(fence.node, fence.leases);
+  Changes changes{{}, CauseChanges(db_.cause_book_)};
+  std::vector<Decision> out;
+  out.reserve(events.size());
+  for (const Event& e : events) out.push_back(apply_one(e, fence.node, leases, decide, changes));
+  for (const auto& [task, attempt] : changes.attempts.dropped()) db_.tasks_.at(task).attempts.erase(attempt);
+  for (const Attempt& a : changes.attempts.kept()) {
+    auto [kept, fresh] = db_.tasks_.at(a.task).attempts.try_emplace(a.attempt, a);
+    if (!fresh) merge_attempt(kept->second, a);
+  }
+  write_causes(changes.causes, fence.node);
+  return out;
+}
+
 Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, const Fence& fence,
                                                  const Decider& decide, const BulkStep* step) {
   bool theirs = false;
@@ -328,18 +344,7 @@ Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, 
     const auto row = step == nullptr ? nullptr : running_bulk(*step);
     theirs = step != nullptr && row == nullptr;
     if (theirs) return std::vector<Decision>{};
-    const std::vector<Lease> leases = held(fence.node, fence.leases);
-    Changes changes{{}, CauseChanges(db_.cause_book_)};
-    std::vector<Decision> out;
-    out.reserve(events.size());
-    for (const Event& e : events) out.push_back(apply_one(e, fence.node, leases, decide, changes));
-    for (const auto& [task, attempt] : changes.attempts.dropped())
-      db_.tasks_.at(task).attempts.erase(attempt);
-    for (const Attempt& a : changes.attempts.kept()) {
-      auto [kept, fresh] = db_.tasks_.at(a.task).attempts.try_emplace(a.attempt, a);
-      if (!fresh) merge_attempt(kept->second, a);
-    }
-    write_causes(changes.causes, fence.node);
+    std::vector<Decision> out = apply_all(events, fence, decide);
     if (row != nullptr) move_on(*row, events, out, step->rate, db_.now_locked());
     return out;
   });

@@ -50,6 +50,8 @@ class MemoryStore final : public Store {
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                       const Decider& decide, const BulkStep* step) override;
+  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                        std::size_t most_bytes) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
                                     EpochMs until, int per_shard,
@@ -184,6 +186,10 @@ class MemoryStore final : public Store {
     AttemptChanges attempts;
     CauseChanges causes;
   };
+  // Inside call():
+  bool readable(std::span<const TaskId> ids) const;
+  std::vector<StoredMessage> read_messages(std::span<const TaskId> ids) const;
+  std::vector<Decision> apply_all(std::span<const Event> events, const Fence& fence, const Decider& decide);
   Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
                      Changes& changes);
 

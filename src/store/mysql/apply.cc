@@ -1,14 +1,15 @@
 // apply(): every change of a task. One transaction: lock the leases, lock the tasks in order of ids, call
-// decide(), write the results: one UPDATE for all rows with the same change, one statement for the rest. If
-// every event has `expected`, no task is read: the UPDATE applies only to rows that still match.
+// decide(), write the results (row_writer.h). If every event is a confirm of our own publish, no task is
+// read: decide() gets the task as we claimed it and the time of the confirm, and each UPDATE applies only to
+// rows that still match.
 //
-//   read:      leases, tasks by id -> decide() each -> equal changes together
-//              -> tasks, attempts, audit, commit
-//   expected:  leases -> decide() each, on what the caller saw -> one UPDATE, attempts, commit
-//              guarded by version and state; if a row has changed, all is undone and read
+//   read:      leases, tasks by id -> decide() each -> tasks, attempts, audit, commit      two round trips
+//   confirms:  decide() each -> guard of the leases -> tasks, attempts, commit             one; if a lease or
+//              a row is not as expected, all is undone and read
 //
-// Two round trips each: what comes before decide(), and what comes after it.
+// A claim reads the messages between its writes and its commit.
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -18,53 +19,28 @@
 #include <vector>
 
 #include "src/core/base/failpoint.h"
-#include "src/core/base/utf8.h"
 #include "src/core/machine/audit.h"
 #include "src/store/attempts.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/replace_message.h"
+#include "src/store/mysql/row_writer.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
 namespace {
 
-constexpr std::size_t kChunkBytes =
-    1U << 20U;  // maximum statement size; a quarter of max_allowed_packet if less
-
 double dice() {
   static thread_local std::mt19937_64 engine{std::random_device{}()};
   return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
 }
 
-constexpr int kOptimisticBackoff = 16;  // batches
-
-// From this many rows on, the same change gets a statement of its own.
-constexpr std::size_t kWorthOne = 8;
-constexpr std::size_t kMostAtOnce = 2000;  // ids per statement
+constexpr int kUnreadBackoff = 16;  // batches
 
 struct Locked {
   Task task;
   std::optional<Task> before = {};  // if it has changed
 };
-
-// Items with the same change: the values of `columns` are the same for all.
-template <typename Item>
-struct Alike {
-  Columns columns = 0;
-  std::vector<const Item*> items;
-};
-template <typename Item, typename Same>
-void put(std::vector<Alike<Item>>& groups, Columns columns, const Item& item, Same same) {
-  const auto group = std::ranges::find_if(groups, [&](const Alike<Item>& g) {
-    return g.columns == columns && (columns & kAlone) == 0 && same(*g.items.front(), item);
-  });
-  if (group != groups.end()) {
-    group->items.push_back(&item);
-  } else {
-    groups.push_back({columns, {&item}});
-  }
-}
 
 class Application {
  public:
@@ -83,29 +59,28 @@ class Application {
   std::vector<Decision> run(const Decider& decide, ResultPtr locked) {
     read(locked ? std::move(locked) : session_.query(lock_statement(events_)));
     std::vector<Decision> decisions = ask_all(decide);
-    write_tasks(grouped(false));
-    write_attempts();
-    write_audit();
+    RowWriter writer(session_, repeated_);
+    writer.write(changed_tasks());
+    writer.write(attempts_);
+    writer.write(audit_);
     write_causes(session_, causes_, node_, now_);
     write_outgoing(session_, outgoing());
     for (const auto& [task, message] : replacements_) replace_message(session_, task, *message);
     return decisions;
   }
-  // The same without reading the tasks. Returns nullopt, and writes nothing, if that is not worthwhile.
-  // If a task has changed since, the transaction is undone and repeated.
-  std::optional<std::vector<Decision>> apply_optimistically(const Decider& decide, EpochMs now) {
+  // The same without reading the tasks. `guard` queues the guard of the leases. Returns nullopt, and queues
+  // nothing, if that is not worthwhile.
+  std::optional<std::vector<Decision>> run_unread(const Decider& decide, EpochMs now,
+                                                  const std::function<void()>& guard) {
     now_ = now;
     for (const Event& e : events_) {
       if (!tasks_.emplace(e.id.value, Locked{*e.expected}).second) return std::nullopt;
     }
     std::vector<Decision> decisions = ask_all(decide);
-    // One statement, which locks the rows in order of ids, as reading them would. Between two statements,
-    // another transaction could lock some of them.
-    const std::vector<Alike<Locked>> groups = grouped(true);
-    if (groups.size() != 1 || !worth_one(groups[0]) || groups[0].items.size() != events_.size())
-      return std::nullopt;
-    write_at_once("same_tasks_optimistic", groups[0], true);
-    write_attempts();
+    const std::vector<ChangedTask> changed = changed_tasks();
+    RowWriter writer(session_, false);
+    if (changed.size() != events_.size() || !writer.write_unread(changed, guard)) return std::nullopt;
+    writer.write(attempts_);
     write_causes(session_, causes_, node_, now_);
     write_outgoing(session_, outgoing());
     return decisions;
@@ -225,39 +200,12 @@ class Application {
     return d;
   }
 
-  // Runs `name` for all that `add` puts into rows, in statements of a bounded size.
-  template <typename Range, typename Add>
-  void write(std::string_view name, const Range& range, Add add) {
-    const std::size_t most = std::min(kChunkBytes, static_cast<std::size_t>(session_.max_packet()) / 4);
-    Rows rows;
-    for (const auto& item : range) {
-      add(rows, item);
-      if (rows.size() < most) continue;
-      session_.later(render(name, {{"rows", rows.done()}}));
-      rows = Rows{};
-    }
-    if (rows.count() > 0) session_.later(render(name, {{"rows", rows.done()}}));
-  }
-
-  // Calls `update` for `ids` in pieces of a bounded size.
-  template <typename Update>
-  static void at_once(const std::vector<TaskId>& ids, Update update) {
-    for (std::size_t i = 0; i < ids.size(); i += kMostAtOnce)
-      update(std::span(ids).subspan(i, std::min(kMostAtOnce, ids.size() - i)));
-  }
-
-  // The changed tasks, grouped by change; `by_before`: also by their previous version and state.
-  std::vector<Alike<Locked>> grouped(bool by_before) const {
-    std::vector<Alike<Locked>> groups;
+  std::vector<ChangedTask> changed_tasks() const {
+    std::vector<ChangedTask> tasks;
     for (const auto& [id, locked] : tasks_) {
-      if (!locked.before) continue;
-      const Columns columns = changed(*locked.before, locked.task);
-      put(groups, columns, locked, [&](const Locked& a, const Locked& b) {
-        return same_change(columns, a.task, b.task) &&
-               (!by_before || (a.before->version == b.before->version && a.before->state == b.before->state));
-      });
+      if (locked.before) tasks.push_back({&*locked.before, &locked.task});
     }
-    return groups;
+    return tasks;
   }
   std::vector<OutgoingEvent> outgoing() const {
     std::vector<OutgoingEvent> events;
@@ -266,85 +214,6 @@ class Application {
         events.push_back(parked_event(locked.task));
     }
     return events;
-  }
-  static bool worth_one(const Alike<Locked>& group) {
-    return group.items.size() >= kWorthOne && (group.columns & kAlone) == 0;
-  }
-  // `guarded`: the transaction is undone and repeated if a row does not match.
-  void write_at_once(std::string_view name, const Alike<Locked>& group, bool guarded = false) {
-    std::vector<TaskId> ids;
-    for (const Locked* locked : group.items) ids.push_back(locked->task.id);
-    const Locked& first = *group.items.front();
-    at_once(ids, [&](std::span<const TaskId> some) {
-      session_.later(render(name, {{"changes", change(group.columns, first.task)},
-                                   {"ids", Literal::ids(some)},
-                                   {"version", Literal::number(first.before->version)},
-                                   {"state", Literal::text(to_word(first.before->state))}}));
-      if (guarded) session_.expect_rows(static_cast<std::int64_t>(some.size()));
-    });
-  }
-
-  void write_tasks(const std::vector<Alike<Locked>>& groups) {
-    std::vector<const Task*> apart;
-    for (const Alike<Locked>& group : groups) {
-      if (worth_one(group)) {
-        write_at_once("same_tasks", group);
-      } else {
-        for (const Locked* locked : group.items) apart.push_back(&locked->task);
-      }
-    }
-    write("write_tasks", apart, [](Rows& rows, const Task* task) { add_task(rows, *task); });
-  }
-
-  void write_attempts() {
-    drop_attempts();
-    const std::vector<Attempt> kept = attempts_.kept();
-    std::vector<Alike<Attempt>> groups;
-    std::vector<const Attempt*> apart;
-    for (const Attempt& a : kept) {
-      const Columns columns = said(a);
-      if (columns == 0) {
-        apart.push_back(&a);  // the attempt begins
-      } else {
-        put(groups, columns, a, [&](const Attempt& x, const Attempt& y) { return same_word(columns, x, y); });
-      }
-    }
-    for (const Alike<Attempt>& group : groups) {
-      std::vector<TaskId> ids;
-      for (const Attempt* a : group.items) ids.push_back(a->task);
-      // If a row is missing (deleted by hand), the guard fails, and the repeated transaction inserts it.
-      if (ids.size() < kWorthOne || repeated_) {
-        apart.insert(apart.end(), group.items.begin(), group.items.end());
-        continue;
-      }
-      at_once(ids, [&](std::span<const TaskId> some) {
-        session_.later(render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
-                                                {"attempt", Literal::number(group.items.front()->attempt)},
-                                                {"ids", Literal::ids(some)}}));
-        session_.expect_rows(static_cast<std::int64_t>(some.size()));
-      });
-    }
-    write("write_attempts", apart, [](Rows& rows, const Attempt* a) { add_attempt(rows, *a); });
-  }
-
-  void drop_attempts() {
-    const auto dropped = attempts_.dropped();
-    if (dropped.empty()) return;
-    std::string pairs;
-    for (const auto& [task, attempt] : dropped) {
-      pairs += pairs.empty() ? "" : " OR ";
-      pairs += render("drop_attempts.pair",
-                      {{"id", Literal::number(task.value)}, {"attempt", Literal::number(attempt)}});
-    }
-    session_.later(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
-  }
-
-  void write_audit() {
-    write("write_audit", audit_, [](Rows& rows, const AuditRow& a) {
-      rows.row() << Literal::time(a.at) << Literal::text(clean_utf8(a.who, 255)) << Literal::text(a.what)
-                 << Literal::number(a.task.value) << Literal::text(a.before) << Literal::text(a.after)
-                 << Literal::text(a.reason) << Literal::number(a.bulk);
-    });
   }
 
   Session& session_;
@@ -362,13 +231,16 @@ class Application {
   std::vector<std::pair<Task, MessagePtr>> replacements_;
 };
 
-// The leases of `fence` that events with `expected` need: each costs the database a row lock.
-Fence needed(const Fence& fence, std::span<const Event> events) {
-  Fence out{fence.node, {}, fence.by_hand};
-  std::ranges::copy_if(fence.leases, std::back_inserter(out.leases), [&](const Lease& lease) {
-    return std::ranges::any_of(events, [&](const Event& e) { return e.expected->shard == lease.shard; });
-  });
-  return out;
+// When, by the database's clock as the caller knows it, the latest of these confirms came. None: there are
+// other events among them, or the task as it was claimed is not known.
+std::optional<EpochMs> confirmed_at(std::span<const Event> events) {
+  std::optional<EpochMs> latest;
+  for (const Event& e : events) {
+    const auto* confirmed = std::get_if<event::Confirmed>(&e.what);
+    if (confirmed == nullptr || e.expected == nullptr) return std::nullopt;
+    latest = std::max(latest.value_or(confirmed->published_at), confirmed->published_at);
+  }
+  return latest;
 }
 
 void failpoints(std::span<const Event> events, std::string_view when) {
@@ -381,42 +253,65 @@ void failpoints(std::span<const Event> events, std::string_view when) {
 
 Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, const Fence& fence,
                                                 const Decider& decide, const BulkStep* step) {
+  return apply(events, fence, decide, step, std::nullopt);
+}
+
+Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                                  std::size_t most_bytes) {
+  auto decisions = apply(claims, fence, decide, nullptr, most_bytes);
+  if (!decisions) return tl::unexpected(decisions.error());
+  Claimed claimed{*std::move(decisions), {}};
+  if (const auto rows = session_->last_rows(); rows != nullptr) claimed.messages = messages_at(*rows);
+  return claimed;
+}
+
+Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, const Fence& fence,
+                                                const Decider& decide, const BulkStep* step,
+                                                std::optional<std::size_t> messages_of) {
   if (events.empty()) return std::vector<Decision>{};
   const bool all_expected =  // of a bulk none is: its events are by hand
       std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
-  // Optimistic only once: a retry reads the rows, and so do the next few calls. If consumers are quicker than
-  // confirms, each batch contains a task that one has changed.
-  const bool worth = all_expected && events.size() >= kWorthOne;
-  const bool optimistic = worth && optimistic_backoff_ == 0;
-  if (worth && optimistic_backoff_ > 0) --optimistic_backoff_;
+  const Fence needed =
+      all_expected ? narrowed(fence, events, [](const Event& e) { return e.expected->shard; }) : fence;
+  // Unread only once: a repeated transaction reads the rows, and so do the next few calls. If consumers are
+  // quicker than confirms, each batch contains a task that one has changed.
+  std::optional<EpochMs> unread_at = confirmed_at(events);
+  if (needed.node == 0 || needed.leases.empty()) unread_at.reset();
+  if (unread_at && unread_backoff_ > 0) {
+    --unread_backoff_;
+    unread_at.reset();
+  }
   std::vector<CauseRow> fresh;
   int tries = 0;
   auto decisions = session_->transaction_for([&] {
     const bool repeated = ++tries > 1;
-    const bool reads = !optimistic || repeated;
-    LockedLeases leases = share_leases(all_expected && !repeated ? needed(fence, events) : fence,
-                                       reads ? Application::lock_statement(events) : "");
     std::optional<std::vector<Decision>> decided;
-    if (!reads && leases.now) {
-      Application application(*session_, *causes_, events, fence.node, leases.held, false);
-      decided = application.apply_optimistically(decide, *leases.now);
+    if (unread_at && !repeated) {
+      Application application(*session_, *causes_, events, fence.node, needed.leases, false);
+      decided = application.run_unread(decide, *unread_at, [&] { guard_leases(needed); });
       fresh = application.causes().fresh();
     }
     if (!decided) {
+      LockedLeases leases = share_leases(repeated ? fence : needed, Application::lock_statement(events));
       Application application(*session_, *causes_, events, fence.node, leases.held, repeated);
       decided = application.run(decide, std::move(leases.also));
       fresh = application.causes().fresh();
       if (step != nullptr) application.move_on(*step, *decided);
     }
+    if (messages_of) read_messages_last(first_claimed(*decided, *messages_of));
     failpoints(events, ".before_commit");
     return *std::move(decided);
   });
-  if (optimistic && tries > 1) optimistic_backoff_ = kOptimisticBackoff;
+  if (unread_at && tries > 1) unread_backoff_ = kUnreadBackoff;
   if (decisions) {
     causes_->stored(fresh);
     failpoints(events, ".after_commit");
   }
   return decisions;
+}
+
+void MysqlStore::read_messages_last(std::span<const TaskId> ids) {
+  if (!ids.empty()) session_->last(render("messages", {{"ids", Literal::ids(ids)}}));
 }
 
 }  // namespace rung::mysql

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "src/core/message/message_json.h"
+#include "src/store/mysql/columns.h"
 #include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -66,15 +66,6 @@ class Intake {
       return std::ranges::find(fence.leases, n.task.shard, &Lease::shard) != fence.leases.end();
     };
     return !fence.by_hand && fence.node != 0 && std::ranges::all_of(tasks_, fenced) && !too_large_with_key();
-  }
-
-  // The leases of the tasks' shards: each costs the database a row lock.
-  Fence needed(const Fence& fence) const {
-    Fence out{fence.node, fence.leases};
-    std::erase_if(out.leases, [&](const Lease& lease) {
-      return std::ranges::none_of(tasks_, [&](const NewTask& n) { return n.task.shard == lease.shard; });
-    });
-    return out;
   }
 
   // `look`: look for existing rows first; else a duplicate key error detects them.
@@ -345,7 +336,7 @@ Result<std::vector<Inserted>> MysqlStore::insert(std::span<const NewTask> tasks,
     // What failed: a lease has lapsed, or the same intake, or the same call, was committed before.
     if (std::exchange(repeated, true)) doubts_ = kDoubts;
     if (std::exchange(at_once, false)) {
-      const Fence needed = intake.needed(fence);
+      const Fence needed = narrowed(fence, tasks, [](const NewTask& n) { return n.task.shard; });
       guard_leases(needed);
       return intake.run(needed.leases, needed, false);
     }

@@ -50,8 +50,6 @@ MysqlStore::LockedLeases MysqlStore::share_leases(const Fence& fence, const std:
   } else {
     std::tie(rows, locked.also) = session_->query(share, also);
   }
-  if (rows->next()) locked.now = time_at(*rows, 3);
-  rows->beforeFirst();
   locked.held = those_of(fence.leases, read_leases(*rows));
   return locked;
 }

@@ -111,21 +111,6 @@ std::string_view end_of(Filter::Order order) {
   return "list.end";
 }
 
-StoredMessage message_at(const ::sql::ResultSet& row) {
-  const TaskId id{row.getInt64(1)};
-  auto message = std::make_shared<Message>();
-  auto properties = properties_from_json(text_at(row, 2));
-  if (!properties) return {id, nullptr, "properties: " + properties.error().message};
-  message->properties = std::move(*properties);
-  if (!row.isNull(3)) {
-    auto headers = headers_from_json(text_at(row, 3));
-    if (!headers) return {id, nullptr, "headers: " + headers.error().message};
-    message->headers = std::move(*headers);
-  }
-  message->body = text_at(row, 4);
-  return {id, std::move(message)};
-}
-
 }  // namespace
 
 Result<EpochUs> MysqlStore::clock() {
@@ -145,10 +130,8 @@ Result<EpochMs> MysqlStore::now() {
 Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<StoredMessage>{};
   return session_->run_for([&] {
-    std::vector<StoredMessage> out;
-    auto row = session_->query(render(either("messages", "messages_by_views"), {{"ids", Literal::ids(ids)}}));
-    while (row->next()) out.push_back(message_at(*row));
-    return out;
+    return messages_at(
+        *session_->query(render(either("messages", "messages_by_views"), {{"ids", Literal::ids(ids)}})));
   });
 }
 

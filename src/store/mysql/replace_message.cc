@@ -7,8 +7,8 @@
 #include "src/core/base/utf8.h"
 #include "src/core/message/message_json.h"
 #include "src/core/task/origin.h"
+#include "src/store/mysql/columns.h"
 #include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 
 namespace rung::mysql {
 namespace {

@@ -239,18 +239,16 @@ Result<void> Session::create_database() {
 
 Result<void> Session::run(const std::function<void()>& body) {
   if (auto ready = ensure(); !ready) return ready;
+  waiting_ = {};  // of an earlier body that failed
   try {
     body();
     send({}, 0);
     return {};
   } catch (const Abort& abort) {
-    waiting_ = {};
     return tl::unexpected(abort.error);
   } catch (const ::sql::SQLException& e) {
-    waiting_ = {};
     return tl::unexpected(to_error(e.getErrorCode(), e.what()));
   } catch (const std::exception& e) {
-    waiting_ = {};
     return permanent(std::string("in the store: ") + e.what());
   }
 }
@@ -263,10 +261,11 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
     bool again = false;
     try {
       // As SQL: the connector's own commit() and rollback() swallow errors.
+      last_.clear();
       later(render("begin"));
       body();
       failpoint(name, ".before_commit");
-      send(render("commit"), 1);
+      commit();
       failpoint(name, ".after_commit");
       return {};
     } catch (const Abort& abort) {
@@ -289,6 +288,15 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
       return tl::unexpected(std::move(error));
     }
     pause_before(attempt);
+  }
+}
+
+void Session::commit() {
+  last_rows_.reset();
+  if (last_.empty()) {
+    send(render("commit"), 1);
+  } else {
+    last_rows_ = std::move(send(last_ + kNextStatement + render("commit"), 2).at(0));
   }
 }
 

@@ -90,6 +90,10 @@ class Session {
   // of the commit (in run(): at the end). The server stops at the first statement that fails,
   // so no commit follows a failure; the error is thrown where the packet is sent.
   void later(const std::string& sql);
+  // Sends this query in the packet of the commit, before it. After a transaction that was committed,
+  // last_rows() returns its rows, once.
+  void last(std::string sql) { last_ = std::move(sql); }
+  ResultPtr last_rows() { return std::move(last_rows_); }
   // The last later() must match so many rows, or the transaction is undone and repeated.
   void expect_rows(std::int64_t rows);
   std::unique_ptr<::sql::PreparedStatement> prepare(const std::string& sql);
@@ -115,6 +119,7 @@ class Session {
   // One try. `choosy`: reject a server that does not accept writes.
   Result<void> connect_to(const Address& address, Ms most, bool choosy);
   void drop();
+  void commit();  // throws
   void rollback() noexcept;
   // Sends what waits and then `sql`, which has so many statements, in one packet. Returns the results of the
   // latter, null for a statement without rows; throws.
@@ -133,6 +138,8 @@ class Session {
     int count = 0;
   };
   Waiting waiting_;
+  std::string last_;  // of last(); "" = none
+  ResultPtr last_rows_;
   std::int64_t max_packet_ = 0;
   bool has_database_ = false;
   bool is_read_only_ = false;  // the server of the last try

@@ -64,6 +64,8 @@ class MysqlStore final : public Store {
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                       const Decider& decide, const BulkStep* step) override;
+  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                        std::size_t most_bytes) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
 
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
@@ -156,11 +158,15 @@ class MysqlStore final : public Store {
   std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases);
   struct LockedLeases {
     std::vector<Lease> held = {};
-    std::optional<EpochMs> now = {};  // before any lock wait; only if a lease is held
     ResultPtr also = {};
   };
   // The same for the leases of `fence`, shared. `also`: a query for the same round trip; "" = none.
   LockedLeases share_leases(const Fence& fence, const std::string& also);
+  // apply() and claim(). `messages_of`: with last(), the messages of first_claimed() of so many bytes.
+  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide, const BulkStep* step,
+                                      std::optional<std::size_t> messages_of);
+  void read_messages_last(std::span<const TaskId> ids);
   // Inside a transaction, without a round trip of its own: unless `fence.node` holds all of its leases, what
   // follows is not done, and the transaction is repeated.
   void guard_leases(const Fence& fence);
@@ -199,9 +205,9 @@ class MysqlStore final : public Store {
     bool oldest_done = false;  // no task is left without a cause
   };
   Regrouping regrouping_;
-  bool by_views_ = false;       // the user may not read the tables; check_schema() finds out
-  int doubts_ = 0;              // number of insert() calls that still look for existing rows first
-  int optimistic_backoff_ = 0;  // number of apply() calls that still read the rows despite `expected`
+  bool by_views_ = false;   // the user may not read the tables; check_schema() finds out
+  int doubts_ = 0;          // number of insert() calls that still look for existing rows first
+  int unread_backoff_ = 0;  // number of apply() calls of confirms that still read the rows
 };
 
 }  // namespace rung::mysql

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "src/api/edit.h"
-#include "src/api/views.h"
+#include "src/api/messages/edit.h"
+#include "src/api/tasks/views.h"
 #include "tests/contract/store/world.h"
 
 namespace rung::test {

@@ -63,4 +63,24 @@ class StoreContract : public testing::TestWithParam<std::string> {
 
 std::vector<int> all_shards();
 
+// A task under way, as a starting point.
+class Climb {
+ public:
+  Climb(Store& store, Fence fence) : store_(store), fence_(std::move(fence)) {}
+  Decision operator()(TaskId id, Happening what) {
+    const Event event{id, std::move(what)};
+    return must(store_.apply(std::span(&event, 1), fence_, decider())).at(0);
+  }
+  EpochMs now() { return must(store_.now()); }
+  // Claimed and confirmed: awaiting attempt `n`.
+  void deliver(TaskId id, int n) {
+    wait_until([&] { return (*this)(id, event::Claim{}).verdict == Decision::Verdict::applied; });
+    EXPECT_EQ((*this)(id, event::Confirmed{n, now()}).verdict, Decision::Verdict::applied);
+  }
+
+ private:
+  Store& store_;
+  Fence fence_;
+};
+
 }  // namespace rung::test

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "src/http/access.h"
+#include "src/http/access/access.h"
 
 namespace rung::cli {
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "src/core/message/digest.h"
-#include "src/http/context.h"
+#include "src/http/handlers/context.h"
 #include "tests/integration/http/fixture.h"
 #include "tests/support/clock.h"
 

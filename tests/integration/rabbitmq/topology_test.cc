@@ -65,6 +65,7 @@ TEST_F(Topology, AQueueWithOtherArgumentsIsUsedAsItIsAndTold) {
 }
 
 TEST_F(Topology, AQueueOfAnotherTypeIsUsedAsItIsAndTold) {
+  options_.rabbitmq.queue_type = "classic";
   probe().declare(failed(), {{"x-queue-type", "quorum"}});
   start_up();
   ASSERT_TRUE(probe().publish(failed(), "", text("one")));
@@ -80,8 +81,51 @@ TEST_F(Topology, AQueueOfAnotherTypeIsUsedAsItIsAndTold) {
 
 // Otherwise the virtual host's default queue type (RabbitMQ 4) would decide, also when it is changed later.
 TEST_F(Topology, TheTypeOfTheQueuesIsWrittenOut) {
+  options_.rabbitmq.queue_type = "classic";
   start_up();
   EXPECT_NO_THROW(probe().declare(failed(), {{"x-queue-type", "classic"}}));
+}
+
+TEST_F(Topology, NewQueuesHaveTheTypeThatTheBrokersVersionSuggests) {
+  start_up();
+  if (probe().major_version() >= 4) {
+    EXPECT_NO_THROW(probe().declare(
+        failed(), {{"x-queue-type", "quorum"}, {"x-delivery-limit", std::int32_t{2147483647}}}));
+  } else {
+    EXPECT_NO_THROW(probe().declare(failed(), {{"x-queue-type", "classic"}}));
+  }
+}
+
+// An upgrade of Rung or of the broker changes nothing about queues that are there: nothing to repair or to
+// tell.
+TEST_F(Topology, QueuesOfEitherTypeStayAsTheyAre) {
+  options_.rabbitmq.topology_check = Ms{200};
+  const std::string results = options_.prefix + ".results";
+  probe().declare(failed(), {{"x-queue-type", "classic"}});
+  probe().declare(results, {{"x-queue-type", "quorum"}, {"x-delivery-limit", std::int32_t{2147483647}}});
+  start_up();
+  for (const std::string& queue : {failed(), results}) {
+    ASSERT_TRUE(probe().publish("", queue, text(queue)));
+    const auto one = sink_.deliveries(1);
+    ASSERT_EQ(one.size(), 1U);
+    broker_->ack({one[0].tag});
+    ASSERT_TRUE(eventually([&] { return probe().depth(queue) == 0U; }));
+  }
+  // Deleted while it is consumed: again as it was.
+  probe().remove(results);
+  ASSERT_TRUE(eventually([&] { return probe().consumers(results) == 1U; }));
+  EXPECT_TRUE(sink_.topology([&](const TopologyReport& r) { return !r.repaired.empty(); }));
+  EXPECT_TRUE(
+      sink_.topology([](const TopologyReport& r) { return r.repaired.empty() && r.problem.empty(); }));
+}
+
+TEST_F(Topology, OtherArgumentsAreToldWhateverTheType) {
+  probe().declare(failed(), {{"x-queue-type", "quorum"}, {"x-max-length", std::int32_t{5}}});
+  start_up();
+  ASSERT_TRUE(probe().publish(failed(), "", text("one")));
+  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
+  EXPECT_TRUE(
+      sink_.topology([&](const TopologyReport& r) { return r.problem.find(failed()) != r.problem.npos; }));
 }
 
 TEST_F(Topology, AnInletDeletedUnderWayIsDeclaredAndConsumedAgain) {

@@ -54,6 +54,18 @@ class Hurt : public testing::Test {
     return d;
   }
 
+  static Event confirm_of(const Task& claimed) {
+    return {claimed.id, event::Confirmed{1, claimed.created_at}, {}, std::make_shared<const Task>(claimed)};
+  }
+  static Decision confirm(const Task& task, const Happening&, const Circumstances& at) {
+    Decision d{Decision::Verdict::applied, "", task, Attempt{}, false};
+    d.task.state = State::awaiting;
+    d.attempt->task = task.id;
+    d.attempt->attempt = task.attempt;
+    d.attempt->published_at = at.now;
+    return d;
+  }
+
   std::shared_ptr<MysqlSchema> shared_ = MysqlSchema::shared();
   MysqlSchema& schema_ = *shared_;
   std::unique_ptr<Store> store_;
@@ -144,7 +156,7 @@ TEST_F(Hurt, WhetherTheSchemaIsUpToDateIsAskedWithTheOwnTimeouts) {
   EXPECT_TRUE(must(must(open_mysql_store(options, test_clock()))->migrate()).empty());
 }
 
-TEST_F(Hurt, AnIntakeIsOneRoundTripAndAStepTwo) {
+TEST_F(Hurt, AnIntakeAndAConfirmAreOneRoundTripEachAndAClaimTwo) {
   StoreOptions options = schema_.options();
   const auto url = parse_url(options.url);
   test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
@@ -171,6 +183,43 @@ TEST_F(Hurt, AnIntakeIsOneRoundTripAndAStepTwo) {
                     [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }));
   EXPECT_EQ(proxy.requests() - before, 2U);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_tasks WHERE state = 'publishing'"), "20");
+
+  const NewTask with_body = task(21);
+  must(store->insert(std::span(&with_body, 1), fence_));
+  before = proxy.requests();
+  const Event last{with_body.task.id, event::Claim{}};
+  const Claimed claimed = must(store->claim(
+      std::span(&last, 1), fence_,
+      [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }, 1));
+  EXPECT_EQ(claimed.messages.size(), 1U);
+  EXPECT_EQ(proxy.requests() - before, 2U);
+
+  before = proxy.requests();
+  const Event confirmed = confirm_of(claimed.decisions[0].task);
+  must(store->apply(std::span(&confirmed, 1), fence_, confirm));
+  EXPECT_EQ(proxy.requests() - before, 1U);
+  EXPECT_EQ(schema_.value("SELECT state FROM rung_tasks WHERE id = 21"), "awaiting");
+}
+
+// No lease is read before the decision: the packet itself finds that it has lapsed.
+TEST_F(Hurt, AConfirmUnderALapsedLeaseIsDecidedAnewWithoutIt) {
+  const NewTask n = task(1);
+  must(store_->insert(std::span(&n, 1), fence_));
+  const Event event{n.task.id, event::Claim{}};
+  const auto claimed = must(
+      store_->apply(std::span(&event, 1), fence_,
+                    [](const Task& t, const Happening&, const Circumstances& at) { return claim(t, at); }));
+  schema_.exec("UPDATE rung_shards SET expires_at = '2026-01-01'");
+  std::vector<std::uint64_t> epochs;
+  const Event confirmed = confirm_of(claimed[0].task);
+  must(store_->apply(std::span(&confirmed, 1), fence_,
+                     [&](const Task& t, const Happening& what, const Circumstances& at) {
+                       epochs.push_back(at.epoch);
+                       return confirm(t, what, at);
+                     }));
+  ASSERT_EQ(epochs.size(), 2U);
+  EXPECT_NE(epochs[0], 0U);
+  EXPECT_EQ(epochs[1], 0U);
 }
 
 // Only the leases that the events seem to need are locked; the row itself says which one that is.

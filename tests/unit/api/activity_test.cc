@@ -1,5 +1,5 @@
 // GET /v1/activity: its range, its steps, and that each of them has a point.
-#include "src/api/activity.h"
+#include "src/api/stats/activity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

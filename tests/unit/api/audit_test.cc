@@ -1,5 +1,5 @@
 // Pages of the audit as JSON, there and back.
-#include "src/api/audit.h"
+#include "src/api/tasks/audit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "src/api/edit.h"
+#include "src/api/messages/edit.h"
 
 #include <gmock/gmock.h>
 

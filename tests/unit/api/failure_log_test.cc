@@ -1,5 +1,5 @@
 // Failures given as JSON Lines.
-#include "src/api/failure_log.h"
+#include "src/api/rules/failure_log.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "src/api/fields.h"
+#include "src/api/json/fields.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/api/gates.h"
+#include "src/api/queues/gates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "src/api/pauses.h"
+#include "src/api/queues/pauses.h"
 #include "src/store/memory/memory_store.h"
 
 namespace rung::api {

@@ -1,4 +1,4 @@
-#include "src/api/pages.h"
+#include "src/api/tasks/pages.h"
 
 #include <gtest/gtest.h>
 

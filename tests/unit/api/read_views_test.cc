@@ -1,19 +1,19 @@
 // What to_json() writes is read back as it was, object by object; and what it would not write is an error.
-#include "src/api/read_views.h"
+#include "src/api/tasks/read_views.h"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
-#include "src/api/bulks.h"
-#include "src/api/causes.h"
-#include "src/api/edit.h"
-#include "src/api/filters.h"
-#include "src/api/gates.h"
-#include "src/api/nodes.h"
-#include "src/api/pages.h"
-#include "src/api/pauses.h"
-#include "src/api/stats.h"
+#include "src/api/messages/edit.h"
+#include "src/api/queues/gates.h"
+#include "src/api/queues/pauses.h"
+#include "src/api/stats/nodes.h"
+#include "src/api/stats/stats.h"
+#include "src/api/tasks/bulks.h"
+#include "src/api/tasks/causes.h"
+#include "src/api/tasks/filters.h"
+#include "src/api/tasks/pages.h"
 
 namespace rung::api {
 namespace {

@@ -1,5 +1,5 @@
 // The replay of failures: that rules, ladders and gates do in it what they do in the sidecar.
-#include "src/api/replay.h"
+#include "src/api/rules/replay.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "src/api/submission.h"
+#include "src/api/messages/submission.h"
 
 #include <gtest/gtest.h>
 

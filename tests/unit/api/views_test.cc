@@ -1,4 +1,4 @@
-#include "src/api/views.h"
+#include "src/api/tasks/views.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

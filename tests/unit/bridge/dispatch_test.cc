@@ -220,7 +220,7 @@ TEST_F(DispatchStory, AMessageThatCannotBeReadFailsNoOthersOfItsBatch) {
   }
 }
 
-// Of four, one fails for good: found by halves, as if it were the first.
+// Of four, one fails for good: found by halves, as if it were the first, after the claim with its messages.
 TEST_F(DispatchStory, AClaimThatFailsForGoodFailsNoOthersOfItsBatch) {
   std::vector<TaskId> ids;
   std::vector<io::DueItem> items;
@@ -231,7 +231,7 @@ TEST_F(DispatchStory, AClaimThatFailsForGoodFailsNoOthersOfItsBatch) {
   flow.jobs.by_hand(Lane::flow);
   flow.dispatch.due(items);
   ASSERT_TRUE(world.loop.run_until([&] { return flow.jobs.waiting(Lane::flow) == 1; }));
-  world.db->fail_next(3, Error::Kind::permanent);
+  world.db->fail_next(4, Error::Kind::permanent);
   ASSERT_TRUE(flow.jobs.run_next(Lane::flow));
   flow.jobs.by_itself(Lane::flow);
   EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == 3; }));

@@ -31,6 +31,8 @@
 
 namespace rung::bridge {
 
+inline constexpr Ms kAMinute{60'000};
+
 // orders, invoices: silence for 10 minutes is a success. billed: parked tasks are copied to rung.parked.
 inline RuleBookPtr story_rules(int catch_up = 1000) {
   const QueueRules defaults{.ladder = "default", .silence = {}, .catch_up = catch_up};

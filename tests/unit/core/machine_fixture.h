@@ -137,4 +137,30 @@ class History {
   std::map<int, Attempt> rows_;
 };
 
+// A task whose first failure has just come.
+inline Task begun(const Directives& d = {}, const std::string& queue = "orders", double random = 0.0) {
+  Task t;
+  t.id = {4711};
+  t.queue = queue;
+  t.first_failed_at = t.created_at = kNow;
+  t.last_error = "boom";
+  begin(t, d, rules(), kNow, random);
+  return t;
+}
+
+// Applies, writes history, says what became of it.
+struct Life {
+  Task task;
+  History history;
+  RuleBook book = rules();
+
+  Decision happens(const Happening& what, EpochMs now, std::uint64_t epoch = kEpoch) {
+    Decision d = decide(task, what, book, at(now, epoch));
+    history.write(d);
+    task = d.task;
+    expect_sound(task);
+    return d;
+  }
+};
+
 }  // namespace rung::testing

@@ -1,4 +1,4 @@
-#include "src/http/access.h"
+#include "src/http/access/access.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "src/http/metrics.h"
+#include "src/http/metrics/metrics.h"
 
 #include <gtest/gtest.h>
 

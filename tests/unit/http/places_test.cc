@@ -1,4 +1,4 @@
-#include "src/http/places.h"
+#include "src/http/server/places.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/http/budget.h"
+#include "src/http/server/budget.h"
 
 namespace rung::http {
 namespace {

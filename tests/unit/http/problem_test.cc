@@ -1,4 +1,4 @@
-#include "src/http/problem.h"
+#include "src/http/request/problem.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/http/query.h"
+#include "src/http/request/query.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // How the reader parses a connection's bytes, however they are split: above all, no input that two parsers
 // could understand differently is accepted.
-#include "src/http/request_reader.h"
+#include "src/http/server/request_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/http/router.h"
+#include "src/http/request/router.h"
 
 #include <gtest/gtest.h>
 

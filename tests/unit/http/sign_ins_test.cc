@@ -1,10 +1,10 @@
-#include "src/http/sign_ins.h"
+#include "src/http/access/sign_ins.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "src/http/access.h"
+#include "src/http/access/access.h"
 
 namespace rung::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/http/target.h"
+#include "src/http/request/target.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,66 @@
+#include "plugin/rabbitmq/topology/management_rows.h"
+
+#include <algorithm>
+
+#include "plugin/rabbitmq/topology/management_json.h"
+
+namespace rung::rabbit {
+
+QueueFacts queue_facts_of(const json& row) {
+  QueueFacts facts{text_in(row, "arguments", "x-dead-letter-exchange"), text_at(row, "policy"),
+                   text_at(row, "type"), text_at(row, "name")};
+  if (const auto it = row.find("arguments"); it != row.end() && it->is_object()) facts.arguments = dump(*it);
+  if (const auto it = row.find("effective_policy_definition"); it != row.end() && it->is_object())
+    facts.effective_policy = dump(*it);
+  facts.exclusive = flag_at(row, "exclusive");
+  facts.auto_delete = flag_at(row, "auto_delete");
+  facts.durable = !row.contains("durable") || flag_at(row, "durable");
+  if (std::string node = text_at(row, "node"); !node.empty()) facts.nodes.push_back(std::move(node));
+  if (const auto it = row.find("members"); it != row.end() && it->is_array()) {  // of a quorum queue
+    for (const json& member : *it) {
+      if (member.is_string()) facts.nodes.push_back(member.get<std::string>());
+    }
+  }
+  return facts;
+}
+
+Binding binding_of(const json& row) {
+  const auto arguments = row.find("arguments");
+  return {text_at(row, "source"), text_at(row, "routing_key"),
+          arguments != row.end() && arguments->is_object() ? dump(*arguments) : "{}"};
+}
+
+Policy policy_of(const json& row) {
+  Policy policy{text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"), "{}", 0};
+  if (const auto it = row.find("definition"); it != row.end() && it->is_object())
+    policy.definition = dump(*it);
+  if (const auto it = row.find("priority"); it != row.end() && it->is_number_integer())
+    policy.priority = it->get<int>();
+  return policy;
+}
+
+OwnObject own_object_of(bool queue, const json& row, const std::vector<Policy>& policies,
+                        const std::vector<Policy>& by_operator) {
+  OwnObject object;
+  object.is_queue = queue;
+  object.name = text_at(row, "name");
+  object.type = text_at(row, "type");
+  object.policy = text_at(row, "policy");
+  object.operator_policy = text_at(row, "operator_policy");
+  const auto table = [&](const char* key) {
+    const auto it = row.find(key);
+    return it != row.end() && it->is_object() ? dump(*it) : std::string("{}");
+  };
+  object.arguments = table("arguments");
+  object.definition = table("effective_policy_definition");
+  const auto its = std::ranges::find(by_operator, object.operator_policy, &Policy::name);
+  if (its != by_operator.end()) object.operator_definition = its->definition;
+  const auto policy = std::ranges::find(policies, object.policy, &Policy::name);
+  if (object.policy.empty() || policy == policies.end()) return object;
+  object.policy_definition = policy->definition;
+  object.priority = policy->priority;
+  if (!row.contains("effective_policy_definition")) object.definition = policy->definition;
+  return object;
+}
+
+}  // namespace rung::rabbit

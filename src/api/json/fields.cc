@@ -1,0 +1,283 @@
+#include "src/api/json/fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "levels/duration.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/message.h"
+
+namespace rung::api {
+
+std::string shown(std::string_view text) {
+  std::string out = clean_utf8(text, 60);
+  std::ranges::replace_if(
+      out, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
+  return "'" + out + "'";
+}
+
+namespace {
+
+// Calls `see` for each character outside the strings of JSON text, and for each opening quote.
+template <typename See>
+void outside_strings(std::string_view text, See see) {
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+      continue;
+    }
+    in_string = c == '"';
+    see(c);
+  }
+}
+
+// Checks the nesting depth of brackets; the parser checks that they match.
+bool too_deep(std::string_view text) {
+  int depth = 0, deepest = 0;
+  outside_strings(text, [&](char c) {
+    if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
+    if (c == ']' || c == '}') --depth;
+  });
+  return deepest > kDeepestNesting;
+}
+
+// Builds the parsed value. The library's own builder searches all keys of an object for each new one (seconds
+// for some thousands of keys), and silently keeps the last of two equal keys.
+class Builder {
+ public:
+  explicit Builder(Json& root) : root_(root) {}
+  const std::string& why() const { return why_; }
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(std::int64_t value) { return put(value); }
+  bool number_unsigned(std::uint64_t value) { return put(value); }
+  bool number_float(double value, const std::string&) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // not in JSON text
+  bool key(std::string& key) {
+    key_ = std::move(key);
+    return true;
+  }
+  bool start_object(std::size_t) { return put(Json::object()); }
+  bool start_array(std::size_t) { return put(Json::array()); }
+  bool end_array() { return open_.pop_back(), true; }
+  bool end_object() {
+    std::vector<std::string_view> keys;
+    for (const auto& member : open_.back()->get_ref<const Json::object_t&>()) keys.push_back(member.first);
+    open_.pop_back();
+    std::ranges::sort(keys);
+    const auto twice = std::ranges::adjacent_find(keys);
+    if (twice == keys.end()) return true;
+    why_ = "duplicate key " + shown(*twice) + " in one object";
+    return false;
+  }
+  bool parse_error(std::size_t byte, const std::string&, const std::exception&) {
+    why_ = "invalid JSON at byte " + std::to_string(byte);
+    return false;
+  }
+
+ private:
+  template <typename T>
+  bool put(T&& value) {
+    Json* there = &root_;
+    if (open_.empty()) {
+      root_ = std::forward<T>(value);
+    } else if (open_.back()->is_array()) {
+      there = &open_.back()->get_ref<Json::array_t&>().emplace_back(std::forward<T>(value));
+    } else {
+      auto& members = open_.back()->get_ref<Json::object_t&>();
+      there = &members.emplace_back(std::move(key_), Json(std::forward<T>(value))).second;
+    }
+    // The pointer stays valid: nothing is added to the enclosing value before this one ends.
+    if (there->is_structured()) open_.push_back(there);
+    return true;
+  }
+
+  Json& root_;
+  std::vector<Json*> open_;
+  std::string key_, why_ = "invalid JSON";
+};
+
+std::string bytes(std::size_t n) { return std::to_string(n) + " bytes"; }
+
+}  // namespace
+
+JsonMemory memory_of_json(std::string_view text) {
+  // A growing vector briefly has its old and its new buffer: three times its content.
+  constexpr std::int64_t kGrowth = 3, kHeap = 16;  // kHeap: overhead of an allocation
+  constexpr std::int64_t kValue = kGrowth * sizeof(Json);
+  constexpr std::int64_t kName = kGrowth * sizeof(std::string);
+  constexpr std::int64_t kContainer = sizeof(Json::array_t) + 2 * kHeap + kValue;
+  constexpr std::int64_t kText = sizeof(std::string) + kHeap;
+  JsonMemory out;
+  out.texts = 3 * static_cast<std::int64_t>(text.size());
+  outside_strings(text, [&](char c) {
+    if (c == '"') out.values += kText;
+    if (c == ',') out.values += kValue;
+    if (c == ':') out.values += kName;
+    if (c == '[' || c == '{') out.values += kContainer;
+  });
+  return out;
+}
+
+Result<Json> parse_json(std::string_view text) {
+  // Checked before parsing: a megabyte of brackets would become a gigabyte of values.
+  if (too_deep(text))
+    return permanent("the JSON is nested deeper than " + std::to_string(kDeepestNesting) + " levels");
+  Json json;
+  Builder builder(json);
+  if (!Json::sax_parse(text, &builder)) return permanent(builder.why());
+  return json;
+}
+
+Fields::Fields(const Json& object, std::string prefix, FieldErrors& errors)
+    : object_(object), prefix_(std::move(prefix)), errors_(errors), first_(errors.size()) {}
+
+void Fields::wrong(std::string_view name, std::string detail) {
+  errors_.push_back({prefix_ + std::string(name), std::move(detail)});
+}
+
+const Json* Fields::get(std::string_view name) {
+  if (std::ranges::find(known_, name) == known_.end()) known_.push_back(name);
+  const auto it = object_.find(std::string(name));
+  return it == object_.end() || it->is_null() ? nullptr : &*it;
+}
+
+std::optional<std::string> Fields::text(std::string_view name, std::size_t most) {
+  const Json* value = get(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) {
+    wrong(name, "must be a string");
+    return std::nullopt;
+  }
+  const auto& text = value->get_ref<const std::string&>();
+  if (text.size() > most) {
+    wrong(name, "must be at most " + bytes(most));
+    return std::nullopt;
+  }
+  return text;
+}
+
+std::optional<std::string> Fields::name(std::string_view name) {
+  auto text = this->text(name, kNameBytes);
+  if (text && text->find('\0') != std::string::npos) {
+    wrong(name, "must not contain a NUL byte");
+    return std::nullopt;
+  }
+  return text;
+}
+
+std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t least, std::int64_t most) {
+  const Json* value = get(name);
+  if (value == nullptr) return std::nullopt;
+  const bool fits = value->is_number_unsigned()
+                        ? value->get<std::uint64_t>() <= static_cast<std::uint64_t>(most) || most < 0
+                        : value->is_number_integer();
+  if (fits) {
+    const auto number = value->get<std::int64_t>();
+    if (number >= least && number <= most) return number;
+  }
+  wrong(name, "must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
+  return std::nullopt;
+}
+
+std::optional<double> Fields::number(std::string_view name, double least, double most) {
+  const Json* value = get(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_number()) {
+    const auto number = value->get<double>();
+    if (std::isfinite(number) && number >= least && number <= most) return number;
+  }
+  wrong(name, "must be a number from " + std::to_string(static_cast<std::int64_t>(least)) + " to " +
+                  std::to_string(static_cast<std::int64_t>(most)));
+  return std::nullopt;
+}
+
+std::optional<bool> Fields::flag(std::string_view name) {
+  const Json* value = get(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_boolean()) return value->get<bool>();
+  wrong(name, "must be true or false");
+  return std::nullopt;
+}
+
+std::optional<Ms> Fields::duration(std::string_view name, Ms least) {
+  const Json* value = get(name);
+  if (value == nullptr) return std::nullopt;
+  std::optional<Ms> read;
+  if (value->is_string()) {
+    const auto parsed = levels::parse_duration(value->get_ref<const std::string&>());
+    if (parsed) read = *parsed;
+  } else if (value->is_number_integer()) {
+    if (const auto ms = integer(name, least.count(), levels::kLongest.count())) return Ms{*ms};
+    return std::nullopt;
+  }
+  if (read && *read >= least && *read <= levels::kLongest) return read;
+  wrong(name, "must be a duration from " + levels::format_duration(least) +
+                  " to 3650d: \"30m\", \"1h30m\", or an integer number of milliseconds");
+  return std::nullopt;
+}
+
+std::optional<EpochMs> Fields::time(std::string_view name) {
+  const Json* value = get(name);
+  if (value == nullptr) return std::nullopt;
+  if (value->is_string()) {
+    if (const auto t = from_rfc3339(value->get_ref<const std::string&>())) return t;
+  }
+  wrong(name, "must be an RFC 3339 time, e.g. \"2026-11-21T17:05:00Z\"");
+  return std::nullopt;
+}
+
+std::optional<Silence> Fields::silence(std::string_view name) {
+  const Json* value = get(name);
+  if (value == nullptr) return std::nullopt;
+  constexpr const char* kForm = "must be {\"presumed_after\": \"10m\"} or {\"reported_within\": \"5m\"}";
+  if (!value->is_object()) {
+    wrong(name, kForm);
+    return std::nullopt;
+  }
+  Fields inner(*value, prefix_ + std::string(name) + ".", errors_);
+  const auto presumed = inner.duration("presumed_after", Ms{1});
+  const auto reported = inner.duration("reported_within", Ms{1});
+  inner.finish();
+  if (presumed && !reported) return Silence{Silence::Means::success, *presumed};
+  if (reported && !presumed) return Silence{Silence::Means::failure, *reported};
+  const bool told = inner.has("presumed_after") != inner.has("reported_within");
+  if (!told) wrong(name, std::string(kForm) + ", exactly one of the two");
+  return std::nullopt;
+}
+
+Target Fields::target(const TargetRules& rules) {
+  Target target;
+  target.queue = name("queue").value_or("");
+  target.exchange = name("exchange").value_or("");
+  target.routing_key = name("routing_key").value_or("");
+  if (!target.queue.empty() && (!target.exchange.empty() || !target.routing_key.empty()))
+    wrong("queue", "cannot be combined with exchange or routing_key");
+  if (std::string why = refused_target(target, rules); !why.empty())
+    wrong(!target.queue.empty()      ? "queue"
+          : !target.exchange.empty() ? "exchange"
+                                     : "routing_key",
+          std::move(why));
+  return target;
+}
+
+void Fields::finish() {
+  std::string list;
+  for (const std::string_view known : known_) list.append(list.empty() ? "" : ", ").append(known);
+  std::size_t told = 0;
+  for (const auto& [name, value] : object_.items()) {
+    if (std::ranges::find(known_, name) != known_.end()) continue;
+    if (++told > kMostTold) break;
+    errors_.insert(errors_.begin() + static_cast<std::ptrdiff_t>(first_),
+                   {prefix_ + clean_utf8(name, 60), "unknown field; known fields: " + list});
+  }
+}
+
+}  // namespace rung::api

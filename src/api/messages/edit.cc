@@ -1,0 +1,284 @@
+#include "src/api/messages/edit.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+#include "src/api/json/reading.h"
+#include "src/api/messages/headers.h"
+#include "src/api/messages/submission.h"
+#include "src/core/base/utf8.h"
+#include "src/core/machine/edit.h"
+#include "src/core/message/message_json.h"
+
+namespace rung::api {
+namespace {
+
+constexpr std::size_t kMostUnset = 256;
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return out;
+}
+
+// RFC 6839: application/json, and types that end with +json. Parameters do not count.
+bool is_json_type(std::string_view type) {
+  std::string name = lower(type.substr(0, type.find(';')));
+  while (name.ends_with(' ')) name.pop_back();
+  return name == "application/json" || name.ends_with("+json");
+}
+// Some clients give the character set as the encoding. Anything else is compressed or encrypted.
+bool is_plain(std::string_view encoding) {
+  const std::string name = lower(encoding);
+  return name.empty() || name == "utf-8" || name == "utf8" || name == "identity" || name == "8bit";
+}
+bool is_other_charset(std::string_view type) {
+  const std::string text = lower(type);
+  const std::size_t at = text.find("charset=");
+  if (at == std::string::npos) return false;
+  const std::string_view set = std::string_view(text).substr(at + 8);
+  return !set.starts_with("utf-8") && !set.starts_with("\"utf-8") && !set.starts_with("us-ascii");
+}
+
+// Only looks whether it is JSON, and where not: nothing is built in memory.
+struct Syntax : nlohmann::json_sax<Json> {
+  std::size_t wrong_at = 0;  // the byte, from 1; 0 = nothing is wrong
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
+    wrong_at = std::max<std::size_t>(byte, 1);
+    return false;
+  }
+};
+
+bool has(const std::optional<Table>& headers, std::string_view name) {
+  return headers && find(*headers, name) != nullptr;
+}
+
+std::string names_of(const std::optional<Table>& headers) {
+  std::string names;
+  if (!headers) return names;
+  for (const auto& [name, value] : *headers) names += (names.empty() ? "" : ", ") + clean_utf8(name, 60);
+  return clean_utf8(names, 500);
+}
+
+void apply(const Changes& changes, Message& message) {
+  if (changes.body) message.body = *changes.body;
+  if (changes.headers && (message.headers || !changes.headers->empty())) message.headers = changes.headers;
+  if (changes.set.empty() && changes.unset.empty()) return;
+  Table& headers = message.headers ? *message.headers : message.headers.emplace();
+  std::erase_if(headers,
+                [&](const auto& header) { return std::ranges::count(changes.unset, header.first) > 0; });
+  for (const auto& [name, value] : changes.set) {
+    const auto there = std::ranges::find(headers, name, &Table::value_type::first);
+    if (there != headers.end()) {
+      there->second = value;
+    } else {
+      headers.emplace_back(name, value);
+    }
+  }
+}
+
+// Of all headers as they shall be: reserved ones stay as they are.
+void check_all(const Table& before, const Table& after, const ReservedHeaders& reserved,
+               FieldErrors& errors) {
+  for (const Table* table : {&before, &after}) {
+    for (const auto& [name, value] : *table) {
+      const Value* was = find(before, name);
+      const Value* is = find(after, name);
+      const bool same = was != nullptr && is != nullptr && *was == *is;
+      if (!same && is_reserved(name, reserved)) errors.push_back({"headers", reserved_text(name)});
+    }
+  }
+}
+
+void check_headers(const Message& before, const Changes& changes, const ReservedHeaders& reserved,
+                   FieldErrors& errors) {
+  if (changes.headers) check_all(before.headers.value_or(Table{}), *changes.headers, reserved, errors);
+  for (const auto& [name, value] : changes.set) {
+    if (is_reserved(name, reserved)) errors.push_back({"set_headers", reserved_text(name)});
+    if (std::ranges::count(changes.unset, name) > 0)
+      errors.push_back({"unset_headers", shown(name) + " is in set_headers, too"});
+  }
+  for (const std::string& name : changes.unset) {
+    if (is_reserved(name, reserved)) {
+      errors.push_back({"unset_headers", reserved_text(name)});
+    } else if (!has(before.headers, name)) {
+      const std::string names = names_of(before.headers);
+      errors.push_back({"unset_headers", "the message has no header " + shown(name) +
+                                             (names.empty() ? "; it has none" : "; it has: " + names)});
+    }
+  }
+}
+
+TaskId new_id(EpochMs now) {
+  static thread_local std::mt19937_64 engine{std::random_device{}()};
+  const std::int64_t first = IdSource::floor(now).value, next = IdSource::floor(now + Ms{1}).value;
+  return {first + static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(next - first))};
+}
+
+}  // namespace
+
+Changes read_changes(Fields& fields) {
+  Changes changes;
+  changes.body = read_body_bytes(fields);
+  if (const Json* set = fields.get("set_headers")) {
+    auto table = headers_of(*set);
+    if (table) {
+      changes.set = *std::move(table);
+    } else {
+      fields.wrong("set_headers", table.error().message);
+    }
+  }
+  if (const Json* unset = fields.get("unset_headers")) {
+    const auto is_text = [](const Json& name) { return name.is_string(); };
+    if (!unset->is_array() || unset->size() > kMostUnset || !std::ranges::all_of(*unset, is_text)) {
+      fields.wrong("unset_headers", "must be a list of names, at most 256: [\"tenant\"]");
+    } else {
+      for (const Json& name : *unset) changes.unset.push_back(name.get<std::string>());
+    }
+  }
+  return changes;
+}
+
+Result<Original> read_original(Store& store, TaskId id) {
+  auto row = store.find(id);
+  if (!row) return tl::unexpected(row.error());
+  if (!*row) return tl::unexpected(Error{Error::Kind::not_found, "no task with retry-id " + id.str()});
+  const TaskId ids[] = {id};
+  auto messages = store.messages(ids);
+  if (!messages) return tl::unexpected(messages.error());
+  if (messages->empty())
+    return tl::unexpected(
+        Error{Error::Kind::not_found, "the message of task " + id.str() + " has been deleted"});
+  const StoredMessage& stored = messages->front();
+  if (stored.message == nullptr)
+    return permanent("the stored message of task " + id.str() + " is unreadable: " + stored.broken);
+  auto origin = store.origin(id);
+  if (!origin) return tl::unexpected(origin.error());
+  return Original{**std::move(row), stored.message, *std::move(origin)};
+}
+
+Json to_json(const Original& original) {
+  const Message& message = *original.message;
+  return {
+      {"retry_id", original.row.task.id.str()},
+      {"version", original.row.task.version},
+      {"properties", Json::parse(properties_to_json(message.properties), nullptr, false)},
+      {"headers", message.headers ? Json::parse(headers_to_json(*message.headers), nullptr, false) : Json()},
+      {"body_base64", to_base64(message.body)}};
+}
+
+Result<MessagePtr> message_from_json(const Json& json) {
+  Reading read(json, "message");
+  auto message = std::make_shared<Message>();
+  auto properties = properties_from_json(dump(read.part("properties")));
+  if (!properties) return tl::unexpected(properties.error());
+  message->properties = *std::move(properties);
+  if (const Json& headers = read.part("headers"); !headers.is_null()) {
+    auto table = headers_from_json(dump(headers));
+    if (!table) return tl::unexpected(table.error());
+    message->headers = *std::move(table);
+  }
+  auto body = from_base64(read.text("body_base64"));
+  if (!body) {
+    read.wrong("body_base64");
+  } else {
+    message->body = *std::move(body);
+  }
+  return read.done(MessagePtr(std::move(message)));
+}
+
+MessagePtr edited_message(const Original& original, const Changes& changes, const ReservedHeaders& reserved,
+                          FieldErrors& errors) {
+  const Message& before = *original.message;
+  const std::size_t wrong = errors.size();
+  check_headers(before, changes, reserved, errors);
+  if (errors.size() > wrong) return nullptr;
+  auto edited = std::make_shared<Message>(before);
+  apply(changes, *edited);
+  if (edited->headers && edited->headers != before.headers) {
+    if (std::string why = why_no_headers(*edited->headers); !why.empty())
+      errors.push_back({changes.headers ? "headers" : "set_headers", std::move(why)});
+  }
+  if (!changes.body && original.row.task.body_bytes != static_cast<std::int64_t>(before.body.size()))
+    errors.push_back({"body", "the database has no body of this message (see its last error): give one"});
+  if (std::string why = why_not_json(*edited); !why.empty()) errors.push_back({"body", std::move(why)});
+  if (*edited == before)
+    errors.push_back(
+        {"body", "nothing would change: give another body or header, or redrive the task as it is"});
+  return errors.size() > wrong ? nullptr : edited;
+}
+
+Event edit_event(const Original& original, const MessagePtr& edited, ByHand by_hand, EpochMs now) {
+  const TaskId id = original.row.task.id;
+  auto [before, after] = difference(*original.message, *edited);
+  EditedMessage message{new_id(now), edited, edit_origin(by_hand.who, id, *edited, original.origin_json),
+                        std::move(before), std::move(after)};
+  return {id, event::Edit{std::make_shared<const EditedMessage>(std::move(message))}, std::move(by_hand)};
+}
+
+Result<Edited> outcome_of_edit(QueryStore& store, const Decision& decision, const Message& edited) {
+  if (decision.verdict == Decision::Verdict::applied && decision.child != nullptr)
+    return Edited{Edited::How::created, decision.child->task, ""};
+  if (decision.reason == kNoSuchTask)
+    return Edited{Edited::How::no_such_task, decision.task, decision.reason};
+  if (decision.reason == kBodyTooLarge) return Edited{Edited::How::too_large, decision.task, decision.reason};
+  const TaskId child = decision.task.replaced_by;
+  if (child.value == 0) {
+    const bool changed = decision.reason == kChangedMeanwhile;
+    return Edited{changed ? Edited::How::changed_since : Edited::How::refused, decision.task,
+                  decision.reason};
+  }
+  const TaskId ids[] = {child};
+  auto known = store.known(ids);
+  if (!known) return tl::unexpected(known.error());
+  const std::string name = "task " + child.str();
+  if (known->empty())
+    return Edited{Edited::How::refused, decision.task,
+                  "it was replaced by " + name + ", which has been deleted since"};
+  if (edit_content_of_origin(known->front().origin) == edit_content(edited))
+    return Edited{Edited::How::same, known->front().row.task, same_edit_text(child)};
+  return Edited{
+      Edited::How::refused, decision.task,
+      "it was replaced by " + name + " already, with another message: edit that one, if it is parked"};
+}
+
+std::string same_edit_text(TaskId child) {
+  return "it was replaced by task " + child.str() + " already, with this message";
+}
+
+std::string where_not_json(std::string_view text) {
+  Syntax syntax;
+  if (Json::sax_parse(text, &syntax)) return {};
+  const std::string_view before =
+      text.substr(0, std::min(std::max<std::size_t>(syntax.wrong_at, 1) - 1, text.size()));
+  const auto line = 1 + std::ranges::count(before, '\n');
+  const std::size_t start = before.rfind('\n');
+  const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1;
+  return "line " + std::to_string(line) + ", column " + std::to_string(column);
+}
+
+std::string why_not_json(const Message& message) {
+  const std::string type = message.properties.content_type.value_or("");
+  if (!is_json_type(type) || is_other_charset(type)) return {};
+  if (!is_plain(message.properties.content_encoding.value_or(""))) return {};
+  const std::string where = where_not_json(message.body.str());
+  return where.empty() ? "" : where + ": not JSON, which its content type " + shown(type) + " promises";
+}
+
+}  // namespace rung::api

@@ -1,0 +1,192 @@
+#include "src/api/messages/submission.h"
+
+#include <nlohmann/json.hpp>
+
+#include "src/api/messages/headers.h"
+#include "src/core/machine/submission.h"
+#include "src/core/message/identity.h"
+
+namespace rung::api {
+namespace {
+
+constexpr int kMostAttempts = 1'000'000;
+
+// Sets the content type, too.
+void read_body(Fields& fields, Message& message) {
+  const Json* body = fields.get("body");
+  if (auto bytes = read_body_bytes(fields)) message.body = *std::move(bytes);
+  if (body != nullptr)
+    message.properties.content_type = body->is_string() ? "text/plain" : "application/json";
+  if (auto type = fields.name("content_type")) message.properties.content_type = *type;
+}
+
+void read_properties(Fields& task, const ReservedHeaders& reserved, Message& message) {
+  const Json* value = task.get("properties");
+  if (value == nullptr) return;
+  if (!value->is_object()) return task.wrong("properties", "must be an object: {\"priority\": 5}");
+  FieldErrors errors;
+  Fields fields(*value, "properties.", errors);
+  Properties& p = message.properties;
+  if (auto text = fields.name("content_type")) p.content_type = *text;
+  if (auto text = fields.name("content_encoding")) p.content_encoding = *text;
+  if (auto text = fields.name("correlation_id")) p.correlation_id = *text;
+  if (auto text = fields.name("reply_to")) p.reply_to = *text;
+  if (p.reply_to && *p.reply_to == reserved.reply_to)
+    fields.wrong("reply_to", "the broker accepts " + shown(*p.reply_to) +
+                                 " only from the connection that waits for the reply: name a queue");
+  if (auto text = fields.name("app_id")) p.app_id = *text;
+  if (const auto n = fields.integer("priority", 0, 255)) p.priority = static_cast<std::uint8_t>(*n);
+  if (const auto n = fields.integer("timestamp", 0, 253'402'300'799))
+    p.timestamp = static_cast<std::uint64_t>(*n);
+  fields.finish();
+  for (FieldError& e : errors) task.wrong(e.field, std::move(e.detail));
+}
+
+// The same format as in retry_current: JSON's types, and {"!i32": 5} for other types.
+void read_headers(Fields& task, const ReservedHeaders& reserved, Message& message) {
+  const Json* value = task.get("headers");
+  if (value == nullptr || (value->is_object() && value->empty())) return;
+  const auto wrong = [&](std::string why) { task.wrong("headers", std::move(why)); };
+  auto table = headers_of(*value);
+  if (!table) return wrong(table.error().message);
+  if (std::string why = why_no_headers(*table); !why.empty()) return wrong(std::move(why));
+  for (const auto& [name, content] : *table) {
+    if (is_reserved(name, reserved)) return wrong(reserved_text(name));
+  }
+  message.headers = std::move(*table);
+}
+
+void read_due(Fields& fields, Submission& s) {
+  const auto delay = fields.duration("delay", Ms{0});
+  s.at = fields.time("at");
+  if (delay) s.delay = *delay;
+  if (fields.has("delay") == fields.has("at")) {
+    fields.wrong("delay", fields.has("at")
+                              ? "cannot be combined with at"
+                              : "missing: set \"delay\": \"30m\" or \"at\": \"2026-11-21T17:05:00Z\"");
+  }
+}
+
+void read_rules(Fields& fields, const RuleBook& rules, Submission& s) {
+  s.directives.ladder = fields.name("ladder").value_or("");
+  if (!s.directives.ladder.empty() && rules.ladder(s.directives.ladder) == nullptr) {
+    std::string names;
+    for (const auto& [name, ladder] : rules.ladders()) names.append(names.empty() ? "" : ", ").append(name);
+    fields.wrong("ladder", "unknown ladder; available: " + names);
+  }
+  s.directives.max_attempts = static_cast<int>(fields.integer("max_attempts", 1, kMostAttempts).value_or(0));
+  s.task.task.silence = fields.silence("success");
+}
+
+}  // namespace
+
+std::optional<std::string> read_body_bytes(Fields& fields) {
+  const Json* body = fields.get("body");
+  const Json* base64 = fields.get("body_base64");
+  if (body != nullptr && base64 != nullptr) {
+    fields.wrong("body", "cannot be combined with body_base64");
+    return std::nullopt;
+  }
+  if (body != nullptr) return body->is_string() ? body->get<std::string>() : dump(*body);
+  if (base64 == nullptr) return std::nullopt;
+  auto bytes = base64->is_string() ? from_base64(base64->get_ref<const std::string&>()) : std::nullopt;
+  if (!bytes) fields.wrong("body_base64", "must be base64 (RFC 4648, A-Z a-z 0-9 + /)");
+  return bytes;
+}
+
+ReadTask read_task(const Json& json, std::string prefix, const RuleBook& rules,
+                   const ReservedHeaders& reserved, std::string_view who, FieldErrors& errors) {
+  ReadTask out;
+  if (!json.is_object()) {
+    if (prefix.ends_with('.')) prefix.pop_back();
+    errors.push_back(
+        {prefix.empty() ? "body" : prefix, "a task must be an object: {\"queue\": ..., \"delay\": ...}"});
+    return out;
+  }
+  Fields fields(json, std::move(prefix), errors);
+  Submission& s = out.submission;
+  Task& task = s.task.task;
+  const Target target = fields.target(rules.targets());
+  task.queue = target.queue;
+  task.exchange = target.exchange;
+  task.routing_key = target.routing_key;
+  task.tag = fields.name("tag").value_or("");
+  task.message_id = fields.name("message_id").value_or("");
+  if (!target.is_set()) {
+    const TagRules* tag = task.tag.empty() ? nullptr : rules.tag(task.tag);
+    if (tag == nullptr || !tag->target.is_set()) {
+      fields.wrong("queue",
+                   "missing target: set queue, or exchange and routing_key, or a tag that the config maps");
+    } else if (std::string why = refused_target(tag->target, rules.targets()); !why.empty()) {
+      fields.wrong("tag", std::move(why));
+    }
+  }
+  Message message;
+  message.properties.delivery_mode = 2;
+  read_body(fields, message);
+  read_properties(fields, reserved, message);
+  read_headers(fields, reserved, message);
+  if (!task.tag.empty()) message.properties.type = task.tag;
+  if (!task.message_id.empty()) message.properties.message_id = task.message_id;
+  read_due(fields, s);
+  read_rules(fields, rules, s);
+  fields.finish();
+
+  task.body_bytes = static_cast<std::int64_t>(message.body.size());
+  task.digest = message_digest(message);
+  s.task.message = std::make_shared<Message>(std::move(message));
+  out.content = submission_content(s.task, s.directives);
+  s.task.intake_key = submission_key(task.message_id);
+  s.task.same_if_over_since = EpochMs{};
+  s.task.origin_json = submission_origin(who, out.content);
+  return out;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 == 0) {
+    for (int padding = 0; padding < 2 && text.ends_with('='); ++padding) text.remove_suffix(1);
+  }
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string out;
+  out.reserve(text.size() * 3 / 4);
+  std::uint32_t bits = 0;
+  int have = 0;
+  for (const char c : text) {
+    std::uint32_t value = 0;
+    if (c >= 'A' && c <= 'Z')
+      value = static_cast<std::uint32_t>(c - 'A');
+    else if (c >= 'a' && c <= 'z')
+      value = static_cast<std::uint32_t>(c - 'a') + 26;
+    else if (c >= '0' && c <= '9')
+      value = static_cast<std::uint32_t>(c - '0') + 52;
+    else if (c == '+')
+      value = 62;
+    else if (c == '/')
+      value = 63;
+    else
+      return std::nullopt;
+    bits = (bits << 6) | value;
+    have += 6;
+    if (have < 8) continue;
+    have -= 8;
+    out += static_cast<char>((bits >> have) & 0xFF);
+  }
+  if ((bits & ((1U << have) - 1U)) != 0) return std::nullopt;  // bits beyond the last byte
+  return out;
+}
+
+std::string to_base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::string_view part = bytes.substr(at, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = bits << 8U | (i < part.size() ? static_cast<unsigned char>(part[i]) : 0U);
+    for (std::size_t i = 0; i < 4; ++i)
+      out += i <= part.size() ? kDigits[bits >> (18U - 6U * static_cast<unsigned>(i)) & 63U] : '=';
+  }
+  return out;
+}
+
+}  // namespace rung::api

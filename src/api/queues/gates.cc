@@ -1,0 +1,161 @@
+#include "src/api/queues/gates.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "src/api/json/reading.h"
+#include "src/core/base/rfc3339.h"
+
+namespace rung::api {
+namespace {
+
+Json json_text(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json json_time(const std::optional<EpochMs>& at) { return at ? Json(to_rfc3339(*at)) : Json(nullptr); }
+
+struct AllGates {
+  std::map<std::string, Pause> pauses;
+  std::map<std::string, GateState> states;
+  EpochMs now;
+
+  std::optional<QueueGate> of(const std::string& queue) const {
+    const auto pause = pauses.find(queue);
+    const auto state = states.find(queue);
+    return shown_gate(pause == pauses.end() ? nullptr : &pause->second,
+                      state == states.end() ? nullptr : &state->second, now);
+  }
+};
+
+Result<AllGates> read_gates(Store& store) {
+  AllGates known;
+  auto pauses = store.pauses();
+  if (!pauses) return tl::unexpected(pauses.error());
+  for (Pause& pause : *pauses) known.pauses[pause.queue] = std::move(pause);
+  auto states = store.gate_states();
+  if (!states) return tl::unexpected(states.error());
+  for (GateState& state : *states) known.states[state.queue] = std::move(state);
+  const auto now = store.now();
+  if (!now) return tl::unexpected(now.error());
+  known.now = *now;
+  return known;
+}
+
+// Whether a task that is due at `due` waits for this gate.
+bool holds_back(const QueueGate& gate, EpochMs due, EpochMs now) {
+  if (due <= now) return true;
+  if (gate.state == "rate_limited" || gate.state == "breaker_half_open") return false;
+  return !gate.until || due < *gate.until;
+}
+
+std::string without_prefix(std::string text, std::string_view prefix) {
+  if (text.starts_with(prefix)) text.erase(0, prefix.size());
+  return text;
+}
+
+}  // namespace
+
+Result<std::optional<QueueGate>> gate_of(Store& store, const std::string& queue) {
+  const auto known = read_gates(store);
+  if (!known) return tl::unexpected(known.error());
+  return known->of(queue);
+}
+
+Result<std::vector<QueueGate>> gates_in_force(Store& store) {
+  const auto known = read_gates(store);
+  if (!known) return tl::unexpected(known.error());
+  std::set<std::string> queues;
+  for (const auto& [queue, pause] : known->pauses) queues.insert(queue);
+  for (const auto& [queue, state] : known->states) queues.insert(queue);
+  std::vector<QueueGate> gates;
+  for (const std::string& queue : queues) {
+    if (auto gate = known->of(queue)) gates.push_back(*std::move(gate));
+  }
+  return gates;
+}
+
+namespace {
+
+Result<std::optional<QueueGate>> viewed_gate(Store& store, const Task& task) {
+  const auto gates = store.queue_gates();
+  if (!gates) return tl::unexpected(gates.error());
+  const auto now = store.now();
+  if (!now) return tl::unexpected(now.error());
+  for (const QueueGate& gate : *gates) {
+    const bool holds = gate.queue == task.queue && gate.state != "flowing";
+    if (holds && (!task.next_at || holds_back(gate, *task.next_at, *now))) return gate;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::optional<QueueGate>> holding_gate(Store& store, const Task& task) {
+  if (task.queue.empty() || task.state != State::scheduled) return std::nullopt;
+  const auto known = read_gates(store);
+  // A user who may read the views alone.
+  if (!known && known.error().kind == Error::Kind::refused) return viewed_gate(store, task);
+  if (!known) return tl::unexpected(known.error());
+  auto gate = known->of(task.queue);
+  if (gate && task.next_at && !holds_back(*gate, *task.next_at, known->now)) return std::nullopt;
+  return gate;
+}
+
+std::string state_text(const QueueGate& gate) {
+  if (gate.state == "breaker_half_open") return "breaker half-open";
+  std::string text = gate.state;
+  std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+std::string gate_text(const QueueGate& gate) {
+  const std::string queue = "queue " + gate.queue;
+  const std::string until = gate.until ? " until " + format_utc(*gate.until) + " UTC" : "";
+  std::string text;
+  if (gate.state == "paused") {
+    text = queue + " is paused" + (gate.until ? until : " until it is resumed") + " by " + gate.by;
+  } else if (gate.state == "outside_window") {
+    text = queue + " is outside its window" + until;
+  } else if (gate.state == "rate_limited") {
+    text = "waits for the rate of queue " + gate.queue;
+  } else if (gate.state == "breaker_half_open") {
+    text = queue + ": " + state_text(gate) + ", only probes go out";
+  } else {
+    text = queue + ": " + state_text(gate) + until;
+  }
+  const std::string reason = without_prefix(gate.reason, "window ");
+  return reason.empty() ? text : text + " (" + reason + ")";
+}
+
+Json gate_json(const QueueGate& gate) {
+  return {{"queue", gate.queue},
+          {"state", gate.state},
+          {"since", json_time(gate.since)},
+          {"until", json_time(gate.until)},
+          {"reason", json_text(gate.reason)},
+          {"by", json_text(gate.by)}};
+}
+
+Json to_json(const QueueGate& gate) {
+  Json json = gate_json(gate);
+  json["waiting"] = gate.waiting;
+  json["next_due_at"] = json_time(gate.next_at);
+  return json;
+}
+
+Result<QueueGate> gate_from_json(const Json& json) {
+  Reading read(json, "queue");
+  QueueGate gate;
+  gate.queue = read.text("queue");
+  gate.state = read.text("state");
+  if (gate.state.empty()) read.wrong("state");
+  gate.since = read.time("since");
+  gate.until = read.time("until");
+  gate.reason = read.text("reason");
+  gate.by = read.text("by");
+  gate.waiting = read.integer("waiting");
+  gate.next_at = read.time("next_due_at");
+  return read.done(std::move(gate));
+}
+
+}  // namespace rung::api

@@ -1,0 +1,34 @@
+// What holds back the tasks of a queue, for HTTP and the command line. Cheap, unlike the view retry_queues:
+// counts no tasks. Thread: as the store's.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/api/json/json.h"
+#include "src/core/task/task.h"
+#include "src/store/store.h"
+
+namespace rung::api {
+
+// The gate that holds the queue back, without waiting and next_at; none: it flows.
+Result<std::optional<QueueGate>> gate_of(Store& store, const std::string& queue);
+// All queues that are held back.
+Result<std::vector<QueueGate>> gates_in_force(Store& store);
+// The gate that holds back this task; none: it does not wait for one, or is due only after its end.
+Result<std::optional<QueueGate>> holding_gate(Store& store, const Task& task);
+
+// "queue orders is paused until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
+std::string gate_text(const QueueGate& gate);
+// "breaker open": the state for people.
+std::string state_text(const QueueGate& gate);
+
+// With the names of the columns of retry_queues, but next_due_at for its next_at.
+Json to_json(const QueueGate& gate);
+// The same without waiting and next_due_at.
+Json gate_json(const QueueGate& gate);
+// The way back from either.
+Result<QueueGate> gate_from_json(const Json& json);
+
+}  // namespace rung::api

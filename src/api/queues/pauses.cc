@@ -1,0 +1,129 @@
+#include "src/api/queues/pauses.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/api/json/fields.h"
+#include "src/api/json/reading.h"
+#include "src/api/queues/gates.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::api {
+namespace {
+
+Json text_of(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json time_of(const std::optional<EpochMs>& at) { return at ? Json(to_rfc3339(*at)) : Json(nullptr); }
+
+// Why no queue of that name can be paused; "" if it can. It need not exist.
+std::string refused_name(const std::string& queue, const TargetRules& rules) {
+  if (std::string why = wrong_queue_name(queue); !why.empty()) return why;
+  Target target;
+  target.queue = queue;
+  return own_target(target, rules);
+}
+
+}  // namespace
+
+std::string wrong_queue_name(const std::string& queue) {
+  if (queue.empty() || queue.size() > kNameBytes || queue.find('\0') != std::string::npos || !is_utf8(queue))
+    return shown(queue) + " cannot be a queue: a name has 1 to 255 bytes of UTF-8";
+  return {};
+}
+
+Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules) {
+  if (std::string why = refused_name(request.queue, rules); !why.empty()) return permanent(std::move(why));
+  std::optional<EpochMs> until = request.until;
+  if (until || request.lasts) {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    if (request.lasts) until = *now + *request.lasts;
+    if (*until <= *now) return permanent(format_utc(*until) + " UTC has passed: a pause ends in the future");
+  }
+  return store.pause({request.queue, until, request.who, request.reason});
+}
+
+Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const std::string& who,
+                                  const std::string& reason, const TargetRules& rules) {
+  if (std::string why = refused_name(queue, rules); !why.empty()) return permanent(std::move(why));
+  auto ended = store.resume(queue, who, reason);
+  if (!ended) return tl::unexpected(ended.error());
+  ResumedQueue out{queue, *std::move(ended), {}, "flowing"};
+  const auto gate = gate_of(store, queue);
+  if (!gate) return tl::unexpected(gate.error());
+  if (*gate) {
+    out.held_still = gate_text(**gate);
+    out.state = (*gate)->state;
+  }
+  return out;
+}
+
+std::string pause_text(const Pause& pause) {
+  std::string text = pause.until ? "until " + format_utc(*pause.until) + " UTC" : "until it is resumed";
+  text += " by " + pause.who;
+  if (!pause.reason.empty()) text += " (" + pause.reason + ")";
+  return text;
+}
+
+Json to_json(const Pause& pause) {
+  Json json = {{"queue", pause.queue},
+               {"state", pause.over ? "flowing" : "paused"},
+               {"since", to_rfc3339(pause.since)},
+               {"until", time_of(pause.until)},
+               {"reason", text_of(pause.reason)},
+               {"by", text_of(pause.who)}};
+  if (pause.over) json["resumed_by"] = text_of(pause.resumed_by);
+  return json;
+}
+
+Json to_json(const ResumedQueue& resumed) {
+  const auto& [pause, retry_after] = resumed.ended;
+  Json json = {{"queue", resumed.queue}, {"since", nullptr}, {"until", nullptr},
+               {"reason", nullptr},      {"by", nullptr},    {"resumed_by", nullptr}};
+  if (resumed.ended.any()) json.update(to_json(pause ? *pause : *retry_after));
+  json["state"] = resumed.state;
+  json["held_still"] = text_of(resumed.held_still);
+  json["ended"] = Json::array();
+  if (pause) json["ended"].push_back("pause");
+  if (retry_after) json["ended"].push_back("retry_after");
+  json["retry_after"] = retry_after ? text_of(retry_after->reason) : Json();
+  return json;
+}
+
+Result<Pause> pause_from_json(const Json& json) {
+  Reading read(json, "pause");
+  Pause pause;
+  pause.queue = read.text("queue");
+  pause.over = read.text("state") == "flowing";
+  pause.since = read.time("since").value_or(EpochMs{});
+  pause.until = read.time("until");
+  pause.reason = read.text("reason");
+  pause.who = read.text("by");
+  pause.resumed_by = read.text("resumed_by");
+  return read.done(std::move(pause));
+}
+
+Result<ResumedQueue> resumed_from_json(const Json& json) {
+  auto ended = pause_from_json(json);
+  if (!ended) return tl::unexpected(ended.error());
+  ended->over = true;
+  Reading read(json, "resume");
+  ResumedQueue out;
+  out.queue = read.text("queue");
+  out.state = read.text("state");
+  out.held_still = read.text("held_still");
+  const Json& names = read.part("ended");
+  const auto has = [&](const char* name) {
+    return names.is_array() && std::ranges::find(names, Json(name)) != names.end();
+  };
+  // Without a pause, the pause that is written is the retry-after.
+  if (has("pause")) out.ended.pause = *ended;
+  if (has("retry_after")) {
+    out.ended.retry_after = *ended;
+    out.ended.retry_after->reason = read.text("retry_after");
+  }
+  if (out.ended.any() && !ended->until) read.wrong("until");
+  return read.done(std::move(out));
+}
+
+}  // namespace rung::api

@@ -1,0 +1,49 @@
+// Pausing and resuming a queue by hand, for HTTP and the command line. Thread: as the store's.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/api/json/json.h"
+#include "src/core/rules/policy.h"
+#include "src/store/gates.h"
+#include "src/store/store.h"
+
+namespace rung::api {
+
+struct PauseRequest {
+  std::string queue;
+  std::optional<Ms> lasts;       // from now, by the database's clock ...
+  std::optional<EpochMs> until;  // ... or until then; neither: until it is resumed. REQUIRES: not both
+  std::string reason;            // REQUIRES: UTF-8
+  std::string who;
+};
+
+// Why no queue can have this name; "" = one can.
+std::string wrong_queue_name(const std::string& queue);
+
+// Pauses a queue, or changes its pause. A permanent error is the caller's: the name cannot be a queue's or is
+// one of Rung's own, or `until` has passed.
+Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
+// Ends the pause, and a consumer's retry-after that holds back the queue. If neither is in force there is
+// nothing to do, which is no error: a request may be repeated.
+struct ResumedQueue {
+  std::string queue;
+  Resumed ended;           // any(): there was something to end
+  std::string held_still;  // what holds the queue back all the same; "" = it flows
+  std::string state;       // QueueGate::state after it
+};
+Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const std::string& who,
+                                  const std::string& reason, const TargetRules& rules);
+// "until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
+std::string pause_text(const Pause& pause);
+
+Json to_json(const Pause& pause);  // with the names of the columns of retry_queues
+// The pause that ended, or the retry-after; `ended` names both, `retry_after` is the reason of the latter.
+// Without either the queue and its state alone; the rest is null.
+Json to_json(const ResumedQueue& resumed);
+// The way back.
+Result<Pause> pause_from_json(const Json& json);
+Result<ResumedQueue> resumed_from_json(const Json& json);
+
+}  // namespace rung::api

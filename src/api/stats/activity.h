@@ -1,0 +1,35 @@
+// What failed, was retried and succeeded, by minute: GET /v1/activity. Thread: as the store's.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/api/json/json.h"
+#include "src/core/base/result.h"
+#include "src/core/rules/policy.h"
+#include "src/store/counts.h"
+
+namespace rung::api {
+
+inline constexpr std::int64_t kMostActivityPoints = 1500;
+inline constexpr Ms kUsualActivity = std::chrono::hours{1};  // the last hour
+
+struct ActivityAsked {
+  std::string queue = {};  // "" = all together
+  EpochMs from, until;
+};
+struct Activity {
+  Ms step = kActivityMinute;
+  std::vector<ActivityPoint> points;  // each step, also those in which nothing happened
+};
+
+// Whole steps, few enough, that cover what is asked for and kept at `now`; none: it is all older, or to come.
+std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs now);
+Result<Activity> read_activity(CountStore& store, const ActivityAsked& asked, EpochMs now);
+// "(other)" if these rules give the queue no counts of its own. None: it may have some.
+std::optional<std::string> counted_with(const RuleBook& rules, const std::string& queue);
+
+Json to_json(const Activity& activity);
+
+}  // namespace rung::api

@@ -1,0 +1,163 @@
+#include "src/api/stats/stats.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "src/api/json/reading.h"
+#include "src/api/queues/gates.h"
+#include "src/core/base/rfc3339.h"
+
+namespace rung::api {
+namespace {
+
+Result<LateTasks> read_late(Store& store, EpochMs due_before) {
+  std::vector<int> all(kShards);
+  std::iota(all.begin(), all.end(), 0);
+  const auto gates = gates_in_force(store);
+  if (!gates) return tl::unexpected(gates.error());
+  std::vector<std::string> held_back;
+  for (const QueueGate& gate : *gates) held_back.push_back(gate.queue);
+  LateTasks late;
+  // Publishes without a confirm, and silences that nobody ended, are overdue too.
+  for (const State state : {State::scheduled, State::publishing, State::awaiting}) {
+    auto due = store.due(state, all, std::nullopt, due_before, kMostLate, held_back);
+    if (!due) return tl::unexpected(due.error());
+    for (const DueEntry& entry : *due) {
+      if (late.tasks++ > 0 && entry.at >= late.due_at) continue;
+      late.oldest = entry.id;
+      late.due_at = entry.at;
+    }
+  }
+  return late;
+}
+
+}  // namespace
+
+Result<Stats> read_stats(Store& store, EpochMs now, Ms max_overdue) {
+  Stats stats;
+  auto queues = store.by_queue();
+  if (!queues) return tl::unexpected(queues.error());
+  stats.queues = *std::move(queues);
+  auto promises = store.promises();
+  if (!promises) return tl::unexpected(promises.error());
+  stats.promises = *std::move(promises);
+  auto nodes = read_nodes(store, now, false);
+  if (!nodes) return tl::unexpected(nodes.error());
+  stats.nodes = *std::move(nodes);
+  std::erase_if(stats.nodes.rows,
+                [&](const NodeRow& node) { return state_of(node, now) != NodeState::live; });
+  auto late = read_late(store, now - max_overdue);
+  if (!late) return tl::unexpected(late.error());
+  stats.late = *late;
+  return stats;
+}
+
+std::optional<double> share_of(const PromiseCounts& counts) {
+  const std::int64_t all = counts.in_time + counts.late;
+  if (all == 0) return std::nullopt;
+  return static_cast<double>(counts.in_time) / static_cast<double>(all);
+}
+
+TaskSums sums_of(const std::vector<QueueStat>& queues) {
+  TaskSums sums;
+  for (const QueueStat& q : queues) {
+    sums.tasks[q.state] += q.tasks;
+    sums.overdue += q.overdue;
+  }
+  return sums;
+}
+
+Json to_json(const TaskSums& sums) {
+  Json json = Json::object();
+  for (const auto& [state, tasks] : sums.tasks) json[std::string(to_word(state))] = tasks;
+  return json;
+}
+
+namespace {
+
+Json promise_json(const PromiseCounts& counts) {
+  const auto share = share_of(counts);
+  return {{"share", share ? Json(*share) : Json()},
+          {"in_time", counts.in_time},
+          {"late", counts.late},
+          {"gated", counts.gated}};
+}
+
+Result<PromiseRow> promise_from_json(const Json& json) {
+  Reading read(json, "late_by");
+  PromiseRow row;
+  row.queue = read.text("queue");
+  for (auto [name, counts] : {std::pair("last_hour", &row.last_hour), {"last_day", &row.last_day}}) {
+    Reading part(read.part(name), name);
+    *counts = {part.integer("in_time"), part.integer("late"), part.integer("gated")};
+    if (auto done = part.done(0); !done) return tl::unexpected(done.error());
+  }
+  return read.done(std::move(row));
+}
+
+}  // namespace
+
+Json to_json(const Stats& stats, EpochMs now) {
+  const TaskSums sums = sums_of(stats.queues);
+  Json json = {{"by_queue", Json::array()}};
+  for (const QueueStat& q : stats.queues) {
+    json["by_queue"].push_back(
+        {{"queue", q.queue.empty() ? Json() : Json(q.queue)},
+         {"state", to_word(q.state)},
+         {"tasks", q.tasks},
+         {"oldest_due_at", q.oldest_due_at ? Json(to_rfc3339(*q.oldest_due_at)) : Json()},
+         {"overdue", q.overdue}});
+  }
+  json["late_by"] = Json::array();
+  for (const PromiseRow& row : stats.promises) {
+    json["late_by"].push_back({{"queue", row.queue},
+                               {"last_hour", promise_json(row.last_hour)},
+                               {"last_day", promise_json(row.last_day)}});
+  }
+  const bool late = stats.late.tasks > 0;
+  json["totals"] = to_json(sums);
+  json["overdue"] = sums.overdue;
+  json["overdue_beyond_bound"] = stats.late.tasks;
+  json["oldest_overdue_ms"] = late ? Json((now - stats.late.due_at).count()) : Json();
+  json["oldest_overdue_id"] = late ? Json(stats.late.oldest.str()) : Json();
+  json["nodes"] = Json::array();
+  for (const NodeRow& node : stats.nodes.rows) json["nodes"].push_back(node_json(stats.nodes, node, now));
+  json["unowned"] = unowned_json(stats.nodes, now);
+  return json;
+}
+
+namespace {
+
+Result<QueueStat> queue_stat_from_json(const Json& json) {
+  Reading read(json, "by_queue");
+  QueueStat q;
+  q.queue = read.text("queue");
+  q.state = state_from(read.text("state")).value_or(State::unknown);
+  q.tasks = read.integer("tasks");
+  q.oldest_due_at = read.time("oldest_due_at");
+  q.overdue = read.integer("overdue");
+  return read.done(std::move(q));
+}
+
+}  // namespace
+
+Result<Stats> stats_from_json(const Json& json, EpochMs now) {
+  Reading read(json, "stats");
+  Stats stats;
+  if (!read.part("by_queue").is_array()) read.wrong("by_queue");
+  auto queues = read_list(read.part("by_queue"), queue_stat_from_json);
+  if (!queues) return tl::unexpected(queues.error());
+  stats.queues = *std::move(queues);
+  auto promises = read_list(read.part("late_by"), promise_from_json);
+  if (!promises) return tl::unexpected(promises.error());
+  stats.promises = *std::move(promises);
+  if (auto added = add_nodes(json, now, stats.nodes); !added) return tl::unexpected(added.error());
+  done_nodes(stats.nodes, now);
+  stats.late.tasks = static_cast<std::size_t>(read.integer("overdue_beyond_bound"));
+  stats.late.oldest = read.id("oldest_overdue_id");
+  stats.late.due_at = now - read.duration("oldest_overdue_ms");
+  return read.done(std::move(stats));
+}
+
+}  // namespace rung::api

@@ -1,0 +1,75 @@
+#include "src/api/tasks/audit.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/api/json/reading.h"
+#include "src/api/tasks/pages.h"
+#include "src/api/tasks/read_views.h"
+#include "src/api/tasks/views.h"
+
+namespace rung::api {
+namespace {
+
+Json audit_row_json(const AuditPage::Row& row) {
+  Json json = to_json(row.change);
+  if (row.change.task.value == 0) json["retry_id"] = nullptr;
+  json["queue"] = row.queue.empty() ? Json() : Json(row.queue);
+  return json;
+}
+
+Result<AuditPage::Row> audit_row_from_json(const Json& json) {
+  auto change = audit_from_json(json);
+  if (!change) return tl::unexpected(change.error());
+  Reading read(json, "change");
+  const std::string queue = read.text("queue");
+  return read.done(AuditPage::Row{*std::move(change), queue});
+}
+
+}  // namespace
+
+bool is_audit_action(std::string_view word) {
+  return std::ranges::find(kAuditActions, word) != kAuditActions.end();
+}
+
+std::string audit_action_words() {
+  std::string words;
+  for (const std::string_view word : kAuditActions) {
+    if (!words.empty()) words += word == kAuditActions.back() ? " or " : ", ";
+    words += word;
+  }
+  return words;
+}
+
+std::string cursor_of(const AuditPlace& place) {
+  return std::to_string(place.id) + "." + std::to_string(place.at.ms);
+}
+
+std::optional<AuditPlace> audit_place_of(std::string_view cursor) {
+  const std::size_t dot = std::min(cursor.find('.'), cursor.size());
+  const auto id = id_of_cursor(cursor.substr(0, dot));
+  const auto at = id_of_cursor(cursor.substr(std::min(dot + 1, cursor.size())));
+  if (!id || !at) return std::nullopt;
+  return AuditPlace{{*at}, *id};
+}
+
+Json to_json(const AuditPage& page) {
+  Json rows = Json::array();
+  for (const AuditPage::Row& row : page.rows) rows.push_back(audit_row_json(row));
+  return {{"audit", std::move(rows)}, {"next_cursor", page.next ? Json(cursor_of(*page.next)) : Json()}};
+}
+
+Result<AuditPage> audit_page_from_json(const Json& json) {
+  Reading read(json, "audit");
+  AuditPage page;
+  auto rows = read_list(read.part("audit"), audit_row_from_json);
+  if (!rows) return tl::unexpected(rows.error());
+  page.rows = *std::move(rows);
+  if (const std::string next = read.text("next_cursor"); !next.empty()) {
+    page.next = audit_place_of(next);
+    if (!page.next) read.wrong("next_cursor");
+  }
+  return read.done(std::move(page));
+}
+
+}  // namespace rung::api

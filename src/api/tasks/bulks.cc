@@ -1,0 +1,152 @@
+#include "src/api/tasks/bulks.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "src/api/json/reading.h"
+#include "src/api/tasks/views.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::api {
+namespace {
+
+const char* event_of(BulkState state) {
+  switch (state) {
+    case BulkState::paused:
+      return "bulk_paused";
+    case BulkState::aborted:
+      return "bulk_aborted";
+    default:
+      return "bulk_resumed";
+  }
+}
+
+}  // namespace
+
+Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control) {
+  const auto before = store.bulk(control.id);
+  if (!before) return tl::unexpected(before.error());
+  auto after = store.set_bulk(control.id, control.state, control.rate);
+  if (!after || !*after) return after;
+  const bool changed = *before && (*before)->state != (*after)->state;
+  if (!changed || (*after)->state != control.state) return after;
+  std::string detail = "by " + control.who + " at " + std::to_string((*after)->done) + " of " +
+                       std::to_string((*after)->total);
+  if (!control.reason.empty()) detail += ": " + clean_utf8(control.reason, kErrorBytes);
+  const SystemEvent event{0, {}, "", event_of(control.state), std::to_string(control.id), std::move(detail)};
+  if (auto recorded = store.record_event(0, event); !recorded) return tl::unexpected(recorded.error());
+  return after;
+}
+
+std::optional<double> parse_percent(std::string_view text) {
+  if (text.empty() || text.back() != '%') return std::nullopt;
+  text.remove_suffix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value < 100))
+    return std::nullopt;
+  return value;
+}
+
+std::string percent_text(double percent) {
+  std::array<char, 32> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), percent);
+  return std::string(digits.data(), error == std::errc{} ? end : digits.data()) + "%";
+}
+
+Json stage_of(const Bulk& bulk) {
+  if (bulk.care.canary == 0) return {};
+  if (bulk.canary_done) return "all";
+  return bulk.applied >= bulk.care.canary || bulk.done == bulk.total ? "watching" : "canary";
+}
+
+std::optional<WrongCare> wrong_care(const NewBulk& bulk) {
+  const Care& care = bulk.care;
+  if (bulk.action != BulkAction::redrive && (care.any() || care.watch)) {
+    const std::string_view field = care.canary > 0 ? "canary"
+                                   : care.ramp     ? "ramp"
+                                   : care.watch    ? "watch"
+                                                   : "stop_on_failures";
+    return WrongCare{field, "only valid with the action redrive"};
+  }
+  if (care.watch && care.canary == 0)
+    return WrongCare{"watch", "needs a canary: it says how long to wait for the canary's outcomes"};
+  if (care.ramp && bulk.rate < 1)
+    return WrongCare{"ramp", "needs a rate of at least 1 per second: the ramp begins at 1/s and ends there"};
+  if (care.stop_above && bulk.rate <= 0)
+    return WrongCare{"stop_on_failures",
+                     "needs a rate: without one, all are sent before the first failure can come back"};
+  return std::nullopt;
+}
+
+Result<std::optional<SentCounts>> outcomes_of(BulkStore& store, const Bulk& bulk) {
+  if (bulk.action != BulkAction::redrive && bulk.action != BulkAction::fire) return std::nullopt;
+  const auto sent = store.sent_by_bulk(bulk.id, kOutcomesCounted);
+  if (!sent) return tl::unexpected(sent.error());
+  return count(*sent);
+}
+
+Json to_json(const Bulk& bulk, const std::optional<SentCounts>& outcomes) {
+  Json json = to_json(bulk);
+  json["outcomes"] = nullptr;
+  if (outcomes)
+    json["outcomes"] = {{"sent", outcomes->sent},
+                        {"succeeded", outcomes->succeeded},
+                        {"failed", outcomes->failed},
+                        {"open", outcomes->open},
+                        {"not_yet_sent", outcomes->unsent}};
+  return json;
+}
+
+namespace {
+
+bool gives_up_by_age(const RuleBook& rules) {
+  const auto by_age = [](const QueueRules& queue) { return queue.give_up.after.has_value(); };
+  return by_age(rules.defaults()) ||
+         std::ranges::any_of(rules.queues(), [&](const auto& entry) { return by_age(entry.second); }) ||
+         std::ranges::any_of(rules.patterns(), [&](const auto& entry) { return by_age(entry.rules); });
+}
+
+}  // namespace
+
+Result<std::vector<Expired>> expired_of(QueryStore& store, const NewBulk& bulk, const RuleBook& rules,
+                                        EpochMs now) {
+  std::vector<Expired> out;
+  if (bulk.action != BulkAction::redrive || !gives_up_by_age(rules)) return out;
+  const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
+  const Filter all = of_bulk(bulk);
+  const auto queues = store.count_by(all, {.field = CountBy::Field::queue}, most);
+  if (!queues) return tl::unexpected(queues.error());
+  for (const TaskCounts::Group& group : queues->groups) {
+    const auto& after = rules.queue(group.value).give_up.after;
+    if (!after) continue;
+    Filter old = all;
+    old.queue = group.value;
+    old.first_failed_before = std::min(old.first_failed_before.value_or(now - *after), now - *after);
+    const auto tasks = store.count(old, most);
+    if (!tasks) return tl::unexpected(tasks.error());
+    if (*tasks > 0) out.push_back({group.value, *after, *tasks});
+  }
+  return out;
+}
+
+Json to_json(const std::vector<Expired>& expired) {
+  Json json = Json::array();
+  for (const Expired& one : expired)
+    json.push_back({{"queue", one.queue}, {"after_ms", one.after.count()}, {"tasks", one.tasks}});
+  return json;
+}
+
+Result<std::vector<Expired>> expired_from_json(const Json& dry_run) {
+  const Reading read(dry_run, "dry run");
+  return read_list(read.part("expired"), [](const Json& json) -> Result<Expired> {
+    Reading one(json, "expired");
+    Expired expired{one.text("queue"), one.duration("after_ms"), one.integer("tasks")};
+    return one.done(std::move(expired));
+  });
+}
+
+}  // namespace rung::api

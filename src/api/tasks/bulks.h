@@ -1,0 +1,63 @@
+// People pause, resume and abort bulks. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/api/json/json.h"
+#include "src/core/base/result.h"
+#include "src/core/rules/policy.h"
+#include "src/store/store.h"
+
+namespace rung::api {
+
+struct BulkControl {
+  std::int64_t id = 0;
+  BulkState state = BulkState::running;  // the one wanted
+  std::optional<double> rate = {};       // of a resume: a new one
+  std::string who, reason;               // reason: as the person gave it; "" = none
+};
+// nullopt: there is no such bulk. One that has ended in another state keeps it. A change is recorded as an
+// event (bulk_paused, bulk_resumed, bulk_aborted), with who asked for it and why.
+Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control);
+
+// "5%", "0.5 %": in percent, from 0 to below 100. nullopt: it is none.
+std::optional<double> parse_percent(std::string_view text);
+inline constexpr std::string_view kPercentExample = "must be a percentage like \"5%\"";
+std::string percent_text(double percent);  // "5%"
+
+// "canary", "watching" (the outcomes of the canary), "all"; null for a bulk without a canary.
+Json stage_of(const Bulk& bulk);
+
+// What is wrong with what a new bulk says of its care: the field (canary, watch, ramp, stop_on_failures), and
+// what would be right. nullopt: nothing.
+struct WrongCare {
+  std::string_view field;
+  std::string detail;
+};
+std::optional<WrongCare> wrong_care(const NewBulk& bulk);
+
+// What became of the tasks that a bulk has sent: of the last kOutcomesCounted that it has processed. nullopt
+// for actions that send nothing.
+inline constexpr int kOutcomesCounted = 10'000;
+Result<std::optional<SentCounts>> outcomes_of(BulkStore& store, const Bulk& bulk);
+// The bulk, and `outcomes`.
+Json to_json(const Bulk& bulk, const std::optional<SentCounts>& outcomes);
+
+// Tasks of a redrive that their queue's `give_up: { after }` has given up, or would: they may be too old to
+// be wanted.
+struct Expired {
+  std::string queue;
+  Ms after{0};
+  std::int64_t tasks = 0;
+};
+Result<std::vector<Expired>> expired_of(QueryStore& store, const NewBulk& bulk, const RuleBook& rules,
+                                        EpochMs now);
+Json to_json(const std::vector<Expired>& expired);
+// Of what dry_run() of views.h answers; none of an action that is no redrive.
+Result<std::vector<Expired>> expired_from_json(const Json& dry_run);
+
+}  // namespace rung::api

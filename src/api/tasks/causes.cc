@@ -1,0 +1,111 @@
+#include "src/api/tasks/causes.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/api/json/reading.h"
+#include "src/core/base/rfc3339.h"
+
+namespace rung::api {
+
+Result<Causes> read_causes(Store& store, CauseFilter filter) {
+  const auto most = static_cast<std::size_t>(filter.limit);
+  ++filter.limit;
+  auto rows = store.causes(filter);
+  if (!rows) return tl::unexpected(rows.error());
+  Causes out{*std::move(rows), ""};
+  if (out.rows.size() > most) {
+    out.rows.resize(most);
+    out.next = std::to_string(filter.offset + static_cast<std::int64_t>(most));
+  }
+  return out;
+}
+
+Result<CauseRow> change_cause(Store& store, const std::string& cause, const CauseTriage& triage,
+                              const std::string& who) {
+  if (!is_cause_id(cause)) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
+  auto changed = store.triage(cause, triage, who);
+  if (!changed) return tl::unexpected(changed.error());
+  if (!*changed) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
+  return **std::move(changed);
+}
+
+bool is_cause_id(std::string_view text) {
+  return text.size() == 12 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string advice(const CauseRow& cause) {
+  if (!cause.error_type.empty() || !cause.sample.starts_with("dead-lettered: rejected")) return {};
+  return "the consumer rejects without a reason. To see the reason here, publish the message to rung.failed "
+         "with the headers retry-error and retry-error-type instead of rejecting it: docs/causes.md";
+}
+
+Json to_json(const CauseRow& cause) {
+  const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
+  return {{"cause_id", cause.id},
+          {"queue", text(cause.queue)},
+          {"error_type", text(cause.error_type)},
+          {"sample", text(cause.sample)},
+          {"first_seen", to_rfc3339(cause.first_seen)},
+          {"last_seen", to_rfc3339(cause.last_seen)},
+          {"scheduled", cause.scheduled},
+          {"parked", cause.parked},
+          {"succeeded", cause.succeeded},
+          {"total", cause.total},
+          {"last_hour", cause.last_hour},
+          {"trend", cause.trend.empty() ? Json() : Json(cause.trend)},
+          {"state", to_word(cause.state)},
+          {"owner", text(cause.owner)},
+          {"note", text(cause.note)},
+          {"link", text(cause.link)},
+          {"worse_at", cause.worse_at ? Json(to_rfc3339(*cause.worse_at)) : Json()}};
+}
+
+Json to_json(const Causes& causes) {
+  Json list = Json::array();
+  for (const CauseRow& cause : causes.rows) list.push_back(to_json(cause));
+  return {{"causes", std::move(list)}, {"next", causes.next.empty() ? Json() : Json(causes.next)}};
+}
+
+Result<CauseRow> cause_from_json(const Json& json) {
+  Reading read(json, "cause");
+  CauseRow cause;
+  cause.id = read.text("cause_id");
+  if (cause.id.empty()) read.wrong("cause_id");
+  cause.queue = read.text("queue");
+  cause.error_type = read.text("error_type");
+  cause.sample = read.text("sample");
+  cause.first_seen = read.time("first_seen").value_or(EpochMs{});
+  cause.last_seen = read.time("last_seen").value_or(EpochMs{});
+  cause.scheduled = read.integer("scheduled");
+  cause.parked = read.integer("parked");
+  cause.succeeded = read.integer("succeeded");
+  cause.total = read.integer("total");
+  cause.last_hour = read.integer("last_hour");
+  const auto trend = items_of(read.part("trend"));
+  if (!trend || (!trend->empty() && trend->size() != kCauseBuckets)) {
+    read.wrong("trend");
+  } else {
+    for (const Json* failures : *trend) {
+      if (!failures->is_number_integer()) read.wrong("trend");
+      cause.trend.push_back(failures->is_number_integer() ? failures->get<std::int64_t>() : 0);
+    }
+  }
+  cause.state = read.word("state", cause_state_from, CauseState::fresh);
+  cause.owner = read.text("owner");
+  cause.note = read.text("note");
+  cause.link = read.text("link");
+  cause.worse_at = read.time("worse_at");
+  return read.done(std::move(cause));
+}
+
+Result<Causes> causes_from_json(const Json& json) {
+  Reading read(json, "causes");
+  auto rows = read_list(read.part("causes"), cause_from_json);
+  if (!rows) return tl::unexpected(rows.error());
+  std::string next = read.text("next");
+  return read.done(Causes{*std::move(rows), std::move(next)});
+}
+
+}  // namespace rung::api

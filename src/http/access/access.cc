@@ -1,0 +1,195 @@
+#include "src/http/access/access.h"
+
+#include <openssl/crypto.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/core/message/digest.h"
+
+namespace rung::http {
+namespace {
+
+// "http://127.0.0.1:8025" -> "127.0.0.1:8025".
+std::string_view host_of_origin(std::string_view origin) {
+  const std::size_t at = origin.find("://");
+  return at == std::string_view::npos ? origin : origin.substr(at + 3);
+}
+
+// Names in the audit that no entry of http.tokens_file can have.
+constexpr std::string_view kNoToken = "no token", kTokenFull = "token full", kTokenRead = "token read";
+
+std::string whose_token(const Person& person) {
+  return (person.signed_in ? "the token of " : "the token ") + person.name;
+}
+
+// None: there is no such header, or it is not a bearer token.
+std::optional<std::string> token_of(const Request& request) {
+  constexpr std::string_view kBearer = "bearer ";  // any case
+  const std::string& header = request.authorization;
+  if (header.size() <= kBearer.size() || strncasecmp(header.c_str(), kBearer.data(), kBearer.size()) != 0)
+    return std::nullopt;
+  return header.substr(kBearer.size());
+}
+
+// Compares in constant time, and always with all, whichever matches.
+const PersonToken* find(const std::vector<PersonToken>& all, std::string_view token) {
+  const Sha256 digest = sha256(token);
+  const PersonToken* found = nullptr;
+  for (const PersonToken& one : all) {
+    if (CRYPTO_memcmp(one.digest.data(), digest.data(), digest.size()) == 0 && found == nullptr) found = &one;
+  }
+  return found;
+}
+
+Response unknown_token(const Request& request) {
+  const bool none = request.authorization.empty();
+  Response response = problem(401,
+                              none ? "a token is required: Authorization: Bearer TOKEN"
+                                   : "unknown token: Authorization: Bearer TOKEN",
+                              request.path);
+  response.headers.emplace_back(
+      "WWW-Authenticate", none ? "Bearer realm=\"rung\"" : "Bearer realm=\"rung\", error=\"invalid_token\"");
+  return response;
+}
+
+Response signed_out(const Request& request) {
+  return problem(401, "this sign-in has ended: sign in again", request.path);
+}
+
+// Three parts are a signed token of an identity provider, five an encrypted one.
+bool looks_like_jwt(std::string_view token) {
+  constexpr auto kSigned = 2, kEncrypted = 4;
+  const auto dots = std::ranges::count(token, '.');
+  return dots == kSigned || dots == kEncrypted;
+}
+
+Response refuse_token(const oidc::Refusal& refusal, const Request& request) {
+  using Kind = oidc::Refusal::Kind;
+  if (refusal.kind == Kind::no_role) return problem(403, refusal.what, request.path);
+  if (refusal.kind == Kind::later) {
+    Response response = problem(503, refusal.what, request.path);
+    response.headers.emplace_back("Retry-After", "1");
+    return response;
+  }
+  Response response = problem(401, refusal.what, request.path);
+  response.headers.emplace_back(
+      "WWW-Authenticate",
+      "Bearer realm=\"rung\", error=\"invalid_token\", error_description=\"" + refusal.what + "\"");
+  return response;
+}
+
+Response lacks_role(const Person& person, Action action, const Request& request) {
+  const Right& right = right_of(action);
+  const std::string least(to_word(right.least));
+  const std::string whose = person.name == kTokenRead
+                                ? "this token is read-only (http.read_token_file)"
+                                : whose_token(person) + " has the role " + std::string(to_word(person.role));
+  return problem(403, whose + ": " + std::string(right.word) + " needs the role " + least, request.path,
+                 {{"needs_role", least}});
+}
+
+}  // namespace
+
+std::optional<Response> refuse_foreign_page(const Request& request) {
+  if (request.method != "GET" && is_cross_site(request))
+    return problem(403, "a page of another site made this request (Sec-Fetch-Site)", request.path);
+  if (!is_loopback_host(request.host))
+    return problem(
+        403, "without a token (http.token_file, http.oidc) the Host must be 127.0.0.1, [::1] or localhost",
+        request.path);
+  if (!request.origin.empty() && host_of_origin(request.origin) != request.host)
+    return problem(403,
+                   "without a token (http.token_file, http.oidc) requests from another origin are refused",
+                   request.path);
+  return std::nullopt;
+}
+
+bool is_loopback_host(std::string_view host) {
+  if (host.starts_with('[')) return host.starts_with("[::1]") && (host.size() == 5 || host[5] == ':');
+  const std::string_view name = host.substr(0, host.find(':'));
+  if (name == "localhost") return true;
+  return name.starts_with("127.") && name.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+Access::Valid Access::by_digest(const Tokens& tokens) {
+  std::vector<PersonToken> all;
+  for (const std::string& one : tokens.full)
+    if (!one.empty()) all.push_back({{std::string(kTokenFull), Role::administers, nullptr}, sha256(one)});
+  for (const std::string& one : tokens.read)
+    if (!one.empty()) all.push_back({{std::string(kTokenRead), Role::reads, nullptr}, sha256(one)});
+  all.insert(all.end(), tokens.people.begin(), tokens.people.end());
+  return std::make_shared<const std::vector<PersonToken>>(std::move(all));
+}
+
+tl::expected<Person, Response> Access::admit(const Request& request, Action action) const {
+  const Valid all = valid();
+  if (all->empty() && !signs_in()) {
+    if (auto no = refuse_foreign_page(request)) return tl::unexpected(*std::move(no));
+    return open_person();
+  }
+  auto person = bearer(*all, request);
+  if (person && !may(*person, action)) return tl::unexpected(lacks_role(*person, action, request));
+  return person;
+}
+
+Person Access::open_person() { return {std::string(kNoToken), Role::administers, nullptr}; }
+
+tl::expected<Person, Response> Access::bearer(const std::vector<PersonToken>& all,
+                                              const Request& request) const {
+  std::optional<std::string> token = token_of(request);
+  if (sign_ins_ != nullptr && request.authorization.empty() && !request.cookie.empty()) {
+    auto sign_in = sign_ins_->find(request.cookie);
+    if (!sign_in) return tl::unexpected(signed_out(request));
+    if (auto no = refuse_other_site(request, *sign_in)) return tl::unexpected(*std::move(no));
+    token = std::move(sign_in->token);
+  }
+  if (!token) return tl::unexpected(unknown_token(request));
+  if (const PersonToken* found = find(all, *token)) return found->person;
+  if (!signs_in() || !looks_like_jwt(*token)) return tl::unexpected(unknown_token(request));
+  auto person = sign_in_(*token);
+  if (!person) return tl::unexpected(refuse_token(person.error(), request));
+  return *std::move(person);
+}
+
+Json person_json(const Person& person) {
+  Json allowed = Json::array();
+  for (const Right& right : kRights) {
+    if (right.action != Action::probe && may(person, right.action)) allowed.push_back(right.word);
+  }
+  const auto& queues = person.queues;
+  return {{"name", person.name},
+          {"role", to_word(person.role)},
+          {"queues", queues == nullptr ? Json() : Json(queues->texts())},
+          {"may", std::move(allowed)}};
+}
+
+std::string who_asks(const Person& person, const Request& request) {
+  return person.name + ", " + request.peer +
+         (person.signed_in ? " (http, oidc sub " + person.subject + ")" : " (http)");
+}
+
+std::string outside_queues(const Person& person, std::string_view queue) {
+  std::string all;
+  if (person.queues != nullptr) {
+    for (const std::string& one : person.queues->texts()) all.append(all.empty() ? "" : ", ").append(one);
+  }
+  return whose_token(person) + " may act only on the queues " + all + ". This request " +
+         (queue.empty() ? "names no queue; an exchange can reach any queue"
+                        : "concerns the queue " + api::shown(queue));
+}
+
+Json outside_members(std::string_view queue) { return {{"queue", queue.empty() ? Json() : Json(queue)}}; }
+
+std::optional<Response> refuse_queue(const Person& person, std::string_view queue,
+                                     std::string_view instance) {
+  if (holds(person.queues, queue)) return std::nullopt;
+  return problem(403, outside_queues(person, queue), instance, outside_members(queue));
+}
+
+std::optional<Response> refuse_target(const Person& person, const Target& target, std::string_view instance) {
+  return refuse_queue(person, normalised(target).queue, instance);
+}
+
+}  // namespace rung::http

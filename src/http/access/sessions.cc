@@ -1,0 +1,204 @@
+#include "src/http/access/sessions.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "src/api/json/fields.h"
+#include "src/core/base/url.h"
+#include "src/http/request/problem.h"
+#include "src/http/request/query.h"
+
+namespace rung::http {
+namespace {
+
+constexpr std::size_t kLongestToken = 16 * 1024;
+
+// The detail of a problem.
+std::string detail_of(const Response& response) {
+  const Json json = Json::parse(response.body, nullptr, false);
+  return json.is_object() ? json.value("detail", "") : "";
+}
+
+struct SignedIn {
+  Person person;
+  std::string csrf;  // "" = without a cookie
+};
+
+// Who the request comes from; none: nobody has signed in, or the token is not valid any more.
+std::optional<SignedIn> signed_in(const SessionParts& parts, const Request& request) {
+  if (!parts.access.needs_token()) return SignedIn{parts.access.open_person(), ""};
+  auto person = parts.access.identify(request);
+  if (!person) return std::nullopt;
+  const bool by_cookie = request.authorization.empty();
+  const auto sign_in = by_cookie ? parts.sign_ins.find(request.cookie) : std::nullopt;
+  return SignedIn{*std::move(person), sign_in ? sign_in->csrf : ""};
+}
+
+Json session_json(const SessionParts& parts, const std::optional<SignedIn>& who) {
+  Json json = {{"signed_in", who.has_value()},
+               {"sign_in", {{"token", parts.access.has_tokens()}, {"oidc", parts.login != nullptr}}}};
+  Json peers = Json::array();
+  if (who) {
+    for (const auto& [name, url] : parts.console.peers) peers.push_back({{"name", name}, {"url", url}});
+  }
+  json["peers"] = std::move(peers);
+  if (!who) return json;
+  json.update(person_json(who->person));
+  json["way"] = !parts.access.needs_token() ? "open" : who->person.signed_in ? "oidc" : "token";
+  json["csrf"] = who->csrf.empty() ? Json() : Json(who->csrf);
+  return json;
+}
+
+Response show_session(const SessionParts& parts, const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  if (!parts.access.needs_token()) {
+    if (auto no = refuse_foreign_page(call.request)) return *std::move(no);
+  }
+  return answer(200, session_json(parts, signed_in(parts, call.request)));
+}
+
+Response sign_in(const SessionParts& parts, const Call& call) {
+  if (is_cross_site(call.request))
+    return problem(403, "a page of another site made this request (Sec-Fetch-Site)", call.request.path);
+  const auto json = api::parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  if (!json->is_object())
+    return problem(400, "the body is an object with the member token", call.request.path);
+  FieldErrors errors;
+  api::Fields fields(*json, "", errors);
+  const auto token = fields.text("token", kLongestToken);
+  if (!token && errors.empty())
+    fields.wrong("token", "is missing: a token of http.tokens_file, or of the identity provider");
+  fields.finish();
+  if (!errors.empty()) return problem(errors, call.request.path);
+  if (!parts.access.needs_token())
+    return problem(409, "this API needs no token: nobody has to sign in", call.request.path);
+  Request as_bearer;
+  as_bearer.authorization = "Bearer " + *token;
+  as_bearer.path = call.request.path;
+  auto person = parts.access.identify(as_bearer);
+  if (!person) return std::move(person).error();
+  const std::string cookie = parts.sign_ins.open(*token);
+  const auto opened = parts.sign_ins.find(cookie);
+  Response response =
+      answer(200, session_json(parts, SignedIn{*std::move(person), opened ? opened->csrf : std::string()}));
+  response.headers.emplace_back("Set-Cookie", SignIns::set_cookie(cookie, parts.console.tls));
+  return response;
+}
+
+// Also without a sign-in: what is to be is.
+Response sign_out(const SessionParts& parts, const Call& call) {
+  if (const auto sign_in = parts.sign_ins.find(call.request.cookie)) {
+    if (auto no = refuse_other_site(call.request, *sign_in)) return *std::move(no);
+    parts.sign_ins.close(call.request.cookie);
+  }
+  Response response = answer(200, session_json(parts, std::nullopt));
+  response.headers.emplace_back("Set-Cookie", SignIns::set_cookie("", parts.console.tls));
+  return response;
+}
+
+Response redirect(const std::string& to) {
+  Response response;
+  response.status = 302;
+  response.type = "text/plain";
+  response.headers.emplace_back("Location", to);
+  return response;
+}
+
+std::string login_cookie(std::string_view state, bool tls) {
+  std::string header(kLoginCookie);
+  // Lax: the provider's redirect comes from another site.
+  header.append("=").append(state).append("; Path=/v1/session; HttpOnly; SameSite=Lax; Max-Age=");
+  header += state.empty() ? "0" : "600";
+  if (tls) header += "; Secure";
+  return header;
+}
+
+// A path of ours, and no URL that a link could smuggle in.
+bool is_own_path(std::string_view to) {
+  return to.starts_with('/') && !to.starts_with("//") && to.size() < 1000 &&
+         to.find_first_of("\\\r\n\t") == std::string_view::npos;
+}
+
+std::string base_url(const SessionParts& parts, const Request& request) {
+  if (!parts.console.url.empty()) return parts.console.url;
+  return (parts.console.tls ? "https://" : "http://") + request.host;
+}
+
+// The page of the console that says why nobody was signed in.
+Response not_signed_in(const SessionParts& parts, const std::string& why) {
+  Response response = redirect("/console/sign-in?error=" + percent_encode(why.substr(0, 500)));
+  response.headers.emplace_back("Set-Cookie", login_cookie("", parts.console.tls));
+  return response;
+}
+
+Response begin_login(const SessionParts& parts, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const std::string to = take(query, "to", errors).value_or("/");
+  if (!is_own_path(to)) errors.push_back({"to", "must be a path of this API: /console/causes"});
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  if (parts.login == nullptr)
+    return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
+  const auto begun = parts.login->begin(base_url(parts, call.request) + "/v1/session/callback", to);
+  if (!begun) return problem(Error{Error::Kind::transient, begun.error().message}, call.request.path);
+  Response response = redirect(begun->url);
+  response.headers.emplace_back("Set-Cookie", login_cookie(begun->state, parts.console.tls));
+  return response;
+}
+
+Response end_login(const SessionParts& parts, const Call& call) {
+  const auto given = [&](std::string_view name) {
+    const auto& query = call.request.query;
+    const auto found = std::ranges::find(query, name, [](const auto& pair) { return pair.first; });
+    return found == query.end() ? std::string() : found->second;
+  };
+  if (parts.login == nullptr)
+    return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
+  const std::string state = given("state");
+  if (state.empty() || !same_secret(state, call.request.login_cookie))
+    return not_signed_in(parts, "this login was begun in another browser, or has ended: sign in again");
+  if (!given("error").empty())
+    return not_signed_in(parts,
+                         "the identity provider says: " + given("error") + " " + given("error_description"));
+  const auto ended = parts.login->end(state, given("code"));
+  if (!ended) return not_signed_in(parts, ended.error().message);
+  Request as_bearer;
+  as_bearer.authorization = "Bearer " + ended->token;
+  const auto person = parts.access.identify(as_bearer);
+  if (!person) return not_signed_in(parts, detail_of(person.error()));
+  Response response = redirect(ended->to);
+  response.headers.emplace_back("Set-Cookie",
+                                SignIns::set_cookie(parts.sign_ins.open(ended->token), parts.console.tls));
+  return response;
+}
+
+}  // namespace
+
+std::vector<Route> session_routes(const SessionParts& parts) {
+  using enum Action;
+  const auto with = [parts](Response (*handler)(const SessionParts&, const Call&)) {
+    return [parts, handler](const Call& call) { return handler(parts, call); };
+  };
+  return {
+      {"GET", "/v1/session", probe, with(show_session)},
+      {"POST", "/v1/session", probe, with(sign_in)},
+      {"DELETE", "/v1/session", probe, with(sign_out)},
+  };
+}
+
+std::vector<Route> login_routes(const SessionParts& parts) {
+  return {
+      {"GET", "/v1/session/oidc", Action::probe,
+       [parts](const Call& call) { return begin_login(parts, call); }},
+      {"GET", "/v1/session/callback", Action::probe,
+       [parts](const Call& call) { return end_login(parts, call); }},
+  };
+}
+
+}  // namespace rung::http

@@ -1,0 +1,78 @@
+// What one viewer of GET /v1/events still has to get: the latest of each event, so that a slow one costs no
+// more memory than a quick one.
+// Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/core/base/time.h"
+#include "src/http/request/event_stream.h"
+#include "src/store/live.h"
+
+namespace rung::http {
+
+// What the feed knows of the answers before.
+struct LiveProgress {
+  LiveQuestion question = {};
+  LiveAnswer last = {};
+  std::string overview;   // without its time
+  std::string trouble;    // why there is no news; "" = there is
+  std::string whole;      // the overview with it, for who comes later; "" = none yet
+  BootMs overview_at{0};  // not before
+  bool begun = false;
+  BootMs activity_at{0};  // not before
+};
+
+// What has changed since a viewer's last event.
+struct LiveChanges {
+  std::set<std::int64_t> tasks = {}, bulks = {};
+  bool causes = false, queues = false, new_tasks = false;
+  bool more = false;  // than these
+  bool empty() const { return tasks.empty() && bulks.empty() && !causes && !queues && !new_tasks && !more; }
+  void add(const LiveChanges& other);
+};
+
+class LiveView final : public EventStream {
+ public:
+  explicit LiveView(std::vector<TaskId> watched, BootMs until)
+      : watched_(std::move(watched)), until_(until) {}
+
+  void begin(std::function<void()> wake) override;
+  std::optional<std::string> take() override;
+
+  const std::vector<TaskId>& watched() const { return watched_; }
+  BootMs until() const { return until_; }  // it has to come again then: its token may have been withdrawn
+  bool is_new();                           // true once: nobody has told it of trouble yet
+  bool wants_overview();                   // it has had none yet
+
+  // `id`: where the viewer goes on if it loses the connection.
+  void overview(const std::string& json, const std::string& id) { put(&overview_, json, id); }
+  void activity(const std::string& json, const std::string& id) { put(&activity_, json, id); }
+  void trouble(const std::string& json, const std::string& id) { put(&trouble_, json, id); }
+  // Tasks that were not changed by hand concern those who watch them.
+  void changes(const LiveChanges& changes, const std::set<std::int64_t>& watched, const std::string& id);
+  void ping();
+  void end();
+
+ private:
+  void put(std::string* event, const std::string& json, const std::string& id);
+  void wake();
+
+  const std::vector<TaskId> watched_;
+  const BootMs until_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::function<void()> wake_;
+  std::string id_, overview_, activity_, trouble_;
+  LiveChanges changes_;
+  bool begun_ = false, ended_ = false, pinged_ = false, had_overview_ = false, is_known_ = false;
+};
+
+}  // namespace rung::http

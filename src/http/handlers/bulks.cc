@@ -1,0 +1,229 @@
+// /v1/bulks: one action on many tasks. Bulks are created here; every sidecar's runner
+// (src/bridge/changes/bulk.h) picks them up from the table.
+#include "src/api/tasks/bulks.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "src/api/json/fields.h"
+#include "src/api/tasks/pages.h"
+#include "src/api/tasks/views.h"
+#include "src/http/access/access.h"
+#include "src/http/handlers/context.h"
+#include "src/http/request/query.h"
+
+namespace rung::http {
+namespace {
+
+constexpr const char* kBulkPath = "/v1/bulks";
+constexpr double kMostRate = 1'000'000;
+
+// 0 or none: no rate limit.
+std::optional<double> read_rate(api::Fields& fields) {
+  const auto rate = fields.number("rate", 0, kMostRate);
+  if (rate && *rate > 0 && *rate < kLeastBulkRate)
+    fields.wrong("rate", "must be a number of tasks per second, at least 0.01; 0 means no limit");
+  return rate;
+}
+
+void read_care(api::Fields& fields, Care& care) {
+  care.canary = fields.integer("canary", 1, kMostCanary).value_or(0);
+  care.watch = fields.duration("watch", Ms{1000});
+  care.ramp = fields.flag("ramp").value_or(false);
+  if (const auto text = fields.text("stop_on_failures", 20)) {
+    care.stop_above = api::parse_percent(*text);
+    if (!care.stop_above) fields.wrong("stop_on_failures", std::string(api::kPercentExample));
+  }
+}
+
+struct Wish {
+  NewBulk bulk;
+  bool dry_run = false;
+  std::optional<CountBy> by;  // of a dry run
+};
+
+Wish read_wish(const Json& json, const std::string& who, const TargetRules& targets, FieldErrors& errors) {
+  Wish wish;
+  api::Fields fields(json, "", errors);
+  const auto action = fields.text("action", 20);
+  if (const auto known = action ? bulk_action_from(*action) : std::nullopt) {
+    wish.bulk.action = *known;
+  } else {
+    fields.wrong("action", "must be \"cancel\", \"discard\", \"fire\", \"redrive\", \"succeed\" or \"fail\"");
+  }
+  if (const Json* filter = fields.get("filter")) {
+    wish.bulk.filter = read_filter_object(*filter, errors);
+    wish.bulk.filter_text = dump(*filter);
+  } else {
+    fields.wrong("filter", "say which tasks: {\"queue\": \"orders\"}");
+  }
+  wish.bulk.rate = read_rate(fields).value_or(0);
+  wish.dry_run = fields.flag("dry_run").value_or(false);
+  wish.bulk.reason = fields.text("reason", kErrorBytes).value_or("");
+  wish.bulk.limit = fields.integer("limit", 1, api::kMostCounted).value_or(0);
+  wish.bulk.paused = fields.flag("paused").value_or(false);
+  if (const auto by = fields.text("by", kCountByBytes)) {
+    wish.by = CountBy::parse(*by);
+    if (!wish.by) fields.wrong("by", "must be " + std::string(kCountByWords));
+    if (wish.by && !wish.dry_run) fields.wrong("by", "only valid with \"dry_run\": true");
+  }
+  if (const Json* elsewhere = fields.get("elsewhere")) {
+    if (!elsewhere->is_object()) {
+      fields.wrong("elsewhere", "must be {\"queue\": ...}, or {\"exchange\": ..., \"routing_key\": ...}");
+    } else {
+      api::Fields inner(*elsewhere, "elsewhere.", errors);
+      wish.bulk.elsewhere = inner.target(targets);
+      inner.finish();
+    }
+    if (wish.bulk.action != BulkAction::redrive)
+      fields.wrong("elsewhere", "only valid with the action redrive");
+  }
+  read_care(fields, wish.bulk.care);
+  wish.bulk.even_reported = fields.flag("even_reported").value_or(false);
+  if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive &&
+      wish.bulk.action != BulkAction::fail)
+    fields.wrong("even_reported", "only valid with the actions redrive and fail");
+  if (wish.bulk.limit > 0 && !wish.bulk.filter_text.empty()) {
+    // As the command line shows it: the tasks are those of the filter, but so many.
+    Json shown = *fields.get("filter");
+    if (shown.is_object()) shown["limit"] = std::to_string(wish.bulk.limit);
+    wish.bulk.filter_text = dump(shown);
+  }
+  if (errors.empty()) {
+    if (std::string why = refused_states(wish.bulk); !why.empty())
+      fields.wrong("filter.state", std::move(why));
+    if (auto wrong = api::wrong_care(wish.bulk)) fields.wrong(wrong->field, std::move(wrong->detail));
+  }
+  fields.finish();
+  wish.bulk.who = who;
+  return wish;
+}
+
+std::optional<std::int64_t> bulk_id(std::string_view text) {
+  std::int64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error != std::errc{} || end != text.data() + text.size() || id <= 0) return std::nullopt;
+  return id;
+}
+
+Response no_such_bulk(const Call& call) {
+  return problem(404, "there is no bulk " + api::shown(call.id) + "; GET /v1/bulks lists them",
+                 call.request.path);
+}
+
+// The response, if the bulk may concern other queues than the person's: each bulk names one queue then.
+std::optional<Response> refuse_bulk(const Call& call, std::string_view queue, const Target& elsewhere,
+                                    std::string_view path) {
+  if (!holds(call.person.queues, queue)) {
+    const std::string detail = outside_queues(call.person, queue) +
+                               (queue.empty() ? ": the filter of a bulk must name one of them" : "");
+    return problem(403, detail, path, outside_members(queue));
+  }
+  return elsewhere.is_set() ? refuse_target(call.person, elsewhere, path) : std::nullopt;
+}
+
+// The queue in a bulk's filter; "" = it names none, or the command line has written the filter.
+std::string queue_of(const Bulk& bulk) {
+  const auto filter = api::parse_json(bulk.filter_text);
+  if (!filter || !filter->is_object() || !filter->contains("queue") || !filter->at("queue").is_string())
+    return {};
+  return filter->at("queue").get<std::string>();
+}
+
+// `state` is the state wanted. A bulk that ended in another state keeps it, and the response says so.
+Response set_state(Context& context, const Call& call, BulkState state) {
+  const auto id = bulk_id(call.id);
+  if (!id) return no_such_bulk(call);
+  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : api::parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  if (!json->is_object()) return problem(400, "the body must be an object, or empty", call.request.path);
+  FieldErrors errors;
+  api::Fields fields(*json, "", errors);
+  std::optional<double> rate;
+  if (state == BulkState::running) rate = read_rate(fields);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  fields.finish();
+  if (!errors.empty()) return problem(errors, call.request.path);
+  if (call.person.queues != nullptr || rate) {
+    // What a bulk is for never changes.
+    auto before = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
+    if (!before) return problem(before.error(), call.request.path);
+    if (!*before) return no_such_bulk(call);
+    if (auto no = refuse_bulk(call, queue_of(**before), (*before)->elsewhere, call.request.path))
+      return *std::move(no);
+    const Care& care = (*before)->care;
+    if (rate && *rate == 0 && (care.ramp || care.stop_above)) {
+      fields.wrong("rate", "0 means no limit, and this redrive watches its failures: at least 0.01");
+      return problem(errors, call.request.path);
+    }
+  }
+  auto bulk = context.reads.run([&](Store& store) {
+    return api::control_bulk(store, {*id, state, rate, call.who, reason});
+  });
+  if (!bulk) return problem(bulk.error(), call.request.path);
+  if (!*bulk) return no_such_bulk(call);
+  if ((*bulk)->state != state) {
+    return problem(409, "the bulk is " + std::string(to_word((*bulk)->state)) + " and can no longer change",
+                   call.request.path, {{"state", to_word((*bulk)->state)}});
+  }
+  return answer(200, api::to_json(**bulk));
+}
+
+}  // namespace
+
+Response create_bulk(Context& context, const Call& call) {
+  const auto json = api::parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, kBulkPath);
+  if (!json->is_object())
+    return problem(400, "the body must be an object: {\"action\": ..., \"filter\": {...}}", kBulkPath);
+  FieldErrors errors;
+  const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
+  if (!errors.empty()) return problem(errors, kBulkPath);
+  if (auto no = refuse_bulk(call, wish.bulk.filter.queue, wish.bulk.elsewhere, kBulkPath))
+    return *std::move(no);
+  if (wish.dry_run) {
+    auto counts = context.reads.run(
+        [&](Store& store) { return api::dry_run(store, wish.bulk, wish.by, *context.rules()); });
+    return counts ? answer(200, *counts)
+                  : filter_problem(wish.bulk.filter, counts.error(), kBulkPath, wish.by.has_value());
+  }
+  auto made = context.reads.run_once([&](BulkStore& store) { return store.create_bulk(wish.bulk); });
+  if (!made) return filter_problem(wish.bulk.filter, made.error(), kBulkPath);
+  Response response = answer(202, api::to_json(*made));
+  response.headers.emplace_back("Location", kBulkPath + ("/" + std::to_string(made->id)));
+  return response;
+}
+
+Response list_bulks(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::id, errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, kBulkPath);
+  const auto below = api::id_of_cursor(page.cursor);
+  auto bulks = context.reads.run([&](BulkStore& store) { return store.bulks(page.limit + 1, below); });
+  return bulks ? answer(200, api::bulks_page(*bulks, page.limit)) : problem(bulks.error(), kBulkPath);
+}
+
+Response show_bulk(Context& context, const Call& call) {
+  const auto id = bulk_id(call.id);
+  if (!id) return no_such_bulk(call);
+  auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
+  if (!bulk) return problem(bulk.error(), call.request.path);
+  if (!*bulk) return no_such_bulk(call);
+  auto outcomes = context.reads.run([&](BulkStore& store) { return api::outcomes_of(store, **bulk); });
+  if (!outcomes) return problem(outcomes.error(), call.request.path);
+  return answer(200, api::to_json(**bulk, *outcomes));
+}
+
+Response pause_bulk(Context& context, const Call& call) {
+  return set_state(context, call, BulkState::paused);
+}
+Response resume_bulk(Context& context, const Call& call) {
+  return set_state(context, call, BulkState::running);
+}
+Response abort_bulk(Context& context, const Call& call) {
+  return set_state(context, call, BulkState::aborted);
+}
+
+}  // namespace rung::http

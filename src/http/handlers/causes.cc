@@ -1,0 +1,97 @@
+// /v1/causes: what fails, why, and what people have said about it.
+#include "src/api/tasks/causes.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "src/api/json/fields.h"
+#include "src/http/access/access.h"
+#include "src/http/handlers/context.h"
+#include "src/http/request/problem.h"
+#include "src/http/request/query.h"
+#include "src/http/request/target.h"
+
+namespace rung::http {
+namespace {
+
+constexpr std::string_view kCauseStates = "must be new, known, working or ignored";
+
+CauseFilter filter_of(const Call& call, FieldErrors& errors) {
+  CauseFilter filter;
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::id, errors);
+  filter.limit = page.limit;
+  filter.offset = api::id_of_cursor(page.cursor).value_or(0);
+  filter.with_tasks = take_flag(query, "with_tasks", errors);
+  filter.queue = take(query, "queue", errors).value_or("");
+  for (const std::string& word : words_of(take(query, "state", errors))) {
+    const auto state = cause_state_from(word);
+    if (state) filter.states.push_back(*state);
+    if (!state)
+      errors.push_back({"state", std::string(kCauseStates) + ", or a comma-separated list of these"});
+  }
+  refuse_rest(query, errors);
+  return filter;
+}
+
+Result<CauseRow> find_cause(Context& context, const std::string& id) {
+  return context.reads.run([&](Store& store) -> Result<CauseRow> {
+    const Error none{Error::Kind::not_found, "no such cause: GET /v1/causes"};
+    if (!api::is_cause_id(id)) return tl::unexpected(none);
+    auto rows = store.causes({.id = id});
+    if (!rows) return tl::unexpected(rows.error());
+    if (rows->empty()) return tl::unexpected(none);
+    return rows->front();
+  });
+}
+
+Response tell_cause(const Call& call, const Result<CauseRow>& cause) {
+  return cause ? answer(200, api::to_json(*cause)) : problem(cause.error(), call.request.path);
+}
+
+}  // namespace
+
+Response list_causes(Context& context, const Call& call) {
+  FieldErrors errors;
+  const CauseFilter filter = filter_of(call, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto causes = context.reads.run([&](Store& store) { return api::read_causes(store, filter); });
+  return causes ? answer(200, api::to_json(*causes)) : problem(causes.error(), call.request.path);
+}
+
+Response show_cause(Context& context, const Call& call) {
+  return tell_cause(call, find_cause(context, decode_segment(call.id, call.request)));
+}
+
+Response change_cause(Context& context, const Call& call) {
+  const auto json = api::parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  if (!json->is_object())
+    return problem(400, "the body is an object with state, owner, note or link", call.request.path);
+  FieldErrors errors;
+  api::Fields fields(*json, "", errors);
+  CauseTriage triage;
+  if (const auto state = fields.text("state", api::kNameBytes)) {
+    triage.state = cause_state_from(*state);
+    if (!triage.state) fields.wrong("state", std::string(kCauseStates));
+  }
+  triage.owner = fields.text("owner", kCauseOwnerBytes);
+  triage.note = fields.text("note", kCauseNoteBytes);
+  triage.link = fields.text("link", kCauseLinkBytes);
+  fields.finish();
+  if (errors.empty() && !triage.state && !triage.owner && !triage.note && !triage.link)
+    fields.wrong("state", "nothing to change: give state, owner, note or link");
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const std::string id = decode_segment(call.id, call.request);
+  if (call.person.queues != nullptr) {
+    // A cause's queue never changes.
+    const auto before = find_cause(context, id);
+    if (!before) return tell_cause(call, before);
+    if (auto no = refuse_queue(call.person, before->queue, call.request.path)) return *std::move(no);
+  }
+  return tell_cause(call, context.reads.run_once(
+                              [&](Store& store) { return api::change_cause(store, id, triage, call.who); }));
+}
+
+}  // namespace rung::http

@@ -1,0 +1,39 @@
+#include "src/http/handlers/context.h"
+
+#include <condition_variable>
+
+namespace rung::http {
+
+std::optional<Vitals> Context::vitals() const {
+  struct PendingReply {
+    std::mutex mutex;
+    std::condition_variable there;
+    std::optional<Vitals> vitals;
+  };
+  auto pending = std::make_shared<PendingReply>();
+  ask_([pending](const Vitals& vitals) {
+    const std::lock_guard lock(pending->mutex);
+    pending->vitals = vitals;
+    pending->there.notify_one();
+  });
+  std::unique_lock lock(pending->mutex);
+  pending->there.wait_for(lock, std::chrono::seconds{2}, [&] { return pending->vitals.has_value(); });
+  return pending->vitals;
+}
+
+TaskRow Context::named(const Task& task) {
+  if (task.node == 0) return {task, ""};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = nodes_.find(task.node); known != nodes_.end()) return {task, known->second};
+  }
+  const auto nodes = reads.run([](QueryStore& store) { return store.nodes(); });
+  const std::lock_guard lock(mutex_);
+  if (nodes) {
+    for (const NodeRow& node : *nodes) nodes_[node.id] = node.name;
+  }
+  const auto known = nodes_.find(task.node);  // if missing, the next call asks again
+  return {task, known != nodes_.end() ? known->second : ""};
+}
+
+}  // namespace rung::http

@@ -1,0 +1,168 @@
+// POST /v1/tasks/{id}/edit, and GET /v1/tasks/{id}/body and /message: what needs the right to see bodies.
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "src/api/messages/edit.h"
+#include "src/api/tasks/views.h"
+#include "src/http/access/access.h"
+#include "src/http/handlers/context.h"
+#include "src/http/request/problem.h"
+
+namespace rung::http {
+namespace {
+
+constexpr int kMostIds = 4;  // ids tried for the new task
+
+Response no_task(const Call& call) {
+  return problem(404, "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id",
+                 call.request.path);
+}
+
+struct EditWish {
+  std::uint32_t version = 0;
+  std::string reason;
+  api::Changes changes;
+};
+
+EditWish read_edit_wish(const Call& call, const Json& json, FieldErrors& errors) {
+  EditWish wish;
+  api::Fields fields(json, "", errors);
+  const auto version = fields.integer("version", 1, UINT32_MAX);
+  const auto if_match = version_of(call.request.if_match);
+  if (!if_match) {
+    fields.wrong("version", if_match.error().message);
+  } else if (version && *if_match && *version != **if_match) {
+    fields.wrong("version", "If-Match names another version");
+  } else if (!version && !*if_match && !fields.has("version")) {
+    fields.wrong("version", "missing: the version of the task as you saw it (or If-Match with its ETag)");
+  } else {
+    wish.version = version ? static_cast<std::uint32_t>(*version) : if_match->value_or(0);
+  }
+  wish.reason = fields.text("reason", kErrorBytes).value_or("");
+  wish.changes = api::read_changes(fields);
+  fields.finish();
+  return wish;
+}
+
+Metrics::Changed metric_of(api::Edited::How how) {
+  switch (how) {
+    case api::Edited::How::created:
+      return Metrics::Changed::applied;
+    case api::Edited::How::same:
+      return Metrics::Changed::unchanged;
+    default:
+      return Metrics::Changed::refused;
+  }
+}
+
+Response tell(Context& context, const Call& call, const api::Edited& edited) {
+  const std::string& path = call.request.path;
+  const Task& task = edited.task;
+  const std::string replaced_by = task.replaced_by.str();
+  const Json more = {{"state", to_word(task.state)},
+                     {"version", task.version},
+                     {"replaced_by", task.replaced_by.value == 0 ? Json(nullptr) : Json(replaced_by)}};
+  switch (edited.how) {
+    case api::Edited::How::created:
+    case api::Edited::How::same:
+      break;
+    case api::Edited::How::no_such_task:
+      return no_task(call);
+    case api::Edited::How::too_large:
+      return problem(413, edited.reason, path);
+    case api::Edited::How::changed_since:
+      return problem(
+          412, "the task has changed since you read it: its version is now " + std::to_string(task.version),
+          path, more);
+    case api::Edited::How::refused:
+      if (edited.reason == kNotTheirQueue)
+        return problem(403, outside_queues(call.person, task.queue), path, outside_members(task.queue));
+      return problem(409, edited.reason, path, more);
+  }
+  Response response =
+      answer(edited.how == api::Edited::How::created ? 201 : 200, api::to_json(context.named(task)));
+  response.headers.emplace_back("ETag", api::etag(task));
+  if (response.status == 201) response.headers.emplace_back("Location", "/v1/tasks/" + task.id.str());
+  return response;
+}
+
+Result<api::Edited> carry_out(Context& context, const Call& call, const EditWish& wish,
+                              const api::Original& original, const MessagePtr& message) {
+  Result<std::vector<Decision>> decisions = std::vector<Decision>{};
+  for (int tries = 0; tries < kMostIds; ++tries) {
+    const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
+    if (!now) return tl::unexpected(now.error());
+    decisions = context.writes.change(
+        {api::edit_event(original, message,
+                         ByHand{call.who, wish.version, wish.reason, 0, call.person.queues}, *now)},
+        static_cast<std::int64_t>(message->body.size()));
+    if (!decisions) return tl::unexpected(decisions.error());
+    if (decisions->empty()) return transient("no answer");
+    if (decisions->front().reason != kIdTaken) break;
+  }
+  return context.reads.run(
+      [&](QueryStore& store) { return api::outcome_of_edit(store, decisions->front(), *message); });
+}
+
+bool is_header_text(std::string_view text) {
+  return !text.empty() && text.size() <= 255 &&
+         std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
+}
+
+}  // namespace
+
+Response edit_task(Context& context, const Call& call) {
+  const std::string& path = call.request.path;
+  const auto id = TaskId::parse(call.id);
+  if (!id) return no_task(call);
+  const auto json = api::parse_json(call.request.body);
+  if (!json) return problem(400, json.error().message, path);
+  if (!json->is_object())
+    return problem(400, "the body must be an object: {\"version\": 3, \"body\": ...}", path);
+  FieldErrors errors;
+  const EditWish wish = read_edit_wish(call, *json, errors);
+  if (!errors.empty()) return problem(errors, path);
+  const auto original = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
+  if (!original) return problem(original.error(), path);
+  if (const std::string& queue = original->row.task.queue; !holds(call.person.queues, queue))
+    return problem(403, outside_queues(call.person, queue), path, outside_members(queue));
+  const MessagePtr message = api::edited_message(*original, wish.changes, context.reserved, errors);
+  if (message == nullptr) return problem(errors, path);
+  const auto edited = carry_out(context, call, wish, *original, message);
+  context.metrics.changed("edit", edited ? metric_of(edited->how) : Metrics::Changed::failed);
+  return edited ? tell(context, call, *edited) : problem(edited.error(), path);
+}
+
+// The whole message, as JSON: what an editor shows.
+Response show_message(Context& context, const Call& call) {
+  const auto id = TaskId::parse(call.id);
+  if (!id) return no_task(call);
+  const auto found = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
+  if (!found) return problem(found.error(), call.request.path);
+  if (auto no = refuse_queue(call.person, found->row.task.queue, call.request.path)) return *std::move(no);
+  Response response = answer(200, api::to_json(*found));
+  response.headers.emplace_back("ETag", api::etag(found->row.task));
+  return response;
+}
+
+// Never as a page: a body is a stranger's text.
+Response show_body(Context& context, const Call& call) {
+  const auto id = TaskId::parse(call.id);
+  if (!id) return no_task(call);
+  const auto found = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
+  if (!found) return problem(found.error(), call.request.path);
+  if (auto no = refuse_queue(call.person, found->row.task.queue, call.request.path)) return *std::move(no);
+  const Message& message = *found->message;
+  Response response;
+  response.type = "application/octet-stream";
+  response.body = message.body;
+  response.headers.emplace_back("ETag", api::etag(found->row.task));
+  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  response.headers.emplace_back("Content-Disposition", "attachment; filename=\"" + id->str() + ".body\"");
+  const std::string type = message.properties.content_type.value_or("");
+  if (is_header_text(type)) response.headers.emplace_back("Message-Content-Type", type);
+  return response;
+}
+
+}  // namespace rung::http

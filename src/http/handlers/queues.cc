@@ -1,0 +1,121 @@
+// /v1/queues: pause and resume a queue. Pauses are kept in the database: every sidecar reads them there
+// (src/bridge/gates/gates.h).
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "src/api/json/fields.h"
+#include "src/api/queues/gates.h"
+#include "src/api/queues/pauses.h"
+#include "src/api/tasks/pages.h"
+#include "src/http/access/access.h"
+#include "src/http/handlers/context.h"
+#include "src/http/request/problem.h"
+#include "src/http/request/query.h"
+#include "src/http/request/target.h"
+
+namespace rung::http {
+namespace {
+
+std::string queue_of(const Call& call) { return decode_segment(call.id, call.request); }
+
+// The body's object; empty bodies are allowed.
+Result<Json> body_of(const Call& call) {
+  if (call.request.body.empty()) return Json(Json::object());
+  auto json = api::parse_json(call.request.body);
+  if (json && !json->is_object()) return permanent("the body is an object, or empty");
+  return json;
+}
+
+// Whether the database knows the queue.
+Result<bool> has_seen(Store& store, const std::string& queue) {
+  const auto attached = store.attachments({&queue, 1});
+  if (!attached) return tl::unexpected(attached.error());
+  if (!attached->empty()) return true;
+  const auto tasks = store.count({.queue = queue}, 1);
+  if (!tasks) return tl::unexpected(tasks.error());
+  return *tasks > 0;
+}
+
+template <typename T>
+Response tell(const Call& call, const Result<T>& pause) {
+  if (pause) return answer(200, api::to_json(*pause));
+  if (pause.error().kind == Error::Kind::permanent)
+    return problem(400, pause.error().message, call.request.path);
+  return problem(pause.error(), call.request.path);
+}
+
+}  // namespace
+
+Response pause_queue(Context& context, const Call& call) {
+  const auto json = body_of(call);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  FieldErrors errors;
+  api::Fields fields(*json, "", errors);
+  api::PauseRequest request;
+  request.queue = queue_of(call);
+  request.lasts = fields.duration("for", Ms{1});
+  request.until = fields.time("until");
+  request.reason = fields.text("reason", kErrorBytes).value_or("");
+  request.who = call.who;
+  if (request.lasts && request.until) fields.wrong("for", "cannot be combined with until");
+  fields.finish();
+  if (!errors.empty()) return problem(errors, call.request.path);
+  if (auto no = refuse_queue(call.person, request.queue, call.request.path)) return *std::move(no);
+  return tell(call, context.reads.run_once([&](Store& store) {
+    return api::pause_queue(store, request, context.rules()->targets());
+  }));
+}
+
+Response resume_queue(Context& context, const Call& call) {
+  const auto json = body_of(call);
+  if (!json) return problem(400, json.error().message, call.request.path);
+  FieldErrors errors;
+  api::Fields fields(*json, "", errors);
+  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  fields.finish();
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const std::string queue = queue_of(call);
+  if (auto no = refuse_queue(call.person, queue, call.request.path)) return *std::move(no);
+  return tell(call, context.reads.run_once([&](Store& store) {
+    return api::resume_queue(store, queue, call.who, reason, context.rules()->targets());
+  }));
+}
+
+Response list_queues(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::text, errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
+  if (!gates) return problem(gates.error(), call.request.path);
+  return answer(200, api::queues_page(*std::move(gates), page));
+}
+
+Response show_queue(Context& context, const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const std::string queue = queue_of(call);
+  const RuleBookPtr rules = context.rules();
+  const auto found = context.reads.run([&](Store& store) -> Result<std::optional<QueueGate>> {
+    auto gates = store.queue_gates();
+    if (!gates) return tl::unexpected(gates.error());
+    if (const auto gate = std::ranges::find(*gates, queue, &QueueGate::queue); gate != gates->end())
+      return std::move(*gate);
+    auto known = rules->queues().contains(queue) ? Result<bool>(true) : has_seen(store, queue);
+    if (!known) return tl::unexpected(known.error());
+    return *known ? std::optional(QueueGate{queue, "flowing", {}, {}, "", "", 0, {}}) : std::nullopt;
+  });
+  if (!found) return problem(found.error(), call.request.path);
+  if (!*found)
+    return problem(404,
+                   "the queue " + api::shown(queue) +
+                       " is not known: it has no task, is not attached, and the config does not name it: "
+                       "GET /v1/queues",
+                   call.request.path);
+  return answer(200, api::to_json(**found));
+}
+
+}  // namespace rung::http

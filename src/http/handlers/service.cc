@@ -1,0 +1,186 @@
+// /v1/you, /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "src/api/queues/gates.h"
+#include "src/api/stats/owners.h"
+#include "src/core/base/rfc3339.h"
+#include "src/http/access/access.h"
+#include "src/http/handlers/context.h"
+#include "src/http/handlers/openapi.h"
+#include "src/http/request/problem.h"
+#include "src/http/request/query.h"
+
+namespace rung::http {
+namespace {
+
+constexpr Ms kCountWithin{1000};  // how long a scrape waits for its figures
+
+// In few and bounded queries; only the counts by queue read the tasks' index.
+Result<Metrics::Totals> read_totals(Store& store) {
+  Metrics::Totals totals;
+  const auto now = store.now();
+  if (!now) return tl::unexpected(now.error());
+  totals.now = *now;
+  auto queues = store.by_queue();
+  if (!queues) return tl::unexpected(queues.error());
+  totals.by_queue = *std::move(queues);
+  auto held = store.held_silences();
+  if (!held) return tl::unexpected(held.error());
+  totals.silences_held = *std::move(held);
+  auto causes = store.cause_totals();
+  if (!causes) return tl::unexpected(causes.error());
+  totals.causes = *std::move(causes);
+  const auto gates = api::gates_in_force(store);
+  if (!gates) return tl::unexpected(gates.error());
+  for (const QueueGate& gate : *gates) totals.held_back.push_back(gate.queue);
+  const auto nodes = store.live_nodes();
+  if (!nodes) return tl::unexpected(nodes.error());
+  const auto shards = store.shards();
+  if (!shards) return tl::unexpected(shards.error());
+  totals.nodes = nodes->size();
+  totals.unowned = api::owners_of(*shards, *nodes, *now).unowned.size();
+  return totals;
+}
+
+// The queues with a label of their own. What matches a pattern beyond kMostMatched is counted by pattern.
+std::vector<std::string> label_queues(const RuleBook& rules, Metrics::Totals& totals) {
+  std::set<std::string> labels, matched;
+  for (const auto& [name, queue] : rules.queues()) labels.insert(name);
+  for (const QueueStat& stat : totals.by_queue) {
+    if (rules.pattern_of(stat.queue) == nullptr) continue;
+    const bool room = matched.contains(stat.queue) || matched.size() < bridge::FlowCounts::kMostMatched;
+    std::string label = bridge::matched_label(rules, stat.queue, room);
+    if (label == stat.queue) matched.insert(label);
+    if (label != stat.queue) totals.labels[stat.queue] = label;
+    labels.insert(std::move(label));
+  }
+  return {labels.begin(), labels.end()};
+}
+
+}  // namespace
+
+Response show_health(Context& context, const Call& call) {
+  if (!context.vitals())
+    return problem(503, "the event loop does not respond: this process hangs", call.request.path);
+  return answer(200, {{"status", "ok"}});
+}
+
+Response show_ready(Context& context, const Call& call) {
+  const auto vitals = context.vitals();
+  Json checks = Json::object();
+  const auto check = [&](const char* name, bool ok) { checks[name] = ok; };
+  const Vitals v = vitals.value_or(Vitals{});
+  check("broker", v.broker_consuming && v.broker_publishing);
+  check("database", v.database);
+  check("shards", v.shards > 0);
+  check("taking", vitals.has_value() && !v.draining);
+  Json problems = Json::array();
+  for (const HealthProblem& p : v.problems) {
+    if (p.not_ready) check(p.name.c_str(), false);
+    problems.push_back({{"name", p.name}, {"detail", p.detail}, {"since", to_rfc3339(p.since)}});
+  }
+  std::string missing;
+  for (const auto& [name, ok] : checks.items()) {
+    if (!ok.get<bool>()) missing.append(missing.empty() ? "" : ", ").append(name);
+  }
+  if (missing.empty()) {
+    return answer(200,
+                  {{"status", "ready"}, {"checks", checks}, {"problems", problems}, {"config", v.config}});
+  }
+  return problem(503, "not ready: " + missing, call.request.path,
+                 {{"checks", checks}, {"problems", problems}});
+}
+
+Response show_metrics(Context& context, const Call&, int connections) {
+  // If the database doesn't answer in time, the older figures stay, and rung_up says so. A count that is
+  // merely slow is ready for the next caller.
+  const auto count = [&context] {
+    const BootMs began = context.clock.boot();
+    auto totals = context.reads.run(read_totals);
+    context.counts_failed = !totals;
+    if (!totals) return context.metrics.tasks_failed();
+    const std::vector<std::string> queues = label_queues(*context.rules(), *totals);
+    context.metrics.totals(*totals, queues);
+    context.metrics.tasks_took(context.clock.boot() - began);
+  };
+  if (context.metrics.wants_tasks()) context.counting.run(count, kCountWithin);
+  auto vitals = context.vitals();
+  if (vitals) vitals->database = vitals->database && !context.counts_failed;
+  context.metrics.vitals(vitals ? &*vitals : nullptr, connections);
+  Response response;
+  response.type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = context.metrics.text();
+  return response;
+}
+
+Response show_you(const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  return answer(200, person_json(call.person));
+}
+
+Response show_openapi(const Call&) {
+  Response response;
+  response.body = openapi_json();
+  return response;
+}
+
+std::vector<Route> all_routes(Context& c, const SessionParts& session,
+                              const std::function<int()>& connections) {
+  using enum Action;
+  const auto with = [&c](Response (*handler)(Context&, const Call&)) {
+    return [&c, handler](const Call& call) { return handler(c, call); };
+  };
+  std::vector<Route> all = {
+      {"POST", "/v1/tasks", submit, with(submit_tasks)},
+      {"GET", "/v1/tasks", read, with(list_tasks)},
+      {"GET", "/v1/tasks/{id}", read, with(show_task)},
+      {"GET", "/v1/tasks/{id}/origin", read, with(show_origin)},
+      {"GET", "/v1/tasks/{id}/history", read, with(show_history)},
+      {"GET", "/v1/tasks/{id}/audit", read, with(show_audit)},
+      {"POST", "/v1/tasks/{id}/cancel", cancel, with(cancel_task)},
+      {"POST", "/v1/tasks/{id}/discard", discard, with(discard_task)},
+      {"POST", "/v1/tasks/{id}/reschedule", reschedule, with(reschedule_task)},
+      {"POST", "/v1/tasks/{id}/fire", fire, with(fire_task)},
+      {"POST", "/v1/tasks/{id}/finish", finish, with(finish_task)},
+      {"POST", "/v1/tasks/{id}/redrive", redrive, with(redrive_task)},
+      {"POST", "/v1/tasks/{id}/edit", edit, with(edit_task)},
+      {"GET", "/v1/tasks/{id}/body", body, with(show_body)},
+      {"GET", "/v1/tasks/{id}/message", body, with(show_message)},
+      {"POST", "/v1/bulks", bulk, with(create_bulk)},
+      {"GET", "/v1/bulks", read, with(list_bulks)},
+      {"GET", "/v1/bulks/{id}", read, with(show_bulk)},
+      {"POST", "/v1/bulks/{id}/pause", bulk, with(pause_bulk)},
+      {"POST", "/v1/bulks/{id}/resume", bulk, with(resume_bulk)},
+      {"POST", "/v1/bulks/{id}/abort", bulk, with(abort_bulk)},
+      {"GET", "/v1/causes", read, with(list_causes)},
+      {"GET", "/v1/causes/{cause}", read, with(show_cause)},
+      {"POST", "/v1/causes/{cause}", triage, with(change_cause)},
+      {"GET", "/v1/you", read, [](const Call& call) { return show_you(call); }},
+      {"GET", "/v1/config", read, with(show_config)},
+      {"GET", "/v1/now", read, with(show_now)},
+      {"GET", "/v1/events", read, with(show_events)},
+      {"GET", "/v1/activity", read, with(show_activity)},
+      {"GET", "/v1/audit", read, with(list_audit)},
+      {"POST", "/v1/simulate", read, with(simulate_failure)},
+      {"GET", "/v1/stats", read, with(show_stats)},
+      {"GET", "/v1/nodes", read, with(list_nodes)},
+      {"GET", "/v1/queues", read, with(list_queues)},
+      {"GET", "/v1/queues/{queue}", read, with(show_queue)},
+      {"POST", "/v1/queues/{queue}/pause", pause, with(pause_queue)},
+      {"POST", "/v1/queues/{queue}/resume", resume, with(resume_queue)},
+      {"GET", "/healthz", probe, with(show_health), true},
+      {"GET", "/readyz", probe, with(show_ready), true},
+      {"GET", "/metrics", read,
+       [&c, connections](const Call& call) { return show_metrics(c, call, connections()); }, true},
+      {"GET", "/openapi.json", probe, [](const Call& call) { return show_openapi(call); }},
+  };
+  std::ranges::move(session_routes(session), std::back_inserter(all));
+  return all;
+}
+
+}  // namespace rung::http

@@ -1,0 +1,106 @@
+// /v1/nodes, /v1/stats, /v1/now: the instances, how late tasks are, and what time it is.
+#include "src/api/stats/stats.h"
+
+#include <nlohmann/json.hpp>
+
+#include "levels/duration.h"
+#include "src/api/rules/config.h"
+#include "src/api/stats/nodes.h"
+#include "src/api/tasks/pages.h"
+#include "src/core/base/rfc3339.h"
+#include "src/http/handlers/context.h"
+#include "src/http/request/problem.h"
+#include "src/http/request/query.h"
+
+namespace rung::http {
+
+// `all=true`: also nodes that ended over a day ago.
+Response list_nodes(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const bool all = take_flag(query, "all", errors);
+  const api::Page page = take_page(query, Cursor::id, errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto nodes = context.reads.run([&](Store& store) -> Result<Json> {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    const auto read = api::read_nodes(store, *now, all);
+    if (!read) return tl::unexpected(read.error());
+    return api::nodes_page(*read, *now, page);
+  });
+  return nodes ? answer(200, *nodes) : problem(nodes.error(), call.request.path);
+}
+
+// `max_overdue=1m`: later than this is beyond the bound.
+Response show_stats(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const std::string bound = take(query, "max_overdue", errors).value_or("1m");
+  const auto max_overdue = levels::parse_duration(bound);
+  if (!max_overdue) errors.push_back({"max_overdue", max_overdue.error()});
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto stats = context.reads.run([&](Store& store) -> Result<Json> {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    const auto read = api::read_stats(store, *now, *max_overdue);
+    if (!read) return tl::unexpected(read.error());
+    Json json = {{"now", to_rfc3339(*now)}};
+    json.update(api::to_json(*read, *now));
+    return json;
+  });
+  return stats ? answer(200, *stats) : problem(stats.error(), call.request.path);
+}
+
+// The rules of this instance: another one may have others for a while (GET /v1/nodes compares them).
+Response show_config(Context& context, const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  Json json = api::config_json(*context.rules());
+  json["index_headers"] = context.index_headers;
+  const auto vitals = context.vitals();
+  json["fingerprint"] = vitals ? Json(vitals->config) : Json();
+  json["version"] = context.version;
+  return answer(200, json);
+}
+
+// The database's time, by which tasks are due: a client's clock may be wrong.
+Response show_now(Context& context, const Call& call) {
+  FieldErrors errors;
+  refuse_rest(call.request.query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
+  return now ? answer(200, {{"now", to_rfc3339(*now)}}) : problem(now.error(), call.request.path);
+}
+
+// `watch=4711,4712`: tasks whose changes are told.
+Response show_events(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  std::vector<TaskId> watched;
+  for (const std::string& word : words_of(take(query, "watch", errors))) {
+    const auto id = TaskId::parse(word);
+    if (id && watched.size() < LiveFeed::kMostOfOneViewer) {
+      watched.push_back(*id);
+    } else {
+      errors.push_back({"watch", "must be at most " + std::to_string(LiveFeed::kMostOfOneViewer) +
+                                     " ids of tasks, with commas between them"});
+    }
+  }
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  Response response;
+  response.stream = context.live.open(std::move(watched), call.request.last_event_id);
+  if (response.stream == nullptr) {
+    response = problem(503, "too many viewers (a quarter of http.connections)", call.request.path);
+    response.headers.emplace_back("Retry-After", "10");
+    return response;
+  }
+  response.type = "text/event-stream";
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // of a proxy
+  return response;
+}
+
+}  // namespace rung::http

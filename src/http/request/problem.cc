@@ -1,0 +1,112 @@
+#include "src/http/request/problem.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/core/base/utf8.h"
+
+namespace rung::http {
+
+namespace {
+
+struct Meaning {
+  int status = 0;
+  std::string_view title, code;
+};
+constexpr std::array<Meaning, 19> kMeanings = {{{400, "Bad Request", "invalid_request"},
+                                                {401, "Unauthorized", "unauthorized"},
+                                                {403, "Forbidden", "forbidden"},
+                                                {404, "Not Found", "not_found"},
+                                                {405, "Method Not Allowed", "method_not_allowed"},
+                                                {408, "Request Timeout", "timeout"},
+                                                {409, "Conflict", "state_conflict"},
+                                                {411, "Length Required", "bad_http"},
+                                                {412, "Precondition Failed", "version_conflict"},
+                                                {413, "Content Too Large", "too_large"},
+                                                {414, "URI Too Long", "bad_http"},
+                                                {415, "Unsupported Media Type", "unsupported_media_type"},
+                                                {417, "Expectation Failed", "bad_http"},
+                                                {431, "Request Header Fields Too Large", "bad_http"},
+                                                {500, "Internal Server Error", "internal_error"},
+                                                {501, "Not Implemented", "internal_error"},
+                                                {503, "Service Unavailable", "unavailable"},
+                                                {504, "Gateway Timeout", "internal_error"},
+                                                {505, "HTTP Version Not Supported", "internal_error"}}};
+
+Meaning meaning_of(int status) {
+  const auto* found = std::ranges::find(kMeanings, status, &Meaning::status);
+  if (found != kMeanings.end()) return *found;
+  return {status, "Error", status >= 500 ? "internal_error" : "bad_http"};
+}
+
+}  // namespace
+
+std::string_view title_of(int status) { return meaning_of(status).title; }
+std::string_view code_of(int status) { return meaning_of(status).code; }
+
+Json problem_json(int status, std::string_view detail, std::string_view instance, const Json& more) {
+  Json json = {{"title", title_of(status)},
+               {"status", status},
+               {"code", code_of(status)},
+               {"detail", detail},
+               {"instance", instance}};
+  if (more.is_object()) json.update(more);
+  return json;
+}
+
+Json problem_json(const FieldErrors& errors, std::string_view instance) {
+  std::string detail = errors.empty() ? "" : errors.front().field + ": " + errors.front().detail;
+  if (errors.size() > 1) detail += " (and " + std::to_string(errors.size() - 1) + " more, see errors)";
+  Json list = Json::array();
+  for (const FieldError& e : errors) list.push_back({{"field", e.field}, {"detail", e.detail}});
+  return problem_json(400, detail, instance, {{"errors", std::move(list)}});
+}
+
+namespace {
+
+Response as_response(int status, const Json& json) {
+  Response response = answer(status, json);
+  response.type = "application/problem+json";
+  return response;
+}
+
+}  // namespace
+
+Response problem(int status, std::string_view detail, std::string_view instance) {
+  return problem(status, detail, instance, Json());
+}
+
+Response problem(int status, std::string_view detail, std::string_view instance, const Json& more) {
+  return as_response(status, problem_json(status, detail, instance, more));
+}
+
+Response problem(const FieldErrors& errors, std::string_view instance) {
+  return as_response(400, problem_json(errors, instance));
+}
+
+Response problem(const Error& error, std::string_view instance) {
+  switch (error.kind) {
+    case Error::Kind::transient:
+    case Error::Kind::refused: {
+      Response response = problem(503, error.message, instance);
+      response.headers.emplace_back("Retry-After", "1");
+      return response;
+    }
+    case Error::Kind::not_found:
+      return problem(404, error.message, instance);
+    case Error::Kind::permanent:
+      break;
+  }
+  return problem(500, error.message, instance);
+}
+
+Response answer(int status, const Json& json) {
+  Response response;
+  response.status = status;
+  response.body = escape_controls_in_json(dump(json)) + "\n";
+  return response;
+}
+
+}  // namespace rung::http

@@ -1,0 +1,74 @@
+// Parses the bytes of one connection into requests. Boost.Beast is the parser; we add limits and rules that
+// are stricter than its own: no folded header line, no duplicate of a header that matters, one length.
+//
+//   reader.commit(bytes put into reader.prepare());
+//   read_head() until it is not `more`; `ready`: request() is known, but for its body
+//   read_body() until it is not `more`; `ready`: request().body is there
+//   next(), for the connection's next request
+//
+// After `refused` the connection ends with refusal(): the start of the next request is unknown.
+// Thread: one at a time.
+#pragma once
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/http/request/message.h"
+#include "src/http/server/budget.h"
+
+namespace rung::http {
+
+class RequestReader {
+ public:
+  enum class State { more, ready, refused };
+
+  // `most_body`: maximum bytes of a request's body. `bodies`: the budget of all bodies.
+  // REQUIRES: `bodies` outlives it.
+  RequestReader(std::size_t most_body, Budget& bodies);
+
+  boost::asio::mutable_buffer prepare();
+  void commit(std::size_t bytes) { buffer_.commit(bytes); }
+  bool has_input() const { return buffer_.size() > 0; }
+
+  State read_head();
+  // REQUIRES: read_head() was `ready`. If there is no room for the body, refuses it before reading any of it.
+  State read_body();
+  void next();
+
+  // REQUIRES, here and below: read_head() was `ready`.
+  Request& request() { return request_; }
+  bool is_head() const { return is_head_; }        // the response has no body
+  bool keep_alive() const { return keep_alive_; }  // as far as the client is concerned
+  bool expects_continue() const;                   // the client expects "100 Continue" before the body
+
+  const Response& refusal() const { return refusal_; }
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using Code = boost::beast::error_code;
+
+  State refuse(int status, std::string_view detail);
+  State refuse_head(const Code& why);
+  State refuse_body(const Code& why);
+  std::string_view field(boost::beast::http::field name) const;
+  State take_head();
+  bool make_room(std::size_t bytes);
+
+  const std::size_t most_body_;
+  Budget& bodies_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  std::optional<Budget::Share> share_;  // the body's share of bodies_
+  std::size_t head_bytes_ = 0;
+  bool is_head_ = false, keep_alive_ = false;
+  Request request_;
+  Response refusal_;
+};
+
+}  // namespace rung::http

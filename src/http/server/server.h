@@ -1,0 +1,57 @@
+// The HTTP server, built on Boost.Beast (HTTP) and Boost.Asio (sockets, timers, TLS, threads). We add the
+// limits: the number of connections, which one is evicted, the time for a request, and the memory for bodies.
+// Thread: start(), drain() and stop() any. `admit` runs on the I/O thread and must not block; `handle` runs
+// on a worker, many at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
+#include "src/http/request/message.h"
+
+namespace rung::http {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 0;                       // 0 = any
+  std::string cert, key;              // both: TLS
+  std::size_t most_body = 16u << 20;  // maximum bytes of a request's body
+  // Each may have a worker thread. For a further one, the connection that has waited longest for a request is
+  // closed. If none is waiting, it gets a spare place (places.h), and its Request is `spare`.
+  int connections = 64;
+  int connections_per_address = 0;       // of them; 0 = three quarters
+  Ms timeout{std::chrono::seconds{10}};  // to receive a request, and to send its response
+  Ms idle{std::chrono::seconds{60}};     // between two requests
+  bool beyond_this_machine = false;      // allows an address that other machines can reach
+
+  int connections_of_one_address() const {
+    const int share = connections_per_address > 0 ? connections_per_address : connections * 3 / 4;
+    return share < 1 ? 1 : share > connections ? connections : share;
+  }
+};
+
+class Server {
+ public:
+  // Called when the head has arrived; a response ends the request before its body is read.
+  using Admit = std::function<std::optional<Response>(const Request&)>;
+  using Handle = std::function<Response(const Request&)>;
+
+  // Error: the address, the certificate.
+  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Admit admit, Handle handle);
+  virtual ~Server() = default;  // REQUIRES: stop() has returned true
+
+  // Reads certificate and key again, for connections accepted from now on. Error: as load_tls().
+  virtual Result<void> reload_certificate() = 0;
+  virtual int port() const = 0;
+  virtual int connections() const = 0;
+  // Accepts no new connection; each existing one ends with the response to its current request.
+  virtual void drain() = 0;
+  // Ends all connections; false if one was still busy after `most`.
+  virtual bool stop(Ms most) = 0;
+};
+
+}  // namespace rung::http

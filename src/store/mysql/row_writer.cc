@@ -1,0 +1,170 @@
+#include "src/store/mysql/row_writer.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/core/base/utf8.h"
+#include "src/store/mysql/columns.h"
+#include "src/store/mysql/render.h"
+
+namespace rung::mysql {
+namespace {
+
+constexpr std::size_t kChunkBytes =
+    1U << 20U;  // maximum statement size; a quarter of max_allowed_packet if less
+
+// From this many rows on, the same change gets a statement of its own; and so does each of so few changes.
+constexpr std::size_t kWorthOne = 8, kFewChanges = 4;
+constexpr std::size_t kMostAtOnce = 2000;  // ids per statement
+
+// Items with the same change: the values of `columns` are the same for all.
+template <typename Item>
+struct Alike {
+  Columns columns = 0;
+  std::vector<const Item*> items;
+};
+template <typename Item, typename Same>
+void put(std::vector<Alike<Item>>& groups, Columns columns, const Item& item, Same same) {
+  const auto group = std::ranges::find_if(groups, [&](const Alike<Item>& g) {
+    return g.columns == columns && (columns & kAlone) == 0 && same(*g.items.front(), item);
+  });
+  if (group != groups.end()) {
+    group->items.push_back(&item);
+  } else {
+    groups.push_back({columns, {&item}});
+  }
+}
+
+using Group = Alike<ChangedTask>;
+
+// `by_before`: also by their previous version and state.
+std::vector<Group> grouped(std::span<const ChangedTask> tasks, bool by_before) {
+  std::vector<Group> groups;
+  for (const ChangedTask& task : tasks) {
+    const Columns columns = changed(*task.before, *task.after);
+    put(groups, columns, task, [&](const ChangedTask& a, const ChangedTask& b) {
+      return same_change(columns, *a.after, *b.after) &&
+             (!by_before || (a.before->version == b.before->version && a.before->state == b.before->state));
+    });
+  }
+  return groups;
+}
+
+bool is_alone(const Group& group) { return (group.columns & kAlone) != 0; }
+
+// Runs `name` for all that `add` puts into rows, in statements of a bounded size.
+template <typename Range, typename Add>
+void write_rows(Session& session, std::string_view name, const Range& range, Add add) {
+  const std::size_t most = std::min(kChunkBytes, static_cast<std::size_t>(session.max_packet()) / 4);
+  Rows rows;
+  for (const auto& item : range) {
+    add(rows, item);
+    if (rows.size() < most) continue;
+    session.later(render(name, {{"rows", rows.done()}}));
+    rows = Rows{};
+  }
+  if (rows.count() > 0) session.later(render(name, {{"rows", rows.done()}}));
+}
+
+// Calls `update` for `ids` in pieces of a bounded size.
+template <typename Update>
+void at_once(const std::vector<TaskId>& ids, Update update) {
+  for (std::size_t i = 0; i < ids.size(); i += kMostAtOnce)
+    update(std::span(ids).subspan(i, std::min(kMostAtOnce, ids.size() - i)));
+}
+
+// `guarded`: the transaction is undone and repeated if a row does not match.
+void write_at_once(Session& session, std::string_view name, const Group& group, bool guarded = false) {
+  std::vector<TaskId> ids;
+  for (const ChangedTask* task : group.items) ids.push_back(task->after->id);
+  const ChangedTask& first = *group.items.front();
+  at_once(ids, [&](std::span<const TaskId> some) {
+    session.later(render(name, {{"changes", change(group.columns, *first.after)},
+                                {"ids", Literal::ids(some)},
+                                {"version", Literal::number(first.before->version)},
+                                {"state", Literal::text(to_word(first.before->state))}}));
+    if (guarded) session.expect_rows(static_cast<std::int64_t>(some.size()));
+  });
+}
+
+void drop(Session& session, const AttemptChanges& attempts) {
+  const auto dropped = attempts.dropped();
+  if (dropped.empty()) return;
+  std::string pairs;
+  for (const auto& [task, attempt] : dropped) {
+    pairs += pairs.empty() ? "" : " OR ";
+    pairs += render("drop_attempts.pair",
+                    {{"id", Literal::number(task.value)}, {"attempt", Literal::number(attempt)}});
+  }
+  session.later(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
+}
+
+}  // namespace
+
+void RowWriter::write(std::span<const ChangedTask> tasks) {
+  const std::vector<Group> groups = grouped(tasks, false);
+  const bool few = groups.size() <= kFewChanges;
+  std::vector<const Task*> apart;
+  for (const Group& group : groups) {
+    if (!is_alone(group) && (few || group.items.size() >= kWorthOne)) {
+      write_at_once(session_, "same_tasks", group);
+    } else {
+      for (const ChangedTask* task : group.items) apart.push_back(task->after);
+    }
+  }
+  write_rows(session_, "write_tasks", apart, [](Rows& rows, const Task* task) { add_task(rows, *task); });
+}
+
+// A statement locks its rows in order of ids, as reading them would. Two could meet another transaction that
+// has locked some of the second's rows and waits for one of the first's: only few rows take that risk.
+bool RowWriter::write_unread(std::span<const ChangedTask> tasks, const std::function<void()>& guard) {
+  const std::vector<Group> groups = grouped(tasks, true);
+  if (std::ranges::any_of(groups, is_alone)) return false;
+  if (groups.size() > 1 && tasks.size() >= kWorthOne) return false;
+  guard();
+  for (const Group& group : groups) write_at_once(session_, "same_tasks_unread", group, true);
+  return true;
+}
+
+void RowWriter::write(const AttemptChanges& attempts) {
+  drop(session_, attempts);
+  const std::vector<Attempt> kept = attempts.kept();
+  std::vector<Alike<Attempt>> groups;
+  std::vector<const Attempt*> apart;
+  for (const Attempt& a : kept) {
+    const Columns columns = said(a);
+    if (columns == 0) {
+      apart.push_back(&a);  // the attempt begins
+    } else {
+      put(groups, columns, a, [&](const Attempt& x, const Attempt& y) { return same_word(columns, x, y); });
+    }
+  }
+  for (const Alike<Attempt>& group : groups) {
+    std::vector<TaskId> ids;
+    for (const Attempt* a : group.items) ids.push_back(a->task);
+    // If a row is missing (deleted by hand), the guard fails, and the repeated transaction inserts it.
+    if (ids.size() < kWorthOne || repeated_) {
+      apart.insert(apart.end(), group.items.begin(), group.items.end());
+      continue;
+    }
+    at_once(ids, [&](std::span<const TaskId> some) {
+      session_.later(render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
+                                              {"attempt", Literal::number(group.items.front()->attempt)},
+                                              {"ids", Literal::ids(some)}}));
+      session_.expect_rows(static_cast<std::int64_t>(some.size()));
+    });
+  }
+  write_rows(session_, "write_attempts", apart, [](Rows& rows, const Attempt* a) { add_attempt(rows, *a); });
+}
+
+void RowWriter::write(const std::vector<AuditRow>& audit) {
+  write_rows(session_, "write_audit", audit, [](Rows& rows, const AuditRow& a) {
+    rows.row() << Literal::time(a.at) << Literal::text(clean_utf8(a.who, 255)) << Literal::text(a.what)
+               << Literal::number(a.task.value) << Literal::text(a.before) << Literal::text(a.after)
+               << Literal::text(a.reason) << Literal::number(a.bulk);
+  });
+}
+
+}  // namespace rung::mysql

@@ -1,0 +1,289 @@
+// Pauses by hand in the flow.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/bridge/flow_fixture.h"
+
+namespace rung::bridge {
+namespace {
+
+using testing::ElementsAre;
+
+class PauseStory : public testing::Test {
+ protected:
+  PauseStory() { begin(); }
+  void begin() {
+    flow.take_shards();
+    flow.janitor.start();
+    flow.gates.start();
+    world.loop.run_for(Ms{100});
+  }
+  void pause(const std::string& queue, std::optional<EpochMs> until = {}) {
+    ASSERT_TRUE(world.eyes->pause({queue, until, "ann", ""}));
+    world.loop.run_for(Ms{600});
+  }
+  void resume(const std::string& queue) { ASSERT_TRUE(world.eyes->resume(queue, "ann", "")->any()); }
+  TaskId scheduled(const std::string& queue, Ms delay, int shard = 5) {
+    const TaskId id = world.insert(queue, world.now() + delay, shard);
+    flow.schedule(id);
+    return id;
+  }
+  std::vector<TaskId> published_in_order() {
+    std::vector<TaskId> ids;
+    for (const Message& message : flow.broker.contents("orders"))
+      ids.push_back(TaskId::parse(std::get<std::string>(find(message.headers, header::kId)->v)).value());
+    return ids;
+  }
+
+  World world;
+  Flow flow{world};
+};
+
+TEST_F(PauseStory, ATaskOfAPausedQueueWaitsAndLosesNothing) {
+  pause("orders");
+  const TaskId held = scheduled("orders", Ms{200}), other = scheduled("invoices", Ms{200});
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(flow.attempts_in("invoices"), (std::vector<int>{1}));
+  EXPECT_EQ(world.row(other).state, State::awaiting);
+  const Task task = world.row(held);
+  EXPECT_EQ(task.state, State::scheduled);
+  EXPECT_EQ(task.attempt, 0);
+  EXPECT_EQ(task.level, 1);
+  EXPECT_TRUE(world.eyes->history(held)->empty());
+  const EpochMs due = *task.next_at, resumed = world.now();
+  resume("orders");
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
+  EXPECT_GE(world.row(held).uncounted_time, resumed - due) << "no deadline runs out because of it";
+  EXPECT_LE(world.row(held).uncounted_time, resumed - due + Ms{500}) << "and the time until it was noticed";
+  EXPECT_EQ(world.row(other).uncounted_time, Ms{0});
+}
+
+TEST_F(PauseStory, TheyGoOutOldestFirstWhenItEndsByItself) {
+  const EpochMs until = world.now() + kAMinute;
+  pause("orders", until);
+  const TaskId second = scheduled("orders", Ms{300}), first = scheduled("orders", Ms{200}),
+               third = scheduled("orders", Ms{400});
+  world.run_until(until - Ms{1});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  world.run_until(until + Ms{100});
+  EXPECT_THAT(published_in_order(), ElementsAre(first, second, third));
+}
+
+TEST_F(PauseStory, WhatIsOverdueGoesOutAtTheCatchUpRate) {
+  world.rules = story_rules(100);
+  pause("orders");
+  for (int i = 0; i < 400; ++i) scheduled("orders", Ms{200});
+  world.loop.run_for(kAMinute);
+  resume("orders");
+  world.loop.run_for(Ms{2500});
+  EXPECT_GE(flow.broker.depth("orders"), 180U);
+  EXPECT_LE(flow.broker.depth("orders"), 260U);
+}
+
+TEST_F(PauseStory, ATaskThatMovesFollowsTheGateOfItsNewQueue) {
+  pause("orders");
+  const auto redrive = [&](const std::string& from, const std::string& to) {
+    const TaskId id = world.insert(from, world.now(), 5, [](Task& task) { task.state = State::parked; });
+    Target elsewhere;
+    elsewhere.queue = to;
+    const auto decision = flow.say({id, event::Redrive{elsewhere}, ByHand{"ann", {}}});
+    EXPECT_EQ(decision->verdict, Decision::Verdict::applied);
+  };
+  redrive("orders", "invoices");
+  redrive("invoices", "orders");
+  world.loop.run_for(Ms{10'000});
+  EXPECT_EQ(flow.broker.depth("invoices"), 1U);
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+}
+
+TEST_F(PauseStory, ATaskIsCancelledAndFinishedAsEver) {
+  pause("orders");
+  const TaskId cancelled = scheduled("orders", Ms{200}), finished = scheduled("orders", Ms{200});
+  world.loop.run_for(Ms{1000});
+  for (const Event& event : {Event{cancelled, event::Cancel{}, ByHand{"ann", {}}},
+                             Event{finished, event::Finish{true, ""}, ByHand{"ann", {}}}})
+    EXPECT_EQ(flow.say(event)->verdict, Decision::Verdict::applied);
+  resume("orders");
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  EXPECT_EQ(world.row(cancelled).state, State::cancelled);
+  EXPECT_TRUE(flow.dispatch.idle());
+}
+
+TEST_F(PauseStory, AFiredTaskWaitsToo) {
+  pause("orders");
+  const TaskId id = scheduled("orders", Ms{3'600'000});
+  ASSERT_EQ(flow.say({id, event::Fire{}, ByHand{"ann", {}}})->verdict, Decision::Verdict::applied);
+  world.loop.run_for(Ms{5000});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  resume("orders");
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+}
+
+// A claim whose publish was lost is repeated, but not into a paused queue.
+TEST_F(PauseStory, ARepeatWaitsUnderItsAttempt) {
+  flow.broker.hold_confirms();
+  const TaskId id = scheduled("orders", Ms{0});
+  world.loop.run_for(Ms{100});
+  ASSERT_EQ(flow.broker.depth("orders"), 1U);
+  ASSERT_EQ(world.row(id).state, State::publishing);
+  pause("orders");
+  flow.broker.drop_connection();
+  flow.broker.release_confirms();
+  world.loop.run_for(kAMinute);
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+  resume("orders");
+  world.loop.run_for(Ms{1000});
+  EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1, 1}));
+  EXPECT_EQ(world.row(id).attempt, 1);
+}
+
+class BigPause : public PauseStory {
+ protected:
+  static constexpr int kBig = 20'000;
+  // Overdue for a minute, in all shards, before the sweep sees one of them.
+  void overdue_backlog(int tasks = 8000) {
+    pause("orders");
+    for (int i = 0; i < tasks; ++i) world.insert("orders", world.now() - kAMinute + Ms{i / 10}, i % kShards);
+  }
+  std::size_t steps_of(Ms time) {
+    const EpochMs end = world.now() + time;
+    std::size_t steps = 0;
+    while (world.now() < end && world.loop.step()) ++steps;
+    return steps;
+  }
+};
+
+TEST_F(BigPause, OtherQueuesKeepTheirTime) {
+  overdue_backlog(kBig);
+  world.loop.run_for(Ms{5000});
+  for (int i = 0; i < 20; ++i) {
+    const std::size_t before = flow.broker.depth("invoices");
+    scheduled("invoices", Ms{150}, i);
+    world.loop.run_for(Ms{155});
+    EXPECT_EQ(flow.broker.depth("invoices"), before + 1) << i;
+    // Another instance, or the command line: only the sweep finds it.
+    const TaskId fired = world.insert("invoices", world.now() + Ms{3'600'000}, i);
+    world.apply(Fence{}, {fired, event::Fire{}, ByHand{"ann", {}}});
+    world.loop.run_for(Ms{1500});
+    EXPECT_EQ(world.row(fired).state, State::awaiting) << i;
+  }
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+}
+
+// As after an outage: it is due for longer than the sweep calls recent.
+TEST_F(BigPause, WhatIsOldAndBehindItIsFoundToo) {
+  overdue_backlog();
+  world.loop.run_for(Ms{5000});
+  const TaskId old = world.insert("invoices", world.now() - Ms{30'000});
+  world.loop.run_for(Ms{6000});
+  EXPECT_EQ(world.row(old).state, State::awaiting);
+}
+
+TEST_F(BigPause, ABulkFiredIntoItDelaysNobody) {
+  overdue_backlog();
+  world.loop.run_for(Ms{5000});
+  for (int i = 0; i < kBig; ++i) world.insert("orders", world.now(), i % kShards);
+  const TaskId fired = world.insert("invoices", world.now());
+  world.loop.run_for(Ms{1500});
+  EXPECT_EQ(world.row(fired).state, State::awaiting);
+}
+
+TEST_F(BigPause, TakesLittleMemoryAndNoTime) {
+  overdue_backlog();
+  world.loop.run_for(Ms{10'000});
+  EXPECT_LE(flow.dispatch.held(), 5000U);
+  EXPECT_EQ(flow.dispatch.ready(), 0U);
+  EXPECT_LE(steps_of(Ms{10'000}), 400U) << "20 ms timers would make 500 more";
+}
+
+// Each with tasks that are due: no list of them is in a statement, and they don't hide an open queue's tasks.
+TEST_F(BigPause, FiveThousandClosedQueuesDelayNoOther) {
+  constexpr int kClosedQueues = 5000;
+  for (int i = 0; i < kClosedQueues; ++i) {
+    const std::string queue = "closed-" + std::to_string(i);
+    ASSERT_TRUE(world.eyes->pause({queue, {}, "ann", ""}));
+    for (int task = 0; task < 4; ++task)
+      world.insert(queue, world.now() - (task < 2 ? kAMinute : Ms{0}) + Ms{i / 10},
+                   (i + task * 16) % kShards);
+  }
+  world.loop.run_for(Ms{3000});
+  Ms latest{0};
+  for (int i = 0; i < 10; ++i) {
+    const TaskId loaded = scheduled("invoices", Ms{150}, i);
+    const TaskId fired = world.insert("invoices", world.now(), i);  // only the sweep finds it
+    for (const TaskId id : {loaded, fired}) {
+      const EpochMs due = *world.row(id).next_at;
+      ASSERT_TRUE(world.loop.run_until([&] { return world.row(id).state == State::awaiting; }, Ms{10'000}));
+      latest = std::max(latest, world.now() - due);
+    }
+  }
+  EXPECT_LE(latest, Ms{1500});
+  std::printf("5,000 closed queues with 20,000 due tasks: an open queue's task is late by at most %lld ms\n",
+              static_cast<long long>(latest.count()));
+  // One that opens flows, whatever stands still around it.
+  resume("closed-4999");
+  EXPECT_TRUE(world.loop.run_until(
+      [&] {
+        Filter of;
+        of.queue = "closed-4999";
+        of.state = State::scheduled;
+        return world.eyes->count(of, 10).value() == 0;
+      },
+      Ms{5000}));
+}
+
+class ManyPauses : public testing::Test {
+ protected:
+  static constexpr std::size_t kMostHeld = 1000;
+  World world;
+  Flow flow{world, {.horizon = {Ms{600'000}, 10'000}, .most_held = kMostHeld}};
+};
+
+// They don't empty the heap for the others.
+TEST_F(ManyPauses, ClosedQueuesKeepFewTasksInAllAndAllGoOutInTheEnd) {
+  flow.take_shards();
+  flow.janitor.start();
+  flow.gates.start();
+  constexpr int kQueues = 20, kEach = 400;
+  const auto queue_of = [](int i) { return "closed-" + std::to_string(i); };
+  for (int i = 0; i < kQueues / 2; ++i) ASSERT_TRUE(world.eyes->pause({queue_of(i), {}, "ann", ""}));
+  world.loop.run_for(Ms{1000});
+  std::vector<TaskId> ids;
+  for (int i = 0; i < kQueues; ++i) {
+    for (int task = 0; task < kEach; ++task) {
+      ids.push_back(world.insert(queue_of(i), world.now() + Ms{2000}, task % kShards));
+      flow.schedule(ids.back());
+    }
+  }
+  const TaskId other = world.insert("invoices", world.now() + Ms{60'000});
+  flow.schedule(other);
+  world.loop.run_for(Ms{500});
+  for (int i = kQueues / 2; i < kQueues; ++i) ASSERT_TRUE(world.eyes->pause({queue_of(i), {}, "ann", ""}));
+  world.loop.run_for(Ms{20'000});
+  EXPECT_LE(flow.dispatch.held(), kMostHeld + kQueues) << "one of each in any case";
+  EXPECT_EQ(flow.horizon.loaded(), 1U) << "the other queue's task is still in memory";
+  for (int i = 0; i < kQueues; ++i) ASSERT_TRUE(world.eyes->resume(queue_of(i), "ann", "").value().any());
+  EXPECT_TRUE(world.loop.run_until(
+      [&] {
+        Filter waits;
+        waits.state = State::scheduled;
+        return world.eyes->count(waits, 10).value() <= 1;
+      },
+      Ms{20'000}));
+}
+
+TEST_F(BigPause, AllGoesOutWhenItIsResumed) {
+  world.rules = story_rules(5000);
+  overdue_backlog(kBig);
+  world.loop.run_for(Ms{10'000});
+  resume("orders");
+  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kBig; }, Ms{20'000}))
+      << flow.broker.depth("orders");
+}
+
+}  // namespace
+}  // namespace rung::bridge
