@@ -14,7 +14,7 @@
 #include "plugin/rabbitmq/topology/management.h"
 #include "plugin/rabbitmq/topology/queue_conversion.h"
 #include "plugin/rabbitmq/topology/topology.h"
-#include "src/api/json.h"
+#include "src/api/json/json.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 
