@@ -1,9 +1,7 @@
 #include "src/bridge/bridge.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "src/core/base/failpoint.h"
@@ -317,114 +315,6 @@ void Bridge::lost(const std::vector<int>& shards) {
 void Bridge::publish_until(BootMs deadline) {
   gates_.clock_measured();
   if (fence_.extend(ownership_.ours() ? deadline : BootMs{0})) dispatch_.open(may_publish());
-}
-
-// Their failures come from there: they need no attachment.
-std::set<std::string, std::less<>> Bridge::queues_with_error_queue() const {
-  std::set<std::string, std::less<>> fed;
-  const ErrorQueues& errors = rules_->error_queues();
-  for (const ErrorQueue& entry : errors.all()) {
-    if (!entry.is_pattern()) fed.insert(target_by_name(entry, entry.from));
-  }
-  for (const std::string& queue : error_queues_) {
-    if (const ErrorQueue* entry = errors.find(queue)) fed.insert(target_by_name(*entry, queue));
-  }
-  return fed;
-}
-
-std::vector<std::string> Bridge::configured_queues() const {
-  const auto fed = queues_with_error_queue();
-  std::vector<std::string> names;
-  for (const auto& [name, rules] : rules_->queues()) {
-    // A queue of another group is attached there, not here.
-    if (rules_->targets().groups.elsewhere(name) == nullptr && !fed.contains(name)) names.push_back(name);
-  }
-  return names;
-}
-
-void Bridge::reserve_names() {
-  for (const auto& [queue, rules] : rules_->queues()) names_.reserve(queue);
-  for (const std::string& queue : rules_->targets().configured) names_.reserve(queue);
-}
-
-void Bridge::report_config(const std::string& problem) {
-  if (problem.empty()) return health_.clear("config");
-  health_.set("config", problem);
-}
-
-void Bridge::report_sign_in(const std::string& problem) {
-  if (problem.empty()) return health_.clear("oidc");
-  health_.set("oidc", problem);
-}
-
-WatchedQueues Bridge::queues_to_watch() const {
-  WatchedQueues watched{attachments_.to_watch(configured_queues())};
-  if (!rules_->patterns().empty())
-    watched.also = [rules = rules_, fed = queues_with_error_queue()](const std::string& queue) {
-      return rules->watches(queue) && !fed.contains(queue);
-    };
-  return watched;
-}
-
-void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
-  rules_ = rules->with_attached(rules_->targets().attached);
-  reserve_names();
-  counts_.configure(rules_);
-  retention_.reload(retention);
-  router_.route_waiting();
-  name_queues();
-}
-
-// Tells the database which queues the config names. What silence meant for one that it does not name any more
-// still holds for what has been delivered.
-void Bridge::name_queues() {
-  std::vector<NamedQueue> named;
-  for (const auto& [queue, rules] : rules_->queues()) {
-    if (rules_->targets().groups.elsewhere(queue) == nullptr) named.push_back({queue, rules.silence});
-  }
-  jobs_->submit<std::vector<RemovedQueue>>(
-      Lane::flow, [named = std::move(named)](AttachmentStore& store) { return store.name_queues(named); },
-      [this](const Result<std::vector<RemovedQueue>>& removed) {
-        if (!removed) {
-          log::error("recording the queues of the config failed", {{"reason", removed.error().message}});
-          return janitor_.silence().remove({});
-        }
-        for (const RemovedQueue& one : *removed) {
-          if (!event_of(one)) continue;
-          log::warn("the config no longer names a queue of which tasks are under way",
-                    {{"queue", one.queue},
-                     {"scheduled", one.scheduled},
-                     {"publishing", one.publishing},
-                     {"awaiting", one.awaiting}});
-        }
-        janitor_.silence().remove(*removed);
-      });
-}
-
-void Bridge::attachments_found(const AttachmentLook& look) {
-  if (drain_.begun()) return;
-  attachments_.found(look, configured_queues(), loop_.clock().boot());
-  if (look.settings) settings_watch_.found(*look.settings);
-  crash_loop_.looked(look.settings);
-  for (const std::string& queue : look.matched) counts_.know(queue);
-  // While the management API does not answer, the last result applies.
-  if (look.attached && *look.attached != rules_->targets().attached)
-    rules_ = rules_->with_attached(*look.attached);
-  router_.route_waiting();
-  // Before that the database's clock is not known.
-  if (shards_.node() != 0) note_attachments(attachments_.news(clock_, loop_.clock().boot()));
-  janitor_.attachments_looked();
-}
-
-void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {
-  if (seen.empty()) return;
-  jobs_->submit<std::vector<AttachmentRecord>>(
-      Lane::upkeep, [seen](AttachmentStore& store) { return store.see_attachments(seen); },
-      [this, seen](const Result<std::vector<AttachmentRecord>>& done) {
-        if (done) return attachments_.recorded(seen, *done);
-        log::warn("attachments not recorded", {{"reason", done.error().message}});
-        attachments_.not_recorded(seen);
-      });
 }
 
 void Bridge::record(SystemEvent event) {
