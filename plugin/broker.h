@@ -122,6 +122,12 @@ struct ErrorQueueReport {
   std::string problem;  // why a queue that exists, a pattern, or all cannot be consumed; "" = nothing
 };
 
+// A copy of a parked message that was in its error queue twice (parked: return): one stays, this one was
+// acked.
+struct DroppedCopy {
+  std::string error_queue, retry_id, message_id;
+};
+
 class BrokerSink {
  public:
   virtual ~BrokerSink() = default;
@@ -131,6 +137,7 @@ class BrokerSink {
   // After each check of the topology, and when the broker refuses to declare it.
   virtual void on_topology(const TopologyReport& report) = 0;
   virtual void on_error_queues(const ErrorQueueReport&) {}
+  virtual void on_copy_dropped(const DroppedCopy&) {}
   // After each claim(), and then with each check of the topology.
   virtual void on_place(const PlaceReport&) {}
 };

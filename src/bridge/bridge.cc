@@ -225,6 +225,13 @@ void Bridge::on_place(const PlaceReport& report) {
   loop_.post([this, report] { ownership_.reported(report); });
 }
 
+void Bridge::on_copy_dropped(const DroppedCopy& copy) {
+  loop_.post([this, copy] {
+    recognized_.add({Recognized::As::copy, TaskId::parse(copy.retry_id).value_or(TaskId{}), copy.error_queue,
+                     copy.message_id, "its error queue had the same copy twice"});
+  });
+}
+
 void Bridge::on_error_queues(const ErrorQueueReport& report) {
   loop_.post([this, report] { error_queues(report); });
 }

@@ -33,14 +33,19 @@ class ReturnedCopies final : public BrokerSink {
   void on_status(const BrokerStatus& status) override { caller_.on_status(status); }
   void on_topology(const TopologyReport& report) override { caller_.on_topology(report); }
   void on_error_queues(const ErrorQueueReport& report) override { caller_.on_error_queues(report); }
+  void on_copy_dropped(const DroppedCopy& copy) override { caller_.on_copy_dropped(copy); }
   void on_place(const PlaceReport& report) override { caller_.on_place(report); }
 
  private:
   BrokerSink& caller_;
   const Calls calls_;
   std::mutex mutex_;
+  struct Sent {
+    std::vector<DeliveryTag> tags;  // of its twins, too
+    std::vector<DroppedCopy> twins;
+  };
   // Guarded by mutex_.
-  std::map<std::uint64_t, std::vector<DeliveryTag>> sent_;  // by token
+  std::map<std::uint64_t, Sent> sent_;  // by token
   std::uint64_t next_token_ = kMostTokens;
 };
 

@@ -138,7 +138,8 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& recognized = counter(
       "rung_recognized_messages_total",
       "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
-      "repeat), and messages with the headers of a retry (changed, child, elsewhere), by what they were.");
+      "repeat, copy), and messages with the headers of a retry (changed, child, elsewhere), by what they "
+      "were.");
   prometheus::Family<prometheus::Gauge>& harmful_settings =
       gauge("rung_harmful_settings",
             "Settings in the broker that harm Rung's own queues and exchanges, by kind: harmful or fatal.");

@@ -56,9 +56,26 @@ class Plans : public SidecarTest {
          db.query("SELECT argument FROM mysql.general_log WHERE command_type = 'Query' AND thread_id IN (" +
                   sessions + ")")) {
       static const std::regex begin("^\\(*(SELECT|UPDATE|DELETE|WITH|INSERT[^;]*SELECT)\\b");
-      if (std::regex_search(row[0].substr(0, 2000), begin)) out.emplace(shape_of(row[0]), row[0]);
+      const std::string one = first_of(row[0]);
+      if (std::regex_search(one.substr(0, 2000), begin)) out.emplace(shape_of(one), one);
     }
     return out;
+  }
+  // Of a packet of several: the server logs the first one with all that follow, and then each by itself.
+  static std::string first_of(const std::string& packet) {
+    char quote = 0;
+    for (std::size_t i = 0; i < packet.size(); ++i) {
+      const char c = packet[i];
+      if (quote != 0) {
+        if (c == '\\') ++i;
+        if (c == quote) quote = 0;
+      } else if (c == '\'' || c == '"' || c == '`') {
+        quote = c;
+      } else if (c == ';') {
+        return packet.substr(0, i);
+      }
+    }
+    return packet;
   }
   // Without values; a list of them is as long as any.
   static std::string shape_of(std::string statement) {

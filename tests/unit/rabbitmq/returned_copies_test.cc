@@ -16,7 +16,11 @@ class Caller final : public BrokerSink {
   }
   void on_status(const BrokerStatus&) override {}
   void on_topology(const TopologyReport&) override {}
+  void on_copy_dropped(const DroppedCopy& copy) override {
+    dropped.push_back(copy.error_queue + ", " + copy.retry_id + ", " + copy.message_id);
+  }
   std::vector<std::uint64_t> tokens;
+  std::vector<std::string> dropped;
 };
 
 class CopiesOfOneQueue : public testing::Test {
@@ -80,13 +84,25 @@ TEST_F(CopiesOfOneQueue, AreRequeuedIfTheyCannotBePublished) {
 }
 
 // A connection that was lost between the publish and the ack has left them. A quorum queue counts.
-TEST_F(CopiesOfOneQueue, OfTwoThatAreEqualOneGoesBack) {
-  Message counted = text("a");
+TEST_F(CopiesOfOneQueue, OfTwoThatAreEqualOneGoesBackAndTheOtherIsTold) {
+  Message copy = text("a");
+  copy.headers->emplace_back("retry-id", "4711");
+  copy.properties.message_id = "m-1";
+  Message counted = copy;
   counted.headers->emplace_back("x-delivery-count", 1);
-  EXPECT_EQ(put_back({counted, text("a")}), 1U);
+  EXPECT_EQ(put_back({counted, copy}), 1U);
   EXPECT_EQ(published.size(), 1U);
+  EXPECT_THAT(caller.dropped, testing::IsEmpty());
   answer(How::confirmed);
   EXPECT_THAT(acked, testing::ElementsAre(1, 2));
+  EXPECT_THAT(caller.dropped, testing::ElementsAre("orders_error, 4711, m-1"));
+}
+
+TEST_F(CopiesOfOneQueue, NoneIsDroppedIfNoneWentBack) {
+  put_back({text("a"), text("a")});
+  answer(How::lost);
+  EXPECT_THAT(requeued, testing::ElementsAre(1, 2));
+  EXPECT_THAT(caller.dropped, testing::IsEmpty());
 }
 
 // I4: consumers and tools publish messages with the headers of a copy.
