@@ -156,9 +156,6 @@ TEST(Acks, AnIntakeThatProgressesDoesNotHideAnotherThatIsStuck) {
   world.loop.run_for(Ms{500});
   EXPECT_EQ(acks.unacked(), 1U);
   EXPECT_EQ(acks.stalled(), Ms{500});
-  // A copy of a parked message waits on purpose.
-  acks.add_copy({{1, 1}, 3});
-  EXPECT_EQ(acks.unacked(), 1U);
 }
 
 }  // namespace
