@@ -23,7 +23,9 @@ class OwnQueues final : public ConsumedQueues {
     sink_.up(SinkAdapter::Side::intake, connection.address().shown);
   }
   void down(const Error&) override {}  // the connection loop reports it
-  void begin_channel() override { cancelled_ = {}; }
+  // The queues are still to be reported: RabbitMQ 4.3 ends the connection if a quorum queue is declared and
+  // bound again before its deletion has come to its end.
+  void begin_channel() override { cancelled_.due = false; }
   Result<void> consume(const Calls& calls) override;
   Result<void> cancel(const Calls& calls) override;
   void send_cancel(Connection& connection) override;

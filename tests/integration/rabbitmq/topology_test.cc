@@ -8,6 +8,7 @@ namespace {
 class Topology : public RabbitTest {};
 
 TEST_F(Topology, ExchangesAndQueuesAreDeclaredDurableAndBound) {
+  options_.rabbitmq.queue_type = "classic";
   start_up();
   for (const char* name : {".failed", ".delay", ".results", ".parked"}) {
     const std::string full = options_.prefix + name;
@@ -128,7 +129,9 @@ TEST_F(Topology, OtherArgumentsAreToldWhateverTheType) {
       sink_.topology([&](const TopologyReport& r) { return r.problem.find(failed()) != r.problem.npos; }));
 }
 
+// In the same session: so it is for a classic queue.
 TEST_F(Topology, AnInletDeletedUnderWayIsDeclaredAndConsumedAgain) {
+  options_.rabbitmq.queue_type = "classic";
   start_up();
   ASSERT_TRUE(probe().publish(failed(), "", text("one")));
   const auto one = sink_.deliveries(1);
