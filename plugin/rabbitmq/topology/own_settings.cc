@@ -147,8 +147,9 @@ class Judge {
       add(harmful, queue.name,
           "it is a " + queue.type + " queue, but broker.queue_type is " + std::string(queue_type_) +
               ": it is used as it is",
-          "set broker.queue_type: " + queue.type + ", or stop the sidecars and run `rung convert-queues --to " +
-              std::string(queue_type_) + " --yes`");
+          "set broker.queue_type: " + queue.type +
+              ", or stop the sidecars and run `rung convert-queues --to " + std::string(queue_type_) +
+              " --yes`");
     }
     const bool limited =
         setting_of(object_of(queue.arguments), object_of(queue.definition), "delivery-limit").has_value();

@@ -87,11 +87,12 @@ void check_queue_type(const Config& config, const ManagementData& data, Findings
   if (type == "quorum") {
     all.push_back(good("broker.queue_type", cluster + ", and Rung's own queues are quorum queues"));
   } else {
-    all.push_back(warning("broker.queue_type",
-                          cluster + ", and Rung's own queues are classic queues: each is on one node, and "
-                                    "Rung receives nothing from it while that node is down",
-                          "set broker.queue_type: quorum; stop the sidecars, run `rung convert-queues --yes`, and "
-                          "start them again"));
+    all.push_back(
+        warning("broker.queue_type",
+                cluster + ", and Rung's own queues are classic queues: each is on one node, and "
+                          "Rung receives nothing from it while that node is down",
+                "set broker.queue_type: quorum; stop the sidecars, run `rung convert-queues --yes`, and "
+                "start them again"));
   }
 }
 
