@@ -17,6 +17,7 @@
 #include "src/api/json/json.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
+#include "src/cli/shared/task_text.h"
 
 namespace rung::cli {
 namespace {

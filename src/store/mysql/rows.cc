@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/message/message_json.h"
+#include "src/store/mysql/render.h"
 
 namespace rung::mysql {
 
