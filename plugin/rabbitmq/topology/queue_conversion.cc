@@ -207,26 +207,25 @@ Result<QueueConverter::There> QueueConverter::look(const std::string& queue, con
   return tl::unexpected(same.error());
 }
 
-Result<void> QueueConverter::bind(const std::string& queue, const std::vector<Binding>& bindings) {
+template <typename Fields>
+Result<void> QueueConverter::for_each(const std::vector<Binding>& bindings, amqp_method_number_t id,
+                                      const std::string& queue) {
   for (const Binding& binding : bindings) {
-    amqp_queue_bind_t fields{};
+    Fields fields{};
     fields.queue = bytes(queue);
     fields.exchange = bytes(binding.source);
     fields.routing_key = bytes(binding.routing_key);
-    if (auto done = call(AMQP_QUEUE_BIND_METHOD, &fields); !done) return tl::unexpected(done.error());
+    if (auto done = call(id, &fields); !done) return tl::unexpected(done.error());
   }
   return {};
 }
 
+Result<void> QueueConverter::bind(const std::string& queue, const std::vector<Binding>& bindings) {
+  return for_each<amqp_queue_bind_t>(bindings, AMQP_QUEUE_BIND_METHOD, queue);
+}
+
 Result<void> QueueConverter::unbind(const std::string& queue, const std::vector<Binding>& bindings) {
-  for (const Binding& binding : bindings) {
-    amqp_queue_unbind_t fields{};
-    fields.queue = bytes(queue);
-    fields.exchange = bytes(binding.source);
-    fields.routing_key = bytes(binding.routing_key);
-    if (auto done = call(AMQP_QUEUE_UNBIND_METHOD, &fields); !done) return tl::unexpected(done.error());
-  }
-  return {};
+  return for_each<amqp_queue_unbind_t>(bindings, AMQP_QUEUE_UNBIND_METHOD, queue);
 }
 
 Result<std::int64_t> QueueConverter::move_and_delete(const std::string& from, const std::string& to,

@@ -3,7 +3,7 @@
 //
 //   bind QUEUE.moving, unbind QUEUE     what arrives waits in QUEUE.moving
 //   move QUEUE into QUEUE.moving        each message is acked once the other queue has it
-//   delete QUEUE, declare it again      while nobody else may consume it, and nothing has come for a second
+//   delete QUEUE, declare it again      a second after the last message; nobody else may consume it
 //   bind QUEUE, unbind QUEUE.moving
 //   move QUEUE.moving into QUEUE, delete QUEUE.moving
 //
@@ -41,7 +41,6 @@ class QueueConverter {
   QueueConverter(const QueueConverter&) = delete;
   QueueConverter& operator=(const QueueConverter&) = delete;
 
-  int major_version() const { return connection_->major_version(); }
   // How many consumers the queue has; not_found.
   Result<std::uint32_t> consumers(const std::string& queue);
   // `bindings`: of the queue and of its moving_queue(), without those of the default exchange. Returns how
@@ -59,10 +58,14 @@ class QueueConverter {
   // Whether the queue exists, and with that type. Opens the channel again.
   enum class There { no, as_wanted, otherwise };
   Result<There> look(const std::string& queue, const std::string& type);
+  // Calls the method, with these fields, for each binding of the queue.
+  template <typename Fields>
+  Result<void> for_each(const std::vector<Binding>& bindings, amqp_method_number_t id,
+                        const std::string& queue);
   Result<void> bind(const std::string& queue, const std::vector<Binding>& bindings);
   Result<void> unbind(const std::string& queue, const std::vector<Binding>& bindings);
   // Moves all messages, each to the exchange that it came by if that is one of `bindings`, else straight into
-  // `to`; and deletes the queue once nothing has come for a while. REQUIRES: nobody consumes it.
+  // `to`; then deletes the queue, a second after the last message. REQUIRES: nobody consumes it.
   Result<std::int64_t> move_and_delete(const std::string& from, const std::string& to,
                                        const std::vector<Binding>& bindings);
 

@@ -261,7 +261,11 @@ Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fe
   auto decisions = apply(claims, fence, decide, nullptr, most_bytes);
   if (!decisions) return tl::unexpected(decisions.error());
   Claimed claimed{*std::move(decisions), {}};
-  if (const auto rows = session_->last_rows(); rows != nullptr) claimed.messages = messages_at(*rows);
+  const auto rows = session_->last_rows();
+  if (rows == nullptr) return claimed;
+  auto messages = session_->run_for([&] { return messages_at(*rows); });
+  if (!messages) return tl::unexpected(messages.error());
+  claimed.messages = *std::move(messages);
   return claimed;
 }
 
