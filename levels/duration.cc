@@ -63,15 +63,18 @@ std::string fraction_answer(std::string_view text, std::size_t point) {
   const auto digits = text.substr(point + 1, digits_end - point - 1);
   const int unit = unit_index(text.substr(digits_end));
   if (unit < 0 || digits.empty() || digits.size() > 6 || whole.size() > 6) return plain;
-  std::int64_t value = 0, scale = 1;
-  for (const char c : whole) value = value * 10 + (c - '0');
+  // Whole and fraction apart: multiplied as one number, 999999.999999d would not fit into 64 bits.
+  const std::int64_t unit_ms = kUnits[static_cast<std::size_t>(unit)].ms;
+  std::int64_t units = 0, fraction = 0, scale = 1;
+  for (const char c : whole) units = units * 10 + (c - '0');
   for (const char c : digits) {
-    value = value * 10 + (c - '0');
+    fraction = fraction * 10 + (c - '0');
     scale *= 10;
   }
-  value *= kUnits[static_cast<std::size_t>(unit)].ms;  // below 1e12 * 8.64e7: no overflow
-  if (value % scale != 0 || value == 0 || value / scale > kLongest.count()) return plain;
-  return "fractions are not supported, write " + format_duration(Ms{value / scale});
+  if (fraction * unit_ms % scale != 0) return plain;  // both products: below 1e6 * 8.64e7
+  const std::int64_t ms = units * unit_ms + fraction * unit_ms / scale;
+  if (ms == 0 || ms > kLongest.count()) return plain;
+  return "fractions are not supported, write " + format_duration(Ms{ms});
 }
 
 // Errors of the whole text, found before its parts are parsed.
