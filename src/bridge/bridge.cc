@@ -106,6 +106,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       causes_(loop, {*jobs_, shards_, clock_}),
+      work_(loop, *jobs_, shards_, clock_, [this](const WorkWaiting& waiting) { found(waiting); }),
       events_(loop, {*jobs_, shards_, outbox_, clock_, health_, [this] { return may_publish(); },
                      settings_.prefix + ".events", settings_.event_body}),
       count_upkeep_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
@@ -133,9 +134,9 @@ Result<void> Bridge::start() {
   broker_watch_.start();
   janitor_.silence().wait_for_removed();
   name_queues();
-  bulks_.start();
   retention_.start();
   causes_.start();
+  work_.start();
   events_.start();
   count_upkeep_.start();
   return {};
@@ -288,6 +289,12 @@ void Bridge::ownership_changed(bool ours) {
   dispatch_.open(may_publish());
 }
 
+void Bridge::found(const WorkWaiting& waiting) {
+  janitor_.found(waiting);
+  if (waiting.bulks) bulks_.found();
+  if (waiting.cause_changes) causes_.found_changes();
+}
+
 void Bridge::gained(const std::vector<Gained>& gained) {
   std::vector<int> shards;
   std::map<std::string, int> expired;  // instance -> its shards that are ours now
@@ -358,6 +365,7 @@ void Bridge::drain(std::function<void()> done) {
   bulks_.drain();
   retention_.stop();
   causes_.stop();
+  work_.stop();
   events_.stop();
   drain_.begin([this, done = std::move(done)] {
     count_upkeep_.stop();

@@ -44,6 +44,7 @@
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
+#include "src/bridge/upkeep/work_poll.h"
 #include "src/bridge/vitals.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/broker_watch.h"
@@ -144,6 +145,7 @@ class Bridge final : public BrokerSink {
   std::set<std::string, std::less<>> queues_with_error_queue() const;
   void name_queues();
   void note_attachments(const std::vector<AttachmentSighting>& seen);
+  void found(const WorkWaiting& waiting);
   void record(SystemEvent event);  // into rung_events; lost if the process ends before the write
 
   io::Loop& loop_;
@@ -192,6 +194,7 @@ class Bridge final : public BrokerSink {
   BulkRunner bulks_;
   Retention retention_;
   CauseUpkeep causes_;
+  WorkPoll work_;
   EventPublisher events_;
   CountUpkeep count_upkeep_;
   BrokerWatch broker_watch_;

@@ -66,13 +66,15 @@ class LeaseStore {
   // Registers the name; its id never changes. Heartbeats of an earlier incarnation fail from now on.
   virtual Result<int> register_node(const NodeIdentity& identity, Ms ttl) = 0;
   // still_ours = false: another process took the name, or the database went back in time. `now` = database
-  // time of the beat. `name`, `beats`: of the row now; each registration and each beat adds one. If `beats`
-  // is not higher than after our last beat, the row is an older one. No such row: "" and 0.
+  // time just after the beat. `name`, `beats`: of the row now; each registration and each beat adds one. If
+  // `beats` is not higher than after our last beat, the row is an older one. No such row: "" and 0. `live`:
+  // as live_nodes() says, in the same answer.
   struct Beat {
     bool still_ours = false;
     EpochMs now;
     std::string name = {};
     std::uint64_t beats = 0;
+    std::vector<NodeRow> live = {};
   };
   virtual Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
                                  const std::vector<HealthProblem>& problems, BrokerLink link = BrokerLink::up,
@@ -87,12 +89,8 @@ class LeaseStore {
   // process has the node's name by now. Skips, without waiting, any shard with an open write transaction.
   virtual Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
                                              Ms ttl, std::uint64_t above = 0) = 0;
-  // Returns the leases still held, extended to now + ttl. `now` as in Beat.
-  struct Renewal {
-    std::vector<Lease> held;
-    EpochMs now;
-  };
-  virtual Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) = 0;
+  // Returns the leases still held, extended to the database's time + ttl.
+  virtual Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) = 0;
   virtual Result<void> release(int node, std::span<const Lease> leases) = 0;
 
   // The database's time to the us, for DbClock: a query that takes no longer than its round trip.

@@ -75,6 +75,16 @@ struct DueEntry {
   bool operator==(const DueEntry&) const = default;
 };
 
+// Which kinds of work wait in the tables.
+struct WorkWaiting {
+  bool scheduled = false;  // due rows. Claimed ones count, too
+  bool awaiting = false;   // expired silence
+  bool parked = false;     // copies owed to <prefix>.parked
+  bool bulks = false;      // a step of a bulk is due, perhaps another instance's
+  bool cause_changes = false;
+  bool operator==(const WorkWaiting&) const = default;
+};
+
 struct BulkStep;
 
 // The tasks themselves: every change of a task goes through insert() and apply().
@@ -103,6 +113,10 @@ class TaskStore {
   virtual Result<std::vector<DueEntry>> due(State state, std::span<const int> shards,
                                             std::optional<EpochMs> after, EpochMs until, int per_shard,
                                             std::span<const std::string> without = {}) = 0;
+  // One statement, for a caller that asks all the time: whether due() and others have anything to return.
+  // `until`: of all states but scheduled.
+  virtual Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
+                                           EpochMs until) = 0;
   // Rows left in `publishing` under an epoch older than the lease's.
   virtual Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) = 0;
 };

@@ -83,7 +83,7 @@ class FaultyStore final : public Store {
                                      std::uint64_t above) override {
     return call([&] { return db_->acquire(node, incarnation, shards, ttl, above); });
   }
-  Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override {
+  Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override {
     return call([&] { return db_->renew(node, leases, ttl); });
   }
   Result<void> release(int node, std::span<const Lease> leases) override {
@@ -101,6 +101,10 @@ class FaultyStore final : public Store {
                                     EpochMs until, int per_shard,
                                     std::span<const std::string> without) override {
     return call([&] { return db_->due(state, shards, after, until, per_shard, without); });
+  }
+  Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
+                                   EpochMs until) override {
+    return call([&] { return db_->work_waiting(shards, scheduled_until, until); });
   }
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override {
     return call([&] { return db_->stranded(leases, limit); });

@@ -36,9 +36,8 @@ void read_death(const Table& death, FailureFacts& facts) {
   }
   if (const Value* time = find(death, "time")) {
     // Excludes dates that a column or an int64 of ms could not hold.
-    constexpr std::uint64_t kYear10000 = 253'402'300'800;
     const auto* stamp = std::get_if<Timestamp>(&time->v);
-    if (stamp != nullptr && stamp->seconds < kYear10000)
+    if (stamp != nullptr && stamp->seconds < static_cast<std::uint64_t>(kYear10000.ms / 1000))
       facts.failed_at_s = static_cast<std::int64_t>(stamp->seconds);
   }
   facts.count = int_of(find(death, "count")).value_or(0);

@@ -7,9 +7,6 @@ INSERT IGNORE INTO rung_causes (cause_id, queue, error_type, sample, version, fi
 -- name: cause_changes_write
 INSERT INTO rung_cause_changes (cause_id, at, scheduled, parked, succeeded, total, failures) VALUES :rows
 
--- name: cause_changes_any
-SELECT 1 FROM rung_cause_changes LIMIT 1
-
 -- name: cause_changes
 -- SKIP LOCKED: does not wait for transactions that are adding rows.
 SELECT id, cause_id, at, scheduled, parked, succeeded, total, failures FROM rung_cause_changes

@@ -21,8 +21,10 @@ UPDATE rung_nodes SET seen_at = UTC_TIMESTAMP(3),
   broker_link = :broker_link, config = :config, beats = beats + 1
 WHERE id = :node AND incarnation = :incarnation
 
--- name: node_beats
-SELECT name, beats FROM rung_nodes WHERE id = :node
+-- name: nodes_after_beat
+-- The live nodes, and our own row whatever it is by now.
+SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config, beats, UTC_TIMESTAMP(3)
+FROM rung_nodes WHERE id = :node OR expires_at > UTC_TIMESTAMP(3) ORDER BY id
 
 -- name: node_leave
 -- seen_at is not before expires_at: this is how `rung nodes` distinguishes a node that left from one that
@@ -74,6 +76,11 @@ FOR UPDATE SKIP LOCKED
 UPDATE rung_shards SET owner = :node, epoch = GREATEST(epoch, :above) + 1, acquired_at = UTC_TIMESTAMP(3),
   expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
 WHERE id IN (:shards)
+
+-- name: leases_renew_all
+-- Without a transaction: it matches all of :leases, or the caller finds out with leases_own which are left.
+UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
+WHERE id IN (:shards) AND (id, epoch) IN (:leases) AND owner = :node AND expires_at > UTC_TIMESTAMP(3)
 
 -- name: leases_renew
 UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)) WHERE id IN (:shards)

@@ -6,6 +6,18 @@ SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:id
 -- name: messages_by_views
 SELECT retry_id, properties, headers, body FROM retry_bodies WHERE retry_id IN (:ids)
 
+-- name: work_waiting
+-- Asked twice a second: each part ends at the first row of an index.
+SELECT
+  EXISTS (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
+          WHERE stage = :scheduled AND shard IN (:shards) AND next_at <= :scheduled_until),
+  EXISTS (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
+          WHERE stage = :awaiting AND shard IN (:shards) AND next_at <= :until),
+  EXISTS (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
+          WHERE stage = :parked AND shard IN (:shards) AND next_at <= :until),
+  EXISTS (SELECT 1 FROM rung_bulks WHERE state = 'running' AND next_at <= UTC_TIMESTAMP(3)),
+  EXISTS (SELECT 1 FROM rung_cause_changes)
+
 -- name: due_few
 -- All shards at once, unsorted: fewer rows than the limit means these are all, which is nearly always so. In
 -- stage 1 (scheduled, publishing) it returns claimed tasks too; the statement `claimed` identifies them, so

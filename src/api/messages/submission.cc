@@ -36,7 +36,7 @@ void read_properties(Fields& task, const ReservedHeaders& reserved, Message& mes
                                  " only from the connection that waits for the reply: name a queue");
   if (auto text = fields.name("app_id")) p.app_id = *text;
   if (const auto n = fields.integer("priority", 0, 255)) p.priority = static_cast<std::uint8_t>(*n);
-  if (const auto n = fields.integer("timestamp", 0, 253'402'300'799))
+  if (const auto n = fields.integer("timestamp", 0, kYear10000.ms / 1000 - 1))
     p.timestamp = static_cast<std::uint64_t>(*n);
   fields.finish();
   for (FieldError& e : errors) task.wrong(e.field, std::move(e.detail));

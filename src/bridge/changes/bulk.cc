@@ -11,9 +11,10 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kLook{1000};     // how often to poll the table while there is no work
-constexpr Ms kAtOnce{1};      // there may be more
-constexpr Ms kNearly{20};     // the table's clock differs from ours
+constexpr Ms kTryAgain{1000};  // after an error
+constexpr Ms kAtOnce{1};       // there may be more
+constexpr Ms kNearly{20};      // the table's clock differs from ours
+constexpr Ms kTakenOver{1000};
 constexpr Ms kLease{10'000};  // another instance may take over a step this old
 constexpr double kStepSeconds = 0.2;
 
@@ -63,7 +64,9 @@ struct BulkRunner::Step {
 BulkRunner::BulkRunner(io::Loop& loop, Deps deps)
     : deps_(std::move(deps)), clock_(loop.clock()), timer_(loop, [this] { step(); }) {}
 
-void BulkRunner::start() { timer_.start(kLook); }
+void BulkRunner::found() {
+  if (!timer_.active()) step();
+}
 
 void BulkRunner::drain() {
   draining_ = true;
@@ -84,7 +87,7 @@ void BulkRunner::step() {
   if (draining_ || busy_) return;
   // Without a shard, tasks sent now would wait for another instance's sweep; and a step cannot start while
   // the database is away.
-  if (!deps_.shards.any()) return timer_.start(kLook);
+  if (!deps_.shards.any()) return;
   busy_ = true;
   deps_.jobs.submit<Step>(
       Lane::flow,
@@ -96,7 +99,7 @@ void BulkRunner::step() {
 
 void BulkRunner::done(const Result<Step>& step) {
   busy_ = false;
-  Ms pause = kLook;
+  std::optional<Ms> pause = kTryAgain;
   if (!step) {
     log::warn("bulk step failed", {{"reason", step.error().message}});
   } else if (step->bulk) {
@@ -105,7 +108,7 @@ void BulkRunner::done(const Result<Step>& step) {
   } else {
     pause = until_next();
   }
-  if (!draining_) timer_.start(pause);
+  if (pause && !draining_) timer_.start(*pause);
 }
 
 void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
@@ -126,13 +129,14 @@ void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
   }
 }
 
-// No bulk is due: the pause until a known one is, or until a new one may have come.
-Ms BulkRunner::until_next() {
+// No bulk is due: the pause until a known one is. Others are found().
+std::optional<Ms> BulkRunner::until_next() {
   const BootMs now = clock_.boot();
-  std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kLook < now; });  // taken over
-  Ms pause = kLook;
-  for (const auto& [id, due] : due_) pause = std::min(pause, due - now);
-  return std::max(pause, kNearly);
+  std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kTakenOver < now; });  // taken over
+  std::optional<Ms> pause;
+  for (const auto& [id, due] : due_)
+    pause = std::max(std::min(pause.value_or(due - now), due - now), kNearly);
+  return pause;
 }
 
 }  // namespace rung::bridge

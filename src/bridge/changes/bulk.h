@@ -36,7 +36,8 @@ class BulkRunner {
   };
 
   BulkRunner(io::Loop& loop, Deps deps);
-  void start();
+  // A step of some bulk is due, perhaps of another instance's.
+  void found();
   void drain();  // the step under way completes
   bool idle() const { return !busy_; }
 
@@ -47,7 +48,7 @@ class BulkRunner {
                               const RuleBookPtr& rules);
   void done(const Result<Step>& step);
   void note(const Bulk& bulk, const BulkProgress& progress);
-  Ms until_next();
+  std::optional<Ms> until_next();
 
   const Deps deps_;
   const Clock& clock_;

@@ -15,38 +15,25 @@ namespace rung::bridge {
 
 namespace {
 
-// Tasks made due by a person or another instance are found within this plus the grace.
-constexpr Ms kSweepEvery{500};
-constexpr Ms kSweepGrace{300};  // rows that have just become due are the heap's
-constexpr Ms kSweepSoon{50};    // until the next sweep after full pages
-constexpr Ms kRecent{10'000};   // with a large backlog: rows due within this, e.g. redriven by a person
+constexpr Ms kSweepSoon{50};   // until the next sweep after full pages
+constexpr Ms kRecent{10'000};  // with a large backlog: rows due within this, e.g. redriven by a person
 constexpr std::size_t kEnoughReady = 5000;
 constexpr int kSweptPerShard = 100;
 constexpr std::size_t kMostInTheWay = 16;
 
 }  // namespace
 
-DueSweep::DueSweep(io::Loop& loop, Deps deps)
-    : deps_(deps), timer_(loop, [this] { sweep(); }), soon_(loop, [this] { sweep_on(); }) {}
-
-void DueSweep::start() {
-  if (!planted(Bug::sweep_forgotten)) timer_.start(kSweepEvery, kSweepEvery);
-}
-
-void DueSweep::stop() {
-  timer_.stop();
-  soon_.stop();
-}
+DueSweep::DueSweep(io::Loop& loop, Deps deps) : deps_(deps), soon_(loop, [this] { sweep_on(); }) {}
 
 void DueSweep::sweep() {
-  if (busy_ || !deps_.shards.any()) return;
+  if (busy_ || !deps_.shards.any() || planted(Bug::sweep_forgotten)) return;
   busy_ = true;
   if (deps_.dispatch.opened()) {
     // A pass under way goes on to its end: else tasks behind a large backlog would wait while gates open.
     anew_ = hurry_;
     if (!std::exchange(hurry_, true)) passed_.reset();
   }
-  const EpochMs until = deps_.clock.now() - kSweepGrace;
+  const EpochMs until = deps_.clock.now() - kGrace;
   const bool recent = deps_.dispatch.ready() > kEnoughReady || look_recent_;
   const auto after = recent ? std::max(until - kRecent, recent_passed_.value_or(EpochMs{})) : passed_;
   deps_.jobs.submit<std::vector<DueEntry>>(

@@ -17,7 +17,7 @@
 namespace rung::bridge {
 
 // Finds due rows that this instance does not know of: missed in a crash, moved by another instance, made due
-// by a person. Runs twice a second, and again soon after full pages: many rows were due at one instant. Pages
+// by a person. Runs again soon after full pages: many rows were due at one instant. Pages
 // full of tasks that stand still (their queue is blocked, or its gate is closed) are passed over: it looks at
 // what became due recently, and then at the page behind them. The search for what became due recently leaves
 // out the closed queues of which it has read most, a few; a longer statement for each closed queue would cost
@@ -34,12 +34,14 @@ class DueSweep {
     QueueNames& names;
   };
 
+  static constexpr Ms kGrace{300};  // rows that have just become due are the heap's
+
   DueSweep(io::Loop& loop, Deps deps);
-  void start();
-  void stop();
+  // Call twice a second, if rows may have been due for kGrace.
+  void sweep();
+  void stop() { soon_.stop(); }
 
  private:
-  void sweep();
   void sweep_on();
   void found(const std::vector<DueEntry>& rows, bool recent);
   std::optional<EpochMs> end_of_page(const std::vector<DueEntry>& rows, std::optional<EpochMs> before) const;
@@ -47,7 +49,6 @@ class DueSweep {
   std::vector<std::string> in_the_way() const;
 
   const Deps deps_;
-  io::Timer timer_;
   io::Timer soon_;                        // the last sweep found more than it took
   bool look_recent_ = false;              // the next sweep reads only rows that became due recently
   std::optional<EpochMs> passed_;         // the next one that does not begins here: all before stand still

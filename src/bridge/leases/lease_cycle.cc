@@ -57,19 +57,17 @@ Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock
 }
 
 // REQUIRES: c.held has the renewed leases.
-Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here,
-                           LeaseStore& store) {
+Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, LeaseStore& store,
+                           const std::vector<NodeRow>& nodes) {
   const auto rows = store.shards();
   if (!rows) return tl::unexpected(rows.error());
-  const auto nodes = store.live_nodes();
-  if (!nodes) return tl::unexpected(nodes.error());
   c.older_beside = std::ranges::any_of(
-      *nodes, [&](const NodeRow& node) { return node.id != c.node && node.config.empty(); });
+      nodes, [&](const NodeRow& node) { return node.id != c.node && node.config.empty(); });
   // Higher than any epoch given out before the database went back: old writes stay fenced off.
   const std::uint64_t above = c.restored ? c.memory.highest_epoch : 0;
   std::uint64_t& highest = c.memory.highest_epoch;
   for (const ShardRow& row : *rows) highest = std::max(highest, row.epoch);
-  const LeaseView view{*rows, *nodes, c.db_now};
+  const LeaseView view{*rows, nodes, c.db_now};
   const ShardPlan plan = make_plan(view, c.node, c.held, settings.connection_death, here.boot());
   c.surplus = plan.surplus;
   if (const auto at = next_foreign_expiry(view, c.node)) c.next_expiry = c.received + (*at - c.db_now);
@@ -116,12 +114,13 @@ Result<LeaseCycle> perform_cycle(LeaseCycle c, const LeaseSettings& settings, co
   c.memory.beats = beat->beats;
   const auto renewed = store.renew(c.node, c.renew, settings.lease);
   if (!renewed) return tl::unexpected(renewed.error());
-  c.held = renewed->held;
+  c.held = *renewed;
   if (!c.release.empty()) {
     if (const auto released = store.release(c.node, c.release); !released)
       return tl::unexpected(released.error());
   }
-  if (auto taken = look_and_take(c, settings, here, store); !taken) return tl::unexpected(taken.error());
+  if (auto taken = look_and_take(c, settings, here, store, beat->live); !taken)
+    return tl::unexpected(taken.error());
   return c;
 }
 

@@ -21,22 +21,41 @@ CauseUpkeep::CauseUpkeep(io::Loop& loop, Deps deps) : deps_(deps), timer_(loop, 
 
 void CauseUpkeep::start() { timer_.start(kCauseTick, kCauseTick); }
 
+// On the lane of queries, whose connection is in use: that of upkeep would be opened for it each time.
+void CauseUpkeep::read() {
+  deps_.jobs.submit<bool>(
+      Lane::sweeps,
+      [](Store& store) -> Result<bool> {
+        if (auto known = store.read_causes(); !known) return tl::unexpected(known.error());
+        return true;
+      },
+      [](const Result<bool>& known) {
+        if (!known) log::warn("causes not kept up", {{"reason", known.error().message}});
+      });
+}
+
 void CauseUpkeep::tick() {
   const BootMs now = deps_.clock.here().boot();
-  if (busy_ || !deps_.shards.any()) return;
+  if (!deps_.shards.any()) return;
+  if (now >= read_at_) {
+    read_at_ = now + kReadCausesEvery;
+    read();
+  }
+  if (busy_) return;
   const bool ours = deps_.shards.held(0);
   if (ours && !ours_) regroup_ = true;
   ours_ = ours;
-  const bool read = now >= read_at_, forget = ours && now >= forget_at_, regroup = ours && regroup_;
-  if (!ours && !read) return;
-  if (read) read_at_ = now + kReadCausesEvery;
+  const bool fold = ours && changes_;
+  const bool forget = ours && now >= forget_at_, regroup = ours && regroup_;
+  if (!fold && !forget && !regroup) return;
+  changes_ = false;
   if (forget) forget_at_ = now + kForgetCausesEvery;
   busy_ = true;
   deps_.jobs.submit<Done>(
       Lane::upkeep,
-      [ours, read, forget, regroup, before = deps_.clock.now() - kCauseKept](Store& store) -> Result<Done> {
+      [fold, forget, regroup, before = deps_.clock.now() - kCauseKept](Store& store) -> Result<Done> {
         Done done;
-        if (ours) {
+        if (fold) {
           auto folded = store.fold_causes(kFoldAtOnce);
           if (!folded) return tl::unexpected(folded.error());
           done.folded = *std::move(folded);
@@ -50,8 +69,6 @@ void CauseUpkeep::tick() {
           if (auto gone = store.forget_causes(before, kForgetCausesAtOnce); !gone)
             return tl::unexpected(gone.error());
         }
-        if (!read) return done;
-        if (auto known = store.read_causes(); !known) return tl::unexpected(known.error());
         return done;
       },
       [this, regroup](const Result<Done>& done) {

@@ -1,7 +1,7 @@
 // Upkeep of causes (src/store/causes.h), each second: the owner of shard 0 adds the changes of their counts
 // to rung_causes, gives causes to tasks that have none, and deletes causes that nobody needs. Every instance
-// reads the causes that the others have found. Thread: the loop's. One job at a time, on the lane upkeep: the
-// flow never waits for it.
+// reads the causes that the others have found. Thread: the loop's. Its writes: one job at a time, on the lane
+// upkeep: the flow never waits for it.
 #pragma once
 
 #include "src/bridge/base/store_jobs.h"
@@ -24,6 +24,8 @@ class CauseUpkeep {
   CauseUpkeep(io::Loop& loop, Deps deps);
   void start();
   void stop() { timer_.stop(); }
+  // There are changes of counts to add.
+  void found_changes() { changes_ = true; }
 
  private:
   struct Done {
@@ -32,10 +34,12 @@ class CauseUpkeep {
   };
 
   void tick();
+  void read();
   void arrived(const Result<Done>& done);
 
   const Deps deps_;
   io::Timer timer_;
+  bool changes_ = false;              // for the next tick
   bool busy_ = false;                 // a job is under way
   bool regroup_ = true;               // some task may be without a cause
   bool ours_ = false;                 // we held shard 0 at the last tick

@@ -21,10 +21,7 @@ Janitor::Janitor(io::Loop& loop, const Deps& deps)
       stranded_({deps.jobs, deps.shards, deps.clock, deps.dispatch, deps.names}),
       timer_(loop, [this] { tick(); }) {}
 
-void Janitor::start() {
-  timer_.start(kTick, kTick);
-  sweep_.start();
-}
+void Janitor::start() { timer_.start(kTick, kTick); }
 
 void Janitor::stop() {
   timer_.stop();
@@ -37,10 +34,18 @@ void Janitor::tick() {
   if (!shards_.any()) return;
   dispatch_.tick();
   horizon_.extend();
-  silence_.check();
-  if (can_publish_()) copies_.send_owed();
+  silence_.tick();
   stranded_.look();
   if (++ticks_ % kSlowTicks == 0) stranded_.look_for_forgotten();
+}
+
+void Janitor::found(const WorkWaiting& waiting) {
+  if (!timer_.active()) return;
+  if (waiting.scheduled) sweep_.sweep();
+  half_ = !half_;
+  if (!half_) return;
+  if (waiting.awaiting) silence_.check();
+  if (waiting.parked && can_publish_()) copies_.send_owed();
 }
 
 }  // namespace rung::bridge

@@ -2,6 +2,7 @@
 //   twice a second  due_sweep: rows that are due and not tracked -> dispatch
 //   each second     silence_check: expired silence -> presumed success, or the next level
 //                   parked_copies: copies owed to <prefix>.parked
+//   (these three if work_poll has found that rows wait)
 //   at a takeover and every ten seconds  stranded_tasks: tasks left in `publishing` -> the same attempt
 //   again
 // Thread: the loop's.
@@ -41,6 +42,8 @@ class Janitor {
   Janitor(io::Loop& loop, const Deps& deps);
   void start();
   void stop();
+  // Call twice a second.
+  void found(const WorkWaiting& waiting);
   // Shards were gained: looks for their stranded rows once the former owner's connection must be dead.
   void gained(const std::vector<Gained>& gained) { stranded_.gained(gained); }
   SilenceCheck& silence() { return silence_; }
@@ -61,6 +64,7 @@ class Janitor {
   StrandedTasks stranded_;
   io::Timer timer_;
   int ticks_ = 0;
+  bool half_ = false;  // found() is called the second time within this second
 };
 
 }  // namespace rung::bridge

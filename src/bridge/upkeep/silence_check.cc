@@ -19,8 +19,11 @@ constexpr std::size_t kMostOwn = 10'000;
 
 }  // namespace
 
-void SilenceCheck::check() {
+void SilenceCheck::tick() {
   if (waiting_ && deps_.clock.here().boot() - asked_at_ > kLookTakes) look_up();
+}
+
+void SilenceCheck::check() {
   if (busy_ || !knows_removed_) return;
   busy_ = true;
   deps_.jobs.submit<std::vector<DueEntry>>(

@@ -53,7 +53,9 @@ class SilenceCheck {
   };
 
   explicit SilenceCheck(Deps deps) : deps_(deps) {}
-  // Call each second, with shards.
+  // Call each second.
+  void tick();
+  // Call if the silence of some task may be over, with shards.
   void check();
   // Silence is not judged before remove() has been called: what it meant for a queue that the config does not
   // name any more is not known.

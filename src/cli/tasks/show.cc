@@ -46,8 +46,10 @@ std::string death_line(const Json& death) {
     line += fmt::format(", {} times", death["count"].get<std::int64_t>());
   if (death.contains("time") && death["time"].is_object() && death["time"].contains("!ts") &&
       death["time"]["!ts"].is_number_integer()) {
-    line +=
-        ", first at " + format_utc({death["time"]["!ts"].get<std::int64_t>() * 1000}).substr(0, 19) + " UTC";
+    // A stranger wrote it: seconds beyond any date stay below an overflow.
+    const auto seconds =
+        std::clamp<std::int64_t>(death["time"]["!ts"].get<std::int64_t>(), 0, kYear10000.ms / 1000);
+    line += ", first at " + format_utc({seconds * 1000}).substr(0, 19) + " UTC";
   }
   return line;
 }

@@ -95,8 +95,7 @@ std::string to_rfc3339(EpochMs t) {
 
 std::optional<EpochMs> from_rfc3339(std::string_view text) {
   const auto t = read(text, Form::full);
-  constexpr std::int64_t kYear10000 = 253'402'300'800'000;
-  if (!t || t->ms < 0 || t->ms >= kYear10000) return std::nullopt;
+  if (!t || t->ms < 0 || *t >= kYear10000) return std::nullopt;
   return t;
 }
 

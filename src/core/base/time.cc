@@ -13,9 +13,9 @@ std::string format_utc(EpochMs t) {
   }
   // Not by strftime: it takes a lock for the time zone, and this is done a thousand times an insert.
   using namespace std::chrono;
-  constexpr std::int64_t kYear1 = -62'135'596'800, kYear10000 = 253'402'300'800;
+  constexpr std::int64_t kYear1 = -62'135'596'800;
   if (seconds < kYear1) return "0001-01-01 00:00:00.000";  // no column can store it
-  if (seconds >= kYear10000) return "9999-12-31 23:59:59.999";
+  if (t >= kYear10000) return "9999-12-31 23:59:59.999";
   const auto day = floor<days>(sys_seconds{std::chrono::seconds{seconds}});
   const year_month_day date{day};
   const int year = static_cast<int>(date.year());

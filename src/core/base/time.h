@@ -38,6 +38,9 @@ struct BootUs {
   std::int64_t us = 0;
 };
 
+// DATETIME and RFC 3339 end before it.
+inline constexpr EpochMs kYear10000{253'402'300'800'000};
+
 // "2026-11-21 17:05:00.123", UTC: the format of MySQL's DATETIME(3).
 std::string format_utc(EpochMs t);
 

@@ -9,7 +9,6 @@ namespace {
 
 using namespace reading;
 
-constexpr std::int64_t kYear10000Ms = 253'402'300'800'000;  // DATETIME ends before it
 // Values between these are dates of 1970 if read as ms, of 2001 to 5138 if read as seconds.
 constexpr std::int64_t kLikeSeconds = 1'000'000'000, kLikeMs = 100'000'000'000;
 
@@ -18,7 +17,7 @@ void read_not_before(const Value& value, DelayRequest& request) {
   Number number = number_of(value);
   if (const auto* stamp = std::get_if<Timestamp>(&value.v)) {  // seconds, by its type
     number.understood = true;
-    number.too_large = stamp->seconds >= kYear10000Ms / 1000;
+    number.too_large = stamp->seconds >= static_cast<std::uint64_t>(kYear10000.ms / 1000);
     if (!number.too_large) {
       request.not_before = {static_cast<std::int64_t>(stamp->seconds) * 1000};
       return;
@@ -26,7 +25,7 @@ void read_not_before(const Value& value, DelayRequest& request) {
   }
   if (!number.understood) {
     request.refusal = name + shown(value) + " is not a number of milliseconds since 1970";
-  } else if (number.too_large || number.value >= kYear10000Ms) {
+  } else if (number.too_large || number.value >= kYear10000.ms) {
     request.refusal = name + " is after the year 9999: it must be in milliseconds since 1970";
   } else if (number.value >= kLikeSeconds && number.value < kLikeMs) {
     request.refusal = name + " " + std::to_string(number.value) +

@@ -34,9 +34,8 @@ std::optional<int> level_of(const std::optional<Table>& headers) {
   return static_cast<int>(*number);
 }
 std::optional<EpochMs> first_failed_of(const std::optional<Table>& headers) {
-  constexpr std::int64_t kTooLate = 253'402'300'800'000;  // the year 10000: no column can store it
   const auto number = int_of(find(headers, header::kFirstFailedAt));
-  if (!number || *number <= 0 || *number >= kTooLate) return std::nullopt;
+  if (!number || *number <= 0 || *number >= kYear10000.ms) return std::nullopt;
   return EpochMs{*number};
 }
 

@@ -168,11 +168,10 @@ std::optional<std::string> first_of(const Readings& readings, const Message& mes
 }
 
 std::optional<EpochMs> from_number(std::string_view text, std::int64_t ms_each) {
-  constexpr std::int64_t kYear10000 = 253'402'300'800'000;
   std::int64_t number = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  if (number <= 0 || number >= kYear10000 / ms_each) return std::nullopt;
+  if (number <= 0 || number >= kYear10000.ms / ms_each) return std::nullopt;
   return EpochMs{number * ms_each};
 }
 

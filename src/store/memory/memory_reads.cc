@@ -53,6 +53,27 @@ Result<Claimed> MemoryStore::claim(std::span<const Event> claims, const Fence& f
   return claimed;
 }
 
+Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,
+                                              EpochMs until) {
+  return call([&] {
+    WorkWaiting out;
+    if (shards.empty()) return out;
+    for (const auto& [id, row] : db_.tasks_) {
+      const Task& t = row.task;
+      if (!t.next_at || std::ranges::find(shards, t.shard) == shards.end()) continue;
+      const bool claimable = t.state == State::scheduled || t.state == State::publishing;
+      if (claimable && *t.next_at <= scheduled_until) out.scheduled = true;
+      if (t.state == State::awaiting && *t.next_at <= until) out.awaiting = true;
+      if (t.state == State::parked && *t.next_at <= until) out.parked = true;
+    }
+    out.bulks = std::ranges::any_of(db_.bulks_, [now = db_.now_locked()](const MemoryDb::BulkRow& row) {
+      return row.bulk.state == BulkState::running && row.next <= now;
+    });
+    out.cause_changes = !db_.causes_.empty();
+    return out;
+  });
+}
+
 Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int> shards,
                                                std::optional<EpochMs> after, EpochMs until, int per_shard,
                                                std::span<const std::string> without) {

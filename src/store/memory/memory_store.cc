@@ -103,7 +103,7 @@ Result<Store::Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, 
                                            const std::vector<HealthProblem>& problems, BrokerLink link,
                                            const std::string& config) {
   return call([&] {
-    Beat beat{false, db_.now_locked(), {}, 0};
+    Beat beat{false, db_.now_locked(), {}, 0, {}};
     for (auto& n : db_.nodes_) {
       if (n.row.id != node) continue;
       if (n.incarnation == incarnation) ++n.beats;
@@ -116,6 +116,9 @@ Result<Store::Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, 
       n.row.link = link;
       n.row.config = config;
       beat.still_ours = true;
+    }
+    for (const auto& n : db_.nodes_) {
+      if (n.row.expires_at > beat.now) beat.live.push_back(n.row);
     }
     return beat;
   });
@@ -203,10 +206,10 @@ Result<std::vector<Lease>> MemoryStore::acquire(int node, std::uint64_t incarnat
   });
 }
 
-Result<Store::Renewal> MemoryStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
+Result<std::vector<Lease>> MemoryStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
   return call([&] {
-    Renewal out{held(node, leases), db_.now_locked()};
-    for (const Lease& l : out.held) shard(l.shard).expires_at = out.now + ttl;
+    auto out = held(node, leases);
+    for (const Lease& l : out) shard(l.shard).expires_at = db_.now_locked() + ttl;
     return out;
   });
 }

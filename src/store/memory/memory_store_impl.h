@@ -44,7 +44,7 @@ class MemoryStore final : public Store {
   Result<std::vector<ShardRow>> shards() override;
   Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
                                      std::uint64_t above) override;
-  Result<Renewal> renew(int node, std::span<const Lease> leases, Ms ttl) override;
+  Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
@@ -56,6 +56,8 @@ class MemoryStore final : public Store {
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
                                     EpochMs until, int per_shard,
                                     std::span<const std::string> without) override;
+  Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
+                                   EpochMs until) override;
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
 
   Result<Bulk> create_bulk(const NewBulk& bulk) override;

@@ -261,10 +261,6 @@ Result<CauseStore::Totals> MysqlStore::cause_totals() {
 }
 
 Result<CausesFolded> MysqlStore::fold_causes(int limit) {
-  // Mostly there is none: one statement instead of a transaction.
-  const auto any = session_->run_for([&] { return session_->query(render("cause_changes_any"))->next(); });
-  if (!any) return tl::unexpected(any.error());
-  if (!*any) return CausesFolded{};
   return session_->transaction_for([&] {
     CausesFolded out;
     std::vector<std::int64_t> ids;

@@ -2,6 +2,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "src/core/base/failpoint.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
@@ -18,10 +19,36 @@ std::vector<int> shards_of(std::span<const Lease> leases) {
   return ids;
 }
 
+// (shard,epoch), for IN
+Literal pairs_of(std::span<const Lease> leases) {
+  std::vector<Literal> pairs;
+  pairs.reserve(leases.size());
+  for (const Lease& l : leases) {
+    pairs.push_back(Literal::rendered("(" + std::to_string(l.shard) + "," + std::to_string(l.epoch) + ")"));
+  }
+  return Literal::list(pairs);
+}
+
 std::vector<Lease> read_leases(::sql::ResultSet& rows) {
   std::vector<Lease> out;
   while (rows.next()) out.push_back({rows.getInt(1), rows.getUInt64(2)});
   return out;
+}
+
+// The columns of `nodes`.
+NodeRow node_at(const ::sql::ResultSet& row) {
+  NodeRow n;
+  n.id = row.getInt(1);
+  n.name = text_at(row, 2);
+  n.started_at = time_at(row, 3).value_or(EpochMs{});
+  n.seen_at = time_at(row, 4).value_or(EpochMs{});
+  n.expires_at = time_at(row, 5).value_or(EpochMs{});
+  n.version = text_at(row, 6);
+  n.address = text_at(row, 7);
+  n.problems = problems_from_json(text_at(row, 8));
+  n.link = static_cast<BrokerLink>(row.getInt(9));
+  n.config = text_at(row, 10);
+  return n;
 }
 
 std::vector<Lease> those_of(std::span<const Lease> believed, std::vector<Lease> held) {
@@ -55,14 +82,10 @@ MysqlStore::LockedLeases MysqlStore::share_leases(const Fence& fence, const std:
 }
 
 void MysqlStore::guard_leases(const Fence& fence) {
-  std::vector<Literal> leases;
-  for (const Lease& l : fence.leases) {
-    leases.push_back(Literal::rendered("(" + std::to_string(l.shard) + "," + std::to_string(l.epoch) + ")"));
-  }
   session_->later(render("leases_guard", {{"shards", Literal::numbers(shards_of(fence.leases))},
-                                          {"leases", Literal::list(leases)},
+                                          {"leases", pairs_of(fence.leases)},
                                           {"node", Literal::number(fence.node)},
-                                          {"count", Literal::number(leases.size())}}));
+                                          {"count", Literal::number(fence.leases.size())}}));
 }
 
 Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
@@ -100,28 +123,34 @@ Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
       "register");
 }
 
+// Without a transaction: each statement stands alone. A process that takes the name between them increments
+// the count, so the row does not look like an older one.
 Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
                                           const std::vector<HealthProblem>& problems, BrokerLink link,
                                           const std::string& config) {
-  return session_->transaction_for(
-      [&] {
-        Beat beat;
-        beat.now = session_->now();
-        beat.still_ours =
-            session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
-                                                {"problems", Literal::text(problems_to_json(problems))},
-                                                {"broker_link", Literal::number(static_cast<int>(link))},
-                                                {"config", Literal::text(config)},
-                                                {"node", Literal::number(node)},
-                                                {"incarnation", Literal::number(incarnation)}})) == 1;
-        auto row = session_->query(render("node_beats", {{"node", Literal::number(node)}}));
-        if (row->next()) {
-          beat.name = text_at(*row, 1);
-          beat.beats = row->getUInt64(2);
-        }
-        return beat;
-      },
-      "beat");
+  return session_->run_for([&] {
+    Beat beat;
+    failpoint("beat.before_commit");
+    beat.still_ours =
+        session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
+                                            {"problems", Literal::text(problems_to_json(problems))},
+                                            {"broker_link", Literal::number(static_cast<int>(link))},
+                                            {"config", Literal::text(config)},
+                                            {"node", Literal::number(node)},
+                                            {"incarnation", Literal::number(incarnation)}})) == 1;
+    failpoint("beat.after_commit");
+    auto row = session_->query(render("nodes_after_beat", {{"node", Literal::number(node)}}));
+    while (row->next()) {
+      NodeRow n = node_at(*row);
+      beat.now = time_at(*row, 12).value_or(EpochMs{});
+      if (n.id == node) {
+        beat.name = n.name;
+        beat.beats = row->getUInt64(11);
+      }
+      if (n.expires_at > beat.now) beat.live.push_back(std::move(n));
+    }
+    return beat;
+  });
 }
 
 Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
@@ -144,20 +173,7 @@ Result<std::vector<NodeRow>> MysqlStore::read_nodes(std::string_view statement) 
   return session_->run_for([&] {
     std::vector<NodeRow> nodes;
     auto row = session_->query(render(statement));
-    while (row->next()) {
-      NodeRow n;
-      n.id = row->getInt(1);
-      n.name = text_at(*row, 2);
-      n.started_at = time_at(*row, 3).value_or(EpochMs{});
-      n.seen_at = time_at(*row, 4).value_or(EpochMs{});
-      n.expires_at = time_at(*row, 5).value_or(EpochMs{});
-      n.version = text_at(*row, 6);
-      n.address = text_at(*row, 7);
-      n.problems = problems_from_json(text_at(*row, 8));
-      n.link = static_cast<BrokerLink>(row->getInt(9));
-      n.config = text_at(*row, 10);
-      nodes.push_back(std::move(n));
-    }
+    while (row->next()) nodes.push_back(node_at(*row));
     return nodes;
   });
 }
@@ -212,19 +228,29 @@ Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnati
       "acquire");
 }
 
-Result<Store::Renewal> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
-  return session_->transaction_for(
-      [&] {
-        Renewal renewal;
-        renewal.now = session_->now();
-        renewal.held = lock_leases("leases_own", node, leases);
-        if (!renewal.held.empty()) {
-          session_->exec(render("leases_renew", {{"ttl_us", micros(ttl)},
-                                                 {"shards", Literal::numbers(shards_of(renewal.held))}}));
-        }
-        return renewal;
-      },
-      "renew");
+Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
+  std::vector<Lease> held(leases.begin(), leases.end());
+  if (leases.empty() || node == 0) return std::vector<Lease>{};
+  // Nearly always all are held, and one statement says so.
+  const auto renewed = session_->run_for([&] {
+    failpoint("renew.before_commit");
+    const auto rows =
+        session_->exec(render("leases_renew_all", {{"ttl_us", micros(ttl)},
+                                                   {"shards", Literal::numbers(shards_of(leases))},
+                                                   {"leases", pairs_of(leases)},
+                                                   {"node", Literal::number(node)}}));
+    failpoint("renew.after_commit");
+    return rows;
+  });
+  if (renewed && *renewed == static_cast<std::int64_t>(leases.size())) return held;
+  return session_->transaction_for([&] {
+    held = lock_leases("leases_own", node, leases);
+    if (!held.empty()) {
+      session_->exec(
+          render("leases_renew", {{"ttl_us", micros(ttl)}, {"shards", Literal::numbers(shards_of(held))}}));
+    }
+    return held;
+  });
 }
 
 Result<void> MysqlStore::release(int node, std::span<const Lease> leases) {

@@ -214,6 +214,23 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
   return at_most(most, without_claimed(due_entries(union_all(parts))));
 }
 
+Result<WorkWaiting> MysqlStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,
+                                             EpochMs until) {
+  if (shards.empty()) return WorkWaiting{};
+  const auto stage = [](State state) { return Literal::number(static_cast<int>(state)); };
+  return session_->run_for([&] {
+    auto row = session_->query(render("work_waiting", {{"scheduled", stage(State::scheduled)},
+                                                       {"awaiting", stage(State::awaiting)},
+                                                       {"parked", stage(State::parked)},
+                                                       {"shards", Literal::numbers(shards)},
+                                                       {"scheduled_until", Literal::time(scheduled_until)},
+                                                       {"until", Literal::time(until)}}));
+    if (!row->next()) return WorkWaiting{};
+    const auto there = [&](std::uint32_t column) { return row->getInt(column) != 0; };
+    return WorkWaiting{there(1), there(2), there(3), there(4), there(5)};
+  });
+}
+
 Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases, int limit) {
   if (leases.empty() || limit <= 0) return std::vector<DueEntry>{};
   std::string any;

@@ -210,6 +210,8 @@ TEST_P(CauseContract, AnIgnoredCauseThatGetsWorseIsNewAgain) {
   fold();
   EXPECT_EQ(cause(id).state, CauseState::ignored) << "nine failures, ignored at one";
   insert(fence, failed("no stock"));
+  const EpochMs now = must(store_->now());
+  EXPECT_TRUE(must(store_->work_waiting(all_shards(), now, now)).cause_changes);
   const auto folded = must(store_->fold_causes(100));
   ASSERT_THAT(folded.worse, SizeIs(1));
   EXPECT_EQ(folded.worse[0].id, id);

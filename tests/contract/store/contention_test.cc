@@ -145,7 +145,7 @@ TEST_P(OpenClaim, ARenewalWaitsForIt) {
   hold_open([&] {
     const auto other = open();
     trying = true;
-    EXPECT_EQ(must(other->renew(a.node, a.leases, kTtl)).held, a.leases);
+    EXPECT_EQ(must(other->renew(a.node, a.leases, kTtl)), a.leases);
     done = true;
   });
   EXPECT_FALSE(done_meanwhile);

@@ -60,6 +60,46 @@ TEST_P(StoreContract, DueIsEarliestFirstWithinAShardAndBounded) {
   EXPECT_TRUE(must(store_->due(State::scheduled, {}, {}, base, 100)).empty());
 }
 
+TEST_P(StoreContract, WhichKindsOfWorkWaitIsOneAnswer) {
+  const Fence fence = join(*store_, "a");
+  const EpochMs now = must(store_->now());
+  const auto add = [&](State state, int shard, EpochMs at) {
+    NewTask n = task();
+    n.task.shard = shard;
+    n.task.state = state;
+    n.task.next_at = at;
+    must(store_->insert(std::span(&n, 1), fence));
+  };
+  const std::vector<int> ours{3, 5};
+  const auto waiting = [&](Ms ahead = Ms{0}) {
+    WorkWaiting found = must(store_->work_waiting(ours, now, now + ahead));
+    found.cause_changes = false;
+    return found;
+  };
+  EXPECT_EQ(waiting(), WorkWaiting{});
+  for (const State state : {State::scheduled, State::awaiting, State::parked}) add(state, 4, now);
+  add(State::scheduled, 3, now + Ms{1});
+  EXPECT_EQ(waiting(Ms{1000}), WorkWaiting{}) << "another's, and one that is not due";
+  add(State::scheduled, 5, now);
+  EXPECT_EQ(waiting(), (WorkWaiting{.scheduled = true}));
+  add(State::awaiting, 3, now + Ms{10});
+  EXPECT_EQ(waiting(), (WorkWaiting{.scheduled = true}));
+  EXPECT_EQ(waiting(Ms{10}), (WorkWaiting{.scheduled = true, .awaiting = true}));
+  add(State::parked, 5, now);
+  EXPECT_EQ(waiting(), (WorkWaiting{.scheduled = true, .parked = true}));
+  EXPECT_EQ(must(store_->work_waiting({}, now, now)), WorkWaiting{});
+
+  NewBulk cancel;
+  cancel.action = BulkAction::cancel;
+  cancel.filter.queue = "orders";
+  cancel.filter_text = "queue=orders";
+  cancel.who = "ann";
+  const Bulk bulk = must(store_->create_bulk(cancel));
+  EXPECT_TRUE(waiting().bulks);
+  must(store_->set_bulk(bulk.id, BulkState::paused, {}));
+  EXPECT_FALSE(waiting().bulks);
+}
+
 TEST_P(StoreContract, ListShowsTheNewestFirstPageByPage) {
   const Fence fence = join(*store_, "a");
   std::vector<TaskId> all;

@@ -25,6 +25,7 @@
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/task_updates.h"
+#include "src/bridge/upkeep/work_poll.h"
 #include "src/core/message/identity.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
@@ -140,6 +141,7 @@ class Flow final : public BrokerSink {
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
     world.brokers.insert(&broker);
     EXPECT_TRUE(broker.start(*this));
+    work.start();
   }
   ~Flow() override {
     alive_.reset();
@@ -264,6 +266,8 @@ class Flow final : public BrokerSink {
   Janitor janitor{world.loop,
                   {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof,
                    world.rules, updates, [] { return true; }, "rung.parked", attachments}};
+  WorkPoll work{world.loop, jobs, shards, clock,
+                [this](const WorkWaiting& waiting) { janitor.found(waiting); }};
   IntakeSession session;  // of the last delivery
 
  private:

@@ -37,6 +37,17 @@ TEST_F(JanitorStory, TheSweepFindsWhatAnotherInstanceMoved) {
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
 }
 
+TEST_F(JanitorStory, WithoutWorkItAsksOneThingTwiceASecond) {
+  start();
+  world.insert("orders", world.now() + Ms{3'600'000});
+  world.loop.run_for(Ms{2000});
+  const std::size_t before = flow.jobs.submitted(Lane::sweeps), flows = flow.jobs.submitted(Lane::flow);
+  world.loop.run_for(Ms{10'000});
+  // And one search for forgotten claims.
+  EXPECT_EQ(flow.jobs.submitted(Lane::sweeps) - before, 21U);
+  EXPECT_EQ(flow.jobs.submitted(Lane::flow), flows);
+}
+
 TEST_F(JanitorStory, WhatADeadOwnerLeftIsPublishedWhenItsConnectionMustBeDead) {
   const TaskId id = world.insert("orders", world.now());
   const Fence peer = world.peer("peer", Ms{2000});

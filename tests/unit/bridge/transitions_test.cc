@@ -53,6 +53,13 @@ class TransitionsStory : public testing::Test {
                           left};
 };
 
+TEST_F(TransitionsStory, WhatNobodyFlushesLeavesByItself) {
+  const auto answer = add({world.insert_awaiting("orders"), failed(1)});
+  world.loop.run_for(Ms{100});
+  EXPECT_TRUE(answer->applied());
+  EXPECT_LE(answer->after, Ms{30});
+}
+
 TEST_F(TransitionsStory, AFailureQuickerThanTheConfirmWaitsForItWithoutAskingTheDatabase) {
   const TaskId id = world.insert_awaiting("orders");
   publishing.insert(id);

@@ -1,0 +1,37 @@
+// Asks twice a second, in one statement, which kinds of work wait in the tables (WorkWaiting). What has
+// nothing to do asks nothing by itself: an idle sidecar costs the database little.
+//
+// Thread: the loop's.
+#pragma once
+
+#include <functional>
+
+#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/base/db_clock.h"
+#include "src/io/loop.h"
+#include "src/store/tasks.h"
+
+namespace rung::bridge {
+
+class WorkPoll {
+ public:
+  using Found = std::function<void(const WorkWaiting&)>;
+
+  // Without a shard it asks nothing: whatever this instance did would wait for another's lease.
+  WorkPoll(io::Loop& loop, StoreJobs& jobs, Shards& shards, DbClock& clock, Found found);
+  void start();
+  void stop() { timer_.stop(); }
+
+ private:
+  void ask();
+
+  StoreJobs& jobs_;
+  Shards& shards_;
+  DbClock& clock_;
+  const Found found_;
+  io::Timer timer_;
+  bool busy_ = false;
+};
+
+}  // namespace rung::bridge
