@@ -21,15 +21,18 @@ WorkPoll::WorkPoll(io::Loop& loop, StoreJobs& jobs, Shards& shards, DbClock& clo
 void WorkPoll::start() { timer_.start(kAskEvery, kAskEvery); }
 
 void WorkPoll::ask() {
-  if (busy_ || !shards_.any()) return;
-  busy_ = true;
+  if (!shards_.any()) return;
+  constexpr std::array kLanesInTurn{Lane::sweeps, Lane::flow};
+  turn_ = 1 - turn_;
+  if (busy_[turn_]) turn_ = 1 - turn_;
+  if (std::exchange(busy_[turn_], true)) return;
   jobs_.submit<WorkWaiting>(
-      Lane::sweeps,
+      kLanesInTurn[turn_],
       [shards = shards_.list(), now = clock_.now()](TaskStore& store) {
         return store.work_waiting(shards, now - DueSweep::kGrace, now);
       },
-      [this](const Result<WorkWaiting>& waiting) {
-        busy_ = false;
+      [this, turn = turn_](const Result<WorkWaiting>& waiting) {
+        busy_[turn] = false;
         if (!waiting) return log::error("querying for work failed", {{"reason", waiting.error().message}});
         if (timer_.active()) found_(*waiting);
       });

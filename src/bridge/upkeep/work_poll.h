@@ -1,9 +1,13 @@
 // Asks twice a second, in one statement, which kinds of work wait in the tables (WorkWaiting). What has
-// nothing to do asks nothing by itself: an idle sidecar costs the database little.
+// nothing to do asks nothing by itself: an idle sidecar costs the database little. The lanes of queries and
+// of the flow take turns: the database ends an idle connection, and the first message after a pause would
+// have to wait for a login.
 //
 // Thread: the loop's.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <functional>
 
 #include "src/bridge/base/store_jobs.h"
@@ -31,7 +35,8 @@ class WorkPoll {
   DbClock& clock_;
   const Found found_;
   io::Timer timer_;
-  bool busy_ = false;
+  std::array<bool, 2> busy_{};  // by turn: a lane that is stuck does not stop the other's turns
+  std::size_t turn_ = 0;
 };
 
 }  // namespace rung::bridge
