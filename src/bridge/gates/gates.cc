@@ -1,20 +1,13 @@
 #include "src/bridge/gates/gates.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
-#include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
-
-constexpr Ms kReadEvery{500};  // a pause is in force everywhere within a second
-// A commit is visible later than the time of its statement, and a row that is gone is in no list of changes.
-constexpr Ms kOverlap{5000};
-constexpr Ms kReadAllEvery{30'000};
-constexpr Ms kReadWithin{5000};  // after the start, or lost leases; then it is a problem
-constexpr const char* kProblem = "gates";
 
 void log_paused(const Pause& pause) {
   log::info("queue paused", {{"queue", pause.queue},
@@ -37,31 +30,29 @@ std::string shown(const std::optional<EpochMs>& until) { return until ? format_u
 
 Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules, Health& health,
              Changed changed)
-    : jobs_(jobs),
-      clock_(clock),
+    : clock_(clock),
       rules_(rules),
-      health_(health),
       changed_(std::move(changed)),
-      tick_(loop, [this] { tick(); }),
-      end_(loop, [this] { check_ends(); }) {}
+      reader_(jobs, clock, rules, health,
+              [this](const GateReading& reading, const Names& written, bool first) {
+                take(reading, written, first);
+              }),
+      queues_(clock, rules),
+      ends_(loop, clock, [this] { check_ends(); }),
+      tick_(loop, [this] { tick(); }) {}
 
 void Gates::start() {
-  unknown_since_ = clock_.here().boot();
-  tick_.start(kReadEvery, kReadEvery);
+  tick_.start(GateEnds::kTick, GateEnds::kTick);
   clock_measured();
-  read();
+  reader_.start();
 }
 
 void Gates::stop() {
   tick_.stop();
-  end_.stop();
+  ends_.stop();
 }
 
-void Gates::invalidate() {
-  if (std::exchange(known_, false)) unknown_since_ = clock_.here().boot();
-  ++generation_;
-  read();
-}
+void Gates::invalidate() { reader_.invalidate(); }
 
 void Gates::clock_measured() {
   if (clocked_ || !clock_.known()) return;
@@ -72,140 +63,59 @@ void Gates::clock_measured() {
 
 void Gates::see(const std::string& queue) {
   if (queue.empty() || is_listed(queue) || rules_->queue(queue).gate.window == nullptr) return;
-  if (std::exchange(queues_[queue].seen, true)) return;
+  if (!queues_.see(queue)) return;
   update(queue);
   tell();
 }
 
 void Gates::unsee(const std::string& queue) {
-  const auto known = queues_.find(queue);
-  if (known == queues_.end() || !std::exchange(known->second.seen, false)) return;
+  if (!queues_.unsee(queue)) return;
   update(queue);
   tell();
 }
 
-bool Gates::keeps(std::string_view queue) const {
-  return unlisted_ < kMostUnlisted || is_listed(queue) || state(queue) != nullptr;
-}
-
 void Gates::tick() {
   check_ends();
-  check_health();
-  read();
+  reader_.tick();
 }
 
-// Nothing is published before they are known.
-void Gates::check_health() {
-  if (known_ || clock_.here().boot() - unknown_since_ < kReadWithin) return;
-  health_.set(kProblem, "the gates of queues cannot be read: nothing is published",
-              Health::Effect::not_ready);
-}
-
-void Gates::read() {
-  if (std::exchange(reading_, true)) return;
-  const bool gates = rules_->has_gates();
-  const bool all =
-      !known_ || (gates && !read_states_) || clock_.here().boot() - read_all_at_ >= kReadAllEvery;
-  written_.clear();
-  jobs_.submit<Look>(
-      Lane::gates,
-      [gates, all, now = clock_.now(),
-       since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Look> {
-        auto pauses = store.pauses(since);
-        if (!pauses) return tl::unexpected(pauses.error());
-        if (!gates) return Look{now, all, false, *std::move(pauses), {}};
-        auto states = store.gate_states(since);
-        if (!states) return tl::unexpected(states.error());
-        const bool damaged = std::ranges::any_of(*states, &GateState::damaged);
-        if (damaged && planted(Bug::damaged_gates)) return permanent("a row is damaged");
-        return Look{now, all, true, *std::move(pauses), *std::move(states)};
-      },
-      [this, generation = generation_](const Result<Look>& look) {
-        reading_ = false;
-        if (!look) return log::error("reading the gates failed", {{"reason", look.error().message}});
-        read_done(*look, generation == generation_);
-      });
-}
-
-void Gates::read_done(const Look& look, bool fresh) {
-  read_at_ = look.at;
-  if (look.all) {
-    read_all_at_ = clock_.here().boot();
-    read_states_ = look.states_read;
-    std::set<std::string_view> there;
-    for (const Pause& pause : look.pauses) there.insert(pause.queue);
-    std::erase_if(damaged_, [&](const auto& queue) { return state(queue) == nullptr; });
-    for (auto& [queue, known] : queues_) {
-      if (known.pause && !there.contains(queue)) known.pause.reset();
-    }
-    there.clear();
-    for (const GateState& state : look.states) there.insert(state.queue);
-    for (auto& [queue, known] : queues_) {
-      if (!known.state || there.contains(queue) || written_.contains(queue)) continue;
-      known.state.reset();
-      if (!is_listed(queue)) --unlisted_;
-      touched_.push_back(queue);
-    }
-  }
-  for (const Pause& pause : look.pauses) {
-    Queue& known = queues_[pause.queue];
-    if (known.pause == pause) continue;
-    // The row of the same pause says exactly when it ended.
-    if (known.pause && known.pause->since != pause.since)
-      known.note_times(rules_->queue(pause.queue).gate, std::min(clock_.now(), pause.since));
+void Gates::take(const GateReading& reading, const Names& written, bool first) {
+  if (reading.all) touched_ = queues_.forget_all_but(reading, written);
+  for (const Pause& pause : reading.pauses) {
     const EpochMs now = clock_.now();
-    const bool altered = known.pause && known.pause->is_in_force(now) && pause.is_in_force(now);
-    known.pause = pause;
-    if (altered) log_paused(pause);
+    const auto& before = queues_.of(pause.queue).pause;
+    const bool was_paused = before && before->is_in_force(now);
+    if (!queues_.take(pause)) continue;
+    if (was_paused && pause.is_in_force(now)) log_paused(pause);
     update(pause.queue);
   }
   // Of what was written since this read began, the next one has the rest.
-  for (const GateState& state : look.states) {
-    if (!written_.contains(state.queue)) take(state);
+  for (const GateState& state : reading.states) {
+    if (!written.contains(state.queue)) take(state);
   }
-  if (look.all) update_all();
-  const bool first = fresh && !std::exchange(known_, true);
-  if (first) {
-    health_.clear(kProblem);
-    changed_(std::exchange(touched_, {}));
-  }
+  if (reading.all) update_all();
+  if (first) changed_(std::exchange(touched_, {}));
   tell();
-  if (!fresh) read();
 }
 
 void Gates::arrived(const std::vector<GateState>& states) {
   for (const GateState& state : states) {
-    if (reading_) written_.insert(state.queue);
+    reader_.written(state.queue);
     take(state);
   }
   tell();
 }
 
-void Gates::take(GateState state) {
-  Queue& known = queues_[state.queue];
-  if (known.state == state) return;
-  if (state.damaged && damaged_.insert(state.queue).second)
-    log::warn("the row of a queue's gates is damaged: what can be read of it applies",
-              {{"queue", state.queue}});
-  if (!known.state && !is_listed(state.queue) && ++unlisted_ >= kMostUnlisted &&
-      !std::exchange(told_of_many_, true))
-    log::warn("too many queues that the config does not name: gates of further ones are not kept",
-              {{"queues", unlisted_}});
-  if (unlisted_ < kMostUnlisted) told_of_many_ = false;
-  const std::string queue = state.queue;
-  known.take(std::move(state), rules_->queue(queue).gate, clock_.now());
-  touched_.push_back(queue);
-  update(queue);
+void Gates::take(const GateState& state) {
+  if (!queues_.take(state)) return;
+  touched_.push_back(state.queue);
+  update(state.queue);
 }
 
 // Of what may open or close by itself, what does now.
 void Gates::check_ends() {
   if (updated_for_ != rules_) update_all();
-  const EpochMs now = clock_.now();
-  while (!changes_.empty() && changes_.begin()->first <= now) update(std::string(changes_.begin()->second));
-  // The tick sees to those that end later.
-  if (!changes_.empty() && changes_.begin()->first - now < kReadEvery)
-    end_.start(std::max(changes_.begin()->first - now, Ms{1}));
+  ends_.take_due([this](const std::string& queue) { update(queue); });
   tell();
 }
 
@@ -217,23 +127,21 @@ void Gates::tell() {
 void Gates::update_all() {
   if (std::exchange(updated_for_, rules_) != rules_) {
     windows_.clear();
-    unlisted_ = static_cast<std::size_t>(std::ranges::count_if(
-        queues_, [this](const auto& entry) { return entry.second.state && !is_listed(entry.first); }));
+    queues_.reloaded();
   }
-  std::vector<std::string> all;
+  std::set<std::string> all;
   for (const auto& [queue, rules] : rules_->queues()) {
-    if (rules.gate.window != nullptr) all.push_back(queue);
+    if (rules.gate.window != nullptr) all.insert(queue);
   }
-  for (const auto& [queue, known] : queues_) all.push_back(queue);
+  for (const auto& [queue, known] : queues_.all()) all.insert(queue);
+  for (const auto& [queue, at] : ends_.all()) all.insert(queue);
   for (const std::string& queue : all) update(queue);
 }
 
-// closed_ and changes_, of one queue.
+// Whether the queue is closed, and when that may change by itself.
 void Gates::update(const std::string& queue) {
   if (!clocked_) return;
-  static const Queue kNothing;
-  const auto place = queues_.find(queue);
-  const Queue& known = place == queues_.end() ? kNothing : place->second;
+  const KnownQueues::Queue& known = queues_.of(queue);
   const GateRules& gate = rules_->queue(queue).gate;
   const EpochMs now = clock_.now();
   WindowNow* window = nullptr;
@@ -256,19 +164,11 @@ void Gates::update(const std::string& queue) {
   } else if (why) {
     closed_.insert_or_assign(queue, *why);
   }
-  if (place == queues_.end() && !next) return;
-  Queue& mine = queues_[queue];
-  if (mine.next != next) {
-    if (mine.next) changes_.erase({*mine.next, queue});
-    mine.next = next;
-    if (next) changes_.emplace(*next, queue);
-    if (next && *next - now < kReadEvery && changes_.begin()->second == queue)
-      end_.start(std::max(*next - now, Ms{1}));
-  }
-  if (!mine.pause && !mine.state && !mine.seen && !next) queues_.erase(queue);
+  ends_.set(queue, next);
+  if (!next) queues_.forget_if_unused(queue);
 }
 
-void Gates::log_change(const std::string& queue, const Queue& known, const Closed* before,
+void Gates::log_change(const std::string& queue, const KnownGates& known, const Closed* before,
                        const Closed* after) const {
   if (before != nullptr && after != nullptr && before->by == after->by) return;
   if (after != nullptr && after->by == GateKind::pause) log_paused(*known.pause);
@@ -295,26 +195,9 @@ const Gates::Closed* Gates::why_closed(std::string_view queue) const {
   return it == closed_.end() ? nullptr : &it->second;
 }
 
-const GateState* Gates::state(std::string_view queue) const {
-  const auto it = queues_.find(queue);
-  return it == queues_.end() || !it->second.state ? nullptr : &*it->second.state;
-}
-
-Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
-  if (queues_.empty() && !rules_->has_gates()) return Ms{0};
-  const EpochMs now = clock_.now();
-  if (due >= now) return Ms{0};
-  static const KnownGates kNothing;
-  const auto known = queues_.find(queue);
-  const KnownGates& gates = known == queues_.end() ? kNothing : known->second;
-  return gates.closed_between(due, now, rules_->queue(queue).gate);
-}
-
 Ms Gates::waited(std::string_view queue, EpochMs due) const {
   if (rules_->limits() && rules_->queue(queue).gate.limits()) return std::max(clock_.now() - due, Ms{0});
   return closed_since(queue, due);
 }
-
-bool Gates::was_closed(std::string_view queue, EpochMs due) const { return closed_since(queue, due) > Ms{0}; }
 
 }  // namespace rung::bridge

@@ -8,36 +8,38 @@
 //   a consumer's retry-after -----------+   4 a second at most          +-> Gates -> Dispatch: closed or open
 //   rung pause, resume ----------------------------------> rung_pauses -+   2 reads a second
 //
-// What arrives costs work for the queues that it is about, however many others there are.
+// GateReader reads; KnownQueues has what is known of each queue; GateEnds says when a queue may open or close
+// by itself. Gates decides by these three which queues are closed, and tells what has changed. What arrives
+// costs work for the queues that it is about, however many others there are.
 //
 // Queues that the config does not name are named by messages. Of those, kMostUnlisted have a state; the gates
 // of others, except windows and pauses, are not kept, until states that are no longer in use are deleted from
-// the database (after a day). Thread: the loop's.
+// the database (after a day). Times: by the database's clock. Thread: the loop's.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/store_jobs.h"
+#include "src/bridge/gates/gate_ends.h"
+#include "src/bridge/gates/gate_reader.h"
+#include "src/bridge/gates/known_queues.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/gates/gates.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
-#include "src/store/gates.h"
 
 namespace rung::bridge {
 
 class Gates {
  public:
-  using Names = std::set<std::string, std::less<>>;
-  static constexpr std::size_t kMostUnlisted = 1000;
+  using Names = GateReader::Names;
+  static constexpr std::size_t kMostUnlisted = KnownQueues::kMostUnlisted;
 
   // Why a queue gets nothing: its gate in force.
   struct Closed {
@@ -68,76 +70,48 @@ class Gates {
   // This instance has written them.
   void arrived(const std::vector<GateState>& states);
 
-  bool known() const { return known_ && clocked_; }
+  bool known() const { return reader_.known() && clocked_; }
   using ClosedQueues = std::map<std::string, Closed, std::less<>>;
   const ClosedQueues& all_closed() const { return closed_; }
   Names closed() const;  // queues that get nothing
   // nullptr: it gets messages.
   const Closed* why_closed(std::string_view queue) const;
   // Whether the state of this queue's gates is kept; see above.
-  bool keeps(std::string_view queue) const;
+  bool keeps(std::string_view queue) const { return queues_.keeps(queue); }
   // nullptr: as a queue is by default.
-  const GateState* state(std::string_view queue) const;
+  const GateState* state(std::string_view queue) const { return queues_.state(queue); }
   // How long a task of the queue that was due at `due` has waited since because of the queue's gates. For a
   // queue with a rate or a limit, all of its lateness.
   Ms waited(std::string_view queue, EpochMs due) const;
   // How long the gate has been closed since `due`, a limit apart.
-  Ms closed_since(std::string_view queue, EpochMs due) const;
+  Ms closed_since(std::string_view queue, EpochMs due) const { return queues_.closed_since(queue, due); }
   // The gate was closed at some time since `due`.
-  bool was_closed(std::string_view queue, EpochMs due) const;
+  bool was_closed(std::string_view queue, EpochMs due) const { return closed_since(queue, due) > Ms{0}; }
 
  private:
-  struct Look {
-    EpochMs at;                // before it was read: by DbClock::now(), never ahead of the database
-    bool all = false;          // else what has changed
-    bool states_read = false;  // not if the config has no gates
-    std::vector<Pause> pauses;
-    std::vector<GateState> states;
-  };
-  // What is known of a queue. One without any of it has no entry.
-  struct Queue : KnownGates {
-    bool seen = false;            // see()
-    std::optional<EpochMs> next;  // its entry in changes_
-  };
-  using Queues = std::map<std::string, Queue, std::less<>>;
-
   bool is_listed(std::string_view queue) const { return rules_->queues().contains(queue); }
   void tick();
-  void check_health();
-  void read();
-  void read_done(const Look& look, bool fresh);
-  void take(GateState state);
+  void take(const GateReading& reading, const Names& written, bool first);
+  void take(const GateState& state);
   void check_ends();
   void update(const std::string& queue);
   void update_all();
   void tell();
-  void log_change(const std::string& queue, const Queue& known, const Closed* before,
+  void log_change(const std::string& queue, const KnownGates& known, const Closed* before,
                   const Closed* after) const;
 
-  StoreJobs& jobs_;
   DbClock& clock_;
   const RuleBookPtr& rules_;
-  Health& health_;
   const Changed changed_;
-  Queues queues_;
+  GateReader reader_;
+  KnownQueues queues_;
+  GateEnds ends_;
   ClosedQueues closed_;
-  std::set<std::pair<EpochMs, std::string>> changes_;  // when a queue may open or close by itself
   std::map<const TimeWindow*, WindowNow> windows_;
   RuleBookPtr updated_for_;           // the rules that closed_ and windows_ are by
   std::vector<std::string> touched_;  // not told yet
-  std::set<std::string> damaged_;     // logged
-  std::size_t unlisted_ = 0;          // queues with a state that the config does not name
-  bool told_of_many_ = false;         // that there are too many
-  bool known_ = false, reading_ = false;
-  bool clocked_ = false;  // the database's clock is known, and all gates are judged by it
-  int generation_ = 0;    // a read that began before the latest says nothing about now
-  EpochMs read_at_;
-  BootMs read_all_at_{0};
-  bool read_states_ = false;  // all of them, once
-  Names written_;             // by us, since the read under way began
-  BootMs unknown_since_{0};
+  bool clocked_ = false;              // the database's clock is known, and all gates are judged by it
   io::Timer tick_;
-  io::Timer end_;  // of what ends next
 };
 
 }  // namespace rung::bridge

@@ -8,7 +8,7 @@ namespace rung {
 Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {
   return call([&] {
     std::vector<AuditRow> out;
-    for (const AuditRow& row : db_.audit_) {
+    for (const AuditRow& row : db_.records_.audit()) {
       if (row.task == id) out.push_back(row);
     }
     return out;
@@ -18,7 +18,7 @@ Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {
 Result<AuditPage> MemoryStore::audit_log(const AuditFilter& filter) {
   return call([&] {
     const auto place_of = [](const AuditRow& row) { return AuditPlace{row.at, row.id}; };
-    std::vector<AuditRow> all = db_.audit_;
+    std::vector<AuditRow> all = db_.records_.audit();
     std::erase_if(all, [&](const AuditRow& row) {
       return (filter.since && row.at < *filter.since) || (filter.until && row.at >= *filter.until) ||
              (filter.after && place_of(row) >= *filter.after);
@@ -31,8 +31,8 @@ Result<AuditPage> MemoryStore::audit_log(const AuditFilter& filter) {
         page.next = place_of(page.rows.back().change);
         break;
       }
-      const auto task = db_.tasks_.find(row.task);
-      const std::string queue = task == db_.tasks_.end() ? paused_queue(row) : task->second.task.queue;
+      const MemoryTask* task = db_.tasks_.find(row.task);
+      const std::string queue = task == nullptr ? paused_queue(row) : task->task.queue;
       const bool wanted = (filter.queue.empty() || queue == filter.queue) &&
                           (filter.what.empty() || row.what == filter.what) && row.who.starts_with(filter.who);
       if (wanted) page.rows.push_back({row, queue});

@@ -21,18 +21,27 @@ std::vector<std::int64_t> trend_of(const std::map<EpochMs, std::int64_t>& failur
 
 }  // namespace
 
-void MemoryStore::write_causes(const CauseChanges& changes, int node) {
-  const EpochMs now = db_.now_locked();
+std::int64_t MemoryCauses::Row::last_hour(EpochMs now) const {
+  const auto trend = trend_of(failures, now);
+  return std::accumulate(trend.begin(), trend.end(), std::int64_t{0});
+}
+
+CauseRow MemoryCauses::Row::shown(EpochMs now) const {
+  CauseRow out = row;
+  out.last_hour = last_hour(now);
+  out.trend = trend_of(failures, now);
+  return out;
+}
+
+std::vector<CauseRow> MemoryCauses::write(const CauseChanges& changes, EpochMs now) {
+  std::vector<CauseRow> appeared;
   for (CauseRow row : changes.fresh()) {
     row.first_seen = row.last_seen = now;
-    const std::string id = row.id, queue = row.queue, detail = describe(row);
-    if (!db_.causes_.try_emplace(id, MemoryDb::Cause{std::move(row)}).second) continue;
-    record({0, {}, node_name(node), "cause_appeared", id, detail});
-    write_outgoing({0, {}, OutgoingKind::cause_appeared, id, queue});
+    if (rows_.try_emplace(row.id, Row{row}).second) appeared.push_back(std::move(row));
   }
-  db_.cause_book_.stored(changes.fresh());
+  book_.stored(changes.fresh());
   for (const auto& [id, counts] : changes.counts()) {
-    MemoryDb::Cause& cause = db_.causes_[id];
+    Row& cause = rows_[id];
     cause.row.scheduled += counts.scheduled;
     cause.row.parked += counts.parked;
     cause.row.succeeded += counts.succeeded;
@@ -41,25 +50,37 @@ void MemoryStore::write_causes(const CauseChanges& changes, int node) {
     cause.row.last_seen = now;
     cause.failures[EpochMs{now.ms - now.ms % kCauseBucket.count()}] += counts.failures;
   }
+  return appeared;
 }
 
-std::int64_t MemoryStore::last_hour(const MemoryDb::Cause& cause) const {
-  const auto trend = trend_of(cause.failures, db_.now_locked());
-  return std::accumulate(trend.begin(), trend.end(), std::int64_t{0});
+void MemoryCauses::read() {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& [id, cause] : rows_) all.emplace_back(id, cause.row.queue);
+  book_.load(all);
 }
 
-CauseRow MemoryStore::shown(const MemoryDb::Cause& cause) const {
-  CauseRow row = cause.row;
-  row.last_hour = last_hour(cause);
-  row.trend = trend_of(cause.failures, db_.now_locked());
-  return row;
+int MemoryCauses::forget(EpochMs before, int limit) {
+  int gone = 0;
+  std::erase_if(rows_, [&](const auto& entry) {
+    const CauseRow& row = entry.second.row;
+    const bool idle = row.scheduled == 0 && row.parked == 0 && row.succeeded == 0 && row.last_seen < before;
+    return idle && gone < limit && ++gone > 0;
+  });
+  return gone;
+}
+
+void MemoryStore::write_causes(const CauseChanges& changes, int node) {
+  for (const CauseRow& cause : db_.causes_.write(changes, db_.now_())) {
+    record({0, {}, db_.leases_.name(node), "cause_appeared", cause.id, describe(cause)});
+    write_outgoing({0, {}, OutgoingKind::cause_appeared, cause.id, cause.queue});
+  }
 }
 
 Result<std::vector<CauseRow>> MemoryStore::causes(const CauseFilter& filter) {
   return call([&] {
     std::vector<CauseRow> all;
-    for (const auto& [id, cause] : db_.causes_) {
-      const CauseRow row = shown(cause);
+    for (const auto& [id, cause] : db_.causes_.rows()) {
+      const CauseRow row = cause.shown(db_.now_());
       if (!filter.id.empty() && id != filter.id) continue;
       if (!filter.queue.empty() && row.queue != filter.queue) continue;
       if (!filter.states.empty() && std::ranges::find(filter.states, row.state) == filter.states.end())
@@ -81,8 +102,8 @@ Result<std::vector<CauseRow>> MemoryStore::causes(const CauseFilter& filter) {
 Result<std::optional<CauseRow>> MemoryStore::triage(const std::string& cause, const CauseTriage& triage,
                                                     const std::string& who) {
   return call([&]() -> std::optional<CauseRow> {
-    const auto it = db_.causes_.find(cause);
-    if (it == db_.causes_.end()) return std::nullopt;
+    const auto it = db_.causes_.rows().find(cause);
+    if (it == db_.causes_.rows().end()) return std::nullopt;
     const CauseRow before = it->second.row;
     CauseRow& row = it->second.row;
     row.state = state_after(before, triage);
@@ -90,16 +111,16 @@ Result<std::optional<CauseRow>> MemoryStore::triage(const std::string& cause, co
     row.note = triage.note.value_or(row.note);
     row.link = triage.link.value_or(row.link);
     row.worse_at.reset();
-    if (triage.state == CauseState::ignored) it->second.ignored_rate = last_hour(it->second);
+    if (triage.state == CauseState::ignored) it->second.ignored_rate = it->second.last_hour(db_.now_());
     record({0, {}, "", "cause_triaged", cause, describe_triage(before, row, who)});
-    return shown(it->second);
+    return it->second.shown(db_.now_());
   });
 }
 
 Result<CauseStore::Totals> MemoryStore::cause_totals() {
   return call([&] {
     Totals out;
-    for (const auto& [id, cause] : db_.causes_) {
+    for (const auto& [id, cause] : db_.causes_.rows()) {
       ++out.by_state[cause.row.state];
       if (cause.row.worse_at) ++out.worse;
     }
@@ -111,44 +132,29 @@ Result<CauseStore::Totals> MemoryStore::cause_totals() {
 Result<CausesFolded> MemoryStore::fold_causes(int) {
   return call([&] {
     CausesFolded out;
-    for (auto& [id, cause] : db_.causes_) {
+    for (auto& [id, cause] : db_.causes_.rows()) {
       if (cause.row.state != CauseState::ignored ||
-          last_hour(cause) < kWorse * std::max<std::int64_t>(cause.ignored_rate, 1))
+          cause.last_hour(db_.now_()) < kWorse * std::max<std::int64_t>(cause.ignored_rate, 1))
         continue;
       cause.row.state = CauseState::fresh;
-      cause.row.worse_at = db_.now_locked();
+      cause.row.worse_at = db_.now_();
       record({0, {}, "", "cause_worse", id, describe(cause.row)});
       write_outgoing({0, {}, OutgoingKind::cause_worse, id, cause.row.queue});
-      out.worse.push_back(shown(cause));
+      out.worse.push_back(cause.shown(db_.now_()));
     }
     return out;
   });
 }
 
 Result<void> MemoryStore::read_causes() {
-  auto done = call([&] {
-    std::vector<std::pair<std::string, std::string>> all;
-    for (const auto& [id, cause] : db_.causes_) all.emplace_back(id, cause.row.queue);
-    db_.cause_book_.load(all);
-    return true;
-  });
-  if (!done) return tl::unexpected(done.error());
-  return {};
+  return call([&] { db_.causes_.read(); });
 }
 
 // No row is older than causes.
 Result<CausesRegrouped> MemoryStore::regroup_causes(int) { return CausesRegrouped{}; }
 
 Result<int> MemoryStore::forget_causes(EpochMs before, int limit) {
-  return call([&] {
-    int gone = 0;
-    std::erase_if(db_.causes_, [&](const auto& entry) {
-      const CauseRow& row = entry.second.row;
-      const bool idle = row.scheduled == 0 && row.parked == 0 && row.succeeded == 0 && row.last_seen < before;
-      return idle && gone < limit && ++gone > 0;
-    });
-    return gone;
-  });
+  return call([&] { return db_.causes_.forget(before, limit); });
 }
 
 }  // namespace rung

@@ -5,76 +5,80 @@
 
 namespace rung {
 
-Result<void> MemoryStore::add_counts(const CountBatch& batch) {
-  RUNG_REQUIRE(batch.changes.size() <= CountBatch::kMost);
-  auto done = call([&] {
-    if (std::exchange(db_.count_batches_[batch.maker], batch.id) == batch.id) return false;
-    const EpochMs minute = bucket_of(batch.at, kActivityMinute);
-    const auto add = [&](const std::string& queue, const ActivityCounts& more) {
-      if (more != ActivityCounts{}) db_.activity_[{queue, minute}] += more;
-    };
-    for (const auto& [queue, promised, activity] : batch.changes) {
-      add(queue, activity);
-      if (promised == PromiseCounts{}) continue;
-      for (const Ms length : {kPromiseMinutes, kPromiseHour})
-        db_.promises_[{queue, length, bucket_of(batch.at, length)}] += promised;
-    }
-    add(kAllQueues, sum_of(batch));
+void MemoryCounts::add(const CountBatch& batch) {
+  if (std::exchange(batches_[batch.maker], batch.id) == batch.id) return;
+  const EpochMs minute = bucket_of(batch.at, kActivityMinute);
+  const auto add = [&](const std::string& queue, const ActivityCounts& more) {
+    if (more != ActivityCounts{}) activity_[{queue, minute}] += more;
+  };
+  for (const auto& [queue, promised, activity] : batch.changes) {
+    add(queue, activity);
+    if (promised == PromiseCounts{}) continue;
+    for (const Ms length : {kPromiseMinutes, kPromiseHour})
+      promises_[{queue, length, bucket_of(batch.at, length)}] += promised;
+  }
+  add(kAllQueues, sum_of(batch));
+}
+
+std::vector<PromiseRow> MemoryCounts::promises(EpochMs now) const {
+  std::vector<PromiseRow> out;
+  for (const auto& [key, counts] : promises_) {
+    const auto& [queue, length, since] = key;
+    const bool of_hour = length == kPromiseMinutes;
+    if (since <= now - (of_hour ? kPromiseHour : kPromiseDay)) continue;
+    if (out.empty() || out.back().queue != queue) out.push_back({queue, {}, {}});
+    (of_hour ? out.back().last_hour : out.back().last_day) += counts;
+  }
+  return out;
+}
+
+std::vector<ActivityPoint> MemoryCounts::activity(const ActivityRange& range) const {
+  std::vector<ActivityPoint> out;
+  const auto end = activity_.lower_bound({range.queue, range.until});
+  for (auto it = activity_.lower_bound({range.queue, range.from}); it != end; ++it) {
+    const EpochMs at = bucket_of(it->first.second, range.step);
+    if (out.empty() || out.back().at != at) out.push_back({at, {}});
+    out.back().counts += it->second;
+  }
+  return out;
+}
+
+int MemoryCounts::forget(EpochMs now, int limit) {
+  int gone = 0, left = limit, left_hours = limit;
+  std::erase_if(promises_, [&](const auto& entry) {
+    const auto& [queue, length, since] = entry.first;
+    const bool of_hour = length == kPromiseMinutes;
+    int& may = of_hour ? left : left_hours;
+    if (since > now - (of_hour ? kPromiseHour : kPromiseDay) || may == 0) return false;
+    --may;
+    ++gone;
     return true;
   });
-  if (!done) return tl::unexpected(done.error());
-  return {};
+  int left_minutes = limit;
+  std::erase_if(activity_, [&](const auto& entry) {
+    if (entry.first.second > now - kActivityKept || left_minutes == 0) return false;
+    --left_minutes;
+    ++gone;
+    return true;
+  });
+  return gone;
+}
+
+Result<void> MemoryStore::add_counts(const CountBatch& batch) {
+  RUNG_REQUIRE(batch.changes.size() <= CountBatch::kMost);
+  return call([&] { db_.counts_.add(batch); });
 }
 
 Result<std::vector<PromiseRow>> MemoryStore::promises() {
-  return call([&] {
-    std::vector<PromiseRow> out;
-    const EpochMs now = db_.now_locked();
-    for (const auto& [key, counts] : db_.promises_) {
-      const auto& [queue, length, since] = key;
-      const bool of_hour = length == kPromiseMinutes;
-      if (since <= now - (of_hour ? kPromiseHour : kPromiseDay)) continue;
-      if (out.empty() || out.back().queue != queue) out.push_back({queue, {}, {}});
-      (of_hour ? out.back().last_hour : out.back().last_day) += counts;
-    }
-    return out;
-  });
+  return call([&] { return db_.counts_.promises(db_.now_()); });
 }
 
 Result<std::vector<ActivityPoint>> MemoryStore::activity(const ActivityRange& range) {
-  return call([&] {
-    std::vector<ActivityPoint> out;
-    const auto end = db_.activity_.lower_bound({range.queue, range.until});
-    for (auto it = db_.activity_.lower_bound({range.queue, range.from}); it != end; ++it) {
-      const EpochMs at = bucket_of(it->first.second, range.step);
-      if (out.empty() || out.back().at != at) out.push_back({at, {}});
-      out.back().counts += it->second;
-    }
-    return out;
-  });
+  return call([&] { return db_.counts_.activity(range); });
 }
 
 Result<int> MemoryStore::forget_counts(EpochMs now, int limit) {
-  return call([&] {
-    int gone = 0, left = limit, left_hours = limit;
-    std::erase_if(db_.promises_, [&](const auto& entry) {
-      const auto& [queue, length, since] = entry.first;
-      const bool of_hour = length == kPromiseMinutes;
-      int& may = of_hour ? left : left_hours;
-      if (since > now - (of_hour ? kPromiseHour : kPromiseDay) || may == 0) return false;
-      --may;
-      ++gone;
-      return true;
-    });
-    int left_minutes = limit;
-    std::erase_if(db_.activity_, [&](const auto& entry) {
-      if (entry.first.second > now - kActivityKept || left_minutes == 0) return false;
-      --left_minutes;
-      ++gone;
-      return true;
-    });
-    return gone;
-  });
+  return call([&] { return db_.counts_.forget(now, limit); });
 }
 
 }  // namespace rung

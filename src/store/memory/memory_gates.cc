@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "src/core/base/require.h"
 #include "src/core/rules/rate_value.h"
@@ -13,39 +14,97 @@ bool is_over(const Pause& pause, EpochMs now) { return pause.until && *pause.unt
 
 }  // namespace
 
-// Beside the pause that it keeps, the audit row and the event.
-void MemoryStore::keep(const std::optional<Pause>& before, const Pause& after, const std::string& reason) {
-  const EpochMs now = db_.now_locked();
-  db_.audit_.push_back(audit_of(before, after, reason, now));
-  db_.audit_.back().id = ++db_.audited_;
-  record(event_of(after, reason));
-  db_.pauses_[after.queue] = after;
-  db_.pauses_changed_[after.queue] = now;
-}
-
-void MemoryStore::record(SystemEvent event) {
-  event.id = static_cast<std::int64_t>(db_.events_.size()) + 1;
-  event.at = db_.now_locked();
-  db_.events_.push_back(std::move(event));
-}
-
-std::optional<Pause> MemoryStore::latest_pause(const std::string& queue) const {
-  const auto it = db_.pauses_.find(queue);
-  if (it == db_.pauses_.end()) return std::nullopt;
-  Pause pause = it->second;
-  pause.over = is_over(pause, db_.now_locked());
+std::optional<Pause> MemoryGates::pause(const std::string& queue, EpochMs now) const {
+  const auto row = pauses_.find(queue);
+  if (row == pauses_.end()) return std::nullopt;
+  Pause pause = row->second.pause;
+  pause.over = is_over(pause, now);
   return pause;
+}
+
+void MemoryGates::write(const Pause& pause, EpochMs now) { pauses_[pause.queue] = {pause, now}; }
+
+void MemoryGates::forget_pauses(EpochMs before) {
+  std::erase_if(pauses_, [&](const auto& entry) {
+    const auto& until = entry.second.pause.until;
+    return until && *until < before;
+  });
+}
+
+const GateState* MemoryGates::state(const std::string& queue) const {
+  const auto row = states_.find(queue);
+  return row == states_.end() ? nullptr : &row->second.state;
+}
+
+GateState& MemoryGates::change_state(const std::string& queue, EpochMs now) {
+  const auto [place, is_new] = states_.try_emplace(queue);
+  StateRow& row = place->second;
+  row.changed_at = now;
+  if (is_new) row.state.seen_at = now;
+  row.state.queue = queue;
+  return row.state;
+}
+
+std::vector<GateState> MemoryGates::states(EpochMs changed_since) const {
+  std::vector<GateState> out;
+  for (const auto& [queue, row] : states_) {
+    if (row.changed_at >= changed_since) out.push_back(row.state);
+  }
+  return out;
+}
+
+bool MemoryGates::repeats(const GateBatch& batch) {
+  return !batch.id.empty() && std::exchange(batches_[batch.maker], batch.id) == batch.id;
+}
+
+SendBook MemoryGates::send_book(const SendRequest& request) const {
+  const auto rate_of = [&](const std::string& value) {
+    const auto rate = rates_.find({request.queue, value});
+    return rate == rates_.end() ? Rate{} : rate->second;
+  };
+  SendBook book;
+  const Rate own = rate_of("");
+  book.queue = own.schedule;
+  book.reserved = own.reserved;
+  for (const auto& value : request.values) {
+    if (!value.value.empty()) book.values[value.value] = rate_of(value.value).schedule;
+  }
+  return book;
+}
+
+void MemoryGates::write(const std::string& queue, const SendBook& book, EpochMs now) {
+  rates_[{queue, ""}] = {book.queue, book.reserved, std::max(book.queue.next(), now)};
+  for (const auto& [value, schedule] : book.values) {
+    if (!value.empty()) rates_[{queue, value}] = {schedule, {}, std::max(schedule.next(), now)};
+  }
+}
+
+int MemoryGates::forget_send_times(EpochMs before, int most) {
+  int count = 0;
+  std::erase_if(rates_, [&](const auto& entry) {
+    const Rate& rate = entry.second;
+    const bool goes = count < most && rate.schedule.next() < before && rate.filled_at < before;
+    count += goes ? 1 : 0;
+    return goes;
+  });
+  return count;
+}
+
+// With the audit row and the event.
+void MemoryStore::write_pause(const Pause& pause, AuditRow change, const std::string& reason) {
+  db_.records_.write(std::move(change));
+  record(event_of(pause, reason));
+  db_.gates_.write(pause, db_.now_());
 }
 
 Result<Pause> MemoryStore::pause(const NewPause& request) {
   return call([&] {
-    const auto before = latest_pause(request.queue);
-    const auto after = paused(before, request, db_.now_locked());
+    const EpochMs now = db_.now_();
+    const auto before = db_.gates_.pause(request.queue, now);
+    const auto after = paused(before, request, now);
     if (!after) return *before;
-    keep(before, *after, after->reason);
-    std::erase_if(db_.pauses_, [&](const auto& entry) {
-      return entry.second.until && *entry.second.until < db_.now_locked() - kPausesKept;
-    });
+    write_pause(*after, audit_of(before, *after, after->reason, now), after->reason);
+    db_.gates_.forget_pauses(now - kPausesKept);
     return *after;
   });
 }
@@ -53,19 +112,17 @@ Result<Pause> MemoryStore::pause(const NewPause& request) {
 Result<Resumed> MemoryStore::resume(const std::string& queue, const std::string& who,
                                     const std::string& reason) {
   return call([&] {
-    const EpochMs now = db_.now_locked();
-    const auto before = latest_pause(queue);
+    const EpochMs now = db_.now_();
+    const auto before = db_.gates_.pause(queue, now);
     Resumed ended;
     ended.pause = resumed(before, who, now);
-    if (ended.pause) keep(before, *ended.pause, reason);
-    const auto state = db_.gates_.find(queue);
-    const std::optional<Pause> hold =
-        state == db_.gates_.end() ? std::nullopt : hold_in_force(state->second, now);
+    if (ended.pause) write_pause(*ended.pause, audit_of(before, *ended.pause, reason, now), reason);
+    const GateState* state = db_.gates_.state(queue);
+    const std::optional<Pause> hold = state == nullptr ? std::nullopt : hold_in_force(*state, now);
     ended.retry_after = resumed(hold, who, now);
     if (!ended.retry_after) return ended;
-    gate_of(queue).retry_after->until = now;
-    db_.audit_.push_back(audit_of(hold, *ended.retry_after, reason, now));
-    db_.audit_.back().id = ++db_.audited_;
+    db_.gates_.change_state(queue, now).retry_after->until = now;
+    db_.records_.write(audit_of(hold, *ended.retry_after, reason, now));
     record(event_of(*ended.retry_after, reason));
     return ended;
   });
@@ -74,42 +131,27 @@ Result<Resumed> MemoryStore::resume(const std::string& queue, const std::string&
 Result<std::vector<Pause>> MemoryStore::pauses(EpochMs changed_since) {
   return call([&] {
     std::vector<Pause> out;
-    for (const auto& [queue, pause] : db_.pauses_) {
-      if (db_.pauses_changed_[queue] >= changed_since) out.push_back(*latest_pause(queue));
+    for (const auto& [queue, row] : db_.gates_.pauses()) {
+      if (row.changed_at >= changed_since) out.push_back(*db_.gates_.pause(queue, db_.now_()));
     }
     return out;
   });
 }
 
 Result<std::vector<GateState>> MemoryStore::gate_states(EpochMs changed_since) {
-  return call([&] {
-    std::vector<GateState> out;
-    for (const auto& [queue, state] : db_.gates_) {
-      if (db_.gates_changed_[queue] >= changed_since) out.push_back(state);
-    }
-    return out;
-  });
-}
-
-GateState& MemoryStore::gate_of(const std::string& queue) {
-  db_.gates_changed_[queue] = db_.now_locked();
-  GateState& state = db_.gates_[queue];
-  if (state.queue.empty()) state.seen_at = db_.now_locked();
-  state.queue = queue;
-  return state;
+  return call([&] { return db_.gates_.states(changed_since); });
 }
 
 Result<std::vector<GateState>> MemoryStore::change_gates(const GateBatch& batch) {
   RUNG_REQUIRE(batch.queues.size() <= GateBatch::kMost);
   return call([&] {
-    const bool again = !batch.id.empty() && db_.gate_batches_[batch.maker] == batch.id;
-    if (!batch.id.empty()) db_.gate_batches_[batch.maker] = batch.id;
+    const bool again = db_.gates_.repeats(batch);
     std::vector<GateState> out;
     for (const std::string& queue : batch.queues) {
-      GateState& state = gate_of(queue);
+      GateState& state = db_.gates_.change_state(queue, db_.now_());
       if (!again) {
         const GateState before = state;
-        for (SystemEvent& event : batch.change(state, db_.now_locked())) record(std::move(event));
+        for (SystemEvent& event : batch.change(state, db_.now_())) record(std::move(event));
         if (!(state == before)) state.damaged = false;
       }
       out.push_back(state);
@@ -122,44 +164,23 @@ Result<std::vector<SendTimes>> MemoryStore::take_send_times(std::span<const Send
   return call([&] {
     std::vector<SendTimes> out;
     for (const SendRequest& request : requests) {
-      SendBook book;
-      MemoryDb::Rate& own = db_.rates_[{request.queue, ""}];
-      book.queue = own.schedule;
-      book.reserved = own.reserved;
-      for (const auto& value : request.values) {
-        if (!value.value.empty())
-          book.values[value.value] = db_.rates_[{request.queue, value.value}].schedule;
-      }
-      for (const auto& [id, row] : db_.tasks_) {
+      SendBook book = db_.gates_.send_book(request);
+      for (const auto& [id, row] : db_.tasks_.rows()) {
         const Task& task = row.task;
         if (request.in_flight <= 0 || task.queue != request.queue) continue;
         if (task.state == State::scheduled) book.scheduled[id] = task.attempt;
         const bool claimed = task.state == State::publishing && task.epoch > 0;
         if (claimed || (task.state == State::awaiting && task.next_at)) ++book.out;
       }
-      out.push_back(take(book, request, db_.now_locked()));
-      const EpochMs now = db_.now_locked();
-      own = {book.queue, book.reserved, std::max(book.queue.next(), now)};
-      for (const auto& [value, schedule] : book.values) {
-        if (!value.empty())
-          db_.rates_[{request.queue, value}] = {schedule, {}, std::max(schedule.next(), now)};
-      }
+      out.push_back(take(book, request, db_.now_()));
+      db_.gates_.write(request.queue, book, db_.now_());
     }
     return out;
   });
 }
 
 Result<int> MemoryStore::forget_send_times(EpochMs before, int most) {
-  return call([&] {
-    int count = 0;
-    std::erase_if(db_.rates_, [&](const auto& entry) {
-      const MemoryDb::Rate& rate = entry.second;
-      const bool goes = count < most && rate.schedule.next() < before && rate.filled_at < before;
-      count += goes ? 1 : 0;
-      return goes;
-    });
-    return count;
-  });
+  return call([&] { return db_.gates_.forget_send_times(before, most); });
 }
 
 Result<std::map<TaskId, std::string>> MemoryStore::header_values(std::span<const TaskId> ids,
@@ -167,24 +188,21 @@ Result<std::map<TaskId, std::string>> MemoryStore::header_values(std::span<const
   return call([&] {
     std::map<TaskId, std::string> out;
     for (const TaskId id : ids) {
-      const auto row = db_.tasks_.find(id);
-      if (row == db_.tasks_.end()) continue;
-      out.emplace(id, rate_value(row->second.task.rule_headers, header));
+      const MemoryTask* row = db_.tasks_.find(id);
+      if (row != nullptr) out.emplace(id, rate_value(row->task.rule_headers, header));
     }
     return out;
   });
 }
 
 Result<void> MemoryStore::forget_gates(EpochMs /*before*/) {
-  auto done = call([] { return true; });
-  if (!done) return tl::unexpected(done.error());
-  return {};
+  return call([] {});
 }
 
 Result<std::vector<QueueGate>> MemoryStore::queue_gates() {
   return call([&] {
     std::map<std::string, QueueGate> gates;
-    for (const auto& [id, row] : db_.tasks_) {
+    for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
       if (t.state != State::scheduled || t.queue.empty()) continue;
       QueueGate& gate = gates[t.queue];
@@ -192,13 +210,11 @@ Result<std::vector<QueueGate>> MemoryStore::queue_gates() {
       if (t.next_at) gate.next_at = std::min(gate.next_at.value_or(*t.next_at), *t.next_at);
     }
     std::set<std::string> queues;
-    for (const auto& [queue, pause] : db_.pauses_) queues.insert(queue);
-    for (const auto& [queue, state] : db_.gates_) queues.insert(queue);
+    for (const auto& [queue, row] : db_.gates_.pauses()) queues.insert(queue);
+    for (const GateState& state : db_.gates_.states({})) queues.insert(state.queue);
     for (const std::string& queue : queues) {
-      const auto pause = latest_pause(queue);
-      const auto state = db_.gates_.find(queue);
-      auto gate = shown_gate(pause ? &*pause : nullptr, state == db_.gates_.end() ? nullptr : &state->second,
-                             db_.now_locked());
+      const auto pause = db_.gates_.pause(queue, db_.now_());
+      auto gate = shown_gate(pause ? &*pause : nullptr, db_.gates_.state(queue), db_.now_());
       if (!gate) continue;
       const QueueGate& waiting = gates[queue];
       gate->waiting = waiting.waiting;

@@ -13,15 +13,11 @@ constexpr const char* kUnreadable = "the memory store was told that a message ca
 
 }  // namespace
 
-bool MemoryStore::readable(std::span<const TaskId> ids) const {
-  return std::ranges::none_of(ids, [&](TaskId id) { return db_.unreadable_.contains(id); });
-}
-
-std::vector<StoredMessage> MemoryStore::read_messages(std::span<const TaskId> ids) const {
+std::vector<StoredMessage> MemoryTasks::messages(std::span<const TaskId> ids) const {
   std::vector<StoredMessage> out;
   for (const TaskId id : ids) {
-    if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end()) out.push_back({id, it->second.message});
-    if (const auto it = db_.left_.find(id); it != db_.left_.end()) out.push_back({id, it->second});
+    if (const auto it = rows_.find(id); it != rows_.end()) out.push_back({id, it->second.message});
+    if (const auto it = left_.find(id); it != left_.end()) out.push_back({id, it->second});
   }
   return out;
 }
@@ -29,8 +25,8 @@ std::vector<StoredMessage> MemoryStore::read_messages(std::span<const TaskId> id
 Result<std::vector<StoredMessage>> MemoryStore::messages(std::span<const TaskId> ids) {
   bool all = true;
   auto messages = call([&] {
-    all = readable(ids);
-    return all ? read_messages(ids) : std::vector<StoredMessage>{};
+    all = db_.faults_.are_readable(ids);
+    return all ? db_.tasks_.messages(ids) : std::vector<StoredMessage>{};
   });
   if (!all) return permanent(kUnreadable);
   return messages;
@@ -43,10 +39,10 @@ Result<Claimed> MemoryStore::claim(std::span<const Event> claims, const Fence& f
   for (const Event& claim : claims) ids.push_back(claim.id);
   bool all = true;
   auto claimed = call([&] {
-    all = readable(ids);
+    all = db_.faults_.are_readable(ids);
     Claimed out;
     if (all) out.decisions = apply_all(claims, fence, decide);
-    out.messages = read_messages(first_claimed(out.decisions, most_bytes));
+    out.messages = db_.tasks_.messages(first_claimed(out.decisions, most_bytes));
     return out;
   });
   if (!all) return permanent(kUnreadable);
@@ -58,7 +54,7 @@ Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, Epoch
   return call([&] {
     WorkWaiting out;
     if (shards.empty()) return out;
-    for (const auto& [id, row] : db_.tasks_) {
+    for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
       if (!t.next_at || std::ranges::find(shards, t.shard) == shards.end()) continue;
       const bool claimable = t.state == State::scheduled || t.state == State::publishing;
@@ -66,10 +62,10 @@ Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, Epoch
       if (t.state == State::awaiting && *t.next_at <= until) out.awaiting = true;
       if (t.state == State::parked && *t.next_at <= until) out.parked = true;
     }
-    out.bulks = std::ranges::any_of(db_.bulks_, [now = db_.now_locked()](const MemoryDb::BulkRow& row) {
+    out.bulks = std::ranges::any_of(db_.bulks_.rows(), [now = db_.now_()](const MemoryBulks::Row& row) {
       return row.bulk.state == BulkState::running && row.next <= now;
     });
-    out.cause_changes = !db_.causes_.empty();
+    out.cause_changes = !db_.causes_.rows().empty();
     return out;
   });
 }
@@ -79,7 +75,7 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
                                                std::span<const std::string> without) {
   return call([&] {
     std::map<int, std::vector<DueEntry>> by_shard;
-    for (const auto& [id, row] : db_.tasks_) {
+    for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
       if (t.state != state || !t.next_at || *t.next_at > until || (after && *t.next_at <= *after)) continue;
       if (std::find(shards.begin(), shards.end(), t.shard) == shards.end()) continue;
@@ -104,7 +100,7 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
 Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> leases, int limit) {
   return call([&] {
     std::vector<DueEntry> out;
-    for (const auto& [id, row] : db_.tasks_) {
+    for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
       const bool left = t.state == State::publishing &&
                         std::any_of(leases.begin(), leases.end(),
@@ -169,7 +165,7 @@ bool MemoryStore::shows(const Filter& f, const Task& t) {
 
 Result<std::int64_t> MemoryStore::count(const Filter& filter, std::int64_t most) {
   return call([&] {
-    const auto n = std::ranges::count_if(db_.tasks_, [&](const auto& row) {
+    const auto n = std::ranges::count_if(db_.tasks_.rows(), [&](const auto& row) {
       return shows(filter, row.second.task) && has_headers(filter, *row.second.message);
     });
     return std::min<std::int64_t>(n, most);
@@ -178,7 +174,7 @@ Result<std::int64_t> MemoryStore::count(const Filter& filter, std::int64_t most)
 
 Result<TaskCounts> MemoryStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
   return call([&] {
-    const auto value_of = [&](const Row& row) {
+    const auto value_of = [&](const MemoryTask& row) {
       switch (by.field) {
         case CountBy::Field::queue:
           return row.task.queue;
@@ -195,7 +191,7 @@ Result<TaskCounts> MemoryStore::count_by(const Filter& filter, const CountBy& by
     };
     TaskCounts out;
     std::map<std::string, std::int64_t> values;
-    for (const auto& [id, row] : db_.tasks_) {
+    for (const auto& [id, row] : db_.tasks_.rows()) {
       if (out.total == most || !shows(filter, row.task) || !has_headers(filter, *row.message)) continue;
       ++values[value_of(row)];
       ++out.total;
@@ -210,8 +206,9 @@ Result<TaskCounts> MemoryStore::count_by(const Filter& filter, const CountBy& by
 Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
   return call([&] {
     std::vector<TaskRow> out;
-    for (auto it = db_.tasks_.rbegin(); it != db_.tasks_.rend(); ++it) {
-      const auto& row = it->second;
+    const auto& rows = db_.tasks_.rows();
+    for (auto it = rows.rbegin(); it != rows.rend(); ++it) {
+      const MemoryTask& row = it->second;
       if (!shows(filter, row.task) || !has_headers(filter, *row.message)) continue;
       out.push_back(row_of(row));
     }
@@ -227,9 +224,7 @@ Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
 Result<std::optional<TaskRow>> MemoryStore::find(TaskId id) {
   return call([&] {
     std::optional<TaskRow> out;
-    if (const auto it = db_.tasks_.find(id); it != db_.tasks_.end()) {
-      out = row_of(it->second);
-    }
+    if (const MemoryTask* row = db_.tasks_.find(id)) out = row_of(*row);
     return out;
   });
 }
@@ -239,7 +234,8 @@ Result<std::vector<TaskId>> MemoryStore::children(const Task& task) {
     std::vector<TaskId> out;
     if (task.message_id.empty()) return out;
     int looked_at = 0;
-    for (auto it = db_.tasks_.upper_bound(task.id); it != db_.tasks_.end(); ++it) {
+    const auto& rows = db_.tasks_.rows();
+    for (auto it = rows.upper_bound(task.id); it != rows.end(); ++it) {
       const Task& child = it->second.task;
       if (child.message_id != task.message_id) continue;
       if (++looked_at > kMostLookedAt || static_cast<int>(out.size()) == kMostChildren) break;
@@ -255,10 +251,10 @@ Result<std::vector<AttemptRow>> MemoryStore::histories(std::span<const TaskId> i
   return call([&] {
     std::vector<AttemptRow> out;
     for (const TaskId id : std::set<TaskId>(ids.begin(), ids.end())) {
-      const auto it = db_.tasks_.find(id);
-      if (it == db_.tasks_.end()) continue;
-      for (const auto& [number, a] : it->second.attempts)
-        out.push_back({a, it->second.task.queue, it->second.task.message_id, node_name(a.node)});
+      const MemoryTask* row = db_.tasks_.find(id);
+      if (row == nullptr) continue;
+      for (const auto& [number, a] : row->attempts)
+        out.push_back({a, row->task.queue, row->task.message_id, db_.leases_.name(a.node)});
     }
     return out;
   });
@@ -266,8 +262,8 @@ Result<std::vector<AttemptRow>> MemoryStore::histories(std::span<const TaskId> i
 
 Result<std::string> MemoryStore::origin(TaskId id) {
   auto found = call([&] {
-    const auto it = db_.tasks_.find(id);
-    return it == db_.tasks_.end() ? std::optional<std::string>() : it->second.origin;
+    const MemoryTask* row = db_.tasks_.find(id);
+    return row == nullptr ? std::optional<std::string>() : row->origin;
   });
   if (!found) return tl::unexpected(found.error());
   if (!*found) return not_found("no task " + id.str());
@@ -278,9 +274,7 @@ Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
   return call([&] {
     std::vector<KnownTask> out;
     for (const TaskId id : ids) {
-      const auto it = db_.tasks_.find(id);
-      if (it == db_.tasks_.end()) continue;
-      out.push_back({row_of(it->second), it->second.origin});
+      if (const MemoryTask* row = db_.tasks_.find(id)) out.push_back({row_of(*row), row->origin});
     }
     return out;
   });
@@ -289,7 +283,7 @@ Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
 Result<std::vector<QueueStat>> MemoryStore::by_queue() {
   return call([&] {
     std::map<std::pair<std::string, State>, QueueStat> groups;
-    for (const auto& [id, row] : db_.tasks_) {
+    for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
       QueueStat& s = groups[{t.queue, t.state}];
       s.queue = t.queue;
@@ -297,7 +291,7 @@ Result<std::vector<QueueStat>> MemoryStore::by_queue() {
       ++s.tasks;
       if (t.state != State::scheduled || !t.next_at) continue;
       s.oldest_due_at = std::min(s.oldest_due_at.value_or(*t.next_at), *t.next_at);
-      if (*t.next_at < db_.now_locked()) ++s.overdue;
+      if (*t.next_at < db_.now_()) ++s.overdue;
     }
     std::vector<QueueStat> out;
     for (auto& [key, s] : groups) out.push_back(std::move(s));

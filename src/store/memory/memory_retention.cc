@@ -1,23 +1,82 @@
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "src/core/base/require.h"
 #include "src/store/memory/memory_store_impl.h"
 
 namespace rung {
-namespace {
-
-bool under_way(const Bulk& bulk) {
-  return bulk.state == BulkState::running || bulk.state == BulkState::paused;
+void MemoryTasks::purge(TaskId id) {
+  const auto row = rows_.find(id);
+  RUNG_REQUIRE(row != rows_.end());
+  if (!row->second.intake_key.empty()) keys_.erase(row->second.intake_key);
+  left_[id] = row->second.message;
+  rows_.erase(row);
 }
 
-}  // namespace
+void MemoryTasks::add_partitions(std::span<const Partition> partitions) {
+  for (const Partition& partition : partitions) {
+    const TaskId from = partitions_.empty() ? TaskId{} : partitions_.back().end;
+    if (partitions_.empty() || partition.end > from)
+      partitions_.push_back({partition.name, from, partition.end});
+  }
+}
+
+PartitionDrop MemoryTasks::drop_partition(const Partition& partition) {
+  const auto it = std::ranges::find(partitions_, partition.end, &Partition::end);
+  if (it == partitions_.end()) return PartitionDrop::dropped;
+  const auto task = rows_.lower_bound(it->from);
+  if (task != rows_.end() && task->first < it->end) return PartitionDrop::kept;
+  left_.erase(left_.lower_bound(it->from), left_.lower_bound(it->end));
+  const auto next = partitions_.erase(it);
+  if (next != partitions_.end()) next->from = partition.from;
+  return PartitionDrop::dropped;
+}
+
+Swept MemoryTasks::sweep(TaskId from, TaskId to, int limit) {
+  Swept out;
+  auto it = left_.lower_bound(from);
+  while (it != left_.end() && it->first < to) {
+    if (out.tasks == limit) {
+      out.next = it->first;
+      break;
+    }
+    it = left_.erase(it);
+    ++out.tasks;
+  }
+  return out;
+}
+
+void MemoryRecords::write(AuditRow row) {
+  row.id = ++audited_;
+  audit_.push_back(std::move(row));
+}
+
+void MemoryRecords::write(SystemEvent event, EpochMs now) {
+  event.id = static_cast<std::int64_t>(events_.size()) + 1;
+  event.at = now;
+  events_.push_back(std::move(event));
+}
+
+void MemoryRecords::purge(EpochMs before, int limit, PurgedRecords& gone) {
+  std::erase_if(audit_, [&](const AuditRow& row) {
+    const bool old = row.at < before;
+    gone.more = gone.more || (old && gone.audit == limit);
+    return old && gone.audit < limit && ++gone.audit > 0;
+  });
+  std::erase_if(events_, [&](const SystemEvent& event) {
+    const bool old = event.at < before;
+    gone.more = gone.more || (old && gone.events == limit);
+    return old && gone.events < limit && ++gone.events > 0;
+  });
+}
 
 Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   return call([&] {
     using Key = std::pair<EpochMs, TaskId>;
     std::set<Key> finished;
-    CauseChanges causes(db_.cause_book_);
-    for (const auto& [id, row] : db_.tasks_) {
+    CauseChanges causes = db_.causes_.changes();
+    for (const auto& [id, row] : db_.tasks_.rows()) {
       const auto& at = row.task.finished_at;
       if (at && *at < before && Key(*at, id) > Key(from.at, from.id)) finished.emplace(*at, id);
     }
@@ -26,15 +85,10 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
     for (const auto& [at, id] : finished) {
       if (++seen > limit) break;
       out.last = {at, id};
-      MemoryDb::Row& row = db_.tasks_.at(id);
-      const auto names = [task = id](const MemoryDb::BulkRow& bulk) {
-        return under_way(bulk.bulk) && std::ranges::find(bulk.ids, task) != bulk.ids.end();
-      };
-      if (row.task.state == State::parked || std::ranges::any_of(db_.bulks_, names)) continue;
-      if (!row.intake_key.empty()) db_.keys_.erase(row.intake_key);
-      db_.left_[id] = row.message;
-      causes.removed(row.task.cause, row.task.state, 1);
-      db_.tasks_.erase(id);
+      const Task& task = db_.tasks_.find(id)->task;
+      if (task.state == State::parked || db_.bulks_.is_in_open(id)) continue;
+      causes.removed(task.cause, task.state, 1);
+      db_.tasks_.purge(id);
       ++out.tasks;
     }
     write_causes(causes, 0);
@@ -44,86 +98,41 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
 
 Result<PartitionsAdded> MemoryStore::add_partitions(std::span<const Partition> partitions) {
   return call([&] {
-    for (const Partition& partition : partitions) {
-      if (!db_.partitions_.empty() && partition.end <= db_.partitions_.back().end) continue;
-      db_.partitions_.push_back(
-          {partition.name, db_.partitions_.empty() ? TaskId{} : db_.partitions_.back().end, partition.end});
-    }
+    db_.tasks_.add_partitions(partitions);
     return PartitionsAdded::added;
   });
 }
 
 Result<PartitionDrop> MemoryStore::drop_partition(const Partition& partition) {
-  return call([&] {
-    const auto it = std::ranges::find(db_.partitions_, partition.end, &Partition::end);
-    if (it == db_.partitions_.end()) return PartitionDrop::dropped;
-    const auto task = db_.tasks_.lower_bound(it->from);
-    if (task != db_.tasks_.end() && task->first < it->end) return PartitionDrop::kept;
-    db_.left_.erase(db_.left_.lower_bound(it->from), db_.left_.lower_bound(it->end));
-    const auto next = db_.partitions_.erase(it);
-    if (next != db_.partitions_.end()) next->from = partition.from;
-    return PartitionDrop::dropped;
-  });
+  return call([&] { return db_.tasks_.drop_partition(partition); });
 }
 
 Result<Swept> MemoryStore::sweep(TaskId from, TaskId to, int limit) {
-  return call([&] {
-    Swept out;
-    auto it = db_.left_.lower_bound(from);
-    while (it != db_.left_.end() && it->first < to) {
-      if (out.tasks == limit) {
-        out.next = it->first;
-        break;
-      }
-      it = db_.left_.erase(it);
-      ++out.tasks;
-    }
-    return out;
-  });
+  return call([&] { return db_.tasks_.sweep(from, to, limit); });
 }
 
 Result<PurgedRecords> MemoryStore::purge_records(EpochMs before, int limit) {
   return call([&] {
     PurgedRecords out;
-    std::erase_if(db_.audit_, [&](const AuditRow& row) {
-      const bool old = row.at < before;
-      out.more = out.more || (old && out.audit == limit);
-      return old && out.audit < limit && ++out.audit > 0;
-    });
-    std::erase_if(db_.events_, [&](const SystemEvent& event) {
-      const bool old = event.at < before;
-      out.more = out.more || (old && out.events == limit);
-      return old && out.events < limit && ++out.events > 0;
-    });
-    for (MemoryDb::BulkRow& row : db_.bulks_) {
-      const bool old = !under_way(row.bulk) && row.bulk.finished_at && *row.bulk.finished_at < before;
-      if (!old || row.gone) continue;
-      row.gone = true;
-      row.ids.clear();
-      ++out.bulks;
-    }
+    db_.records_.purge(before, limit, out);
+    out.bulks = db_.bulks_.purge(before);
     return out;
   });
 }
 
 Result<void> MemoryStore::record_event(int node, const SystemEvent& event) {
-  auto done = call([&] {
+  return call([&] {
     SystemEvent row = event;
-    row.id = static_cast<std::int64_t>(db_.events_.size()) + 1;
-    row.at = db_.now_locked();
-    row.node = node_name(node);
-    db_.events_.push_back(std::move(row));
-    return true;
+    row.node = db_.leases_.name(node);
+    record(std::move(row));
   });
-  if (!done) return tl::unexpected(done.error());
-  return {};
 }
 
 Result<std::vector<SystemEvent>> MemoryStore::events(int limit) {
   return call([&] {
-    const auto most = std::min(db_.events_.size(), static_cast<std::size_t>(limit));
-    return std::vector<SystemEvent>(db_.events_.rbegin(),
-                                    db_.events_.rbegin() + static_cast<std::ptrdiff_t>(most));
+    const auto& all = db_.records_.events();
+    const auto most = static_cast<std::ptrdiff_t>(std::min(all.size(), static_cast<std::size_t>(limit)));
+    return std::vector<SystemEvent>(all.rbegin(), all.rbegin() + most);
   });
 }
 
@@ -136,16 +145,13 @@ Result<std::string> MemoryStore::setting(std::string_view name, std::string_view
 }
 
 Result<void> MemoryStore::set_setting(std::string_view name, std::string_view value) {
-  auto done = call([&] {
+  return call([&] {
     if (value.empty()) {
       db_.settings_.erase(std::string(name));
     } else {
       db_.settings_[std::string(name)] = value;
     }
-    return true;
   });
-  if (!done) return tl::unexpected(done.error());
-  return {};
 }
 
 }  // namespace rung

@@ -1,11 +1,12 @@
-// MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, memory_bulks.cc,
-// memory_audit.cc, memory_causes.cc, memory_gates.cc, memory_counts.cc and memory_retention.cc.
-// Thread: as Store says, one at a time; the MemoryDb has its own lock.
+// MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, and by role in the other
+// memory_*.cc, each with the tables of its role (memory_tables.h). Thread: as Store says, one at a time; the
+// MemoryDb has its own lock.
 #pragma once
 
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,7 @@ class MemoryStore final : public Store {
   }
   Result<EpochUs> clock() override { return EpochUs{db_.now().ms * 1000}; }
   Result<EpochMs> now() override {
-    return call([&] { return db_.now_locked(); });
+    return call([&] { return db_.now_(); });
   }
 
   Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
@@ -107,7 +108,7 @@ class MemoryStore final : public Store {
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override {
-    return call([&] { return db_.partitions_; });
+    return call([&] { return db_.tasks_.partitions(); });
   }
   Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) override;
   Result<PartitionDrop> drop_partition(const Partition& partition) override;
@@ -140,46 +141,24 @@ class MemoryStore final : public Store {
   Result<std::vector<ShardOverdue>> overdue() override;
 
  private:
-  using Row = MemoryDb::Row;
-
   // Runs `body` under the lock, with the faults that tests have set.
   template <typename F>
   auto call(F body) -> Result<decltype(body())> {
     const std::lock_guard lock(db_.mutex_);
-    if (db_.fail_ > 0) {
-      --db_.fail_;
-      return tl::unexpected(Error{db_.fail_kind_, "the memory store was told to fail"});
+    if (auto error = db_.faults_.before_call()) return tl::unexpected(*std::move(error));
+    Result<decltype(body())> out;
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+    } else {
+      out = body();
     }
-    auto out = body();
-    if (db_.lose_ > 0) {
-      --db_.lose_;
-      return transient("the memory store was told to lose its answer");
-    }
+    if (auto error = db_.faults_.after_call()) return tl::unexpected(*std::move(error));
     return out;
   }
 
-  std::vector<Lease> held(int node, std::span<const Lease> leases) const {
-    std::vector<Lease> out;
-    for (const ShardRow& s : db_.shards_) {
-      if (node == 0 || s.owner != node || !s.expires_at || *s.expires_at <= db_.now_locked()) continue;
-      const Lease lease{s.shard, s.epoch};
-      if (std::find(leases.begin(), leases.end(), lease) != leases.end()) out.push_back(lease);
-    }
-    return out;
-  }
-  bool is_incarnation(int node, std::uint64_t incarnation) const {
-    return std::any_of(db_.nodes_.begin(), db_.nodes_.end(), [&](const MemoryDb::Node& n) {
-      return n.row.id == node && n.incarnation == incarnation;
-    });
-  }
-  ShardRow& shard(int id) { return db_.shards_[static_cast<std::size_t>(id)]; }
-  TaskRow row_of(const auto& stored) const {
-    return {stored.task, node_name(stored.task.node), stored.message->properties.correlation_id.value_or("")};
-  }
-  std::string node_name(int id) const {
-    return id >= 1 && id <= static_cast<int>(db_.nodes_.size())
-               ? db_.nodes_[static_cast<std::size_t>(id - 1)].row.name
-               : std::string();
+  TaskRow row_of(const MemoryTask& stored) const {
+    return {stored.task, db_.leases_.name(stored.task.node),
+            stored.message->properties.correlation_id.value_or("")};
   }
   static bool shows(const Filter& filter, const Task& task);
   static bool has_headers(const Filter& filter, const Message& message);  // and the correlation-id
@@ -189,28 +168,15 @@ class MemoryStore final : public Store {
     CauseChanges causes;
   };
   // Inside call():
-  bool readable(std::span<const TaskId> ids) const;
-  std::vector<StoredMessage> read_messages(std::span<const TaskId> ids) const;
   std::vector<Decision> apply_all(std::span<const Event> events, const Fence& fence, const Decider& decide);
   Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
                      Changes& changes);
 
   void write_causes(const CauseChanges& changes, int node);
-  std::int64_t last_hour(const MemoryDb::Cause& cause) const;
-  CauseRow shown(const MemoryDb::Cause& cause) const;
-
-  std::optional<Pause> latest_pause(const std::string& queue) const;
-  void keep(const std::optional<Pause>& before, const Pause& after, const std::string& reason);
-  void record(SystemEvent event);
-  void write_outgoing(OutgoingEvent event);
+  void write_pause(const Pause& pause, AuditRow change, const std::string& reason);
+  void record(SystemEvent event) { db_.records_.write(std::move(event), db_.now_()); }
+  void write_outgoing(OutgoingEvent event) { db_.records_.write(std::move(event), db_.now_()); }
   void bulk_ended(const Bulk& bulk);
-  GateState& gate_of(const std::string& queue);
-
-  // The bulk that the runner of `step` may continue; nullptr if it may not.
-  MemoryDb::BulkRow* running_bulk(const BulkStep& step);
-  static void move_on(MemoryDb::BulkRow& row, std::span<const Event> events,
-                      const std::vector<Decision>& decisions, double rate, EpochMs now);
-  bool is_in_open_redrive(TaskId id) const;  // frozen, and still to be sent
 
   const std::shared_ptr<MemoryDb> shared_;
   MemoryDb& db_;

@@ -1,0 +1,238 @@
+// The tables of MemoryDb. Each class keeps rows that belong together, and sees to what must hold between
+// them; what a call of Store means is in MemoryStore. `now`: by MemoryDb's clock. A pointer to a row: nullptr
+// if there is none; valid until that row is deleted. Thread: whoever holds MemoryDb's lock. Errors: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "src/store/attempts.h"
+#include "src/store/store.h"
+
+namespace rung {
+
+// Instances, and which of them holds which shard. The ids of instances are 1, 2, ...; their rows stay.
+class MemoryLeases {
+ public:
+  struct Node {
+    NodeRow row;
+    std::uint64_t incarnation = 0;
+    std::uint64_t beats = 0;
+  };
+  MemoryLeases();
+
+  Node& register_node(const std::string& name);  // also if it is there already
+  Node* node(int id);
+  bool is_incarnation(int id, std::uint64_t incarnation) const;
+  std::string name(int id) const;  // "" = there is no such node
+  const std::vector<Node>& nodes() const { return nodes_; }
+
+  ShardRow& shard(int id) { return shards_[static_cast<std::size_t>(id)]; }
+  std::vector<ShardRow>& shards() { return shards_; }
+  // Those of `leases` that the node has.
+  std::vector<NodeRow> live(EpochMs now) const;
+  std::vector<Lease> held(int node, std::span<const Lease> leases, EpochMs now) const;
+
+ private:
+  std::vector<Node> nodes_;       // id = index + 1
+  std::vector<ShardRow> shards_;  // shard = index
+};
+
+struct MemoryTask {
+  Task task;
+  MessagePtr message;
+  std::string origin, intake_key;
+  std::map<int, Attempt> attempts;
+};
+
+// Tasks with their attempts and bodies, the intake keys, of which each names the one task that has it, and
+// the partitions of bodies. The body of a purged task is left until its partition is dropped or swept.
+class MemoryTasks {
+ public:
+  using Rows = std::map<TaskId, MemoryTask>;
+  const Rows& rows() const { return rows_; }
+  MemoryTask* find(TaskId id);
+  MemoryTask* find_by_key(const std::string& intake_key);
+  std::vector<StoredMessage> messages(std::span<const TaskId> ids) const;
+
+  // REQUIRES: its id is new. Another task loses its key to it.
+  void insert(MemoryTask row);
+  void write(const AttemptChanges& changes);  // REQUIRES: their tasks are there
+  void purge(TaskId id);                      // REQUIRES: it is there
+
+  const std::vector<Partition>& partitions() const { return partitions_; }
+  void add_partitions(std::span<const Partition> partitions);
+  PartitionDrop drop_partition(const Partition& partition);
+  Swept sweep(TaskId from, TaskId to, int limit);
+
+ private:
+  Rows rows_;
+  std::unordered_map<std::string, TaskId> keys_;
+  std::map<TaskId, MessagePtr> left_;  // bodies of purged tasks
+  std::vector<Partition> partitions_;  // by end, without gaps
+};
+
+// Bulks, each with its frozen tasks. The ids are 1, 2, ...; a purged one keeps its place, but is not found.
+class MemoryBulks {
+ public:
+  struct Row {
+    Bulk bulk;
+    std::vector<TaskId> ids;  // ascending
+    EpochMs until, next;
+    bool gone = false;                   // purged
+    std::map<TaskId, int> changed = {};  // the last attempt before
+
+    bool is_open() const { return bulk.state == BulkState::running || bulk.state == BulkState::paused; }
+    bool names(TaskId id) const;
+    // These events are applied.
+    void move_on(std::span<const Event> events, const std::vector<Decision>& decisions, double rate,
+                 EpochMs now);
+  };
+  Bulk add(Row row);  // as it is stored, with its id
+  Row* find(std::int64_t id);
+  // The bulk that the runner of `step` may continue.
+  Row* find_running(const BulkStep& step);
+  std::vector<Row>& rows() { return rows_; }
+  bool is_in_open(TaskId id) const;
+  bool is_in_open_redrive(TaskId id) const;  // and still to be sent
+  std::int64_t purge(EpochMs before);        // returns how many
+
+ private:
+  std::vector<Row> rows_;  // id = index + 1
+};
+
+// What has happened: the audit, the events, and the events for other systems, each in the order of their ids.
+class MemoryRecords {
+ public:
+  void write(AuditRow row);
+  void write(SystemEvent event, EpochMs now);
+  void write(OutgoingEvent event, EpochMs now);  // nothing if its kind is not wanted
+  void want(OutgoingKinds kinds) { wanted_ = kinds; }
+
+  const std::vector<AuditRow>& audit() const { return audit_; }
+  std::int64_t newest_audit() const { return audited_; }
+  const std::vector<SystemEvent>& events() const { return events_; }
+  const std::vector<OutgoingEvent>& outgoing() const { return outgoing_; }
+
+  // At most `limit` of each kind; adds to `gone` how many.
+  void purge(EpochMs before, int limit, PurgedRecords& gone);
+  void forget_outgoing(std::span<const std::int64_t> ids);
+  int drop_outgoing(EpochMs before, int limit);  // returns how many
+
+ private:
+  std::int64_t audited_ = 0;  // rows ever
+  std::vector<AuditRow> audit_;
+  std::vector<SystemEvent> events_;
+  OutgoingKinds wanted_;
+  std::int64_t outgoing_ever_ = 0;
+  std::vector<OutgoingEvent> outgoing_;
+};
+
+// Pauses, states of gates and send times, by queue. A pause and a state are stored with the time of their
+// last change, by which instances read them.
+class MemoryGates {
+ public:
+  struct PauseRow {
+    Pause pause;
+    EpochMs changed_at;
+  };
+  using Pauses = std::map<std::string, PauseRow>;
+
+  std::optional<Pause> pause(const std::string& queue, EpochMs now) const;
+  void write(const Pause& pause, EpochMs now);
+  void forget_pauses(EpochMs before);
+  const Pauses& pauses() const { return pauses_; }
+  void restore(Pauses pauses) { pauses_ = std::move(pauses); }
+
+  const GateState* state(const std::string& queue) const;
+  GateState& change_state(const std::string& queue, EpochMs now);  // creates it
+  std::vector<GateState> states(EpochMs changed_since) const;
+  // Whether the batch was applied before; from now on it was.
+  bool repeats(const GateBatch& batch);
+
+  // Without what the tasks say.
+  SendBook send_book(const SendRequest& request) const;
+  void write(const std::string& queue, const SendBook& book, EpochMs now);
+  int forget_send_times(EpochMs before, int most);  // returns how many
+
+ private:
+  struct StateRow {
+    GateState state;
+    EpochMs changed_at;
+  };
+  struct Rate {
+    SendSchedule schedule;
+    std::vector<Reservation> reserved = {};  // of the queue's own
+    EpochMs filled_at = {};                  // as the column
+  };
+  Pauses pauses_;
+  std::map<std::string, StateRow> states_;
+  std::map<std::string, std::string> batches_;                 // the latest by maker
+  std::map<std::pair<std::string, std::string>, Rate> rates_;  // by queue and value; "" = the queue's own
+};
+
+// Causes, with their counts always whole, and what processes know of them.
+class MemoryCauses {
+ public:
+  struct Row {
+    CauseRow row;
+    std::map<EpochMs, std::int64_t> failures = {};  // by bucket
+    std::int64_t ignored_rate = 0;
+
+    std::int64_t last_hour(EpochMs now) const;
+    CauseRow shown(EpochMs now) const;
+  };
+  using Rows = std::map<std::string, Row>;
+
+  CauseChanges changes() const { return CauseChanges(book_); }
+  // Returns the causes that are new.
+  std::vector<CauseRow> write(const CauseChanges& changes, EpochMs now);
+  Rows& rows() { return rows_; }
+  void restore(Rows rows) { rows_ = std::move(rows); }  // processes still know the others
+  void read();                                          // what is stored is what processes know
+  int forget(EpochMs before, int limit);                // returns how many
+
+ private:
+  CauseBook book_;
+  Rows rows_;
+};
+
+// What instances have counted, in buckets; each batch once.
+class MemoryCounts {
+ public:
+  void add(const CountBatch& batch);
+  std::vector<PromiseRow> promises(EpochMs now) const;
+  std::vector<ActivityPoint> activity(const ActivityRange& range) const;
+  int forget(EpochMs now, int limit);  // returns how many
+
+ private:
+  std::map<std::tuple<std::string, Ms, EpochMs>, PromiseCounts> promises_;  // by queue, length, since
+  std::map<std::pair<std::string, EpochMs>, ActivityCounts> activity_;      // by queue, minute
+  std::map<std::string, std::string> batches_;                              // the latest by maker
+};
+
+// Whether the failures of queues reach us, and which queues the config names. One that it has named is named
+// or removed, never both.
+class MemoryQueues {
+ public:
+  using Attachments = std::map<std::string, AttachmentRecord>;
+  const Attachments& attachments() const { return attachments_; }
+  AttachmentChange see(const AttachmentSighting& sighting, EpochMs now);
+  // The config names these and no others. Returns all that are removed.
+  std::vector<RemovedQueue> name(std::span<const NamedQueue> named, EpochMs now);
+
+ private:
+  Attachments attachments_;
+  std::map<std::string, Silence> named_;
+  std::map<std::string, RemovedQueue> removed_;
+};
+
+}  // namespace rung
