@@ -38,7 +38,8 @@ class Transitions {
   Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence, const RuleBookPtr& rules,
               std::function<void()> after, std::function<bool(TaskId)> publishing, LeftUnacked& left);
 
-  // Leaves within some ms, or at flush(): call that when a handler has added all it has. `session`: of the event's delivery, if there is one.
+  // Leaves within some ms, or at flush(): call that when a handler has added all it has. `session`: of the
+  // event's delivery, if there is one.
   void add(Event event, Done done, const IntakeSession& session = {}, OnError on_error = OnError::answer);
   // Drops waiting events of older sessions of this intake: the broker redelivers them.
   void forget_before(const IntakeSession& session);

@@ -242,7 +242,8 @@ Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> le
     failpoint("renew.after_commit");
     return rows;
   });
-  if (renewed && *renewed == static_cast<std::int64_t>(leases.size())) return held;
+  if (!renewed) return tl::unexpected(renewed.error());
+  if (*renewed == static_cast<std::int64_t>(leases.size())) return held;
   return session_->transaction_for([&] {
     held = lock_leases("leases_own", node, leases);
     if (!held.empty()) {
