@@ -64,9 +64,8 @@ struct BulkRunner::Step {
 BulkRunner::BulkRunner(io::Loop& loop, Deps deps)
     : deps_(std::move(deps)), clock_(loop.clock()), timer_(loop, [this] { step(); }) {}
 
-void BulkRunner::found() {
-  if (!timer_.active()) step();
-}
+// Also while the timer waits for the next step of a slow one.
+void BulkRunner::found() { step(); }
 
 void BulkRunner::drain() {
   draining_ = true;
