@@ -37,8 +37,8 @@ class MemoryLeases {
 
   ShardRow& shard(int id) { return shards_[static_cast<std::size_t>(id)]; }
   std::vector<ShardRow>& shards() { return shards_; }
-  // Those of `leases` that the node has.
   std::vector<NodeRow> live(EpochMs now) const;
+  // Those of `leases` that the node has.
   std::vector<Lease> held(int node, std::span<const Lease> leases, EpochMs now) const;
 
  private:
