@@ -1,5 +1,5 @@
 // One lease cycle with the database: beat, renew, give back, look, take. A value that is passed to the job
-// and returned by it. Thread: perform_cycle() on the control lane.
+// and returned by it. Thread: perform_cycle() on Lane::leases.
 #pragma once
 
 #include <cstdint>

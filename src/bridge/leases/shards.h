@@ -1,6 +1,6 @@
 // Leases: which of the 64 shards this instance holds, renewed every third of the lease, balanced among the
 // live instances, given back and taken over. docs/design.md, Shards. Thread: the loop's; the work of a cycle
-// runs on the control lane.
+// runs on Lane::leases.
 //
 // A cycle (beat, renew, give back, look, take) runs every third of the lease; also when the first lease of
 // another instance expires, which live instances never let happen; and soon, while shards are changing hands.

@@ -20,7 +20,7 @@ std::optional<GateState::Hold> hold_at(const ::sql::ResultSet& row, std::uint32_
   return GateState::Hold{*since, *until, text_at(row, column + 2)};
 }
 
-// The columns of gate_states and gate_lock.
+// The columns of gate_states and gates_lock.
 GateState state_at(const ::sql::ResultSet& row) {
   GateState state;
   state.queue = text_at(row, 1);
