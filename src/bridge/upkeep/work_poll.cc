@@ -23,7 +23,7 @@ void WorkPoll::start() { timer_.start(kAskEvery, kAskEvery); }
 void WorkPoll::ask() {
   if (!shards_.any()) return;
   constexpr std::array kLanesInTurn{Lane::sweeps, Lane::flow};
-  turn_ = 1 - turn_;
+  turn_ = quiet_ ? 1 - turn_ : 0;
   if (busy_[turn_]) turn_ = 1 - turn_;
   if (std::exchange(busy_[turn_], true)) return;
   jobs_.submit<WorkWaiting>(
@@ -34,6 +34,7 @@ void WorkPoll::ask() {
       [this, turn = turn_](const Result<WorkWaiting>& waiting) {
         busy_[turn] = false;
         if (!waiting) return log::error("querying for work failed", {{"reason", waiting.error().message}});
+        quiet_ = *waiting == WorkWaiting{};
         if (timer_.active()) found_(*waiting);
       });
 }

@@ -1,7 +1,7 @@
 // Asks twice a second, in one statement, which kinds of work wait in the tables (WorkWaiting). What has
-// nothing to do asks nothing by itself: an idle sidecar costs the database little. The lanes of queries and
-// of the flow take turns: the database ends an idle connection, and the first message after a pause would
-// have to wait for a login.
+// nothing to do asks nothing by itself: an idle sidecar costs the database little. While nothing waits, the
+// lanes of queries and of the flow take turns: the database ends an idle connection, and the first message
+// after a pause would have to wait for a login.
 //
 // Thread: the loop's.
 #pragma once
@@ -37,6 +37,7 @@ class WorkPoll {
   io::Timer timer_;
   std::array<bool, 2> busy_{};  // by turn: a lane that is stuck does not stop the other's turns
   std::size_t turn_ = 0;
+  bool quiet_ = true;  // nothing waited. Else the flow's lane is in use, and would delay the answer
 };
 
 }  // namespace rung::bridge

@@ -56,11 +56,12 @@ Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, Epoch
     if (shards.empty()) return out;
     for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
-      if (!t.next_at || std::ranges::find(shards, t.shard) == shards.end()) continue;
       const bool claimable = t.state == State::scheduled || t.state == State::publishing;
-      if (claimable && *t.next_at <= scheduled_until) out.scheduled = true;
-      if (t.state == State::awaiting && *t.next_at <= until) out.awaiting = true;
-      if (t.state == State::parked && *t.next_at <= until) out.parked = true;
+      if (!t.next_at || *t.next_at > (claimable ? scheduled_until : until)) continue;
+      if (std::ranges::find(shards, t.shard) == shards.end()) continue;
+      out.scheduled |= claimable;
+      out.awaiting |= t.state == State::awaiting;
+      out.parked |= t.state == State::parked;
     }
     out.bulks = std::ranges::any_of(db_.bulks_.rows(), [now = db_.now_()](const MemoryBulks::Row& row) {
       return row.bulk.state == BulkState::running && row.next <= now;
