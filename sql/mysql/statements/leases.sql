@@ -78,7 +78,7 @@ UPDATE rung_shards SET owner = :node, epoch = GREATEST(epoch, :above) + 1, acqui
 WHERE id IN (:shards)
 
 -- name: leases_renew_all
--- Without a transaction: it matches all of :leases, or the caller finds out with leases_own which are left.
+-- Needs no transaction. If it matches fewer rows than :leases, the caller reads with leases_own which are held.
 UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
 WHERE id IN (:shards) AND (id, epoch) IN (:leases) AND owner = :node AND expires_at > UTC_TIMESTAMP(3)
 

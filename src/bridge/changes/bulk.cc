@@ -11,11 +11,11 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kTryAgain{1000};  // after an error
-constexpr Ms kAtOnce{1};       // there may be more
-constexpr Ms kNearly{20};      // the table's clock differs from ours
-constexpr Ms kTakenOver{1000};
-constexpr Ms kLease{10'000};  // another instance may take over a step this old
+constexpr Ms kTryAgain{1000};   // after an error
+constexpr Ms kAtOnce{1};        // there may be more
+constexpr Ms kNearly{20};       // the table's clock differs from ours
+constexpr Ms kTakenOver{1000};  // overdue for longer: another instance has taken it over
+constexpr Ms kLease{10'000};    // another instance may take over a step this old
 constexpr double kStepSeconds = 0.2;
 
 }  // namespace

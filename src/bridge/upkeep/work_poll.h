@@ -22,7 +22,7 @@ class WorkPoll {
  public:
   using Found = std::function<void(const WorkWaiting&)>;
 
-  // Without a shard it asks nothing: whatever this instance did would wait for another's lease.
+  // Does not ask while this instance holds no shard: it could not act on the answer.
   WorkPoll(io::Loop& loop, StoreJobs& jobs, Shards& shards, DbClock& clock, Found found);
   void start();
   void stop() { timer_.stop(); }
@@ -35,9 +35,10 @@ class WorkPoll {
   DbClock& clock_;
   const Found found_;
   io::Timer timer_;
-  std::array<bool, 2> busy_{};  // by turn: a lane that is stuck does not stop the other's turns
+  std::array<bool, 2> busy_{};  // by lane: one that is stuck does not stop the other
   std::size_t turn_ = 0;
-  bool quiet_ = true;  // nothing waited. Else the flow's lane is in use, and would delay the answer
+  bool quiet_ =
+      true;  // the last answer had no work; with work, the flow's lane is busy and would delay the poll
 };
 
 }  // namespace rung::bridge

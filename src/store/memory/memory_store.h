@@ -20,7 +20,7 @@
 
 namespace rung {
 
-// What tests let go wrong. Thread: whoever holds MemoryDb's lock.
+// Faults that tests inject. Thread: the caller holds MemoryDb's lock.
 class MemoryFaults {
  public:
   void fail_next(int calls, Error::Kind kind);

@@ -1,6 +1,7 @@
 // The tables of MemoryDb. Each class keeps rows that belong together, and sees to what must hold between
-// them; what a call of Store means is in MemoryStore. `now`: by MemoryDb's clock. A pointer to a row: nullptr
-// if there is none; valid until that row is deleted. Thread: whoever holds MemoryDb's lock. Errors: none.
+// them; what a call of Store means is in MemoryStore. `now`: by MemoryDb's clock. Functions that look up
+// a row return nullptr if there is none; the pointer is valid until the row is deleted. Thread: the caller
+// holds MemoryDb's lock. Errors: none.
 #pragma once
 
 #include <cstddef>

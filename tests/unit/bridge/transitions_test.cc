@@ -53,7 +53,7 @@ class TransitionsStory : public testing::Test {
                           left};
 };
 
-TEST_F(TransitionsStory, WhatNobodyFlushesLeavesByItself) {
+TEST_F(TransitionsStory, AnEventIsSentWithoutACallOfFlush) {
   const auto answer = add({world.insert_awaiting("orders"), failed(1)});
   world.loop.run_for(Ms{100});
   EXPECT_TRUE(answer->applied());

@@ -45,8 +45,8 @@ TEST(Duration, RefusesFractionsAndSaysWhatToWrite) {
   EXPECT_EQ(refused("1,5s"), "fractions are not supported, write 1s500ms");
   EXPECT_EQ(refused("2.0m"), "fractions are not supported, write 2m");
   EXPECT_EQ(refused("3650.0d"), "fractions are not supported, write 3650d");
-  // No exact answer, or a longer one than the maximum: a third of a ms, nothing at all, a unit nobody knows,
-  // a part of a sum.
+  // No correction is possible: less than a millisecond, zero, an unknown unit, a fraction within a sum, or
+  // longer than the maximum.
   for (const auto* text : {"0.0001s", "0.0s", "1.5x", "1h1.5m", ".5s", "1.s", "1.5.5s", "9999999.5d", "1.5",
                            "3650.5d", "999999.999999d"}) {
     EXPECT_THAT(refused(text), HasSubstr("fractions are not supported, write smaller units")) << text;
