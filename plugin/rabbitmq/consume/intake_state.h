@@ -24,8 +24,9 @@ class IntakeSwitch {
   void stop() { stopped_.store(true, std::memory_order_release); }
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
   void pause(bool yes) {
-    if (yes) return_due_.store(true, std::memory_order_release);
+    // In this order: a next() in between returns the deliveries once, not twice.
     paused_.store(yes, std::memory_order_release);
+    if (yes) return_due_.store(true, std::memory_order_release);
   }
 
   // A new connection: the end of the old one has returned its unacked messages.

@@ -80,7 +80,9 @@ void Gates::tick() {
 }
 
 void Gates::take(const GateReading& reading, const Names& written, bool first) {
-  if (reading.all) touched_ = queues_.forget_all_but(reading, written);
+  if (reading.all) {
+    for (std::string& queue : queues_.forget_all_but(reading, written)) touched_.push_back(std::move(queue));
+  }
   for (const Pause& pause : reading.pauses) {
     const EpochMs now = clock_.now();
     const auto& before = queues_.of(pause.queue).pause;

@@ -229,7 +229,6 @@ Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnati
 }
 
 Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
-  std::vector<Lease> held(leases.begin(), leases.end());
   if (leases.empty() || node == 0) return std::vector<Lease>{};
   // Nearly always all are held, and one statement says so.
   const auto renewed = session_->run_for([&] {
@@ -243,9 +242,10 @@ Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> le
     return rows;
   });
   if (!renewed) return tl::unexpected(renewed.error());
-  if (*renewed == static_cast<std::int64_t>(leases.size())) return held;
+  if (*renewed == static_cast<std::int64_t>(leases.size()))
+    return std::vector<Lease>(leases.begin(), leases.end());
   return session_->transaction_for([&] {
-    held = lock_leases("leases_own", node, leases);
+    std::vector<Lease> held = lock_leases("leases_own", node, leases);
     if (!held.empty()) {
       session_->exec(
           render("leases_renew", {{"ttl_us", micros(ttl)}, {"shards", Literal::numbers(shards_of(held))}}));

@@ -335,9 +335,11 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
   world_->broker().pause_intake(true);
   world_->broker().pause_intake(false);
   ASSERT_TRUE(world_->put(failed, "", text("five")));
+  // Perhaps twice: it can arrive before the pause is carried out, which returns it.
   const auto next = sink_.deliveries(1);
-  ASSERT_EQ(next.size(), 1U);
-  EXPECT_EQ(next[0].message.body, "five") << "what was acked comes again";
+  ASSERT_FALSE(next.empty());
+  for (const Delivery& delivery : next)
+    EXPECT_EQ(delivery.message.body, "five") << "what was acked comes again";
 }
 
 // More often than RabbitMQ 4 lets a quorum queue deliver a message by default.
