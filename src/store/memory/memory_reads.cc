@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <bitset>
 #include <map>
 #include <set>
 
@@ -57,11 +59,13 @@ Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, Epoch
     for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
       const bool claimable = t.state == State::scheduled || t.state == State::publishing;
-      if (!t.next_at || *t.next_at > (claimable ? scheduled_until : until)) continue;
-      if (std::ranges::find(shards, t.shard) == shards.end()) continue;
-      out.scheduled |= claimable;
-      out.awaiting |= t.state == State::awaiting;
-      out.parked |= t.state == State::parked;
+      bool* const found = claimable                    ? &out.scheduled
+                          : t.state == State::awaiting ? &out.awaiting
+                          : t.state == State::parked   ? &out.parked
+                                                       : nullptr;
+      if (found == nullptr || *found || !t.next_at) continue;
+      *found = *t.next_at <= (claimable ? scheduled_until : until) &&
+               std::ranges::find(shards, t.shard) != shards.end();
     }
     out.bulks = std::ranges::any_of(db_.bulks_.rows(), [now = db_.now_()](const MemoryBulks::Row& row) {
       return row.bulk.state == BulkState::running && row.next <= now;
@@ -75,25 +79,21 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
                                                std::optional<EpochMs> after, EpochMs until, int per_shard,
                                                std::span<const std::string> without) {
   return call([&] {
-    std::map<int, std::vector<DueEntry>> by_shard;
+    std::bitset<kShards> wanted;
+    for (const int shard : shards) wanted.set(static_cast<std::size_t>(shard));
+    std::vector<DueEntry> out;
     for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
       if (t.state != state || !t.next_at || *t.next_at > until || (after && *t.next_at <= *after)) continue;
-      if (std::find(shards.begin(), shards.end(), t.shard) == shards.end()) continue;
+      if (!wanted.test(static_cast<std::size_t>(t.shard))) continue;
       if (std::ranges::find(without, t.queue) != without.end()) continue;
-      by_shard[t.shard].push_back({id, t.shard, *t.next_at, t.queue});
+      out.push_back({id, t.shard, *t.next_at, t.queue});
     }
-    const auto earlier = [](const DueEntry& a, const DueEntry& b) {
-      return std::pair(a.at, a.id) < std::pair(b.at, b.id);
-    };
-    std::vector<DueEntry> out;
-    for (auto& [shard, entries] : by_shard) {
-      std::sort(entries.begin(), entries.end(), earlier);
-      if (entries.size() > static_cast<std::size_t>(per_shard))
-        entries.resize(static_cast<std::size_t>(per_shard));
-      out.insert(out.end(), entries.begin(), entries.end());
-    }
-    std::sort(out.begin(), out.end(), earlier);
+    std::ranges::sort(out, {}, [](const DueEntry& entry) { return std::pair(entry.at, entry.id); });
+    std::array<int, kShards> taken{};
+    std::erase_if(out, [&](const DueEntry& entry) {
+      return ++taken[static_cast<std::size_t>(entry.shard)] > per_shard;
+    });
     return out;
   });
 }
