@@ -1,0 +1,158 @@
+// A command is killed within its change; a sidecar as it starts, stops or hands over its shards.
+#include <string>
+#include <string_view>
+
+#include "tests/integration/crash/fixture.h"
+
+namespace rung::test {
+namespace {
+
+// --- changes by the command line: the command is killed, not the sidecar
+
+class CrashOfACommand : public Crash {
+ protected:
+  Ran command(const std::string& words) {
+    const Armed armed(GetParam());
+    return run_shell(rung_program() + " " + words + " -c " + rung().config_path());
+  }
+  bool committed() const { return std::string(GetParam()).ends_with(".after_commit"); }
+};
+
+class CrashOfCancel : public CrashOfACommand {};
+TEST_P(CrashOfCancel, IsDoneOrNot) {
+  config.ladder = "[3s]";
+  start();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  const Row row = wait_state(queue, "scheduled");
+  EXPECT_EQ(command("cancel " + row.at("retry_id")).code, kKilled);
+  if (committed()) {
+    EXPECT_EQ(current(queue)[0].at("state"), "cancelled");
+    expect_nothing(queue, Ms{3100});
+  } else {
+    EXPECT_EQ(retry_id(delivery(queue)), row.at("retry_id"));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOfCancel, ::testing::Values("cancel.before_commit", "cancel.after_commit"),
+                         point_name);
+
+class CrashOfRetry : public CrashOfACommand {};
+TEST_P(CrashOfRetry, IsDoneOrNot) {
+  config.ladder = "[200ms]";
+  start();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  amqp.reject(delivery(queue));
+  const Row row = wait_state(queue, "parked");
+  EXPECT_EQ(command("retry " + row.at("retry_id")).code, kKilled);
+  if (!committed()) {
+    EXPECT_EQ(current(queue)[0].at("state"), "parked");
+    ASSERT_EQ(run_shell(rung_program() + " retry " + row.at("retry_id") + " -c " + rung().config_path()).code,
+              0);
+  }
+  const Received again = delivery(queue);
+  EXPECT_EQ(retry_id(again), row.at("retry_id"));
+  EXPECT_EQ(int_header(again.message, "retry-attempt"), 2);
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOfRetry, ::testing::Values("redrive.before_commit", "redrive.after_commit"),
+                         point_name);
+
+// The child and the mark of the parked task are one transaction; repeating the command makes no second child.
+class CrashOfEdit : public CrashOfACommand {};
+TEST_P(CrashOfEdit, IsDoneOrNot) {
+  config.ladder = "[200ms]";
+  start();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  amqp.reject(delivery(queue));
+  const std::string id = wait_state(queue, "parked").at("retry_id");
+  const std::string words = "edit " + id + " --set-header fixed=yes";
+  EXPECT_EQ(command(words).code, kKilled);
+  EXPECT_EQ(current(queue).size(), committed() ? 2U : 1U);
+  EXPECT_EQ(current(queue)[0].at("replaced_by") != "NULL", committed());
+  ASSERT_EQ(run_shell(rung_program() + " " + words + " -c " + rung().config_path()).code, 0);
+  const Received child = delivery(queue);
+  EXPECT_EQ(text_header(child.message, "fixed"), "yes");
+  EXPECT_EQ(current(queue)[0].at("replaced_by"), retry_id(child));
+  expect_nothing(queue);  // never two messages
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOfEdit, ::testing::Values("edit.before_commit", "edit.after_commit"),
+                         point_name);
+
+class CrashOfFinish : public CrashOfACommand {};
+TEST_P(CrashOfFinish, IsDoneOrNot) {
+  start();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  const Received back = delivery(queue);
+  wait_state(queue, "awaiting");
+  EXPECT_EQ(command("finish --succeeded " + retry_id(back)).code, kKilled);
+  EXPECT_EQ(current(queue)[0].at("state"), committed() ? "succeeded" : "awaiting");
+  EXPECT_EQ(history(retry_id(back))[0].at("outcome"), committed() ? "succeeded" : "pending");
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOfFinish, ::testing::Values("finish.before_commit", "finish.after_commit"),
+                         point_name);
+
+// --- shutdown and start
+
+class CrashWhileDraining : public Crash {};
+TEST_P(CrashWhileDraining, NothingIsLost) {
+  start_armed();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  wait_state(queue, "scheduled");
+  rung().signal(SIGTERM);
+  die();
+  restart();
+  AmqpProbe consumer;
+  consumer.consume(queue);
+  consume_until(consumer, queue, "s", "succeeded");
+  expect_whole(queue, "s", "succeeded");
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashWhileDraining,
+                         ::testing::Values("drain.begun", "leave.before_commit", "leave.after_commit"),
+                         point_name);
+
+class CrashOnHandover : public Crash {};
+TEST_P(CrashOnHandover, TheOtherGoesOn) {
+  config.more = "lease: 2s\ndrain: 10s\n";
+  config.ladder = "[6s]";
+  start_armed();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  wait_state(queue, "scheduled");
+  SidecarConfig other = config;
+  other.node = "node-2";
+  Sidecar second(other);
+  second.start();
+  die();  // on giving back half of its shards
+  const Received back = delivery(queue);
+  EXPECT_EQ(back.message.body, body_);
+  EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
+  expect_nothing(queue);
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashOnHandover,
+                         ::testing::Values("release.before_commit", "release.after_commit"), point_name);
+
+class CrashAtStart : public Crash {};
+TEST_P(CrashAtStart, TheNextGoesOn) {
+  start_armed();
+  die();
+  restart();
+  const std::string queue = climbing();
+  publish_failed(queue);
+  AmqpProbe consumer;
+  consumer.consume(queue);
+  consume_until(consumer, queue, "s", "succeeded");
+  expect_whole(queue, "s", "succeeded");
+}
+INSTANTIATE_TEST_SUITE_P(At, CrashAtStart,
+                         ::testing::Values("migrate.statement", "migrate.statement:4", "migrate.statement:9",
+                                           "register.before_commit", "register.after_commit",
+                                           "beat.before_commit", "beat.after_commit", "renew.before_commit",
+                                           "renew.after_commit", "acquire.before_commit",
+                                           "acquire.after_commit"),
+                         point_name);
+
+}  // namespace
+}  // namespace rung::test
