@@ -61,6 +61,10 @@ class Judge final : public Watcher {
   std::vector<std::string> rows_of(int message);
 
  private:
+  // After a step of the database's clock: until all have measured it again.
+  static constexpr Us kUntilMeasured = kMinute;
+  static constexpr Us kAhead = 100 * kMs;  // what the claim allows (Dispatch::kAhead)
+
   void broken(const std::string& promise, int message);
   bool holds_lease(int node, std::optional<int> shard);
   Us tolerance(Us claimed_at) const;

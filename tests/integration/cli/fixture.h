@@ -82,6 +82,12 @@ class CliTest : public ::testing::Test {
   static std::string who() { return by_api() ? "tester, 127.0.0.1 \\(http\\)" : "[^@]+@.+ \\(cli\\)"; }
   static std::string who_like() { return by_api() ? "tester, 127.0.0.1 (http)" : "%@% (cli)"; }
 
+  // A file beside the config; its path.
+  std::string file(const std::string& name, const std::string& text) {
+    const std::string path = std::filesystem::path(config_path()).parent_path() / name;
+    std::ofstream(path) << text;
+    return path;
+  }
   Ran rung(std::vector<std::string> words) {
     words = with_access(std::move(words));
     words.insert(words.begin(), RUNG_TEST_PROGRAM);
