@@ -233,12 +233,15 @@ void MemoryBroker::deliver(Told& told) {
       deliver_from(queue->first, queue->second, inlet, told);
   }
   for (auto& [name, queue] : queues_) {
-    if (name.starts_with(options_.prefix + ".") || options_.error_queues->find(name) == nullptr) continue;
+    if (queue.empty() || name.starts_with(options_.prefix + ".") ||
+        options_.error_queues->find(name) == nullptr)
+      continue;
     deliver_from(name, queue, Inlet::error, told);
   }
 }
 
 void MemoryBroker::deliver_from(const std::string& name, std::deque<Stored>& queue, Inlet inlet, Told& told) {
+  if (queue.empty()) return;
   Intake& intake = intake_of(inlet);
   auto& deliveries = inlet == Inlet::error ? told.from_error_queues : told.deliveries;
   // Each inlet has its own prefetch, like RabbitMQ's consumers.
