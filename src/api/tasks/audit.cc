@@ -5,7 +5,6 @@
 
 #include "src/api/json/reading.h"
 #include "src/api/tasks/pages.h"
-#include "src/api/tasks/read_views.h"
 #include "src/api/tasks/views.h"
 
 namespace rung::api {

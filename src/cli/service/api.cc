@@ -1,4 +1,4 @@
-#include "src/cli/service/api.h"
+// The service by HTTP.
 
 #include <nlohmann/json.hpp>
 

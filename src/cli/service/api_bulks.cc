@@ -5,11 +5,9 @@
 #include <utility>
 
 #include "src/api/tasks/bulks.h"
-#include "src/api/tasks/filters.h"
 #include "src/api/tasks/pages.h"
-#include "src/api/tasks/read_views.h"
+#include "src/api/tasks/views.h"
 #include "src/bridge/changes/careful_redrive.h"
-#include "src/cli/service/api.h"
 #include "src/cli/service/api_client.h"
 #include "src/cli/service/retry.h"
 

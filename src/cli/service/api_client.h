@@ -15,6 +15,7 @@
 
 #include "src/api/json/json.h"
 #include "src/api/json/reading.h"
+#include "src/cli/service/service.h"
 #include "src/config/config.h"
 #include "src/core/base/result.h"
 #include "src/core/task/task.h"
@@ -97,5 +98,10 @@ Result<std::size_t> add_rows(const api::Json& page, const char* list, Result<Row
 
 // Adds the members that a request names a target by: queue, or exchange and routing_key.
 void add_target(const Target& target, api::Json& body);
+
+// For api_service().
+std::unique_ptr<TaskQueries> api_queries(const ApiClientPtr& client);
+std::unique_ptr<TaskChanges> api_changes(const ApiClientPtr& client);
+std::unique_ptr<BulkService> api_bulks(const ApiClientPtr& client);
 
 }  // namespace rung::cli

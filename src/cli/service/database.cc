@@ -1,11 +1,11 @@
-#include "src/cli/service/database.h"
-
+// The service by the database.
 #include <fmt/format.h>
 
 #include <limits>
 
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/views.h"
+#include "src/cli/service/service.h"
 #include "src/core/base/url.h"
 
 namespace rung::cli {

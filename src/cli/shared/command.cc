@@ -11,8 +11,6 @@
 #include <cstdlib>
 #include <thread>
 
-#include "src/cli/service/api.h"
-#include "src/cli/service/database.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"

@@ -9,7 +9,6 @@
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"

@@ -14,7 +14,6 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
-#include "src/cli/shared/progress.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 

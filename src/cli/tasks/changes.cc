@@ -14,7 +14,6 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
-#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"

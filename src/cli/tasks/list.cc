@@ -10,7 +10,6 @@
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/count.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"

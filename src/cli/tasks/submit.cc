@@ -15,7 +15,6 @@
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/tasks/submit_request.h"

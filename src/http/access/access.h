@@ -19,7 +19,7 @@
 #include "src/http/request/actions.h"
 #include "src/http/request/message.h"
 #include "src/http/request/problem.h"
-#include "src/oidc/refusal.h"
+#include "src/oidc/key_set.h"
 
 namespace rung::http {
 

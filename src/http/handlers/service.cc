@@ -5,7 +5,7 @@
 #include <set>
 
 #include "src/api/queues/gates.h"
-#include "src/api/stats/owners.h"
+#include "src/api/stats/nodes.h"
 #include "src/core/base/rfc3339.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
@@ -41,7 +41,7 @@ Result<Metrics::Totals> read_totals(Store& store) {
   const auto shards = store.shards();
   if (!shards) return tl::unexpected(shards.error());
   totals.nodes = nodes->size();
-  totals.unowned = api::owners_of(*shards, *nodes, *now).unowned.size();
+  totals.unowned = api::unowned_shards(*shards, *nodes, *now);
   return totals;
 }
 
