@@ -11,7 +11,6 @@
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/stats/events_json.h"
 #include "src/config/document.h"
 
 namespace rung::cli {

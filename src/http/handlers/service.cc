@@ -8,8 +8,8 @@
 #include "src/api/stats/nodes.h"
 #include "src/core/base/rfc3339.h"
 #include "src/http/access/access.h"
+#include "src/http/handlers/console.h"
 #include "src/http/handlers/context.h"
-#include "src/http/handlers/openapi.h"
 #include "src/http/request/problem.h"
 #include "src/http/request/query.h"
 
@@ -117,9 +117,7 @@ Response show_metrics(Context& context, const Call&, int connections) {
 }
 
 Response show_you(const Call& call) {
-  FieldErrors errors;
-  refuse_rest(call.request.query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  if (auto no = refuse_query(call.request)) return *std::move(no);
   return answer(200, person_json(call.person));
 }
 

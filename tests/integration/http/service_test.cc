@@ -4,7 +4,7 @@
 
 #include "src/core/base/url.h"
 #include "src/http/handlers/context.h"
-#include "src/http/handlers/openapi.h"
+#include "src/http/handlers/console.h"
 #include "tests/integration/http/fixture.h"
 #include "tests/support/clock.h"
 #include "tests/support/proxy.h"

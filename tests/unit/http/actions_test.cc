@@ -1,5 +1,5 @@
 // The table of rights, and the pages that show it.
-#include "src/http/request/actions.h"
+#include "src/http/request/router.h"
 
 #include <gtest/gtest.h>
 
