@@ -127,10 +127,10 @@ Json node_json(const Nodes& nodes, const NodeRow& node, EpochMs now) {
                {"expires_at", to_rfc3339(node.expires_at)},
                {"version", node.version},
                {"address", node.address},
-               {"config", node.config.empty() ? Json() : Json(node.config)},
+               {"config", text_or_null(node.config)},
                {"config_differs", differs(nodes, node, now)},
                {"problems", problems_of(node)},
-               {"taken_at", owned.changed_at ? Json(to_rfc3339(*owned.changed_at)) : Json()}};
+               {"taken_at", time_or_null(owned.changed_at)}};
   put(json, owned, now);
   return json;
 }

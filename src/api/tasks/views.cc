@@ -17,9 +17,6 @@ namespace rung::api {
 
 namespace {
 
-Json text_or_null(std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json time_or_null(const std::optional<EpochMs>& t) { return t ? Json(to_rfc3339(*t)) : Json(nullptr); }
-
 Json silence_or_null(const std::optional<Silence>& silence) { return silence ? to_json(*silence) : Json(); }
 
 // Text that should be JSON; returned as a string if it is not.
@@ -130,7 +127,7 @@ Json to_json(const Bulk& b) {
           {"applied", b.applied},
           {"refused", b.refused},
           {"canary", b.care.canary},
-          {"watch_ms", b.care.watch ? Json(b.care.watch->count()) : Json()},
+          {"watch_ms", ms_or_null(b.care.watch)},
           {"ramp", b.care.ramp},
           {"stop_on_failures", b.care.stop_above ? Json(percent_text(*b.care.stop_above)) : Json()},
           {"stage", stage_of(b)},
