@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -93,14 +91,12 @@ int explain_queue(const Common& common, const ExplainOptions& options) {
   const RuleBook& rules = *config.rules;
   const auto* by_pattern = rules.pattern_of(options.queue);
   const bool own = rules.queues().contains(options.queue);
-  print(dump({{"queue", options.queue},
-              {"follows", by_pattern != nullptr ? "pattern"
-                          : own                 ? "name"
-                                                : "defaults"},
-              {"pattern", by_pattern != nullptr ? Json(by_pattern->pattern.text()) : Json()},
-              {"ladder", rules.queue(options.queue).ladder}}) +
-        "\n");
-  return kSuccess;
+  return print_json({{"queue", options.queue},
+                     {"follows", by_pattern != nullptr ? "pattern"
+                                 : own                 ? "name"
+                                                       : "defaults"},
+                     {"pattern", by_pattern != nullptr ? Json(by_pattern->pattern.text()) : Json()},
+                     {"ladder", rules.queue(options.queue).ladder}});
 }
 
 int explain(const Common& common, const ExplainOptions& options) {
@@ -124,11 +120,11 @@ Json problems_json(const std::vector<ConfigProblem>& problems) {
 Json queue_json(const QueueRules& queue) {
   const GiveUp& limit = queue.give_up;
   return {{"ladder", queue.ladder},
-          {"rules", queue.rules.empty() ? Json() : Json(queue.rules)},
+          {"rules", api::text_or_null(queue.rules)},
           {"give_up",
            {{"attempts", limit.attempts > 0 ? Json(limit.attempts) : Json()},
-            {"after_ms", limit.after ? Json(limit.after->count()) : Json()}}},
-          {"late_by_ms", queue.late_by ? Json(queue.late_by->count()) : Json()}};
+            {"after_ms", api::ms_or_null(limit.after)}}},
+          {"late_by_ms", api::ms_or_null(queue.late_by)}};
 }
 
 Json traces_json(const OtelOptions& otel) {
@@ -145,8 +141,8 @@ Json check_json(const LoadedConfig& loaded) {
                {"warnings", problems_json(loaded.warnings)}};
   if (const ApiOptions& api = loaded.config.api; !api.url.empty()) {
     json["api"] = {{"url", api.url},
-                   {"token_file", api.token_file.empty() ? Json() : Json(api.token_file)},
-                   {"ca", api.ca.empty() ? Json() : Json(api.ca)}};
+                   {"token_file", api::text_or_null(api.token_file)},
+                   {"ca", api::text_or_null(api.ca)}};
   }
   if (!loaded.ok() || loaded.config.rules == nullptr) return json;
   for (const auto& [name, ladder] : loaded.config.rules->ladders()) {
@@ -173,11 +169,11 @@ Json check_json(const LoadedConfig& loaded) {
   }
   for (const QueueGroups::Group& group : loaded.config.groups.all)
     json["groups"][group.name] = {{"prefix", group.prefix}, {"queues", group.queues}};
-  json["retention_ms"] = loaded.config.retention ? Json(loaded.config.retention->count()) : Json();
+  json["retention_ms"] = api::ms_or_null(loaded.config.retention);
   for (const ErrorQueue& queue : loaded.config.rules->error_queues().all()) {
     json["error_queues"].push_back({{"from", queue.from},
                                     {"dialect", queue.dialect->name},
-                                    {"to", queue.to.empty() ? Json() : Json(queue.to)},
+                                    {"to", api::text_or_null(queue.to)},
                                     {"ladder", !queue.retries         ? Json("none")
                                                : queue.ladder.empty() ? Json()
                                                                       : Json(queue.ladder)},
@@ -201,7 +197,7 @@ int check(const Common& common) {
     return load(common, config, ConfigFor::check);  // reports where it looked
   }
   const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice(common));
-  print(dump(check_json(loaded)) + "\n");
+  print_json(check_json(loaded));
   return loaded.ok() ? kSuccess : kUserError;
 }
 

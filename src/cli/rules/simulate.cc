@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -157,8 +155,6 @@ std::string chart_text(const Columns& columns, const LoadChart& chart) {
   return out;
 }
 
-Json duration_json(const std::optional<Ms>& time) { return time ? Json(time->count()) : Json(); }
-
 Json totals_json(const SimulationColumn& column) {
   const ReplayTotals& t = column.totals;
   return {{"source", column.source},
@@ -176,8 +172,8 @@ Json totals_json(const SimulationColumn& column) {
           {"held_back_longest_ms", t.held_longest.count()},
           {"breaker_openings", t.breaker_opened ? Json(*t.breaker_opened) : Json()},
           {"probes", t.probes ? Json(*t.probes) : Json()},
-          {"until_success_median_ms", duration_json(median(t))},
-          {"until_success_longest_ms", duration_json(longest(t))},
+          {"until_success_median_ms", api::ms_or_null(median(t))},
+          {"until_success_longest_ms", api::ms_or_null(longest(t))},
           {"peak_per_second", api::peak_of(t.deliveries, seconds{1})},
           {"peak_per_minute", api::peak_of(t.deliveries, minutes{1})},
           {"cut", t.cut}};

@@ -140,28 +140,19 @@ class BulkService {
   virtual std::unique_ptr<BulkRun> run(Bulk bulk) = 0;
 };
 
-class CauseService {
+// Causes, queues and instances.
+class SystemService {
  public:
-  virtual ~CauseService() = default;
+  virtual ~SystemService() = default;
 
-  virtual Result<api::Causes> list(const CauseFilter& filter) = 0;
+  virtual Result<api::Causes> causes(const CauseFilter& filter) = 0;
   virtual Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) = 0;
   // The name by which others know whoever calls this.
   virtual Result<std::string> my_name() = 0;
-};
-
-class QueueService {
- public:
-  virtual ~QueueService() = default;
 
   virtual Result<std::vector<QueueGate>> gates() = 0;
   virtual Result<Pause> pause(const api::PauseRequest& request) = 0;
   virtual Result<api::ResumedQueue> resume(const std::string& queue, const std::string& reason) = 0;
-};
-
-class SystemService {
- public:
-  virtual ~SystemService() = default;
 
   virtual Result<api::Nodes> nodes(EpochMs now, bool all) = 0;
   virtual Result<api::Stats> stats(EpochMs now, Ms max_overdue) = 0;
@@ -171,8 +162,6 @@ struct Service {
   std::unique_ptr<TaskQueries> tasks;
   std::unique_ptr<TaskChanges> changes;
   std::unique_ptr<BulkService> bulks;
-  std::unique_ptr<CauseService> causes;
-  std::unique_ptr<QueueService> queues;
   std::unique_ptr<SystemService> system;
 };
 

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -82,20 +80,13 @@ Result<Bulk> run_to_end(Session& session, Bulk bulk) {
 bool confirmed(const Bulk& bulk) {
   const std::string question = fmt::format("{} {} {} ({})? [y/N] ", to_word(bulk.action), bulk.total,
                                            bulk.total == 1 ? "task" : "tasks", one_line(filter_flags(bulk)));
-  std::fwrite(question.data(), 1, question.size(), stderr);
-  std::fflush(stderr);
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "Y" || answer == "yes";
+  return says_yes(question);
 }
 
 int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
   const auto json = session.service.bulks->dry_run(asked, by);
   if (!json) return report_error(json.error());
-  if (common.json) {
-    print(dump(*json) + "\n");
-    return kSuccess;
-  }
+  if (common.json) return print_json(*json);
   const auto counted = api::counts_from_json(*json);
   if (!counted) return report_error(counted.error());
   print(fmt::format("{}{} {} ({}): nothing was changed\n",
@@ -167,7 +158,7 @@ std::string refused_filter(const FilterOptions& filter, const NewBulk& asked) {
 }
 
 int print_result(const Bulk& bulk, bool json) {
-  if (json) print(dump(api::to_json(bulk)) + "\n");
+  if (json) print_json(api::to_json(bulk));
   if (bulk.state == BulkState::done) {
     // As with a single id: an error if every task was refused.
     if (bulk.done > 0 && bulk.refused == bulk.done) return report_error(kUserError, outcome_of(bulk));

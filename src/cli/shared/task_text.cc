@@ -144,6 +144,11 @@ std::string dump(const Json& json, bool pretty) {
   return escape_controls_in_json(json.dump(pretty ? 2 : -1, ' ', false, Json::error_handler_t::replace));
 }
 
+int print_json(const Json& json) {
+  print(dump(json) + "\n");
+  return kSuccess;
+}
+
 std::string printable_body(std::string_view body) {
   if (is_utf8(body)) return lines(body, 0);
   std::string out;
@@ -175,6 +180,11 @@ Result<TaskRow> find_task(TaskQueries& store, const std::string& id, bool* more)
 }
 
 }  // namespace
+
+int report_no_id(const std::string& word) {
+  return report_error(kUserError, "'" + word + "' is not a retry-id (digits): `rung list --message-id " +
+                                      word + "` lists the retry-ids of a message");
+}
 
 int open_task(const TaskOptions& options, Session& session, TaskRow& task) {
   if (const int code = open_service(options.common, session); code != kSuccess) return code;

@@ -28,6 +28,7 @@ std::string first_error(std::string_view origin_json);
 
 // Never throws: invalid UTF-8 is replaced.
 std::string dump(const Json& json, bool pretty = true);
+int print_json(const Json& json);  // returns kSuccess
 
 // A message's body for people and scripts: UTF-8 text with control characters escaped; otherwise every byte
 // that is not printable ASCII as \xNN.
@@ -38,6 +39,9 @@ struct TaskOptions {
   Common common;
   std::string id;  // a retry-id or a message-id
 };
+
+// The error of a word that is no retry-id; returns kUserError.
+int report_no_id(const std::string& word);
 
 // Opens the store and finds the task; prints errors, and a note if the message-id has several tasks.
 int open_task(const TaskOptions& options, Session& session, TaskRow& task);

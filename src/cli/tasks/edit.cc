@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -290,11 +288,7 @@ bool confirmed(const api::Original& original, const Message& edited) {
   const std::string question =
       fmt::format("{}send it to {} as a new task, in place of {}? [y/N] ", summary(*original.message, edited),
                   one_line(destination(original.row.task)), original.row.task.id.str());
-  std::fwrite(question.data(), 1, question.size(), stderr);
-  std::fflush(stderr);
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "Y" || answer == "yes";
+  return says_yes(question);
 }
 
 int tell(Session& session, const EditOptions& o, const api::Edited& edited) {
@@ -306,7 +300,7 @@ int tell(Session& session, const EditOptions& o, const api::Edited& edited) {
     const char* result = edited.how == How::created ? "created" : good ? "duplicate" : "refused";
     print(dump({{"retry_id", id},
                 {"result", result},
-                {"reason", edited.reason.empty() ? Json() : Json(edited.reason)},
+                {"reason", api::text_or_null(edited.reason)},
                 {"task", task}}) +
           "\n");
     if (!good) return edited.how == How::no_such_task ? kNotFound : kUserError;
@@ -332,10 +326,7 @@ int send(Session& session, const EditOptions& o, const api::Original& original, 
 
 int run(const EditOptions& o) {
   const auto id = TaskId::parse(o.id);
-  if (!id) {
-    return report_error(kUserError, "'" + o.id + "' is not a retry-id (digits): `rung list --message-id " +
-                                        o.id + "` lists the retry-ids of a message");
-  }
+  if (!id) return report_no_id(o.id);
   Session session;
   if (const int code = open_service(o.common, session); code != kSuccess) return code;
   const auto original = session.service.changes->original(*id);

@@ -47,7 +47,7 @@ Json session_json(const SessionParts& parts, const std::optional<SignedIn>& who)
   if (!who) return json;
   json.update(person_json(who->person));
   json["way"] = !parts.access.needs_token() ? "open" : who->person.signed_in ? "oidc" : "token";
-  json["csrf"] = who->csrf.empty() ? Json() : Json(who->csrf);
+  json["csrf"] = api::text_or_null(who->csrf);
   return json;
 }
 

@@ -66,7 +66,7 @@ Response simulate_failure(Context& context, const Call& call) {
   if (!gate) return problem(gate.error(), call.request.path);
   out["gate"] = *gate ? api::gate_json(**gate) : Json();
   const std::string limits = describe_limits(rules->queue(target).gate);
-  out["limits"] = limits.empty() ? Json() : Json(limits);
+  out["limits"] = api::text_or_null(limits);
   return answer(200, out);
 }
 
