@@ -10,7 +10,6 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/help.h"
-#include "src/cli/shared/suggest.h"
 
 namespace {
 

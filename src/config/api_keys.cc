@@ -39,34 +39,29 @@ bool is_api_config(const Draft& draft) {
 }
 
 void complete_api(Draft& draft, Problems& problems) {
-  const auto mark = [&](std::string_view path) {
-    const auto it = draft.present.find(path);
-    return it == draft.present.end() ? Mark{} : it->second.mark;
-  };
   for (const auto& [path, place] : draft.present) {
     if (path == "api" || path.starts_with("api.") || path.find('.') != std::string::npos) continue;
     problems.add(place.mark, path + ": a config with api has nothing else: remove it, or remove api");
   }
-  const auto url = draft.present.find("api.url");
-  if (url == draft.present.end())
-    return problems.add(mark("api"),
+  if (!draft.present.contains("api.url"))
+    return problems.add(draft.mark("api"),
                         "api.url is missing: write api: { url: \"https://host:8025\", token_file: FILE }");
-  if (!url->second.ok) return;
+  if (!draft.has_valid("api.url")) return;
   const auto parsed = parse_url(draft.config.api.url);
   if (parsed->scheme == "http" && draft.present.contains("api.ca"))
-    problems.add(mark("api.ca"), "api.ca: only with https://");
+    problems.add(draft.mark("api.ca"), "api.ca: only with https://");
   const bool in_clear = parsed->scheme == "http" && !is_loopback(parsed->host);
   if (in_clear && draft.present.contains("api.token_file"))
     problems.add(
-        url->second.mark,
+        draft.mark("api.url"),
         "api.url: http:// would send the token in plain text: use https:// (http:// only for this machine)");
   else if (in_clear && draft.reports_warnings())
-    problems.warn(url->second.mark, "api.url: http:// sends everything in plain text: use https://");
+    problems.warn(draft.mark("api.url"), "api.url: http:// sends everything in plain text: use https://");
   if (draft.present.contains("api.token_file") && draft.reports_warnings())
-    warn_if_readable(problems, mark("api.token_file"), draft.config.api.token_file,
+    warn_if_readable(problems, draft.mark("api.token_file"), draft.config.api.token_file,
                      "api.token_file is secret");
   if (draft.purpose != ConfigFor::check && draft.purpose != ConfigFor::api)
-    problems.add(mark("api"), std::string(kOnlyApi));
+    problems.add(draft.mark("api"), std::string(kOnlyApi));
 }
 
 }  // namespace rung::confile

@@ -65,19 +65,10 @@ class Completion {
   }
 
   // Present and valid.
-  bool has(std::string_view path) const {
-    const auto it = draft_.present.find(path);
-    return it != draft_.present.end() && it->second.ok;
-  }
+  bool has(std::string_view path) const { return draft_.has_valid(path); }
   // Absent, or present and valid: the config's value can be checked.
-  bool valid(std::string_view path) const {
-    const auto it = draft_.present.find(path);
-    return it == draft_.present.end() || it->second.ok;
-  }
-  Mark mark(std::string_view path) const {
-    const auto it = draft_.present.find(path);
-    return it != draft_.present.end() ? it->second.mark : Mark{};
-  }
+  bool valid(std::string_view path) const { return has(path) || !draft_.present.contains(path); }
+  Mark mark(std::string_view path) const { return draft_.mark(path); }
   void problem(std::string_view path, std::string what) {
     problems_.add(mark(path), std::string(path) + ": " + std::move(what));
   }

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "src/config/config.h"
@@ -150,6 +152,16 @@ struct Draft {
     bool substituted = false;  // the value comes at least partly from the environment
   };
   std::map<std::string, Place, std::less<>> present;
+  // Mark{} = it is not in the file.
+  Mark mark(std::string_view path) const {
+    const auto it = present.find(path);
+    return it != present.end() ? it->second.mark : Mark{};
+  }
+  // It is in the file, and valid.
+  bool has_valid(std::string_view path) const {
+    const auto it = present.find(path);
+    return it != present.end() && it->second.ok;
+  }
   std::set<std::string> keys_used;  // by the table's paths, "queues.*.ladder"
   std::string folder;               // of the config file; base of relative paths
   ConfigFor purpose = ConfigFor::sidecar;
@@ -194,6 +206,16 @@ struct Value {
   bool list_of_patterns(std::vector<std::string>& out);
   // A pattern, or a list of patterns.
   bool patterns(std::vector<std::string>& out);
+
+  // Sets `out` only if the value is right: optional(gate.probes, &Value::integer, 1, 100).
+  template <typename T, typename... Limits>
+  bool optional(std::optional<T>& out, bool (Value::*read)(T&, Limits...),
+                std::type_identity_t<Limits>... limits) {
+    T value{};
+    if (!(this->*read)(value, limits...)) return false;
+    out = std::move(value);
+    return true;
+  }
 
   // Adds "PATH: what" at the value's position. Always returns false.
   bool add_error(std::string what);

@@ -8,22 +8,20 @@ constexpr std::size_t kLongestWord = 64;
 
 ErrorQueueDraft& error_queue(Value& v) { return v.draft.error_queues.back(); }
 
-bool set_queue_name(Value& v, std::optional<std::string>& out, Mark& mark) {
+// The position of a value, for errors that involve several keys.
+void note_place(Value& v, Mark& mark) {
   mark = v.node.mark;
   error_queue(v).substituted = error_queue(v).substituted || v.node.substituted;
-  std::string name;
-  if (!v.amqp_name(name)) return false;
-  out = std::move(name);
-  return true;
+}
+
+bool set_queue_name(Value& v, std::optional<std::string>& out, Mark& mark) {
+  note_place(v, mark);
+  return v.optional(out, &Value::amqp_name);
 }
 
 bool set_word(Value& v, std::optional<std::string>& out, Mark& mark) {
-  mark = v.node.mark;
-  error_queue(v).substituted = error_queue(v).substituted || v.node.substituted;
-  std::string word;
-  if (!v.name(word, kLongestWord)) return false;
-  out = std::move(word);
-  return true;
+  note_place(v, mark);
+  return v.optional(out, &Value::name, kLongestWord);
 }
 
 bool set_error_parked(Value& v) {

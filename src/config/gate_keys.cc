@@ -54,13 +54,6 @@ bool set_rate_header(Value& v) {
   return true;
 }
 
-bool set_count(Value& v, std::optional<int>& out, int most) {
-  int count = 0;
-  if (!v.integer(count, 1, most)) return false;
-  out = count;
-  return true;
-}
-
 // Checks a part of a window alone, so that an error has its position.
 bool check_window(Value& v, const std::vector<std::string>& allow, const std::string& zone,
                   const std::string& otherwise) {
@@ -130,13 +123,6 @@ bool set_wait(Value& v) {
   return ok;
 }
 
-bool set_gate_duration(Value& v, std::optional<Ms>& out, Ms least, Ms most) {
-  Ms value{0};
-  if (!v.duration(value, least, most)) return false;
-  out = value;
-  return true;
-}
-
 bool set_pauses(Value& v) {
   std::string word;
   if (!v.choice(word, {"message", "queue"})) return false;
@@ -162,7 +148,7 @@ std::vector<Key> gate_keys() {
      [](Value& v) { return set_rate(v, gate(v).by_rate); }},
     {{"queues.*.gate.in_flight", "1 to 1000000", "", true, false,
       "maximum number of messages delivered and not yet answered, over all instances; requires consumers that report results"},
-     [](Value& v) { return set_count(v, gate(v).in_flight, kMostInFlight); }},
+     [](Value& v) { return v.optional(gate(v).in_flight, &Value::integer, 1, kMostInFlight); }},
     {{"queues.*.gate.window.allow", "times of the week, or list of them", "", true, false,
       "when messages may go out: \"Mon-Fri 08:00-18:00\", \"Sat,Sun 10:00-14:00\", \"22:00-06:00\" (every day, ends on the next)"},
      set_window_times},
@@ -171,10 +157,10 @@ std::vector<Key> gate_keys() {
      set_zone},
     {{"queues.*.gate.breaker.open_after", "1 to 1000", "20", true, false,
       "stop publishing when this many of the last of_last outcomes are failures; any key of breaker turns it on"},
-     [](Value& v) { return set_count(v, gate(v).open_after, kMostOutcomes); }},
+     [](Value& v) { return v.optional(gate(v).open_after, &Value::integer, 1, kMostOutcomes); }},
     {{"queues.*.gate.breaker.of_last", "1 to 1000", "100", true, false,
       "how many of the last outcomes are considered"},
-     [](Value& v) { return set_count(v, gate(v).of_last, kMostOutcomes); }},
+     [](Value& v) { return v.optional(gate(v).of_last, &Value::integer, 1, kMostOutcomes); }},
     {{"queues.*.gate.breaker.only", "pattern, or list of patterns", "", true, false,
       "error types (retry-error-type) that count as failures; * matches any characters; default: all failures"},
      set_only},
@@ -183,19 +169,19 @@ std::vector<Key> gate_keys() {
      set_wait},
     {{"queues.*.gate.breaker.probes", "1 to 100", "1", true, false,
       "after the wait, how many messages at a time go out as probes"},
-     [](Value& v) { return set_count(v, gate(v).probes, kMostProbes); }},
+     [](Value& v) { return v.optional(gate(v).probes, &Value::integer, 1, kMostProbes); }},
     {{"queues.*.gate.breaker.probe_timeout", "duration", "1m", true, false,
       "how long a probe may be without an answer; 1s to 1d"},
-     [](Value& v) { return set_gate_duration(v, gate(v).probe_timeout, seconds{1}, hours{24}); }},
+     [](Value& v) { return v.optional(gate(v).probe_timeout, &Value::duration, seconds{1}, hours{24}); }},
     {{"queues.*.gate.breaker.close_after", "1 to 1000", "3", true, false,
       "how many probes in a row must succeed before messages go out as usual"},
-     [](Value& v) { return set_count(v, gate(v).close_after, kMostOutcomes); }},
+     [](Value& v) { return v.optional(gate(v).close_after, &Value::integer, 1, kMostOutcomes); }},
     {{"queues.*.gate.retry_after.cap", "duration", "", true, false,
       "the longest retry-after that is accepted from a consumer; a longer one is shortened; default: the ladder's highest delay"},
-     [](Value& v) { return set_gate_duration(v, gate(v).cap, Ms{1}, levels::kLongest); }},
+     [](Value& v) { return v.optional(gate(v).cap, &Value::duration, Ms{1}, levels::kLongest); }},
     {{"queues.*.gate.retry_after.max", "duration", "10m", true, false,
       "with pauses: queue, the longest that a retry-after holds back the whole queue, 1s to 1d; the failed message may wait longer"},
-     [](Value& v) { return set_gate_duration(v, gate(v).longest_hold, seconds{1}, hours{24}); }},
+     [](Value& v) { return v.optional(gate(v).longest_hold, &Value::duration, seconds{1}, hours{24}); }},
     {{"queues.*.gate.retry_after.pauses", "message or queue", "message", true, false,
       "what a consumer's retry-after holds back: the failed message, or the whole queue"},
      set_pauses},

@@ -28,21 +28,12 @@ class Groups {
   }
 
  private:
-  Mark mark(std::string_view path) const {
-    const auto it = draft_.present.find(path);
-    return it != draft_.present.end() ? it->second.mark : Mark{};
-  }
-  bool valid(std::string_view path) const {
-    const auto it = draft_.present.find(path);
-    return it != draft_.present.end() && it->second.ok;
-  }
-
   // Keys that each group must set itself.
   void check_misplaced_keys() {
     for (const std::string key : {"store.url", "store.urls", "broker.prefix"}) {
       if (!draft_.present.contains(key)) continue;
       const std::string place = key == "broker.prefix" ? "groups.NAME.prefix" : "groups.NAME." + key;
-      problems_.add(mark(key), key + ": each group needs its own: write it as " + place);
+      problems_.add(draft_.mark(key), key + ": each group needs its own: write it as " + place);
     }
   }
 
@@ -50,13 +41,13 @@ class Groups {
     const auto prefix = [](const GroupDraft& g) { return g.prefix.empty() ? "rung-" + g.name : g.prefix; };
     if (prefix(first) == prefix(second)) {
       const std::string path = second.path("prefix");
-      problems_.add(draft_.present.contains(path) ? mark(path) : second.mark,
+      problems_.add(draft_.present.contains(path) ? draft_.mark(path) : second.mark,
                     path + ": same prefix as group " + first.name + ": each group needs its own prefix");
     }
     if (same_database(first, second)) {
       const std::string path = second.path(second.other_urls.empty() ? "store.url" : "store.urls");
-      problems_.add(mark(path), path + ": same host, port and schema as group " + first.name +
-                                    ": each group needs its own database");
+      problems_.add(draft_.mark(path), path + ": same host, port and schema as group " + first.name +
+                                           ": each group needs its own database");
     }
     for (std::size_t i = 0; i < second.queues.size(); ++i) {
       if (std::ranges::find(first.queues, second.queues[i]) == first.queues.end()) continue;
@@ -67,7 +58,7 @@ class Groups {
 
   std::vector<Url> urls(const GroupDraft& group) const {
     std::vector<Url> all;
-    if (!valid(group.path("store.url")) && !valid(group.path("store.urls"))) return all;
+    if (!draft_.has_valid(group.path("store.url")) && !draft_.has_valid(group.path("store.urls"))) return all;
     if (auto url = parse_url(group.url)) all.push_back(*std::move(url));
     for (const std::string& text : group.other_urls) {
       if (auto url = parse_url(text)) all.push_back(*std::move(url));

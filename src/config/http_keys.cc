@@ -12,13 +12,6 @@ constexpr const char* kPeersForm = "{ eu: https://rung-eu.example:8025 }";
 
 HttpOptions& http(Value& v) { return v.draft.config.http; }
 
-bool set_console(Value& v) {
-  bool console = false;
-  if (!v.boolean(console)) return false;
-  http(v).console = console;
-  return true;
-}
-
 // The address of an API that people open in a browser.
 bool page_url(Value& v, std::string& url) {
   if (!v.url(url, {"http", "https"})) return false;
@@ -28,8 +21,6 @@ bool page_url(Value& v, std::string& url) {
   if (std::ranges::count(url, '/') > 2) return v.add_error("the URL must have no path");
   return true;
 }
-
-bool set_http_url(Value& v) { return page_url(v, http(v).url); }
 
 bool set_peers(Value& v) {
   if (v.node.invalid) return false;
@@ -84,10 +75,10 @@ std::vector<Key> http_keys() {
 
     {{"http.console", "true or false", "", false, false,
       "whether GET / has the console, a page for browsers; default: true where http.listen is a loopback address, else false; see docs/console.md"},
-     set_console},
+     [](Value& v) { return v.optional(http(v).console, &Value::boolean); }},
     {{"http.url", "URL", "", false, false,
       "where browsers reach this API, if a proxy stands before it: https://rung.example; for signing in with http.oidc; default: as in their requests"},
-     [](Value& v) { return set_http_url(v); }},
+     [](Value& v) { return page_url(v, http(v).url); }},
     {{"http.peers", "map of names to URLs", "", false, false,
       "the HTTP APIs of other groups, to which the console has links"},
      set_peers},

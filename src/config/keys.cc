@@ -66,25 +66,15 @@ bool set_silence(Value& v, std::optional<Ms>& after, Mark& mark) {
 }
 
 bool set_ladder(Value& v) {
-  std::string name;
   current_rules(v).ladder_mark = v.node.mark;
   current_rules(v).ladder_substituted = v.node.substituted;
-  if (!v.name(name, kLongestName)) return false;
-  current_rules(v).ladder = name;
-  return true;
-}
-
-bool set_amqp_name(Value& v, std::optional<std::string>& out) {
-  std::string name;
-  if (!v.amqp_name(name)) return false;
-  out = std::move(name);
-  return true;
+  return v.optional(current_rules(v).ladder, &Value::name, kLongestName);
 }
 
 bool set_delay_end(Value& v, std::optional<std::string>& out, Mark& mark) {
   mark = v.node.mark;
   delay(v).substituted = delay(v).substituted || v.node.substituted;
-  return set_amqp_name(v, out);
+  return v.optional(out, &Value::amqp_name);
 }
 
 bool set_queue_parked(Value& v) {
@@ -150,13 +140,6 @@ bool set_events(Value& v) {
   return true;
 }
 
-bool set_catch_up(Value& v, std::optional<int>& out) {
-  int rate = 0;
-  if (!v.integer(rate, 1, kMostCatchUp)) return false;
-  out = rate;
-  return true;
-}
-
 // clang-format off
 std::vector<Key> make_table() {
   return {
@@ -213,12 +196,7 @@ std::vector<Key> make_table() {
 
     {{"results.require_token", "true or false", "", false, false,
       "results, and failures with a retry-id, must carry the retry-token of their delivery; default: true, unless the database was created by a release that had no retry-token"},
-     [](Value& v) {
-       bool required = false;
-       if (!v.boolean(required)) return false;
-       config(v).require_token = required;
-       return true;
-     }},
+     [](Value& v) { return v.optional(config(v).require_token, &Value::boolean); }},
 
     {{"store.url", "URL", "", false, true, "MySQL or MariaDB: mysql://user:password@host:port/schema"},
      [](Value& v) { return v.url(config(v).store.url, {"mysql"}); }},
@@ -282,7 +260,7 @@ std::vector<Key> make_table() {
      [](Value& v) { return v.integer(config(v).max_loaded, 1, 100'000'000); }},
     {{"catch_up", "1 to 1000000", "1000", true, false,
       "maximum rate, in tasks per second and per queue, for tasks overdue by more than 5s after an outage"},
-     [](Value& v) { return set_catch_up(v, v.draft.catch_up); }},
+     [](Value& v) { return v.optional(v.draft.catch_up, &Value::integer, 1, kMostCatchUp); }},
     {{"retention", "duration, or off", "off", true, false,
       "tasks that succeeded or were cancelled or discarded longer ago than this are deleted, with their history and body; at least 1h"},
      set_retention},
@@ -326,7 +304,7 @@ std::vector<Key> make_table() {
       "as for queues, for every queue that does not set it"},
      [](Value& v) { return set_silence(v, current_rules(v).reported_within, current_rules(v).reported_mark); }},
     {{"defaults.catch_up", "1 to 1000000", "1000", true, false, "same as the key catch_up above"},
-     [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
+     [](Value& v) { return v.optional(queue(v).catch_up, &Value::integer, 1, kMostCatchUp); }},
     {{"defaults.parked", "keep or publish", "keep", true, false, "same as the key parked above"},
      set_queue_parked},
 
@@ -339,17 +317,17 @@ std::vector<Key> make_table() {
       "success must be reported; silence for this long after a retry means failure"},
      [](Value& v) { return set_silence(v, current_rules(v).reported_within, current_rules(v).reported_mark); }},
     {{"queues.*.catch_up", "1 to 1000000", "1000", true, false, "same as the key catch_up above, for this queue only"},
-     [](Value& v) { return set_catch_up(v, queue(v).catch_up); }},
+     [](Value& v) { return v.optional(queue(v).catch_up, &Value::integer, 1, kMostCatchUp); }},
     {{"queues.*.parked", "keep or publish", "keep", true, false, "same as the key parked above, for this queue only"},
      set_queue_parked},
 
     {{"tags.*.queue", "name", "", true, false,
       "target queue of delayed messages with this tag (property type), unless the message names a target"},
-     [](Value& v) { tag(v).queue_mark = v.node.mark; return set_amqp_name(v, tag(v).queue); }},
+     [](Value& v) { tag(v).queue_mark = v.node.mark; return v.optional(tag(v).queue, &Value::amqp_name); }},
     {{"tags.*.exchange", "name", "", true, false, "instead of queue: target exchange"},
-     [](Value& v) { tag(v).exchange_mark = v.node.mark; return set_amqp_name(v, tag(v).exchange); }},
+     [](Value& v) { tag(v).exchange_mark = v.node.mark; return v.optional(tag(v).exchange, &Value::amqp_name); }},
     {{"tags.*.routing_key", "text", "", true, false, "routing key for exchange; default: empty"},
-     [](Value& v) { tag(v).routing_key_mark = v.node.mark; return set_amqp_name(v, tag(v).routing_key); }},
+     [](Value& v) { tag(v).routing_key_mark = v.node.mark; return v.optional(tag(v).routing_key, &Value::amqp_name); }},
     {{"tags.*.ladder", "name", "", true, false,
       "ladder for delayed messages with this tag, once they fail; default: that of the queue"},
      set_ladder},

@@ -103,33 +103,9 @@ bool set_type_from(Value& v) {
   return set_regex(v, rule(v).rule.type_from);
 }
 
-bool set_duration(Value& v, std::optional<Ms>& out, Ms least) {
-  Ms value{0};
-  if (!v.duration(value, least, levels::kLongest)) return false;
-  out = value;
-  return true;
-}
-
-bool set_attempts(Value& v) {
-  int attempts = 0;
-  if (!v.integer(attempts, 0, kMostAttempts)) return false;
-  when(v).attempts_above = attempts;
-  return true;
-}
-
 bool set_rules(Value& v) {
-  std::string name;
   policy_queue(v).rules_mark = v.node.mark;
-  if (!v.name(name, 64)) return false;
-  policy_queue(v).rules = name;
-  return true;
-}
-
-bool set_give_up_attempts(Value& v) {
-  int attempts = 0;
-  if (!v.integer(attempts, 1, kMostAttempts)) return false;
-  policy_queue(v).give_up_attempts = attempts;
-  return true;
+  return v.optional(policy_queue(v).rules, &Value::name, 64);
 }
 
 bool set_attachment(Value& v) {
@@ -146,17 +122,17 @@ std::vector<Key> policy_keys() {
   return {
     {{"defaults.rules", "name", "", true, false, "as for queues, for every queue that does not set it"}, set_rules},
     {{"defaults.give_up.attempts", "1 to 1000000", "", true, false, "as for queues, for every queue that does not set it"},
-     set_give_up_attempts},
+     [](Value& v) { return v.optional(policy_queue(v).give_up_attempts, &Value::integer, 1, kMostAttempts); }},
     {{"defaults.give_up.after", "duration", "", true, false, "as for queues, for every queue that does not set it"},
-     [](Value& v) { return set_duration(v, policy_queue(v).give_up_after, Ms{1}); }},
+     [](Value& v) { return v.optional(policy_queue(v).give_up_after, &Value::duration, Ms{1}, levels::kLongest); }},
     {{"defaults.attachment", "required or ignored", "required", true, false,
       "as for queues, for every queue that does not set it"},
      set_attachment},
     {{"defaults.late_by", "duration", "", true, false, "as for queues, for every queue that does not set it"},
-     [](Value& v) { return set_duration(v, policy_queue(v).late_by, Ms{1}); }},
+     [](Value& v) { return v.optional(policy_queue(v).late_by, &Value::duration, Ms{1}, levels::kLongest); }},
     {{"queues.*.late_by", "duration", "", true, false,
       "promise of lateness: a delivery is confirmed within this after its due time, not counting time behind a gate; Rung counts how many are"},
-     [](Value& v) { return set_duration(v, policy_queue(v).late_by, Ms{1}); }},
+     [](Value& v) { return v.optional(policy_queue(v).late_by, &Value::duration, Ms{1}, levels::kLongest); }},
     {{"queues.*.attachment", "required or ignored", "required", true, false,
       "required: while a queue that was attached is not, silence is no success. ignored: its consumer publishes its failures itself"},
      set_attachment},
@@ -164,10 +140,10 @@ std::vector<Key> policy_keys() {
      set_rules},
     {{"queues.*.give_up.attempts", "1 to 1000000", "", true, false,
       "park a task after this many failed retries, even if its ladder has more levels"},
-     set_give_up_attempts},
+     [](Value& v) { return v.optional(policy_queue(v).give_up_attempts, &Value::integer, 1, kMostAttempts); }},
     {{"queues.*.give_up.after", "duration", "", true, false,
       "park a task instead of retrying it later than this after its first failure; time behind a gate is not counted"},
-     [](Value& v) { return set_duration(v, policy_queue(v).give_up_after, Ms{1}); }},
+     [](Value& v) { return v.optional(policy_queue(v).give_up_after, &Value::duration, Ms{1}, levels::kLongest); }},
 
     {{"rules.*.when.type", "pattern, or list of patterns", "", true, false,
       "condition: the error type (retry-error-type, or found by type_from); * matches any characters"},
@@ -189,10 +165,10 @@ std::vector<Key> policy_keys() {
      set_queues},
     {{"rules.*.when.attempts_above", "0 to 1000000", "", true, false,
       "condition: more retries than this have failed; 0 excludes only the first failure"},
-     set_attempts},
+     [](Value& v) { return v.optional(when(v).attempts_above, &Value::integer, 0, kMostAttempts); }},
     {{"rules.*.when.age_above", "duration", "", true, false,
       "condition: the first failure was longer ago than this, not counting time behind a gate"},
-     [](Value& v) { return set_duration(v, when(v).age_above, Ms{0}); }},
+     [](Value& v) { return v.optional(when(v).age_above, &Value::duration, Ms{0}, levels::kLongest); }},
     {{"rules.*.then", "retry, park or discard; or keys", "", true, false,
       "what happens to a failure that meets all conditions of when; the first rule that matches decides"},
      set_action},
@@ -200,7 +176,7 @@ std::vector<Key> policy_keys() {
       "wait for this long; the attempt is not counted, and the level stays the same"},
      set_snooze},
     {{"rules.*.then.delay", "duration", "", true, false, "retry after this instead of the level's delay"},
-     [](Value& v) { return set_duration(v, then(v).delay, Ms{1}); }},
+     [](Value& v) { return v.optional(then(v).delay, &Value::duration, Ms{1}, levels::kLongest); }},
     {{"rules.*.then.ladder", "name", "", true, false, "retry with this ladder instead of the queue's"},
      set_rule_ladder},
     {{"rules.*.then.to", "name", "", true, false, "retry in this queue instead"},

@@ -231,8 +231,7 @@ TargetRules targets_of(const Draft& draft, Problems& problems) {
   }
   for (const std::string& pattern : targets.allow.value_or(TargetRules::Patterns{})) {
     if (!targets.is_own(pattern)) continue;
-    const auto at = draft.present.find("broker.targets.allow");
-    problems.add(at != draft.present.end() ? at->second.mark : Mark{},
+    problems.add(draft.mark("broker.targets.allow"),
                  "broker.targets.allow: names that begin with " + targets.own_prefix(pattern) +
                      " are reserved for Rung and never a target: remove them");
     break;

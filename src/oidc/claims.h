@@ -7,7 +7,7 @@
 
 #include "src/core/base/time.h"
 #include "src/core/rules/oidc_options.h"
-#include "src/oidc/refusal.h"
+#include "src/oidc/key_set.h"
 
 namespace rung::oidc {
 

@@ -3,15 +3,28 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
 
 #include "src/core/base/result.h"
-#include "src/oidc/refusal.h"
 
 namespace rung::oidc {
+
+// Why a token is not accepted.
+struct Refusal {
+  enum class Kind : std::uint8_t {
+    invalid,      // this token will never be accepted
+    unknown_key,  // no key that we have has its kid
+    no_role,      // valid, but the config's map gives this person nothing
+    later,        // the provider's keys are not known: the same token may be accepted soon
+  };
+  Kind kind = Kind::invalid;
+  // For the client: printable ASCII without quotes and backslashes. Nothing of the token.
+  std::string what;
+};
 
 // A request's headers have at most 16 KB.
 inline constexpr std::size_t kLongestToken = 12UL * 1024;

@@ -8,12 +8,15 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "src/core/base/clock.h"
+#include "src/oidc/claims.h"
 #include "src/oidc/discovery.h"
 
 namespace rung::oidc {
@@ -75,6 +78,33 @@ class Provider {
   std::condition_variable wakes_;
   State state_;         // guarded by mutex_
   std::thread thread_;  // last: starts when everything else is there
+};
+
+// Who the bearer of a token is: keys, signature, claims and the config's map together.
+// Thread: any; never blocks on the network.
+class Verifier {
+ public:
+  // REQUIRES: provider and clock outlive it.
+  Verifier(OidcOptions options, Provider& provider, const Clock& clock);
+
+  tl::expected<Person, Refusal> person_of(std::string_view token) const;
+  // From the next request on: `clients` and `map` of these options. No issuer: nobody signs in any more.
+  // False: nothing was changed, because they are for tokens of another issuer, audience or claim, whose
+  // groups mean something else.
+  bool replace_grants(const OidcOptions& loaded);
+
+ private:
+  using Options = std::shared_ptr<const OidcOptions>;
+  Options options() const {
+    const std::lock_guard lock(mutex_);
+    return options_;
+  }
+
+  Provider& provider_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  const Options first_;
+  Options options_;  // guarded by mutex_; nullptr = nobody signs in
 };
 
 }  // namespace rung::oidc

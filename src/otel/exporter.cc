@@ -1,19 +1,105 @@
 #include "src/otel/exporter.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <utility>
 
-#include "src/otel/export_thread.h"
+#include "src/otel/encode.h"
 
 namespace rung::otel {
+namespace {
 
-struct Exporter::Impl {
-  explicit Impl(ExporterOptions options) : thread(std::move(options)) {}
-  ExportThread thread;
-};
+constexpr const char* kUnavailable = "trace collector unavailable: spans wait, and are dropped in time";
+constexpr const char* kRefuses = "trace collector refuses spans: they are dropped";
+constexpr const char* kSlow = "trace collector too slow: spans are dropped";
 
-Exporter::Exporter(ExporterOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
-Exporter::~Exporter() = default;
-void Exporter::add(Span span) { impl_->thread.add(std::move(span)); }
-Exporter::Counts Exporter::counts() const { return impl_->thread.counts(); }
+// OTEL_EXPORTER_OTLP_ENDPOINT's rule: a base, to which the signal's path is appended.
+std::string base_of(std::string endpoint) {
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  return endpoint;
+}
+
+net::HttpClientOptions client_options(const ExporterOptions& options, const ExportLimits& limits) {
+  return {.base = base_of(options.endpoint),
+          .headers = options.headers,
+          .content_type = "application/json",
+          .ca = options.ca,
+          .verify = options.verify,
+          .connecting = limits.connecting,
+          .answering = limits.answering};
+}
+
+// The main thread handles signals. SIGPIPE, which writes by OpenSSL can raise, has no handler.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+Exporter::Exporter(ExporterOptions options, ExportLimits limits)
+    : options_(std::move(options)),
+      limits_(limits),
+      queue_(limits_.queue, limits_.batch),
+      client_(client_options(options_, limits_)),
+      delay_(limits_.first_pause, limits_.most_pause),
+      log_(options_.endpoint, options_.clock),
+      thread_([this] { run(); }) {}
+
+void Exporter::stop() {
+  if (!thread_.joinable()) return;
+  queue_.close();
+  std::unique_lock lock(mutex_);
+  if (!ended_.wait_for(lock, limits_.stopping, [&] { return !running_; })) client_.interrupt();
+  lock.unlock();
+  thread_.join();
+}
+
+void Exporter::run() {
+  block_signals();
+  pthread_setname_np(pthread_self(), "rung-otel");
+  for (;;) {
+    const std::vector<Span> batch = queue_.take(limits_.linger);
+    if (batch.empty()) break;
+    deliver(batch);
+  }
+  const std::lock_guard lock(mutex_);
+  running_ = false;
+  ended_.notify_one();
+}
+
+void Exporter::deliver(const std::vector<Span>& batch) {
+  const auto spans = static_cast<std::int64_t>(batch.size());
+  if (gave_up_) {
+    dropped_ += spans;
+    return;
+  }
+  const std::string body = encode(batch, options_.resource);
+  for (int tried = 1;; ++tried) {
+    const std::int64_t overflow = queue_.dropped();
+    const bool stopping = queue_.wait_closed(Ms{0});
+    const ExportResult result = read_reply(client_.send("POST", "/v1/traces", body), batch.size());
+    if (result.kind != ExportResult::Kind::retry) return count(result, spans, queue_.dropped() > overflow);
+    gave_up_ = stopping;
+    const bool last = stopping || tried == limits_.tries;
+    if (last) dropped_ += spans;
+    log_.failing(kUnavailable, result.reason, counts().dropped);
+    if (last) return;
+    queue_.wait_closed(delay_.next(result.retry_after));  // stop() ends it: one more try
+  }
+}
+
+void Exporter::count(const ExportResult& result, std::int64_t spans, bool overflowed) {
+  delay_.reset();
+  const std::int64_t lost = result.kind == ExportResult::Kind::accepted ? result.rejected : spans;
+  exported_ += spans - lost;
+  dropped_ += lost;
+  const std::int64_t dropped = counts().dropped;
+  if (lost > 0) return log_.failing(kRefuses, result.reason, dropped);
+  if (overflowed) return log_.failing(kSlow, "its answers take longer than spans to come", dropped);
+  log_.accepting(dropped);
+}
 
 }  // namespace rung::otel

@@ -1,15 +1,21 @@
-// Sends spans to a collector by OTLP over HTTP, as JSON. Its own thread sends; a collector that is slow or
-// away costs spans, never messages.
+// Sends spans to a collector by OTLP over HTTP, as JSON. A collector that is slow or away costs spans, never
+// messages: a thread of its own takes batches from the queue, sends each until the collector has answered for
+// it, and counts. Thread: add() and counts() any; stop() one.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
-#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "src/core/base/clock.h"
-#include "src/otel/span.h"
+#include "src/net/http_client.h"
+#include "src/otel/collector.h"
+#include "src/otel/span_queue.h"
 
 namespace rung::otel {
 
@@ -24,26 +30,53 @@ struct ExporterOptions {
   const Clock* clock = nullptr;
 };
 
+// Tests have their own.
+struct ExportLimits {
+  std::size_t queue = 10'000, batch = 512;  // spans
+  Ms linger{1000};                          // an incomplete batch waits so long for more spans
+  Ms connecting{3000}, answering{7000};     // of a request, added
+  Ms first_pause{1000}, most_pause{30'000};
+  int tries = 5;      // of a batch that may be sent again
+  Ms stopping{1000};  // stop() takes no longer
+};
+
 class Exporter {
  public:
-  explicit Exporter(ExporterOptions options);
-  // Sends what is queued, within 1 s in all; drops the rest.
-  ~Exporter();
+  explicit Exporter(ExporterOptions options, ExportLimits limits = {});
+  ~Exporter() { stop(); }
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
 
-  // Any thread; never blocks. Drops the span, and counts it, if 10,000 are queued.
-  void add(Span span);
+  // Never blocks. Drops the span, and counts it, if the queue is full.
+  void add(Span span) { queue_.add(std::move(span)); }
+  // Sends what is queued, and aborts when the time is over; drops the rest. Spans added from now on are
+  // dropped.
+  void stop();
 
   struct Counts {
     std::int64_t exported = 0;  // accepted by the collector
     std::int64_t dropped = 0;   // queue full, refused, or no answer after the retries
   };
-  Counts counts() const;  // any thread
+  Counts counts() const { return {exported_, dropped_ + queue_.dropped()}; }
 
  private:
-  struct Impl;
-  const std::unique_ptr<Impl> impl_;
+  void run();
+  // Sends until the batch is accepted or refused, or may not be sent again.
+  void deliver(const std::vector<Span>& batch);
+  void count(const ExportResult& result, std::int64_t spans, bool overflowed);
+
+  const ExporterOptions options_;
+  const ExportLimits limits_;
+  SpanQueue queue_;
+  net::HttpClient client_;
+  RetryDelay delay_;      // the thread's
+  CollectorLog log_;      // the thread's
+  bool gave_up_ = false;  // the thread's: stopping, and the collector does not accept
+  std::atomic<std::int64_t> exported_{0}, dropped_{0};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool running_ = true;  // guarded by mutex_
+  std::thread thread_;   // last: starts when everything else is there
 };
 
 }  // namespace rung::otel

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "src/api/json/reading.h"
-#include "src/api/messages/headers.h"
 #include "src/api/messages/submission.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/edit.h"

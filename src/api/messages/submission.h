@@ -6,8 +6,11 @@
 #include <string_view>
 
 #include "src/api/json/fields.h"
+#include "src/api/json/json.h"
+#include "src/core/base/result.h"
 #include "src/core/machine/submission.h"
 #include "src/core/message/broker_facts.h"
+#include "src/core/message/message.h"
 #include "src/core/rules/policy.h"
 
 namespace rung::api {
@@ -31,5 +34,15 @@ std::optional<std::string> read_body_bytes(Fields& fields);
 // Standard alphabet, with or without padding, no spaces. nullopt for anything else.
 std::optional<std::string> from_base64(std::string_view text);
 std::string to_base64(std::string_view bytes);
+
+// Headers that people set, in submitted and edited messages.
+// From the format of retry_current: JSON's types, and {"!i32": 5} for other types. Errors: for people.
+Result<Table> headers_of(const Json& json);
+// Why no message can have these headers; "" = one can.
+std::string why_no_headers(const Table& headers);
+
+// It means something to the broker or to Rung: no message may set it.
+bool is_reserved(std::string_view name, const ReservedHeaders& reserved);
+std::string reserved_text(std::string_view name);
 
 }  // namespace rung::api

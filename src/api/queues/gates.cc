@@ -11,9 +11,6 @@
 namespace rung::api {
 namespace {
 
-Json json_text(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json json_time(const std::optional<EpochMs>& at) { return at ? Json(to_rfc3339(*at)) : Json(nullptr); }
-
 struct AllGates {
   std::map<std::string, Pause> pauses;
   std::map<std::string, GateState> states;
@@ -130,16 +127,16 @@ std::string gate_text(const QueueGate& gate) {
 Json gate_json(const QueueGate& gate) {
   return {{"queue", gate.queue},
           {"state", gate.state},
-          {"since", json_time(gate.since)},
-          {"until", json_time(gate.until)},
-          {"reason", json_text(gate.reason)},
-          {"by", json_text(gate.by)}};
+          {"since", time_or_null(gate.since)},
+          {"until", time_or_null(gate.until)},
+          {"reason", text_or_null(gate.reason)},
+          {"by", text_or_null(gate.by)}};
 }
 
 Json to_json(const QueueGate& gate) {
   Json json = gate_json(gate);
   json["waiting"] = gate.waiting;
-  json["next_due_at"] = json_time(gate.next_at);
+  json["next_due_at"] = time_or_null(gate.next_at);
   return json;
 }
 

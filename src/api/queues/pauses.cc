@@ -12,9 +12,6 @@
 namespace rung::api {
 namespace {
 
-Json text_of(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json time_of(const std::optional<EpochMs>& at) { return at ? Json(to_rfc3339(*at)) : Json(nullptr); }
-
 // Why no queue of that name can be paused; "" if it can. It need not exist.
 std::string refused_name(const std::string& queue, const TargetRules& rules) {
   if (std::string why = wrong_queue_name(queue); !why.empty()) return why;
@@ -69,10 +66,10 @@ Json to_json(const Pause& pause) {
   Json json = {{"queue", pause.queue},
                {"state", pause.over ? "flowing" : "paused"},
                {"since", to_rfc3339(pause.since)},
-               {"until", time_of(pause.until)},
-               {"reason", text_of(pause.reason)},
-               {"by", text_of(pause.who)}};
-  if (pause.over) json["resumed_by"] = text_of(pause.resumed_by);
+               {"until", time_or_null(pause.until)},
+               {"reason", text_or_null(pause.reason)},
+               {"by", text_or_null(pause.who)}};
+  if (pause.over) json["resumed_by"] = text_or_null(pause.resumed_by);
   return json;
 }
 
@@ -82,11 +79,11 @@ Json to_json(const ResumedQueue& resumed) {
                {"reason", nullptr},      {"by", nullptr},    {"resumed_by", nullptr}};
   if (resumed.ended.any()) json.update(to_json(pause ? *pause : *retry_after));
   json["state"] = resumed.state;
-  json["held_still"] = text_of(resumed.held_still);
+  json["held_still"] = text_or_null(resumed.held_still);
   json["ended"] = Json::array();
   if (pause) json["ended"].push_back("pause");
   if (retry_after) json["ended"].push_back("retry_after");
-  json["retry_after"] = retry_after ? text_of(retry_after->reason) : Json();
+  json["retry_after"] = retry_after ? text_or_null(retry_after->reason) : Json();
   return json;
 }
 

@@ -9,9 +9,6 @@
 namespace rung::api {
 namespace {
 
-Json optional_ms(const std::optional<Ms>& ms) { return ms ? Json(ms->count()) : Json(); }
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 Json ladder_json(const levels::Ladder& ladder) {
   Json delays = Json::array();
   for (int level = 1; level <= ladder.levels(); ++level) delays.push_back(ladder.delay(level).count());
@@ -37,10 +34,10 @@ Json queue_json(const QueueRules& rules) {
   return {{"ladder", rules.ladder},
           {"rules", text_or_null(rules.rules)},
           {"silence", {{success ? "presumed_after_ms" : "reported_within_ms", rules.silence.after.count()}}},
-          {"late_by_ms", optional_ms(rules.late_by)},
+          {"late_by_ms", ms_or_null(rules.late_by)},
           {"give_up",
            {{"attempts", rules.give_up.attempts == 0 ? Json() : Json(rules.give_up.attempts)},
-            {"after_ms", optional_ms(rules.give_up.after)}}},
+            {"after_ms", ms_or_null(rules.give_up.after)}}},
           {"gates", gates_json(rules.gate)},
           {"catch_up", rules.catch_up}};
 }

@@ -114,13 +114,13 @@ Json to_json(const Explanation& explanation, const RuleBook& rules) {
   for (const Explanation::Tried& each : explanation.tried) {
     tried.push_back({{"rule", each.rule->name},
                      {"matches", each.why_not.empty()},
-                     {"why_not", each.why_not.empty() ? Json() : Json(each.why_not)},
+                     {"why_not", text_or_null(each.why_not)},
                      {"action", describe(each.rule->then)}});
   }
   const FailureRule* match = explanation.match();
   const bool waits = after.state == State::scheduled;
   return {{"rules", std::move(tried)},
-          {"rule", after.rule.empty() ? Json() : Json(after.rule)},
+          {"rule", text_or_null(after.rule)},
           {"action", match == nullptr ? Json() : Json(describe(match->then))},
           {"state", to_word(after.state)},
           {"level", after.level},
@@ -128,7 +128,7 @@ Json to_json(const Explanation& explanation, const RuleBook& rules) {
           {"ladder", after.ladder},
           {"delays_ms", delays_of(after, rules)},
           {"queue", after.queue},
-          {"error_type", after.error_type.empty() ? Json() : Json(after.error_type)},
+          {"error_type", text_or_null(after.error_type)},
           {"delay_ms", waits ? Json(explanation.delay.count()) : Json()},
           {"counts", after.level != before.level},
           {"result", result_text(explanation)}};

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "src/api/json/reading.h"
 #include "src/core/base/rfc3339.h"
+#include "src/core/task/task.h"
 
 namespace rung::api {
+
 namespace {
 
 constexpr Ms kHiddenAfter = std::chrono::hours{24};  // older nodes are shown only on request
@@ -124,10 +127,10 @@ Json node_json(const Nodes& nodes, const NodeRow& node, EpochMs now) {
                {"expires_at", to_rfc3339(node.expires_at)},
                {"version", node.version},
                {"address", node.address},
-               {"config", node.config.empty() ? Json() : Json(node.config)},
+               {"config", text_or_null(node.config)},
                {"config_differs", differs(nodes, node, now)},
                {"problems", problems_of(node)},
-               {"taken_at", owned.changed_at ? Json(to_rfc3339(*owned.changed_at)) : Json()}};
+               {"taken_at", time_or_null(owned.changed_at)}};
   put(json, owned, now);
   return json;
 }
@@ -197,5 +200,15 @@ Result<void> add_nodes(const Json& page, EpochMs now, Nodes& nodes) {
 }
 
 void done_nodes(Nodes& nodes, EpochMs now) { compare_configs(nodes, now); }
+
+std::size_t unowned_shards(std::span<const ShardRow> shards, std::span<const NodeRow> live, EpochMs now) {
+  std::set<int> owned;
+  for (const ShardRow& row : shards) {
+    const bool alive = row.owner != 0 && row.expires_at && *row.expires_at >= now && row.shard >= 0 &&
+                       row.shard < kShards && std::ranges::find(live, row.owner, &NodeRow::id) != live.end();
+    if (alive) owned.insert(row.shard);
+  }
+  return kShards - owned.size();
+}
 
 }  // namespace rung::api

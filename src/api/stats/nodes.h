@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
+#include "src/core/base/time.h"
+#include "src/store/leases.h"
 #include "src/store/store.h"
 
 namespace rung::api {
@@ -49,5 +52,8 @@ Json unowned_json(const Nodes& nodes, EpochMs now);
 // the answer. add_nodes() takes a page, done_nodes() ends them.
 Result<void> add_nodes(const Json& page, EpochMs now, Nodes& nodes);
 void done_nodes(Nodes& nodes, EpochMs now);
+
+// The number of shards without a live owner. `live`: as live_nodes() says. `now`: the database's time.
+std::size_t unowned_shards(std::span<const ShardRow> shards, std::span<const NodeRow> live, EpochMs now);
 
 }  // namespace rung::api

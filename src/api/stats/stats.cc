@@ -102,12 +102,11 @@ Json to_json(const Stats& stats, EpochMs now) {
   const TaskSums sums = sums_of(stats.queues);
   Json json = {{"by_queue", Json::array()}};
   for (const QueueStat& q : stats.queues) {
-    json["by_queue"].push_back(
-        {{"queue", q.queue.empty() ? Json() : Json(q.queue)},
-         {"state", to_word(q.state)},
-         {"tasks", q.tasks},
-         {"oldest_due_at", q.oldest_due_at ? Json(to_rfc3339(*q.oldest_due_at)) : Json()},
-         {"overdue", q.overdue}});
+    json["by_queue"].push_back({{"queue", text_or_null(q.queue)},
+                                {"state", to_word(q.state)},
+                                {"tasks", q.tasks},
+                                {"oldest_due_at", time_or_null(q.oldest_due_at)},
+                                {"overdue", q.overdue}});
   }
   json["late_by"] = Json::array();
   for (const PromiseRow& row : stats.promises) {

@@ -5,7 +5,6 @@
 
 #include "src/api/json/reading.h"
 #include "src/api/tasks/pages.h"
-#include "src/api/tasks/read_views.h"
 #include "src/api/tasks/views.h"
 
 namespace rung::api {
@@ -14,7 +13,7 @@ namespace {
 Json audit_row_json(const AuditPage::Row& row) {
   Json json = to_json(row.change);
   if (row.change.task.value == 0) json["retry_id"] = nullptr;
-  json["queue"] = row.queue.empty() ? Json() : Json(row.queue);
+  json["queue"] = text_or_null(row.queue);
   return json;
 }
 

@@ -42,11 +42,10 @@ std::string advice(const CauseRow& cause) {
 }
 
 Json to_json(const CauseRow& cause) {
-  const auto text = [](const std::string& value) { return value.empty() ? Json() : Json(value); };
   return {{"cause_id", cause.id},
-          {"queue", text(cause.queue)},
-          {"error_type", text(cause.error_type)},
-          {"sample", text(cause.sample)},
+          {"queue", text_or_null(cause.queue)},
+          {"error_type", text_or_null(cause.error_type)},
+          {"sample", text_or_null(cause.sample)},
           {"first_seen", to_rfc3339(cause.first_seen)},
           {"last_seen", to_rfc3339(cause.last_seen)},
           {"scheduled", cause.scheduled},
@@ -56,16 +55,16 @@ Json to_json(const CauseRow& cause) {
           {"last_hour", cause.last_hour},
           {"trend", cause.trend.empty() ? Json() : Json(cause.trend)},
           {"state", to_word(cause.state)},
-          {"owner", text(cause.owner)},
-          {"note", text(cause.note)},
-          {"link", text(cause.link)},
-          {"worse_at", cause.worse_at ? Json(to_rfc3339(*cause.worse_at)) : Json()}};
+          {"owner", text_or_null(cause.owner)},
+          {"note", text_or_null(cause.note)},
+          {"link", text_or_null(cause.link)},
+          {"worse_at", time_or_null(cause.worse_at)}};
 }
 
 Json to_json(const Causes& causes) {
   Json list = Json::array();
   for (const CauseRow& cause : causes.rows) list.push_back(to_json(cause));
-  return {{"causes", std::move(list)}, {"next", causes.next.empty() ? Json() : Json(causes.next)}};
+  return {{"causes", std::move(list)}, {"next", text_or_null(causes.next)}};
 }
 
 Result<CauseRow> cause_from_json(const Json& json) {

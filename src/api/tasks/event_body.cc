@@ -38,7 +38,7 @@ Result<std::optional<std::string>> event_body(Store& store, const OutgoingEvent&
   Json json = {{"id", std::to_string(event.id)},
                {"type", to_word(event.kind)},
                {"at", to_rfc3339(event.at)},
-               {"queue", event.queue.empty() ? Json() : Json(event.queue)}};
+               {"queue", text_or_null(event.queue)}};
   if (event.kind == OutgoingKind::task_parked) {
     const auto row = store.find(TaskId::parse(event.subject).value_or(TaskId{}));
     if (!row) return tl::unexpected(row.error());

@@ -41,4 +41,14 @@ Json queues_page(std::vector<QueueGate> gates, const Page& page);
 // Each page has `unowned` and `not_shown`.
 Json nodes_page(const Nodes& nodes, EpochMs now, const Page& page);
 
+// Which tasks a list or a bulk means, as the JSON object that the API takes: {"queue": "orders", "state":
+// "parked"}. Each condition is a string, named as the parameter of GET /v1/tasks. Without place, order and
+// limit.
+Json filter_json(const Filter& filter);
+
+// That of a bulk's row, whose text is JSON if the bulk was created over HTTP, and flags if by the command
+// line:
+// "--queue orders --state parked".
+Json filter_of_text(const std::string& text);
+
 }  // namespace rung::api

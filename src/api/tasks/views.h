@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/api/json/json.h"
+#include "src/core/base/result.h"
 #include "src/store/bulks.h"
 #include "src/store/gates.h"
 #include "src/store/store.h"
@@ -47,5 +48,16 @@ Result<Json> dry_run(Store& store, const NewBulk& bulk, const std::optional<Coun
                      const RuleBook& rules);
 
 std::string etag(const Task& task);  // its version, in quotes
+
+// The way back: what the command line reads from the API. Only what to_json() writes is set; what the task
+// does inside of Rung (its lease, its counts) is not.
+Result<TaskRow> task_from_json(const Json& json);
+Result<std::vector<TaskId>> children_from_json(const Json& task);  // of the details of a task
+Result<AttemptRow> attempt_from_json(const Json& json);
+Result<AuditRow> audit_from_json(const Json& json);
+// Bulk::filter_text is the filter as JSON.
+Result<Bulk> bulk_from_json(const Json& json);
+Result<std::optional<SentCounts>> outcomes_from_json(const Json& json);  // of a bulk, with `outcomes`
+Result<TaskCounts> counts_from_json(const Json& json);
 
 }  // namespace rung::api

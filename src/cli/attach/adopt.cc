@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -85,7 +83,7 @@ Json to_json(const Sides& sides, bool changed) {
   return {{"database_id", sides.new_database() ? Json() : Json(sides.ownership.database)},
           {"serves", serves ? place_json(*serves) : Json()},
           {"config", place_json(sides.report.place)},
-          {"marked_as", sides.report.owner.empty() ? Json() : Json(sides.report.owner)},
+          {"marked_as", api::text_or_null(sides.report.owner)},
           {"instances", sides.instances},
           {"fits", sides.fits()},
           {"changed", changed}};
@@ -127,14 +125,14 @@ int adopt(const AdoptOptions& options) {
     return kSuccess;
   }
   if (!options.yes) {
-    if (json) print(dump(to_json(*sides, false)) + "\n");
+    if (json) print_json(to_json(*sides, false));
     return report_error(kUserError,
                         "nothing was changed: stop whatever else serves this broker or this "
                         "database, then run `rung adopt --yes`");
   }
   if (const auto done = change(session, **probe, *sides); !done) return report_error(done.error());
   if (json) {
-    if (auto after = look(session, **probe)) print(dump(to_json(*after, true)) + "\n");
+    if (auto after = look(session, **probe)) print_json(to_json(*after, true));
   } else {
     print("changed: they belong together from now on; sidecars notice it within 30 s\n");
   }

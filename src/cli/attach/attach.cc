@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -68,7 +66,7 @@ int print_outcomes(const AttachOptions& options, const std::vector<Outcome>& out
       for (const std::string& note : outcome.notes) print("  note: " + one_line(note) + "\n");
     }
   }
-  if (options.common.json) print(dump(json) + "\n");
+  if (options.common.json) print_json(json);
   if (outcomes.empty() && !options.common.json) print("no queue matches: nothing to do\n");
   return code;
 }

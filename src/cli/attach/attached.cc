@@ -1,7 +1,5 @@
 // rung attached: which queues are attached, and why others are not.
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -100,19 +98,19 @@ Json line_json(const Line& line, bool groups) {
   Json json = {{"queue", line.queue},
                {"attached", is_attached(how)},
                {"configured", line.configured},
-               {"pattern", line.pattern.empty() ? Json() : Json(line.pattern)},
+               {"pattern", api::text_or_null(line.pattern)},
                {"exists", how != Attached::no_such_queue}};
   json["by"] = how == Attached::yes_by_policy     ? Json("policy")
                : how == Attached::yes_by_argument ? Json("argument")
                : how == Attached::yes_by_binding  ? Json("binding")
                                                   : Json();
   json["policy"] = how == Attached::yes_by_policy ? Json(line.answer.detail) : Json();
-  json["drift"] = line.drift.empty() ? Json() : Json(line.drift);
+  json["drift"] = api::text_or_null(line.drift);
   json["why_not"] = is_attached(how) ? Json() : Json(line.answer.detail);
   json["notes"] = Json::array();
   for (const TargetNote& note : line.notes)
     json["notes"].push_back({{"name", note.name}, {"what", note.what}, {"fix", note.fix}});
-  if (groups) json["group"] = line.group.empty() ? Json() : Json(line.group);
+  if (groups) json["group"] = api::text_or_null(line.group);
   return json;
 }
 
@@ -172,8 +170,7 @@ int run(const Common& common, const std::vector<std::string>& only) {
   }
   Json json = {{"attachments", Json::array()}};
   for (const Line& line : *lines) json["attachments"].push_back(line_json(line, !config.groups.empty()));
-  print(dump(json) + "\n");
-  return kSuccess;
+  return print_json(json);
 }
 
 }  // namespace

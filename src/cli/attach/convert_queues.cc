@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -135,14 +133,12 @@ int convert(const ConvertOptions& options) {
 
   const bool json = options.common.json;
   const auto show = [&](bool done) {
-    if (json) return print(dump(to_json(*queues, options.to, done)) + "\n");
+    if (json) return print_json(to_json(*queues, options.to, done));
     for (const OwnQueue& queue : *queues) print(text(queue, options.to, done));
+    return static_cast<int>(kSuccess);
   };
   const auto due = [&](const OwnQueue& queue) { return is_due(queue, options.to); };
-  if (std::ranges::none_of(*queues, due)) {
-    show(false);
-    return kSuccess;
-  }
+  if (std::ranges::none_of(*queues, due)) return show(false);
   if (!options.yes) {
     show(false);
     return report_error(kUserError,
@@ -166,8 +162,7 @@ int convert(const ConvertOptions& options) {
     }
     queue.moved = *moved;
   }
-  show(true);
-  return kSuccess;
+  return show(true);
 }
 
 }  // namespace

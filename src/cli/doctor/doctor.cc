@@ -2,8 +2,6 @@
 #include "src/cli/doctor/doctor.h"
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -18,32 +16,22 @@ namespace {
 
 using Status = Finding::Status;
 
-const char* word(Status status) {
+struct StatusText {
+  const char* word;
+  Colour colour;
+};
+StatusText text_of(Status status) {
   switch (status) {
     case Status::ok:
-      return "ok";
+      return {"ok", Colour::green};
     case Status::warn:
-      return "warn";
+      return {"warn", Colour::yellow};
     case Status::wrong:
-      return "wrong";
+      return {"wrong", Colour::red};
     case Status::skipped:
-      return "skipped";
+      return {"skipped", Colour::dim};
   }
-  return "";
-}
-
-Colour colour(Status status) {
-  switch (status) {
-    case Status::ok:
-      return Colour::green;
-    case Status::warn:
-      return Colour::yellow;
-    case Status::wrong:
-      return Colour::red;
-    case Status::skipped:
-      return Colour::dim;
-  }
-  return Colour::none;
+  return {"", Colour::none};
 }
 
 std::ptrdiff_t count(const Findings& findings, Status status) {
@@ -54,11 +42,11 @@ std::string to_text(const Findings& findings) {
   const Terminal terminal = Terminal::of_stdout();
   std::string out;
   for (const Finding& f : findings) {
-    std::string label = word(f.status);
+    std::string label = text_of(f.status).word;
     label.resize(8, ' ');
     std::string name = f.name;
     if (name.size() < 24) name.resize(24, ' ');
-    out += paint(label, colour(f.status), terminal) + name + " " + one_line(f.what) + "\n";
+    out += paint(label, text_of(f.status).colour, terminal) + name + " " + one_line(f.what) + "\n";
     if (!f.fix.empty()) out += "          fix: " + one_line(f.fix) + "\n";
   }
   out += "\n" + std::to_string(count(findings, Status::ok)) + " ok, " +
@@ -72,9 +60,9 @@ std::string findings_json(const Findings& findings) {
   Json lines = Json::array();
   for (const Finding& f : findings)
     lines.push_back({{"name", f.name},
-                     {"status", word(f.status)},
+                     {"status", text_of(f.status).word},
                      {"what", f.what},
-                     {"fix", f.fix.empty() ? Json() : Json(f.fix)}});
+                     {"fix", api::text_or_null(f.fix)}});
   return dump(Json{{"healthy", count(findings, Status::wrong) == 0}, {"checks", lines}}) + "\n";
 }
 

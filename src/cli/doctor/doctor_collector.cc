@@ -1,6 +1,6 @@
 // Checks the collector of traces.
 #include "src/cli/doctor/doctor.h"
-#include "src/cli/run/run_traces.h"
+#include "src/cli/run/run_parts.h"
 #include "src/net/http_client.h"
 #include "src/otel/encode.h"
 

@@ -1,11 +1,15 @@
-// rung run and check.
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-#include <nlohmann/json.hpp>
+// rung check: validates the config. With --queue: which entry the queue follows; with --explain: what would
+// happen to a failure, and which rule decides.
+#include <fmt/format.h>
 
-#include "src/cli/rules/explain.h"
-#include "src/cli/run/run.h"
+#include <CLI/App.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "levels/duration.h"
+#include "src/api/rules/explain.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
@@ -13,6 +17,98 @@
 
 namespace rung::cli {
 namespace {
+
+struct ExplainOptions {
+  bool explain = false;
+  std::string queue, error, type, reason, tag, age;
+  std::vector<std::string> headers;  // NAME=VALUE
+  int attempt = 0;                   // retries so far, the failed one included; 0 = the first delivery failed
+};
+
+// A failure as the options describe it.
+Result<api::SupposedFailure> failure_of(const ExplainOptions& o) {
+  api::SupposedFailure failure{o.queue, o.error, o.type, o.tag, o.reason, {}, o.attempt, Ms{0}};
+  if (!o.age.empty()) {
+    const auto age = levels::parse_duration(o.age);
+    if (!age) return permanent("--age " + o.age + ": " + age.error());
+    failure.age = *age;
+  }
+  for (const std::string& header : o.headers) {
+    const auto equals = header.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return permanent("--header " + header + ": write NAME=VALUE");
+    failure.headers.emplace(header.substr(0, equals), header.substr(equals + 1));
+  }
+  return failure;
+}
+
+std::string to_text(const api::Explanation& explained, const RuleBook& rules) {
+  const std::string& list = rules.queue(explained.before.queue).rules;
+  std::string out = fmt::format("queue {}: {}\n", explained.before.queue,
+                                list.empty() ? "no rules, the ladder decides" : "rules " + list);
+  for (const api::Explanation::Tried& each : explained.tried) {
+    out +=
+        fmt::format("  {:<16} {}\n", each.rule->name,
+                    each.why_not.empty() ? "matches: " + describe(each.rule->then) : "no: " + each.why_not);
+  }
+  if (!list.empty() && explained.match() == nullptr) out += "  no rule matches: the ladder decides\n";
+  return out + "result: " + api::result_text(explained) + "\n";
+}
+
+// Adds --explain, and the options that need it.
+void add_explain_options(CLI::App& check, ExplainOptions& o) {
+  CLI::Option* explain =
+      check.add_flag("--explain", o.explain, "Print what would happen to a failure, and which rule decides");
+  const std::vector<CLI::Option*> all = {
+      check.add_option(
+          "--queue", o.queue,
+          "Print which entry of the config this queue follows; with --explain: where the message failed"),
+      check.add_option("--error", o.error, "Error text (header retry-error)"),
+      check.add_option("--type", o.type, "Error type (header retry-error-type)"),
+      check.add_option("--reason", o.reason, "rejected, expired, maxlen, delivery_limit, returned or silent")
+          ->check(CLI::IsMember(failure_reasons())),
+      check.add_option("--header", o.headers, "NAME=VALUE; may be repeated"),
+      check.add_option("--tag", o.tag, "Tag of the message (property type)"),
+      check.add_option("--attempt", o.attempt, "Which retry failed; 0: the first delivery")
+          ->check(CLI::Range(0, 1'000'000)),
+      check.add_option("--age", o.age, "Time since the first failure, e.g. 2h"),
+  };
+  // Alone, --queue says which entry the queue follows.
+  for (CLI::Option* option : all) {
+    if (option != all.front()) option->needs(explain);
+  }
+  explain->needs(all.front());
+}
+
+// --queue alone: which entry of the config the queue follows.
+int explain_queue(const Common& common, const ExplainOptions& options) {
+  Config config;
+  if (const int code = load(common, config, ConfigFor::check, options.queue); code != kSuccess) return code;
+  if (!common.json) {
+    print(lines(describe_queue(config, options.queue), 0));
+    return kSuccess;
+  }
+  const RuleBook& rules = *config.rules;
+  const auto* by_pattern = rules.pattern_of(options.queue);
+  const bool own = rules.queues().contains(options.queue);
+  return print_json({{"queue", options.queue},
+                     {"follows", by_pattern != nullptr ? "pattern"
+                                 : own                 ? "name"
+                                                       : "defaults"},
+                     {"pattern", by_pattern != nullptr ? Json(by_pattern->pattern.text()) : Json()},
+                     {"ladder", rules.queue(options.queue).ladder}});
+}
+
+int explain(const Common& common, const ExplainOptions& options) {
+  Config config;
+  if (const int code = load(common, config, ConfigFor::check, options.queue); code != kSuccess) return code;
+  const RuleBook& rules = *config.rules;
+  const auto failure = failure_of(options);
+  if (!failure) return report_error(failure.error());
+  const api::Explanation explained = api::explain_failure(*failure, rules);
+  print(common.json ? dump(api::to_json(explained, rules)) + "\n" : lines(to_text(explained, rules), 0));
+  return kSuccess;
+}
 
 Json problems_json(const std::vector<ConfigProblem>& problems) {
   Json json = Json::array();
@@ -24,11 +120,11 @@ Json problems_json(const std::vector<ConfigProblem>& problems) {
 Json queue_json(const QueueRules& queue) {
   const GiveUp& limit = queue.give_up;
   return {{"ladder", queue.ladder},
-          {"rules", queue.rules.empty() ? Json() : Json(queue.rules)},
+          {"rules", api::text_or_null(queue.rules)},
           {"give_up",
            {{"attempts", limit.attempts > 0 ? Json(limit.attempts) : Json()},
-            {"after_ms", limit.after ? Json(limit.after->count()) : Json()}}},
-          {"late_by_ms", queue.late_by ? Json(queue.late_by->count()) : Json()}};
+            {"after_ms", api::ms_or_null(limit.after)}}},
+          {"late_by_ms", api::ms_or_null(queue.late_by)}};
 }
 
 Json traces_json(const OtelOptions& otel) {
@@ -45,8 +141,8 @@ Json check_json(const LoadedConfig& loaded) {
                {"warnings", problems_json(loaded.warnings)}};
   if (const ApiOptions& api = loaded.config.api; !api.url.empty()) {
     json["api"] = {{"url", api.url},
-                   {"token_file", api.token_file.empty() ? Json() : Json(api.token_file)},
-                   {"ca", api.ca.empty() ? Json() : Json(api.ca)}};
+                   {"token_file", api::text_or_null(api.token_file)},
+                   {"ca", api::text_or_null(api.ca)}};
   }
   if (!loaded.ok() || loaded.config.rules == nullptr) return json;
   for (const auto& [name, ladder] : loaded.config.rules->ladders()) {
@@ -73,11 +169,11 @@ Json check_json(const LoadedConfig& loaded) {
   }
   for (const QueueGroups::Group& group : loaded.config.groups.all)
     json["groups"][group.name] = {{"prefix", group.prefix}, {"queues", group.queues}};
-  json["retention_ms"] = loaded.config.retention ? Json(loaded.config.retention->count()) : Json();
+  json["retention_ms"] = api::ms_or_null(loaded.config.retention);
   for (const ErrorQueue& queue : loaded.config.rules->error_queues().all()) {
     json["error_queues"].push_back({{"from", queue.from},
                                     {"dialect", queue.dialect->name},
-                                    {"to", queue.to.empty() ? Json() : Json(queue.to)},
+                                    {"to", api::text_or_null(queue.to)},
                                     {"ladder", !queue.retries         ? Json("none")
                                                : queue.ladder.empty() ? Json()
                                                                       : Json(queue.ladder)},
@@ -101,28 +197,11 @@ int check(const Common& common) {
     return load(common, config, ConfigFor::check);  // reports where it looked
   }
   const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice(common));
-  print(dump(check_json(loaded)) + "\n");
+  print_json(check_json(loaded));
   return loaded.ok() ? kSuccess : kUserError;
 }
 
 }  // namespace
-
-void add_run(CLI::App& app, int* exit) {
-  auto common = std::make_shared<Common>();
-  CLI::App& c = *app.add_subcommand("run", "Runs the sidecar in the foreground");
-  add_config_options(c, *common);
-  c.footer(
-      "\nExamples:\n"
-      "  rung run -c rung.yaml\n"
-      "  rung run --group eu              for one of the groups in the config\n"
-      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.");
-  c.callback([common, exit] {
-    const std::string path = find_config(*common);
-    Config config;
-    *exit =
-        path.empty() ? load(*common, config, ConfigFor::sidecar) : run_sidecar(path, group_choice(*common));
-  });
-}
 
 void add_check(CLI::App& app, int* exit) {
   auto common = std::make_shared<Common>();

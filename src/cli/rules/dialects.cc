@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "src/cli/shared/command.h"
@@ -55,8 +53,7 @@ int dialects(const DialectsOptions& options) {
   if (options.common.json) {
     Json json = {{"dialects", Json::array()}};
     for (const auto& [name, dialect] : config.dialects) json["dialects"].push_back(to_json(*dialect));
-    print(dump(json) + "\n");
-    return kSuccess;
+    return print_json(json);
   }
   using enum Table::Align;
   Table table({{"NAME", left}, {"VERSIONS", left, 12, 1}, {"WHAT", left}});

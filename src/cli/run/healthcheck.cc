@@ -3,8 +3,6 @@
 #include "src/cli/run/healthcheck.h"
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>

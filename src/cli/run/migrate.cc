@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -120,7 +118,7 @@ Json to_json(const MigrationPlan& plan) {
     pending.push_back({{"migration", one.migration->name},
                        {"what", one.migration->what},
                        {"older_sidecars_may_run", one.migration->old_may_run},
-                       {"note", note.empty() ? Json() : Json(note)},
+                       {"note", api::text_or_null(note)},
                        {"tables", std::move(tables)}});
   }
   const Totals all = totals(plan);
@@ -149,10 +147,7 @@ int apply(const StoreOptions& options, const Clock& clock, bool json) {
         if (took) return print("applied " + one_line(migration) + " (" + humanise(*took) + ")\n");
       });
   if (!applied) return report_error(applied.error());
-  if (json) {
-    print(dump(Json{{"applied", *applied}}) + "\n");
-    return kSuccess;
-  }
+  if (json) return print_json(Json{{"applied", *applied}});
   print(applied->empty() ? "schema is up to date\n" : "schema is now up to date\n");
   return kSuccess;
 }

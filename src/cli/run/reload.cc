@@ -1,7 +1,5 @@
 // rung reload: sends SIGHUP to a sidecar and waits for the outcome. ExecReload= of the systemd unit.
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <cerrno>
 #include <charconv>
 #include <chrono>

@@ -1,8 +1,8 @@
-#include "src/cli/run/run.h"
-
+// rung run: the sidecar in the foreground. Main's thread runs the loop, until the sidecar has ended.
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -15,11 +15,9 @@
 #include "src/bridge/watch/store_threads.h"
 #include "src/cli/attach/attach_watch.h"
 #include "src/cli/run/reload_report.h"
-#include "src/cli/run/run_settings.h"
-#include "src/cli/run/run_sign_in.h"
-#include "src/cli/run/run_status.h"
-#include "src/cli/run/run_stores.h"
-#include "src/cli/run/run_traces.h"
+#include "src/cli/run/run_parts.h"
+#include "src/cli/shared/command.h"
+#include "src/cli/shared/commands.h"
 #include "src/config/config.h"
 #include "src/http/api.h"
 #include "src/io/log.h"
@@ -326,8 +324,7 @@ class Sidecar {
   BootMs ends_by_{0};
 };
 
-}  // namespace
-
+// 0 after SIGTERM or SIGINT, 1 for a user error (config, newer schema, a node name used twice).
 int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
   // Until the loop catches these signals there is nothing to drain.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int) { _exit(0); });
@@ -348,6 +345,25 @@ int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
     return 1;
   }
   return Sidecar(config_path, choice, std::move(loaded.config), *std::move(broker), clock).run();
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int* exit) {
+  auto common = std::make_shared<Common>();
+  CLI::App& c = *app.add_subcommand("run", "Runs the sidecar in the foreground");
+  add_config_options(c, *common);
+  c.footer(
+      "\nExamples:\n"
+      "  rung run -c rung.yaml\n"
+      "  rung run --group eu              for one of the groups in the config\n"
+      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.");
+  c.callback([common, exit] {
+    const std::string path = find_config(*common);
+    Config config;
+    *exit =
+        path.empty() ? load(*common, config, ConfigFor::sidecar) : run_sidecar(path, group_choice(*common));
+  });
 }
 
 }  // namespace rung::cli

@@ -1,4 +1,4 @@
-#include "src/cli/service/api.h"
+// The service by HTTP.
 
 #include <nlohmann/json.hpp>
 
@@ -12,11 +12,11 @@
 namespace rung::cli {
 namespace {
 
-class ApiCauses final : public CauseService {
+class ApiSystem final : public SystemService {
  public:
-  explicit ApiCauses(ApiClientPtr client) : client_(std::move(client)) {}
+  explicit ApiSystem(ApiClientPtr client) : client_(std::move(client)) {}
 
-  Result<api::Causes> list(const CauseFilter& filter) override {
+  Result<api::Causes> causes(const CauseFilter& filter) override {
     std::string states;
     for (const CauseState state : filter.states)
       states.append(states.empty() ? "" : ",").append(to_word(state));
@@ -47,19 +47,8 @@ class ApiCauses final : public CauseService {
     });
   }
 
- private:
-  const ApiClientPtr client_;
-};
-
-class ApiQueues final : public QueueService {
- public:
-  explicit ApiQueues(ApiClientPtr client) : client_(std::move(client)) {}
-
   Result<std::vector<QueueGate>> gates() override {
-    std::vector<QueueGate> gates;
-    const auto add = [&](const Json& page) { return add_rows(page, "queues", api::gate_from_json, gates); };
-    if (auto read = read_pages(*client_, "/v1/queues", {}, add); !read) return tl::unexpected(read.error());
-    return gates;
+    return read_rows(*client_, "/v1/queues", {}, "queues", api::gate_from_json);
   }
 
   Result<Pause> pause(const api::PauseRequest& request) override {
@@ -75,20 +64,6 @@ class ApiQueues final : public QueueService {
     if (!reason.empty()) body["reason"] = reason;
     return read_answer(*client_, change(queue, "/resume", body), api::resumed_from_json);
   }
-
- private:
-  Result<Json> change(const std::string& queue, const char* action, const Json& body) {
-    // A path cannot name them all.
-    if (std::string why = api::wrong_queue_name(queue); !why.empty()) return permanent(std::move(why));
-    return client_->post("/v1/queues/" + percent_encode(queue) + action, body);
-  }
-
-  const ApiClientPtr client_;
-};
-
-class ApiSystem final : public SystemService {
- public:
-  explicit ApiSystem(ApiClientPtr client) : client_(std::move(client)) {}
 
   Result<api::Nodes> nodes(EpochMs now, bool all) override {
     api::Nodes nodes;
@@ -111,6 +86,12 @@ class ApiSystem final : public SystemService {
   }
 
  private:
+  Result<Json> change(const std::string& queue, const char* action, const Json& body) {
+    // A path cannot name them all.
+    if (std::string why = api::wrong_queue_name(queue); !why.empty()) return permanent(std::move(why));
+    return client_->post("/v1/queues/" + percent_encode(queue) + action, body);
+  }
+
   const ApiClientPtr client_;
 };
 
@@ -123,8 +104,6 @@ Result<Service> api_service(const ApiOptions& options) {
   service.tasks = api_queries(*client);
   service.changes = api_changes(*client);
   service.bulks = api_bulks(*client);
-  service.causes = std::make_unique<ApiCauses>(*client);
-  service.queues = std::make_unique<ApiQueues>(*client);
   service.system = std::make_unique<ApiSystem>(*client);
   const auto now = service.tasks->now();
   if (!now && now.error().kind == Error::Kind::not_found)

@@ -5,11 +5,9 @@
 #include <utility>
 
 #include "src/api/tasks/bulks.h"
-#include "src/api/tasks/filters.h"
 #include "src/api/tasks/pages.h"
-#include "src/api/tasks/read_views.h"
+#include "src/api/tasks/views.h"
 #include "src/bridge/changes/careful_redrive.h"
-#include "src/cli/service/api.h"
 #include "src/cli/service/api_client.h"
 #include "src/cli/service/retry.h"
 
@@ -109,13 +107,8 @@ class ApiBulks final : public BulkService {
   }
 
   Result<std::vector<Bulk>> list(int limit, std::optional<std::int64_t> below) override {
-    std::vector<Bulk> bulks;
-    const auto add = [&](const Json& page) { return add_rows(page, "bulks", api::bulk_from_json, bulks); };
-    if (auto read = read_pages(*client_, "/v1/bulks", {}, add, static_cast<std::size_t>(limit),
-                               below ? std::to_string(*below) : "");
-        !read)
-      return tl::unexpected(read.error());
-    return bulks;
+    return read_rows(*client_, "/v1/bulks", {}, "bulks", api::bulk_from_json, static_cast<std::size_t>(limit),
+                     below ? std::to_string(*below) : "");
   }
 
   Result<std::optional<Bulk>> control(const api::BulkControl& control) override {

@@ -9,8 +9,7 @@
 
 #include "plugin/brokers.h"
 #include "src/api/messages/submission.h"
-#include "src/api/tasks/read_views.h"
-#include "src/cli/service/api.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/service/api_client.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/message/message_json.h"

@@ -15,6 +15,7 @@
 
 #include "src/api/json/json.h"
 #include "src/api/json/reading.h"
+#include "src/cli/service/service.h"
 #include "src/config/config.h"
 #include "src/core/base/result.h"
 #include "src/core/task/task.h"
@@ -84,18 +85,29 @@ using AddPage = std::function<Result<std::size_t>(const api::Json& page)>;
 Result<void> read_pages(ApiClient& client, const std::string& path, const Parameters& parameters,
                         const AddPage& add, std::size_t most = SIZE_MAX, std::string cursor = {});
 
-// The rows of a page, each read by `read`, added to `rows`. How many.
+// All rows of such a list, each read by `read`.
 template <typename Row>
-Result<std::size_t> add_rows(const api::Json& page, const char* list, Result<Row> (*read)(const api::Json&),
-                             std::vector<Row>& rows) {
-  const api::Reading whole(page, "page");
-  auto more = api::read_list(whole.part(list), read);
-  if (!more) return tl::unexpected(more.error());
-  rows.insert(rows.end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
-  return more->size();
+Result<std::vector<Row>> read_rows(ApiClient& client, const std::string& path, const Parameters& parameters,
+                                   const char* list, Result<Row> (*read)(const api::Json&),
+                                   std::size_t most = SIZE_MAX, std::string cursor = {}) {
+  std::vector<Row> rows;
+  const auto add = [&](const api::Json& page) -> Result<std::size_t> {
+    auto more = api::read_list(api::Reading(page, "page").part(list), read);
+    if (!more) return tl::unexpected(more.error());
+    rows.insert(rows.end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
+    return more->size();
+  };
+  auto done = read_pages(client, path, parameters, add, most, std::move(cursor));
+  if (!done) return tl::unexpected(done.error());
+  return rows;
 }
 
 // Adds the members that a request names a target by: queue, or exchange and routing_key.
 void add_target(const Target& target, api::Json& body);
+
+// For api_service().
+std::unique_ptr<TaskQueries> api_queries(const ApiClientPtr& client);
+std::unique_ptr<TaskChanges> api_changes(const ApiClientPtr& client);
+std::unique_ptr<BulkService> api_bulks(const ApiClientPtr& client);
 
 }  // namespace rung::cli

@@ -6,10 +6,8 @@
 #include "src/api/json/reading.h"
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/audit.h"
-#include "src/api/tasks/filters.h"
 #include "src/api/tasks/pages.h"
-#include "src/api/tasks/read_views.h"
-#include "src/cli/service/api.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/service/api_client.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/base/url.h"
@@ -45,13 +43,8 @@ class ApiQueries final : public TaskQueries {
     // The place where the list begins is a cursor of the first page.
     Parameters parameters = conditions_of(filter);
     parameters.emplace_back("sort", word_of(filter.order));
-    std::vector<TaskRow> rows;
-    const auto add = [&](const Json& page) { return add_rows(page, "tasks", api::task_from_json, rows); };
-    if (auto read = read_pages(*client_, "/v1/tasks", parameters, add, static_cast<std::size_t>(filter.limit),
-                               place_of(filter));
-        !read)
-      return tl::unexpected(read.error());
-    return rows;
+    return read_rows(*client_, "/v1/tasks", parameters, "tasks", api::task_from_json,
+                     static_cast<std::size_t>(filter.limit), place_of(filter));
   }
 
   Result<Counted> count(const Filter& filter, const std::optional<CountBy>& by) override {
@@ -98,21 +91,11 @@ class ApiQueries final : public TaskQueries {
   }
 
   Result<std::vector<AttemptRow>> history(TaskId id) override {
-    std::vector<AttemptRow> rows;
-    const auto add = [&](const Json& page) {
-      return add_rows(page, "attempts", api::attempt_from_json, rows);
-    };
-    if (auto read = read_pages(*client_, path_of(id) + "/history", {}, add); !read)
-      return tl::unexpected(read.error());
-    return rows;
+    return read_rows(*client_, path_of(id) + "/history", {}, "attempts", api::attempt_from_json);
   }
 
   Result<std::vector<AuditRow>> audit(TaskId id) override {
-    std::vector<AuditRow> rows;
-    const auto add = [&](const Json& page) { return add_rows(page, "changes", api::audit_from_json, rows); };
-    if (auto read = read_pages(*client_, path_of(id) + "/audit", {}, add); !read)
-      return tl::unexpected(read.error());
-    return rows;
+    return read_rows(*client_, path_of(id) + "/audit", {}, "changes", api::audit_from_json);
   }
 
   Result<AuditPage> audit_log(const AuditFilter& filter) override {

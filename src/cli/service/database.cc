@@ -1,11 +1,11 @@
-#include "src/cli/service/database.h"
-
+// The service by the database.
 #include <fmt/format.h>
 
 #include <limits>
 
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/views.h"
+#include "src/cli/service/service.h"
 #include "src/core/base/url.h"
 
 namespace rung::cli {
@@ -62,11 +62,11 @@ class DatabaseQueries final : public TaskQueries {
   const DatabaseParts parts_;
 };
 
-class DatabaseCauses final : public CauseService {
+class DatabaseSystem final : public SystemService {
  public:
-  explicit DatabaseCauses(const DatabaseParts& parts) : parts_(parts) {}
+  explicit DatabaseSystem(const DatabaseParts& parts) : parts_(parts) {}
 
-  Result<api::Causes> list(const CauseFilter& filter) override {
+  Result<api::Causes> causes(const CauseFilter& filter) override {
     return api::read_causes(parts_.store, filter);
   }
   Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) override {
@@ -74,14 +74,6 @@ class DatabaseCauses final : public CauseService {
   }
   // The user's name alone: "alice@host (cli)" is for the audit.
   Result<std::string> my_name() override { return parts_.who.substr(0, parts_.who.find('@')); }
-
- private:
-  const DatabaseParts parts_;
-};
-
-class DatabaseQueues final : public QueueService {
- public:
-  explicit DatabaseQueues(const DatabaseParts& parts) : parts_(parts) {}
 
   Result<std::vector<QueueGate>> gates() override { return parts_.store.queue_gates(); }
   Result<Pause> pause(const api::PauseRequest& request) override {
@@ -92,14 +84,6 @@ class DatabaseQueues final : public QueueService {
   Result<api::ResumedQueue> resume(const std::string& queue, const std::string& reason) override {
     return api::resume_queue(parts_.store, queue, parts_.who, reason, parts_.config.rules->targets());
   }
-
- private:
-  const DatabaseParts parts_;
-};
-
-class DatabaseSystem final : public SystemService {
- public:
-  explicit DatabaseSystem(const DatabaseParts& parts) : parts_(parts) {}
 
   Result<api::Nodes> nodes(EpochMs now, bool all) override { return api::read_nodes(parts_.store, now, all); }
   Result<api::Stats> stats(EpochMs now, Ms max_overdue) override {
@@ -117,8 +101,6 @@ Service database_service(const DatabaseParts& parts) {
   service.tasks = std::make_unique<DatabaseQueries>(parts);
   service.changes = database_changes(parts);
   service.bulks = database_bulks(parts);
-  service.causes = std::make_unique<DatabaseCauses>(parts);
-  service.queues = std::make_unique<DatabaseQueues>(parts);
   service.system = std::make_unique<DatabaseSystem>(parts);
   return service;
 }

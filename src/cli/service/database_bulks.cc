@@ -10,8 +10,8 @@
 #include "src/api/tasks/views.h"
 #include "src/bridge/changes/bulk.h"
 #include "src/bridge/changes/careful_redrive.h"
-#include "src/cli/service/database.h"
 #include "src/cli/service/retry.h"
+#include "src/cli/service/service.h"
 
 namespace rung::cli {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "plugin/brokers.h"
 #include "src/api/messages/submission.h"
-#include "src/cli/service/database.h"
 #include "src/cli/service/retry.h"
+#include "src/cli/service/service.h"
 #include "src/core/machine/submission.h"
 
 namespace rung::cli {

@@ -1,5 +1,5 @@
-// What commands ask for and change, whoever does it: the database itself (database.h), or an instance's HTTP
-// API (api.h). Both answer alike, so that a command prints the same. Thread: main's; every call can block,
+// What commands ask for and change, whoever does it: the database itself (database.cc), or an instance's HTTP
+// API (api.cc). Both answer alike, so that a command prints the same. Thread: main's; every call can block,
 // with a bound. Errors: `transient`: the database or the instance is not reachable; `refused`: it refuses the
 // login, the token or the right; `permanent`: what was asked for is wrong; `not_found`.
 #pragma once
@@ -18,6 +18,8 @@
 #include "src/api/stats/stats.h"
 #include "src/api/tasks/bulks.h"
 #include "src/api/tasks/causes.h"
+#include "src/config/config.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/machine/machine.h"
 #include "src/store/store.h"
@@ -138,28 +140,19 @@ class BulkService {
   virtual std::unique_ptr<BulkRun> run(Bulk bulk) = 0;
 };
 
-class CauseService {
+// Causes, queues and instances.
+class SystemService {
  public:
-  virtual ~CauseService() = default;
+  virtual ~SystemService() = default;
 
-  virtual Result<api::Causes> list(const CauseFilter& filter) = 0;
+  virtual Result<api::Causes> causes(const CauseFilter& filter) = 0;
   virtual Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) = 0;
   // The name by which others know whoever calls this.
   virtual Result<std::string> my_name() = 0;
-};
-
-class QueueService {
- public:
-  virtual ~QueueService() = default;
 
   virtual Result<std::vector<QueueGate>> gates() = 0;
   virtual Result<Pause> pause(const api::PauseRequest& request) = 0;
   virtual Result<api::ResumedQueue> resume(const std::string& queue, const std::string& reason) = 0;
-};
-
-class SystemService {
- public:
-  virtual ~SystemService() = default;
 
   virtual Result<api::Nodes> nodes(EpochMs now, bool all) = 0;
   virtual Result<api::Stats> stats(EpochMs now, Ms max_overdue) = 0;
@@ -169,9 +162,26 @@ struct Service {
   std::unique_ptr<TaskQueries> tasks;
   std::unique_ptr<TaskChanges> changes;
   std::unique_ptr<BulkService> bulks;
-  std::unique_ptr<CauseService> causes;
-  std::unique_ptr<QueueService> queues;
   std::unique_ptr<SystemService> system;
 };
+
+// The service by the database itself.
+struct DatabaseParts {
+  Store& store;
+  const Config& config;
+  const Clock& clock;
+  std::string who;  // for the audit
+};
+// REQUIRES: the parts outlive the service.
+Service database_service(const DatabaseParts& parts);
+
+// For database_service().
+std::unique_ptr<TaskChanges> database_changes(const DatabaseParts& parts);
+std::unique_ptr<BulkService> database_bulks(const DatabaseParts& parts);
+
+// The service by the HTTP API of an instance (docs/http.md): whoever uses it needs neither the database's nor
+// the broker's password. Asks for the instance's time first, so that a wrong address or token is reported
+// before anything is done. Errors also: the file with the token.
+Result<Service> api_service(const ApiOptions& options);
 
 }  // namespace rung::cli

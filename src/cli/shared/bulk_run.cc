@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -16,14 +14,13 @@
 
 #include "levels/duration.h"
 #include "src/api/tasks/bulks.h"
-#include "src/api/tasks/read_views.h"
 #include "src/api/tasks/views.h"
-#include "src/cli/shared/count.h"
-#include "src/cli/shared/progress.h"
+#include "src/cli/shared/filter.h"
 #include "src/cli/shared/text.h"
 #include "src/core/machine/machine.h"
 
 namespace rung::cli {
+
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -83,20 +80,13 @@ Result<Bulk> run_to_end(Session& session, Bulk bulk) {
 bool confirmed(const Bulk& bulk) {
   const std::string question = fmt::format("{} {} {} ({})? [y/N] ", to_word(bulk.action), bulk.total,
                                            bulk.total == 1 ? "task" : "tasks", one_line(filter_flags(bulk)));
-  std::fwrite(question.data(), 1, question.size(), stderr);
-  std::fflush(stderr);
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "Y" || answer == "yes";
+  return says_yes(question);
 }
 
 int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
   const auto json = session.service.bulks->dry_run(asked, by);
   if (!json) return report_error(json.error());
-  if (common.json) {
-    print(dump(*json) + "\n");
-    return kSuccess;
-  }
+  if (common.json) return print_json(*json);
   const auto counted = api::counts_from_json(*json);
   if (!counted) return report_error(counted.error());
   print(fmt::format("{}{} {} ({}): nothing was changed\n",
@@ -168,7 +158,7 @@ std::string refused_filter(const FilterOptions& filter, const NewBulk& asked) {
 }
 
 int print_result(const Bulk& bulk, bool json) {
-  if (json) print(dump(api::to_json(bulk)) + "\n");
+  if (json) print_json(api::to_json(bulk));
   if (bulk.state == BulkState::done) {
     // As with a single id: an error if every task was refused.
     if (bulk.done > 0 && bulk.refused == bulk.done) return report_error(kUserError, outcome_of(bulk));
@@ -281,6 +271,61 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
     if (*set) *made = **set;
   }
   return run_bulk(session, *std::move(made), common.json);
+}
+
+namespace {
+
+constexpr int kCells = 30;
+constexpr Ms kRedraw{100}, kBetweenLines{5000};
+
+void put(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+std::string bar(std::int64_t done, std::int64_t total, int cells) {
+  const std::int64_t full = total > 0 ? std::clamp<std::int64_t>(done * cells / total, 0, cells) : cells;
+  return "[" + std::string(static_cast<std::size_t>(full), '#') +
+         std::string(static_cast<std::size_t>(cells - full), '.') + "]";
+}
+
+Progress::Progress(std::string what, std::int64_t total, const Clock& clock)
+    : what_(std::move(what)), total_(total), clock_(clock), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() { end(); }
+
+std::string Progress::line(std::int64_t done) const {
+  const Ms took = clock_.boot() - began_;
+  std::string text = fmt::format("{} of {}", done, total_);
+  if (total_ > 0) text += fmt::format(", {}%", done * 100 / total_);
+  const std::int64_t moved = done - first_;
+  if (moved <= 0 || took.count() < 500) return text;
+  text += fmt::format(", {:.0f}/s", static_cast<double>(moved) * 1000.0 / static_cast<double>(took.count()));
+  const auto left = Ms{(total_ - done) * took.count() / moved};
+  return left.count() > 0 ? text + ", " + humanise(left) + " to go" : text;
+}
+
+void Progress::at(std::int64_t done) {
+  const bool begins = first_ < 0;
+  if (begins) first_ = done;
+  last_ = done;
+  const BootMs now = clock_.boot();
+  if (!begins && now - shown_ < (terminal_ ? kRedraw : kBetweenLines)) return;
+  shown_ = now;
+  if (!terminal_) {
+    if (!begins) put(what_ + ": " + line(done) + "\n");
+    return;
+  }
+  put("\r" + what_ + " " + bar(done, total_, kCells) + " " + line(done) + "\x1b[K");
+  open_ = true;
+}
+
+void Progress::end() {
+  if (!open_) return;
+  put("\r" + what_ + " " + bar(last_, total_, kCells) + " " + line(last_) + "\x1b[K\n");
+  open_ = false;
 }
 
 }  // namespace rung::cli

@@ -9,10 +9,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <thread>
 
-#include "src/cli/service/api.h"
-#include "src/cli/service/database.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
@@ -249,6 +248,14 @@ std::string cli_user() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
   return clean_utf8(user_name() + "@" + host.data(), 240) + " (cli)";
+}
+
+bool says_yes(const std::string& question) {
+  std::fwrite(question.data(), 1, question.size(), stderr);
+  std::fflush(stderr);
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
 }
 
 void print(std::string_view text) {

@@ -91,6 +91,9 @@ int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()
 // The user for the audit: "alice@host (cli)". Through sudo: the user who called it.
 std::string cli_user();
 
+// Asks on stderr; whether the answer is yes.
+bool says_yes(const std::string& question);
+
 // Writes to stdout; a closed pipe ends the program silently.
 void print(std::string_view text);
 

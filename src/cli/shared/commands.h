@@ -2,6 +2,8 @@
 // Thread: main's.
 #pragma once
 
+#include <string>
+
 namespace CLI {
 class App;
 }
@@ -34,5 +36,7 @@ void add_simulate(CLI::App& app, int* exit);
 void add_stats(CLI::App& app, int* exit);
 void add_nodes(CLI::App& app, int* exit);
 void add_healthcheck(CLI::App& app, int* exit);
+
+std::string events_json();  // stats/events.json, embedded by the build
 
 }  // namespace rung::cli

@@ -55,6 +55,12 @@ std::string text_at(const PlainJson& object, const char* key) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
+Result<PlainJson> rows_of(std::string_view output, const std::string& command) {
+  PlainJson rows = PlainJson::parse(output, nullptr, false);
+  if (!rows.is_array()) return transient("rabbitmqctl " + command + ": the output is not JSON");
+  return rows;
+}
+
 // arguments: [["x-max-length","signedint",5], ...] or {"x-max-length": 5, ...}
 PlainJson as_object(const PlainJson& arguments) {
   PlainJson object = arguments.is_object() ? arguments : PlainJson::object();
@@ -105,22 +111,17 @@ class CtlAdmin final : public rabbit::QueueAdmin {
   }
 
   Result<bool> exchange_exists(std::string_view name) override {
-    auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name"});
-    if (!out) return tl::unexpected(out.error());
-    const PlainJson rows = PlainJson::parse(*out, nullptr, false);
-    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges: the output is not JSON");
-    for (const PlainJson& row : rows) {
-      if (row.is_object() && row.value("name", PlainJson()) == PlainJson(name)) return true;
-    }
-    return false;
+    const auto type = exchange_type(name);
+    if (!type) return tl::unexpected(type.error());
+    return !type->empty();
   }
 
   Result<std::string> exchange_type(std::string_view name) override {
     auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name", "type"});
     if (!out) return tl::unexpected(out.error());
-    const PlainJson rows = PlainJson::parse(*out, nullptr, false);
-    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges: the output is not JSON");
-    for (const PlainJson& row : rows) {
+    const auto rows = rows_of(*out, "list_exchanges");
+    if (!rows) return tl::unexpected(rows.error());
+    for (const PlainJson& row : *rows) {
       if (row.is_object() && row.value("name", PlainJson()) == PlainJson(name)) return text_at(row, "type");
     }
     return std::string();
@@ -132,8 +133,9 @@ class CtlAdmin final : public rabbit::QueueAdmin {
       auto out = run({"list_bindings", vhost(), "--formatter", "json", "source_name", "destination_name",
                       "destination_kind", "routing_key", "arguments"});
       if (!out) return tl::unexpected(out.error());
-      bindings_ = PlainJson::parse(*out, nullptr, false);
-      if (!bindings_->is_array()) return transient("rabbitmqctl list_bindings: the output is not JSON");
+      auto rows = rows_of(*out, "list_bindings");
+      if (!rows) return tl::unexpected(rows.error());
+      bindings_ = *std::move(rows);
     }
     std::vector<rabbit::Binding> all;
     for (const PlainJson& row : *bindings_) {
@@ -196,10 +198,10 @@ class CtlAdmin final : public rabbit::QueueAdmin {
 }  // namespace
 
 Result<std::vector<Policy>> read_policies(std::string_view text) {
-  const PlainJson rows = PlainJson::parse(text, nullptr, false);
-  if (!rows.is_array()) return transient("rabbitmqctl list_policies: the output is not JSON");
+  const auto rows = rows_of(text, "list_policies");
+  if (!rows) return tl::unexpected(rows.error());
   std::vector<Policy> all;
-  for (const PlainJson& row : rows) {
+  for (const PlainJson& row : *rows) {
     if (!row.is_object()) continue;
     Policy policy{text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"), "{}", 0};
     const PlainJson definition = row.value("definition", PlainJson());
@@ -212,10 +214,10 @@ Result<std::vector<Policy>> read_policies(std::string_view text) {
 }
 
 Result<std::vector<QueueFacts>> read_queues(std::string_view text) {
-  const PlainJson rows = PlainJson::parse(text, nullptr, false);
-  if (!rows.is_array()) return transient("rabbitmqctl list_queues: the output is not JSON");
+  const auto rows = rows_of(text, "list_queues");
+  if (!rows) return tl::unexpected(rows.error());
   std::vector<QueueFacts> all;
-  for (const PlainJson& row : rows) {
+  for (const PlainJson& row : *rows) {
     if (!row.is_object()) continue;
     const PlainJson arguments = as_object(row.value("arguments", PlainJson()));
     QueueFacts facts{std::nullopt,

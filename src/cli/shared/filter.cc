@@ -1,26 +1,44 @@
 #include "src/cli/shared/filter.h"
 
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/api/tasks/causes.h"
-#include "src/api/tasks/filters.h"
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
+#include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
+#include "src/config/document.h"
 
 namespace rung::cli {
+
 namespace {
 
-struct Time {
+// The options that are a time.
+struct TimeOption {
   const char* flag;
-  const std::string& text;
+  std::string FilterOptions::*text;
   Direction direction;
-  std::optional<EpochMs>& to;
+  std::optional<EpochMs> Filter::*to;
+  const char* help;
+};
+constexpr TimeOption kTimes[] = {
+    {"--due-before", &FilterOptions::due_before, Direction::future, &Filter::due_before,
+     "Due before this time; a duration counts from now"},
+    {"--due-after", &FilterOptions::due_after, Direction::future, &Filter::due_after,
+     "Due after this time; a duration counts from now"},
+    {"--first-failed-after", &FilterOptions::first_failed_after, Direction::past, &Filter::first_failed_after,
+     "First failed after this time; a duration counts back from now"},
+    {"--first-failed-before", &FilterOptions::first_failed_before, Direction::past,
+     &Filter::first_failed_before, "First failed before this time; a duration counts back from now"},
+    {"--created-after", &FilterOptions::created_after, Direction::past, &Filter::created_after,
+     "Received after this time; a duration counts back from now"},
+    {"--created-before", &FilterOptions::created_before, Direction::past, &Filter::created_before,
+     "Received before this time; a duration counts back from now"},
 };
 
 }  // namespace
@@ -54,35 +72,19 @@ void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
   }
   c.add_option("--error-type", f.error_type, "Tasks whose last error has this type")->type_name("TYPE");
   c.add_option("--cause", f.cause, "Tasks of this cause: see rung causes")->type_name("CAUSE");
-  c.add_option("--due-before", o.due_before, "Due before this time; a duration counts from now")
-      ->type_name("TIME");
-  c.add_option("--due-after", o.due_after, "Due after this time; a duration counts from now")
-      ->type_name("TIME");
-  c.add_option("--first-failed-after", o.first_failed_after,
-               "First failed after this time; a duration counts back from now")
-      ->type_name("TIME");
-  c.add_option("--first-failed-before", o.first_failed_before,
-               "First failed before this time; a duration counts back from now")
-      ->type_name("TIME");
-  c.add_option("--created-after", o.created_after,
-               "Received after this time; a duration counts back from now")
-      ->type_name("TIME");
-  c.add_option("--created-before", o.created_before,
-               "Received before this time; a duration counts back from now")
-      ->type_name("TIME");
+  for (const TimeOption& time : kTimes) c.add_option(time.flag, o.*time.text, time.help)->type_name("TIME");
   c.add_flag("--silence-held", f.silence_held,
              "Deliveries whose silence is held open, because their queue was not attached");
 }
 
 bool is_set(const FilterOptions& o) {
   const Filter& f = o.filter;
-  for (const std::string* text :
-       {&o.kind, &o.due_before, &o.due_after, &o.created_after, &o.created_before, &o.first_failed_after,
-        &o.first_failed_before, &o.error, &f.queue, &f.exchange, &f.tag, &f.message_id, &f.ladder,
-        &f.error_type, &f.correlation_id, &f.cause}) {
-    if (!text->empty()) return true;
-  }
-  return !o.states.empty() || !o.headers.empty() || f.silence_held;
+  const auto is_text = [](const std::string* text) { return !text->empty(); };
+  const auto is_time = [&](const TimeOption& time) { return !(o.*time.text).empty(); };
+  const auto texts = {&o.kind,       &o.error,  &f.queue,      &f.exchange,       &f.tag,
+                      &f.message_id, &f.ladder, &f.error_type, &f.correlation_id, &f.cause};
+  return std::ranges::any_of(texts, is_text) || std::ranges::any_of(kTimes, is_time) || !o.states.empty() ||
+         !o.headers.empty() || f.silence_held;
 }
 
 void read_states(const FilterOptions& o, Filter& filter) {
@@ -126,19 +128,11 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
     filter.headers.emplace_back(name, header.substr(equals + 1));
   }
   if (!o.kind.empty()) filter.kind = kind_from(o.kind);
-  const Time times[] = {
-      {"--due-before", o.due_before, Direction::future, filter.due_before},
-      {"--due-after", o.due_after, Direction::future, filter.due_after},
-      {"--first-failed-after", o.first_failed_after, Direction::past, filter.first_failed_after},
-      {"--first-failed-before", o.first_failed_before, Direction::past, filter.first_failed_before},
-      {"--created-after", o.created_after, Direction::past, filter.created_after},
-      {"--created-before", o.created_before, Direction::past, filter.created_before},
-  };
-  for (const Time& time : times) {
-    if (time.text.empty()) continue;
-    const auto when = parse_when(time.text, now, time.direction);
+  for (const TimeOption& time : kTimes) {
+    if ((o.*time.text).empty()) continue;
+    const auto when = parse_when(o.*time.text, now, time.direction);
     if (!when) return report_error(kUserError, std::string(time.flag) + ": " + when.error());
-    time.to = *when;
+    filter.*time.to = *when;
   }
   return kSuccess;
 }
@@ -187,6 +181,37 @@ std::string to_flags(const Filter& filter) { return flags_of(api::filter_json(fi
 std::string filter_flags(const Bulk& bulk) {
   const Json json = Json::parse(bulk.filter_text, nullptr, false);
   return json.is_object() ? flags_of(json) : bulk.filter_text;
+}
+
+CLI::Option* add_count_by(CLI::App& c, std::string& by) {
+  return c
+      .add_option("--by", by,
+                  "With --count: by queue, error_type, tag, level or header.NAME (one in index_headers)")
+      ->type_name("FIELD");
+}
+
+int read_count_by(const std::string& text, std::optional<CountBy>& by) {
+  if (text.empty()) return kSuccess;
+  by = CountBy::parse(text);
+  if (by) return kSuccess;
+  const std::string near = confile::closest(text, {"queue", "error_type", "tag", "level", "header."});
+  return report_error(kUserError, "--by: '" + text + "' is not queue, error_type, tag, level or header.NAME" +
+                                      (near.empty() ? "" : ": did you mean " + near + "?"));
+}
+
+std::string counts_text(const TaskCounts& counts, const CountBy& by) {
+  using enum Table::Align;
+  std::string title = by.str();
+  if (by.field != CountBy::Field::header) {
+    std::ranges::transform(title, title.begin(), [](char c) {
+      return c == '_' ? ' ' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    });
+  }
+  Table table({{"TASKS", right}, {title, left}});
+  for (const TaskCounts::Group& group : counts.groups)
+    table.row({grouped(group.tasks), group.value.empty() ? "-" : group.value});
+  if (counts.others > 0) table.row({grouped(counts.others), "(others)"});
+  return table.str(Terminal::of_stdout(), false);
 }
 
 }  // namespace rung::cli

@@ -1,4 +1,4 @@
-// The filter options, the same for every command that has them.
+// The options for filters and counts, the same for every command that has them.
 // Thread: main's.
 #pragma once
 
@@ -12,7 +12,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace rung::cli {
 
@@ -43,5 +44,15 @@ int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor);
 std::string to_flags(const Filter& filter);
 // The same of a bulk; of one that was created over HTTP, its filter as flags.
 std::string filter_flags(const Bulk& bulk);
+
+// Counts of tasks, by a field or in all: `rung list --count`, and dry runs of bulks.
+// Adds --by. Use the returned option for needs().
+CLI::Option* add_count_by(CLI::App& command, std::string& by);
+
+// Parses --by; prints an error and returns the exit code.
+int read_count_by(const std::string& text, std::optional<CountBy>& by);
+
+// A table of the groups.
+std::string counts_text(const TaskCounts& counts, const CountBy& by);
 
 }  // namespace rung::cli

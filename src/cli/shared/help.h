@@ -1,5 +1,5 @@
-// Completion scripts and man pages, generated from the program's commands and options. Thread: pure
-// functions.
+// Completion scripts and man pages, generated from the program's commands and options; better messages for
+// mistakes on the command line. Thread: pure functions.
 #pragma once
 
 #include <string>
@@ -42,5 +42,13 @@ std::vector<ManPage> man_pages(const CLI::App& app, const std::string& version);
 
 // rung help, version, completion and man. Call after all other commands were added.
 void add_help(CLI::App& app, int* exit);
+
+// The message for a command line that `app` could not parse: it names the nearest command, option or value.
+// `what`: the parser's own message.
+std::string explain_mistake(const CLI::App& app, const std::string& what);
+
+// "--state: parkd not in {scheduled,parked}" -> the same and ": did you mean parked?"; other messages
+// unchanged.
+std::string suggest_value(const std::string& what);
 
 }  // namespace rung::cli

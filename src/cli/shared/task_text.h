@@ -1,17 +1,17 @@
-// Describes a task for people and for scripts. Thread: pure functions.
+// Describes a task for people and for scripts, and finds the one that a command is about. Thread: main's.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/api/json/json.h"
+#include "src/cli/shared/command.h"
 #include "src/store/queries.h"
 
 namespace rung::cli {
-
-using api::Json;
 
 // One line: what the task waits for, or how it ended: "scheduled: level 4 of 9, due 2026-... (in 9m12s)".
 // `silence`: what silence means for it, if it awaits an answer; none: not known.
@@ -28,9 +28,30 @@ std::string first_error(std::string_view origin_json);
 
 // Never throws: invalid UTF-8 is replaced.
 std::string dump(const Json& json, bool pretty = true);
+int print_json(const Json& json);  // returns kSuccess
 
 // A message's body for people and scripts: UTF-8 text with control characters escaped; otherwise every byte
 // that is not printable ASCII as \xNN.
 std::string printable_body(std::string_view body);
+
+// The task that show, history and audit are about.
+struct TaskOptions {
+  Common common;
+  std::string id;  // a retry-id or a message-id
+};
+
+// The error of a word that is no retry-id; returns kUserError.
+int report_no_id(const std::string& word);
+
+// Opens the store and finds the task; prints errors, and a note if the message-id has several tasks.
+int open_task(const TaskOptions& options, Session& session, TaskRow& task);
+
+// what_next(), after asking what silence means for it.
+std::string next_of(Session& session, const TaskRow& row);
+
+// The parts that are not empty: "a, b".
+std::string joined(std::initializer_list<std::string> parts);
+// "queue orders"; "" without a value.
+std::string named(std::string_view name, const std::string& value);
 
 }  // namespace rung::cli

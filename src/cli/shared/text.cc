@@ -28,6 +28,18 @@ std::size_t width_of(char32_t c) {
   return wide ? 2 : 1;
 }
 
+// How many bytes of the text fit into so many columns.
+std::size_t fitting(std::string_view text, std::size_t columns) {
+  std::size_t used = 0, at = 0;
+  while (at < text.size()) {
+    std::size_t next = at;
+    used += width_of(next_char(text, next));
+    if (used > columns) break;
+    at = next;
+  }
+  return at;
+}
+
 }  // namespace
 
 Terminal Terminal::of_stdout() {
@@ -44,27 +56,7 @@ Terminal Terminal::of_stdout() {
 
 std::string paint(std::string_view text, Colour colour, const Terminal& terminal) {
   if (!terminal.colour || colour == Colour::none || text.empty()) return std::string(text);
-  int code = 0;
-  switch (colour) {
-    case Colour::none:
-      break;
-    case Colour::green:
-      code = 32;
-      break;
-    case Colour::yellow:
-      code = 33;
-      break;
-    case Colour::red:
-      code = 31;
-      break;
-    case Colour::dim:
-      code = 2;
-      break;
-    case Colour::bold:
-      code = 1;
-      break;
-  }
-  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+  return fmt::format("\x1b[{}m{}\x1b[0m", static_cast<int>(colour), text);
 }
 
 Colour colour_of(State state) {
@@ -169,15 +161,7 @@ std::string lines(std::string_view text, std::size_t indent) {
 
 std::string shorten(std::string_view text, std::size_t columns) {
   if (columns == 0 || width(text) <= columns) return std::string(text);
-  std::size_t used = 0, at = 0;
-  while (at < text.size()) {
-    std::size_t next = at;
-    const std::size_t more = width_of(next_char(text, next));
-    if (used + more > columns - 1) break;
-    used += more;
-    at = next;
-  }
-  return std::string(text.substr(0, at)) + std::string(kEllipsis);
+  return std::string(text.substr(0, fitting(text, columns - 1))) + std::string(kEllipsis);
 }
 
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std::size_t most) {
@@ -188,14 +172,8 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std
       out.push_back(shorten(text, columns));
       return out;
     }
-    std::size_t used = 0, at = 0;
-    while (at < text.size()) {
-      std::size_t next = at;
-      const std::size_t more = width_of(next_char(text, next));
-      if (used + more > columns && at > 0) break;
-      used += more;
-      at = next;
-    }
+    std::size_t at = fitting(text, columns);
+    if (at == 0) next_char(text, at);  // a wide character in one column
     const std::size_t blank = text.substr(0, at + 1).rfind(' ');
     const bool between_words = blank != std::string_view::npos && blank >= at - at / 3;
     if (between_words) at = blank;

@@ -20,7 +20,7 @@ struct Terminal {
   static Terminal of_stdout();
 };
 
-enum class Colour { none, green, yellow, red, dim, bold };
+enum class Colour { none = 0, bold = 1, dim = 2, red = 31, green = 32, yellow = 33 };  // as in ECMA-48
 std::string paint(std::string_view text, Colour colour, const Terminal& terminal);
 Colour colour_of(State state);
 Colour colour_of(Outcome outcome);

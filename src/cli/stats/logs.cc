@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +9,6 @@
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/stats/events_json.h"
 #include "src/config/document.h"
 
 namespace rung::cli {

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/pages.h"
@@ -115,11 +113,8 @@ std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
 int show(Session& session, const NodesOptions& options) {
   const auto nodes = session.service.system->nodes(session.now, options.all);
   if (!nodes) return report_error(nodes.error());
-  if (options.common.json) {
-    print(dump(api::nodes_page(*nodes, session.now, api::whole_list())) + "\n");
-  } else {
-    print(text(*nodes, session.now, Terminal::of_stdout()));
-  }
+  if (options.common.json) return print_json(api::nodes_page(*nodes, session.now, api::whole_list()));
+  print(text(*nodes, session.now, Terminal::of_stdout()));
   return kSuccess;
 }
 

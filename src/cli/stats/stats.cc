@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -146,7 +144,7 @@ int show(Session& session, const StatsOptions& options, Ms max_overdue) {
   Findings found{*std::move(stats), {}};
   find_problems(found, session.now, max_overdue);
   if (options.common.json) {
-    print(dump(stats_json(found, session.now)) + "\n");
+    print_json(stats_json(found, session.now));
   } else {
     const Terminal terminal = Terminal::of_stdout();
     print(stats_text(found.stats, session.now, terminal));

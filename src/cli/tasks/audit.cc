@@ -2,14 +2,11 @@
 #include "src/api/tasks/audit.h"
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
@@ -47,10 +44,7 @@ int audit_task(const TaskOptions& options) {
   if (const int code = open_task(options, session, row); code != kSuccess) return code;
   auto rows = session.service.tasks->audit(row.task.id);
   if (!rows) return report_error(rows.error());
-  if (options.common.json) {
-    print(dump(api::audit_page(*rows, api::whole_list())) + "\n");
-    return kSuccess;
-  }
+  if (options.common.json) return print_json(api::audit_page(*rows, api::whole_list()));
   if (rows->empty()) {
     print("no manual changes\n");
     return kSuccess;

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
@@ -14,7 +12,6 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
-#include "src/cli/shared/progress.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
@@ -41,10 +38,7 @@ int list(const BulkCommandOptions& o) {
   if (const int code = read_cursor(o.cursor, below); code != kSuccess) return code;
   auto bulks = session.service.bulks->list(o.limit + 1, below);
   if (!bulks) return report_error(bulks.error());
-  if (o.common.json) {
-    print(dump(api::bulks_page(*bulks, o.limit)) + "\n");
-    return kSuccess;
-  }
+  if (o.common.json) return print_json(api::bulks_page(*bulks, o.limit));
   const bool more = std::ssize(*bulks) > o.limit;
   if (more) bulks->pop_back();
   if (bulks->empty()) {
@@ -120,11 +114,8 @@ int show(const BulkCommandOptions& o) {
   if (!*bulk) return report_no_bulk(o.id);
   auto counts = session.service.bulks->outcomes(**bulk);
   if (!counts) return report_error(counts.error());
-  if (!o.common.json) {
-    print(show_text(**bulk, counts->value_or(SentCounts{}), session.now));
-    return kSuccess;
-  }
-  print(dump(api::to_json(**bulk, *counts)) + "\n");
+  if (o.common.json) return print_json(api::to_json(**bulk, *counts));
+  print(show_text(**bulk, counts->value_or(SentCounts{}), session.now));
   return kSuccess;
 }
 
@@ -136,7 +127,7 @@ int set_state(const BulkCommandOptions& o, BulkState to) {
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
   const Bulk& b = **bulk;
-  if (o.common.json) print(dump(api::to_json(b)) + "\n");
+  if (o.common.json) print_json(api::to_json(b));
   if (b.state != to) {
     return report_error(kUserError,
                         fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
@@ -158,11 +149,8 @@ int resume(const BulkCommandOptions& o) {
                         fmt::format("bulk {} has already ended: it is {}", o.id, to_word((*bulk)->state)));
   }
   if (!o.detach) return run_bulk(session, **bulk, o.common.json);
-  if (o.common.json) {
-    print(dump(api::to_json(**bulk)) + "\n");
-  } else {
-    print(fmt::format("bulk {} will be resumed by a sidecar\n", o.id));
-  }
+  if (o.common.json) return print_json(api::to_json(**bulk));
+  print(fmt::format("bulk {} will be resumed by a sidecar\n", o.id));
   return kSuccess;
 }
 

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/pages.h"
@@ -96,7 +94,7 @@ int show_causes(const CausesOptions& options) {
   Session session;
   if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
   const auto draw = [&]() -> int {
-    const auto causes = session.service.causes->list(filter);
+    const auto causes = session.service.system->causes(filter);
     if (!causes) return report_error(causes.error());
     print(options.common.json ? dump(api::to_json(*causes)) + "\n"
                               : causes_table(*causes, options, session.now));
@@ -120,16 +118,13 @@ int triage(const TriageOptions& options, const CauseTriage& change, bool own = f
   if (const int code = open_service(options.common, session); code != kSuccess) return code;
   CauseTriage whole = change;
   if (own) {
-    auto name = session.service.causes->my_name();
+    auto name = session.service.system->my_name();
     if (!name) return report_error(name.error());
     whole.owner = *std::move(name);
   }
-  const auto changed = session.service.causes->triage(options.cause, whole);
+  const auto changed = session.service.system->triage(options.cause, whole);
   if (!changed) return report_error(changed.error());
-  if (options.common.json) {
-    print(dump(api::to_json(*changed)) + "\n");
-    return kSuccess;
-  }
+  if (options.common.json) return print_json(api::to_json(*changed));
   std::string text = fmt::format("cause {} is {}", changed->id, to_word(changed->state));
   if (!changed->owner.empty()) text += ", owner " + changed->owner;
   if (!changed->note.empty()) text += ": " + changed->note;

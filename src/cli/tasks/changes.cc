@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +12,6 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
-#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
@@ -55,10 +52,7 @@ Exit worse_of(Exit a, Exit b) {
 int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
   for (const std::string& word : words) {
     const auto id = TaskId::parse(word);
-    if (!id) {
-      return report_error(kUserError, "'" + word + "' is not a retry-id (digits): `rung list --message-id " +
-                                          word + "` lists the retry-ids of a message");
-    }
+    if (!id) return report_no_id(word);
     if (std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
   }
   return kSuccess;
@@ -118,7 +112,7 @@ Json change_json(const Change& change) {
   if (!change.row) result = "not found";
   return {{"retry_id", change.id.str()},
           {"result", result},
-          {"reason", change.decision.reason.empty() ? Json() : Json(change.decision.reason)},
+          {"reason", api::text_or_null(change.decision.reason)},
           {"task", change.row ? api::to_json(*change.row) : Json()}};
 }
 
@@ -141,7 +135,7 @@ int run(Session& session, const ChangeOptions& options, const Happening& what) {
       print_change(change, session);
     }
   }
-  if (options.common.json) print(dump(json) + "\n");
+  if (options.common.json) print_json(json);
   return done.stopped ? report_error(*done.stopped) : static_cast<int>(exit);
 }
 

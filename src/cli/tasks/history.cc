@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,7 +9,6 @@
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
@@ -112,10 +109,7 @@ int history(const TaskOptions& options) {
   if (const int code = open_task(options, session, row); code != kSuccess) return code;
   auto attempts = session.service.tasks->history(row.task.id);
   if (!attempts) return report_error(attempts.error());
-  if (options.common.json) {
-    print(dump(api::history_page(*attempts, api::whole_list())) + "\n");
-    return kSuccess;
-  }
+  if (options.common.json) return print_json(api::history_page(*attempts, api::whole_list()));
   auto origin = session.service.tasks->origin(row.task.id);
   if (!origin && origin.error().kind != Error::Kind::not_found && !may_be_left_out(origin.error()))
     return report_error(origin.error());

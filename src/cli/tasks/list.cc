@@ -2,15 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/count.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
@@ -105,11 +102,8 @@ int print_count(Session& session, const Filter& filter, const std::optional<Coun
   if (!counted) return report_error(counted.error());
   const TaskCounts& counts = counted->counts;
   const bool more = counts.total >= counted->most;
-  if (json) {
-    print(dump(api::to_json(counts, by, counted->most)) + "\n");
-  } else {
-    print(by ? counts_text(counts, *by) : std::to_string(counts.total) + (more ? " or more\n" : "\n"));
-  }
+  if (json) return print_json(api::to_json(counts, by, counted->most));
+  print(by ? counts_text(counts, *by) : std::to_string(counts.total) + (more ? " or more\n" : "\n"));
   return kSuccess;
 }
 

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
@@ -49,13 +47,10 @@ int pause(const PauseOptions& options) {
   request.queue = options.queue;
   request.reason = clean_utf8(options.reason, kErrorBytes);
   if (const int code = read_end(options, session.now, request); code != kSuccess) return code;
-  const auto made = session.service.queues->pause(request);
+  const auto made = session.service.system->pause(request);
   if (!made) return report_error(made.error());
-  if (options.common.json) {
-    print(dump(api::to_json(*made)) + "\n");
-  } else {
-    print(one_line(fmt::format("{} is paused {}", made->queue, api::pause_text(*made))) + "\n");
-  }
+  if (options.common.json) return print_json(api::to_json(*made));
+  print(one_line(fmt::format("{} is paused {}", made->queue, api::pause_text(*made))) + "\n");
   return kSuccess;
 }
 
@@ -79,13 +74,10 @@ std::string resumed_text(const std::string& queue, const api::ResumedQueue& resu
 int resume(const PauseOptions& options) {
   Session session;
   if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
-  const auto ended = session.service.queues->resume(options.queue, clean_utf8(options.reason, kErrorBytes));
+  const auto ended = session.service.system->resume(options.queue, clean_utf8(options.reason, kErrorBytes));
   if (!ended) return report_error(ended.error());
-  if (options.common.json) {
-    print(dump(api::to_json(*ended)) + "\n");
-  } else {
-    print(one_line(resumed_text(options.queue, *ended)) + "\n");
-  }
+  if (options.common.json) return print_json(api::to_json(*ended));
+  print(one_line(resumed_text(options.queue, *ended)) + "\n");
   return kSuccess;
 }
 
@@ -130,13 +122,10 @@ int queues(const QueuesOptions& options) {
   Session session;
   if (const int code = open_service(options.common, session); code != kSuccess) return code;
   const auto draw = [&]() -> int {
-    auto gates = session.service.queues->gates();
+    auto gates = session.service.system->gates();
     if (!gates) return report_error(gates.error());
-    if (!options.common.json) {
-      print(queues_table(*gates, session.now));
-      return kSuccess;
-    }
-    print(dump(api::queues_page(*std::move(gates), api::whole_list())) + "\n");
+    if (options.common.json) return print_json(api::queues_page(*std::move(gates), api::whole_list()));
+    print(queues_table(*gates, session.now));
     return kSuccess;
   };
   return options.watch ? watch(session, draw) : draw();

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
@@ -12,7 +10,6 @@
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
@@ -26,14 +23,6 @@ struct ShowOptions {
   TaskOptions task;
   bool body = false, raw = false;
 };
-
-// A field of `show`: label and text; further lines are indented to the first.
-std::string field(std::string_view label, std::string_view text, const Terminal& terminal) {
-  constexpr std::size_t kLabel = 14;
-  if (text.empty()) return {};
-  const std::string pad(kLabel - std::min(kLabel, label.size()), ' ');
-  return paint(label, Colour::dim, terminal) + pad + lines(text, kLabel) + "\n";
-}
 
 // A summary of an x-death entry; --json has all of it.
 std::string death_line(const Json& death) {
@@ -167,56 +156,57 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   const Terminal terminal = Terminal::of_stdout();
   const Task& t = row.task;
   const auto at = [&](EpochMs time) { return moment(time, session.now); };
-  std::string out = field("retry-id", t.id.str(), terminal);
-  out += field("state", paint(to_word(t.state), Colour::none, terminal), terminal);
-  out += field("next", what_next(row, facts.silence.means, session.now), terminal);
-  if (facts.gate) out += field("held", one_line(api::gate_text(*facts.gate)), terminal);
+  std::string out;
+  // Label and text; further lines are indented to the first.
+  const auto field = [&](std::string_view label, std::string_view text) {
+    constexpr std::size_t kLabel = 14;
+    if (text.empty()) return;
+    const std::string pad(kLabel - std::min(kLabel, label.size()), ' ');
+    out += paint(label, Colour::dim, terminal) + pad + lines(text, kLabel) + "\n";
+  };
+  field("retry-id", t.id.str());
+  field("state", to_word(t.state));
+  field("next", what_next(row, facts.silence.means, session.now));
+  if (facts.gate) field("held", one_line(api::gate_text(*facts.gate)));
   const bool delay = t.kind == Kind::delay;
-  out += field("kind", to_word(t.kind), terminal);
+  field("kind", to_word(t.kind));
   const bool by_exchange = t.queue.empty() && target_of(t).is_set();
-  out += field("queue", by_exchange ? "(by exchange)" : t.queue.empty() ? "(unknown)" : t.queue, terminal);
-  out += field(delay && by_exchange ? "goes to" : "published to",
-               joined({named("exchange", t.exchange), named("routing key", t.routing_key)}), terminal);
-  out += field("ladder",
-               fmt::format("{}, level {} of {}{}", one_line(t.ladder), t.level, t.levels,
-                           t.ladder_pinned ? ", set for this task" : ""),
-               terminal);
-  out += field(delay ? "deliveries" : "retries",
-               (t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
-                                   : std::to_string(t.attempt)) +
-                   (t.uncounted_attempts > 0 ? fmt::format(", {} not counted", t.uncounted_attempts) : ""),
-               terminal);
-  out += field("silence", silence_line(t), terminal);
-  out += field("waits", one_line(facts.silence_held), terminal);
-  if (t.first_failed_at.ms > 0) out += field("first failed", at(t.first_failed_at), terminal);
-  out += field("received", at(t.created_at), terminal);
+  field("queue", by_exchange ? "(by exchange)" : t.queue.empty() ? "(unknown)" : t.queue);
+  field(delay && by_exchange ? "goes to" : "published to",
+        joined({named("exchange", t.exchange), named("routing key", t.routing_key)}));
+  field("ladder", fmt::format("{}, level {} of {}{}", one_line(t.ladder), t.level, t.levels,
+                              t.ladder_pinned ? ", set for this task" : ""));
+  field(delay ? "deliveries" : "retries",
+        (t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
+                            : std::to_string(t.attempt)) +
+            (t.uncounted_attempts > 0 ? fmt::format(", {} not counted", t.uncounted_attempts) : ""));
+  field("silence", silence_line(t));
+  field("waits", one_line(facts.silence_held));
+  if (t.first_failed_at.ms > 0) field("first failed", at(t.first_failed_at));
+  field("received", at(t.created_at));
   if (t.finished_at)
-    out += field("finished",
-                 at(*t.finished_at) +
-                     (t.finished_by == FinishedBy::nobody ? "" : ", " + std::string(to_word(t.finished_by))),
-                 terminal);
-  out += field(
-      "last error",
-      joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error,
-      terminal);
-  out += field("decided by", t.rule.empty() ? "" : "rule " + t.rule, terminal);
-  out += field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "", terminal);
-  if (t.parent.value != 0)
-    out += field(is_edited(facts) ? "replaces" : "continues", "retry-id " + t.parent.str(), terminal);
-  if (t.replaced_by.value != 0) out += field("replaced by", "retry-id " + t.replaced_by.str(), terminal);
-  out += field("continued by", continued_by(t, facts), terminal);
-  out += field("message-id", t.message_id, terminal);
-  out += field("correlation", row.correlation_id.value_or(""), terminal);
-  out += field("tag", t.tag, terminal);
-  out += field("body", fmt::format("{} bytes", t.body_bytes), terminal);
-  out += field("properties", table_lines(facts.properties), terminal);
-  out += field("headers", table_lines(facts.headers), terminal);
+    field("finished",
+          at(*t.finished_at) +
+              (t.finished_by == FinishedBy::nobody ? "" : ", " + std::string(to_word(t.finished_by))));
+  field("last error",
+        joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error);
+  field("decided by", t.rule.empty() ? "" : "rule " + t.rule);
+  field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "");
+  if (t.parent.value != 0) field(is_edited(facts) ? "replaces" : "continues", "retry-id " + t.parent.str());
+  if (t.replaced_by.value != 0) field("replaced by", "retry-id " + t.replaced_by.str());
+  field("continued by", continued_by(t, facts));
+  field("message-id", t.message_id);
+  field("correlation", row.correlation_id.value_or(""));
+  field("tag", t.tag);
+  field("body", fmt::format("{} bytes", t.body_bytes));
+  field("properties", table_lines(facts.properties));
+  field("headers", table_lines(facts.headers));
   std::string denied;
   for (const std::string& view : facts.denied)
     denied += (denied.empty() ? "" : "\n") + session.service.tasks->missing_right(view);
-  out += field("not readable", denied, terminal);
-  out += field("version", std::to_string(t.version), terminal);
-  out += field("shard", joined({std::to_string(t.shard), named("last processed by", row.node)}), terminal);
+  field("not readable", denied);
+  field("version", std::to_string(t.version));
+  field("shard", joined({std::to_string(t.shard), named("last processed by", row.node)}));
   return out;
 }
 
@@ -264,8 +254,7 @@ int show(const ShowOptions& options) {
     if (is_utf8(body)) json["body"] = body;
     if (!is_utf8(body)) json["body_base64"] = api::to_base64(body);
   }
-  print(dump(json) + "\n");
-  return kSuccess;
+  return print_json(json);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,7 +13,6 @@
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
-#include "src/cli/shared/one_task.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/tasks/submit_request.h"
@@ -83,7 +80,7 @@ Json result_json(const SubmitResult& result, std::size_t line, const std::option
   if (line > 0) json["line"] = line;
   json["retry_id"] = result.id ? Json(result.id->str()) : Json();
   json["result"] = result.result;
-  json["reason"] = result.reason.empty() ? Json() : Json(result.reason);
+  json["reason"] = api::text_or_null(result.reason);
   if (line == 0) json["task"] = row ? api::to_json(*row) : Json();
   return json;
 }
@@ -106,7 +103,7 @@ int submit_one(const SubmitOptions& o) {
   }
   if (auto now = session.service.tasks->now()) session.now = *now;
   if (result.wrong) return report_error(kUserError, result.reason);
-  if (o.common.json) print(dump(result_json(result, 0, row)) + "\n");
+  if (o.common.json) print_json(result_json(result, 0, row));
   if (!result.good()) return o.common.json ? kUserError : report_error(kUserError, result.reason);
   if (!o.common.json) {
     const std::string state_text = row ? next_of(session, *row) : "gone";

@@ -180,7 +180,7 @@ std::string outside_queues(const Person& person, std::string_view queue) {
                         : "concerns the queue " + api::shown(queue));
 }
 
-Json outside_members(std::string_view queue) { return {{"queue", queue.empty() ? Json() : Json(queue)}}; }
+Json outside_members(std::string_view queue) { return {{"queue", api::text_or_null(queue)}}; }
 
 std::optional<Response> refuse_queue(const Person& person, std::string_view queue,
                                      std::string_view instance) {

@@ -16,10 +16,10 @@
 #include "src/core/rules/people.h"
 #include "src/core/task/task.h"
 #include "src/http/access/sign_ins.h"
-#include "src/http/request/actions.h"
 #include "src/http/request/message.h"
 #include "src/http/request/problem.h"
-#include "src/oidc/refusal.h"
+#include "src/http/request/router.h"
+#include "src/oidc/key_set.h"
 
 namespace rung::http {
 

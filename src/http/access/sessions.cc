@@ -47,14 +47,12 @@ Json session_json(const SessionParts& parts, const std::optional<SignedIn>& who)
   if (!who) return json;
   json.update(person_json(who->person));
   json["way"] = !parts.access.needs_token() ? "open" : who->person.signed_in ? "oidc" : "token";
-  json["csrf"] = who->csrf.empty() ? Json() : Json(who->csrf);
+  json["csrf"] = api::text_or_null(who->csrf);
   return json;
 }
 
 Response show_session(const SessionParts& parts, const Call& call) {
-  FieldErrors errors;
-  refuse_rest(call.request.query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  if (auto no = refuse_query(call.request)) return *std::move(no);
   if (!parts.access.needs_token()) {
     if (auto no = refuse_foreign_page(call.request)) return *std::move(no);
   }
@@ -64,10 +62,8 @@ Response show_session(const SessionParts& parts, const Call& call) {
 Response sign_in(const SessionParts& parts, const Call& call) {
   if (is_cross_site(call.request))
     return problem(403, "a page of another site made this request (Sec-Fetch-Site)", call.request.path);
-  const auto json = api::parse_json(call.request.body);
+  const auto json = object_of(call.request, "the body is an object with the member token");
   if (!json) return problem(400, json.error().message, call.request.path);
-  if (!json->is_object())
-    return problem(400, "the body is an object with the member token", call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
   const auto token = fields.text("token", kLongestToken);

@@ -185,7 +185,7 @@ void LiveFeed::tell_changes(const Views& views) {
   auto answer = reads_.run([&](LiveStore& store) { return store.live(progress_.question); });
   const std::string trouble = answer ? "" : answer.error().message;
   const bool changed = std::exchange(progress_.trouble, trouble) != trouble;
-  const std::string json = api::dump({{"detail", trouble.empty() ? Json() : Json(trouble)}});
+  const std::string json = api::dump({{"detail", api::text_or_null(trouble)}});
   for (const auto& view : views) {
     const bool is_new = view->is_new();
     if (changed || (is_new && !trouble.empty())) view->trouble(json, position(progress_.question));

@@ -15,7 +15,7 @@
 #include "src/core/base/clock.h"
 #include "src/http/data/live_view.h"
 #include "src/http/data/reads.h"
-#include "src/http/request/event_stream.h"
+#include "src/http/request/message.h"
 #include "src/store/live.h"
 
 namespace rung::http {

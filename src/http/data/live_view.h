@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/core/base/time.h"
-#include "src/http/request/event_stream.h"
+#include "src/http/request/message.h"
 #include "src/store/live.h"
 
 namespace rung::http {

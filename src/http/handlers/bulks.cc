@@ -134,9 +134,8 @@ std::string queue_of(const Bulk& bulk) {
 Response set_state(Context& context, const Call& call, BulkState state) {
   const auto id = bulk_id(call.id);
   if (!id) return no_such_bulk(call);
-  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : api::parse_json(call.request.body);
+  const auto json = object_of(call.request, kObjectOrEmpty, true);
   if (!json) return problem(400, json.error().message, call.request.path);
-  if (!json->is_object()) return problem(400, "the body must be an object, or empty", call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
   std::optional<double> rate;
@@ -172,10 +171,9 @@ Response set_state(Context& context, const Call& call, BulkState state) {
 }  // namespace
 
 Response create_bulk(Context& context, const Call& call) {
-  const auto json = api::parse_json(call.request.body);
+  const auto json =
+      object_of(call.request, "the body must be an object: {\"action\": ..., \"filter\": {...}}");
   if (!json) return problem(400, json.error().message, kBulkPath);
-  if (!json->is_object())
-    return problem(400, "the body must be an object: {\"action\": ..., \"filter\": {...}}", kBulkPath);
   FieldErrors errors;
   const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kBulkPath);

@@ -8,9 +8,9 @@
 #include "src/api/json/fields.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
+#include "src/http/request/message.h"
 #include "src/http/request/problem.h"
 #include "src/http/request/query.h"
-#include "src/http/request/target.h"
 
 namespace rung::http {
 namespace {
@@ -65,10 +65,8 @@ Response show_cause(Context& context, const Call& call) {
 }
 
 Response change_cause(Context& context, const Call& call) {
-  const auto json = api::parse_json(call.request.body);
+  const auto json = object_of(call.request, "the body is an object with state, owner, note or link");
   if (!json) return problem(400, json.error().message, call.request.path);
-  if (!json->is_object())
-    return problem(400, "the body is an object with state, owner, note or link", call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
   CauseTriage triage;

@@ -9,6 +9,7 @@
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
 #include "src/http/request/problem.h"
+#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -55,14 +56,11 @@ template <typename Read>
 Response change(Context& context, const Call& call, const Read& read) {
   const std::string& path = call.request.path;
   const auto id = TaskId::parse(call.id);
-  if (!id)
-    return problem(404, "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id",
-                   path);
+  if (!id) return no_such_task(call);
   const auto version = version_of(call.request.if_match);
   if (!version) return problem(400, version.error().message, path);
-  auto json = call.request.body.empty() ? Result<Json>(Json::object()) : api::parse_json(call.request.body);
+  const auto json = object_of(call.request, kObjectOrEmpty, true);
   if (!json) return problem(400, json.error().message, path);
-  if (!json->is_object()) return problem(400, "the body must be an object, or empty", path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");

@@ -1,6 +1,7 @@
 #include "src/http/handlers/context.h"
 
 #include <condition_variable>
+#include <nlohmann/json.hpp>
 
 namespace rung::http {
 
@@ -34,6 +35,11 @@ TaskRow Context::named(const Task& task) {
   }
   const auto known = nodes_.find(task.node);  // if missing, the next call asks again
   return {task, known != nodes_.end() ? known->second : ""};
+}
+
+Response no_such_task(const Call& call) {
+  return problem(404, "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id",
+                 call.request.path);
 }
 
 }  // namespace rung::http

@@ -15,6 +15,7 @@
 #include "src/http/data/reads.h"
 #include "src/http/data/writes.h"
 #include "src/http/metrics/metrics.h"
+#include "src/http/request/problem.h"
 #include "src/http/request/router.h"
 
 namespace rung::http {
@@ -73,7 +74,7 @@ class Context {
   BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
-// --- the handlers: activity.cc, audit.cc, tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc,
+// --- the handlers: tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc,
 // simulate.cc, stats.cc, service.cc
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
@@ -126,6 +127,8 @@ Response show_openapi(const Call& call);
 
 // The version in If-Match; none if there is no If-Match, or "*". Errors: a text.
 Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& if_match);
+
+Response no_such_task(const Call& call);
 
 // The table of all routes of the API.
 std::vector<Route> all_routes(Context& context, const SessionParts& session,

@@ -8,16 +8,12 @@
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
 #include "src/http/request/problem.h"
+#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
 
 constexpr int kMostIds = 4;  // ids tried for the new task
-
-Response no_task(const Call& call) {
-  return problem(404, "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id",
-                 call.request.path);
-}
 
 struct EditWish {
   std::uint32_t version = 0;
@@ -68,7 +64,7 @@ Response tell(Context& context, const Call& call, const api::Edited& edited) {
     case api::Edited::How::same:
       break;
     case api::Edited::How::no_such_task:
-      return no_task(call);
+      return no_such_task(call);
     case api::Edited::How::too_large:
       return problem(413, edited.reason, path);
     case api::Edited::How::changed_since:
@@ -115,11 +111,9 @@ bool is_header_text(std::string_view text) {
 Response edit_task(Context& context, const Call& call) {
   const std::string& path = call.request.path;
   const auto id = TaskId::parse(call.id);
-  if (!id) return no_task(call);
-  const auto json = api::parse_json(call.request.body);
+  if (!id) return no_such_task(call);
+  const auto json = object_of(call.request, "the body must be an object: {\"version\": 3, \"body\": ...}");
   if (!json) return problem(400, json.error().message, path);
-  if (!json->is_object())
-    return problem(400, "the body must be an object: {\"version\": 3, \"body\": ...}", path);
   FieldErrors errors;
   const EditWish wish = read_edit_wish(call, *json, errors);
   if (!errors.empty()) return problem(errors, path);
@@ -137,7 +131,7 @@ Response edit_task(Context& context, const Call& call) {
 // The whole message, as JSON: what an editor shows.
 Response show_message(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
-  if (!id) return no_task(call);
+  if (!id) return no_such_task(call);
   const auto found = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
   if (!found) return problem(found.error(), call.request.path);
   if (auto no = refuse_queue(call.person, found->row.task.queue, call.request.path)) return *std::move(no);
@@ -149,7 +143,7 @@ Response show_message(Context& context, const Call& call) {
 // Never as a page: a body is a stranger's text.
 Response show_body(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
-  if (!id) return no_task(call);
+  if (!id) return no_such_task(call);
   const auto found = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
   if (!found) return problem(found.error(), call.request.path);
   if (auto no = refuse_queue(call.person, found->row.task.queue, call.request.path)) return *std::move(no);

@@ -10,22 +10,14 @@
 #include "src/api/tasks/pages.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
+#include "src/http/request/message.h"
 #include "src/http/request/problem.h"
 #include "src/http/request/query.h"
-#include "src/http/request/target.h"
 
 namespace rung::http {
 namespace {
 
 std::string queue_of(const Call& call) { return decode_segment(call.id, call.request); }
-
-// The body's object; empty bodies are allowed.
-Result<Json> body_of(const Call& call) {
-  if (call.request.body.empty()) return Json(Json::object());
-  auto json = api::parse_json(call.request.body);
-  if (json && !json->is_object()) return permanent("the body is an object, or empty");
-  return json;
-}
 
 // Whether the database knows the queue.
 Result<bool> has_seen(Store& store, const std::string& queue) {
@@ -48,7 +40,7 @@ Response tell(const Call& call, const Result<T>& pause) {
 }  // namespace
 
 Response pause_queue(Context& context, const Call& call) {
-  const auto json = body_of(call);
+  const auto json = object_of(call.request, "the body is an object, or empty", true);
   if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
@@ -68,7 +60,7 @@ Response pause_queue(Context& context, const Call& call) {
 }
 
 Response resume_queue(Context& context, const Call& call) {
-  const auto json = body_of(call);
+  const auto json = object_of(call.request, "the body is an object, or empty", true);
   if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
@@ -94,9 +86,7 @@ Response list_queues(Context& context, const Call& call) {
 }
 
 Response show_queue(Context& context, const Call& call) {
-  FieldErrors errors;
-  refuse_rest(call.request.query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  if (auto no = refuse_query(call.request)) return *std::move(no);
   const std::string queue = queue_of(call);
   const RuleBookPtr rules = context.rules();
   const auto found = context.reads.run([&](Store& store) -> Result<std::optional<QueueGate>> {

@@ -5,11 +5,11 @@
 #include <set>
 
 #include "src/api/queues/gates.h"
-#include "src/api/stats/owners.h"
+#include "src/api/stats/nodes.h"
 #include "src/core/base/rfc3339.h"
 #include "src/http/access/access.h"
+#include "src/http/handlers/console.h"
 #include "src/http/handlers/context.h"
-#include "src/http/handlers/openapi.h"
 #include "src/http/request/problem.h"
 #include "src/http/request/query.h"
 
@@ -41,7 +41,7 @@ Result<Metrics::Totals> read_totals(Store& store) {
   const auto shards = store.shards();
   if (!shards) return tl::unexpected(shards.error());
   totals.nodes = nodes->size();
-  totals.unowned = api::owners_of(*shards, *nodes, *now).unowned.size();
+  totals.unowned = api::unowned_shards(*shards, *nodes, *now);
   return totals;
 }
 
@@ -117,9 +117,7 @@ Response show_metrics(Context& context, const Call&, int connections) {
 }
 
 Response show_you(const Call& call) {
-  FieldErrors errors;
-  refuse_rest(call.request.query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  if (auto no = refuse_query(call.request)) return *std::move(no);
   return answer(200, person_json(call.person));
 }
 

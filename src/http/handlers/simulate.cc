@@ -7,6 +7,7 @@
 #include "src/api/rules/explain.h"
 #include "src/http/handlers/context.h"
 #include "src/http/request/problem.h"
+#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -51,11 +52,9 @@ api::SupposedFailure failure_of(const Json& json, FieldErrors& errors) {
 }  // namespace
 
 Response simulate_failure(Context& context, const Call& call) {
-  const auto json = api::parse_json(call.request.body);
+  const auto json =
+      object_of(call.request, R"(the body is an object: {"queue": "orders", "error": "HTTP 503"})");
   if (!json) return problem(400, json.error().message, call.request.path);
-  if (!json->is_object())
-    return problem(400, R"(the body is an object: {"queue": "orders", "error": "HTTP 503"})",
-                   call.request.path);
   FieldErrors errors;
   const api::SupposedFailure failure = failure_of(*json, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
@@ -67,7 +66,7 @@ Response simulate_failure(Context& context, const Call& call) {
   if (!gate) return problem(gate.error(), call.request.path);
   out["gate"] = *gate ? api::gate_json(**gate) : Json();
   const std::string limits = describe_limits(rules->queue(target).gate);
-  out["limits"] = limits.empty() ? Json() : Json(limits);
+  out["limits"] = api::text_or_null(limits);
   return answer(200, out);
 }
 

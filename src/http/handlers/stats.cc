@@ -1,11 +1,14 @@
-// /v1/nodes, /v1/stats, /v1/now: the instances, how late tasks are, and what time it is.
+// /v1/nodes, /v1/stats, /v1/now, /v1/config, /v1/events, /v1/activity, /v1/audit: the instances, how late
+// tasks are, what time it is; what failed, was retried and succeeded by minute; all changes by hand.
 #include "src/api/stats/stats.h"
 
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
 #include "src/api/rules/config.h"
+#include "src/api/stats/activity.h"
 #include "src/api/stats/nodes.h"
+#include "src/api/tasks/audit.h"
 #include "src/api/tasks/pages.h"
 #include "src/core/base/rfc3339.h"
 #include "src/http/handlers/context.h"
@@ -55,9 +58,7 @@ Response show_stats(Context& context, const Call& call) {
 
 // The rules of this instance: another one may have others for a while (GET /v1/nodes compares them).
 Response show_config(Context& context, const Call& call) {
-  FieldErrors errors;
-  refuse_rest(call.request.query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  if (auto no = refuse_query(call.request)) return *std::move(no);
   Json json = api::config_json(*context.rules());
   json["index_headers"] = context.index_headers;
   const auto vitals = context.vitals();
@@ -68,9 +69,7 @@ Response show_config(Context& context, const Call& call) {
 
 // The database's time, by which tasks are due: a client's clock may be wrong.
 Response show_now(Context& context, const Call& call) {
-  FieldErrors errors;
-  refuse_rest(call.request.query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  if (auto no = refuse_query(call.request)) return *std::move(no);
   const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
   return now ? answer(200, {{"now", to_rfc3339(*now)}}) : problem(now.error(), call.request.path);
 }
@@ -101,6 +100,62 @@ Response show_events(Context& context, const Call& call) {
   response.type = "text/event-stream";
   response.headers.emplace_back("X-Accel-Buffering", "no");  // of a proxy
   return response;
+}
+
+// `queue`, `from` and `to`: the last hour of all queues, if nothing is said.
+Response show_activity(Context& context, const Call& call) {
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const std::string queue = take_text(query, "queue", errors);
+  const auto from = take_time(query, "from", errors), to = take_time(query, "to", errors);
+  refuse_rest(query, errors);
+  if (from && to && *from >= *to) errors.push_back({"to", "must be later than from"});
+  if (!errors.empty()) return problem(errors, call.request.path);
+  auto activity = context.reads.run([&](Store& store) -> Result<Json> {
+    const auto now = store.now();
+    if (!now) return tl::unexpected(now.error());
+    const EpochMs until = to.value_or(*now);
+    const auto read =
+        api::read_activity(store, {queue, from.value_or(until - api::kUsualActivity), until}, *now);
+    if (!read) return tl::unexpected(read.error());
+    return api::to_json(*read);
+  });
+  if (!activity) return problem(activity.error(), call.request.path);
+  const auto with = api::counted_with(*context.rules(), queue);
+  (*activity)["counted_with"] = with ? Json(*with) : Json();
+  return answer(200, *activity);
+}
+
+namespace {
+
+AuditFilter audit_filter_of(const Call& call, FieldErrors& errors) {
+  AuditFilter filter;
+  Pairs query = call.request.query;
+  const api::Page page = take_page(query, Cursor::text, errors);
+  filter.limit = page.limit;
+  if (!page.cursor.empty()) {
+    filter.after = api::audit_place_of(page.cursor);
+    if (!filter.after) errors.push_back({"cursor", "must be the `next_cursor` of the previous page"});
+  }
+  filter.queue = take_text(query, "queue", errors);
+  filter.what = take_text(query, "action", errors);
+  if (!filter.what.empty() && !api::is_audit_action(filter.what))
+    errors.push_back({"action", "must be " + api::audit_action_words()});
+  filter.who = take_text(query, "who", errors);
+  filter.since = take_time(query, "since", errors);
+  filter.until = take_time(query, "until", errors);
+  refuse_rest(query, errors);
+  return filter;
+}
+
+}  // namespace
+
+Response list_audit(Context& context, const Call& call) {
+  FieldErrors errors;
+  const AuditFilter filter = audit_filter_of(call, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto page = context.reads.run([&](QueryStore& store) { return store.audit_log(filter); });
+  return page ? answer(200, api::to_json(*page)) : problem(page.error(), call.request.path);
 }
 
 }  // namespace rung::http

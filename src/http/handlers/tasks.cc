@@ -10,8 +10,8 @@
 #include "src/core/task/origin.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/actions.h"
 #include "src/http/request/query.h"
+#include "src/http/request/router.h"
 
 namespace rung::http {
 namespace {
@@ -232,15 +232,6 @@ Response list_tasks(Context& context, const Call& call) {
   if (!rows) return filter_problem(filter, rows.error(), call.request.path);
   return answer(200, api::tasks_page(*rows, limit, filter.order));
 }
-
-namespace {
-
-Response no_such_task(const Call& call) {
-  return problem(404, "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id",
-                 call.request.path);
-}
-
-}  // namespace
 
 Response show_task(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);

@@ -15,11 +15,15 @@
 
 namespace rung::http {
 
+using Counters = prometheus::Family<prometheus::Counter>;
+using Gauges = prometheus::Family<prometheus::Gauge>;
+using Histograms = prometheus::Family<prometheus::Histogram>;
+
 // The gauges of a family whose labels come and go: with a reload, or as queues are paused.
 // REQUIRES: Metrics::mutex_ is held.
 class GaugesByLabels {
  public:
-  explicit GaugesByLabels(prometheus::Family<prometheus::Gauge>& family) : family_(family) {}
+  explicit GaugesByLabels(Gauges& family) : family_(family) {}
   // Sets the given gauges and removes all others. A gauge left at its last value would keep an alert firing.
   void set(const std::map<prometheus::Labels, double>& now) {
     std::erase_if(gauges_, [&](const auto& gauge) {
@@ -35,194 +39,168 @@ class GaugesByLabels {
   }
 
  private:
-  prometheus::Family<prometheus::Gauge>& family_;
+  Gauges& family_;
   std::map<prometheus::Labels, prometheus::Gauge*> gauges_;
 };
 
 struct Metrics::Families {
   prometheus::Registry registry;
-  prometheus::Family<prometheus::Counter>& requests =
-      counter("rung_http_requests_total", "Requests answered, by route, method and status.");
-  prometheus::Family<prometheus::Histogram>& seconds =
-      histogram("rung_http_request_duration_seconds",
-                "Time to answer a request, from its whole body, by route and method.");
-  prometheus::Family<prometheus::Counter>& submitted =
+  Counters& requests = counter("rung_http_requests_total", "Requests answered, by route, method and status.");
+  Histograms& seconds = histogram("rung_http_request_duration_seconds",
+                                  "Time to answer a request, from its whole body, by route and method.");
+  Counters& submitted =
       counter("rung_submitted_tasks_total", "Tasks submitted to this instance by HTTP, by result.");
-  prometheus::Family<prometheus::Counter>& changes = counter(
-      "rung_changes_total", "Changes of single tasks by HTTP at this instance, by action and result.");
-  GaugesByLabels tasks{
-      gauge("rung_tasks",
-            "Tasks in the database by queue and state, all instances. As of some seconds ago. Queues that "
-            "the config "
-            "does not name are together in queue=\"(other)\".")};
-  prometheus::Family<prometheus::Gauge>& overdue =
-      gauge("rung_overdue_tasks", "Scheduled tasks that are overdue, all instances.");
+  Counters& changes = counter("rung_changes_total",
+                              "Changes of single tasks by HTTP at this instance, by action and result.");
+  GaugesByLabels tasks{gauge("rung_tasks",
+                             "Tasks in the database by queue and state, all instances. As of some seconds "
+                             "ago. Queues that the config does not name are together in queue=\"(other)\".")};
+  Gauges& overdue = gauge("rung_overdue_tasks", "Scheduled tasks that are overdue, all instances.");
   GaugesByLabels oldest_overdue{
       gauge("rung_oldest_overdue_seconds",
             "How long the scheduled task that is due longest has been due, by queue, all instances; 0 = none "
             "is. Without queues that a gate holds back.")};
-  prometheus::Family<prometheus::Gauge>& unowned =
-      gauge("rung_shards_unowned", "Shards that no live instance owns, of 64.");
-  prometheus::Family<prometheus::Gauge>& nodes = gauge("rung_nodes", "Live instances, by the database.");
-  prometheus::Family<prometheus::Gauge>& counted_at =
+  Gauges& unowned = gauge("rung_shards_unowned", "Shards that no live instance owns, of 64.");
+  Gauges& nodes = gauge("rung_nodes", "Live instances, by the database.");
+  Gauges& counted_at =
       gauge("rung_tasks_timestamp_seconds",
             "When this instance last read rung_tasks and the other figures of all instances.");
-  prometheus::Family<prometheus::Gauge>& up =
-      gauge("rung_up", "1 if this instance reaches the service, by service.");
-  prometheus::Family<prometheus::Counter>& failures =
+  Gauges& up = gauge("rung_up", "1 if this instance reaches the service, by service.");
+  Counters& failures =
       counter("rung_failures_total",
               "Failures of this instance's tasks by queue: first failures and failed retries.");
-  prometheus::Family<prometheus::Gauge>& reload_failed =
+  Gauges& reload_failed =
       gauge("rung_config_reload_failed", "1 if the config was not applied by the last reload.");
-  prometheus::Family<prometheus::Gauge>& blocked =
-      gauge("rung_broker_blocked", "1 while an alarm of the broker blocks publishing.");
-  prometheus::Family<prometheus::Gauge>& shards =
-      gauge("rung_shards_held", "Shards that this instance owns, of 64.");
-  prometheus::Family<prometheus::Counter>& shards_gained =
-      counter("rung_shards_gained_total", "Shards that this instance acquired.");
-  prometheus::Family<prometheus::Counter>& shards_lost =
+  Gauges& blocked = gauge("rung_broker_blocked", "1 while an alarm of the broker blocks publishing.");
+  Gauges& shards = gauge("rung_shards_held", "Shards that this instance owns, of 64.");
+  Counters& shards_gained = counter("rung_shards_gained_total", "Shards that this instance acquired.");
+  Counters& shards_lost =
       counter("rung_shards_lost_total", "Shards whose lease ended against the will of this instance.");
-  prometheus::Family<prometheus::Counter>& received =
-      counter("rung_received_messages_total",
-              "Messages received from RabbitMQ, by inlet. Repeated deliveries count again.");
-  prometheus::Family<prometheus::Gauge>& unacked =
-      gauge("rung_unacked_messages", "Received messages that are not recorded and acked yet.");
-  prometheus::Family<prometheus::Gauge>& intake_stalled =
+  Counters& received = counter("rung_received_messages_total",
+                               "Messages received from RabbitMQ, by inlet. Repeated deliveries count again.");
+  Gauges& unacked = gauge("rung_unacked_messages", "Received messages that are not recorded and acked yet.");
+  Gauges& intake_stalled =
       gauge("rung_intake_stalled_seconds",
             "For how long received messages have waited without any of them being acked; 0 = none waits.");
-  prometheus::Family<prometheus::Counter>& results =
-      counter("rung_results_total", "Messages on rung.results, by what they say.");
-  prometheus::Family<prometheus::Counter>& taken_in =
+  Counters& results = counter("rung_results_total", "Messages on rung.results, by what they say.");
+  Counters& taken_in =
       counter("rung_taken_in_tasks_total", "New tasks that this instance recorded, by queue and kind.");
-  prometheus::Family<prometheus::Counter>& publishes =
+  Counters& publishes =
       counter("rung_publishes_total",
               "Messages that this instance published when they were due, by queue and the broker's answer.");
-  prometheus::Family<prometheus::Counter>& ended =
-      counter("rung_deliveries_ended_total", "Deliveries that ended, by queue and outcome.");
-  prometheus::Family<prometheus::Counter>& finished =
+  Counters& ended = counter("rung_deliveries_ended_total", "Deliveries that ended, by queue and outcome.");
+  Counters& finished =
       counter("rung_finished_tasks_total", "Tasks that reached one of the final states, by queue and state.");
-  prometheus::Family<prometheus::Histogram>& late_by_queue =
+  Histograms& late_by_queue =
       histogram("rung_lateness_by_queue_seconds", "As rung_lateness_seconds, by queue.");
-  prometheus::Family<prometheus::Counter>& promised =
-      counter("rung_promised_deliveries_total",
-              "Confirmed deliveries to queues with late_by, by queue, and whether they were within it: late "
-              "only because of a gate is gated.");
-  prometheus::Family<prometheus::Gauge>& ready =
+  Counters& promised = counter("rung_promised_deliveries_total",
+                               "Confirmed deliveries to queues with late_by, by queue, and whether they were "
+                               "within it: late only because of a gate is gated.");
+  Gauges& ready =
       gauge("rung_ready_tasks", "Due tasks that this instance has in memory and has not claimed yet.");
-  prometheus::Family<prometheus::Gauge>& loaded =
-      gauge("rung_loaded_tasks", "Tasks whose due times this instance has in memory.");
-  prometheus::Family<prometheus::Gauge>& connections =
-      gauge("rung_http_connections", "Open HTTP connections of this instance.");
-  prometheus::Family<prometheus::Counter>& purged =
+  Gauges& loaded = gauge("rung_loaded_tasks", "Tasks whose due times this instance has in memory.");
+  Gauges& connections = gauge("rung_http_connections", "Open HTTP connections of this instance.");
+  Counters& purged =
       counter("rung_retention_deleted_total", "Items that retention of this instance has deleted, by kind.");
-  prometheus::Family<prometheus::Gauge>& purged_at =
-      gauge("rung_retention_last_timestamp_seconds",
-            "When retention of this instance last deleted something; 0 = never.");
-  prometheus::Family<prometheus::Gauge>& retention =
-      gauge("rung_retention_seconds", "The configured retention; 0 = nothing is deleted.");
-  prometheus::Family<prometheus::Gauge>& purge_done =
-      gauge("rung_retention_completed_timestamp_seconds",
-            "When retention of this instance last had nothing left to delete, or when this instance took "
-            "charge of it, whichever is later; 0 = it never was in charge.");
-  prometheus::Family<prometheus::Counter>& results_refused =
+  Gauges& purged_at = gauge("rung_retention_last_timestamp_seconds",
+                            "When retention of this instance last deleted something; 0 = never.");
+  Gauges& retention = gauge("rung_retention_seconds", "The configured retention; 0 = nothing is deleted.");
+  Gauges& purge_done = gauge("rung_retention_completed_timestamp_seconds",
+                             "When retention of this instance last had nothing left to delete, or when this "
+                             "instance took charge of it, whichever is later; 0 = it never was in charge.");
+  Counters& results_refused =
       counter("rung_results_refused_total",
               "Results and failures that named a task without its delivery's retry-token, by inlet.");
-  prometheus::Family<prometheus::Gauge>& problem =
-      gauge("rung_problem", "1 while this instance has the problem; /readyz says what it is.");
-  prometheus::Family<prometheus::Counter>& repairs = counter(
+  Gauges& problem = gauge("rung_problem", "1 while this instance has the problem; /readyz says what it is.");
+  Counters& repairs = counter(
       "rung_topology_repairs_total",
       "Exchanges and queues of Rung that were missing in RabbitMQ and that this instance declared again.");
-  prometheus::Family<prometheus::Counter>& rows_behind =
+  Counters& rows_behind =
       counter("rung_rows_behind_total",
               "Results of deliveries that the task's row does not know: the database lost commits.");
-  prometheus::Family<prometheus::Counter>& recognized = counter(
-      "rung_recognized_messages_total",
-      "Messages at the intake that Rung recognized: repeats that it acked without a new row (duplicate, "
-      "repeat, copy), and messages with the headers of a retry (changed, child, elsewhere), by what they "
-      "were.");
-  prometheus::Family<prometheus::Gauge>& harmful_settings =
+  Counters& recognized = counter("rung_recognized_messages_total",
+                                 "Messages at the intake that Rung recognized: repeats that it acked without "
+                                 "a new row (duplicate, repeat, copy), and messages with the headers of a "
+                                 "retry (changed, child, elsewhere), by what they were.");
+  Gauges& harmful_settings =
       gauge("rung_harmful_settings",
             "Settings in the broker that harm Rung's own queues and exchanges, by kind: harmful or fatal.");
-  prometheus::Family<prometheus::Counter>& refused_publishes = counter(
+  Counters& refused_publishes = counter(
       "rung_refused_publishes_dead_lettered_total",
       "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.");
-  prometheus::Family<prometheus::Counter>& without_origin =
+  Counters& without_origin =
       counter("rung_failures_without_origin_total",
               "Failures that a consumer published without the exchange and routing key of its message.");
-  prometheus::Family<prometheus::Counter>& rules =
+  Counters& rules =
       counter("rung_rule_decisions_total", "Failures that a rule decided about, by rule, at this instance.");
-  prometheus::Family<prometheus::Histogram>& lateness = histogram(
+  Histograms& lateness = histogram(
       "rung_lateness_seconds",
       "Time from a message's due time to the broker's confirm, for messages that this instance published.");
-  prometheus::Family<prometheus::Gauge>& unconfirmed =
-      gauge("rung_unconfirmed_messages",
-            "Messages that this instance has published and the broker has not confirmed.");
-  prometheus::Family<prometheus::Gauge>& window =
+  Gauges& unconfirmed = gauge("rung_unconfirmed_messages",
+                              "Messages that this instance has published and the broker has not confirmed.");
+  Gauges& window =
       gauge("rung_publish_window", "The sum of the windows of the queues that this instance publishes to.");
-  prometheus::Family<prometheus::Gauge>& quarantined = gauge(
-      "rung_quarantined_queues", "Queues that held up a connection and are probed one message at a time.");
+  Gauges& quarantined = gauge("rung_quarantined_queues",
+                              "Queues that held up a connection and are probed one message at a time.");
   GaugesByLabels attached{gauge(
       "rung_queue_attached", "1 if the queue's dead letters reach Rung; only queues that the config names.")};
-  GaugesByLabels silences_held{gauge(
-      "rung_silences_held",
-      "Deliveries whose silence is held open, by queue, all instances: their queue was not attached, so "
-      "silence is no success.")};
-  prometheus::Family<prometheus::Gauge>& causes =
-      gauge("rung_causes", "Causes of failures by their state of triage; all instances.");
-  prometheus::Family<prometheus::Gauge>& causes_worse =
+  GaugesByLabels silences_held{gauge("rung_silences_held",
+                                     "Deliveries whose silence is held open, by queue, all instances: their "
+                                     "queue was not attached, so silence is no success.")};
+  Gauges& causes = gauge("rung_causes", "Causes of failures by their state of triage; all instances.");
+  Gauges& causes_worse =
       gauge("rung_causes_worse", "Ignored causes that got worse and have not been triaged since.");
-  prometheus::Family<prometheus::Counter>& held_silences =
+  Counters& held_silences =
       counter("rung_silences_held_total",
               "Deliveries whose silence this instance held open instead of presuming success.");
-  prometheus::Family<prometheus::Counter>& unverified = counter(
-      "rung_silences_unverified_total",
-      "Successes that this instance presumed although the management API did not say whether the queue "
-      "was attached.");
-  prometheus::Family<prometheus::Gauge>& error_queues = gauge(
+  Counters& unverified = counter("rung_silences_unverified_total",
+                                 "Successes that this instance presumed although the management API did not "
+                                 "say whether the queue was attached.");
+  Gauges& error_queues = gauge(
       "rung_error_queues",
       "Error queues that exist and that this instance consumes, or in which only returned copies are left.");
   GaugesByLabels paused{
       gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.")};
   GaugesByLabels closed{
       gauge("rung_queue_closed", "1 for each queue that gets no tasks, by the gate that holds them back.")};
-  prometheus::Family<prometheus::Gauge>& behind_gates =
+  Gauges& behind_gates =
       gauge("rung_tasks_behind_gates",
             "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.");
-  prometheus::Family<prometheus::Counter>& rate_values = counter(
+  Counters& rate_values = counter(
       "rung_rate_values_total",
       "Tasks whose header that rate_by names had no value (missing), or one that is no short text (digest).");
-  prometheus::Family<prometheus::Counter>& breaker_changes =
+  Counters& breaker_changes =
       counter("rung_breaker_changes_total", "Breakers that opened or closed, as seen by this instance.");
-  prometheus::Family<prometheus::Counter>& breaker_probes =
+  Counters& breaker_probes =
       counter("rung_breaker_probes_total", "Probes of breakers that this instance sent.");
-  prometheus::Family<prometheus::Counter>& events_published = counter(
-      "rung_events_published_total",
-      "Events for other systems (events in the config), by type and by the broker's answer: confirmed, "
-      "unrouted (no queue is bound for them) or refused.");
-  prometheus::Family<prometheus::Counter>& spans_exported =
+  Counters& events_published =
+      counter("rung_events_published_total",
+              "Events for other systems (events in the config), by type and by the broker's answer: "
+              "confirmed, unrouted (no queue is bound for them) or refused.");
+  Counters& spans_exported =
       counter("rung_otel_spans_exported_total", "Spans that the collector has accepted from this instance.");
-  prometheus::Family<prometheus::Counter>& spans_dropped =
+  Counters& spans_dropped =
       counter("rung_otel_spans_dropped_total",
               "Spans of this instance that were lost: the collector was away, slow, or refused them.");
-  prometheus::Family<prometheus::Counter>& key_fetches =
+  Counters& key_fetches =
       counter("rung_oidc_key_fetches_total",
               "Fetches of the identity provider's keys by this instance, by result (ok, failed).");
-  prometheus::Family<prometheus::Gauge>& sign_in_keys = gauge(
+  Gauges& sign_in_keys = gauge(
       "rung_oidc_keys", "Keys of the identity provider that tokens may be signed with; 0: none is valid.");
-  prometheus::Family<prometheus::Gauge>& build = gauge(
-      "rung_build_info", "Always 1; the version is a label, and so is the group if the config has groups.");
+  Gauges& build = gauge("rung_build_info",
+                        "Always 1; the version is a label, and so is the group if the config has groups.");
 
   std::map<std::string, prometheus::Gauge*> problems;  // guarded by mutex_
   // Contents of the histograms; guarded by mutex_. "" = all queues.
   std::map<std::string, bridge::Lateness> late;
 
-  prometheus::Family<prometheus::Histogram>& histogram(const char* name, const char* help) {
+  Histograms& histogram(const char* name, const char* help) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
   }
-  prometheus::Family<prometheus::Counter>& counter(const char* name, const char* help) {
+  Counters& counter(const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
   }
-  prometheus::Family<prometheus::Gauge>& gauge(const char* name, const char* help) {
+  Gauges& gauge(const char* name, const char* help) {
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
   }
 };

@@ -31,7 +31,7 @@ void raise(prometheus::Counter& counter, double now) {
 void raise(prometheus::Counter& counter, std::int64_t now) { raise(counter, static_cast<double>(now)); }
 
 template <std::size_t N>
-void raise_each(prometheus::Family<prometheus::Counter>& family, const std::string& queue, const char* label,
+void raise_each(Counters& family, const std::string& queue, const char* label,
                 const std::array<const char*, N>& words, const std::array<std::int64_t, N>& counts) {
   for (std::size_t i = 0; i < N; ++i) raise(family.Add({{"queue", queue}, {label, words[i]}}), counts[i]);
 }
@@ -190,8 +190,7 @@ void Metrics::pauses(const Vitals& vitals) {
   families_->closed.set(closed);
 }
 
-void Metrics::lateness(prometheus::Family<prometheus::Histogram>& family, const std::string& queue,
-                       const bridge::Lateness& now) {
+void Metrics::lateness(Histograms& family, const std::string& queue, const bridge::Lateness& now) {
   auto& before = families_->late[queue];
   auto& histogram =
       family.Add(queue.empty() ? prometheus::Labels{} : prometheus::Labels{{"queue", queue}},

@@ -1,7 +1,8 @@
-// A request and a response as the API sees them. The server (server.h) creates requests and sends responses.
-// Thread: values.
+// A request and a response as the API sees them, and what a request names: path, query, host. The server
+// (server.h) creates requests and sends responses. Thread: values; pure functions.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,9 +10,20 @@
 #include <utility>
 #include <vector>
 
-#include "src/http/request/event_stream.h"
+#include "src/core/base/result.h"
 
 namespace rung::http {
+
+// A response that goes on: server-sent events.
+class EventStream {
+ public:
+  virtual ~EventStream() = default;
+  // `wake` is called, from any thread, when take() may have something. Once, before the first take().
+  virtual void begin(std::function<void()> wake) = 0;
+  // What is to be sent now, "" = nothing; none: the stream has ended. Must not block. A reader that is too
+  // slow misses what is out of date: what waits is bounded.
+  virtual std::optional<std::string> take() = 0;
+};
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
@@ -46,5 +58,23 @@ struct Response {
   bool close = false;                        // close the connection after it
   std::shared_ptr<EventStream> stream = {};  // sent instead of `body`, until it ends
 };
+
+// Parses the query of a target, without the ?: NAME=VALUE, split at the first =, percent-decoded; a + is a
+// space. Error: a sentence for a 400.
+Result<Pairs> parse_query(std::string_view text);
+
+// Percent-decodes a path. If that is impossible, returns the text unchanged; it then matches no path of ours.
+// The same for a path with an encoded slash: a proxy that compares paths takes it for part of a segment.
+std::string decode_path(std::string_view text);
+bool has_encoded_slash(std::string_view path);
+
+// A segment of the request's path, decoded; it may contain a slash then.
+std::string decode_segment(std::string_view segment, const Request& request);
+
+// The value of a cookie in the header Cookie; "" = it is not there.
+std::string cookie_named(std::string_view name, std::string_view header);
+
+// Whether a Host header is a name or an address, with or without a port: no user, path or percent-encoding.
+bool is_host(std::string_view text);
 
 }  // namespace rung::http

@@ -191,6 +191,19 @@ void refuse_rest(const Pairs& query, FieldErrors& errors) {
   }
 }
 
+std::optional<Response> refuse_query(const Request& request) {
+  FieldErrors errors;
+  refuse_rest(request.query, errors);
+  return errors.empty() ? std::nullopt : std::optional(problem(errors, request.path));
+}
+
+Result<Json> object_of(const Request& request, std::string_view form, bool may_be_empty) {
+  if (may_be_empty && request.body.empty()) return Json(Json::object());
+  auto json = api::parse_json(request.body);
+  if (json && !json->is_object()) return permanent(std::string(form));
+  return json;
+}
+
 Filter read_tasks(Pairs query, FieldErrors& errors) {
   const api::Page page = take_page(query, Cursor::text, errors);
   const auto sort = take(query, "sort", errors);

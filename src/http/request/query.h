@@ -1,6 +1,5 @@
-// Queries: filters (also of bulks), pages, order, counts. Each take_ function takes its parameters out of the
-// query; what is left is a filter's or unknown.
-// Thread: pure functions.
+// Bodies, and queries: filters (also of bulks), pages, order, counts. Each take_ function takes its
+// parameters out of the query; what is left is a filter's or unknown. Thread: pure functions.
 #pragma once
 
 #include <optional>
@@ -40,6 +39,13 @@ std::vector<std::string> words_of(const std::optional<std::string>& text);
 bool take_flag(Pairs& query, std::string_view name, FieldErrors& errors);
 // Whatever is left is an error.
 void refuse_rest(const Pairs& query, FieldErrors& errors);
+// The response to a request that has a query where none is taken; none: it has none.
+std::optional<Response> refuse_query(const Request& request);
+
+// The object in a request's body. Errors: a text; `form` says what the body must be. An empty body is {} if
+// it may be.
+Result<Json> object_of(const Request& request, std::string_view form, bool may_be_empty = false);
+inline constexpr std::string_view kObjectOrEmpty = "the body must be an object, or empty";
 
 // The query of GET /v1/tasks, without its count: a filter, `sort` (newest, oldest or due) and a page.
 Filter read_tasks(Pairs query, FieldErrors& errors);

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "src/core/base/require.h"
+#include "src/http/request/message.h"
 #include "src/http/request/problem.h"
-#include "src/http/request/target.h"
 
 namespace rung::http {
 namespace {

@@ -1,11 +1,14 @@
 #include "src/http/server/server.h"
 
 #include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/http/write.hpp>
 #include <exception>
@@ -17,11 +20,40 @@
 #include "src/http/request/problem.h"
 #include "src/http/server/places.h"
 #include "src/http/server/session.h"
-#include "src/http/server/tls.h"
 #include "src/io/log.h"
 
 namespace rung::http {
 namespace {
+
+// Of the last call of OpenSSL that failed.
+std::string tls_reason() {
+  char text[200] = "unknown";
+  if (const unsigned long code = ERR_get_error(); code != 0) ERR_error_string_n(code, text, sizeof text);
+  ERR_clear_error();
+  return text;
+}
+
+// The server's side of TLS: 1.3, and 1.2 with authenticated encryption and forward secrecy. `cert`, `key`:
+// PEM files, a chain and its key without a password. Error: names the config key. Calls OpenSSL directly
+// where Asio's calls would hide the reason of a failure.
+Result<boost::asio::ssl::context> load_tls(const std::string& cert, const std::string& key) {
+  ERR_clear_error();
+  boost::asio::ssl::context context(boost::asio::ssl::context::tls_server);
+  SSL_CTX* const ctx = context.native_handle();
+  if (SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1) return permanent("TLS: " + tls_reason());
+  // TLS 1.3 has only authenticated encryption.
+  if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1)
+    return permanent("TLS: " + tls_reason());
+  SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+  // Never prompt for a password on the terminal.
+  SSL_CTX_set_default_passwd_cb(ctx, [](char*, int, int, void*) { return -1; });
+  if (SSL_CTX_use_certificate_chain_file(ctx, cert.c_str()) != 1)
+    return permanent("http.cert: " + cert + " holds no certificate (PEM): " + tls_reason());
+  if (SSL_CTX_use_PrivateKey_file(ctx, key.c_str(), SSL_FILETYPE_PEM) != 1)
+    return permanent("http.key: " + key +
+                     " holds no private key (PEM, without a password) that fits http.cert: " + tls_reason());
+  return context;
+}
 
 namespace net = boost::asio;
 using net::ip::tcp;

@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "src/core/task/origin.h"
-#include "src/http/request/actions.h"
+#include "src/http/request/router.h"
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {

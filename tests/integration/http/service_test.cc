@@ -3,8 +3,8 @@
 #include <set>
 
 #include "src/core/base/url.h"
+#include "src/http/handlers/console.h"
 #include "src/http/handlers/context.h"
-#include "src/http/handlers/openapi.h"
 #include "tests/integration/http/fixture.h"
 #include "tests/support/clock.h"
 #include "tests/support/proxy.h"

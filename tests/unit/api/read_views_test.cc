@@ -1,5 +1,4 @@
 // What to_json() writes is read back as it was, object by object; and what it would not write is an error.
-#include "src/api/tasks/read_views.h"
 
 #include <gmock/gmock.h>
 
@@ -12,8 +11,8 @@
 #include "src/api/stats/stats.h"
 #include "src/api/tasks/bulks.h"
 #include "src/api/tasks/causes.h"
-#include "src/api/tasks/filters.h"
 #include "src/api/tasks/pages.h"
+#include "src/api/tasks/views.h"
 
 namespace rung::api {
 namespace {

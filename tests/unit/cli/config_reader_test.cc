@@ -1,5 +1,4 @@
 // Reading the config for a reload: on a thread of its own, one read at a time.
-#include "src/cli/shared/config_reader.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
-#include "src/cli/run/run_status.h"
-
 #include <gtest/gtest.h>
+
+#include "src/cli/run/run_parts.h"
 
 namespace rung::cli {
 namespace {

@@ -1,6 +1,4 @@
 // The table of rights, and the pages that show it.
-#include "src/http/request/actions.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,6 +6,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "src/http/request/router.h"
 
 namespace rung::http {
 namespace {

@@ -1,6 +1,6 @@
-#include "src/http/request/target.h"
-
 #include <gtest/gtest.h>
+
+#include "src/http/request/message.h"
 
 namespace rung::http {
 namespace {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "src/oidc/verifier.h"
 #include "tests/support/http_script.h"
 #include "tests/unit/oidc/jwt_maker.h"
 

@@ -1,9 +1,9 @@
-#include "src/otel/collector_log.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
+
+#include "src/otel/collector.h"
 
 namespace rung::otel {
 namespace {

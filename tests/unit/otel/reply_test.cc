@@ -1,8 +1,8 @@
-#include "src/otel/reply.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "src/otel/collector.h"
 
 namespace rung::otel {
 namespace {

@@ -1,8 +1,8 @@
-#include "src/otel/retry_delay.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "src/otel/collector.h"
 
 namespace rung::otel {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/otel/export_thread.h"
+#include "src/otel/exporter.h"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ std::string partial(std::int64_t rejected) {
   return nlohmann::json{{"partialSuccess", {{"rejectedSpans", std::to_string(rejected)}}}}.dump();
 }
 
-void add(ExportThread& thread, int spans) {
+void add(Exporter& thread, int spans) {
   for (int i = 0; i < spans; ++i) thread.add(a_span(static_cast<std::uint8_t>(i % 255 + 1)));
 }
 
@@ -59,14 +59,14 @@ std::ptrdiff_t count(const std::string& text, std::string_view part) {
   return found;
 }
 
-TEST(ExportThread, PostsToTheEndpointsPath) {
+TEST(Exporter, PostsToTheEndpointsPath) {
   HttpScript collector(accept);
   for (const char* end : {"", "/", "/base", "/base/"}) {
     ExporterOptions options = to(collector);
     options.endpoint += end;
     options.headers = {{"authorization", "Bearer token"}};
     options.resource = {{"service.name", std::string("rung")}};
-    ExportThread thread(options, limits());
+    Exporter thread(options, limits());
     add(thread, 1);
     thread.stop();
   }
@@ -82,9 +82,9 @@ TEST(ExportThread, PostsToTheEndpointsPath) {
   EXPECT_NE(requests[0].body.find("service.name"), std::string::npos);
 }
 
-TEST(ExportThread, AFullBatchGoesAtOnce) {
+TEST(Exporter, AFullBatchGoesAtOnce) {
   HttpScript collector(accept);
-  ExportThread thread(to(collector), limits(3));
+  Exporter thread(to(collector), limits(3));
   add(thread, 7);
   ASSERT_TRUE(collector.wait_for(2));
   thread.stop();  // and now the rest
@@ -97,25 +97,25 @@ TEST(ExportThread, AFullBatchGoesAtOnce) {
   EXPECT_EQ(thread.counts().dropped, 0);
 }
 
-TEST(ExportThread, AnIncompleteBatchGoesWhenItsTimeIsOver) {
+TEST(Exporter, AnIncompleteBatchGoesWhenItsTimeIsOver) {
   HttpScript collector(accept);
   ExportLimits some = limits(512);
   some.linger = Ms{1};
-  ExportThread thread(to(collector), some);
+  Exporter thread(to(collector), some);
   add(thread, 1);
   EXPECT_TRUE(collector.wait_for(1));
 }
 
-TEST(ExportThread, NothingToSendIsNoRequest) {
+TEST(Exporter, NothingToSendIsNoRequest) {
   HttpScript collector(accept);
-  ExportThread(to(collector), limits()).stop();
+  Exporter(to(collector), limits()).stop();
   EXPECT_TRUE(collector.requests().empty());
 }
 
-TEST(ExportThread, SendsAgainWhatWasNotAccepted) {
+TEST(Exporter, SendsAgainWhatWasNotAccepted) {
   for (const int status : {429, 502, 503, 504, HttpScript::kCut}) {
     HttpScript collector(first({.status = status}));
-    ExportThread thread(to(collector), limits());
+    Exporter thread(to(collector), limits());
     add(thread, 2);
     ASSERT_TRUE(collector.wait_for(2)) << status;
     thread.stop();
@@ -127,10 +127,10 @@ TEST(ExportThread, SendsAgainWhatWasNotAccepted) {
   }
 }
 
-TEST(ExportThread, DropsWhatIsRefused) {
+TEST(Exporter, DropsWhatIsRefused) {
   for (const int status : {301, 400, 401, 404, 413, 500}) {
     HttpScript collector(first({.status = status}));
-    ExportThread thread(to(collector), limits());
+    Exporter thread(to(collector), limits());
     add(thread, 4);
     ASSERT_TRUE(collector.wait_for(2));
     thread.stop();
@@ -140,29 +140,29 @@ TEST(ExportThread, DropsWhatIsRefused) {
   }
 }
 
-TEST(ExportThread, HonoursRetryAfter) {
+TEST(Exporter, HonoursRetryAfter) {
   HttpScript collector(first({.status = 429, .headers = {{"Retry-After", "1"}}}));
   ExportLimits some = limits();
   some.first_pause = some.most_pause = kForever;  // without Retry-After
-  ExportThread thread(to(collector), some);
+  Exporter thread(to(collector), some);
   add(thread, 2);
   EXPECT_TRUE(collector.wait_for(2));
 }
 
-TEST(ExportThread, StopEndsAPauseByOneMoreTry) {
+TEST(Exporter, StopEndsAPauseByOneMoreTry) {
   HttpScript collector(first({.status = 503, .headers = {{"Retry-After", "3600"}}}));
-  ExportThread thread(to(collector), limits());
+  Exporter thread(to(collector), limits());
   add(thread, 5);
   ASSERT_TRUE(collector.wait_for(1));
   thread.stop();
   EXPECT_EQ(thread.counts().exported, 5);
 }
 
-TEST(ExportThread, StopGivesUpWhenTheCollectorIsAway) {
+TEST(Exporter, StopGivesUpWhenTheCollectorIsAway) {
   HttpScript collector([](const Request&, std::size_t) { return Answer{.status = 503}; });
   ExportLimits some = limits();
   some.first_pause = some.most_pause = kForever;
-  ExportThread thread(to(collector), some);
+  Exporter thread(to(collector), some);
   add(thread, 9);
   ASSERT_TRUE(collector.wait_for(1));
   thread.stop();
@@ -171,12 +171,12 @@ TEST(ExportThread, StopGivesUpWhenTheCollectorIsAway) {
   EXPECT_EQ(thread.counts().dropped, 9);
 }
 
-TEST(ExportThread, DropsABatchAfterTheLastTry) {
+TEST(Exporter, DropsABatchAfterTheLastTry) {
   HttpScript collector(
       [](const Request&, std::size_t number) { return Answer{.status = number <= 3 ? 503 : 200}; });
   ExportLimits some = limits();
   some.tries = 3;
-  ExportThread thread(to(collector), some);
+  Exporter thread(to(collector), some);
   add(thread, 4);
   ASSERT_TRUE(collector.wait_for(4));
   thread.stop();
@@ -188,9 +188,9 @@ TEST(ExportThread, DropsABatchAfterTheLastTry) {
   EXPECT_EQ(thread.counts().dropped, 2);
 }
 
-TEST(ExportThread, CountsWhatAPartialSuccessRejects) {
+TEST(Exporter, CountsWhatAPartialSuccessRejects) {
   HttpScript collector(first({.status = 200, .body = partial(3)}));
-  ExportThread thread(to(collector), limits(5));
+  Exporter thread(to(collector), limits(5));
   add(thread, 10);
   ASSERT_TRUE(collector.wait_for(2));
   thread.stop();
@@ -199,7 +199,7 @@ TEST(ExportThread, CountsWhatAPartialSuccessRejects) {
   EXPECT_EQ(thread.counts().dropped, 3);
 }
 
-TEST(ExportThread, ACollectorThatWasAwayGetsWhatWaited) {
+TEST(Exporter, ACollectorThatWasAwayGetsWhatWaited) {
   int port = 0;
   {
     const HttpScript gone(accept);
@@ -208,7 +208,7 @@ TEST(ExportThread, ACollectorThatWasAwayGetsWhatWaited) {
   ExportLimits some = limits();
   some.tries = 1'000'000;
   testing::internal::CaptureStderr();
-  ExportThread thread({.endpoint = "http://127.0.0.1:" + std::to_string(port)}, some);
+  Exporter thread({.endpoint = "http://127.0.0.1:" + std::to_string(port)}, some);
   add(thread, 6);
   HttpScript collector(accept, port);
   const bool arrived = collector.wait_for(3);
@@ -220,12 +220,12 @@ TEST(ExportThread, ACollectorThatWasAwayGetsWhatWaited) {
   EXPECT_LE(count(log, "trace collector unavailable"), 1) << log;
 }
 
-TEST(ExportThread, LogsAnOutageOnceAndItsEnd) {
+TEST(Exporter, LogsAnOutageOnceAndItsEnd) {
   HttpScript collector(
       [](const Request&, std::size_t number) { return Answer{.status = number <= 50 ? 503 : 200}; });
   testing::internal::CaptureStderr();
   {
-    ExportThread thread(to(collector), limits());
+    Exporter thread(to(collector), limits());
     add(thread, 30);
     collector.wait_for(54);
     thread.stop();
@@ -238,11 +238,11 @@ TEST(ExportThread, LogsAnOutageOnceAndItsEnd) {
   EXPECT_EQ(count(log, "dropped=20\n"), 1) << log;  // ten batches of five tries each
 }
 
-TEST(ExportThread, LogsThatSpansAreRefused) {
+TEST(Exporter, LogsThatSpansAreRefused) {
   HttpScript collector([](const Request&, std::size_t) { return Answer{.status = 401}; });
   testing::internal::CaptureStderr();
   {
-    ExportThread thread(to(collector), limits());
+    Exporter thread(to(collector), limits());
     add(thread, 20);
   }
   const std::string log = testing::internal::GetCapturedStderr();
@@ -252,12 +252,12 @@ TEST(ExportThread, LogsThatSpansAreRefused) {
 }
 
 // The test's own limit of time is what would fail.
-TEST(ExportThread, StopEndsARequestThatIsNotAnswered) {
+TEST(Exporter, StopEndsARequestThatIsNotAnswered) {
   HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
   ExportLimits some = limits();
   some.connecting = some.answering = kForever;
   some.stopping = Ms{20};
-  ExportThread thread(to(collector), some);
+  Exporter thread(to(collector), some);
   add(thread, 7);
   ASSERT_TRUE(collector.wait_for(1));
   thread.stop();
@@ -266,12 +266,12 @@ TEST(ExportThread, StopEndsARequestThatIsNotAnswered) {
   EXPECT_EQ(thread.counts().dropped, 7);
 }
 
-TEST(ExportThread, AFullQueueDropsAndCounts) {
+TEST(Exporter, AFullQueueDropsAndCounts) {
   HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
   ExportLimits some = limits(2);
   some.queue = 5;
   some.stopping = Ms{20};
-  ExportThread thread(to(collector), some);
+  Exporter thread(to(collector), some);
   add(thread, 2);
   ASSERT_TRUE(collector.wait_for(1));  // these two are on their way
   add(thread, 12);
@@ -280,10 +280,10 @@ TEST(ExportThread, AFullQueueDropsAndCounts) {
   EXPECT_EQ(thread.counts().dropped, 14);
 }
 
-TEST(ExportThread, SpansOfSeveralThreadsArriveOnceEach) {
+TEST(Exporter, SpansOfSeveralThreadsArriveOnceEach) {
   HttpScript collector(accept);
   constexpr int kThreads = 4, kEach = 1000;
-  ExportThread thread(to(collector), limits(64));
+  Exporter thread(to(collector), limits(64));
   std::vector<std::thread> adding;
   for (int i = 0; i < kThreads; ++i) adding.emplace_back([&] { add(thread, kEach); });
   for (std::thread& one : adding) one.join();

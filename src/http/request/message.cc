@@ -1,4 +1,4 @@
-#include "src/http/request/target.h"
+#include "src/http/request/message.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,12 +1,16 @@
-#include "src/otel/reply.h"
+#include "src/otel/collector.h"
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
+#include "src/io/log.h"
 
 namespace rung::otel {
+
 namespace {
 
 using nlohmann::json;
@@ -64,6 +68,35 @@ ExportResult read_reply(const net::HttpReply& reply, std::size_t spans) {
   result.rejected = std::clamp<std::int64_t>(rejected_spans(*partial), 0, static_cast<std::int64_t>(spans));
   if (result.rejected > 0) result.reason = with_text(answers, text_at(*partial, "errorMessage"));
   return result;
+}
+
+namespace {
+
+constexpr Ms kQuiet = std::chrono::minutes{1};
+
+}  // namespace
+
+CollectorLog::CollectorLog(const std::string& endpoint, const Clock* clock)
+    : endpoint_(hide_password(endpoint)), clock_(clock) {}
+
+bool CollectorLog::may_warn() const {
+  return clock_ == nullptr || !warned_at_ || clock_->boot() - *warned_at_ >= kQuiet;
+}
+
+void CollectorLog::failing(std::string_view event, const std::string& reason, std::int64_t dropped) {
+  if (warned_of_ == event || !may_warn()) return;
+  log::warn(event, {{"collector", endpoint_}, {"reason", reason}, {"dropped", dropped - dropped_before_}});
+  warned_of_ = event;
+  if (clock_ != nullptr) warned_at_ = clock_->boot();
+}
+
+void CollectorLog::accepting(std::int64_t dropped) {
+  if (!warned_of_.empty()) {
+    log::info("trace collector accepts spans again",
+              {{"collector", endpoint_}, {"dropped", dropped - dropped_before_}});
+  }
+  warned_of_ = {};
+  dropped_before_ = dropped;
 }
 
 }  // namespace rung::otel

@@ -1,0 +1,255 @@
+#include "src/cli/run/run_parts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <utility>
+
+#include "src/api/tasks/event_body.h"
+#include "src/cli/shared/text.h"
+#include "src/core/base/url.h"
+#include "src/io/log.h"
+#include "src/store/mysql/migrations.h"
+#include "src/store/mysql/mysql_store.h"
+
+namespace rung::cli {
+
+namespace {
+
+std::string host_and_pid() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return std::string(host) + ":" + std::to_string(getpid());
+}
+
+std::string without_passwords(const std::string& first, const std::vector<std::string>& others) {
+  std::string out = without_password(first);
+  for (const std::string& url : others) out += ", " + without_password(url);
+  return out;
+}
+
+void log_rules(const Config& config, std::string_view what, const std::string& queue,
+               const QueueRules& rules) {
+  const levels::Ladder* ladder = config.rules->ladder(rules.ladder);
+  log::info(what, {{"queue", queue},
+                   {"ladder", rules.ladder},
+                   {"levels", ladder != nullptr ? ladder->levels() : 0},
+                   {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
+                   {"after", levels::format_duration(rules.silence.after)}});
+}
+
+}  // namespace
+
+bridge::BridgeSettings bridge_settings(const Config& config, bridge::Tracer* tracer) {
+  bridge::BridgeSettings s;
+  s.identity = {config.node, RUNG_VERSION, host_and_pid(), std::random_device{}()};
+  s.identity.incarnation = (s.identity.incarnation << 31) | (std::random_device{}() >> 1);
+  s.lease = config.lease;
+  s.window = config.window;
+  s.max_loaded = static_cast<std::size_t>(config.max_loaded);
+  s.heartbeat = config.broker.heartbeat;
+  s.max_unconfirmed = config.broker.max_unconfirmed;
+  s.prefix = config.broker.prefix;
+  s.delays = config.delays;
+  s.retention = config.retention;
+  s.require_token = config.require_token;
+  s.tracer = tracer;
+  if (!config.store.events.empty()) s.event_body = api::event_body;
+  return s;
+}
+
+void log_settings(const Config& config) {
+  log::info("rung starting", {{"version", RUNG_VERSION},
+                              {"node", config.node},
+                              {"broker", without_passwords(config.broker.url, config.broker.other_urls)},
+                              {"database", without_passwords(config.store.url, config.store.other_urls)},
+                              {"lease", levels::format_duration(config.lease)},
+                              {"window", levels::format_duration(config.window)},
+                              {"retention", config.retention ? levels::format_duration(*config.retention)
+                                                             : std::string("off")}});
+  const QueueGroups& groups = config.groups;
+  if (!groups.empty()) {
+    std::string queues;
+    for (const std::string& name : groups.find(groups.own)->queues)
+      queues += (queues.empty() ? "" : ", ") + name;
+    log::info("group",
+              {{"group", groups.own}, {"prefix", config.broker.prefix}, {"queues", std::move(queues)}});
+  }
+  for (const auto& [name, rules] : config.rules->queues()) {
+    if (groups.elsewhere(name) == nullptr) log_rules(config, "queue", name, rules);
+  }
+  for (const RuleBook::PatternRules& entry : config.rules->patterns())
+    log_rules(config, "queues by pattern", entry.pattern.text(), entry.rules);
+  log_rules(config, "other queues", "(any other)", config.rules->defaults());
+  if (config.rules->queues().empty() && config.rules->patterns().empty())
+    log::info("no queues in the config: every message uses the rules in defaults");
+  for (const auto& [from, to] : config.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
+  if (!config.rules->targets().allow) {
+    log::warn(
+        "headers may name any queue or exchange as a message's target: restrict them with "
+        "broker.targets.allow",
+        {{"never", config.rules->targets().own + "*, amq.*"}});
+  }
+}
+
+std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& start) {
+  if (!start.refusal.empty()) return one_line(start.refusal);
+  const bool broker = vitals.broker_consuming && vitals.broker_publishing;
+  if (!broker && !vitals.database) return "waiting for the broker and the database";
+  if (!broker) return "waiting for the broker";
+  if (!vitals.database) return "waiting for the database";
+  std::string line = "serving, holds " + std::to_string(vitals.shards) + " shards";
+  for (std::size_t i = 0; i < vitals.problems.size(); ++i)
+    line += (i == 0 ? "; problems: " : ", ") + vitals.problems[i].name;
+  return line;
+}
+
+RunSignIn::RunSignIn(const Config& config, const Clock& clock, oidc::Provider::OnProblem on_problem) {
+  const OidcOptions& oidc = config.http.oidc;
+  if (oidc.issuer.empty() || config.http.listen.empty()) return;
+  provider_ = std::make_unique<oidc::Provider>(oidc, clock, std::move(on_problem));
+  verifier_ = std::make_unique<oidc::Verifier>(oidc, *provider_, clock);
+  login_ = std::make_unique<oidc::CodeFlow>(oidc, clock);
+}
+
+http::SignIn RunSignIn::sign_in() const {
+  if (verifier_ == nullptr) return {};
+  return [verifier = verifier_.get()](std::string_view token) { return verifier->person_of(token); };
+}
+
+bool RunSignIn::reload(const OidcOptions& loaded) {
+  if (verifier_ == nullptr) return loaded.issuer.empty();
+  const bool replaced = verifier_->replace_grants(loaded);
+  if (replaced && loaded.issuer.empty())
+    log::warn("nobody signs in any more: http.oidc is no longer in the config", {});
+  if (!replaced)
+    log::warn("http.oidc.map and clients stay as they were: the tokens they are for are other ones",
+              {{"issuer", loaded.issuer}});
+  return replaced;
+}
+
+bridge::KeyCounts RunSignIn::counts() const {
+  if (provider_ == nullptr) return {};
+  const oidc::Provider::Counts counts = provider_->counts();
+  return {counts.fetched, counts.failed, counts.keys};
+}
+
+namespace {
+
+// All our connections use one address.
+StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
+  options.causes = std::make_shared<CauseBook>();
+  auto addresses = mysql_addresses(options, clock);
+  if (!addresses) return options;  // open() reports why
+  options.addresses = *std::move(addresses);
+  options.addresses->on_change([](const std::string& address, const std::string& passed_over) {
+    if (passed_over.empty()) return log::info("database connected", {{"address", address}});
+    log::warn("database connected", {{"address", address}, {"passed_over", passed_over}});
+  });
+  return options;
+}
+
+void warn_of_risks(SystemStore& store) {
+  const auto variables = store.server_variables();
+  if (!variables) return;  // `rung doctor` reports why
+  for (const ServerRisk& risk : server_risks(*variables))
+    log::warn("risky database server setting", {{"check", risk.name}, {"is", risk.what}, {"mend", risk.fix}});
+}
+
+}  // namespace
+
+RunStores::RunStores(StoreOptions options, const Clock& clock, Ms silence,
+                     std::function<void(const std::string&)> fatal)
+    : options_(with_one_address(std::move(options), clock)),
+      clock_(clock),
+      silence_(silence),
+      fatal_(std::move(fatal)) {}
+
+Result<std::unique_ptr<Store>> RunStores::open() {
+  return checked(open_mysql_store(options_, clock_, silence_));
+}
+
+Result<std::unique_ptr<Store>> RunStores::open_reader(Ms timeout) {
+  StoreOptions options = options_;
+  options.timeout = std::max(std::min(options.timeout, timeout), Ms{1000});
+  return checked(open_mysql_store(options, clock_));
+}
+
+Result<std::unique_ptr<Store>> RunStores::checked(Result<std::unique_ptr<Store>> store) {
+  if (!store) return store;
+  const std::lock_guard lock(mutex_);
+  if (ready_) return store;
+  if (auto made = prepare(**store); !made) {
+    // A missing right may be granted while we wait; start.wait limits the wait.
+    if (!made.error().is_transient()) fatal_(made.error().message);
+    return tl::unexpected(made.error());
+  }
+  ready_ = true;
+  return store;
+}
+
+Result<void> RunStores::prepare(Store& store) const {
+  warn_of_risks(store);
+  if (!options_.migrate) return store.check_schema();
+  if (store.check_schema()) return {};
+  const auto applied =
+      apply_migrations(options_, clock_, [](std::string_view migration, std::optional<Ms> took) {
+        if (!took) return log::info("schema migration begins", {{"migration", migration}});
+        log::info("schema migrated", {{"migration", migration}, {"took_ms", took->count()}});
+      });
+  if (!applied) return tl::unexpected(applied.error());
+  return {};
+}
+
+namespace {
+
+otel::TraceOptions trace_options(const Config& config) {
+  otel::TraceOptions options{config.otel.service, config.broker.prefix, config.otel.sample, "", 0};
+  const auto url = parse_url(config.broker.url);
+  // Of several addresses it is not known here which one is in use.
+  if (url && config.broker.other_urls.empty()) {
+    constexpr int kPlain = 5672, kTls = 5671;
+    options.server = url->host;
+    options.port = url->port != 0 ? url->port : url->scheme == "amqps" ? kTls : kPlain;
+  }
+  return options;
+}
+
+}  // namespace
+
+otel::ExporterOptions exporter_options(const Config& config) {
+  otel::ExporterOptions options;
+  options.endpoint = config.otel.endpoint;
+  options.headers = config.otel.headers;
+  options.ca = config.otel.ca;
+  options.verify = config.otel.verify;
+  options.resource = {{"service.name", config.otel.service},
+                      {"service.version", std::string(RUNG_VERSION)},
+                      {"service.instance.id", config.node},
+                      {"rung.prefix", config.broker.prefix}};
+  if (!config.groups.own.empty()) options.resource.emplace_back("rung.group", config.groups.own);
+  return options;
+}
+
+Traces::Traces(const Config& config, const Clock& clock) {
+  if (config.otel.endpoint.empty()) return;
+  otel::ExporterOptions options = exporter_options(config);
+  options.clock = &clock;
+  exporter_ = std::make_unique<otel::Exporter>(std::move(options));
+  traces_ = std::make_unique<otel::TaskTraces>(
+      trace_options(config),
+      [exporter = exporter_.get()](otel::Span span) { exporter->add(std::move(span)); });
+  log::info("traces", {{"endpoint", config.otel.endpoint},
+                       {"service", config.otel.service},
+                       {"sample_percent", std::llround(config.otel.sample * 100)}});
+}
+
+bridge::SpanCounts Traces::counts() const {
+  if (exporter_ == nullptr) return {};
+  const otel::Exporter::Counts counts = exporter_->counts();
+  return {counts.exported, counts.dropped};
+}
+
+}  // namespace rung::cli

@@ -1,0 +1,97 @@
+// The parts of `rung run` besides the bridge and the API. Thread: main's, if it is not said.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "src/bridge/bridge.h"
+#include "src/bridge/vitals.h"
+#include "src/config/config.h"
+#include "src/core/base/clock.h"
+#include "src/core/base/result.h"
+#include "src/http/api.h"
+#include "src/oidc/code_flow.h"
+#include "src/oidc/provider.h"
+#include "src/otel/exporter.h"
+#include "src/otel/task_traces.h"
+#include "src/store/store.h"
+
+namespace rung::cli {
+
+// What the config is for the bridge. `tracer`: nullptr = no traces.
+bridge::BridgeSettings bridge_settings(const Config& config, bridge::Tracer* tracer);
+// What is logged of it at the start.
+void log_settings(const Config& config);
+
+// The line that `systemctl status` shows for a sidecar: one short sentence without line ends: what is waited
+// for, what is wrong, or that it serves.
+std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& start);
+
+// Signing in by OpenID Connect, of `rung run`: nobody does without http.oidc.
+// Thread: main's; what sign_in() returns any.
+class RunSignIn {
+ public:
+  // `on_problem`: called by another thread; "" = it is over. REQUIRES: `clock` outlives it.
+  RunSignIn(const Config& config, const Clock& clock, oidc::Provider::OnProblem on_problem);
+
+  // Empty without http.oidc. REQUIRES: not called after the destructor.
+  http::SignIn sign_in() const;
+  oidc::CodeFlow* login() const { return login_.get(); }  // nullptr without http.oidc
+  // What a reload changes: http.oidc.map and clients; without http.oidc nobody signs in any more. False:
+  // these need a restart, as they are for tokens of another issuer, client_id or roles_claim.
+  bool reload(const OidcOptions& loaded);
+  bridge::KeyCounts counts() const;
+
+ private:
+  std::unique_ptr<oidc::Provider> provider_;
+  std::unique_ptr<oidc::Verifier> verifier_;
+  std::unique_ptr<oidc::CodeFlow> login_;
+};
+
+// Database connections of `rung run`. The first one creates or checks the schema; an error that waiting
+// cannot fix ends the sidecar. Thread: any.
+class RunStores {
+ public:
+  // `silence`: as in open_mysql_store(), for the flow. `fatal`: called by any thread. REQUIRES: `clock`
+  // outlives it.
+  RunStores(StoreOptions options, const Clock& clock, Ms silence,
+            std::function<void(const std::string&)> fatal);
+
+  // For the flow: these connections hold locks that others wait for.
+  Result<std::unique_ptr<Store>> open();
+  // For user queries: nobody waits for their locks, and no caller waits `timeout` or longer.
+  Result<std::unique_ptr<Store>> open_reader(Ms timeout);
+
+ private:
+  Result<std::unique_ptr<Store>> checked(Result<std::unique_ptr<Store>> store);
+  Result<void> prepare(Store& store) const;
+
+  const StoreOptions options_;
+  const Clock& clock_;
+  const Ms silence_;
+  const std::function<void(const std::string&)> fatal_;
+  std::mutex mutex_;
+  bool ready_ = false;  // guarded by mutex_
+};
+
+// The traces of `rung run`: none without otel.endpoint. Its destructor sends the last spans, within 1 s.
+// Thread: main's; tracer() is for the loop's.
+class Traces {
+ public:
+  // REQUIRES: `clock` outlives it.
+  Traces(const Config& config, const Clock& clock);
+
+  bridge::Tracer* tracer() { return traces_.get(); }  // nullptr: traces are off
+  bridge::SpanCounts counts() const;
+
+ private:
+  std::unique_ptr<otel::Exporter> exporter_;
+  std::unique_ptr<otel::TaskTraces> traces_;
+};
+
+// For the exporter, and for `rung doctor`.
+otel::ExporterOptions exporter_options(const Config& config);
+
+}  // namespace rung::cli
