@@ -13,10 +13,10 @@
 #include "plugin/rabbitmq/consume/error_queue_watch.h"
 #include "plugin/rabbitmq/consume/returned_copies.h"
 #include "plugin/rabbitmq/publish/publishers.h"
-#include "plugin/rabbitmq/topology/broker_endpoints.h"
 #include "plugin/rabbitmq/topology/own_queues.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "plugin/rabbitmq/topology/topology_keeper.h"
+#include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/sink_adapter.h"
 
 namespace rung {

@@ -134,22 +134,21 @@ Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, 
   amqp_basic_consume_t consume{};
   consume.queue = bytes(queue);
   consume.consumer_tag = bytes(queue);
-  const auto answer = calls.connection.call(AMQP_BASIC_CONSUME_METHOD, &consume, AMQP_BASIC_CONSUME_OK_METHOD,
-                                            calls.waker, calls.deadline, calls.others);
-  if (answer) {
+  const auto done = calls.send(AMQP_BASIC_CONSUME_METHOD, &consume);
+  if (done) {
     accepted_.insert(queue);
     tell({Event::What::consuming, queue});
     return Changed::done;
   }
   if (calls.connection.channel_closed()) {
-    give_up({Event::What::refused, queue, answer.error().message});
+    give_up({Event::What::refused, queue, done.error().message});
     return Changed::channel_closed;
   }
   // A quorum queue without a leader does not answer. The connection is of no use any more; without this queue
   // the next one serves the others.
   if (!calls.waker.stopping() && calls.waker.now() >= calls.deadline)
-    give_up({Event::What::refused, queue, answer.error().message});
-  return tl::unexpected(answer.error());
+    give_up({Event::What::refused, queue, done.error().message});
+  return tl::unexpected(done.error());
 }
 
 Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls& calls) {
@@ -157,20 +156,15 @@ Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls&
   if (wanted == prefetch_) return {};
   amqp_basic_qos_t qos{};
   qos.prefetch_count = as_prefetch_count(wanted);  // for each consumer that begins from now on
-  const auto answer = calls.connection.call(AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD,
-                                            calls.waker, calls.deadline, calls.others);
-  if (!answer) return tl::unexpected(answer.error());
-  prefetch_ = wanted;
-  return {};
+  auto done = calls.send(AMQP_BASIC_QOS_METHOD, &qos);
+  if (done) prefetch_ = wanted;
+  return done;
 }
 
 // What the broker sent before has arrived then.
 Result<void> ErrorConsumers::end(const std::string& queue, const Calls& calls) {
   const auto cancel = cancel_of(queue, true);
-  const auto answer = calls.connection.call(AMQP_BASIC_CANCEL_METHOD, &cancel, AMQP_BASIC_CANCEL_OK_METHOD,
-                                            calls.waker, calls.deadline, calls.others);
-  if (!answer) return tl::unexpected(answer.error());
-  return {};
+  return calls.send(AMQP_BASIC_CANCEL_METHOD, &cancel);
 }
 
 // The copies go back once the consumer has ended: it would get them again.

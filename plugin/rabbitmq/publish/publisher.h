@@ -70,7 +70,7 @@ class Publisher {
   Result<bool> read(Connection& connection);
   void take_frame(Connection& connection, const Frame& frame);
   void confirmed(Connection& connection, std::uint64_t tag, bool multiple, bool ack);
-  Connection::Others take_others(Connection& connection);
+  Calls calls(Connection& connection);  // answers to publishes that come meanwhile are taken
 
   // --- sending ---
   void take_batch();

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "plugin/rabbitmq/topology/broker_endpoints.h"
 #include "plugin/rabbitmq/topology/management_json.h"
 #include "plugin/rabbitmq/topology/management_rows.h"
 #include "plugin/rabbitmq/topology/topology.h"

@@ -53,10 +53,6 @@ std::string policy_command(std::string_view vhost, const Policy& policy);
 // `text` as one bash word: unchanged if that is safe, else in '...' or, with control characters, $'...'.
 std::string shell_quote(std::string_view text);
 
-// Declares over AMQP what the sidecar declares at start, so that even the first dead letter has a place to
-// wait: RabbitMQ silently drops a message that is dead-lettered to an exchange that does not exist.
-Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout);
-
 struct QueueFacts {
   std::optional<std::string> dead_letter_argument;  // x-dead-letter-exchange; it overrides any policy
   std::string policy;                               // the one in effect; "" = none

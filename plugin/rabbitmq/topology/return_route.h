@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "plugin/broker.h"
+#include "plugin/rabbitmq/wire/calls.h"
 #include "plugin/rabbitmq/wire/codec.h"
-#include "plugin/rabbitmq/wire/connection.h"
 
 namespace rung::rabbit {
 
@@ -62,18 +62,15 @@ inline void use_default_exchange(Outgoing& outgoing, std::string_view binding_ke
 // binding would go, and count as delivered. plain: as earlier versions declared it; the two are not
 // equivalent to the broker.
 enum class ReturnExchange : std::uint8_t { own, plain };
-Result<void> declare_exchange(const std::string& return_exchange, ReturnExchange as, bool passive,
-                              Connection& connection, Waker& waker, BootMs deadline,
-                              const Connection::Others& others);
+Result<void> declare_exchange(const std::string& return_exchange, ReturnExchange as, const Calls& calls);
 // Whether the broker's refusal says that the exchange is of the other kind.
 inline bool is_other_kind(int code, std::string_view why) {
   return code == AMQP_PRECONDITION_FAILED && why.find("'alternate-exchange'") != std::string_view::npos;
 }
 
 // Declares the exchange and binds the queue that `key` names. If the broker refuses, the channel is closed
-// and connection.closing() says why.
+// and closing() of the connection says why.
 Result<void> bind_target_queue(const std::string& return_exchange, ReturnExchange as, const std::string& key,
-                               Connection& connection, Waker& waker, BootMs deadline,
-                               const Connection::Others& others);
+                               const Calls& calls);
 
 }  // namespace rung::rabbit

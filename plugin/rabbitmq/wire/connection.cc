@@ -237,8 +237,9 @@ Closing Connection::closed_by_peer(const Frame& frame) {
   return closing_;
 }
 
-Result<const void*> Connection::call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
-                                     Waker& waker, BootMs deadline, const Others& others) {
+Result<const void*> Connection::call(amqp_method_number_t id, const void* fields, Waker& waker,
+                                     BootMs deadline, const Others& others, amqp_method_number_t answer) {
+  if (answer == 0) answer = id + 1;
   const std::uint16_t channel = (id >> 16) == 10 ? 0 : kChannel;
   closing_ = {};
   method(channel, id, fields);
@@ -255,33 +256,18 @@ Result<const void*> Connection::call(amqp_method_number_t id, const void* fields
   }
 }
 
-Result<void> Connection::open_channel(Waker& waker, BootMs deadline, const Others& others) {
-  const amqp_channel_open_t fields{};
-  auto opened = call(AMQP_CHANNEL_OPEN_METHOD, &fields, AMQP_CHANNEL_OPEN_OK_METHOD, waker, deadline, others);
-  if (!opened) return tl::unexpected(opened.error());
-  return {};
-}
-
 void Connection::close(BootMs deadline) {
   amqp_connection_close_t fields{};
   fields.reply_code = AMQP_REPLY_SUCCESS;
   fields.reply_text = bytes("done");
   Waker no_wake(clock_);
-  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, AMQP_CONNECTION_CLOSE_OK_METHOD, no_wake, deadline,
-             kNobody);
+  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, no_wake, deadline, kNobody);
 }
 
 // --- login ---
 
 namespace {
 
-amqp_table_entry_t text_entry(const char* name, std::string_view text) {
-  amqp_table_entry_t entry{};
-  entry.key = amqp_cstring_bytes(name);
-  entry.value.kind = AMQP_FIELD_KIND_UTF8;
-  entry.value.value.bytes = bytes(text);
-  return entry;
-}
 amqp_table_entry_t yes_entry(const char* name) {
   amqp_table_entry_t entry{};
   entry.key = amqp_cstring_bytes(name);
@@ -350,8 +336,7 @@ Result<void> Connection::login(const Url& url, const std::string& name, Waker& w
   amqp_connection_open_t open{};
   const std::string vhost = url.vhost();
   open.virtual_host = bytes(vhost);
-  auto opened =
-      call(AMQP_CONNECTION_OPEN_METHOD, &open, AMQP_CONNECTION_OPEN_OK_METHOD, waker, deadline, kNobody);
+  auto opened = call(AMQP_CONNECTION_OPEN_METHOD, &open, waker, deadline, kNobody);
   if (!opened) return tl::unexpected(closing_.code != 0 ? login_error_of(closing_, url) : opened.error());
   return {};
 }

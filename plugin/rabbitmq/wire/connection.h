@@ -42,8 +42,14 @@ inline std::string_view view(amqp_bytes_t bytes) {
                         : std::string_view(static_cast<const char*>(bytes.bytes), bytes.len);
 }
 inline amqp_bytes_t bytes(std::string_view text) { return {text.size(), const_cast<char*>(text.data())}; }
-
-inline int usual_port(bool tls) { return tls ? 5671 : 5672; }
+// An argument or property. REQUIRES: both outlive it.
+inline amqp_table_entry_t text_entry(const char* name, std::string_view text) {
+  amqp_table_entry_t entry{};
+  entry.key = amqp_cstring_bytes(name);
+  entry.value.kind = AMQP_FIELD_KIND_UTF8;
+  entry.value.value.bytes = bytes(text);
+  return entry;
+}
 
 inline constexpr std::uint16_t kChannel = 1;  // the only channel
 
@@ -101,10 +107,9 @@ class Connection {
   using Others = std::function<void(const Frame&)>;
   // Sends a method and waits for its answer; other frames go to `others`. If the broker closes the channel
   // instead, that is answered (close-ok) and closing() has the reason; Kind::refused if the broker refused
-  // the method.
-  Result<const void*> call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
-                           Waker& waker, BootMs deadline, const Others& others);
-  Result<void> open_channel(Waker& waker, BootMs deadline, const Others& others);
+  // the method. `answer`: 0 = X-ok, whose number is that of X + 1. Use Calls.
+  Result<const void*> call(amqp_method_number_t id, const void* fields, Waker& waker, BootMs deadline,
+                           const Others& others, amqp_method_number_t answer = 0);
   // Sends connection.close and waits for the answer until `deadline`. By then the broker has processed
   // everything written before.
   void close(BootMs deadline);

@@ -34,7 +34,6 @@ void ConnectionLoop::join() {
 }
 
 void ConnectionLoop::run() {
-  if (now() < connect_not_before_) wait_until(connect_not_before_);
   while (!stopping()) {
     const auto began = now();
     auto connection = connect();
@@ -54,7 +53,6 @@ void ConnectionLoop::run() {
     // The socket stays open meanwhile: the broker can still read what was sent, acks for example.
     wait_until(now() + backoff_.next(end.why.kind != Error::Kind::transient));
     if (connection) connection->reset();
-    if (now() < connect_not_before_) wait_until(connect_not_before_);
   }
   if (callbacks_.stopped) callbacks_.stopped();
   report_down(kStopped);
@@ -97,8 +95,16 @@ Error ConnectionLoop::serve(Connection& connection) {
   }
 }
 
-Result<BootMs> ConnectionLoop::finish(Connection& connection, BootMs deadline) {
-  connection.close(deadline);
+Result<void> ConnectionLoop::skip_frames(Connection& connection) {
+  const auto open = read(
+      connection, [](const Frame&) -> Result<bool> { return true; }, [] {});
+  if (!open) return tl::unexpected(open.error());
+  if (!*open) return transient(connection.closing().text);
+  return {};
+}
+
+Result<BootMs> ConnectionLoop::finish(Connection& connection, Ms most) {
+  connection.close(std::min(stop_deadline(), now() + most));
   return tl::unexpected(kStopped);
 }
 

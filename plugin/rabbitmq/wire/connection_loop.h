@@ -12,11 +12,13 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/backoff.h"
+#include "plugin/rabbitmq/wire/calls.h"
 #include "plugin/rabbitmq/wire/connection.h"
 #include "plugin/rabbitmq/wire/sink_adapter.h"
 #include "plugin/rabbitmq/wire/waker.h"
@@ -56,17 +58,17 @@ class ConnectionLoop {
   struct Callbacks {
     // Called after the login: opens the channel and declares what is needed, within its own time limit. An
     // error ends the connection.
-    std::function<Result<void>(Connection&)> prepare;
+    std::function<Result<void>(Connection&)> prepare = {};
     // One turn of service: reads, writes, sends heartbeats. Returns when the next turn is due at the latest;
     // it comes earlier when the socket is ready or after wake(). An error ends the connection.
     std::function<Result<BootMs>(Connection&)> turn;
     // One turn without a connection, during a pause. Returns when the next is due at the latest.
-    std::function<BootMs()> idle;
+    std::function<BootMs()> idle = {};
     // Called after each connection and each failed attempt. What it reports to the sink comes before the
     // status "down".
     std::function<void(const End&)> over;
     // The last call: no connection will follow.
-    std::function<void()> stopped;
+    std::function<void()> stopped = {};
   };
 
   ConnectionLoop(Deps deps, Settings settings, Callbacks callbacks);
@@ -83,12 +85,12 @@ class ConnectionLoop {
   BootMs now() const { return waker_.now(); }
 
   BootMs stop_deadline() const { return waker_.deadline(); }
-  // For calls on the connection; they end early when the loop is to stop.
-  Waker& waker() { return waker_; }
+  // For calls on the connection; they end early when the loop is to stop. `others`: as in Calls.
+  Calls calls(
+      Connection& connection, Connection::Others others = [](const Frame&) {}) {
+    return {connection, waker_, now() + kSetUpTimeout, std::move(others)};
+  }
   SinkAdapter& sink() { return deps_.sink; }
-  // No connection attempt is made earlier. May also be called before start().
-  void set_connect_not_before(BootMs at) { connect_not_before_ = at; }
-
   // Reads what has arrived and passes it to `take_frame` (const Frame&) -> Result<bool>; false: the broker
   // has closed the channel, stop reading. It never gets connection.close, which is answered here.
   // `after_fill` () runs between two reads from the socket. If there is much to read, returns early so that
@@ -119,9 +121,11 @@ class ConnectionLoop {
     return true;
   }
 
+  // The same for a connection on which nothing comes by itself. Error: it is closed.
+  Result<void> skip_frames(Connection& connection);
   // For a turn that ends the connection because the loop stops: sends connection.close and waits for the
-  // answer until `deadline`.
-  Result<BootMs> finish(Connection& connection, BootMs deadline);
+  // answer for `most`, or until stop_deadline().
+  Result<BootMs> finish(Connection& connection, Ms most);
 
  private:
   void run();
@@ -139,7 +143,6 @@ class ConnectionLoop {
 
   // Used by the loop's thread only.
   Backoff backoff_;
-  BootMs connect_not_before_;
   std::optional<Closing> closed_by_peer_;  // of the current or the last connection
 };
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "plugin/rabbitmq/topology/topology.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/queue_notes.h"
 #include "src/cli/shared/ctl.h"
