@@ -207,16 +207,13 @@ void Dispatch::forget(std::uint32_t queue, const std::string& name) {
 }
 
 void Dispatch::names_short(bool yes) {
-  constexpr const char* kProblem = "queue_names";
-  if (!yes) return deps_.health.clear(kProblem);
   const std::string most = std::to_string(QueueNames::kMost);
-  if (!deps_.health.has(kProblem))
+  const std::string problem =
+      "more than " + most +
+      " queues that the config does not name have waiting tasks: those of further ones are late";
+  if (deps_.health.show("queue_names", yes ? problem : ""))
     log::warn("too many queues have waiting tasks: those of further ones wait in the database",
               {{"queues", deps_.names.others()}});
-  deps_.health.set(
-      kProblem,
-      "more than " + most +
-          " queues that the config does not name have waiting tasks: those of further ones are late");
 }
 
 bool Dispatch::can_probe(const std::string& queue) const {

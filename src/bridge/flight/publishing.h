@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/base/lateness.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"

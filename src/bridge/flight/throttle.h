@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <queue>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/flight/flights.h"
+#include "src/bridge/flight/targets.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/gates/send_times.h"
@@ -80,10 +80,6 @@ class Throttle {
   const ValueCounts& values() const { return value_counts_; }
 
  private:
-  struct Later {
-    bool operator()(const io::DueItem& a, const io::DueItem& b) const { return a.at > b.at; }
-  };
-  using Oldest = std::priority_queue<io::DueItem, std::vector<io::DueItem>, Later>;
   struct Value {
     Oldest waiting;                // without a send time
     std::size_t to_send = 0;       // with one: in agenda_

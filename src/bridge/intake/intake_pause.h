@@ -8,9 +8,9 @@
 
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
+#include "src/bridge/base/observers.h"
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -54,7 +54,7 @@ class IntakePause {
     Health& health;
     std::function<BootMs()> answered;  // when the database last answered
     std::function<void()> forget;      // drops all deliveries in hand
-    std::function<void(SystemEvent)> record;
+    RecordEvent record;
     std::string node;  // our name, for events
   };
   // `outage_timeout`: how long without an answer until intake pauses.

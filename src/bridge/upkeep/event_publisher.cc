@@ -144,13 +144,9 @@ void EventPublisher::end_batch() {
 
 void EventPublisher::forget() {
   busy_ = true;
-  deps_.jobs.submit<bool>(
-      Lane::upkeep,
-      [ids = over_](Store& store) -> Result<bool> {
-        if (auto done = store.forget_outgoing_events(ids); !done) return tl::unexpected(done.error());
-        return true;
-      },
-      [this](const Result<bool>& done) {
+  deps_.jobs.submit<void>(
+      Lane::upkeep, [ids = over_](Store& store) { return store.forget_outgoing_events(ids); },
+      [this](const Result<void>& done) {
         busy_ = false;
         if (!done) return pause("published ones cannot be deleted: " + done.error().message);
         over_.clear();
