@@ -12,18 +12,6 @@ namespace {
 
 constexpr Ms kQuiet{300};
 
-amqp_basic_cancel_t cancel_of(const std::string& queue, bool wait) {
-  amqp_basic_cancel_t cancel{};
-  cancel.consumer_tag = bytes(queue);
-  cancel.nowait = wait ? 0 : 1;
-  return cancel;
-}
-
-void send_cancel_of(const std::string& queue, Connection& connection) {
-  const auto cancel = cancel_of(queue, false);
-  connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
-}
-
 }  // namespace
 
 void ErrorConsumers::want(Names queues) {
@@ -107,7 +95,7 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
   }
   std::erase_if(consumed_, [&](const std::string& queue) {
     if (wanted.contains(queue)) return false;
-    send_cancel_of(queue, calls.connection);
+    rabbit::send_cancel(calls.connection, queue);
     return true;
   });
   std::vector<std::string> missing;
@@ -161,16 +149,10 @@ Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls&
   return done;
 }
 
-// What the broker sent before has arrived then.
-Result<void> ErrorConsumers::end(const std::string& queue, const Calls& calls) {
-  const auto cancel = cancel_of(queue, true);
-  return calls.send(AMQP_BASIC_CANCEL_METHOD, &cancel);
-}
-
 // The copies go back once the consumer has ended: it would get them again.
 Result<void> ErrorConsumers::leave(const std::string& queue, const Calls& calls) {
   if (consumed_.erase(queue) > 0) {
-    if (auto done = end(queue, calls); !done) return done;
+    if (auto done = calls.cancel(queue); !done) return done;
   }
   tell({Event::What::left, queue, {}, copies_.put_back(std::move(held_.extract(queue).mapped().copies))});
   return {};
@@ -178,14 +160,14 @@ Result<void> ErrorConsumers::leave(const std::string& queue, const Calls& calls)
 
 Result<void> ErrorConsumers::cancel(const Calls& calls) {
   for (const std::string& queue : std::exchange(consumed_, {})) {
-    if (auto done = end(queue, calls); !done) return done;
+    if (auto done = calls.cancel(queue); !done) return done;
   }
   held_.clear();
   return {};
 }
 
 void ErrorConsumers::send_cancel(Connection& connection) {
-  for (const std::string& queue : std::exchange(consumed_, {})) send_cancel_of(queue, connection);
+  for (const std::string& queue : std::exchange(consumed_, {})) rabbit::send_cancel(connection, queue);
 }
 
 void ErrorConsumers::cancelled(std::string_view consumer_tag) {

@@ -42,11 +42,7 @@ Result<void> OwnQueues::cancel(const Calls& calls) { return cancel_inlets(option
 
 void OwnQueues::send_cancel(Connection& connection) {
   for (const Declared& one : topology(options_)) {
-    if (!one.consumed) continue;
-    amqp_basic_cancel_t cancel{};
-    cancel.consumer_tag = bytes(consumer_tag(*one.inlet));
-    cancel.nowait = 1;
-    connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
+    if (one.consumed) rabbit::send_cancel(connection, consumer_tag(*one.inlet));
   }
 }
 

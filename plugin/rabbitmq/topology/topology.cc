@@ -278,9 +278,7 @@ Result<void> declare_return_exchange(const BrokerOptions& options, const Calls& 
 Result<void> cancel_inlets(const BrokerOptions& options, const Calls& calls) {
   for (const Declared& one : topology(options)) {
     if (!one.consumed) continue;
-    amqp_basic_cancel_t cancel{};
-    cancel.consumer_tag = bytes(consumer_tag(*one.inlet));
-    auto done = calls.send(AMQP_BASIC_CANCEL_METHOD, &cancel);
+    auto done = calls.cancel(consumer_tag(*one.inlet));
     if (!done) return tl::unexpected(with_name(done.error(), "cancelling " + one.name));
   }
   return {};

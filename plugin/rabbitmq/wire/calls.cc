@@ -16,6 +16,13 @@ Result<void> declare_exchange(const Calls& calls, std::string_view name, const c
 
 }  // namespace
 
+void send_cancel(Connection& connection, std::string_view consumer_tag) {
+  amqp_basic_cancel_t fields{};
+  fields.consumer_tag = bytes(consumer_tag);
+  fields.nowait = 1;
+  connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &fields);
+}
+
 Result<void> Calls::send(amqp_method_number_t id, const void* fields, amqp_method_number_t answer) const {
   if (const auto done = ask(id, fields, answer); !done) return tl::unexpected(done.error());
   return {};
@@ -51,6 +58,12 @@ Result<amqp_queue_declare_ok_t> Calls::look_at_queue(std::string_view name) cons
   const auto answer = ask(AMQP_QUEUE_DECLARE_METHOD, &fields);
   if (!answer) return tl::unexpected(answer.error());
   return *static_cast<const amqp_queue_declare_ok_t*>(*answer);
+}
+
+Result<void> Calls::cancel(std::string_view consumer_tag) const {
+  amqp_basic_cancel_t fields{};
+  fields.consumer_tag = bytes(consumer_tag);
+  return send(AMQP_BASIC_CANCEL_METHOD, &fields);
 }
 
 Result<void> Calls::bind(std::string_view queue, std::string_view exchange, std::string_view key) const {

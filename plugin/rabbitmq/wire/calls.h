@@ -2,7 +2,6 @@
 // Thread: the connection's.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "plugin/rabbitmq/wire/connection.h"
@@ -14,6 +13,9 @@ namespace rung::rabbit {
 inline constexpr const char* kFanout = "fanout";  // types of exchanges
 inline constexpr const char* kDirect = "direct";
 inline constexpr const char* kTopic = "topic";
+
+// Sends basic.cancel, which gets no answer.
+void send_cancel(Connection& connection, std::string_view consumer_tag);
 
 struct Calls {
   Connection& connection;
@@ -37,6 +39,8 @@ struct Calls {
   Result<void> queue(std::string_view name, amqp_table_t arguments) const;
   // A passive declare of a queue: how many messages are ready in it, and how many consumers it has.
   Result<amqp_queue_declare_ok_t> look_at_queue(std::string_view name) const;
+  // basic.cancel. What the broker sent before has arrived with the answer.
+  Result<void> cancel(std::string_view consumer_tag) const;
   Result<void> bind(std::string_view queue, std::string_view exchange, std::string_view key = {}) const;
   Result<void> unbind(std::string_view queue, std::string_view exchange, std::string_view key) const;
 };

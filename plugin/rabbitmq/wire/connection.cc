@@ -218,21 +218,20 @@ Result<Frame> Connection::await(Waker& waker, BootMs deadline) {
 
 Closing Connection::closed_by_peer(const Frame& frame) {
   closing_ = {};
-  if (frame.method() == AMQP_CHANNEL_CLOSE_METHOD) {
-    if (const auto* m = decode<amqp_channel_close_t>(frame)) {
-      closing_ = {m->reply_code, std::string(view(m->reply_text)),
-                  (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id, false};
-    }
-    const amqp_channel_close_ok_t ok{};
-    method(frame.channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+  const bool channel = frame.method() == AMQP_CHANNEL_CLOSE_METHOD;
+  const auto read = [&](const auto* m) {
+    if (m == nullptr) return;
+    const std::uint32_t ours = (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id;
+    closing_ = {m->reply_code, std::string(view(m->reply_text)), ours, !channel};
+  };
+  if (channel) {
+    read(decode<amqp_channel_close_t>(frame));
   } else {
-    if (const auto* m = decode<amqp_connection_close_t>(frame)) {
-      closing_ = {m->reply_code, std::string(view(m->reply_text)),
-                  (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id};
-    }
-    const amqp_connection_close_ok_t ok{};
-    method(0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
+    read(decode<amqp_connection_close_t>(frame));
   }
+  const amqp_connection_close_ok_t ok{};  // no fields, as the other one
+  method(channel ? frame.channel : std::uint16_t{0},
+         channel ? AMQP_CHANNEL_CLOSE_OK_METHOD : AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
   (void)flush();  // the turns of a caller that writes nothing more would leave the answer here
   return closing_;
 }

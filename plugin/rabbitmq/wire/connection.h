@@ -1,8 +1,9 @@
 // One AMQP connection: login, frames in and out, heartbeats. Blocks only in open() and call(), which are
 // bounded and end early when the waker says stop.
 //
-// rabbitmq-c encodes and decodes methods; frames and content are hand-written (codec.h says why).
-// Thread: one thread per object.
+// rabbitmq-c encodes and decodes methods; frames and content are hand-written (codec.h says why). The class
+// has more members than most: heartbeats follow from what went into and out of both buffers, and all end with
+// the socket. Thread: one thread per object.
 #pragma once
 
 #include <amqp.h>

@@ -1,10 +1,12 @@
 #include "plugin/rabbitmq/wire/connection_loop.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "plugin/rabbitmq/wire/threads.h"
 #include "src/core/base/require.h"
 
 namespace rung::rabbit {
@@ -14,6 +16,19 @@ namespace {
 constexpr auto kStableAfter = std::chrono::seconds{5};
 
 const Error kStopped{Error::Kind::transient, "stopped"};
+
+// A thread that receives no signals (the main thread handles them; SIGPIPE, which OpenSSL's writes can raise,
+// is handled by nobody) and that has a name in ps and gdb.
+template <typename Body>
+std::thread start_thread(const char* name, Body&& body) {
+  return std::thread([name, body = std::forward<Body>(body)] {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    pthread_setname_np(pthread_self(), name);
+    body();
+  });
+}
 
 }  // namespace
 

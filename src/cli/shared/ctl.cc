@@ -104,17 +104,6 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     return read_queues(*out);
   }
 
-  Result<bool> exchange_exists(std::string_view name) override {
-    auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name"});
-    if (!out) return tl::unexpected(out.error());
-    const PlainJson rows = PlainJson::parse(*out, nullptr, false);
-    if (!rows.is_array()) return transient("rabbitmqctl list_exchanges: the output is not JSON");
-    for (const PlainJson& row : rows) {
-      if (row.is_object() && row.value("name", PlainJson()) == PlainJson(name)) return true;
-    }
-    return false;
-  }
-
   Result<std::string> exchange_type(std::string_view name) override {
     auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name", "type"});
     if (!out) return tl::unexpected(out.error());
