@@ -8,16 +8,6 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
-namespace {
-
-std::vector<std::pair<std::string, std::string>> closed_queues(const Gates& gates) {
-  std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& [queue, closed] : gates.all_closed()) out.emplace_back(queue, closed.word);
-  return out;
-}
-
-}  // namespace
-
 Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
                RuleBookPtr rules, std::function<void()> name_taken)
     : loop_(loop),
@@ -77,9 +67,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
               transitions_.flush();
               intake_.flush();
             }),
-      transitions_(
-          loop, *jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
-          [this](TaskId id) { return dispatch_.flights().publishing(id); }, left_),
+      transitions_(loop, {*jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
+                          [this](TaskId id) { return dispatch_.flights().publishing(id); }, left_}),
       fence_(loop, broker, outbox_, health_),
       dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, health_, gates_,
                  breakers_, proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer,
@@ -164,7 +153,7 @@ Vitals Bridge::vitals() const {
   v.lateness = dispatch_.lateness();
   v.attached = attachments_.configured();
   v.silence = janitor_.silence().counts();
-  v.closed = closed_queues(gates_);
+  for (const auto& [queue, closed] : gates_.all_closed()) v.closed.emplace_back(queue, closed.word);
   v.behind_gates = dispatch_.held();
   v.rate_values = dispatch_.rate_values();
   v.breakers = breakers_.totals();

@@ -1,5 +1,4 @@
 // Which queues the config and the broker name, and what follows from it: names, attachments, a reload.
-#include <memory>
 #include <set>
 #include <utility>
 

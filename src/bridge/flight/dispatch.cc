@@ -38,12 +38,9 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
       flights_(deps_.shards, targets_, deps_.transitions),
       stalls_(
           {deps_.broker, deps_.outbox, flights_, targets_, deps_.health, deps_.names, deps_.clock.here()}),
-      publisher_({deps_.loop, deps_.shards, deps_.transitions, deps_.outbox, deps_.clock, deps_.proof,
-                  deps_.rules, deps_.observer, deps_.breakers, flights_, stalls_, deps_.counts, deps_.prefix,
-                  deps_.tracer,
+      publisher_({deps_, flights_, stalls_,
                   [this](const Flight& flight, PublishResult::How how) { unpublished(flight, how); }}),
-      claims_({deps_.jobs, deps_.shards, deps_.clock, deps_.names, deps_.gates, deps_.rules, unable_,
-               deps_.horizon, flights_, publisher_,
+      claims_({deps_, unable_, flights_, publisher_,
                [this] {
                  deps_.outbox.flush();
                  pump();

@@ -2,7 +2,10 @@
 // flight. They wait here for a send time (src/core/gates/send_times.h), which they get from the database: one
 // transaction for all queues that need some. At its send time a task is claimed as any other. Within a value
 // the oldest goes first; values take turns. A send time whose task cannot be sent any more goes to the next
-// one, or is lost. Thread: the loop's.
+// one, or is lost.
+//
+// It has more members than most classes here: each answer of the database changes all of it in one step (who
+// waits, what happens when, who may ask next). Thread: the loop's.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // When nothing is taken in, and why.
 #pragma once
 
-#include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -17,25 +17,23 @@ namespace rung::bridge {
 // Whether the intake stands still: as long as anybody holds it. Thread: the loop's.
 class IntakeHolds {
  public:
-  enum class Why : std::uint8_t { database_away = 1, place = 2, crash_loop = 4 };
+  enum class Why { database_away, place, crash_loop };
 
   explicit IntakeHolds(Broker& broker) : broker_(broker) {}
 
   // With each hold, also a second one, the broker takes back what is unacked.
   void hold(Why why) {
-    holds_ = static_cast<std::uint8_t>(holds_ | static_cast<std::uint8_t>(why));
+    holds_.insert(why);
     broker_.pause_intake(true);
   }
-  bool held() const { return holds_ != 0; }
+  bool held() const { return !holds_.empty(); }
   void release(Why why) {
-    if (holds_ == 0) return;
-    holds_ = static_cast<std::uint8_t>(holds_ & ~static_cast<std::uint8_t>(why));
-    if (holds_ == 0) broker_.pause_intake(false);
+    if (holds_.erase(why) > 0 && holds_.empty()) broker_.pause_intake(false);
   }
 
  private:
   Broker& broker_;
-  std::uint8_t holds_ = 0;
+  std::set<Why> holds_;
 };
 
 // Without its database an instance can store nothing: its unacked messages wait in vain, while another

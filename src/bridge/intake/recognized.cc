@@ -1,7 +1,5 @@
 #include "src/bridge/intake/recognized.h"
 
-#include <utility>
-
 #include "src/io/log.h"
 
 namespace rung::bridge {

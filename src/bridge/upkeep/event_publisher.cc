@@ -158,8 +158,8 @@ void EventPublisher::pause(const std::string& why) {
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
   not_before_ = deps_.clock.here().boot() + pause_;
   if (pause_ < kPauseToReport) return;
-  if (!deps_.health.has(kEventsProblem)) log::warn("events for other systems wait", {{"reason", why}});
-  deps_.health.set(kEventsProblem, "events for " + deps_.exchange + " wait in the database: " + why);
+  if (deps_.health.show(kEventsProblem, "events for " + deps_.exchange + " wait in the database: " + why))
+    log::warn("events for other systems wait", {{"reason", why}});
 }
 
 void EventPublisher::drop_old() {

@@ -244,12 +244,8 @@ class Flow final : public BrokerSink {
                      intake.flush();
                    }};
   Transitions transitions{world.loop,
-                          jobs,
-                          [this] { return shards.fence(); },
-                          world.rules,
-                          [this] { acks.flush(); },
-                          [this](TaskId id) { return dispatch.flights().publishing(id); },
-                          left};
+                          {jobs, [this] { return shards.fence(); }, world.rules, [this] { acks.flush(); },
+                           [this](TaskId id) { return dispatch.flights().publishing(id); }, left}};
   StoreWatch store_watch{world.loop, health, [](auto&&...) {}, "a"};
   std::vector<SystemEvent> events;  // of refused_publishes and recognized
   const RecordEvent record = [this](const char* kind, const std::string& subject, const std::string& detail) {
