@@ -7,11 +7,24 @@
 #include <string>
 #include <vector>
 
-#include "plugin/rabbitmq/wire/options.h"
 #include "src/core/base/time.h"
 #include "src/core/rules/error_queues.h"
 
 namespace rung {
+
+namespace rabbit {
+// Config keys: broker.NAME.
+struct Options {
+  // Of the queues that Rung declares: classic, quorum, or auto: what the broker's version suggests
+  // (topology.h). A queue of either type stays as it is.
+  std::string queue_type = "auto";
+  // Exchanges declared in addition to <prefix>.delay, to which their messages go: delays.*.from of the
+  // config.
+  std::vector<std::string> delay_exchanges;
+  Ms topology_check{std::chrono::seconds{30}};  // how often the topology is checked and repaired
+  std::string management;  // URL of the management API; "" = try port 15672 of the broker's hosts
+};
+}  // namespace rabbit
 
 struct BrokerOptions {
   std::string url;  // its scheme chooses the plugin: amqp:// or amqps://user:password@host:port/vhost

@@ -13,10 +13,10 @@
 #include "plugin/rabbitmq/consume/error_queue_watch.h"
 #include "plugin/rabbitmq/consume/returned_copies.h"
 #include "plugin/rabbitmq/publish/publishers.h"
-#include "plugin/rabbitmq/topology/broker_endpoints.h"
 #include "plugin/rabbitmq/topology/own_queues.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "plugin/rabbitmq/topology/topology_keeper.h"
+#include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/sink_adapter.h"
 
 namespace rung {
@@ -94,17 +94,16 @@ struct Connections {
     call(own.consumer);
     if (errors != nullptr) call(errors->consumer);
   }
-  // Calls `call` (Consumer&, std::vector<DeliveryTag>) with the tags of each intake.
-  template <typename Call>
-  void split(std::vector<DeliveryTag> tags, Call&& call) {
+  // Calls `settle` with the tags of each intake.
+  void split(std::vector<DeliveryTag> tags, void (rabbit::Consumer::*settle)(std::vector<DeliveryTag>)) {
     // std::ranges::partition returns a subrange, which clang 14 (clang-tidy) cannot compile with GCC's
     // library.
     const auto others = std::partition(
         tags.begin(), tags.end(), [](const DeliveryTag& tag) { return tag.session.intake == kOwnIntake; });
     std::vector<DeliveryTag> of_errors(others, tags.end());
     tags.erase(others, tags.end());
-    call(own.consumer, std::move(tags));
-    if (errors != nullptr) call(errors->consumer, std::move(of_errors));
+    (own.consumer.*settle)(std::move(tags));
+    if (errors != nullptr) (errors->consumer.*settle)(std::move(of_errors));
   }
 };
 
@@ -151,10 +150,7 @@ class RabbitBroker final : public Broker {
     connections_->publishers.publish(std::move(batch));
   }
   void ack(std::vector<DeliveryTag> tags) override {
-    if (!connections_) return;
-    connections_->split(std::move(tags), [](rabbit::Consumer& consumer, std::vector<DeliveryTag> its) {
-      consumer.ack(std::move(its));
-    });
+    if (connections_) connections_->split(std::move(tags), &rabbit::Consumer::ack);
   }
   void stop_intake() override {
     if (!connections_) return;
@@ -180,10 +176,7 @@ class RabbitBroker final : public Broker {
     return consumer != nullptr && consumer->stands(tag.session);
   }
   void requeue(std::vector<DeliveryTag> tags) override {
-    if (!connections_) return;
-    connections_->split(std::move(tags), [](rabbit::Consumer& consumer, std::vector<DeliveryTag> its) {
-      consumer.requeue(std::move(its));
-    });
+    if (connections_) connections_->split(std::move(tags), &rabbit::Consumer::requeue);
   }
   void drop_publishing(PublishLane lane, std::string reason) override {
     if (connections_) connections_->publishers.drop(lane, std::move(reason));

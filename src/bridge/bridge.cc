@@ -8,16 +8,6 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
-namespace {
-
-std::vector<std::pair<std::string, std::string>> closed_queues(const Gates& gates) {
-  std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& [queue, closed] : gates.all_closed()) out.emplace_back(queue, closed.word);
-  return out;
-}
-
-}  // namespace
-
 Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
                RuleBookPtr rules, std::function<void()> name_taken)
     : loop_(loop),
@@ -25,27 +15,26 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       settings_(std::move(settings)),
       rules_(std::move(rules)),
       clock_(loop.clock()),
+      record_([this](const char* kind, const std::string& subject, const std::string& detail) {
+        record(kind, subject, detail);
+      }),
       health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
-      attachments_(health_, [this](SystemEvent event) { record(std::move(event)); }),
-      missing_origins_(settings_.prefix, [this](SystemEvent event) { record(std::move(event)); }),
-      store_watch_(
-          loop, health_, [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name),
-      refused_publishes_([this](SystemEvent event) { record(std::move(event)); }),
-      settings_watch_(health_, [this](SystemEvent event) { record(std::move(event)); }),
+      attachments_(health_, record_),
+      missing_origins_(settings_.prefix, record_),
+      store_watch_(loop, health_, record_, settings_.identity.name),
+      refused_publishes_(record_),
+      settings_watch_(health_, record_),
       intake_holds_(broker),
       intake_pause_(loop,
                     {intake_holds_, broker.name(), health_, [this] { return jobs_->answered(); },
-                     [this] { router_.drop_all(); }, [this](SystemEvent event) { record(std::move(event)); },
-                     settings_.identity.name},
+                     [this] { router_.drop_all(); }, record_, settings_.identity.name},
                     settings_.lease),
       jobs_(make_jobs([this](const StoreJobs::Status& status) {
         store_watch_.changed(status);
         intake_pause_.database_away(status.away);
       })),
-      crash_loop_(loop, {*jobs_, intake_holds_, health_,
-                         [this](SystemEvent event) { record(std::move(event)); }, settings_.identity.name}),
-      ownership_(loop, {broker, *jobs_, health_, [this](SystemEvent event) { record(std::move(event)); },
-                        [this](bool ours) { ownership_changed(ours); }}),
+      crash_loop_(loop, {*jobs_, intake_holds_, health_, record_, settings_.identity.name}),
+      ownership_(loop, {broker, *jobs_, health_, record_, [this](bool ours) { ownership_changed(ours); }}),
       proof_(loop.clock(), settings_.require_token, [this] { return shards_.older_beside(); }),
       key_reader_(loop, *jobs_, proof_,
                   [this] {
@@ -78,18 +67,17 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
               transitions_.flush();
               intake_.flush();
             }),
-      transitions_(
-          loop, *jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
-          [this](TaskId id) { return dispatch_.flights().publishing(id); }, left_),
+      transitions_(loop, {*jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
+                          [this](TaskId id) { return dispatch_.flights().publishing(id); }, left_}),
       fence_(loop, broker, outbox_, health_),
       dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, health_, gates_,
                  breakers_, proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer,
                  std::min<std::size_t>(50'000, settings_.max_loaded / 10)},
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
-      updates_(dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, writer_, counts_, clock_,
-               settings_.tracer, &missing_origins_),
-      recognized_([this](SystemEvent event) { record(std::move(event)); }),
+      updates_({dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, writer_, counts_, clock_,
+                settings_.tracer, &missing_origins_}),
+      recognized_(record_),
       intake_(loop,
               {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
                store_watch_, refused_publishes_, broker, recognized_},
@@ -99,10 +87,12 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       results_({transitions_, acks_, proof_, updates_}),
       router_({acks_, intake_, results_, transitions_, left_, proof_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
-      janitor_(loop,
-               {*jobs_, shards_, transitions_, outbox_, clock_, horizon_, dispatch_, gates_, names_, proof_,
-                rules_, updates_, [this] { return broker_watch_.takes_messages() && proof_.ready(); },
-                settings_.prefix + ".parked", attachments_}),
+      janitor_(loop, {horizon_,
+                      [this] { return broker_watch_.takes_messages() && proof_.ready(); },
+                      {*jobs_, shards_, clock_, dispatch_, gates_, names_},
+                      {*jobs_, shards_, transitions_, clock_, updates_, attachments_, rules_},
+                      {*jobs_, shards_, transitions_, outbox_, clock_, proof_, rules_,
+                       settings_.prefix + ".parked"}}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       causes_(loop, {*jobs_, shards_, clock_}),
@@ -111,8 +101,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                      settings_.prefix + ".events", settings_.event_body}),
       count_upkeep_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
       broker_watch_(loop,
-                    {health_, shards_, [this](SystemEvent event) { record(std::move(event)); },
-                     [this] { dispatch_.release_unfetched(); }, broker.name()},
+                    {health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
                     settings_.identity.name, settings_.lease),
       drain_(loop, [this] { return idle(); }) {
   reserve_names();
@@ -163,8 +152,8 @@ Vitals Bridge::vitals() const {
   v.targets = dispatch_.targets();
   v.lateness = dispatch_.lateness();
   v.attached = attachments_.configured();
-  v.silence = janitor_.silence_counts();
-  v.closed = closed_queues(gates_);
+  v.silence = janitor_.silence().counts();
+  for (const auto& [queue, closed] : gates_.all_closed()) v.closed.emplace_back(queue, closed.word);
   v.behind_gates = dispatch_.held();
   v.rate_values = dispatch_.rate_values();
   v.breakers = breakers_.totals();
@@ -249,10 +238,8 @@ void Bridge::error_queues(const ErrorQueueReport& report) {
       log::warn("error queue not consumed any more", {{"queue", queue}});
   }
   error_queues_ = report.consumed;
-  constexpr const char* kProblem = "error_queues";
-  if (report.problem.empty()) return health_.clear(kProblem);
-  if (!health_.has(kProblem)) log::warn("error queue cannot be consumed", {{"reason", report.problem}});
-  health_.set(kProblem, report.problem);
+  if (health_.show("error_queues", report.problem))
+    log::warn("error queue cannot be consumed", {{"reason", report.problem}});
 }
 
 bool Bridge::may_publish() const {
@@ -304,12 +291,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
   }
   for (const auto& [from, count] : expired) {
     log::warn("shards with an expired lease taken over", {{"from", from}, {"taken", count}});
-    record({0,
-            {},
-            "",
-            "shards_taken_over",
-            from,
-            "shards: " + std::to_string(count) + "; their lease had expired"});
+    record("shards_taken_over", from, "shards: " + std::to_string(count) + "; their lease had expired");
   }
   leases_.gained += static_cast<std::int64_t>(shards.size());
   horizon_.gained(shards);
@@ -331,12 +313,10 @@ void Bridge::publish_until(BootMs deadline) {
   if (fence_.extend(ownership_.ours() ? deadline : BootMs{0})) dispatch_.open(may_publish());
 }
 
-void Bridge::record(SystemEvent event) {
-  const auto work = [node = shards_.node(), event = std::move(event)](SystemStore& store) -> Result<bool> {
-    if (auto done = store.record_event(node, event); !done) return tl::unexpected(done.error());
-    return true;
-  };
-  jobs_->submit<bool>(Lane::upkeep, work, [](const Result<bool>& done) {
+void Bridge::record(const char* kind, const std::string& subject, const std::string& detail) {
+  const auto work = [node = shards_.node(), event = SystemEvent{0, {}, "", kind, subject, detail}](
+                        SystemStore& store) { return store.record_event(node, event); };
+  jobs_->submit<void>(Lane::upkeep, work, [](const Result<void>& done) {
     if (!done) log::warn("event not recorded", {{"reason", done.error().message}});
   });
 }

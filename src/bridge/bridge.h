@@ -107,9 +107,9 @@ class Bridge final : public BrokerSink {
   // A fingerprint of the config in effect, for `rung nodes`.
   void set_config(std::string fingerprint) { shards_.set_config(std::move(fingerprint)); }
   // The last reload of the config failed, and why; "": it did not.
-  void report_config(const std::string& problem);
+  void report_config(const std::string& problem) { health_.show("config", problem); }
   // Why nobody can sign in by OpenID Connect; "" = they can.
-  void report_sign_in(const std::string& problem);
+  void report_sign_in(const std::string& problem) { health_.show("oidc", problem); }
 
   // The queues to check for attachment, for a caller with access to the management API.
   WatchedQueues queues_to_watch() const;
@@ -146,7 +146,8 @@ class Bridge final : public BrokerSink {
   void name_queues();
   void note_attachments(const std::vector<AttachmentSighting>& seen);
   void found(const WorkWaiting& waiting);
-  void record(SystemEvent event);  // into rung_events; lost if the process ends before the write
+  // Into rung_events; lost if the process ends before the write
+  void record(const char* kind, const std::string& subject, const std::string& detail);
 
   io::Loop& loop_;
   Broker& broker_;
@@ -156,6 +157,7 @@ class Bridge final : public BrokerSink {
   QueueNames names_;
 
   // The state of this instance and its services.
+  const RecordEvent record_;
   Health health_;
   Attachments attachments_;
   MissingOrigins missing_origins_;

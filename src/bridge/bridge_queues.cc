@@ -1,5 +1,4 @@
 // Which queues the config and the broker name, and what follows from it: names, attachments, a reload.
-#include <memory>
 #include <set>
 #include <utility>
 
@@ -34,16 +33,6 @@ std::vector<std::string> Bridge::configured_queues() const {
 void Bridge::reserve_names() {
   for (const auto& [queue, rules] : rules_->queues()) names_.reserve(queue);
   for (const std::string& queue : rules_->targets().configured) names_.reserve(queue);
-}
-
-void Bridge::report_config(const std::string& problem) {
-  if (problem.empty()) return health_.clear("config");
-  health_.set("config", problem);
-}
-
-void Bridge::report_sign_in(const std::string& problem) {
-  if (problem.empty()) return health_.clear("oidc");
-  health_.set("oidc", problem);
 }
 
 WatchedQueues Bridge::queues_to_watch() const {
@@ -102,7 +91,7 @@ void Bridge::attachments_found(const AttachmentLook& look) {
   router_.route_waiting();
   // Before that the database's clock is not known.
   if (shards_.node() != 0) note_attachments(attachments_.news(clock_, loop_.clock().boot()));
-  janitor_.attachments_looked();
+  janitor_.silence().looked();
 }
 
 void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {

@@ -10,7 +10,6 @@
 
 #include "plugin/broker.h"
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/base/lateness.h"
 #include "src/bridge/flight/targets.h"
 #include "src/bridge/flight/throttle.h"
 #include "src/bridge/gates/breakers.h"

@@ -34,13 +34,11 @@ Consumer::Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings s
       loop_(deps, std::move(settings.loop),
             {.prepare = [this](Connection& connection) { return prepare(connection); },
              .turn = [this](Connection& connection) { return turn(connection); },
-             .idle = {},
              .over =
                  [this](const ConnectionLoop::End& end) {
                    epoch_.end();
                    queues_.down(end.why);
-                 },
-             .stopped = {}}) {}
+                 }}) {}
 
 Consumer::~Consumer() { join(); }
 
@@ -76,23 +74,18 @@ Ms Consumer::time_to_prepare(const Address& address) const {
   return address.alone ? Ms{kSetUpTimeout} : kTries[failed_preparations_ % kTries.size()];
 }
 
-template <typename Call>
-auto Consumer::with_calls(Connection& connection, BootMs deadline, Call&& call) {
-  const Connection::Others others = [&](const Frame& frame) { take_frame(connection, frame); };
-  return call({connection, loop_.waker(), deadline, others});
+Calls Consumer::calls(Connection& connection) {
+  return loop_.calls(connection, [this, &connection](const Frame& frame) { take_frame(connection, frame); });
 }
 
 Result<void> Consumer::prepare(Connection& connection) {
   begin_channel();
   intake_.begin_connection();
-  const auto deadline = loop_.now() + time_to_prepare(connection.address());
-  auto done = connection.open_channel(loop_.waker(), deadline, [](const Frame&) {});
-  if (done) {
-    done = with_calls(connection, deadline, [&](const ConsumedQueues::Calls& calls) {
-      auto ready = queues_.declare(calls);
-      return ready && consuming() ? queues_.consume(calls) : ready;
-    });
-  }
+  Calls its = calls(connection);
+  its.deadline = loop_.now() + time_to_prepare(connection.address());
+  auto done = its.open_channel();
+  if (done) done = queues_.declare(its);
+  if (done && consuming()) done = queues_.consume(its);
   failed_preparations_ = done ? 0 : failed_preparations_ + 1;
   if (!done) return done;
   queues_.up(connection);
@@ -113,8 +106,7 @@ void Consumer::begin_channel() {
 Result<void> Consumer::reopen_channel(Connection& connection) {
   epoch_.end();
   begin_channel();
-  auto opened = connection.open_channel(loop_.waker(), loop_.now() + kSetUpTimeout, [](const Frame&) {});
-  if (!opened) return opened;
+  if (auto opened = loop_.calls(connection).open_channel(); !opened) return opened;
   epoch_.touch(loop_.now());
   epoch_.stand();
   return {};
@@ -141,7 +133,7 @@ Result<BootMs> Consumer::turn(Connection& connection) {
   if (auto done = connection.tick(); !done) return tl::unexpected(done.error());
   if (loop_.stopping()) {
     write_acks(connection);
-    return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kCloseTimeout));
+    return loop_.finish(connection, kCloseTimeout);
   }
   return loop_.now() + epoch_.stall_timeout() / 2;
 }
@@ -229,9 +221,7 @@ bool Consumer::write_acks(Connection& connection) {
 
 Result<void> Consumer::change(Connection& connection) {
   write_acks(connection);  // a queue that is refused ends this channel, and with it what is not acked
-  const auto changed =
-      with_calls(connection, loop_.now() + kSetUpTimeout,
-                 [&](const ConsumedQueues::Calls& calls) { return queues_.change(calls, consuming()); });
+  const auto changed = queues_.change(calls(connection), consuming());
   epoch_.touch(loop_.now());
   if (!changed) return tl::unexpected(changed.error());
   return *changed == ConsumedQueues::Changed::channel_closed ? reopen_channel(connection) : Result<void>{};
@@ -242,10 +232,7 @@ Result<void> Consumer::pause_or_go_on(Connection& connection) {
   if (step.nothing()) return {};
   Result<void> done;
   if (step.return_deliveries) done = return_deliveries(connection);
-  if (done && step.consume) {
-    done = with_calls(connection, loop_.now() + kSetUpTimeout,
-                      [&](const ConsumedQueues::Calls& calls) { return queues_.consume(calls); });
-  }
+  if (done && step.consume) done = queues_.consume(calls(connection));
   loop_.wake();  // frames that came with the answers are already read, and a wake-up may have been lost
   epoch_.touch(loop_.now());
   return done;
@@ -254,9 +241,7 @@ Result<void> Consumer::pause_or_go_on(Connection& connection) {
 Result<void> Consumer::return_deliveries(Connection& connection) {
   write_acks(connection);  // committed messages stay with us
   epoch_.end();
-  const auto done = with_calls(connection, loop_.now() + kSetUpTimeout,
-                               [&](const ConsumedQueues::Calls& calls) { return queues_.cancel(calls); });
-  if (!done) return done;
+  if (auto done = queues_.cancel(calls(connection)); !done) return done;
   deliveries_.clear();
   ack_writer_.requeue_all(connection.out());
   held_.clear();

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "plugin/broker.h"
@@ -59,9 +58,8 @@ class Consumer {
   Result<void> change(Connection& connection);
   Result<void> pause_or_go_on(Connection& connection);
   Result<void> return_deliveries(Connection& connection);
-  // Calls `call` (const ConsumedQueues::Calls&).
-  template <typename Call>
-  auto with_calls(Connection& connection, BootMs deadline, Call&& call);
+  // Deliveries that come meanwhile are taken.
+  Calls calls(Connection& connection);
 
   const BrokerOptions& options_;
   ConsumedQueues& queues_;

@@ -12,18 +12,6 @@ namespace {
 
 constexpr Ms kQuiet{300};
 
-amqp_basic_cancel_t cancel_of(const std::string& queue, bool wait) {
-  amqp_basic_cancel_t cancel{};
-  cancel.consumer_tag = bytes(queue);
-  cancel.nowait = wait ? 0 : 1;
-  return cancel;
-}
-
-void send_cancel_of(const std::string& queue, Connection& connection) {
-  const auto cancel = cancel_of(queue, false);
-  connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
-}
-
 }  // namespace
 
 void ErrorConsumers::want(Names queues) {
@@ -107,7 +95,7 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
   }
   std::erase_if(consumed_, [&](const std::string& queue) {
     if (wanted.contains(queue)) return false;
-    send_cancel_of(queue, calls.connection);
+    rabbit::send_cancel(calls.connection, queue);
     return true;
   });
   std::vector<std::string> missing;
@@ -134,22 +122,21 @@ Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, 
   amqp_basic_consume_t consume{};
   consume.queue = bytes(queue);
   consume.consumer_tag = bytes(queue);
-  const auto answer = calls.connection.call(AMQP_BASIC_CONSUME_METHOD, &consume, AMQP_BASIC_CONSUME_OK_METHOD,
-                                            calls.waker, calls.deadline, calls.others);
-  if (answer) {
+  const auto done = calls.send(AMQP_BASIC_CONSUME_METHOD, &consume);
+  if (done) {
     accepted_.insert(queue);
     tell({Event::What::consuming, queue});
     return Changed::done;
   }
   if (calls.connection.channel_closed()) {
-    give_up({Event::What::refused, queue, answer.error().message});
+    give_up({Event::What::refused, queue, done.error().message});
     return Changed::channel_closed;
   }
   // A quorum queue without a leader does not answer. The connection is of no use any more; without this queue
   // the next one serves the others.
   if (!calls.waker.stopping() && calls.waker.now() >= calls.deadline)
-    give_up({Event::What::refused, queue, answer.error().message});
-  return tl::unexpected(answer.error());
+    give_up({Event::What::refused, queue, done.error().message});
+  return tl::unexpected(done.error());
 }
 
 Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls& calls) {
@@ -157,26 +144,15 @@ Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls&
   if (wanted == prefetch_) return {};
   amqp_basic_qos_t qos{};
   qos.prefetch_count = as_prefetch_count(wanted);  // for each consumer that begins from now on
-  const auto answer = calls.connection.call(AMQP_BASIC_QOS_METHOD, &qos, AMQP_BASIC_QOS_OK_METHOD,
-                                            calls.waker, calls.deadline, calls.others);
-  if (!answer) return tl::unexpected(answer.error());
-  prefetch_ = wanted;
-  return {};
-}
-
-// What the broker sent before has arrived then.
-Result<void> ErrorConsumers::end(const std::string& queue, const Calls& calls) {
-  const auto cancel = cancel_of(queue, true);
-  const auto answer = calls.connection.call(AMQP_BASIC_CANCEL_METHOD, &cancel, AMQP_BASIC_CANCEL_OK_METHOD,
-                                            calls.waker, calls.deadline, calls.others);
-  if (!answer) return tl::unexpected(answer.error());
-  return {};
+  auto done = calls.send(AMQP_BASIC_QOS_METHOD, &qos);
+  if (done) prefetch_ = wanted;
+  return done;
 }
 
 // The copies go back once the consumer has ended: it would get them again.
 Result<void> ErrorConsumers::leave(const std::string& queue, const Calls& calls) {
   if (consumed_.erase(queue) > 0) {
-    if (auto done = end(queue, calls); !done) return done;
+    if (auto done = calls.cancel(queue); !done) return done;
   }
   tell({Event::What::left, queue, {}, copies_.put_back(std::move(held_.extract(queue).mapped().copies))});
   return {};
@@ -184,14 +160,14 @@ Result<void> ErrorConsumers::leave(const std::string& queue, const Calls& calls)
 
 Result<void> ErrorConsumers::cancel(const Calls& calls) {
   for (const std::string& queue : std::exchange(consumed_, {})) {
-    if (auto done = end(queue, calls); !done) return done;
+    if (auto done = calls.cancel(queue); !done) return done;
   }
   held_.clear();
   return {};
 }
 
 void ErrorConsumers::send_cancel(Connection& connection) {
-  for (const std::string& queue : std::exchange(consumed_, {})) send_cancel_of(queue, connection);
+  for (const std::string& queue : std::exchange(consumed_, {})) rabbit::send_cancel(connection, queue);
 }
 
 void ErrorConsumers::cancelled(std::string_view consumer_tag) {

@@ -86,7 +86,6 @@ class ErrorConsumers final : public ConsumedQueues {
 
   std::vector<std::string> quiet() const;
   Result<Changed> start(const std::string& queue, const Calls& calls);
-  static Result<void> end(const std::string& queue, const Calls& calls);
   Result<void> leave(const std::string& queue, const Calls& calls);
   Result<void> set_prefetch(const std::string& queue, const Calls& calls);
   void give_up(Event event);

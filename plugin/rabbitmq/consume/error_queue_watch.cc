@@ -17,7 +17,6 @@ constexpr Ms kListEvery{minutes{1}};
 constexpr Ms kListAgain{seconds{5}};  // after a failure
 constexpr Ms kListTimeout{1500};  // each for connecting and for the answer; a heartbeat must not be missed
 constexpr Ms kReportDownAfter{seconds{5}};  // a connection that is back by then is no problem
-constexpr Ms kWatchCloses{seconds{1}};
 // Of those that patterns match: whoever may create queues names them.
 constexpr std::size_t kMostProblems = 10;  // in the report
 
@@ -33,15 +32,13 @@ ErrorQueueWatch::ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& cons
              .purpose = "error queues",
              .side = {},
              .address_failed_when_over = false},
-            {.prepare = {},
-             .turn = [this](Connection& connection) { return turn(connection); },
+            {.turn = [this](Connection& connection) { return turn(connection); },
              .idle = [this] { return without_connection(); },
              .over =
                  [this](const ConnectionLoop::End& end) {
                    channel_open_ = false;
                    down_ = {down_ ? down_->since : loop_.now(), end.why.message};
-                 },
-             .stopped = {}}) {
+                 }}) {
   consumers_.listen([this] { loop_.wake(); });
 }
 
@@ -64,12 +61,8 @@ void ErrorQueueWatch::order_stop(BootMs deadline) {
 }
 
 Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
-  const auto open = loop_.read(
-      connection, [](const Frame&) -> Result<bool> { return true; }, [] {});
-  if (!open) return tl::unexpected(open.error());
-  if (!*open) return transient(connection.closing().text);
-  if (loop_.stopping())
-    return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kWatchCloses));
+  if (auto open = loop_.skip_frames(connection); !open) return tl::unexpected(open.error());
+  if (loop_.stopping()) return loop_.finish(connection, seconds{1});
   down_.reset();
   take_events();
   if (options_.error_queues->has_patterns() && loop_.now() >= next_list_) {
@@ -153,28 +146,22 @@ bool ErrorQueueWatch::list() {
 
 // Error: the connection has ended.
 Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& name, ErrorQueueState& queue) {
-  const auto ignore = [](const Frame&) {};
   queue.looking(loop_.now());
-  const auto deadline = loop_.now() + kSetUpTimeout;
+  const Calls calls = loop_.calls(connection);
   if (!channel_open_) {
-    if (auto done = connection.open_channel(loop_.waker(), deadline, ignore); !done) return done;
+    if (auto done = calls.open_channel(); !done) return done;
     channel_open_ = true;
   }
-  amqp_queue_declare_t declare{};
-  declare.queue = bytes(name);
-  declare.passive = 1;
-  const auto answer = connection.call(AMQP_QUEUE_DECLARE_METHOD, &declare, AMQP_QUEUE_DECLARE_OK_METHOD,
-                                      loop_.waker(), deadline, ignore);
-  if (!answer) return call_failed(connection, queue, answer.error(), deadline);
-  const auto found = *static_cast<const amqp_queue_declare_ok_t*>(*answer);
-  const auto exists = [&] { queue.exists(found.message_count, found.consumer_count, loop_.now()); };
+  const auto found = calls.look_at_queue(name);
+  if (!found) return call_failed(calls, queue, found.error());
+  const auto exists = [&] { queue.exists(found->message_count, found->consumer_count, loop_.now()); };
   if (!queue.was_refused()) {
     exists();
     return {};
   }
   // A try of the consumer closes the channel of all error queues, so one that must fail is made here.
-  const auto allowed = may_consume(connection, name, loop_.waker(), deadline, ignore);
-  if (!allowed) return call_failed(connection, queue, allowed.error(), deadline);
+  if (const auto allowed = may_consume(calls, name); !allowed)
+    return call_failed(calls, queue, allowed.error());
   exists();
   channel_open_ = false;
   if (connection.channel_closed()) return {};
@@ -183,18 +170,17 @@ Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& na
 }
 
 // What a failed call means for the queue. Error: the connection has ended.
-Result<void> ErrorQueueWatch::call_failed(Connection& connection, ErrorQueueState& queue, const Error& error,
-                                          BootMs deadline) {
-  if (connection.channel_closed()) {
+Result<void> ErrorQueueWatch::call_failed(const Calls& calls, ErrorQueueState& queue, const Error& error) {
+  if (calls.connection.channel_closed()) {
     channel_open_ = false;
-    if (connection.closing().code == AMQP_NOT_FOUND) {
+    if (calls.connection.closing().code == AMQP_NOT_FOUND) {
       queue.missing(loop_.now());
     } else {
       queue.refused(error.message, loop_.now());
     }
     return {};
   }
-  if (!loop_.stopping() && loop_.now() >= deadline) queue.refused(error.message, loop_.now());
+  if (!loop_.stopping() && loop_.now() >= calls.deadline) queue.refused(error.message, loop_.now());
   return tl::unexpected(error);
 }
 
@@ -211,7 +197,7 @@ void ErrorQueueWatch::tell() {
   wake_consumer_();
   if (now.consumed == reported_.consumed && now.problem == reported_.problem) return;
   reported_ = now;
-  loop_.sink().error_queues(now);
+  loop_.sink().sink().on_error_queues(now);
 }
 
 std::string ErrorQueueWatch::problem() const {

@@ -36,8 +36,7 @@ class ErrorQueueWatch {
   Result<std::vector<std::string>> names();
   void take_events();
   Result<void> look(Connection& connection, const std::string& name, ErrorQueueState& queue);
-  Result<void> call_failed(Connection& connection, ErrorQueueState& queue, const Error& error,
-                           BootMs deadline);
+  Result<void> call_failed(const Calls& calls, ErrorQueueState& queue, const Error& error);
   void tell();
   std::string problem() const;
 

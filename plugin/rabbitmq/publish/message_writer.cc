@@ -19,8 +19,7 @@ Result<void> check_names(const Outgoing& outgoing) {
   return {};
 }
 
-}  // namespace
-
+// Appends the frame of basic.publish. REQUIRES: both names are at most kShortMost bytes.
 void put_publish(std::string& out, const Outgoing& outgoing, bool mandatory) {
   put8(out, AMQP_FRAME_METHOD);
   put16(out, kChannel);
@@ -33,6 +32,8 @@ void put_publish(std::string& out, const Outgoing& outgoing, bool mandatory) {
   put8(out, mandatory ? 1 : 0);
   put8(out, AMQP_FRAME_END);
 }
+
+}  // namespace
 
 Result<void> MessageWriter::begin(Connection& connection, Outstanding& outstanding, Sent& sent, BootMs now) {
   RUNG_REQUIRE(!writing());
@@ -72,6 +73,26 @@ void MessageWriter::continue_body(Connection& connection, Outstanding& outstandi
   sent->end = connection.appended();
   tag_ = 0;
   finished_at_ = now;
+}
+
+// Uses the default exchange. No queue is named "", so the broker drops the message once it has checked our
+// right.
+void RightsCheck::send(Connection& connection, Outstanding& outstanding) {
+  Sent check;
+  check.outgoing.token = kToken;
+  std::string header;
+  (void)encode_content_header(check.outgoing.message, header);
+  put_publish(connection.out(), check.outgoing, false);
+  connection.frame(AMQP_FRAME_HEADER, kChannel, header);
+  check.end = connection.appended();
+  outstanding.add(std::move(check));
+  pending_ = true;
+}
+
+Error RightsCheck::refused(const Closing& why) {
+  if (why.code != AMQP_ACCESS_REFUSED) return {Error::Kind::transient, why.text};
+  lost_ = true;
+  return {Error::Kind::refused, "the broker refuses every publish: " + why.text};
 }
 
 }  // namespace rung::rabbit

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/publish/outstanding.h"
@@ -23,9 +24,6 @@
 #include "src/core/base/time.h"
 
 namespace rung::rabbit {
-
-// Appends the frame of basic.publish. REQUIRES: both names are at most kShortMost bytes.
-void put_publish(std::string& out, const Outgoing& outgoing, bool mandatory);
 
 class MessageWriter {
  public:
@@ -59,6 +57,33 @@ class MessageWriter {
   std::size_t body_written_ = 0;  // bytes of its body
   BootMs finished_at_;
   std::string header_;  // scratch
+};
+
+// Checks whether our user may publish at all. On each new channel the first publish is an empty message that
+// no queue takes; nothing else is sent until the broker has confirmed it. If the broker refuses it (403), our
+// user has lost its rights: the connection counts as down, and waiting messages are for the next connection.
+//
+// During an alarm the answer comes only after the alarm, so nobody waits for it. Thread: one thread per
+// object.
+class RightsCheck {
+ public:
+  static constexpr std::uint64_t kToken = ~std::uint64_t{0};  // of the empty message, which nobody requested
+
+  // REQUIRES: nothing else was published on the channel.
+  void send(Connection& connection, Outstanding& outstanding);
+  bool pending() const { return pending_; }
+  void passed() { pending_ = false; }
+  // The broker closed the channel while the check was pending. Returns why the connection has ended.
+  Error refused(const Closing& why);
+  // The connection has ended. Returns whether the check was refused on it.
+  bool connection_over() {
+    pending_ = false;
+    return std::exchange(lost_, false);
+  }
+
+ private:
+  bool pending_ = false;
+  bool lost_ = false;
 };
 
 }  // namespace rung::rabbit

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "plugin/rabbitmq/publish/message_writer.h"
 #include "plugin/rabbitmq/publish/outstanding.h"
-#include "plugin/rabbitmq/publish/rights_check.h"
 #include "plugin/rabbitmq/publish/routing.h"
 #include "plugin/rabbitmq/publish/send_queue.h"
 #include "plugin/rabbitmq/wire/connection.h"

@@ -76,13 +76,10 @@ Result<void> Publisher::prepare(Connection& connection) {
 // REQUIRES: nothing is outstanding.
 Result<void> Publisher::open_channel(Connection& connection) {
   (void)outstanding_.take_all();  // delivery tags begin at 1 again
-  const auto deadline = loop_.now() + kSetUpTimeout;
-  const auto others = take_others(connection);
-  if (auto done = connection.open_channel(loop_.waker(), deadline, others); !done) return done;
+  const Calls its = calls(connection);
+  if (auto done = its.open_channel(); !done) return done;
   amqp_confirm_select_t select{};
-  auto selected = connection.call(AMQP_CONFIRM_SELECT_METHOD, &select, AMQP_CONFIRM_SELECT_OK_METHOD,
-                                  loop_.waker(), deadline, others);
-  if (!selected) return tl::unexpected(selected.error());
+  if (auto done = its.send(AMQP_CONFIRM_SELECT_METHOD, &select); !done) return done;
   rights_.send(connection, outstanding_);
   return {};
 }
@@ -111,7 +108,7 @@ Result<BootMs> Publisher::turn(Connection& connection) {
   }
   if (loop_.stopping() && (done_for_now() || loop_.now() + kCloseReserve >= loop_.stop_deadline())) {
     if (connection.unsent() > 0) return transient("stopped");
-    return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + 5 * kCloseReserve));
+    return loop_.finish(connection, 5 * kCloseReserve);
   }
   return next_turn();
 }
@@ -153,8 +150,8 @@ Result<bool> Publisher::read(Connection& connection) {
   return loop_.read(connection, take, [] {});
 }
 
-Connection::Others Publisher::take_others(Connection& connection) {
-  return [this, &connection](const Frame& frame) { take_frame(connection, frame); };
+Calls Publisher::calls(Connection& connection) {
+  return loop_.calls(connection, [this, &connection](const Frame& frame) { take_frame(connection, frame); });
 }
 
 void Publisher::take_frame(Connection& connection, const Frame& frame) {
@@ -283,8 +280,9 @@ Result<void> Publisher::begin_message(Connection& connection) {
 // answer, the message waits: better late than without its routing key.
 Result<bool> Publisher::bind(Connection& connection, Sent& sent, const std::string& key) {
   const ReturnExchange as = routing_.proven().return_exchange();
-  const auto done = bind_target_queue(routing_.return_exchange(), as, key, connection, loop_.waker(),
-                                      loop_.now() + kAnswerTimeout, take_others(connection));
+  Calls its = calls(connection);
+  its.deadline = loop_.now() + kAnswerTimeout;
+  const auto done = bind_target_queue(routing_.return_exchange(), as, key, its);
   if (done) {
     other_kind_tried_ = false;
     return true;

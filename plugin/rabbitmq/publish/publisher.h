@@ -24,7 +24,6 @@
 #include "plugin/rabbitmq/publish/message_writer.h"
 #include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/publish_failures.h"
-#include "plugin/rabbitmq/publish/rights_check.h"
 #include "plugin/rabbitmq/publish/routing.h"
 #include "plugin/rabbitmq/publish/send_queue.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
@@ -70,7 +69,7 @@ class Publisher {
   Result<bool> read(Connection& connection);
   void take_frame(Connection& connection, const Frame& frame);
   void confirmed(Connection& connection, std::uint64_t tag, bool multiple, bool ack);
-  Connection::Others take_others(Connection& connection);
+  Calls calls(Connection& connection);  // answers to publishes that come meanwhile are taken
 
   // --- sending ---
   void take_batch();

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "plugin/rabbitmq/publish/proven.h"
 #include "plugin/rabbitmq/publish/publisher.h"
-#include "plugin/rabbitmq/topology/broker_endpoints.h"
+#include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/sink_adapter.h"
 
 namespace rung::rabbit {

@@ -7,22 +7,13 @@
 #include <string_view>
 
 #include "plugin/broker.h"
-#include "plugin/rabbitmq/wire/connection.h"
-#include "plugin/rabbitmq/wire/waker.h"
+#include "plugin/rabbitmq/wire/calls.h"
 #include "src/core/base/result.h"
 
 namespace rung::rabbit {
 
 class ConsumedQueues {
  public:
-  // For calls to the broker; other frames that come meanwhile go to `others`.
-  struct Calls {
-    Connection& connection;
-    Waker& waker;
-    BootMs deadline;
-    const Connection::Others& others;
-  };
-
   virtual ~ConsumedQueues() = default;
 
   // A new connection, before anything is consumed on it: declares what is needed.

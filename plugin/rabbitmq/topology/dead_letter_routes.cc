@@ -119,7 +119,7 @@ bool any_foreign(const std::vector<QueueFacts>& queues, const std::vector<Policy
 
 Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix, bool foreign) {
   const std::string ours = failed_exchange(prefix);  // the queue has the same name
-  DeadLetterRoutes routes(ours);
+  DeadLetterRoutes routes;
   routes.add_exchange(ours, "fanout");
   routes.add_exchange("", "direct");  // the default one: it is bound to every queue by its name
   std::deque<std::string> to = {""};

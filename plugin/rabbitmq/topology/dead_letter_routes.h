@@ -36,7 +36,6 @@ class DeadLetterRoutes {
  public:
   enum class Reach { no, some, all };  // some: it depends on the message's routing key or headers
 
-  explicit DeadLetterRoutes(std::string queue) : queue_(std::move(queue)) {}
   void add_exchange(const std::string& name, std::string type) { exchanges_[name].type = std::move(type); }
   // `to`: an exchange that has been added; "" = the queue.
   void add_binding(const Binding& binding, const std::string& to);
@@ -55,7 +54,6 @@ class DeadLetterRoutes {
   };
   Reach reach(const std::string& exchange, const std::optional<std::string>& key, int depth) const;
 
-  std::string queue_;
   std::map<std::string, Exchange> exchanges_;
 };
 

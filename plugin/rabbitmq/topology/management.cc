@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "plugin/rabbitmq/topology/broker_endpoints.h"
-#include "plugin/rabbitmq/topology/management_json.h"
 #include "plugin/rabbitmq/topology/management_rows.h"
 #include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/access.h"
@@ -122,10 +120,8 @@ class ManagementAdmin final : public QueueAdmin {
 
   // The queue from GET /api/queues/VHOST/NAME.
   Result<json> look_at(std::string_view queue) {
-    auto answer = get(queues_path() + "/" + percent_encode(queue), "look at a queue");
-    if (!answer && answer.error().kind == Error::Kind::not_found) {
-      return not_found(no_queue(queue));
-    }
+    auto answer = row_of(true, queue);
+    if (!answer && answer.error().kind == Error::Kind::not_found) return not_found(no_queue(queue));
     return answer;
   }
 
@@ -140,27 +136,16 @@ class ManagementAdmin final : public QueueAdmin {
     return names;
   }
 
-  Result<bool> exchange_exists(std::string_view name) override {
-    auto answer =
-        get("/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name), "look at an exchange");
-    if (answer) return true;
-    if (answer.error().kind == Error::Kind::not_found) return false;
-    return tl::unexpected(answer.error());
-  }
-
   Result<std::string> exchange_type(std::string_view name) override {
-    auto answer =
-        get("/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name), "look at an exchange");
+    auto answer = row_of(false, name);
     if (answer) return text_at(*answer, "type");
     if (answer.error().kind == Error::Kind::not_found) return std::string();
     return tl::unexpected(answer.error());
   }
 
   Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) override {
-    auto answer = get(of_queue ? queues_path() + "/" + percent_encode(name) + "/bindings"
-                               : "/api/exchanges/" + percent_encode(vhost_) + "/" + percent_encode(name) +
-                                     "/bindings/destination",
-                      "list bindings");
+    auto answer =
+        get(path_of(of_queue, name) + (of_queue ? "/bindings" : "/bindings/destination"), "list bindings");
     std::vector<Binding> all;
     if (!answer && answer.error().kind == Error::Kind::not_found) return all;
     if (!answer) return tl::unexpected(answer.error());
@@ -189,15 +174,13 @@ class ManagementAdmin final : public QueueAdmin {
     const std::string own(prefix);
     for (const char* end : {".failed", ".delay", ".results", ".parked", ".return"}) {
       for (const bool queue : {true, false}) {
-        auto row = own_row(queue, own + end);
+        auto row = row_of(queue, own + end);
         if (!row && row.error().kind == Error::Kind::not_found) continue;
         if (!row) return tl::unexpected(row.error());
         state.objects.push_back(own_object_of(queue, *row, *policies, by_operator));
       }
     }
-    const std::string exchange = percent_encode(own + ".return");
-    if (auto bindings = get("/api/exchanges/" + percent_encode(vhost_) + "/" + exchange + "/bindings/source",
-                            "list bindings");
+    if (auto bindings = get(path_of(false, own + ".return") + "/bindings/source", "list bindings");
         bindings && bindings->is_array()) {
       for (const json& row : *bindings) {
         if (row.is_object())
@@ -264,10 +247,12 @@ class ManagementAdmin final : public QueueAdmin {
 
   std::string queues_path() const { return "/api/queues/" + percent_encode(vhost_); }
 
-  Result<json> own_row(bool queue, const std::string& name) {
-    return get(
-        (queue ? queues_path() : "/api/exchanges/" + percent_encode(vhost_)) + "/" + percent_encode(name),
-        queue ? "look at a queue" : "look at an exchange");
+  std::string path_of(bool queue, std::string_view name) const {
+    return (queue ? queues_path() : "/api/exchanges/" + percent_encode(vhost_)) + "/" + percent_encode(name);
+  }
+  // The queue, or else exchange, of that name.
+  Result<json> row_of(bool queue, std::string_view name) {
+    return get(path_of(queue, name), queue ? "look at a queue" : "look at an exchange");
   }
 
   Result<json> get(const std::string& path, const char* doing) { return ask(doing, "GET", path); }

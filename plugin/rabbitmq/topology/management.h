@@ -53,10 +53,6 @@ std::string policy_command(std::string_view vhost, const Policy& policy);
 // `text` as one bash word: unchanged if that is safe, else in '...' or, with control characters, $'...'.
 std::string shell_quote(std::string_view text);
 
-// Declares over AMQP what the sidecar declares at start, so that even the first dead letter has a place to
-// wait: RabbitMQ silently drops a message that is dead-lettered to an exchange that does not exist.
-Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout);
-
 struct QueueFacts {
   std::optional<std::string> dead_letter_argument;  // x-dead-letter-exchange; it overrides any policy
   std::string policy;                               // the one in effect; "" = none
@@ -88,8 +84,7 @@ class QueueAdmin {
   // Whether it is reachable, accepts our login, and manages the broker of the config.
   virtual Result<void> reach() = 0;
   virtual Result<QueueFacts> queue(std::string_view name) = 0;
-  virtual Result<std::vector<QueueFacts>> queues() = 0;  // all in the virtual host
-  virtual Result<bool> exchange_exists(std::string_view name) = 0;
+  virtual Result<std::vector<QueueFacts>> queues() = 0;                  // all in the virtual host
   virtual Result<std::string> exchange_type(std::string_view name) = 0;  // "" = there is no such exchange
   // Of this queue, or else exchange, as the destination; none if it does not exist.
   virtual Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) = 0;
@@ -119,9 +114,6 @@ inline constexpr std::size_t kMostOthers = 1000;
 AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
                               const std::vector<std::string>& queues,
                               const std::function<bool(const std::string& queue)>& also = {});
-// One queue, through the management API. Waits at most `timeout` each for connecting and for the answer.
-AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue,
-                            Ms timeout = std::chrono::seconds{2});
 
 // The cluster nodes that the management API shows: all of them to a user with the tag monitoring, else those
 // that host one of `queues`.

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
-#include "plugin/rabbitmq/topology/management_json.h"
-
 namespace rung::rabbit {
 
 QueueFacts queue_facts_of(const json& row) {
   QueueFacts facts{text_in(row, "arguments", "x-dead-letter-exchange"), text_at(row, "policy"),
                    text_at(row, "type"), text_at(row, "name")};
-  if (const auto it = row.find("arguments"); it != row.end() && it->is_object()) facts.arguments = dump(*it);
+  facts.arguments = table_at(row, "arguments");
   if (const auto it = row.find("effective_policy_definition"); it != row.end() && it->is_object())
     facts.effective_policy = dump(*it);
   facts.exclusive = flag_at(row, "exclusive");
@@ -25,18 +23,12 @@ QueueFacts queue_facts_of(const json& row) {
 }
 
 Binding binding_of(const json& row) {
-  const auto arguments = row.find("arguments");
-  return {text_at(row, "source"), text_at(row, "routing_key"),
-          arguments != row.end() && arguments->is_object() ? dump(*arguments) : "{}"};
+  return {text_at(row, "source"), text_at(row, "routing_key"), table_at(row, "arguments")};
 }
 
 Policy policy_of(const json& row) {
-  Policy policy{text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"), "{}", 0};
-  if (const auto it = row.find("definition"); it != row.end() && it->is_object())
-    policy.definition = dump(*it);
-  if (const auto it = row.find("priority"); it != row.end() && it->is_number_integer())
-    policy.priority = it->get<int>();
-  return policy;
+  return {text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"),
+          table_at(row, "definition"), static_cast<int>(number_at(row, "priority"))};
 }
 
 OwnObject own_object_of(bool queue, const json& row, const std::vector<Policy>& policies,
@@ -47,12 +39,8 @@ OwnObject own_object_of(bool queue, const json& row, const std::vector<Policy>& 
   object.type = text_at(row, "type");
   object.policy = text_at(row, "policy");
   object.operator_policy = text_at(row, "operator_policy");
-  const auto table = [&](const char* key) {
-    const auto it = row.find(key);
-    return it != row.end() && it->is_object() ? dump(*it) : std::string("{}");
-  };
-  object.arguments = table("arguments");
-  object.definition = table("effective_policy_definition");
+  object.arguments = table_at(row, "arguments");
+  object.definition = table_at(row, "effective_policy_definition");
   const auto its = std::ranges::find(by_operator, object.operator_policy, &Policy::name);
   if (its != by_operator.end()) object.operator_definition = its->definition;
   const auto policy = std::ranges::find(policies, object.policy, &Policy::name);

@@ -8,19 +8,14 @@
 namespace rung::rabbit {
 
 Result<void> OwnQueues::declare(const Calls& calls) {
-  if (auto done =
-          declare_return_exchange(options_, calls.connection, calls.waker, calls.deadline, calls.others);
-      !done)
-    return done;
+  if (auto done = declare_return_exchange(options_, calls); !done) return done;
   return declare_all(calls, true);
 }
 
 Result<void> OwnQueues::declare_all(const Calls& calls, bool may_adopt) {
   adopted_.clear();
-  if (auto done = declare_topology(options_, types_, calls.connection, calls.waker, calls.deadline,
-                                   calls.others, may_adopt ? &adopted_ : nullptr);
-      !done) {
-    if (done.error().kind == Error::Kind::refused) sink_.topology({{}, done.error().message});
+  if (auto done = declare_topology(options_, types_, calls, may_adopt ? &adopted_ : nullptr); !done) {
+    if (done.error().kind == Error::Kind::refused) sink_.sink().on_topology({{}, done.error().message});
     return done;
   }
   return report_repaired(calls);
@@ -30,37 +25,24 @@ Result<void> OwnQueues::declare_all(const Calls& calls, bool may_adopt) {
 Result<void> OwnQueues::report_repaired(const Calls& calls) {
   auto repaired = std::exchange(cancelled_.queues, {});  // another may be cancelled during the calls below
   for (std::string& queue : repaired) {
-    amqp_queue_declare_t look{};
-    look.queue = bytes(queue);
-    look.passive = 1;
-    const auto answer = calls.connection.call(AMQP_QUEUE_DECLARE_METHOD, &look, AMQP_QUEUE_DECLARE_OK_METHOD,
-                                              calls.waker, calls.deadline, calls.others);
-    if (!answer) return tl::unexpected(answer.error());
-    const auto& ok = *static_cast<const amqp_queue_declare_ok_t*>(*answer);
+    const auto found = calls.look_at_queue(queue);
+    if (!found) return tl::unexpected(found.error());
     // basic.cancel does not say why. A queue that was deleted is empty now; after a consumer timeout our
     // messages are back in it, or at another instance.
-    const bool was_there = ok.message_count > 0 || ok.consumer_count > 0;
+    const bool was_there = found->message_count > 0 || found->consumer_count > 0;
     queue = (was_there ? "consumer of queue " : "queue ") + queue;
   }
-  sink_.topology({std::move(repaired), adopted_});
+  sink_.sink().on_topology({std::move(repaired), adopted_});
   return {};
 }
 
-Result<void> OwnQueues::consume(const Calls& calls) {
-  return consume_inlets(options_, calls.connection, calls.waker, calls.deadline, calls.others);
-}
+Result<void> OwnQueues::consume(const Calls& calls) { return consume_inlets(options_, calls); }
 
-Result<void> OwnQueues::cancel(const Calls& calls) {
-  return cancel_inlets(options_, calls.connection, calls.waker, calls.deadline, calls.others);
-}
+Result<void> OwnQueues::cancel(const Calls& calls) { return cancel_inlets(options_, calls); }
 
 void OwnQueues::send_cancel(Connection& connection) {
   for (const Declared& one : topology(options_)) {
-    if (!one.consumed) continue;
-    amqp_basic_cancel_t cancel{};
-    cancel.consumer_tag = bytes(consumer_tag(*one.inlet));
-    cancel.nowait = 1;
-    connection.method(kChannel, AMQP_BASIC_CANCEL_METHOD, &cancel);
+    if (one.consumed) rabbit::send_cancel(connection, consumer_tag(*one.inlet));
   }
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/wire/connection.h"
+#include "plugin/rabbitmq/wire/calls.h"
 #include "src/core/base/broker_place.h"
 #include "src/core/base/result.h"
 
@@ -25,10 +25,8 @@ std::string owner_exchange(const std::string& prefix);
 
 // A refusal closes the channel, which is opened again: not for a connection that consumes. Error: the
 // connection has ended.
-Result<PlaceReport> read_owner(const BrokerOptions& options, const OwnerClaim& claim, Connection& connection,
-                               Waker& waker, BootMs deadline);
+Result<PlaceReport> read_owner(const BrokerOptions& options, const OwnerClaim& claim, const Calls& calls);
 // Removes the mark, whoever's it is.
-Result<void> delete_owner(const BrokerOptions& options, Connection& connection, Waker& waker,
-                          BootMs deadline);
+Result<void> delete_owner(const BrokerOptions& options, const Calls& calls);
 
 }  // namespace rung::rabbit

@@ -64,14 +64,8 @@ AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
 }
 
 std::string describe(const AttachedAnswer& answer) {
-  switch (answer.attached) {
-    case Attached::yes_by_argument:
-      return "queue argument";
-    case Attached::yes_by_policy:
-      return "policy " + answer.detail;
-    default:
-      return answer.detail;
-  }
+  if (answer.attached == Attached::yes_by_argument) return "queue argument";
+  return (answer.attached == Attached::yes_by_policy ? "policy " : "") + answer.detail;
 }
 
 AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
@@ -112,21 +106,6 @@ AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
   }
   look.policies = *std::move(policies);
   return look;
-}
-
-AttachedAnswer ask_attached(const BrokerOptions& options, std::string_view queue, Ms timeout) {
-  auto admin = management_admin(options, timeout);
-  if (!admin) return {Attached::unknown, admin.error().message};
-  auto facts = (*admin)->queue(queue);
-  if (!facts) {
-    const bool gone = facts.error().kind == Error::Kind::not_found;
-    return {gone ? Attached::no_such_queue : Attached::unknown, facts.error().message};
-  }
-  auto policies = (*admin)->policies();
-  if (!policies) return {Attached::unknown, policies.error().message};
-  auto routes = read_routes(**admin, options.prefix, any_foreign({*facts}, *policies, options.prefix));
-  if (!routes) return {Attached::unknown, routes.error().message};
-  return judge_attached(options.prefix, *facts, *policies, *routes);
 }
 
 std::string failed_exchange(std::string_view prefix) { return std::string(prefix) + ".failed"; }

@@ -7,19 +7,20 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "plugin/broker_options.h"
+#include "plugin/rabbitmq/topology/command_connection.h"
 #include "plugin/rabbitmq/topology/owner_mark.h"
-#include "plugin/rabbitmq/wire/connection.h"
 #include "src/core/base/result.h"
 
 namespace rung::rabbit {
 
 // Whether the broker lets us consume another's queue, without taking a message from it. The broker closes the
 // channel, whatever its answer. Errors: refused = no permission; not_found; transient = no answer.
-Result<void> may_consume(Connection& connection, std::string_view queue, Waker& waker, BootMs deadline,
-                         const Connection::Others& others);
+Result<void> may_consume(const Calls& calls, std::string_view queue);
 
 // Errors of all calls: not_found = it does not exist; refused = the broker's own refusal; transient = no
 // answer.
@@ -27,10 +28,7 @@ class Probe {
  public:
   // Connects to the first address that accepts us. REQUIRES: `clock` outlives it.
   static Result<std::unique_ptr<Probe>> open(const BrokerOptions& options, const Clock& clock, Ms timeout);
-  const Address& address() const { return connection_->address(); }
-  ~Probe();
-  Probe(const Probe&) = delete;
-  Probe& operator=(const Probe&) = delete;
+  const Address& address() const { return its_->connection().address(); }
 
   Result<void> exchange_exists(std::string_view name);
   Result<void> queue_exists(std::string_view name);
@@ -54,15 +52,15 @@ class Probe {
   const std::string& blocked() const { return blocked_; }
 
  private:
-  explicit Probe(const Clock& clock) : waker_(clock) {}
-  // The broker closes the channel with each refusal; the next check opens it again.
-  Result<void> ask(amqp_method_number_t id, const void* fields, amqp_method_number_t answer);
-  Result<void> channel();
-  Connection::Others others();
+  explicit Probe(std::unique_ptr<CommandConnection> its) : its_(std::move(its)) {}
 
-  Waker waker_;
-  Ms timeout_{0};
-  std::unique_ptr<Connection> connection_;
+  // The broker closes the channel with each refusal; the next check opens it again.
+  // Calls `ask` (const Calls&) -> Result.
+  template <typename Ask>
+  std::invoke_result_t<Ask, const Calls&> check(Ask&& ask);
+  Calls calls();
+
+  const std::unique_ptr<CommandConnection> its_;
   bool channel_open_ = false;
   std::string blocked_;
 };

@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "plugin/rabbitmq/topology/broker_endpoints.h"
 #include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/codec.h"
 
@@ -146,162 +145,119 @@ class QueueConverter::Mover {
 
 Result<std::unique_ptr<QueueConverter>> QueueConverter::open(const BrokerOptions& options, const Clock& clock,
                                                              Ms timeout) {
-  auto endpoints = make_endpoints(options, clock);
-  if (!endpoints) return tl::unexpected(endpoints.error());
-  std::unique_ptr<QueueConverter> converter(new QueueConverter(clock));
-  converter->timeout_ = timeout;
-  auto opened = Connection::open(*endpoints->addresses, *endpoints->access, options.heartbeat,
-                                 options.connection_name + " (convert)", converter->waker_, timeout);
+  auto opened = CommandConnection::open(options, clock, "convert", timeout);
   if (!opened) return tl::unexpected(opened.error());
-  converter->connection_ = *std::move(opened);
-  if (auto channel = converter->open_channel(); !channel) return tl::unexpected(channel.error());
-  return converter;
+  if (auto channel = (*opened)->calls().open_channel(); !channel) return tl::unexpected(channel.error());
+  return std::unique_ptr<QueueConverter>(new QueueConverter(*std::move(opened)));
 }
 
-Result<void> QueueConverter::open_channel() {
-  return connection_->open_channel(waker_, waker_.now() + timeout_, [](const Frame&) {});
-}
-
-QueueConverter::~QueueConverter() {
-  if (connection_ != nullptr) connection_->close(waker_.now() + std::chrono::seconds{1});
-}
-
-Result<const void*> QueueConverter::call(amqp_method_number_t id, const void* fields) {
-  const Connection::Others nothing = [](const Frame&) {};
-  auto answer = connection_->call(id, fields, id + 1, waker_, waker_.now() + timeout_, nothing);
-  if (answer || !connection_->channel_closed()) return answer;
-  const Closing closing = connection_->closing();
-  if (auto opened = open_channel(); !opened) return tl::unexpected(opened.error());
-  return closing.code == AMQP_NOT_FOUND ? not_found(closing.text)
-                                        : tl::unexpected(Error{Error::Kind::refused, closing.text});
+template <typename Ask>
+std::invoke_result_t<Ask, const Calls&> QueueConverter::check(Ask&& ask) {
+  auto done = ask(its_->calls());
+  if (done || !its_->connection().channel_closed()) return done;
+  const Closing closing = its_->connection().closing();
+  if (auto opened = its_->calls().open_channel(); !opened) return tl::unexpected(opened.error());
+  if (closing.code == AMQP_NOT_FOUND) return not_found(closing.text);
+  return tl::unexpected(Error{Error::Kind::refused, closing.text});
 }
 
 Result<std::uint32_t> QueueConverter::consumers(const std::string& queue) {
-  amqp_queue_declare_t fields{};
-  fields.queue = bytes(queue);
-  fields.passive = 1;
-  const auto answer = call(AMQP_QUEUE_DECLARE_METHOD, &fields);
-  if (!answer) return tl::unexpected(answer.error());
-  return static_cast<const amqp_queue_declare_ok_t*>(*answer)->consumer_count;
+  const auto found = check([&](const Calls& calls) { return calls.look_at_queue(queue); });
+  if (!found) return tl::unexpected(found.error());
+  return found->consumer_count;
 }
 
 Result<void> QueueConverter::declare(const std::string& queue, const std::string& type) {
-  QueueArguments arguments(type);
-  amqp_queue_declare_t fields{};
-  fields.queue = bytes(queue);
-  fields.durable = 1;
-  fields.arguments = arguments.table();
-  if (const auto done = call(AMQP_QUEUE_DECLARE_METHOD, &fields); !done) return tl::unexpected(done.error());
-  return {};
+  return check([&](const Calls& calls) { return calls.queue(queue, QueueArguments(type).table()); });
 }
 
-Result<QueueConverter::There> QueueConverter::look(const std::string& queue, const std::string& type) {
-  const auto there = consumers(queue);
-  if (!there) {
-    if (there.error().kind == Error::Kind::not_found) return There::no;
-    return tl::unexpected(there.error());
-  }
+Result<QueueConverter::Found> QueueConverter::look(const std::string& queue, const std::string& type) {
+  const auto users = consumers(queue);
+  if (!users && users.error().kind == Error::Kind::not_found) return Found{There::no, 0};
+  if (!users) return tl::unexpected(users.error());
   const auto same = declare(queue, type);
-  if (same) return There::as_wanted;
-  if (same.error().message.find("PRECONDITION_FAILED") != std::string::npos) return There::otherwise;
+  if (same) return Found{There::as_wanted, *users};
+  if (same.error().message.find("PRECONDITION_FAILED") != std::string::npos)
+    return Found{There::otherwise, *users};
   return tl::unexpected(same.error());
-}
-
-template <typename Fields>
-Result<void> QueueConverter::for_each(const std::vector<Binding>& bindings, amqp_method_number_t id,
-                                      const std::string& queue) {
-  for (const Binding& binding : bindings) {
-    Fields fields{};
-    fields.queue = bytes(queue);
-    fields.exchange = bytes(binding.source);
-    fields.routing_key = bytes(binding.routing_key);
-    if (auto done = call(id, &fields); !done) return tl::unexpected(done.error());
-  }
-  return {};
-}
-
-Result<void> QueueConverter::bind(const std::string& queue, const std::vector<Binding>& bindings) {
-  return for_each<amqp_queue_bind_t>(bindings, AMQP_QUEUE_BIND_METHOD, queue);
-}
-
-Result<void> QueueConverter::unbind(const std::string& queue, const std::vector<Binding>& bindings) {
-  return for_each<amqp_queue_unbind_t>(bindings, AMQP_QUEUE_UNBIND_METHOD, queue);
 }
 
 Result<std::int64_t> QueueConverter::move_and_delete(const std::string& from, const std::string& to,
                                                      const std::vector<Binding>& bindings) {
   // A channel of its own: the numbers of publishes and deliveries begin anew.
-  amqp_channel_close_t close{};
-  if (auto done = call(AMQP_CHANNEL_CLOSE_METHOD, &close); !done) return tl::unexpected(done.error());
-  if (auto done = open_channel(); !done) return tl::unexpected(done.error());
-  amqp_confirm_select_t confirm{};
-  if (auto done = call(AMQP_CONFIRM_SELECT_METHOD, &confirm); !done) return tl::unexpected(done.error());
-  amqp_basic_qos_t qos{};
-  qos.prefetch_count = kPrefetch;
-  if (auto done = call(AMQP_BASIC_QOS_METHOD, &qos); !done) return tl::unexpected(done.error());
+  const auto begun = check([](const Calls& calls) -> Result<void> {
+    const amqp_channel_close_t close{};
+    if (auto done = calls.send(AMQP_CHANNEL_CLOSE_METHOD, &close); !done) return done;
+    if (auto done = calls.open_channel(); !done) return done;
+    const amqp_confirm_select_t confirm{};
+    if (auto done = calls.send(AMQP_CONFIRM_SELECT_METHOD, &confirm); !done) return done;
+    amqp_basic_qos_t qos{};
+    qos.prefetch_count = kPrefetch;
+    return calls.send(AMQP_BASIC_QOS_METHOD, &qos);
+  });
+  if (!begun) return tl::unexpected(begun.error());
 
   // Each call passes on the deliveries and confirms that come before its answer.
-  Mover mover(*connection_, to, bindings);
-  const auto ask = [&](amqp_method_number_t id, const void* fields) {
-    return connection_->call(id, fields, id + 1, waker_, waker_.now() + timeout_,
-                             [&](const Frame& frame) { mover.take(frame); });
-  };
+  Mover mover(its_->connection(), to, bindings);
+  const auto calls = [&] { return its_->calls([&](const Frame& frame) { mover.take(frame); }); };
   // Exclusive until the queue is deleted: what is neither ready nor here is nowhere.
   amqp_basic_consume_t consume{};
   consume.queue = bytes(from);
   consume.consumer_tag = bytes(kTag);
   consume.exclusive = 1;
-  if (auto done = ask(AMQP_BASIC_CONSUME_METHOD, &consume); !done) return tl::unexpected(done.error());
-  amqp_queue_declare_t passive{};
-  passive.queue = bytes(from);
-  passive.passive = 1;
+  if (auto done = calls().send(AMQP_BASIC_CONSUME_METHOD, &consume); !done)
+    return tl::unexpected(done.error());
+  Waker& waker = its_->waker();
   std::int64_t moved = 0;
-  BootMs progress = waker_.now(), busy = progress;
-  while (waker_.now() - busy < kSettle) {
-    connection_->sleep(waker_, waker_.now() + kPause);
-    const auto answer = ask(AMQP_QUEUE_DECLARE_METHOD, &passive);
-    if (!answer) return tl::unexpected(answer.error());
+  BootMs progress = waker.now(), busy = progress;
+  while (waker.now() - busy < kSettle) {
+    its_->connection().sleep(waker, waker.now() + kPause);
+    const auto left = calls().look_at_queue(from);
+    if (!left) return tl::unexpected(left.error());
     if (!mover.problem().empty()) return tl::unexpected(Error{Error::Kind::refused, mover.problem()});
-    const bool empty = static_cast<const amqp_queue_declare_ok_t*>(*answer)->message_count == 0;
-    if (std::exchange(moved, mover.moved()) != mover.moved()) progress = waker_.now();
-    if (!empty || !mover.idle() || progress > busy) busy = waker_.now();
-    if (busy - progress > timeout_) return transient("the broker confirms no message");
+    if (std::exchange(moved, mover.moved()) != mover.moved()) progress = waker.now();
+    if (left->message_count > 0 || !mover.idle() || progress > busy) busy = waker.now();
+    if (busy - progress > its_->timeout()) return transient("the broker confirms no message");
   }
   amqp_queue_delete_t remove{};
   remove.queue = bytes(from);
-  if (auto done = ask(AMQP_QUEUE_DELETE_METHOD, &remove); !done) return tl::unexpected(done.error());
+  if (auto done = calls().send(AMQP_QUEUE_DELETE_METHOD, &remove); !done) return tl::unexpected(done.error());
   return mover.moved();
+}
+
+Result<std::int64_t> QueueConverter::replace(const std::string& from, const std::string& to,
+                                             const std::string& type, const std::vector<Binding>& bindings) {
+  auto done = declare(to, type);
+  for (auto one = bindings.begin(); done && one != bindings.end(); ++one)
+    done = check([&](const Calls& calls) { return calls.bind(to, one->source, one->routing_key); });
+  for (auto one = bindings.begin(); done && one != bindings.end(); ++one)
+    done = check([&](const Calls& calls) { return calls.unbind(from, one->source, one->routing_key); });
+  if (!done) return tl::unexpected(done.error());
+  return move_and_delete(from, to, bindings);
 }
 
 Result<std::int64_t> QueueConverter::convert(const std::string& queue, const std::vector<Binding>& bindings,
                                              const std::string& type) {
   const std::string moving = moving_queue(queue);
-  const auto there = look(queue, type);
-  if (!there) return tl::unexpected(there.error());
+  const auto found = look(queue, type);
+  if (!found) return tl::unexpected(found.error());
   const auto left = look(moving, type);
   if (!left) return tl::unexpected(left.error());
-  if (*there != There::otherwise && *left == There::no) return 0;
-  if (*left == There::otherwise)
+  const bool differs = found->there == There::otherwise;
+  if (!differs && left->there == There::no) return 0;
+  if (left->there == There::otherwise)
     return tl::unexpected(Error{Error::Kind::refused, moving + " is left by a conversion to another type: "
                                                                "finish that one first"});
+  if (differs && found->consumers > 0)
+    return tl::unexpected(Error{Error::Kind::refused, queue + " has " + std::to_string(found->consumers) +
+                                                          " consumers: stop the sidecars first"});
   std::int64_t moved = 0;
-  if (*there == There::otherwise) {
-    const auto users = consumers(queue);
-    if (!users) return tl::unexpected(users.error());
-    if (*users > 0)
-      return tl::unexpected(Error{Error::Kind::refused, queue + " has " + std::to_string(*users) +
-                                                            " consumers: stop the sidecars first"});
-    if (auto done = declare(moving, type); !done) return tl::unexpected(done.error());
-    if (auto done = bind(moving, bindings); !done) return tl::unexpected(done.error());
-    if (auto done = unbind(queue, bindings); !done) return tl::unexpected(done.error());
-    const auto out = move_and_delete(queue, moving, bindings);
+  if (differs) {
+    const auto out = replace(queue, moving, type, bindings);
     if (!out) return out;
-    moved += *out;
+    moved = *out;
   }
-  if (auto done = declare(queue, type); !done) return tl::unexpected(done.error());
-  if (auto done = bind(queue, bindings); !done) return tl::unexpected(done.error());
-  if (auto done = unbind(moving, bindings); !done) return tl::unexpected(done.error());
-  const auto back = move_and_delete(moving, queue, bindings);
+  const auto back = replace(moving, queue, type, bindings);
   if (!back) return back;
   return moved + *back;
 }

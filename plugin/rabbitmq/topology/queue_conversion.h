@@ -18,12 +18,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "plugin/broker_options.h"
+#include "plugin/rabbitmq/topology/command_connection.h"
 #include "plugin/rabbitmq/topology/dead_letter_routes.h"
-#include "plugin/rabbitmq/wire/connection.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 
@@ -37,9 +38,6 @@ class QueueConverter {
   // Connects to the first address that accepts us. REQUIRES: `clock` outlives it.
   static Result<std::unique_ptr<QueueConverter>> open(const BrokerOptions& options, const Clock& clock,
                                                       Ms timeout);
-  ~QueueConverter();
-  QueueConverter(const QueueConverter&) = delete;
-  QueueConverter& operator=(const QueueConverter&) = delete;
 
   // How many consumers the queue has; not_found.
   Result<std::uint32_t> consumers(const std::string& queue);
@@ -51,27 +49,28 @@ class QueueConverter {
  private:
   class Mover;
 
-  explicit QueueConverter(const Clock& clock) : waker_(clock) {}
-  Result<void> open_channel();
-  Result<const void*> call(amqp_method_number_t id, const void* fields);
+  explicit QueueConverter(std::unique_ptr<CommandConnection> its) : its_(std::move(its)) {}
+  // Calls `ask` (const Calls&) -> Result. If the broker refuses, opens the channel again, and sorts the
+  // error.
+  template <typename Ask>
+  std::invoke_result_t<Ask, const Calls&> check(Ask&& ask);
   Result<void> declare(const std::string& queue, const std::string& type);
-  // Whether the queue exists, and with that type. Opens the channel again.
+  // Whether the queue exists, and with that type.
   enum class There { no, as_wanted, otherwise };
-  Result<There> look(const std::string& queue, const std::string& type);
-  // Calls the method, with these fields, for each binding of the queue.
-  template <typename Fields>
-  Result<void> for_each(const std::vector<Binding>& bindings, amqp_method_number_t id,
-                        const std::string& queue);
-  Result<void> bind(const std::string& queue, const std::vector<Binding>& bindings);
-  Result<void> unbind(const std::string& queue, const std::vector<Binding>& bindings);
+  struct Found {
+    There there;
+    std::uint32_t consumers;
+  };
+  Result<Found> look(const std::string& queue, const std::string& type);
+  // `to`, of that type, takes the place of `from`: its bindings and its messages.
+  Result<std::int64_t> replace(const std::string& from, const std::string& to, const std::string& type,
+                               const std::vector<Binding>& bindings);
   // Moves all messages, each to the exchange that it came by if that is one of `bindings`, else straight into
   // `to`; then deletes the queue, a second after the last message. REQUIRES: nobody consumes it.
   Result<std::int64_t> move_and_delete(const std::string& from, const std::string& to,
                                        const std::vector<Binding>& bindings);
 
-  Waker waker_;
-  Ms timeout_{0};
-  std::unique_ptr<Connection> connection_;
+  const std::unique_ptr<CommandConnection> its_;
 };
 
 }  // namespace rung::rabbit

@@ -11,7 +11,7 @@
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/wire/connection.h"
+#include "plugin/rabbitmq/wire/calls.h"
 
 namespace rung::rabbit {
 
@@ -56,30 +56,32 @@ class OwnQueueTypes {
 };
 
 // Declares everything except <prefix>.return. Kind::refused: it exists with other arguments, or we lack the
-// right; the channel is then closed. With `adopted`, a queue that exists with other arguments is used as it
-// is, and `adopted` says so; the channel may then have been reopened: not for a connection that consumes.
-Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types, Connection& connection,
-                              Waker& waker, BootMs deadline, const Connection::Others& others,
-                              std::string* adopted = nullptr);
+// right; the channel is then closed. With `adopted` (not nullptr), a queue that exists with other arguments
+// is used as it is, and `adopted` says so; the channel may then have been reopened: not for a connection that
+// consumes.
+Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types, const Calls& calls,
+                              std::string* adopted);
 
 // Declares <prefix>.return. If the broker refuses, the channel is opened again; retries still go out, without
 // their routing key, and the topology checks report it. So use a connection that has not consumed yet. Error:
 // the connection has ended.
-Result<void> declare_return_exchange(const BrokerOptions& options, Connection& connection, Waker& waker,
-                                     BootMs deadline, const Connection::Others& others);
+Result<void> declare_return_exchange(const BrokerOptions& options, const Calls& calls);
 
 // Checks each exchange and queue (a passive declare, which needs no right) and declares missing ones. Binds
 // all of them again. May close and reopen the channel: not for a connection that consumes. Error: the
 // connection has ended.
 Result<TopologyReport> repair_topology(const BrokerOptions& options, OwnQueueTypes& types,
-                                       Connection& connection, Waker& waker, BootMs deadline);
+                                       const Calls& calls);
 
 // Sends basic.cancel for each inlet and waits for the answers: what the broker sent before has arrived by
 // then.
-Result<void> cancel_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
-                           BootMs deadline, const Connection::Others& others);
+Result<void> cancel_inlets(const BrokerOptions& options, const Calls& calls);
 // Sends basic.qos, and basic.consume for each inlet.
-Result<void> consume_inlets(const BrokerOptions& options, Connection& connection, Waker& waker,
-                            BootMs deadline, const Connection::Others& others);
+Result<void> consume_inlets(const BrokerOptions& options, const Calls& calls);
+
+// For `rung attach`: declares over AMQP what the sidecar declares at start, so that even the first dead
+// letter has a place to wait: RabbitMQ silently drops a message that is dead-lettered to an exchange that
+// does not exist.
+Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout);
 
 }  // namespace rung::rabbit

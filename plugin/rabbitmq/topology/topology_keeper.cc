@@ -1,6 +1,5 @@
 #include "plugin/rabbitmq/topology/topology_keeper.h"
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -19,16 +18,13 @@ TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps, OwnQueueTypes& types,
              .side = {},
              .any_broker = true,  // it is the one that reports another broker
              .address_failed_when_over = false},
-            {.prepare = {},
-             .turn = [this](Connection& connection) { return turn(connection); },
-             .idle = {},
+            {.turn = [this](Connection& connection) { return turn(connection); },
              .over =
                  [this](const ConnectionLoop::End&) {
                    channel_open_ = false;
                    const std::lock_guard lock(mutex_);
                    claim_due_ = !claim_.database.empty();  // the next connection may lead elsewhere
-                 },
-             .stopped = {}}) {}
+                 }}) {}
 
 TopologyKeeper::~TopologyKeeper() { join(); }
 
@@ -50,13 +46,8 @@ void TopologyKeeper::claim(std::string database, bool mark) {
 }
 
 Result<BootMs> TopologyKeeper::turn(Connection& connection) {
-  constexpr auto kCloseTimeout = std::chrono::seconds{1};
-  const auto ignore = [](const Frame&) -> Result<bool> { return true; };
-  const auto open = loop_.read(connection, ignore, [] {});
-  if (!open) return tl::unexpected(open.error());
-  if (!*open) return transient(connection.closing().text);
-  if (loop_.stopping())
-    return loop_.finish(connection, std::min(loop_.stop_deadline(), loop_.now() + kCloseTimeout));
+  if (auto open = loop_.skip_frames(connection); !open) return tl::unexpected(open.error());
+  if (loop_.stopping()) return loop_.finish(connection, std::chrono::seconds{1});
   if (loop_.now() >= next_check_) {
     if (auto done = check(connection); !done) return tl::unexpected(done.error());
     schedule_next();
@@ -70,7 +61,7 @@ Result<BootMs> TopologyKeeper::turn(Connection& connection) {
 
 Result<void> TopologyKeeper::open_channel(Connection& connection) {
   if (channel_open_) return {};
-  auto opened = connection.open_channel(loop_.waker(), loop_.now() + kSetUpTimeout, [](const Frame&) {});
+  auto opened = loop_.calls(connection).open_channel();
   channel_open_ = opened.has_value();
   return opened;
 }
@@ -83,19 +74,18 @@ Result<void> TopologyKeeper::look_at_owner(Connection& connection) {
     claim = claim_;
   }
   if (auto opened = open_channel(connection); !opened) return opened;
-  auto report = read_owner(options_, claim, connection, loop_.waker(), loop_.now() + kSetUpTimeout);
+  auto report = read_owner(options_, claim, loop_.calls(connection));
   if (!report) return tl::unexpected(report.error());
-  loop_.sink().place(*report);
+  loop_.sink().sink().on_place(*report);
   return {};
 }
 
 Result<void> TopologyKeeper::check(Connection& connection) {
   if (auto opened = open_channel(connection); !opened) return opened;
-  const auto report =
-      repair_topology(options_, types_, connection, loop_.waker(), loop_.now() + kSetUpTimeout);
+  const auto report = repair_topology(options_, types_, loop_.calls(connection));
   if (!report) return tl::unexpected(report.error());
   if (report->return_route_changed) return_route_changed_();
-  loop_.sink().topology(*report);
+  loop_.sink().sink().on_topology(*report);
   return {};
 }
 

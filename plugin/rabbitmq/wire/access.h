@@ -11,6 +11,8 @@
 
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/wire/wire.h"
+#include "src/core/base/addresses.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/url.h"
 
@@ -41,6 +43,18 @@ class Access {
   mutable std::mutex mutex_;
   std::string served_;  // guarded by mutex_
 };
+
+inline int usual_port(bool tls) { return tls ? 5671 : 5672; }
+
+// The broker's addresses, and what a login to them needs.
+struct BrokerEndpoints {
+  std::unique_ptr<Addresses> addresses;
+  std::unique_ptr<Access> access;
+};
+// Reads the URLs, and once the TLS files; does not look up host names.
+// Permanent errors: a URL that is not a broker's, addresses of which only some use TLS, a missing file.
+// REQUIRES: `options` and `clock` outlive what it returns.
+Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock& clock);
 
 // The URL with the password of broker.password_file, if the config names one. Error: refused.
 Result<Url> with_password(const BrokerOptions& options, Url url);

@@ -252,13 +252,6 @@ void put_short(std::string& out, std::string_view text) {
   out.append(text);
 }
 
-Result<void> encode_table(const Table& table, std::string& out) {
-  const std::size_t before = out.size();
-  auto done = put_table(table, out, 0);
-  if (!done) out.resize(before);
-  return done;
-}
-
 Result<void> encode_content_header(const Message& message, std::string& out) {
   const std::size_t before = out.size();
   put16(out, kBasicClass);

@@ -40,9 +40,6 @@ Result<void> encode_content_header(const Message& message, std::string& out);
 // read until then.
 bool decode_content_header(std::string_view payload, Message& message, std::uint64_t& body_size);
 
-// A table with its length prefix.
-Result<void> encode_table(const Table& table, std::string& out);
-
 // Big-endian writers, also used for frames.
 void put8(std::string& out, std::uint8_t v);
 void put16(std::string& out, std::uint16_t v);

@@ -218,27 +218,27 @@ Result<Frame> Connection::await(Waker& waker, BootMs deadline) {
 
 Closing Connection::closed_by_peer(const Frame& frame) {
   closing_ = {};
-  if (frame.method() == AMQP_CHANNEL_CLOSE_METHOD) {
-    if (const auto* m = decode<amqp_channel_close_t>(frame)) {
-      closing_ = {m->reply_code, std::string(view(m->reply_text)),
-                  (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id, false};
-    }
-    const amqp_channel_close_ok_t ok{};
-    method(frame.channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+  const bool channel = frame.method() == AMQP_CHANNEL_CLOSE_METHOD;
+  const auto read = [&](const auto* m) {
+    if (m == nullptr) return;
+    const std::uint32_t ours = (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id;
+    closing_ = {m->reply_code, std::string(view(m->reply_text)), ours, !channel};
+  };
+  if (channel) {
+    read(decode<amqp_channel_close_t>(frame));
   } else {
-    if (const auto* m = decode<amqp_connection_close_t>(frame)) {
-      closing_ = {m->reply_code, std::string(view(m->reply_text)),
-                  (static_cast<std::uint32_t>(m->class_id) << 16) | m->method_id};
-    }
-    const amqp_connection_close_ok_t ok{};
-    method(0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
+    read(decode<amqp_connection_close_t>(frame));
   }
+  const amqp_connection_close_ok_t ok{};  // no fields, as the other one
+  method(channel ? frame.channel : std::uint16_t{0},
+         channel ? AMQP_CHANNEL_CLOSE_OK_METHOD : AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
   (void)flush();  // the turns of a caller that writes nothing more would leave the answer here
   return closing_;
 }
 
-Result<const void*> Connection::call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
-                                     Waker& waker, BootMs deadline, const Others& others) {
+Result<const void*> Connection::call(amqp_method_number_t id, const void* fields, Waker& waker,
+                                     BootMs deadline, const Others& others, amqp_method_number_t answer) {
+  if (answer == 0) answer = id + 1;
   const std::uint16_t channel = (id >> 16) == 10 ? 0 : kChannel;
   closing_ = {};
   method(channel, id, fields);
@@ -255,33 +255,18 @@ Result<const void*> Connection::call(amqp_method_number_t id, const void* fields
   }
 }
 
-Result<void> Connection::open_channel(Waker& waker, BootMs deadline, const Others& others) {
-  const amqp_channel_open_t fields{};
-  auto opened = call(AMQP_CHANNEL_OPEN_METHOD, &fields, AMQP_CHANNEL_OPEN_OK_METHOD, waker, deadline, others);
-  if (!opened) return tl::unexpected(opened.error());
-  return {};
-}
-
 void Connection::close(BootMs deadline) {
   amqp_connection_close_t fields{};
   fields.reply_code = AMQP_REPLY_SUCCESS;
   fields.reply_text = bytes("done");
   Waker no_wake(clock_);
-  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, AMQP_CONNECTION_CLOSE_OK_METHOD, no_wake, deadline,
-             kNobody);
+  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, no_wake, deadline, kNobody);
 }
 
 // --- login ---
 
 namespace {
 
-amqp_table_entry_t text_entry(const char* name, std::string_view text) {
-  amqp_table_entry_t entry{};
-  entry.key = amqp_cstring_bytes(name);
-  entry.value.kind = AMQP_FIELD_KIND_UTF8;
-  entry.value.value.bytes = bytes(text);
-  return entry;
-}
 amqp_table_entry_t yes_entry(const char* name) {
   amqp_table_entry_t entry{};
   entry.key = amqp_cstring_bytes(name);
@@ -350,8 +335,7 @@ Result<void> Connection::login(const Url& url, const std::string& name, Waker& w
   amqp_connection_open_t open{};
   const std::string vhost = url.vhost();
   open.virtual_host = bytes(vhost);
-  auto opened =
-      call(AMQP_CONNECTION_OPEN_METHOD, &open, AMQP_CONNECTION_OPEN_OK_METHOD, waker, deadline, kNobody);
+  auto opened = call(AMQP_CONNECTION_OPEN_METHOD, &open, waker, deadline, kNobody);
   if (!opened) return tl::unexpected(closing_.code != 0 ? login_error_of(closing_, url) : opened.error());
   return {};
 }

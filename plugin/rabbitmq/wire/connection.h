@@ -1,8 +1,9 @@
 // One AMQP connection: login, frames in and out, heartbeats. Blocks only in open() and call(), which are
 // bounded and end early when the waker says stop.
 //
-// rabbitmq-c encodes and decodes methods; frames and content are hand-written (codec.h says why).
-// Thread: one thread per object.
+// rabbitmq-c encodes and decodes methods; frames and content are hand-written (codec.h says why). The class
+// has more members than most: heartbeats follow from what went into and out of both buffers, and all end with
+// the socket. Thread: one thread per object.
 #pragma once
 
 #include <amqp.h>
@@ -42,8 +43,14 @@ inline std::string_view view(amqp_bytes_t bytes) {
                         : std::string_view(static_cast<const char*>(bytes.bytes), bytes.len);
 }
 inline amqp_bytes_t bytes(std::string_view text) { return {text.size(), const_cast<char*>(text.data())}; }
-
-inline int usual_port(bool tls) { return tls ? 5671 : 5672; }
+// An argument or property. REQUIRES: both outlive it.
+inline amqp_table_entry_t text_entry(const char* name, std::string_view text) {
+  amqp_table_entry_t entry{};
+  entry.key = amqp_cstring_bytes(name);
+  entry.value.kind = AMQP_FIELD_KIND_UTF8;
+  entry.value.value.bytes = bytes(text);
+  return entry;
+}
 
 inline constexpr std::uint16_t kChannel = 1;  // the only channel
 
@@ -101,10 +108,9 @@ class Connection {
   using Others = std::function<void(const Frame&)>;
   // Sends a method and waits for its answer; other frames go to `others`. If the broker closes the channel
   // instead, that is answered (close-ok) and closing() has the reason; Kind::refused if the broker refused
-  // the method.
-  Result<const void*> call(amqp_method_number_t id, const void* fields, amqp_method_number_t answer,
-                           Waker& waker, BootMs deadline, const Others& others);
-  Result<void> open_channel(Waker& waker, BootMs deadline, const Others& others);
+  // the method. `answer`: 0 = X-ok, whose number is that of X + 1. Use Calls.
+  Result<const void*> call(amqp_method_number_t id, const void* fields, Waker& waker, BootMs deadline,
+                           const Others& others, amqp_method_number_t answer = 0);
   // Sends connection.close and waits for the answer until `deadline`. By then the broker has processed
   // everything written before.
   void close(BootMs deadline);

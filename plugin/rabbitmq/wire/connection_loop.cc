@@ -1,10 +1,12 @@
 #include "plugin/rabbitmq/wire/connection_loop.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "plugin/rabbitmq/wire/threads.h"
 #include "src/core/base/require.h"
 
 namespace rung::rabbit {
@@ -14,6 +16,19 @@ namespace {
 constexpr auto kStableAfter = std::chrono::seconds{5};
 
 const Error kStopped{Error::Kind::transient, "stopped"};
+
+// A thread that receives no signals (the main thread handles them; SIGPIPE, which OpenSSL's writes can raise,
+// is handled by nobody) and that has a name in ps and gdb.
+template <typename Body>
+std::thread start_thread(const char* name, Body&& body) {
+  return std::thread([name, body = std::forward<Body>(body)] {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    pthread_setname_np(pthread_self(), name);
+    body();
+  });
+}
 
 }  // namespace
 
@@ -34,7 +49,6 @@ void ConnectionLoop::join() {
 }
 
 void ConnectionLoop::run() {
-  if (now() < connect_not_before_) wait_until(connect_not_before_);
   while (!stopping()) {
     const auto began = now();
     auto connection = connect();
@@ -54,7 +68,6 @@ void ConnectionLoop::run() {
     // The socket stays open meanwhile: the broker can still read what was sent, acks for example.
     wait_until(now() + backoff_.next(end.why.kind != Error::Kind::transient));
     if (connection) connection->reset();
-    if (now() < connect_not_before_) wait_until(connect_not_before_);
   }
   if (callbacks_.stopped) callbacks_.stopped();
   report_down(kStopped);
@@ -97,8 +110,16 @@ Error ConnectionLoop::serve(Connection& connection) {
   }
 }
 
-Result<BootMs> ConnectionLoop::finish(Connection& connection, BootMs deadline) {
-  connection.close(deadline);
+Result<void> ConnectionLoop::skip_frames(Connection& connection) {
+  const auto open = read(
+      connection, [](const Frame&) -> Result<bool> { return true; }, [] {});
+  if (!open) return tl::unexpected(open.error());
+  if (!*open) return transient(connection.closing().text);
+  return {};
+}
+
+Result<BootMs> ConnectionLoop::finish(Connection& connection, Ms most) {
+  connection.close(std::min(stop_deadline(), now() + most));
   return tl::unexpected(kStopped);
 }
 

@@ -6,17 +6,20 @@
 // callback, belongs to the loop's own thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/wire/access.h"
-#include "plugin/rabbitmq/wire/backoff.h"
+#include "plugin/rabbitmq/wire/calls.h"
 #include "plugin/rabbitmq/wire/connection.h"
 #include "plugin/rabbitmq/wire/sink_adapter.h"
 #include "plugin/rabbitmq/wire/waker.h"
@@ -25,6 +28,24 @@
 #include "src/core/base/time.h"
 
 namespace rung::rabbit {
+
+// Pauses between connection attempts: 0.1 s, doubled up to 5 s, each shortened at random by up to half, so
+// that many instances do not reconnect in step. If waiting alone will not fix the error, pauses start at 2 s.
+// Thread: one thread per object.
+class Backoff {
+ public:
+  Ms next(bool hopeless = false) {
+    if (hopeless) step_ = std::max(step_, Ms{2000});
+    const Ms most = step_;
+    step_ = std::min(step_ * 2, Ms{5000});
+    return Ms{std::uniform_int_distribution<std::int64_t>(most.count() / 2, most.count())(random_)};
+  }
+  void reset() { step_ = Ms{100}; }
+
+ private:
+  Ms step_{100};
+  std::minstd_rand random_{std::random_device{}()};
+};
 
 class ConnectionLoop {
  public:
@@ -56,17 +77,17 @@ class ConnectionLoop {
   struct Callbacks {
     // Called after the login: opens the channel and declares what is needed, within its own time limit. An
     // error ends the connection.
-    std::function<Result<void>(Connection&)> prepare;
+    std::function<Result<void>(Connection&)> prepare = {};
     // One turn of service: reads, writes, sends heartbeats. Returns when the next turn is due at the latest;
     // it comes earlier when the socket is ready or after wake(). An error ends the connection.
     std::function<Result<BootMs>(Connection&)> turn;
     // One turn without a connection, during a pause. Returns when the next is due at the latest.
-    std::function<BootMs()> idle;
+    std::function<BootMs()> idle = {};
     // Called after each connection and each failed attempt. What it reports to the sink comes before the
     // status "down".
     std::function<void(const End&)> over;
     // The last call: no connection will follow.
-    std::function<void()> stopped;
+    std::function<void()> stopped = {};
   };
 
   ConnectionLoop(Deps deps, Settings settings, Callbacks callbacks);
@@ -83,12 +104,12 @@ class ConnectionLoop {
   BootMs now() const { return waker_.now(); }
 
   BootMs stop_deadline() const { return waker_.deadline(); }
-  // For calls on the connection; they end early when the loop is to stop.
-  Waker& waker() { return waker_; }
+  // For calls on the connection; they end early when the loop is to stop. `others`: as in Calls.
+  Calls calls(
+      Connection& connection, Connection::Others others = [](const Frame&) {}) {
+    return {connection, waker_, now() + kSetUpTimeout, std::move(others)};
+  }
   SinkAdapter& sink() { return deps_.sink; }
-  // No connection attempt is made earlier. May also be called before start().
-  void set_connect_not_before(BootMs at) { connect_not_before_ = at; }
-
   // Reads what has arrived and passes it to `take_frame` (const Frame&) -> Result<bool>; false: the broker
   // has closed the channel, stop reading. It never gets connection.close, which is answered here.
   // `after_fill` () runs between two reads from the socket. If there is much to read, returns early so that
@@ -119,9 +140,11 @@ class ConnectionLoop {
     return true;
   }
 
+  // The same for a connection on which nothing comes by itself. Error: it is closed.
+  Result<void> skip_frames(Connection& connection);
   // For a turn that ends the connection because the loop stops: sends connection.close and waits for the
-  // answer until `deadline`.
-  Result<BootMs> finish(Connection& connection, BootMs deadline);
+  // answer for `most`, or until stop_deadline().
+  Result<BootMs> finish(Connection& connection, Ms most);
 
  private:
   void run();
@@ -139,7 +162,6 @@ class ConnectionLoop {
 
   // Used by the loop's thread only.
   Backoff backoff_;
-  BootMs connect_not_before_;
   std::optional<Closing> closed_by_peer_;  // of the current or the last connection
 };
 

@@ -1,4 +1,4 @@
-// What the connections of one broker report to its sink. Deliveries and results go straight to sink(). The
+// What the connections of one broker report to its sink. All but the status goes straight to sink(). The
 // status is combined here from both sides; the sink is called only when it changes, one call at a time.
 // Thread: any.
 #pragma once
@@ -35,15 +35,6 @@ class SinkAdapter {
   void blocked(bool yes, std::string reason = {}) {
     const std::lock_guard lock(mutex_);
     change(blocked_, yes, yes, std::move(reason), false);
-  }
-  void topology(const TopologyReport& report) {
-    if (reported_) sink_.on_topology(report);
-  }
-  void place(const PlaceReport& report) {
-    if (reported_) sink_.on_place(report);
-  }
-  void error_queues(const ErrorQueueReport& report) {
-    if (reported_) sink_.on_error_queues(report);
   }
 
  private:

@@ -4,20 +4,39 @@
 // look-up and an addition for each event. Thread: the loop's; a copy of by_queue() is a value.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "plugin/broker.h"
-#include "src/bridge/base/lateness.h"
+#include "src/core/base/time.h"
 #include "src/core/machine/machine.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
 #include "src/store/counts.h"
 
 namespace rung::bridge {
+
+// How late messages were published: a histogram for /metrics. Thread: the loop's; a copy is a value.
+struct Lateness {
+  // Upper bounds of the buckets, in seconds; one more bucket holds later ones.
+  static constexpr std::array<double, 11> kSeconds{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600};
+
+  // `late`: the time from a message's due time to the broker's confirm.
+  void add(Ms late) {
+    const double seconds = static_cast<double>(std::max<std::int64_t>(late.count(), 0)) / 1000;
+    const auto bucket = std::ranges::lower_bound(kSeconds, seconds) - kSeconds.begin();
+    ++counts[static_cast<std::size_t>(bucket)];
+    sum += seconds;
+  }
+
+  std::array<std::int64_t, kSeconds.size() + 1> counts{};  // of each bucket alone
+  double sum = 0;                                          // seconds
+};
 
 class FlowCounts {
  public:

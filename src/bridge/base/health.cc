@@ -20,6 +20,16 @@ void Health::clear(std::string_view name) {
   if (std::erase_if(problems_, [&](const HealthProblem& p) { return p.name == name; }) > 0) changed_();
 }
 
+bool Health::show(std::string_view name, const std::string& detail) {
+  if (detail.empty()) {
+    clear(name);
+    return false;
+  }
+  const bool begins = !has(name);
+  set(name, detail);
+  return begins;
+}
+
 bool Health::has(std::string_view name) const {
   return std::ranges::find(problems_, name, &HealthProblem::name) != problems_.end();
 }

@@ -1,5 +1,8 @@
-// Who is told what becomes of tasks.
+// Who is told what becomes of tasks, and of the system itself.
 #pragma once
+
+#include <functional>
+#include <string>
 
 #include "plugin/broker.h"
 #include "src/core/base/time.h"
@@ -7,6 +10,11 @@
 #include "src/core/task/task.h"
 
 namespace rung::bridge {
+
+// Records something that happened to the system itself, not to a task (rung_events). `kind`: a constant word.
+// Thread: the loop's.
+using RecordEvent =
+    std::function<void(const char* kind, const std::string& subject, const std::string& detail)>;
 
 // Observes the tasks' rows, so that the state in memory follows them. Thread: the loop's.
 class TaskObserver {

@@ -31,16 +31,9 @@ bool is_pressing(const Event& event) { return !std::holds_alternative<event::Con
 
 }  // namespace
 
-Transitions::Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence,
-                         const RuleBookPtr& rules, std::function<void()> after,
-                         std::function<bool(TaskId)> publishing, LeftUnacked& left)
+Transitions::Transitions(io::Loop& loop, Deps deps)
     : loop_(loop),
-      jobs_(jobs),
-      fence_(std::move(fence)),
-      rules_(rules),
-      after_(std::move(after)),
-      publishing_(std::move(publishing)),
-      left_(left),
+      deps_(std::move(deps)),
       again_(loop, [this] { ask_those_due(); }),
       linger_(loop, kConfirmWaits, [this] { flush(); }) {}
 
@@ -57,7 +50,7 @@ void Transitions::push(Item item) {
 void Transitions::put(Item item) {
   // The consumer was faster than the confirm. Manual events ask the database at once.
   const auto* failed = std::get_if<event::Failed>(&item.event.what);
-  if (failed != nullptr && !failed->by_publisher && publishing_(item.event.id)) {
+  if (failed != nullptr && !failed->by_publisher && deps_.publishing(item.event.id)) {
     held_[item.event.id].push_back(std::move(item));
     return;
   }
@@ -170,9 +163,9 @@ void Transitions::flush() {
 void Transitions::leave(std::vector<Item> batch) {
   ++in_flight_;
   auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
-  jobs_.submit<std::vector<Decision>>(
+  deps_.jobs.submit<std::vector<Decision>>(
       Lane::flow,
-      [shared, fence = fence_(), decide = decider(rules_)](TaskStore& store) {
+      [shared, fence = deps_.fence(), decide = decider(deps_.rules)](TaskStore& store) {
         std::vector<Event> events;
         events.reserve(shared->size());
         for (const Item& item : *shared) events.push_back(item.event);
@@ -181,7 +174,7 @@ void Transitions::leave(std::vector<Item> batch) {
       [this, shared](Result<std::vector<Decision>> result) {
         --in_flight_;
         arrived(*shared, std::move(result));
-        after_();
+        deps_.after();
         flush();
       });
 }
@@ -222,7 +215,7 @@ void Transitions::keep(Item item, const std::string& reason) {
     log::error("recording a task's change failed: retrying",
                {{"id", item.event.id.value}, {"reason", reason}});
   const IntakeSession session = item.session;
-  left_.add(session, reason, [this, item = std::move(item)] { push(item); });
+  deps_.left.add(session, reason, [this, item = std::move(item)] { push(item); });
 }
 
 }  // namespace rung::bridge

@@ -32,11 +32,17 @@ class Transitions {
     keep,    // it is logged and retried by a timer (LeftUnacked): nobody else would
   };
 
-  // `fence` is called when a batch leaves. A reload replaces `rules`, which apply from the next batch on.
-  // `after` runs once after each batch's callbacks: acks leave together. `publishing`: whether we have
-  // claimed the task, and its publish has no recorded answer yet; published() is called when it has.
-  Transitions(io::Loop& loop, StoreJobs& jobs, std::function<Fence()> fence, const RuleBookPtr& rules,
-              std::function<void()> after, std::function<bool(TaskId)> publishing, LeftUnacked& left);
+  struct Deps {
+    StoreJobs& jobs;
+    std::function<Fence()> fence;  // called when a batch leaves
+    const RuleBookPtr& rules;      // replaced by a reload: they apply from the next batch on
+    std::function<void()> after;   // runs once after each batch's callbacks: acks leave together
+    // Whether we have claimed the task, and its publish has no recorded answer yet; published() is called
+    // when it has.
+    std::function<bool(TaskId)> publishing;
+    LeftUnacked& left;
+  };
+  Transitions(io::Loop& loop, Deps deps);
 
   // Leaves within some ms, or at flush(): call that when a handler has added all it has. `session`: of the
   // event's delivery, if there is one.
@@ -74,12 +80,7 @@ class Transitions {
   void ask_those_due();
 
   io::Loop& loop_;
-  StoreJobs& jobs_;
-  const std::function<Fence()> fence_;
-  const RuleBookPtr& rules_;
-  const std::function<void()> after_;
-  const std::function<bool(TaskId)> publishing_;
-  LeftUnacked& left_;
+  const Deps deps_;
   std::deque<Item> waiting_;
   std::unordered_map<TaskId, std::vector<Item>> held_;  // until published()
   std::vector<Item> later_;                             // to be retried at their time

@@ -38,12 +38,9 @@ Dispatch::Dispatch(Deps deps, int most_under_way, BrokerLimits limits)
       flights_(deps_.shards, targets_, deps_.transitions),
       stalls_(
           {deps_.broker, deps_.outbox, flights_, targets_, deps_.health, deps_.names, deps_.clock.here()}),
-      publisher_({deps_.loop, deps_.shards, deps_.transitions, deps_.outbox, deps_.clock, deps_.proof,
-                  deps_.rules, deps_.observer, deps_.breakers, flights_, stalls_, deps_.counts, deps_.prefix,
-                  deps_.tracer,
+      publisher_({deps_, flights_, stalls_,
                   [this](const Flight& flight, PublishResult::How how) { unpublished(flight, how); }}),
-      claims_({deps_.jobs, deps_.shards, deps_.clock, deps_.names, deps_.gates, deps_.rules, unable_,
-               deps_.horizon, flights_, publisher_,
+      claims_({deps_, unable_, flights_, publisher_,
                [this] {
                  deps_.outbox.flush();
                  pump();
@@ -207,16 +204,13 @@ void Dispatch::forget(std::uint32_t queue, const std::string& name) {
 }
 
 void Dispatch::names_short(bool yes) {
-  constexpr const char* kProblem = "queue_names";
-  if (!yes) return deps_.health.clear(kProblem);
   const std::string most = std::to_string(QueueNames::kMost);
-  if (!deps_.health.has(kProblem))
+  const std::string problem =
+      "more than " + most +
+      " queues that the config does not name have waiting tasks: those of further ones are late";
+  if (deps_.health.show("queue_names", yes ? problem : ""))
     log::warn("too many queues have waiting tasks: those of further ones wait in the database",
               {{"queues", deps_.names.others()}});
-  deps_.health.set(
-      kProblem,
-      "more than " + most +
-          " queues that the config does not name have waiting tasks: those of further ones are late");
 }
 
 bool Dispatch::can_probe(const std::string& queue) const {

@@ -2,7 +2,10 @@
 // in the row. Decides what is claimed and when: nothing while the broker is away or blocked (our outage costs
 // no attempt), no more than there is room for, and tasks that are not due yet in few transactions, a little
 // ahead, so that the database's time does not add to the lateness. Flights knows at which stage each task is.
-// Throttle and Targets keep those that wait, Claims and TaskPublisher do the rest. Thread: the loop's.
+// Throttle and Targets keep those that wait, Claims and TaskPublisher do the rest.
+//
+// It has more members than most classes here: it owns the six parts that a task passes, and the rest says
+// when any of them may go on. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -29,29 +32,7 @@ class Breakers;
 
 class Dispatch {
  public:
-  struct Deps {
-    io::Loop& loop;
-    StoreJobs& jobs;
-    Shards& shards;
-    Transitions& transitions;
-    Outbox& outbox;
-    Broker& broker;
-    DbClock& clock;
-    QueueNames& names;
-    Health& health;
-    Gates& gates;
-    Breakers& breakers;
-    const DeliveryProof& proof;
-    const RuleBookPtr& rules;  // replaced by a reload
-    Horizon& horizon;
-    TaskObserver& observer;
-    FlowCounts& counts;
-    std::string prefix;  // of our exchange names
-    Tracer* tracer;      // nullptr: traces are off
-    // Tasks that are kept in memory behind closed gates, of all queues together.
-    std::size_t most_held = 50'000;
-  };
-
+  using Deps = FlightDeps;
   static constexpr Ms kAhead = Claims::kAhead;
 
   // `most_under_way`: the limit on tasks being claimed, or published without a result yet.

@@ -23,7 +23,7 @@ constexpr std::size_t kMostInTheWay = 16;
 
 }  // namespace
 
-DueSweep::DueSweep(io::Loop& loop, Deps deps) : deps_(deps), soon_(loop, [this] { sweep_on(); }) {}
+DueSweep::DueSweep(io::Loop& loop, DueDeps deps) : deps_(deps), soon_(loop, [this] { sweep_on(); }) {}
 
 void DueSweep::sweep() {
   if (busy_ || !deps_.shards.any() || planted(Bug::sweep_forgotten)) return;

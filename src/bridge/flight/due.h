@@ -16,6 +16,15 @@
 
 namespace rung::bridge {
 
+struct DueDeps {
+  StoreJobs& jobs;
+  Shards& shards;
+  DbClock& clock;
+  Dispatch& dispatch;
+  const Gates& gates;
+  QueueNames& names;
+};
+
 // Finds due rows that this instance does not know of: missed in a crash, moved by another instance, made due
 // by a person. Runs again soon after full pages: many rows were due at one instant. Pages
 // full of tasks that stand still (their queue is blocked, or its gate is closed) are passed over: it looks at
@@ -25,18 +34,9 @@ namespace rung::bridge {
 // Thread: the loop's.
 class DueSweep {
  public:
-  struct Deps {
-    StoreJobs& jobs;
-    Shards& shards;
-    DbClock& clock;
-    Dispatch& dispatch;
-    const Gates& gates;
-    QueueNames& names;
-  };
-
   static constexpr Ms kGrace{300};  // rows that have just become due are the heap's
 
-  DueSweep(io::Loop& loop, Deps deps);
+  DueSweep(io::Loop& loop, DueDeps deps);
   // Call twice a second, if rows may have been due for kGrace.
   void sweep();
   void stop() { soon_.stop(); }
@@ -48,7 +48,7 @@ class DueSweep {
   void note_standing(const std::vector<DueEntry>& rows);
   std::vector<std::string> in_the_way() const;
 
-  const Deps deps_;
+  const DueDeps deps_;
   io::Timer soon_;                        // the last sweep found more than it took
   bool look_recent_ = false;              // the next sweep reads only rows that became due recently
   std::optional<EpochMs> passed_;         // the next one that does not begins here: all before stand still
@@ -64,15 +64,7 @@ class DueSweep {
 // our own, should there ever be any. Thread: the loop's.
 class StrandedTasks {
  public:
-  struct Deps {
-    StoreJobs& jobs;
-    Shards& shards;
-    DbClock& clock;
-    Dispatch& dispatch;
-    QueueNames& names;
-  };
-
-  explicit StrandedTasks(Deps deps) : deps_(deps) {}
+  explicit StrandedTasks(DueDeps deps) : deps_(deps) {}
   // Shards were gained.
   void gained(const std::vector<Gained>& gained);
   // Call each second: checks the shards whose time has come.
@@ -83,7 +75,7 @@ class StrandedTasks {
  private:
   void found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows);
 
-  const Deps deps_;
+  const DueDeps deps_;
   std::vector<Gained> waiting_;  // shards to check
 };
 

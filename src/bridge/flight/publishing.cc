@@ -25,17 +25,18 @@ void Claims::claim(std::vector<io::DueItem> items) {
   for (const io::DueItem& item : items) {
     const Flight* flight = deps_.flights.find(item.id);
     RUNG_REQUIRE(flight != nullptr && flight->stage == Flight::Stage::claiming);
-    const Ms gated = deps_.gates.waited(deps_.names.name(item.queue), item.at);
+    const Ms gated = deps_.flow.gates.waited(deps_.flow.names.name(item.queue), item.at);
     claims.push_back({item.id, event::Claim{kAhead, gated, flight->permit ? flight->permit->probe : 0}});
-    if (deps_.rules->promises()) batch.behind_gates.push_back(behind_gates(item, *flight));
+    if (deps_.flow.rules->promises()) batch.behind_gates.push_back(behind_gates(item, *flight));
   }
-  Fence needed = narrowed(deps_.shards.fence(), items, [](const io::DueItem& item) { return item.shard; });
+  Fence needed =
+      narrowed(deps_.flow.shards.fence(), items, [](const io::DueItem& item) { return item.shard; });
   batch.items = std::move(items);
   const auto work = [events = std::move(claims), fence = std::move(needed),
-                     decide = decider(deps_.rules)](TaskStore& store) {
+                     decide = decider(deps_.flow.rules)](TaskStore& store) {
     return claim_tasks(store, events, fence, decide, kMostBytes);  // the others when there is room
   };
-  deps_.jobs.submit<Claimed>(Lane::flow, work, [this, batch = std::move(batch)](Result<Claimed> result) {
+  deps_.flow.jobs.submit<Claimed>(Lane::flow, work, [this, batch = std::move(batch)](Result<Claimed> result) {
     --jobs_;
     claimed(batch, std::move(result));
     deps_.done();
@@ -45,9 +46,9 @@ void Claims::claim(std::vector<io::DueItem> items) {
 // A gate lets a task go when it opens, or at the send time. Until then a task with a send time has waited for
 // its turn, but for when nothing could be sent at all.
 Ms Claims::behind_gates(const io::DueItem& item, const Flight& flight) const {
-  const Ms closed = deps_.gates.closed_since(deps_.names.name(item.queue), item.at);
+  const Ms closed = deps_.flow.gates.closed_since(deps_.flow.names.name(item.queue), item.at);
   if (!flight.permit || !flight.permit->value) return closed;
-  const DbClock& clock = deps_.clock;
+  const DbClock& clock = deps_.flow.clock;
   const EpochMs sent_at = clock.now() - (clock.here().boot() - flight.permit->released_at);
   if (sent_at <= item.at) return closed;
   return std::max(closed, sent_at - item.at - deps_.unable.between(item.at, sent_at));
@@ -81,7 +82,7 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
     // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
     if (task.state == State::scheduled && task.next_at)
-      deps_.horizon.schedule(deps_.names.item(task, *task.next_at));
+      deps_.flow.horizon.schedule(deps_.flow.names.item(task, *task.next_at));
   }
   deps_.publisher.publish(reads, result->messages);
   if (draining_ && !planted(Bug::b2)) release_unfetched();  // no fetch follows during a drain
@@ -101,7 +102,7 @@ void Claims::fetch() {
     bytes += next.claim->bytes;
     if (!ids.empty() && bytes > kMostBytes) break;
     unread_.pop_front();
-    if (!deps_.shards.held(task.shard) || !is_covered(deps_.shards, task)) {
+    if (!deps_.flow.shards.held(task.shard) || !is_covered(deps_.flow.shards, task)) {
       deps_.flights.release(next);
     } else {
       deps_.flights.read(next);
@@ -112,7 +113,7 @@ void Claims::fetch() {
   RUNG_REQUIRE(unread_.size() == deps_.flights.count(Flight::Stage::unread));
   if (ids.empty()) return;
   ++jobs_;
-  deps_.jobs.submit<Messages>(
+  deps_.flow.jobs.submit<Messages>(
       Lane::flow, [ids = std::move(ids)](TaskStore& store) { return read_messages(store, ids); },
       [this, batch = std::move(batch)](const Result<Messages>& messages) {
         --jobs_;
@@ -139,8 +140,8 @@ void Claims::drain() {
 
 TaskPublisher::TaskPublisher(Deps deps)
     : deps_(std::move(deps)),
-      held_timer_(deps_.loop, [this] { send_due(); }),
-      route_log_(deps_.clock.here()) {}
+      held_timer_(deps_.flow.loop, [this] { send_due(); }),
+      route_log_(deps_.flow.clock.here()) {}
 
 void TaskPublisher::publish(const std::vector<Flight*>& flights, const std::vector<StoredMessage>& messages) {
   std::unordered_map<TaskId, const StoredMessage*> by_id;
@@ -166,7 +167,9 @@ void TaskPublisher::publish(const std::vector<Flight*>& flights, const std::vect
   }
 }
 
-EpochMs TaskPublisher::due_by() const { return deps_.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0}; }
+EpochMs TaskPublisher::due_by() const {
+  return deps_.flow.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0};
+}
 
 void TaskPublisher::hold(Flight& flight, MessagePtr message) {
   deps_.flights.hold(flight, std::move(message));
@@ -184,7 +187,7 @@ void TaskPublisher::send_due() {
   }
   RUNG_REQUIRE(held_.size() == deps_.flights.count(Flight::Stage::held));
   if (!held_.empty()) held_timer_.start(held_.begin()->first - now);
-  deps_.outbox.flush();
+  deps_.flow.outbox.flush();
 }
 
 // A retry goes only to its queue: other queues bound to the original exchange must not get copies (trap 5).
@@ -193,8 +196,8 @@ Outgoing TaskPublisher::outgoing_for(const Flight& flight, const Message& messag
   const Task& task = *flight.claim->task;
   const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
-                    dress(message, task, deps_.proof.token(task)), flight.lane};
-  if (target.queue.empty() || !keeps_routing_key(task, deps_.prefix)) return outgoing;
+                    dress(message, task, deps_.flow.proof.token(task)), flight.lane};
+  if (target.queue.empty() || !keeps_routing_key(task, deps_.flow.prefix)) return outgoing;
   outgoing.queue = target.queue;
   outgoing.exchange.clear();
   outgoing.routing_key = task.routing_key;
@@ -203,15 +206,15 @@ Outgoing TaskPublisher::outgoing_for(const Flight& flight, const Message& messag
 
 void TaskPublisher::send(Flight& flight, const Message& message) {
   const Task& task = *flight.claim->task;
-  if (!is_covered(deps_.shards, task)) return deps_.flights.release(flight);
+  if (!is_covered(deps_.flow.shards, task)) return deps_.flights.release(flight);
   // The config may have named it after the task was made.
-  if (const std::string why = error_queue_target(target_of(task), deps_.rules->targets()); !why.empty())
+  if (const std::string why = error_queue_target(target_of(task), deps_.flow.rules->targets()); !why.empty())
     return reject(flight, why);
-  deps_.flights.send(flight, deps_.clock.here().boot());
+  deps_.flights.send(flight, deps_.flow.clock.here().boot());
   Outgoing outgoing = outgoing_for(flight, message);
-  if (deps_.tracer != nullptr) deps_.tracer->sent(task, outgoing, deps_.clock.now());
-  deps_.outbox.send(std::move(outgoing),
-                    [this, &flight](const PublishResult& result) { published(flight, result); });
+  if (deps_.flow.tracer != nullptr) deps_.flow.tracer->sent(task, outgoing, deps_.flow.clock.now());
+  deps_.flow.outbox.send(std::move(outgoing),
+                         [this, &flight](const PublishResult& result) { published(flight, result); });
 }
 
 // An earlier attempt may succeed while the next copy is held. The task cannot end otherwise then.
@@ -232,22 +235,22 @@ void TaskPublisher::reject(Flight& flight, const std::string& why) {
 }
 
 void TaskPublisher::published(Flight& flight, const PublishResult& result) {
-  deps_.flights.answered(flight, result.how, deps_.clock.here().boot());
+  deps_.flights.answered(flight, result.how, deps_.flow.clock.here().boot());
   conclude(flight, result);
 }
 
 void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
   const Claim& claim = *flight.claim;
   const Task& task = *claim.task;
-  const EpochMs now = deps_.clock.now();
+  const EpochMs now = deps_.flow.clock.now();
   const Ms late = now - task.next_at.value_or(now);
-  deps_.counts.published(task, result.how, late, claim.behind_gates);
-  if (deps_.tracer != nullptr) deps_.tracer->answered(task, result, now);
+  deps_.flow.counts.published(task, result.how, late, claim.behind_gates);
+  if (deps_.flow.tracer != nullptr) deps_.flow.tracer->answered(task, result, now);
   switch (result.how) {
     case How::confirmed:
       deps_.stalls.confirmed();
       if (task.next_at) lateness_.add(late);
-      deps_.breakers.published(task);
+      deps_.flow.breakers.published(task);
       if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
       return record({task.id, event::Confirmed{task.attempt, now, task.epoch}, {}, claim.task});
     case How::returned:
@@ -279,9 +282,9 @@ void TaskPublisher::record(Event event) {
   const bool moves = !std::holds_alternative<event::Confirmed>(event.what);
   const auto recorded = [this, id, moves](const Result<Decision>& decision) {
     deps_.flights.end(id);
-    if (decision && moves) deps_.observer.decided(*decision);
+    if (decision && moves) deps_.flow.observer.decided(*decision);
   };
-  deps_.transitions.add(std::move(event), recorded, {}, Transitions::OnError::keep);
+  deps_.flow.transitions.add(std::move(event), recorded, {}, Transitions::OnError::keep);
 }
 
 }  // namespace rung::bridge

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "plugin/broker.h"
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/base/lateness.h"
+#include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
@@ -33,6 +34,30 @@ namespace rung::bridge {
 class Breakers;
 class TaskPublisher;
 
+// What a task's way needs of the rest of the bridge: Dispatch and its parts share it.
+struct FlightDeps {
+  io::Loop& loop;
+  StoreJobs& jobs;
+  Shards& shards;
+  Transitions& transitions;
+  Outbox& outbox;
+  Broker& broker;
+  DbClock& clock;
+  QueueNames& names;
+  Health& health;
+  Gates& gates;
+  Breakers& breakers;
+  const DeliveryProof& proof;
+  const RuleBookPtr& rules;  // replaced by a reload
+  Horizon& horizon;
+  TaskObserver& observer;
+  FlowCounts& counts;
+  std::string prefix;  // of our exchange names
+  Tracer* tracer;      // nullptr: traces are off
+  // Tasks that are kept in memory behind closed gates, of all queues together.
+  std::size_t most_held = 50'000;
+};
+
 // Claims tasks in the database, fenced by the lease, and reads their messages: with the claim as far as they
 // fit, the others when there is room. Passes what it has read to the publisher. Thread: the loop's.
 class Claims {
@@ -43,14 +68,8 @@ class Claims {
   static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate
 
   struct Deps {
-    StoreJobs& jobs;
-    Shards& shards;
-    const DbClock& clock;
-    QueueNames& names;
-    const Gates& gates;
-    const RuleBookPtr& rules;
+    const FlightDeps& flow;
     const ClosedTimes& unable;  // when this instance could not publish
-    Horizon& horizon;
     Flights& flights;
     TaskPublisher& publisher;
     std::function<void()> done;  // after each reply from the database
@@ -102,24 +121,12 @@ class TaskPublisher {
  public:
   using How = PublishResult::How;
   struct Deps {
-    io::Loop& loop;
-    Shards& shards;
-    Transitions& transitions;
-    Outbox& outbox;
-    DbClock& clock;
-    const DeliveryProof& proof;
-    const RuleBookPtr& rules;  // replaced by a reload
-    TaskObserver& observer;
-    Breakers& breakers;
+    const FlightDeps& flow;
     Flights& flights;
     StallDetector& stalls;
-    FlowCounts& counts;
-    std::string prefix;  // of our exchanges
-    Tracer* tracer;      // nullptr: traces are off
     // `lost` or `fenced`: unknown whether it is in the queue, or not sent. The owner ends the flight.
     std::function<void(const Flight&, How)> unpublished;
   };
-
   explicit TaskPublisher(Deps deps);
 
   // `messages`: of these tasks, in any order; a missing one cannot be read. Flush the outbox afterwards.

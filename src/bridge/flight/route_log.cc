@@ -11,13 +11,9 @@ void RefusedPublishes::dead_lettered(TaskId id, int attempt, const std::string& 
   if (told_.size() >= kMostQueues || !told_.insert(queue).second) return;
   log::warn("a full queue refuses publishes and dead-letters them as well: use overflow reject-publish",
             {{"queue", queue}});
-  record_({0,
-           {},
-           "",
-           "refused_publish_dead_lettered",
-           queue,
-           "the queue is full, and x-overflow reject-publish-dlx dead-letters what it refuses: each try of a "
-           "retry comes back at once and changes nothing. Set overflow: reject-publish"});
+  record_("refused_publish_dead_lettered", queue,
+          "the queue is full, and x-overflow reject-publish-dlx dead-letters what it refuses: each try of a "
+          "retry comes back at once and changes nothing. Set overflow: reject-publish");
 }
 
 }  // namespace rung::bridge

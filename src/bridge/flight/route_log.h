@@ -4,17 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "src/bridge/base/observers.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
 #include "src/io/log.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -61,13 +60,13 @@ class RefusedPublishes {
  public:
   static constexpr std::size_t kMostQueues = 1000;  // that are remembered as told
 
-  explicit RefusedPublishes(std::function<void(SystemEvent)> record) : record_(std::move(record)) {}
+  explicit RefusedPublishes(RecordEvent record) : record_(std::move(record)) {}
 
   void dead_lettered(TaskId id, int attempt, const std::string& queue);
   std::int64_t count() const { return count_; }  // since the start
 
  private:
-  const std::function<void(SystemEvent)> record_;
+  const RecordEvent record_;
   std::set<std::string, std::less<>> told_;
   std::int64_t count_ = 0;
 };

@@ -21,6 +21,12 @@
 
 namespace rung::bridge {
 
+// Tasks that wait, the oldest first.
+struct LaterDue {
+  bool operator()(const io::DueItem& a, const io::DueItem& b) const { return a.at > b.at; }
+};
+using Oldest = std::priority_queue<io::DueItem, std::vector<io::DueItem>, LaterDue>;
+
 class Targets {
  public:
   // A target that has not answered for this long gets nothing more until it does.
@@ -115,10 +121,6 @@ class Targets {
   void tidy(BootMs now);
 
  private:
-  struct Later {
-    bool operator()(const io::DueItem& a, const io::DueItem& b) const { return a.at > b.at; }
-  };
-  using Oldest = std::priority_queue<io::DueItem, std::vector<io::DueItem>, Later>;
   struct Target {
     Oldest fresh, overdue;
     std::size_t under_way = 0;

@@ -2,7 +2,10 @@
 // flight. They wait here for a send time (src/core/gates/send_times.h), which they get from the database: one
 // transaction for all queues that need some. At its send time a task is claimed as any other. Within a value
 // the oldest goes first; values take turns. A send time whose task cannot be sent any more goes to the next
-// one, or is lost. Thread: the loop's.
+// one, or is lost.
+//
+// It has more members than most classes here: each answer of the database changes all of it in one step (who
+// waits, what happens when, who may ask next). Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +14,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <queue>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/flight/flights.h"
+#include "src/bridge/flight/targets.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/gates/send_times.h"
@@ -80,10 +83,6 @@ class Throttle {
   const ValueCounts& values() const { return value_counts_; }
 
  private:
-  struct Later {
-    bool operator()(const io::DueItem& a, const io::DueItem& b) const { return a.at > b.at; }
-  };
-  using Oldest = std::priority_queue<io::DueItem, std::vector<io::DueItem>, Later>;
   struct Value {
     Oldest waiting;                // without a send time
     std::size_t to_send = 0;       // with one: in agenda_

@@ -1,6 +1,5 @@
 #include "src/bridge/gates/breakers.h"
 
-#include <optional>
 #include <utility>
 
 #include "src/core/machine/machine.h"

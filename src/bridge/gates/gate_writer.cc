@@ -122,13 +122,10 @@ void GateWriter::note_limit(const std::string& queue) {
 
 // Any instance may delete them.
 void GateWriter::forget_unused() {
-  deps_.jobs.submit<bool>(
+  deps_.jobs.submit<void>(
       Lane::upkeep,
-      [before = deps_.clock.now() - kUnusedKept](GateStore& store) -> Result<bool> {
-        if (auto done = store.forget_gates(before); !done) return tl::unexpected(done.error());
-        return true;
-      },
-      [](const Result<bool>& done) {
+      [before = deps_.clock.now() - kUnusedKept](GateStore& store) { return store.forget_gates(before); },
+      [](const Result<void>& done) {
         if (!done) log::warn("unused gates not deleted", {{"reason", done.error().message}});
       });
 }

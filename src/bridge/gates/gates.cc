@@ -186,12 +186,6 @@ void Gates::log_change(const std::string& queue, const KnownGates& known, const 
   if (before->by == GateKind::retry_after) log::info("queue no longer held back", {{"queue", queue}});
 }
 
-Gates::Names Gates::closed() const {
-  Names names;
-  for (const auto& [queue, why] : closed_) names.insert(queue);
-  return names;
-}
-
 const Gates::Closed* Gates::why_closed(std::string_view queue) const {
   const auto it = closed_.find(queue);
   return it == closed_.end() ? nullptr : &it->second;

@@ -73,7 +73,6 @@ class Gates {
   bool known() const { return reader_.known() && clocked_; }
   using ClosedQueues = std::map<std::string, Closed, std::less<>>;
   const ClosedQueues& all_closed() const { return closed_; }
-  Names closed() const;  // queues that get nothing
   // nullptr: it gets messages.
   const Closed* why_closed(std::string_view queue) const;
   // Whether the state of this queue's gates is kept; see above.

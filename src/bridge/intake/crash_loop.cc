@@ -106,7 +106,7 @@ void CrashLoop::stop_for(const HarmfulSetting& limit) {
               {"limit", *limit.delivery_limit},
               {"mend", limit.mend}});
   deps_.health.set(kLoopProblem, text, Health::Effect::not_ready);
-  deps_.record({0, {}, "", "intake_stopped", limit.subject, text});
+  deps_.record("intake_stopped", limit.subject, text);
 }
 
 void CrashLoop::consume() {
@@ -130,15 +130,13 @@ void CrashLoop::tick() {
 }
 
 void CrashLoop::write(std::int64_t count) {
-  deps_.jobs.submit<bool>(
+  deps_.jobs.submit<void>(
       Lane::upkeep,
-      [name = name_, count](SystemStore& store) -> Result<bool> {
+      [name = name_, count](SystemStore& store) {
         // A name that changes with each start, as a container's, leaves no row behind.
-        if (auto done = store.set_setting(name, count > 0 ? std::to_string(count) : ""); !done)
-          return tl::unexpected(done.error());
-        return true;
+        return store.set_setting(name, count > 0 ? std::to_string(count) : "");
       },
-      [](const Result<bool>& done) {
+      [](const Result<void>& done) {
         if (!done) log::warn("counting the starts of the intake failed", {{"reason", done.error().message}});
       });
 }

@@ -14,17 +14,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "src/bridge/base/health.h"
+#include "src/bridge/base/observers.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/intake/intake_pause.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/io/loop.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -38,7 +37,7 @@ class CrashLoop {
     StoreJobs& jobs;
     IntakeHolds& holds;
     Health& health;
-    std::function<void(SystemEvent)> record;
+    RecordEvent record;
     std::string node;
   };
   CrashLoop(io::Loop& loop, Deps deps);

@@ -16,7 +16,7 @@
 #include "src/bridge/changes/transitions.h"
 #include "src/bridge/flight/route_log.h"
 #include "src/bridge/intake/acks.h"
-#include "src/bridge/intake/newcomer_queue.h"
+#include "src/bridge/intake/newcomer.h"
 #include "src/bridge/intake/recognized.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"

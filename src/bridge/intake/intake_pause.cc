@@ -85,14 +85,10 @@ void IntakePause::resume(BootMs now) {
   deps_.holds.release(IntakeHolds::Why::database_away);
   deps_.health.clear("intake");
   // It could not be written before.
-  deps_.record({0,
-                {},
-                "",
-                "intake_paused",
-                deps_.node,
-                "intake was paused for " + length +
-                    " ms because the database did not answer: unacked messages were returned to " +
-                    std::string(deps_.broker)});
+  deps_.record("intake_paused", deps_.node,
+               "intake was paused for " + length +
+                   " ms because the database did not answer: unacked messages were returned to " +
+                   std::string(deps_.broker));
 }
 
 }  // namespace rung::bridge

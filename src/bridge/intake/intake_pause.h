@@ -1,41 +1,39 @@
 // When nothing is taken in, and why.
 #pragma once
 
-#include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
+#include "src/bridge/base/observers.h"
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
 // Whether the intake stands still: as long as anybody holds it. Thread: the loop's.
 class IntakeHolds {
  public:
-  enum class Why : std::uint8_t { database_away = 1, place = 2, crash_loop = 4 };
+  enum class Why { database_away, place, crash_loop };
 
   explicit IntakeHolds(Broker& broker) : broker_(broker) {}
 
   // With each hold, also a second one, the broker takes back what is unacked.
   void hold(Why why) {
-    holds_ = static_cast<std::uint8_t>(holds_ | static_cast<std::uint8_t>(why));
+    holds_.insert(why);
     broker_.pause_intake(true);
   }
-  bool held() const { return holds_ != 0; }
+  bool held() const { return !holds_.empty(); }
   void release(Why why) {
-    if (holds_ == 0) return;
-    holds_ = static_cast<std::uint8_t>(holds_ & ~static_cast<std::uint8_t>(why));
-    if (holds_ == 0) broker_.pause_intake(false);
+    if (holds_.erase(why) > 0 && holds_.empty()) broker_.pause_intake(false);
   }
 
  private:
   Broker& broker_;
-  std::uint8_t holds_ = 0;
+  std::set<Why> holds_;
 };
 
 // Without its database an instance can store nothing: its unacked messages wait in vain, while another
@@ -54,7 +52,7 @@ class IntakePause {
     Health& health;
     std::function<BootMs()> answered;  // when the database last answered
     std::function<void()> forget;      // drops all deliveries in hand
-    std::function<void(SystemEvent)> record;
+    RecordEvent record;
     std::string node;  // our name, for events
   };
   // `outage_timeout`: how long without an answer until intake pauses.

@@ -1,7 +1,5 @@
 #include "src/bridge/intake/recognized.h"
 
-#include <utility>
-
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -28,12 +26,8 @@ void Recognized::add(const Item& item) {
              {"message_id", item.message_id},
              {"reason", item.reason}});
   if (told_.size() >= kMostQueues || !told_.emplace(acked, item.queue).second) return;
-  record_({0,
-           {},
-           "",
-           acked ? "known_message_acked" : "retry_headers_copied",
-           item.queue,
-           std::string(to_word(item.as)) + " of task " + item.task.str() + ": " + item.reason});
+  record_(acked ? "known_message_acked" : "retry_headers_copied", item.queue,
+          std::string(to_word(item.as)) + " of task " + item.task.str() + ": " + item.reason);
 }
 
 }  // namespace rung::bridge

@@ -6,13 +6,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
 
+#include "src/bridge/base/observers.h"
 #include "src/core/base/ids.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -39,7 +38,7 @@ class Recognized {
     std::string reason;
   };
 
-  explicit Recognized(std::function<void(SystemEvent)> record) : record_(std::move(record)) {}
+  explicit Recognized(RecordEvent record) : record_(std::move(record)) {}
 
   void add(const Item& item);
   const Counts& counts() const { return counts_; }
@@ -48,7 +47,7 @@ class Recognized {
   // Names come from messages. Of the queues after these only log and counter tell.
   static constexpr std::size_t kMostQueues = 1000;
 
-  const std::function<void(SystemEvent)> record_;
+  const RecordEvent record_;
   Counts counts_{};
   std::set<std::pair<bool, std::string>> told_;  // acked or taken in; queue
 };

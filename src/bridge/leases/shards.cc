@@ -156,12 +156,10 @@ void Shards::give_back() {
   leave_timer_.stop();
   const std::function<void()> done = std::exchange(left_, nullptr);
   if (node_ == 0) return done();
-  const auto work = [node = node_,
-                     incarnation = settings_.identity.incarnation](LeaseStore& store) -> Result<bool> {
-    if (const auto left = store.leave(node, incarnation); !left) return tl::unexpected(left.error());
-    return true;
+  const auto work = [node = node_, incarnation = settings_.identity.incarnation](LeaseStore& store) {
+    return store.leave(node, incarnation);
   };
-  jobs_.submit<bool>(Lane::leases, work, [done](const Result<bool>&) { done(); });
+  jobs_.submit<void>(Lane::leases, work, [done](const Result<void>&) { done(); });
 }
 
 }  // namespace rung::bridge

@@ -13,7 +13,7 @@
 // An instance that has lost the broker gives up all its shards as long as another one can publish.
 //
 // Files: shard_plan (each instance's share), lease_cycle (a cycle with the database), held_shards,
-// cycle_timer, clock_step. Shards has more members than most classes here because a cycle's answer changes
+// cycle_timer. Shards has more members than most classes here because a cycle's answer changes
 // all of them in one step: node, leases, fence, clock.
 #pragma once
 
@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/bridge/leases/clock_step.h"
 #include "src/bridge/leases/cycle_timer.h"
 #include "src/bridge/leases/held_shards.h"
 #include "src/bridge/leases/lease_cycle.h"

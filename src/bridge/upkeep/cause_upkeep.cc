@@ -23,13 +23,9 @@ void CauseUpkeep::start() { timer_.start(kCauseTick, kCauseTick); }
 
 // On the lane of queries, whose connection is in use: that of upkeep would be opened for it each time.
 void CauseUpkeep::read() {
-  deps_.jobs.submit<bool>(
-      Lane::sweeps,
-      [](Store& store) -> Result<bool> {
-        if (auto known = store.read_causes(); !known) return tl::unexpected(known.error());
-        return true;
-      },
-      [](const Result<bool>& known) {
+  deps_.jobs.submit<void>(
+      Lane::sweeps, [](Store& store) { return store.read_causes(); },
+      [](const Result<void>& known) {
         if (!known) log::warn("causes not kept up", {{"reason", known.error().message}});
       });
 }

@@ -46,17 +46,13 @@ void CountUpkeep::add() {
   if (pending_ == nullptr) return;
   again_ = again_ || pending_->changes.size() == CountBatch::kMost;  // there may be more
   busy_ = true;
-  deps_.jobs.submit<bool>(
-      Lane::upkeep,
-      [batch = pending_](CountStore& store) -> Result<bool> {
-        if (auto done = store.add_counts(*batch); !done) return tl::unexpected(done.error());
-        return true;
-      },
-      [this](const Result<bool>& done) { added(done); });
+  deps_.jobs.submit<void>(
+      Lane::upkeep, [batch = pending_](CountStore& store) { return store.add_counts(*batch); },
+      [this](const Result<void>& done) { added(done); });
 }
 
 // What failed may have been committed: it is repeated under its id, so that nothing counts twice.
-void CountUpkeep::added(const Result<bool>& done) {
+void CountUpkeep::added(const Result<void>& done) {
   busy_ = false;
   if (!done)
     return log::warn("counts of deliveries not recorded",

@@ -44,7 +44,7 @@ class CountUpkeep {
     ActivityCounts activity;
   };
   std::shared_ptr<const CountBatch> next();
-  void added(const Result<bool>& done);
+  void added(const Result<void>& done);
   void forget();
 
   const Deps deps_;

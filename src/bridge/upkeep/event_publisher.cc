@@ -144,13 +144,9 @@ void EventPublisher::end_batch() {
 
 void EventPublisher::forget() {
   busy_ = true;
-  deps_.jobs.submit<bool>(
-      Lane::upkeep,
-      [ids = over_](Store& store) -> Result<bool> {
-        if (auto done = store.forget_outgoing_events(ids); !done) return tl::unexpected(done.error());
-        return true;
-      },
-      [this](const Result<bool>& done) {
+  deps_.jobs.submit<void>(
+      Lane::upkeep, [ids = over_](Store& store) { return store.forget_outgoing_events(ids); },
+      [this](const Result<void>& done) {
         busy_ = false;
         if (!done) return pause("published ones cannot be deleted: " + done.error().message);
         over_.clear();
@@ -162,8 +158,8 @@ void EventPublisher::pause(const std::string& why) {
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
   not_before_ = deps_.clock.here().boot() + pause_;
   if (pause_ < kPauseToReport) return;
-  if (!deps_.health.has(kEventsProblem)) log::warn("events for other systems wait", {{"reason", why}});
-  deps_.health.set(kEventsProblem, "events for " + deps_.exchange + " wait in the database: " + why);
+  if (deps_.health.show(kEventsProblem, "events for " + deps_.exchange + " wait in the database: " + why))
+    log::warn("events for other systems wait", {{"reason", why}});
 }
 
 void EventPublisher::drop_old() {

@@ -1,5 +1,7 @@
 #include "src/bridge/upkeep/janitor.h"
 
+#include <utility>
+
 namespace rung::bridge {
 namespace {
 
@@ -8,17 +10,12 @@ constexpr int kSlowTicks = 10;
 
 }  // namespace
 
-Janitor::Janitor(io::Loop& loop, const Deps& deps)
-    : shards_(deps.shards),
-      horizon_(deps.horizon),
-      dispatch_(deps.dispatch),
-      can_publish_(deps.can_publish),
-      sweep_(loop, {deps.jobs, deps.shards, deps.clock, deps.dispatch, deps.gates, deps.names}),
-      silence_({deps.jobs, deps.shards, deps.transitions, deps.clock, deps.observer, deps.attachments,
-                deps.rules}),
-      copies_({deps.jobs, deps.shards, deps.transitions, deps.outbox, deps.clock, deps.proof, deps.rules,
-               deps.parked_exchange}),
-      stranded_({deps.jobs, deps.shards, deps.clock, deps.dispatch, deps.names}),
+Janitor::Janitor(io::Loop& loop, Deps deps)
+    : deps_(std::move(deps)),
+      sweep_(loop, deps_.due),
+      silence_(deps_.silence),
+      copies_(deps_.copies),
+      stranded_(deps_.due),
       timer_(loop, [this] { tick(); }) {}
 
 void Janitor::start() { timer_.start(kTick, kTick); }
@@ -29,11 +26,11 @@ void Janitor::stop() {
 }
 
 void Janitor::tick() {
-  horizon_.check_clock();
-  horizon_.tidy_names();
-  if (!shards_.any()) return;
-  dispatch_.tick();
-  horizon_.extend();
+  deps_.horizon.check_clock();
+  deps_.horizon.tidy_names();
+  if (!deps_.due.shards.any()) return;
+  deps_.due.dispatch.tick();
+  deps_.horizon.extend();
   silence_.tick();
   stranded_.look();
   if (++ticks_ % kSlowTicks == 0) stranded_.look_for_forgotten();
@@ -45,7 +42,7 @@ void Janitor::found(const WorkWaiting& waiting) {
   half_ = !half_;
   if (!half_) return;
   if (waiting.awaiting) silence_.check();
-  if (waiting.parked && can_publish_()) copies_.send_owed();
+  if (waiting.parked && deps_.can_publish()) copies_.send_owed();
 }
 
 }  // namespace rung::bridge

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "src/bridge/flight/due.h"
@@ -22,24 +21,14 @@ namespace rung::bridge {
 class Janitor {
  public:
   struct Deps {
-    StoreJobs& jobs;
-    Shards& shards;
-    Transitions& transitions;
-    Outbox& outbox;
-    DbClock& clock;
     Horizon& horizon;
-    Dispatch& dispatch;
-    const Gates& gates;
-    QueueNames& names;
-    const DeliveryProof& proof;
-    const RuleBookPtr& rules;  // replaced by a reload
-    TaskObserver& observer;
     std::function<bool()> can_publish;
-    std::string parked_exchange;
-    Attachments& attachments;
+    DueDeps due;
+    SilenceCheck::Deps silence;
+    ParkedCopies::Deps copies;
   };
+  Janitor(io::Loop& loop, Deps deps);
 
-  Janitor(io::Loop& loop, const Deps& deps);
   void start();
   void stop();
   // Call twice a second.
@@ -47,17 +36,12 @@ class Janitor {
   // Shards were gained: looks for their stranded rows once the former owner's connection must be dead.
   void gained(const std::vector<Gained>& gained) { stranded_.gained(gained); }
   SilenceCheck& silence() { return silence_; }
-  // A look at the attachments has been taken in.
-  void attachments_looked() { silence_.looked(); }
-  const SilenceCounts& silence_counts() const { return silence_.counts(); }
+  const SilenceCheck& silence() const { return silence_; }
 
  private:
   void tick();
 
-  Shards& shards_;
-  Horizon& horizon_;
-  Dispatch& dispatch_;
-  const std::function<bool()> can_publish_;
+  const Deps deps_;
   DueSweep sweep_;
   SilenceCheck silence_;
   ParkedCopies copies_;

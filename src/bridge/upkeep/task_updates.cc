@@ -12,41 +12,38 @@ void MissingOrigins::inserted(const Task& task) {
   if (said_.size() >= kMostQueues || !said_.insert(task.queue).second) return;
   log::warn("a failure came without its origin: its retries lose the routing key", {{"queue", task.queue}});
   record_(
-      {0,
-       {},
-       "",
-       "origin_missing",
-       task.queue,
-       "a consumer published a failure to " + failed_ +
-           " without retry-origin-exchange and retry-origin-routing-key: its retries have the queue's name "
-           "as routing key (docs/operations.md)"});
+      "origin_missing", task.queue,
+      "a consumer published a failure to " + failed_ +
+          " without retry-origin-exchange and retry-origin-routing-key: its retries have the queue's name "
+          "as routing key (docs/operations.md)");
 }
 
 void TaskUpdates::inserted(const NewTask& fresh) {
   const Task& task = fresh.task;
-  if (task.kind == Kind::retry) attachments_.failed(task, clock_);
+  if (task.kind == Kind::retry) deps_.attachments.failed(task, deps_.clock);
   count(task.rule);
-  counts_.inserted(task);
-  if (missing_origins_ != nullptr) missing_origins_->inserted(task);
+  deps_.counts.inserted(task);
+  if (deps_.missing_origins != nullptr) deps_.missing_origins->inserted(task);
   schedule(task);
-  if (tracer_ != nullptr) tracer_->received(fresh, clock_.now());
+  if (deps_.tracer != nullptr) deps_.tracer->received(fresh, deps_.clock.now());
 }
 
 void TaskUpdates::decided(const Decision& decision) {
   if (decision.verdict != Decision::Verdict::applied) return;
-  if (tracer_ != nullptr) tracer_->decided(decision);
+  if (deps_.tracer != nullptr) deps_.tracer->decided(decision);
   const Task& task = decision.task;
-  if (!decision.reason.empty()) store_watch_.behind(task.id, decision.reason);
-  counts_.decided(decision);
-  if (decision.was == State::publishing && task.state == State::awaiting) attachments_.delivered(task.queue);
-  dispatch_.changed(task);
+  if (!decision.reason.empty()) deps_.store_watch.behind(task.id, decision.reason);
+  deps_.counts.decided(decision);
+  if (decision.was == State::publishing && task.state == State::awaiting)
+    deps_.attachments.delivered(task.queue);
+  deps_.dispatch.changed(task);
   schedule(task);
   if (decision.child != nullptr) schedule(decision.child->task);
   if (decision.attempt) count(decision.attempt->rule);
-  breakers_.decided(decision);
+  deps_.breakers.decided(decision);
   if (decision.holds_queue) {
     const std::string& queue = decision.failed_in.empty() ? task.queue : decision.failed_in;
-    writer_.hold_queue(queue, *decision.holds_queue, task.id);
+    deps_.writer.hold_queue(queue, *decision.holds_queue, task.id);
   }
   if (task.state == State::parked && decision.child == nullptr) {
     log::warn("parked", {{"id", task.id.value},
@@ -58,14 +55,16 @@ void TaskUpdates::decided(const Decision& decision) {
   }
 }
 
-void TaskUpdates::holds_queue(const Task& task, Ms wait) { writer_.hold_queue(task.queue, wait, task.id); }
+void TaskUpdates::holds_queue(const Task& task, Ms wait) {
+  deps_.writer.hold_queue(task.queue, wait, task.id);
+}
 
 void TaskUpdates::count(const std::string& rule) {
   if (!rule.empty()) ++by_rule_[rule];
 }
 
 void TaskUpdates::schedule(const Task& task) {
-  if (waits_for_claim(task)) horizon_.schedule(names_.item(task, *task.next_at));
+  if (waits_for_claim(task)) deps_.horizon.schedule(deps_.names.item(task, *task.next_at));
 }
 
 }  // namespace rung::bridge

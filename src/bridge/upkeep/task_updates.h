@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -20,7 +19,6 @@
 #include "src/bridge/watch/store_watch.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/task/task.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -32,7 +30,7 @@ class MissingOrigins {
   // Names of queues come from messages: later queues are only counted.
   static constexpr std::size_t kMostQueues = 1000;
 
-  MissingOrigins(const std::string& prefix, std::function<void(SystemEvent)> record)
+  MissingOrigins(const std::string& prefix, RecordEvent record)
       : failed_(prefix + ".failed"), record_(std::move(record)) {}
 
   // A new row.
@@ -42,7 +40,7 @@ class MissingOrigins {
 
  private:
   const std::string failed_;  // the exchange
-  const std::function<void(SystemEvent)> record_;
+  const RecordEvent record_;
   std::set<std::string> said_;  // queues
   std::int64_t count_ = 0;
 };
@@ -51,21 +49,20 @@ class MissingOrigins {
 // held-back copy, and logs what people must know. Thread: the loop's.
 class TaskUpdates final : public TaskObserver {
  public:
-  TaskUpdates(Dispatch& dispatch, Horizon& horizon, QueueNames& names, StoreWatch& store_watch,
-              Attachments& attachments, Breakers& breakers, GateWriter& writer, FlowCounts& counts,
-              const DbClock& clock, Tracer* tracer, MissingOrigins* missing_origins = nullptr)
-      : dispatch_(dispatch),
-        horizon_(horizon),
-        names_(names),
-        store_watch_(store_watch),
-        attachments_(attachments),
-        breakers_(breakers),
-        writer_(writer),
-        counts_(counts),
-        clock_(clock),
-        tracer_(tracer),
-        missing_origins_(missing_origins) {}
-
+  struct Deps {
+    Dispatch& dispatch;
+    Horizon& horizon;
+    QueueNames& names;
+    StoreWatch& store_watch;
+    Attachments& attachments;
+    Breakers& breakers;
+    GateWriter& writer;
+    FlowCounts& counts;
+    const DbClock& clock;
+    Tracer* tracer;                             // nullptr: traces are off
+    MissingOrigins* missing_origins = nullptr;  // tests need none
+  };
+  explicit TaskUpdates(Deps deps) : deps_(deps) {}
   void inserted(const NewTask& fresh) override;
   void decided(const Decision& decision) override;
   void holds_queue(const Task& task, Ms wait) override;
@@ -77,17 +74,7 @@ class TaskUpdates final : public TaskObserver {
   void schedule(const Task& task);
   void count(const std::string& rule);
 
-  Dispatch& dispatch_;
-  Horizon& horizon_;
-  QueueNames& names_;
-  StoreWatch& store_watch_;
-  Attachments& attachments_;
-  Breakers& breakers_;
-  GateWriter& writer_;
-  FlowCounts& counts_;
-  const DbClock& clock_;
-  Tracer* const tracer_;  // nullptr: traces are off
-  MissingOrigins* const missing_origins_;
+  const Deps deps_;
   std::map<std::string, std::int64_t> by_rule_;
 };
 

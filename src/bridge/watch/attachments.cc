@@ -213,9 +213,8 @@ void Attachments::compare(const AttachmentLook& look, const std::vector<std::str
 void Attachments::changed(const QueueAttachment& now, Known& known, bool named) {
   const bool first = known.state == State::unknown;
   if (!first || named) say(now, first);
-  if (now.state == State::attached && !first) record_({0, {}, "", "queue_attached", now.queue, now.detail});
-  if (known.was_attached && now.state != State::attached)
-    record_({0, {}, "", "queue_detached", now.queue, now.detail});
+  if (now.state == State::attached && !first) record_("queue_attached", now.queue, now.detail);
+  if (known.was_attached && now.state != State::attached) record_("queue_detached", now.queue, now.detail);
 }
 
 void Attachments::say(const QueueAttachment& now, bool first) const {

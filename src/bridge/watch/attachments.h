@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "src/bridge/base/health.h"
+#include "src/bridge/base/observers.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"
 #include "src/store/attachments.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -75,8 +75,7 @@ class Attachments {
   static constexpr Ms kEager{std::chrono::minutes{10}};
   using Note = std::function<void(const std::vector<AttachmentSighting>&)>;
 
-  Attachments(Health& health, std::function<void(SystemEvent)> record)
-      : health_(health), record_(std::move(record)) {}
+  Attachments(Health& health, RecordEvent record) : health_(health), record_(std::move(record)) {}
 
   // A failure from this queue arrived.
   void seen(const std::string& queue);
@@ -145,7 +144,7 @@ class Attachments {
   void say(const QueueAttachment& now, bool first) const;
 
   Health& health_;
-  const std::function<void(SystemEvent)> record_;
+  const RecordEvent record_;
   std::set<std::string, std::less<>> seen_;
   std::set<std::string, std::less<>> delivered_;         // at most kMostSeen
   std::set<std::string, std::less<>> by_failure_;        // noted; at most kMostSeen

@@ -71,19 +71,12 @@ void BrokerWatch::checked(const TopologyReport& report) {
   for (const std::string& name : report.repaired) {
     ++repairs_;
     log::warn("topology repaired", {{"missing", name}});
-    deps_.record({0,
-                  {},
-                  "",
-                  "topology_repaired",
-                  name,
-                  "it was missing in " + std::string(deps_.broker) + " and was declared again"});
+    deps_.record("topology_repaired", name,
+                 "it was missing in " + std::string(deps_.broker) + " and was declared again");
   }
-  if (report.problem.empty()) {
-    if (deps_.health.has("topology")) log::info("topology complete again");
-    return deps_.health.clear("topology");
-  }
-  if (!deps_.health.has("topology")) log::warn("topology repair failed", {{"reason", report.problem}});
-  deps_.health.set("topology", report.problem);
+  if (report.problem.empty() && deps_.health.has("topology")) log::info("topology complete again");
+  if (deps_.health.show("topology", report.problem))
+    log::warn("topology repair failed", {{"reason", report.problem}});
 }
 
 void BrokerWatch::set_ours(bool yes) {
@@ -104,15 +97,11 @@ void BrokerWatch::look() {
   if (back) {
     deps_.health.set("broker", "cannot publish, and another instance has its shards: " + status_.reason,
                      Health::Effect::not_ready);
-    deps_.record({0, {}, "", "shards_given_up", node_, status_.reason});
+    deps_.record("shards_given_up", node_, status_.reason);
   } else {
     if (serves(status_)) deps_.health.clear("broker");
-    deps_.record({0,
-                  {},
-                  "",
-                  "shards_taken_again",
-                  node_,
-                  status_.publishing ? "it can publish" : "no other instance can publish"});
+    deps_.record("shards_taken_again", node_,
+                 status_.publishing ? "it can publish" : "no other instance can publish");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "src/bridge/base/store_jobs.h"
 
@@ -29,9 +30,21 @@ class StoreOutage {
  public:
   // A job waits for a retry; `away` is its owner's flag, false at first. Returns what to report now, if
   // anything.
-  std::optional<StoreJobs::Status> waits(bool& away, const Error& error);
+  std::optional<StoreJobs::Status> waits(bool& away, const Error& error) {
+    if (!std::exchange(away, true)) ++away_;
+    const bool refused = error.kind == Error::Kind::refused;
+    const bool turned = std::exchange(refused_, refused) != refused;  // decides whether a start is given up
+    const bool news = reasons_.is_news(error.message);
+    if (!news && !turned) return std::nullopt;
+    return StoreJobs::Status{true, refused, error.message};
+  }
   // That job is done, or given up.
-  std::optional<StoreJobs::Status> goes_on(bool& away);
+  std::optional<StoreJobs::Status> goes_on(bool& away) {
+    if (!std::exchange(away, false) || --away_ > 0) return std::nullopt;
+    reasons_.clear();
+    refused_ = false;
+    return StoreJobs::Status{};
+  }
 
  private:
   int away_ = 0;

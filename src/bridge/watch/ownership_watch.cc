@@ -10,7 +10,6 @@ namespace {
 
 constexpr Ms kOwnershipLookAgain{5000};  // while there is a conflict, or no answer
 constexpr const char* kConflict = "ownership";
-constexpr const char* kUnchecked = "ownership_unchecked";
 
 }  // namespace
 
@@ -70,7 +69,8 @@ void OwnershipWatch::judge(const PlaceReport& report, const Ownership& ownership
 }
 
 void OwnershipWatch::accept(const PlaceReport& report, const Ownership& ownership) {
-  tell_unchecked(report.problem);
+  if (deps_.health.show("ownership_unchecked", report.problem))
+    log::warn("broker's mark cannot be checked", {{"reason", report.problem}});
   if (marking_ && report.owner == database_)
     log::info("broker marked as this database's",
               {{"place", describe(report.place)}, {"database", database_}});
@@ -91,16 +91,10 @@ void OwnershipWatch::refuse(const std::string& why, const PlaceReport& report) {
     log::error("broker and database do not belong together: nothing is taken in or published",
                {{"reason", why}});
     deps_.health.set(kConflict, why, Health::Effect::not_ready);
-    deps_.record({0, {}, "", "ownership_conflict", report.place.prefix, why});
+    deps_.record("ownership_conflict", report.place.prefix, why);
   }
   if (std::exchange(ours_, false)) deps_.changed(false);
   look_again(kOwnershipLookAgain);
-}
-
-void OwnershipWatch::tell_unchecked(const std::string& problem) {
-  if (problem.empty()) return deps_.health.clear(kUnchecked);
-  if (!deps_.health.has(kUnchecked)) log::warn("broker's mark cannot be checked", {{"reason", problem}});
-  deps_.health.set(kUnchecked, problem);
 }
 
 }  // namespace rung::bridge

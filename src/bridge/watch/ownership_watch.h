@@ -14,10 +14,10 @@
 
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
+#include "src/bridge/base/observers.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/io/loop.h"
 #include "src/store/ownership.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -27,7 +27,7 @@ class OwnershipWatch {
     Broker& broker;
     StoreJobs& jobs;
     Health& health;
-    std::function<void(SystemEvent)> record;
+    RecordEvent record;
     std::function<void(bool ours)> changed;  // called with each change of ours()
   };
   OwnershipWatch(io::Loop& loop, Deps deps);
@@ -45,7 +45,6 @@ class OwnershipWatch {
   void judge(const PlaceReport& report, const Ownership& ownership);
   void accept(const PlaceReport& report, const Ownership& ownership);
   void refuse(const std::string& why, const PlaceReport& report);
-  void tell_unchecked(const std::string& problem);
 
   const Deps deps_;
   io::Timer timer_;

@@ -25,7 +25,7 @@ void SettingsWatch::found(const std::vector<HarmfulSetting>& settings) {
       log::warn("a setting in the broker harms Rung's own queues",
                 {{"subject", one.subject}, {"setting", one.what}, {"mend", one.mend}});
     }
-    record_({0, {}, "", one.fatal ? "fatal_setting" : "harmful_setting", one.subject, as_sentence(one)});
+    record_(one.fatal ? "fatal_setting" : "harmful_setting", one.subject, as_sentence(one));
   }
   if (settings.empty() && !known_.empty())
     log::info("no setting in the broker harms Rung's own queues any more");

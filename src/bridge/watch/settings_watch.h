@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "src/bridge/base/health.h"
+#include "src/bridge/base/observers.h"
 #include "src/bridge/watch/attachments.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -20,8 +19,7 @@ class SettingsWatch {
     std::size_t harmful = 0, fatal = 0;
   };
 
-  SettingsWatch(Health& health, std::function<void(SystemEvent)> record)
-      : health_(health), record_(std::move(record)) {}
+  SettingsWatch(Health& health, RecordEvent record) : health_(health), record_(std::move(record)) {}
 
   // All of them, as just found, the fatal ones first.
   void found(const std::vector<HarmfulSetting>& settings);
@@ -29,7 +27,7 @@ class SettingsWatch {
 
  private:
   Health& health_;
-  const std::function<void(SystemEvent)> record_;
+  const RecordEvent record_;
   std::vector<HarmfulSetting> known_;
   Counts counts_;
 };

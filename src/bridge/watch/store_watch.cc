@@ -11,8 +11,7 @@ constexpr Ms kNoticeStands{std::chrono::minutes{10}};  // how long a notice stay
 
 }  // namespace
 
-StoreWatch::StoreWatch(io::Loop& loop, Health& health, std::function<void(SystemEvent)> record,
-                       std::string node)
+StoreWatch::StoreWatch(io::Loop& loop, Health& health, RecordEvent record, std::string node)
     : clock_(loop.clock()),
       health_(health),
       record_(std::move(record)),
@@ -49,7 +48,7 @@ void StoreWatch::noticed(const Shards::Notice& notice) {
     log::warn("the database's clock stepped", {{"detail", notice.detail}});
   health_.set(restored ? "restored" : "clock", notice.detail);
   (restored ? restored_calm_ : clock_calm_).start(kNoticeStands);
-  record_({0, {}, "", restored ? "database_restored" : "clock_step", node_, notice.detail});
+  record_(restored ? "database_restored" : "clock_step", node_, notice.detail);
 }
 
 void StoreWatch::behind(TaskId id, const std::string& how) {
@@ -59,7 +58,7 @@ void StoreWatch::behind(TaskId id, const std::string& how) {
       "the database lacks commits that it had confirmed (a replica was promoted without them, or a node "
       "lags); latest case: retry-id " +
       id.str() + ", " + how;
-  if (!health_.has("behind")) record_({0, {}, "", "rows_behind", node_, detail});
+  if (!health_.has("behind")) record_("rows_behind", node_, detail);
   health_.set("behind", detail);
   behind_calm_.start(kNoticeStands);
 }

@@ -3,22 +3,21 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "src/bridge/base/health.h"
+#include "src/bridge/base/observers.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
 class StoreWatch {
  public:
   // `node`: our name, for events.
-  StoreWatch(io::Loop& loop, Health& health, std::function<void(SystemEvent)> record, std::string node);
+  StoreWatch(io::Loop& loop, Health& health, RecordEvent record, std::string node);
 
   void changed(const StoreJobs::Status& status);
   void noticed(const Shards::Notice& notice);
@@ -33,7 +32,7 @@ class StoreWatch {
  private:
   const Clock& clock_;
   Health& health_;
-  const std::function<void(SystemEvent)> record_;
+  const RecordEvent record_;
   const std::string node_;
   bool away_ = false;
   BootMs away_since_{0};

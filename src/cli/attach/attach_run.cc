@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "plugin/rabbitmq/topology/topology.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/queue_notes.h"
 #include "src/cli/shared/ctl.h"
@@ -60,9 +61,9 @@ Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
   const SystemClock clock;
   if (auto declared = rabbit::declare_once(broker, clock, kAmqpTimeout); !declared) return declared;
   const std::string ours = rabbit::failed_exchange(broker.prefix);
-  auto exists = admin.exchange_exists(ours);
-  if (!exists) return tl::unexpected(exists.error());
-  if (*exists) return {};
+  const auto type = admin.exchange_type(ours);
+  if (!type) return tl::unexpected(type.error());
+  if (!type->empty()) return {};
   return transient(fmt::format(
       "{} manages a different broker than broker.url: exchange {}, just declared, does not exist there",
       admin.name(), ours));

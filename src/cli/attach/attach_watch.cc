@@ -86,7 +86,7 @@ std::string AttachWatch::by_hand(const rabbit::AttachedLook& seen, std::size_t i
                                  const std::string& queue) const {
   if (!seen.facts[i]) return rabbit::policy_command(broker_.prefix, vhost_, queue);
   const AttachPlan plan =
-      plan_attach(broker_.prefix, queue, *seen.facts[i], seen.policies, rabbit::DeadLetterRoutes(""));
+      plan_attach(broker_.prefix, queue, *seen.facts[i], seen.policies, rabbit::DeadLetterRoutes());
   if (plan.action == AttachPlan::Action::refuse) return "not by a policy: " + plan.reason;
   return plan.action == AttachPlan::Action::put ? rabbit::policy_command(vhost_, plan.policy)
                                                 : rabbit::policy_command(broker_.prefix, vhost_, queue);

@@ -110,12 +110,6 @@ class CtlAdmin final : public rabbit::QueueAdmin {
     return read_queues(*out);
   }
 
-  Result<bool> exchange_exists(std::string_view name) override {
-    const auto type = exchange_type(name);
-    if (!type) return tl::unexpected(type.error());
-    return !type->empty();
-  }
-
   Result<std::string> exchange_type(std::string_view name) override {
     auto out = run({"list_exchanges", vhost(), "--formatter", "json", "name", "type"});
     if (!out) return tl::unexpected(out.error());

@@ -12,6 +12,13 @@ using ::testing::HasSubstr;
 
 enum class By { management, rabbitmqctl };
 
+// As the sidecar looks at its queues.
+rabbit::AttachedAnswer look_at(const BrokerOptions& options, const std::string& queue) {
+  auto admin = rabbit::management_admin(options, 10s);
+  if (!admin) return {rabbit::Attached::unknown, admin.error().message};
+  return rabbit::look_at_attached(**admin, options.prefix, {queue}).answers.front();
+}
+
 class Attach : public CliTest, public ::testing::WithParamInterface<By> {
  protected:
   Attach() {
@@ -61,7 +68,7 @@ class Attach : public CliTest, public ::testing::WithParamInterface<By> {
     options.url = test::amqp_url();
     options.prefix = prefix;
     options.rabbitmq.management = needed("RUNG_TEST_MANAGEMENT");
-    return rabbit::ask_attached(options, name, 10s);
+    return look_at(options, name);
   }
 
   test::AmqpProbe amqp_;
@@ -218,7 +225,7 @@ class Ask : public CliTest {
     options.url = test::amqp_url();
     options.prefix = prefix;
     options.rabbitmq.management = needed("RUNG_TEST_MANAGEMENT");
-    return rabbit::ask_attached(options, queue, 10s);
+    return look_at(options, queue);
   }
 };
 

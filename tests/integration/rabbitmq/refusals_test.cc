@@ -1,6 +1,6 @@
 // A publish that makes the broker close the channel, or hang up: it is rejected, the others arrive.
-#include "plugin/rabbitmq/topology/broker_endpoints.h"
-#include "plugin/rabbitmq/wire/connection.h"
+#include "plugin/rabbitmq/wire/access.h"
+#include "plugin/rabbitmq/wire/calls.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {
@@ -44,19 +44,12 @@ TEST_F(Refusals, AClosedChannelIsAnsweredAtOnce) {
   const auto endpoints = rabbit::make_endpoints(options_, test_clock());
   ASSERT_TRUE(endpoints);
   rabbit::Waker waker(test_clock());
-  const auto deadline = test_clock().boot() + kSoon;
-  const rabbit::Connection::Others nobody = [](const rabbit::Frame&) {};
   auto connection =
       rabbit::Connection::open(*endpoints->addresses, *endpoints->access, Ms{5000}, "test", waker, kSoon);
   ASSERT_TRUE(connection);
-  ASSERT_TRUE((*connection)->open_channel(waker, deadline, nobody));
-  const std::string missing = options_.prefix + "-missing";
-  amqp_queue_declare_t declare{};
-  declare.queue = rabbit::bytes(missing);
-  declare.passive = 1;
-  EXPECT_FALSE(
-      (*connection)
-          ->call(AMQP_QUEUE_DECLARE_METHOD, &declare, AMQP_QUEUE_DECLARE_OK_METHOD, waker, deadline, nobody));
+  const rabbit::Calls calls{**connection, waker, test_clock().boot() + kSoon};
+  ASSERT_TRUE(calls.open_channel());
+  EXPECT_FALSE(calls.look_at_queue(options_.prefix + "-missing"));
   EXPECT_TRUE((*connection)->channel_closed());
   EXPECT_EQ((*connection)->unsent(), 0U);
 }

@@ -22,8 +22,8 @@ class AttachmentsTest : public ::testing::Test {
 
   Health health{test_clock(), [] {}};
   std::vector<std::string> events;
-  Attachments attachments{health,
-                          [this](SystemEvent event) { events.push_back(event.kind + " " + event.subject); }};
+  Attachments attachments{health, [this](const std::string& kind, const std::string& subject,
+                                         const std::string&) { events.push_back(kind + " " + subject); }};
 };
 
 TEST_F(AttachmentsTest, AConfiguredQueueThatIsDetached) {

@@ -153,7 +153,7 @@ TEST(Bounds, NamesInTheLog) {
 TEST(Bounds, AttachmentsOfQueuesThatTheConfigDoesNotName) {
   test::VirtualClock clock;
   Health health(clock, [] {});
-  Attachments attachments(health, [](const SystemEvent&) {});
+  Attachments attachments(health, [](auto&&...) {});
   for (std::size_t i = 0; i < kStrangers; ++i) attachments.seen(stranger(i));
   const auto watched = attachments.to_watch({"orders"});
   EXPECT_EQ(watched.size(), Attachments::kMostSeen + 1);
@@ -163,7 +163,7 @@ TEST(Bounds, AttachmentsOfQueuesThatTheConfigDoesNotName) {
 TEST(Bounds, QueuesThatAreWatchedBecauseOfDeliveries) {
   test::VirtualClock clock;
   Health health(clock, [] {});
-  Attachments attachments(health, [](const SystemEvent&) {});
+  Attachments attachments(health, [](auto&&...) {});
   std::size_t notes = 0;
   attachments.note_by([&](const std::vector<AttachmentSighting>& seen) { notes += seen.size(); });
   Task task;
@@ -179,7 +179,7 @@ TEST(Bounds, QueuesThatAreWatchedBecauseOfDeliveries) {
 
 TEST(Bounds, QueuesWhoseRefusedPublishesWereReported) {
   std::size_t events = 0;
-  RefusedPublishes refused([&](const SystemEvent&) { ++events; });
+  RefusedPublishes refused([&](auto&&...) { ++events; });
   for (std::size_t i = 0; i < kStrangers; ++i) refused.dead_lettered(TaskId{1}, 1, stranger(i));
   EXPECT_EQ(events, RefusedPublishes::kMostQueues);
   EXPECT_EQ(refused.count(), static_cast<std::int64_t>(kStrangers));
@@ -187,7 +187,7 @@ TEST(Bounds, QueuesWhoseRefusedPublishesWereReported) {
 
 TEST(Bounds, QueuesWhoseMissingOriginsWereReported) {
   std::size_t events = 0;
-  MissingOrigins missing("rung", [&](const SystemEvent&) { ++events; });
+  MissingOrigins missing("rung", [&](auto&&...) { ++events; });
   Task task;
   task.kind = Kind::retry;
   task.exchange = "rung.failed";

@@ -19,9 +19,11 @@ class CrashLoopTest : public testing::Test {
   struct Start {
     explicit Start(CrashLoopTest& test)
         : holds(test.broker),
-          guard(test.loop,
-                {test.jobs, holds, test.health,
-                 [&test](SystemEvent event) { test.events.push_back(std::move(event)); }, "node-1"}) {
+          guard(test.loop, {test.jobs, holds, test.health,
+                            [&test](const char* kind, const std::string& subject, const std::string& detail) {
+                              test.events.push_back({0, {}, "", kind, subject, detail});
+                            },
+                            "node-1"}) {
       guard.start();
     }
     IntakeHolds holds;

@@ -244,28 +244,30 @@ class Flow final : public BrokerSink {
                      intake.flush();
                    }};
   Transitions transitions{world.loop,
-                          jobs,
-                          [this] { return shards.fence(); },
-                          world.rules,
-                          [this] { acks.flush(); },
-                          [this](TaskId id) { return dispatch.flights().publishing(id); },
-                          left};
-  StoreWatch store_watch{world.loop, health, [](const SystemEvent&) {}, "a"};
+                          {jobs, [this] { return shards.fence(); }, world.rules, [this] { acks.flush(); },
+                           [this](TaskId id) { return dispatch.flights().publishing(id); }, left}};
+  StoreWatch store_watch{world.loop, health, [](auto&&...) {}, "a"};
   std::vector<SystemEvent> events;  // of refused_publishes and recognized
-  RefusedPublishes refused_publishes{[this](SystemEvent event) { events.push_back(std::move(event)); }};
-  Attachments attachments{health, [](const SystemEvent&) {}};
+  const RecordEvent record = [this](const char* kind, const std::string& subject, const std::string& detail) {
+    events.push_back({0, {}, "", kind, subject, detail});
+  };
+  RefusedPublishes refused_publishes{record};
+  Attachments attachments{health, [](auto&&...) {}};
   Dispatch dispatch;
-  TaskUpdates updates{dispatch, horizon, names,  store_watch, attachments,
-                      breakers, writer,  counts, clock,       tracer};
+  TaskUpdates updates{
+      {dispatch, horizon, names, store_watch, attachments, breakers, writer, counts, clock, tracer}};
   Horizon horizon;
-  Recognized recognized{[this](SystemEvent event) { events.push_back(std::move(event)); }};
+  Recognized recognized{record};
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
                  store_watch, refused_publishes, broker, recognized},
                 {"rung.parked", {"rung.delay", {}}, kIncarnation}};
   Janitor janitor{world.loop,
-                  {jobs, shards, transitions, outbox, clock, horizon, dispatch, gates, names, proof,
-                   world.rules, updates, [] { return true; }, "rung.parked", attachments}};
+                  {horizon,
+                   [] { return true; },
+                   {jobs, shards, clock, dispatch, gates, names},
+                   {jobs, shards, transitions, clock, updates, attachments, world.rules},
+                   {jobs, shards, transitions, outbox, clock, proof, world.rules, "rung.parked"}}};
   WorkPoll work{world.loop, jobs, shards, clock,
                 [this](const WorkWaiting& waiting) { janitor.found(waiting); }};
   IntakeSession session;  // of the last delivery

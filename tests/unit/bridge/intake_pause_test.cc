@@ -38,7 +38,10 @@ class IntakePauseTest : public testing::Test {
   IntakeHolds holds{broker};
   IntakePause pause{loop,
                     {holds, broker.name(), health, [this] { return answered; }, [this] { ++forgotten; },
-                     [this](SystemEvent event) { events.push_back(std::move(event)); }, "node-1"},
+                     [this](const char* kind, const std::string& subject, const std::string& detail) {
+                       events.push_back({0, {}, "", kind, subject, detail});
+                     },
+                     "node-1"},
                     kPatience};
 };
 

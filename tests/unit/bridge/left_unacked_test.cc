@@ -48,8 +48,8 @@ TEST_F(LeftUnackedTest, ATransitionThatIsToBeKeptIsTriedAgainAndItsCallerHearsTh
       RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
   Transitions* all = nullptr;
   LeftUnacked kept(loop, health, [&] { all->flush(); });
-  Transitions transitions(
-      loop, jobs, [] { return Fence{}; }, rules, [] {}, [](TaskId) { return false; }, kept);
+  Transitions transitions(loop,
+                          {jobs, [] { return Fence{}; }, rules, [] {}, [](TaskId) { return false; }, kept});
   all = &transitions;
   db->fail_next(2, Error::Kind::permanent);
   int answers = 0;

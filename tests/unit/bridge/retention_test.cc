@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "src/bridge/upkeep/retention_plan.h"
+#include "src/bridge/upkeep/retention_pass.h"
 #include "src/store/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 

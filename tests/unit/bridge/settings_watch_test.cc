@@ -12,7 +12,9 @@ TEST(SettingsWatch, TellsEachOnceAndHasAProblemUntilItIsMended) {
   const auto clock = std::make_shared<test::VirtualClock>();
   Health health{*clock, [] {}};
   std::vector<SystemEvent> events;
-  SettingsWatch watch(health, [&](SystemEvent event) { events.push_back(std::move(event)); });
+  SettingsWatch watch(health, [&](const char* kind, const std::string& subject, const std::string& detail) {
+    events.push_back({0, {}, "", kind, subject, detail});
+  });
   const HarmfulSetting ttl{true, "rung.failed", "policy 'all' sets message-ttl to 5000", "rabbitmqctl x"};
   const HarmfulSetting type{false, "rung.delay", "it is a quorum queue", "set broker.queue_type"};
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "src/bridge/base/ability.h"
+#include "src/bridge/watch/broker_watch.h"
 
 namespace rung::bridge {
 namespace {

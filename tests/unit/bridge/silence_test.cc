@@ -58,10 +58,10 @@ struct Looking {
     if (answers) look.attached.emplace();
     flow.attachments.found(look, configured, world.clock->boot());
     if (joined) record(flow.attachments.news(flow.clock, world.clock->boot()));
-    flow.janitor.attachments_looked();
+    flow.janitor.silence().looked();
     if (std::exchange(again, false)) ask();
   }
-  const SilenceCounts& counts() const { return flow.janitor.silence_counts(); }
+  const SilenceCounts& counts() const { return flow.janitor.silence().counts(); }
 
   World& world;
   Flow flow;
@@ -319,7 +319,7 @@ TEST_F(Silences, WhereNobodyCanLookSilenceIsASuccessAndCounted) {
   const TaskId id = world.rows().at(0).task.id;
   pass(kOver + Ms{2000});
   EXPECT_TRUE(is_presumed(id));
-  EXPECT_EQ(flow.janitor.silence_counts().unverified, 1);
+  EXPECT_EQ(flow.janitor.silence().counts().unverified, 1);
 }
 
 // One has access to the management API, the other has not; and one is started again.

@@ -71,7 +71,7 @@ class SubmissionsTest : public testing::Test {
   Health health{*time, [] {}};
   LeftUnacked left{loop, health, [] {}};
   Transitions transitions{
-      loop, jobs, [this] { return shards.fence(); }, rules, [] {}, [](TaskId) { return false; }, left};
+      loop, {jobs, [this] { return shards.fence(); }, rules, [] {}, [](TaskId) { return false; }, left}};
   Submissions submissions{{loop, jobs, shards, transitions, clock, rules, heard}};
 };
 

@@ -48,9 +48,9 @@ class TransitionsStory : public testing::Test {
   Health health{*world.clock, [] {}};
   LeftUnacked left{world.loop, health, [this] { transitions.flush(); }};
   std::set<TaskId> publishing;
-  Transitions transitions{world.loop,  jobs,  [] { return Fence{}; },
-                          world.rules, [] {}, [this](TaskId id) { return publishing.contains(id); },
-                          left};
+  Transitions transitions{world.loop,
+                          {jobs, [] { return Fence{}; }, world.rules, [] {},
+                           [this](TaskId id) { return publishing.contains(id); }, left}};
 };
 
 TEST_F(TransitionsStory, AnEventIsSentWithoutACallOfFlush) {

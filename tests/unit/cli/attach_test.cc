@@ -84,7 +84,7 @@ TEST(PolicyCommand, IsTheLineThatDoesIt) {
 // <prefix>.failed with its binding, and nothing else.
 rabbit::DeadLetterRoutes own_routes(const std::string& prefix) {
   const std::string ours = rabbit::failed_exchange(prefix);
-  rabbit::DeadLetterRoutes routes(ours);
+  rabbit::DeadLetterRoutes routes;
   routes.add_exchange(ours, "fanout");
   routes.add_exchange("", "direct");
   routes.add_binding({"", ours}, "");
@@ -263,7 +263,9 @@ TEST(AskAttached, UnknownWhereNobodyAnswers) {
   BrokerOptions options;
   options.url = "amqp://guest:top-secret@127.0.0.1:1/%2f";
   options.rabbitmq.management = "http://127.0.0.1:1";
-  const auto answer = rabbit::ask_attached(options, "orders");
+  const auto admin = rabbit::management_admin(options, Ms{2000});
+  ASSERT_TRUE(admin);
+  const auto answer = rabbit::look_at_attached(**admin, options.prefix, {"orders"}).answers.front();
   EXPECT_EQ(answer.attached, rabbit::Attached::unknown);
   EXPECT_THAT(answer.detail, HasSubstr("127.0.0.1:1"));
   EXPECT_THAT(answer.detail, ::testing::Not(HasSubstr("top-secret")));

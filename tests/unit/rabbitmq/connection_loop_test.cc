@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "plugin/rabbitmq/topology/broker_endpoints.h"
+#include "plugin/rabbitmq/wire/access.h"
 #include "tests/support/broker_recorder.h"
 #include "tests/support/clock.h"
 
@@ -64,11 +64,10 @@ TEST_F(ConnectionLoopTest, TriesAgainUntilItIsStopped) {
   EXPECT_FALSE(recorder_.statuses().back().consuming);
 }
 
-TEST_F(ConnectionLoopTest, StopsWhileItMayNotConnectYet) {
+TEST_F(ConnectionLoopTest, StopsBeforeItConnects) {
   ConnectionLoop loop(deps(), {.thread_name = "test", .purpose = "test", .side = {}}, callbacks());
-  loop.set_connect_not_before(test_clock().boot() + Ms{3'600'000});
-  loop.start();
   loop.order_stop(test_clock().boot());
+  loop.start();
   loop.join();
   EXPECT_EQ(over_, 0);
   EXPECT_EQ(stopped_, 1);

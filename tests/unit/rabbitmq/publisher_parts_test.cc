@@ -9,7 +9,6 @@
 #include "plugin/rabbitmq/consume/acks.h"
 #include "plugin/rabbitmq/publish/message_writer.h"
 #include "plugin/rabbitmq/publish/publish_failures.h"
-#include "plugin/rabbitmq/publish/rights_check.h"
 #include "plugin/rabbitmq/publish/routing.h"
 #include "plugin/rabbitmq/publish/send_queue.h"
 #include "plugin/rabbitmq/wire/broker_headers.h"
