@@ -278,9 +278,8 @@ class Judge {
     return std::string("rabbitmqctl ") + (as_operator ? "set_operator_policy" : "set_policy") + " -p " +
            shell_quote(state_.vhost) + " --priority " +
            (as_operator ? "1000" : std::to_string(std::max(object.priority + 1, 100))) + " --apply-to " +
-           (object.is_queue ? "queues" : "exchanges") + " " + shell_quote(std::string(prefix_) + "-own") +
-           " " + shell_quote(pattern) + " " +
-           shell_quote(definition.dump(-1, ' ', false, json::error_handler_t::replace));
+           (object.is_queue ? "queues" : "exchanges") + " " + shell_quote(name) + " " + shell_quote(pattern) +
+           " " + shell_quote(definition.dump(-1, ' ', false, json::error_handler_t::replace));
   }
 
   std::string delete_queue(const std::string& name) const {

@@ -176,6 +176,13 @@ TEST(OwnSettings, AnAlternateExchangeIsFatalForTheReturnExchangeWithoutItsOwn) {
   EXPECT_EQ(worst(exchange("rung.failed", diverted)), Harm::safe) << "its queue is always bound";
 }
 
+// RabbitMQ has one policy of a name: the advice for the exchange must not replace that for the queues.
+TEST(OwnSettings, TheExchangesPolicyIsNotTheQueues) {
+  EXPECT_THAT(judge(queue({{"message-ttl", 1}}))[0].mend, HasSubstr("--apply-to queues rung-own "));
+  EXPECT_THAT(judge(exchange("rung.return", {{"alternate-exchange", "others"}}))[0].mend,
+              HasSubstr("--apply-to exchanges rung-return "));
+}
+
 TEST(OwnSettings, AForeignBindingOfTheReturnExchangeIsFatal) {
   OwnState state;
   state.return_bindings = {{"orders", "queue", "queue:orders"}, {"spy", "queue", "order.created"}};
