@@ -35,6 +35,8 @@ constexpr Ms kWatchStart{200};
 constexpr Ms kSlowReload{5000};  // the problem "config" begins after it
 constexpr Ms kEagerCheck{2000};  // after a queue became detached
 
+// `rung run` from its start to its end. It owns what runs, so it has many members, and it only joins them:
+// each does its work by itself.
 class Sidecar {
  public:
   // REQUIRES: `clock` outlives it.

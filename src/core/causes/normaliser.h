@@ -3,6 +3,10 @@
 // (JSON, XML, HTML, logfmt), atoms.cc (words, names, paths), hosts.cc (addresses), people.cc (names of people
 // and companies), codes.cc (which numbers stay).
 //
+// One class for all of them, with more members than most here: each part reads on from the same position,
+// looks back at the words that others have written, and decides by what stood between. Apart, each would need
+// all of it.
+//
 // Thread: one.
 #pragma once
 

@@ -33,7 +33,9 @@ constexpr Ms kSpareTimeout{2000};  // for the request on a spare place
 
 constexpr const char* kLate = "the request did not arrive in time (http.timeout)";
 
-// `Stream`: tcp::socket, or TLS on one.
+// One connection, from the handshake to its end. Its requests follow each other on one stream with one
+// buffer, one timer and one place among the connections; that is why it is one class. `Stream`: tcp::socket,
+// or TLS on one.
 template <typename Stream>
 class Session final : public Places::Connection, public std::enable_shared_from_this<Session<Stream>> {
   static constexpr bool kTls = !std::is_same_v<Stream, tcp::socket>;
