@@ -9,8 +9,8 @@
 //   ...                                  // the code under test publishes it back
 //   auto again = broker.take("orders");  // the consumer gets it again and acks it
 //
-// It has more members than most classes: a broker's whole state is under one lock, so that no test sees a
-// half of a change. Thread: every method from any thread. The sink is called on the broker's own thread, or
+// It has more members than most classes: a broker's whole state is under one lock, so that no test sees
+// half a change. Thread: every method from any thread. The sink is called on the broker's own thread, or
 // inside pump().
 #pragma once
 

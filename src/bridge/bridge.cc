@@ -8,6 +8,7 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
+
 Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
                RuleBookPtr rules, std::function<void()> name_taken)
     : loop_(loop),

@@ -146,7 +146,7 @@ class Bridge final : public BrokerSink {
   void name_queues();
   void note_attachments(const std::vector<AttachmentSighting>& seen);
   void found(const WorkWaiting& waiting);
-  // Into rung_events; lost if the process ends before the write
+  // Into rung_events; lost if the process ends before the write.
   void record(const char* kind, const std::string& subject, const std::string& detail);
 
   io::Loop& loop_;

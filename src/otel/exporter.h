@@ -49,8 +49,8 @@ class Exporter {
 
   // Never blocks. Drops the span, and counts it, if the queue is full.
   void add(Span span) { queue_.add(std::move(span)); }
-  // Sends what is queued, and aborts when the time is over; drops the rest. Spans added from now on are
-  // dropped.
+  // Sends what is queued, and aborts after ExportLimits::stopping; drops the rest. Spans added from now on
+  // are dropped.
   void stop();
 
   struct Counts {

@@ -15,7 +15,7 @@ namespace rung::rabbit {
 
 class CommandConnection {
  public:
-  // `purpose`: "doctor", a part of the connection's name. REQUIRES: `clock` outlives it.
+  // `purpose` becomes part of the connection's name: "doctor". REQUIRES: `clock` outlives it.
   static Result<std::unique_ptr<CommandConnection>> open(const BrokerOptions& options, const Clock& clock,
                                                          const std::string& purpose, Ms timeout);
   ~CommandConnection();

@@ -171,29 +171,28 @@ Result<void> QueueConverter::declare(const std::string& queue, const std::string
   return check([&](const Calls& calls) { return calls.queue(queue, QueueArguments(type).table()); });
 }
 
-Result<QueueConverter::Found> QueueConverter::look(const std::string& queue, const std::string& type) {
+Result<QueueConverter::There> QueueConverter::look(const std::string& queue, const std::string& type) {
   const auto users = consumers(queue);
-  if (!users && users.error().kind == Error::Kind::not_found) return Found{There::no, 0};
+  if (!users && users.error().kind == Error::Kind::not_found) return There::no;
   if (!users) return tl::unexpected(users.error());
   const auto same = declare(queue, type);
-  if (same) return Found{There::as_wanted, *users};
-  if (same.error().message.find("PRECONDITION_FAILED") != std::string::npos)
-    return Found{There::otherwise, *users};
+  if (same) return There::as_wanted;
+  if (same.error().message.find("PRECONDITION_FAILED") != std::string::npos) return There::otherwise;
   return tl::unexpected(same.error());
 }
 
 Result<std::int64_t> QueueConverter::move_and_delete(const std::string& from, const std::string& to,
                                                      const std::vector<Binding>& bindings) {
   // A channel of its own: the numbers of publishes and deliveries begin anew.
-  const auto begun = check([](const Calls& calls) -> Result<void> {
+  const auto begun = check([this](const Calls& calls) -> Result<void> {
     const amqp_channel_close_t close{};
     if (auto done = calls.send(AMQP_CHANNEL_CLOSE_METHOD, &close); !done) return done;
-    if (auto done = calls.open_channel(); !done) return done;
+    if (auto done = its_->calls().open_channel(); !done) return done;
     const amqp_confirm_select_t confirm{};
-    if (auto done = calls.send(AMQP_CONFIRM_SELECT_METHOD, &confirm); !done) return done;
+    if (auto done = its_->calls().send(AMQP_CONFIRM_SELECT_METHOD, &confirm); !done) return done;
     amqp_basic_qos_t qos{};
     qos.prefetch_count = kPrefetch;
-    return calls.send(AMQP_BASIC_QOS_METHOD, &qos);
+    return its_->calls().send(AMQP_BASIC_QOS_METHOD, &qos);
   });
   if (!begun) return tl::unexpected(begun.error());
 
@@ -243,16 +242,18 @@ Result<std::int64_t> QueueConverter::convert(const std::string& queue, const std
   if (!found) return tl::unexpected(found.error());
   const auto left = look(moving, type);
   if (!left) return tl::unexpected(left.error());
-  const bool differs = found->there == There::otherwise;
-  if (!differs && left->there == There::no) return 0;
-  if (left->there == There::otherwise)
+  const bool differs = *found == There::otherwise;
+  if (!differs && *left == There::no) return 0;
+  if (*left == There::otherwise)
     return tl::unexpected(Error{Error::Kind::refused, moving + " is left by a conversion to another type: "
                                                                "finish that one first"});
-  if (differs && found->consumers > 0)
-    return tl::unexpected(Error{Error::Kind::refused, queue + " has " + std::to_string(found->consumers) +
-                                                          " consumers: stop the sidecars first"});
   std::int64_t moved = 0;
   if (differs) {
+    const auto users = consumers(queue);  // just before the first change: a sidecar may have come back
+    if (!users) return tl::unexpected(users.error());
+    if (*users > 0)
+      return tl::unexpected(Error{Error::Kind::refused, queue + " has " + std::to_string(*users) +
+                                                            " consumers: stop the sidecars first"});
     const auto out = replace(queue, moving, type, bindings);
     if (!out) return out;
     moved = *out;

@@ -57,11 +57,7 @@ class QueueConverter {
   Result<void> declare(const std::string& queue, const std::string& type);
   // Whether the queue exists, and with that type.
   enum class There { no, as_wanted, otherwise };
-  struct Found {
-    There there;
-    std::uint32_t consumers;
-  };
-  Result<Found> look(const std::string& queue, const std::string& type);
+  Result<There> look(const std::string& queue, const std::string& type);
   // `to`, of that type, takes the place of `from`: its bindings and its messages.
   Result<std::int64_t> replace(const std::string& from, const std::string& to, const std::string& type,
                                const std::vector<Binding>& bindings);

@@ -14,7 +14,7 @@ inline constexpr const char* kFanout = "fanout";  // types of exchanges
 inline constexpr const char* kDirect = "direct";
 inline constexpr const char* kTopic = "topic";
 
-// Sends basic.cancel, which gets no answer.
+// Sends basic.cancel with no-wait: no answer comes.
 void send_cancel(Connection& connection, std::string_view consumer_tag);
 
 struct Calls {
@@ -28,7 +28,7 @@ struct Calls {
                           amqp_method_number_t answer = 0) const {
     return connection.call(id, fields, waker, deadline, others, answer);
   }
-  // The same, if the answer says nothing more.
+  // The same, for an answer whose fields are not needed.
   Result<void> send(amqp_method_number_t id, const void* fields, amqp_method_number_t answer = 0) const;
   Result<void> open_channel() const;
 
@@ -37,7 +37,8 @@ struct Calls {
   Result<void> exchange_with_alternate(std::string_view name, const char* type,
                                        std::string_view alternate) const;
   Result<void> queue(std::string_view name, amqp_table_t arguments) const;
-  // A passive declare of a queue: how many messages are ready in it, and how many consumers it has.
+  // A passive declare of a queue: how many messages are ready in it, and how many consumers it has. Of the
+  // result, only these two may be used: its text is gone with the frame.
   Result<amqp_queue_declare_ok_t> look_at_queue(std::string_view name) const;
   // basic.cancel. What the broker sent before has arrived with the answer.
   Result<void> cancel(std::string_view consumer_tag) const;

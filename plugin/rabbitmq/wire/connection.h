@@ -2,8 +2,8 @@
 // bounded and end early when the waker says stop.
 //
 // rabbitmq-c encodes and decodes methods; frames and content are hand-written (codec.h says why). The class
-// has more members than most: heartbeats follow from what went into and out of both buffers, and all end with
-// the socket. Thread: one thread per object.
+// has more members than most: heartbeats depend on what went through both buffers, and everything lives as
+// long as the socket. Thread: one thread per object.
 #pragma once
 
 #include <amqp.h>
@@ -108,7 +108,7 @@ class Connection {
   using Others = std::function<void(const Frame&)>;
   // Sends a method and waits for its answer; other frames go to `others`. If the broker closes the channel
   // instead, that is answered (close-ok) and closing() has the reason; Kind::refused if the broker refused
-  // the method. `answer`: 0 = X-ok, whose number is that of X + 1. Use Calls.
+  // the method. `answer`: 0 = X-ok, which is always X + 1. Callers use Calls (calls.h).
   Result<const void*> call(amqp_method_number_t id, const void* fields, Waker& waker, BootMs deadline,
                            const Others& others, amqp_method_number_t answer = 0);
   // Sends connection.close and waits for the answer until `deadline`. By then the broker has processed

@@ -110,6 +110,7 @@ class ConnectionLoop {
     return {connection, waker_, now() + kSetUpTimeout, std::move(others)};
   }
   SinkAdapter& sink() { return deps_.sink; }
+
   // Reads what has arrived and passes it to `take_frame` (const Frame&) -> Result<bool>; false: the broker
   // has closed the channel, stop reading. It never gets connection.close, which is answered here.
   // `after_fill` () runs between two reads from the socket. If there is much to read, returns early so that

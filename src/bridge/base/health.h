@@ -24,7 +24,7 @@ class Health {
   // Begins a problem, or updates its detail. `name` is a constant: it is a metric's label.
   void set(std::string_view name, std::string detail, Effect effect = Effect::warning);
   void clear(std::string_view name);
-  // A warning as long as there is a detail; "" ends it. Returns whether it begins.
+  // Sets a warning, or clears it if `detail` is empty. Returns whether it is new.
   bool show(std::string_view name, const std::string& detail);
   bool has(std::string_view name) const;
   const std::vector<HealthProblem>& problems() const { return problems_; }

@@ -1,5 +1,6 @@
 // An incoming message that has no row yet, and the task that it becomes: a failure starts at the ladder's
-// first level, a delay waits for its time. Thread: pure functions, the loop's.
+// first level, a delay waits for its time. And the queue in which they wait for a shard that this instance
+// holds. Thread: the loop's.
 #pragma once
 
 #include <cstddef>

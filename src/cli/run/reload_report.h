@@ -1,6 +1,6 @@
 // A reload reads the config, and leaves its outcome in a file of $RUNTIME_DIRECTORY (systemd's
 // RuntimeDirectory=): `rung reload` waits for it, so that `systemctl reload` fails when the reload did.
-// Thread: any, if it is not said; write_report() takes its time, so not on the loop.
+// Thread: any, unless stated otherwise; write_report() takes its time, so not on the loop.
 #pragma once
 
 #include <functional>

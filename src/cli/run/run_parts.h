@@ -1,4 +1,4 @@
-// The parts of `rung run` besides the bridge and the API. Thread: main's, if it is not said.
+// The parts of `rung run` besides the bridge and the API. Thread: main's, unless stated otherwise.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@
 
 namespace rung::cli {
 
-// What the config is for the bridge. `tracer`: nullptr = no traces.
+// The bridge's settings, from the config. `tracer`: nullptr = no traces.
 bridge::BridgeSettings bridge_settings(const Config& config, bridge::Tracer* tracer);
-// What is logged of it at the start.
+// Logs the settings that matter, at the start.
 void log_settings(const Config& config);
 
-// The line that `systemctl status` shows for a sidecar: one short sentence without line ends: what is waited
-// for, what is wrong, or that it serves.
+// The line that `systemctl status` shows for a sidecar: what it waits for, what is wrong, or that it serves.
+// One short sentence without line ends.
 std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& start);
 
 // Signing in by OpenID Connect, of `rung run`: nobody does without http.oidc.

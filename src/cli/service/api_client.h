@@ -85,7 +85,7 @@ using AddPage = std::function<Result<std::size_t>(const api::Json& page)>;
 Result<void> read_pages(ApiClient& client, const std::string& path, const Parameters& parameters,
                         const AddPage& add, std::size_t most = SIZE_MAX, std::string cursor = {});
 
-// All rows of such a list, each read by `read`.
+// All rows of such a list, or the first `most` from `cursor` on, each read by `read`.
 template <typename Row>
 Result<std::vector<Row>> read_rows(ApiClient& client, const std::string& path, const Parameters& parameters,
                                    const char* list, Result<Row> (*read)(const api::Json&),

@@ -1,4 +1,5 @@
-// Describes a task for people and for scripts, and finds the one that a command is about. Thread: main's.
+// Describes a task for people and for scripts, and finds the one that a command is about. Thread: main's, for
+// what prints or asks.
 #pragma once
 
 #include <initializer_list>
@@ -28,7 +29,7 @@ std::string first_error(std::string_view origin_json);
 
 // Never throws: invalid UTF-8 is replaced.
 std::string dump(const Json& json, bool pretty = true);
-int print_json(const Json& json);  // returns kSuccess
+int print_json(const Json& json);  // to stdout, and a line end; returns kSuccess
 
 // A message's body for people and scripts: UTF-8 text with control characters escaped; otherwise every byte
 // that is not printable ASCII as \xNN.

@@ -74,8 +74,8 @@ class Context {
   BackgroundTask counting;  // last: it ends before the members that it uses
 };
 
-// --- the handlers: tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc,
-// simulate.cc, stats.cc, service.cc
+// --- the handlers: tasks.cc, changes.cc, edits.cc, bulks.cc, causes.cc, queues.cc, simulate.cc, service.cc;
+// stats.cc has activity and audit, too
 Response submit_tasks(Context& context, const Call& call);
 Response list_tasks(Context& context, const Call& call);
 Response show_task(Context& context, const Call& call);

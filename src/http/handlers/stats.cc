@@ -1,5 +1,6 @@
-// /v1/nodes, /v1/stats, /v1/now, /v1/config, /v1/events, /v1/activity, /v1/audit: the instances, how late
-// tasks are, what time it is; what failed, was retried and succeeded by minute; all changes by hand.
+// What is going on: /v1/nodes (the instances), /v1/stats (how late tasks are), /v1/now (the database's time),
+// /v1/config, /v1/events, /v1/activity (what failed, was retried and succeeded, by minute), /v1/audit (all
+// changes by hand).
 #include "src/api/stats/stats.h"
 
 #include <nlohmann/json.hpp>

@@ -39,11 +39,11 @@ std::vector<std::string> words_of(const std::optional<std::string>& text);
 bool take_flag(Pairs& query, std::string_view name, FieldErrors& errors);
 // Whatever is left is an error.
 void refuse_rest(const Pairs& query, FieldErrors& errors);
-// The response to a request that has a query where none is taken; none: it has none.
+// The response to a request that has a query where none is taken; nullopt if it has none.
 std::optional<Response> refuse_query(const Request& request);
 
-// The object in a request's body. Errors: a text; `form` says what the body must be. An empty body is {} if
-// it may be.
+// The object in a request's body. Errors: a text; `form` says what the body must be. With
+// `may_be_empty`, an empty body counts as {}.
 Result<Json> object_of(const Request& request, std::string_view form, bool may_be_empty = false);
 inline constexpr std::string_view kObjectOrEmpty = "the body must be an object, or empty";
 

@@ -1,4 +1,4 @@
-// Maps paths and methods to handlers: the only such table. A test compares openapi.json with it.
+// Maps paths and methods to handlers: the only table of routes. A test compares openapi.json with it.
 // Thread: immutable after construction; many handlers run at a time.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace rung::http {
 
-// What can be done over HTTP, and the least role that it takes: the only such table. Every route names its
-// action; docs/http.md and GET /v1/you show the table.
+// What can be done over HTTP, and the least role that it takes: the only table of rights. Every route names
+// its action; docs/http.md and GET /v1/you show the table.
 enum class Action : std::uint8_t {
   probe,  // needs no token
   read,

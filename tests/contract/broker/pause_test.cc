@@ -47,7 +47,7 @@ TEST_P(BrokerContract, WhilePausedWhatIsUnackedIsTheBrokersAgain) {
   world_->broker().pause_intake(true);
   world_->broker().pause_intake(false);
   ASSERT_TRUE(world_->put(failed, "", text("five")));
-  // Perhaps twice: it can arrive before the pause is carried out, which returns it.
+  // Perhaps twice: if it arrives before the pause is carried out, the pause gives it back.
   const auto next = sink_.deliveries(1);
   ASSERT_FALSE(next.empty());
   for (const Delivery& delivery : next)
