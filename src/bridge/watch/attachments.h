@@ -10,6 +10,9 @@
 //
 // Also says what SilenceCheck needs to know. There, a queue counts as detached only after two looks in a row:
 // a look reads queues and policies one after the other, and a change between them looks like neither.
+//
+// It has more members than most classes: one look changes all of them in one step, and what it says decides
+// what the next one asks for, and when.
 // Thread: the loop's.
 #pragma once
 
@@ -50,7 +53,6 @@ struct HarmfulSetting {
   bool operator==(const HarmfulSetting&) const = default;
 };
 
-// The result of checking all queues.
 // What to check.
 struct WatchedQueues {
   std::vector<std::string> names;
@@ -58,6 +60,7 @@ struct WatchedQueues {
   std::function<bool(const std::string& queue)> also = {};
 };
 
+// The result of checking all queues.
 struct AttachmentLook {
   std::vector<QueueAttachment> queues;  // those requested, and those that match a pattern of the config
   // Every attached queue of the virtual host; none: the management API did not tell.
