@@ -63,11 +63,12 @@ class MessageWriter {
 // no queue takes; nothing else is sent until the broker has confirmed it. If the broker refuses it (403), our
 // user has lost its rights: the connection counts as down, and waiting messages are for the next connection.
 //
-// During an alarm the answer comes only after the alarm, so nobody waits for it. Thread: one thread per
+// During an alarm the answer comes only after the alarm, so no caller waits for it. Thread: one thread per
 // object.
 class RightsCheck {
  public:
-  static constexpr std::uint64_t kToken = ~std::uint64_t{0};  // of the empty message, which nobody requested
+  static constexpr std::uint64_t kToken =
+      ~std::uint64_t{0};  // of the empty message, which no caller requested
 
   // REQUIRES: nothing else was published on the channel.
   void send(Connection& connection, Outstanding& outstanding);

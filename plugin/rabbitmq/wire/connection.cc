@@ -16,7 +16,7 @@ constexpr std::uint32_t kFrameMax = 131072;  // what we propose; RabbitMQ's own 
 constexpr std::size_t kTakenMost = 1024 * 1024;
 constexpr std::size_t kReadAtOnce = 128 * 1024;
 
-const Connection::Others kNobody = [](const Frame&) {};
+const Connection::Others kIgnored = [](const Frame&) {};
 
 // Codes that the same call would get again. Not 404: what we consume existed a moment ago, and is declared
 // again.
@@ -260,7 +260,7 @@ void Connection::close(BootMs deadline) {
   fields.reply_code = AMQP_REPLY_SUCCESS;
   fields.reply_text = bytes("done");
   Waker no_wake(clock_);
-  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, no_wake, deadline, kNobody);
+  (void)call(AMQP_CONNECTION_CLOSE_METHOD, &fields, no_wake, deadline, kIgnored);
 }
 
 // --- login ---
@@ -335,7 +335,7 @@ Result<void> Connection::login(const Url& url, const std::string& name, Waker& w
   amqp_connection_open_t open{};
   const std::string vhost = url.vhost();
   open.virtual_host = bytes(vhost);
-  auto opened = call(AMQP_CONNECTION_OPEN_METHOD, &open, waker, deadline, kNobody);
+  auto opened = call(AMQP_CONNECTION_OPEN_METHOD, &open, waker, deadline, kIgnored);
   if (!opened) return tl::unexpected(closing_.code != 0 ? login_error_of(closing_, url) : opened.error());
   return {};
 }

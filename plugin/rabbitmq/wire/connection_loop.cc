@@ -18,7 +18,7 @@ constexpr auto kStableAfter = std::chrono::seconds{5};
 const Error kStopped{Error::Kind::transient, "stopped"};
 
 // A thread that receives no signals (the main thread handles them; SIGPIPE, which OpenSSL's writes can raise,
-// is handled by nobody) and that has a name in ps and gdb.
+// is not handled at all), and that has a name in ps and gdb.
 template <typename Body>
 std::thread start_thread(const char* name, Body&& body) {
   return std::thread([name, body = std::forward<Body>(body)] {

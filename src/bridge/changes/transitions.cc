@@ -44,7 +44,7 @@ void Transitions::add(Event event, Done done, const IntakeSession& session, OnEr
 void Transitions::push(Item item) {
   pressing_ += is_pressing(item.event) ? 1 : 0;
   waiting_.push_back(std::move(item));
-  linger_.hold();  // sends the batch after a short delay if nobody calls flush()
+  linger_.hold();  // sends the batch after a short delay if no caller flushes it
 }
 
 void Transitions::put(Item item) {

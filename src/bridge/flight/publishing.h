@@ -127,6 +127,7 @@ class TaskPublisher {
     // `lost` or `fenced`: unknown whether it is in the queue, or not sent. The owner ends the flight.
     std::function<void(const Flight&, How)> unpublished;
   };
+
   explicit TaskPublisher(Deps deps);
 
   // `messages`: of these tasks, in any order; a missing one cannot be read. Flush the outbox afterwards.

@@ -29,7 +29,7 @@ void log_settings(const Config& config);
 // One short sentence without line ends.
 std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& start);
 
-// Signing in by OpenID Connect, of `rung run`: nobody does without http.oidc.
+// Signing in by OpenID Connect, for `rung run`. Disabled without http.oidc.
 // Thread: main's; what sign_in() returns any.
 class RunSignIn {
  public:
