@@ -53,6 +53,9 @@ class Judge final : public Watcher {
   // Call at the end, when everything had time to finish after the last fault. `dead_queue`: a queue that
   // never answers again.
   void final_look(const std::string& dead_queue);
+  // Judges the tasks that ended before then, and forgets them. Returns the parked ones, which are kept: they
+  // wait for a person.
+  std::vector<TaskId> judge_ended(EpochMs before);
   const std::map<int, Entry>& entries() const { return entries_; }
   const std::map<TaskId, Facts>& facts() const { return facts_; }
   std::vector<TaskId> tasks_of(int message) const;

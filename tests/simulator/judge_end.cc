@@ -32,6 +32,31 @@ void Judge::final_look(const std::string& dead_queue) {
   }
 }
 
+std::vector<TaskId> Judge::judge_ended(EpochMs before) {
+  std::vector<TaskId> parked;
+  std::erase_if(facts_, [&](const auto& known) {
+    const auto& [id, facts] = known;
+    const auto row = store_->find(id);
+    const auto entry = entries_.find(facts.message);
+    if (!*row) {
+      if (entry != entries_.end()) broken("nothing is lost: its row is gone", facts.message);
+      return true;  // somebody speaks of a task that was forgotten
+    }
+    const Task& task = (*row)->task;
+    if (!task.finished_at || *task.finished_at >= before) return false;
+    judge_row(**row, facts, "");
+    judge_history(**row, facts);
+    if (task.state == State::parked) {
+      parked.push_back(id);
+      return false;
+    }
+    if (entry != entries_.end() && std::erase(entry->second.tasks, id) > 0 && entry->second.tasks.empty())
+      entries_.erase(entry);
+    return true;
+  });
+  return parked;
+}
+
 void Judge::judge_message(int number, const Entry& entry, const std::string& dead_queue) {
   if (!entry.accepted) return;
   if (entry.tasks.empty()) return broken("nothing is lost: it was accepted and has no row", number);

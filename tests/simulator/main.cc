@@ -15,7 +15,7 @@ struct Options {
   std::string seeds, faults, actors, plant, kept, planted, planted_seeds;
   int count = 0, seconds = 0, jobs = 2;
   double hours = 0;
-  std::optional<int> nodes, messages, active;
+  std::optional<int> nodes, messages, active, keep;
 };
 
 int usage(const std::string& what) {
@@ -27,6 +27,7 @@ bool overrides_of(const Options& options, Overrides& out) {
   out.nodes = options.nodes;
   out.messages = options.messages;
   out.active_s = options.active;
+  out.keep_s = options.keep;
   if (!options.faults.empty()) {
     out.faults = faults_from(options.faults);
     if (!out.faults) return false;
@@ -83,6 +84,8 @@ int main(int argc, char** argv) {
   app.add_option("--nodes", options.nodes, "instead of what the seed says");
   app.add_option("--messages", options.messages, "the same");
   app.add_option("--active", options.active, "the same: seconds of new messages and faults");
+  app.add_option("--keep", options.keep,
+                 "judge and delete what ended so many seconds ago: for many messages");
   app.add_option("--faults", options.faults, "the same: kill,pause,... or none");
   app.add_option("--actors", options.actors, "the same: rejects,results,... or none");
   bool verbose = false;

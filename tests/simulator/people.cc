@@ -81,6 +81,11 @@ void People::by_bridge(TaskId id, const Happening& what) {
       });
 }
 
+void People::discard(TaskId id) {
+  judge_.asked(id, event::Discard{"seen"});
+  by_hand(id, event::Discard{"seen"});
+}
+
 // As the command line does it: straight into the database, without a lease.
 void People::by_hand(TaskId id, const Happening& what) {
   const Event event{id, what, ByHand{"bob (cli)", {}}};

@@ -12,7 +12,8 @@ class People {
  public:
   People(World& world, Judge& judge, const Nodes& nodes);
 
-  void start();        // until the active time is over
+  void start();  // until the active time is over
+  void discard(TaskId id);
   void set_unknown();  // a newer version of Rung writes an unknown state, and restores the old one later
 
  private:

@@ -20,12 +20,29 @@ Node* some_node(const Nodes& nodes, Rng& dice) {
 }
 
 void Producers::start() {
-  last_ = world_.settings.messages;
+  const Settings& settings = world_.settings;
+  last_ = settings.messages;
+  settings.keep > 0 ? plan_minute() : plan(1, settings.messages, 0, settings.active);
+}
+
+void Producers::plan_minute() {
+  const Settings& settings = world_.settings;
+  const Us from = world_.events.now(), until = std::min(from + kMinute, settings.active);
+  const auto before = [&](Us at) {
+    return static_cast<int>(static_cast<double>(settings.messages) * static_cast<double>(at) /
+                            static_cast<double>(settings.active));
+  };
+  plan(before(from) + 1, before(until), from, until - from);
+  if (until < settings.active) world_.events.at(until, nullptr, [this] { plan_minute(); });
+}
+
+void Producers::plan(int first, int last, Us from, Us length) {
   // Some come at once, most one by one.
-  for (int number = 1; number <= world_.settings.messages; ++number) {
+  for (int number = first; number <= last; ++number) {
     Rng dice(world_.settings.seed, "message", static_cast<std::uint64_t>(number));
-    Us at = dice.between(0, world_.settings.active);
+    Us at = dice.between(0, length);
     if (dice.one_in(3)) at = at / (10 * kSecond) * (10 * kSecond);
+    at += from;
     world_.events.at(at, nullptr, [this, number, dice]() mutable {
       const std::uint64_t kind = dice.below(6);
       const Settings& settings = world_.settings;

@@ -20,7 +20,7 @@ class Producers {
   Producers(World& world, BrokerServer& server, Judge& judge, const Nodes& nodes)
       : world_(world), server_(server), judge_(judge), nodes_(nodes) {}
 
-  void start();  // plans all messages
+  void start();  // plans all messages; in a steady world each minute those of that minute
   // Submits many large messages that are due almost at once, so that the simulation ends under load.
   void burst(int first, int count, Ms delay);
   // An application copies the headers of one of our deliveries into its own message.
@@ -28,6 +28,8 @@ class Producers {
   int last() const { return last_; }
 
  private:
+  void plan(int first, int last, Us from, Us length);
+  void plan_minute();
   void fail(int number, Rng dice);
   void report(int number, Rng dice);
   void delay(int number, Rng dice);

@@ -92,6 +92,7 @@ Settings draw_settings(std::uint64_t seed, const Overrides& o) {
   s.nodes = o.nodes.value_or(s.nodes);
   s.messages = o.messages.value_or(s.messages);
   if (o.active_s) s.active = *o.active_s * kSecond;
+  if (o.keep_s) s.keep = *o.keep_s * kSecond;
   if (o.faults) s.faults = *o.faults;
   if (o.actors) s.actors = *o.actors;
   return s;
@@ -103,6 +104,7 @@ std::string command_for(const Settings& s, const std::string& planted) {
   if (s.nodes != plain.nodes) out += " --nodes " + std::to_string(s.nodes);
   if (s.messages != plain.messages) out += " --messages " + std::to_string(s.messages);
   if (s.active != plain.active) out += " --active " + std::to_string(s.active / kSecond);
+  if (s.keep != plain.keep) out += " --keep " + std::to_string(s.keep / kSecond);
   if (s.faults != plain.faults) out += " --faults " + words_of(s.faults);
   if (s.actors != plain.actors) out += " --actors " + words_of(s.actors);
   if (!planted.empty()) out += " --plant " + planted;
@@ -141,6 +143,8 @@ RuleBookPtr world_rules(const Settings& s) {
       {"default", list({Ms{1000}, Ms{3000}, Ms{8000}, Ms{20'000}})},
       {"quick", list({Ms{40}, Ms{150}, Ms{150}, Ms{700}}, 0.2)},
       {"long", list({Ms{2000}, Ms{30'000}, Ms(minutes{5}), Ms(hours{1}), Ms(hours{6})}, 0.1)}};
+  // A task of a steady world ends within minutes: else it would take hours until memory is flat.
+  if (s.keep > 0) ladders.insert_or_assign("long", list({Ms{2000}, Ms{30'000}, Ms{60'000}}, 0.1));
   Rng dice(s.seed, "rules");
   using Means = Silence::Means;
   RuleBook::Queues queues;

@@ -69,14 +69,17 @@ struct Settings {
   std::size_t max_loaded = 1'000'000;
   bool require_token = true;
   bool final_drain = true;  // at the end, all nodes shut down in an orderly way
-  bool record = false;      // record what happens to each message, for the story
+  // Steady worlds (--keep): what ended so long ago is judged and deleted, so that memory stays flat. 0: all
+  // rows are kept.
+  Us keep = 0;
+  bool record = false;  // record what happens to each message, for the story
 
   bool has(Fault fault) const { return faults.contains(fault); }
   bool has(Actor actor) const { return actors.contains(actor); }
 };
 
 struct Overrides {
-  std::optional<int> nodes, messages, active_s;
+  std::optional<int> nodes, messages, active_s, keep_s;
   std::optional<std::set<Fault>> faults;
   std::optional<std::set<Actor>> actors;
 };

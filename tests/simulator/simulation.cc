@@ -1,7 +1,10 @@
 #include "tests/simulator/simulation.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -16,6 +19,13 @@ constexpr Us kSettling =
     150 * kSecond;                   // the longest that anything takes once all is well: docs/simulation.md
 constexpr Us kQuiet = 30 * kSecond;  // until the inlets are empty
 constexpr Us kDrainMost = 10 * kSecond;
+constexpr Us kTidyEvery = 10 * kSecond;
+
+std::int64_t resident_mb() {
+  std::int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE) / 1'000'000;
+}
 
 class Simulation {
  public:
@@ -40,16 +50,17 @@ class Simulation {
   }
 
   Outcome run() {
-    const auto store = open_memory_store(world_.db);
-    (void)store->migrate();
-    (void)store->set_setting("result_token_key", std::string(64, '7'));
-    (void)store->set_setting("installed_at_schema", "10");
+    const Settings& settings = world_.settings;
+    (void)store_->migrate();
+    (void)store_->set_setting("result_token_key", std::string(64, '7'));
+    (void)store_->set_setting("installed_at_schema", "10");
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       world_.events.at(static_cast<Us>(i) * 300 * kMs, nullptr, [this, i] { nodes_[i]->start(); });
     producers_.start();
     people_.start();
     faults_.start();
     world_.events.after(kSecond, nullptr, [this] { look(); });
+    if (settings.keep > 0) world_.events.after(kTidyEvery, nullptr, [this] { tidy(); });
     world_.events.run(world_.settings.active);
     if (!world_.events.stopped()) settle();
     if (!world_.events.stopped() && world_.settings.final_drain) drain();
@@ -72,6 +83,24 @@ class Simulation {
         world_.broken("what is unconfirmed is bounded: " + std::to_string(node->most_unconfirmed()), 0);
     }
     world_.events.after(kSecond, nullptr, [this] { look(); });
+  }
+
+  // A steady world: what ended a while ago is judged and deleted, and somebody reads what is parked.
+  void tidy() {
+    const EpochMs before = world_.db->now() - Ms{world_.settings.keep / kMs};
+    for (const TaskId id : judge_.judge_ended(before)) people_.discard(id);
+    while (store_->purge_finished(before, {}, 10'000)->more) {
+    }
+    (void)store_->sweep({}, {INT64_MAX}, 1'000'000);
+    (void)store_->purge_records(before, 1'000'000);
+    server_.queues()["rung.parked"].ready.clear();
+    if (const Us now = world_.events.now(); now / kHour != (now - kTidyEvery) / kHour) {
+      std::printf("after %2lld h: %10llu events, %7zu tasks known, %4lld MB\n",
+                  static_cast<long long>(now / kHour), static_cast<unsigned long long>(world_.events.count()),
+                  judge_.facts().size(), static_cast<long long>(resident_mb()));
+      std::fflush(stdout);
+    }
+    world_.events.after(kTidyEvery, nullptr, [this] { tidy(); });
   }
 
   void settle() {
@@ -143,6 +172,7 @@ class Simulation {
   }
 
   World world_;
+  const std::unique_ptr<Store> store_ = open_memory_store(world_.db);
   Judge judge_;
   BrokerServer server_;
   Nodes nodes_;

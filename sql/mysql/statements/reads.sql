@@ -110,24 +110,9 @@ AND t.state IN (:states)
 -- name: list.kind
 AND t.kind = :kind
 
--- name: list.queue
+-- name: list.text
 -- The length distinguishes 'a' from 'a '; the collation does not.
-AND t.queue = :queue AND CHAR_LENGTH(t.queue) = CHAR_LENGTH(:queue)
-
--- name: list.exchange
-AND t.exchange = :exchange AND CHAR_LENGTH(t.exchange) = CHAR_LENGTH(:exchange)
-
--- name: list.tag
-AND t.tag = :tag AND CHAR_LENGTH(t.tag) = CHAR_LENGTH(:tag)
-
--- name: list.message_id
-AND t.message_id = :message_id AND CHAR_LENGTH(t.message_id) = CHAR_LENGTH(:message_id)
-
--- name: list.ladder
-AND t.ladder = :ladder AND CHAR_LENGTH(t.ladder) = CHAR_LENGTH(:ladder)
-
--- name: list.correlation_id
-AND t.correlation_id = :correlation_id AND CHAR_LENGTH(t.correlation_id) = CHAR_LENGTH(:correlation_id)
+AND t.:column = :value AND CHAR_LENGTH(t.:column) = CHAR_LENGTH(:value)
 
 -- name: list.header
 AND t.id IN (SELECT h.task_id FROM rung_task_headers h
@@ -137,27 +122,20 @@ AND t.id IN (SELECT h.task_id FROM rung_task_headers h
 AND t.id IN (SELECT h.retry_id FROM retry_headers h
   WHERE h.name = :name AND h.value = :value AND CHAR_LENGTH(h.value) = CHAR_LENGTH(:value))
 
--- name: list.error_type
-AND t.error_type = :type AND CHAR_LENGTH(t.error_type) = CHAR_LENGTH(:type)
-
 -- name: list.cause
 AND t.cause_id = :cause
 
 -- name: list.error
 AND LOCATE(:text, t.last_error) > 0
 
--- name: list.due_before
-AND t.next_due_at < :time
+-- name: list.before
+AND t.:column < :time
 
--- name: list.due_after
-AND t.next_due_at > :time
+-- name: list.after
+AND t.:column > :time
 
--- name: list.first_failed_before
--- 1970: it has not failed.
-AND t.first_failed_at < :time AND t.first_failed_at > '1970-01-01'
-
--- name: list.first_failed_after
-AND t.first_failed_at > :time
+-- name: list.has_failed
+AND t.first_failed_at > '1970-01-01'
 
 -- name: list.silence_held
 AND t.state = 'awaiting' AND t.next_at IS NULL
@@ -167,12 +145,6 @@ AND t.state = 'awaiting' AND t.silence_ends_at IS NULL
 
 -- name: list.without_replaced
 AND COALESCE(t.replaced_by, 0) = 0
-
--- name: list.created_before
-AND t.created_at < :time
-
--- name: list.created_after
-AND t.created_at > :time
 
 -- name: list.end
 ORDER BY t.id DESC LIMIT :limit

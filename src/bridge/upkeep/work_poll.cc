@@ -22,9 +22,10 @@ void WorkPoll::start() { timer_.start(kAskEvery, kAskEvery); }
 
 void WorkPoll::ask() {
   if (!shards_.any()) return;
-  constexpr std::array kLanesInTurn{Lane::sweeps, Lane::flow};
-  turn_ = quiet_ ? 1 - turn_ : 0;
-  if (busy_[turn_]) turn_ = 1 - turn_;
+  constexpr std::array kLanesInTurn{Lane::sweeps, Lane::flow, Lane::upkeep};
+  turn_ = quiet_ ? (turn_ + 1) % kLanesInTurn.size() : 0;
+  for (std::size_t tried = 1; busy_[turn_] && tried < kLanesInTurn.size(); ++tried)
+    turn_ = (turn_ + 1) % kLanesInTurn.size();
   if (std::exchange(busy_[turn_], true)) return;
   jobs_.submit<WorkWaiting>(
       kLanesInTurn[turn_],

@@ -1,7 +1,7 @@
 // Asks twice a second, in one statement, which kinds of work wait in the tables (WorkWaiting). What has
 // nothing to do asks nothing by itself: an idle sidecar costs the database little. While nothing waits, the
-// lanes of queries and of the flow take turns: the database ends an idle connection, and the first message
-// after a pause would have to wait for a login.
+// lanes of queries, of the flow and of upkeep take turns: the database ends an idle connection, and the first
+// message after a pause would have to wait for a login, and then upkeep for another one.
 //
 // Thread: the loop's.
 #pragma once
@@ -35,7 +35,7 @@ class WorkPoll {
   DbClock& clock_;
   const Found found_;
   io::Timer timer_;
-  std::array<bool, 2> busy_{};  // by lane: one that is stuck does not stop the other
+  std::array<bool, 3> busy_{};  // by lane: one that is stuck does not stop the other
   std::size_t turn_ = 0;
   bool quiet_ =
       true;  // the last answer had no work; with work, the flow's lane is busy and would delay the poll

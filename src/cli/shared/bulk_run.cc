@@ -239,7 +239,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   std::optional<CountBy> by;
   if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
   Session session;
-  if (const int code = open_service(common, session); code != kSuccess) return code;
+  if (const int code = open_service(common, session, filter.filter.queue); code != kSuccess) return code;
   if (const std::string why = session.service.bulks->refused_target(asked.elsewhere); !why.empty())
     return report_error(kUserError, why);
   if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;

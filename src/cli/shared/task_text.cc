@@ -179,6 +179,52 @@ Result<TaskRow> find_task(TaskQueries& store, const std::string& id, bool* more)
   return rows->front();
 }
 
+// The groups to search: all of the config, unless one is chosen. {""}: there are none, or one is.
+std::vector<std::string> groups_to_search(const Common& common) {
+  const std::string path = find_config(common);
+  if (!group_choice(common).name.empty() || !common.api.url.empty() || path.empty()) return {""};
+  if (!load_config(path, ConfigFor::api).config.api.url.empty()) return {""};
+  const LoadedConfig loaded = load_config(path, ConfigFor::broker);  // no group need be chosen
+  if (!loaded.ok() || loaded.config.groups.empty()) return {""};
+  std::vector<std::string> names;
+  for (const QueueGroups::Group& group : loaded.config.groups.all) names.push_back(group.name);
+  return names;
+}
+
+int open_group(const Common& common, const std::string& group, Session& session) {
+  session.service = {};
+  session.store.reset();
+  Common of_group = common;
+  if (!group.empty()) of_group.group = group;
+  return open_service(of_group, session);
+}
+
+// Opens the group that has the task; of several with its message-id, the one with the newest. Prints errors,
+// also of groups that cannot be searched: without them, that no other has the task proves nothing.
+int open_any(const TaskOptions& options, Session& session, TaskRow& task, bool* more) {
+  std::optional<std::string> place;  // the group of `task`
+  std::string open;
+  int code = kSuccess;
+  for (const std::string& group : groups_to_search(options.common)) {
+    if (const int opened = open_group(options.common, group, session); opened != kSuccess) {
+      code = opened;
+      continue;
+    }
+    open = group;
+    bool several = false;
+    auto found = find_task(*session.service.tasks, options.id, &several);
+    if (!found && found.error().kind != Error::Kind::not_found) code = report_error(found.error());
+    if (!found || (place && found->task.created_at <= task.task.created_at)) continue;
+    *more = several || place.has_value();
+    task = *std::move(found);
+    place = group;
+    if (task.task.id.str() == options.id) break;
+  }
+  if (place) return *place == open ? static_cast<int>(kSuccess) : open_group(options.common, *place, session);
+  if (code != kSuccess) return code;
+  return report_error(kNotFound, "no task with retry-id or message-id '" + options.id + "'");
+}
+
 }  // namespace
 
 int report_no_id(const std::string& word) {
@@ -187,11 +233,8 @@ int report_no_id(const std::string& word) {
 }
 
 int open_task(const TaskOptions& options, Session& session, TaskRow& task) {
-  if (const int code = open_service(options.common, session); code != kSuccess) return code;
   bool more = false;
-  auto found = find_task(*session.service.tasks, options.id, &more);
-  if (!found) return report_error(found.error());
-  task = *std::move(found);
+  if (const int code = open_any(options, session, task, &more); code != kSuccess) return code;
   if (more) {
     const std::string hint = fmt::format(
         "rung: showing the newest task of message-id {}; for all of them: rung list --message-id {}\n",

@@ -44,7 +44,8 @@ struct TaskOptions {
 // The error of a word that is no retry-id; returns kUserError.
 int report_no_id(const std::string& word);
 
-// Opens the store and finds the task; prints errors, and a note if the message-id has several tasks.
+// Opens the store and finds the task, in any group of the config if none is chosen; prints errors, and a note
+// if the message-id has several tasks.
 int open_task(const TaskOptions& options, Session& session, TaskRow& task);
 
 // what_next(), after asking what silence means for it.

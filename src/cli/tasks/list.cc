@@ -122,7 +122,8 @@ int show(Session& session, const ListOptions& options) {
 
 int run(const ListOptions& options) {
   Session session;
-  if (const int code = open_service(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session, options.filter.filter.queue); code != kSuccess)
+    return code;
   if (options.watch) return watch(session, [&] { return show(session, options); });
   return show(session, options);
 }

@@ -56,17 +56,17 @@ Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, Epoch
   return call([&] {
     WorkWaiting out;
     if (shards.empty()) return out;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      const Task& t = row.task;
-      const bool claimable = t.state == State::scheduled || t.state == State::publishing;
-      bool* const found = claimable                    ? &out.scheduled
-                          : t.state == State::awaiting ? &out.awaiting
-                          : t.state == State::parked   ? &out.parked
-                                                       : nullptr;
-      if (found == nullptr || *found || !t.next_at) continue;
-      *found = *t.next_at <= (claimable ? scheduled_until : until) &&
-               std::ranges::find(shards, t.shard) != shards.end();
-    }
+    const auto any = [&](State state, EpochMs most) {
+      for (const auto& [at, id] : db_.tasks_.in_state(state)) {
+        if (at > most) break;
+        const Task& t = db_.tasks_.find(id)->task;
+        if (t.next_at && std::ranges::find(shards, t.shard) != shards.end()) return true;
+      }
+      return false;
+    };
+    out.scheduled = any(State::scheduled, scheduled_until) || any(State::publishing, scheduled_until);
+    out.awaiting = any(State::awaiting, until);
+    out.parked = any(State::parked, until);
     out.bulks = std::ranges::any_of(db_.bulks_.rows(), [now = db_.now_()](const MemoryBulks::Row& row) {
       return row.bulk.state == BulkState::running && row.next <= now;
     });
@@ -82,18 +82,16 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
     std::bitset<kShards> wanted;
     for (const int shard : shards) wanted.set(static_cast<std::size_t>(shard));
     std::vector<DueEntry> out;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      const Task& t = row.task;
-      if (t.state != state || !t.next_at || *t.next_at > until || (after && *t.next_at <= *after)) continue;
-      if (!wanted.test(static_cast<std::size_t>(t.shard))) continue;
-      if (std::ranges::find(without, t.queue) != without.end()) continue;
-      out.push_back({id, t.shard, *t.next_at, t.queue});
-    }
-    std::ranges::sort(out, {}, [](const DueEntry& entry) { return std::pair(entry.at, entry.id); });
     std::array<int, kShards> taken{};
-    std::erase_if(out, [&](const DueEntry& entry) {
-      return ++taken[static_cast<std::size_t>(entry.shard)] > per_shard;
-    });
+    const auto& tasks = db_.tasks_.in_state(state);
+    for (auto it = after ? tasks.lower_bound({*after + Ms{1}, TaskId{}}) : tasks.begin();
+         it != tasks.end() && it->first <= until; ++it) {
+      const Task& t = db_.tasks_.find(it->second)->task;
+      const auto shard = static_cast<std::size_t>(t.shard);
+      if (!t.next_at || !wanted.test(shard)) continue;
+      if (std::ranges::find(without, t.queue) != without.end()) continue;
+      if (++taken[shard] <= per_shard) out.push_back({t.id, t.shard, *t.next_at, t.queue});
+    }
     return out;
   });
 }
@@ -101,14 +99,12 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
 Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> leases, int limit) {
   return call([&] {
     std::vector<DueEntry> out;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      const Task& t = row.task;
-      const bool left = t.state == State::publishing &&
-                        std::any_of(leases.begin(), leases.end(),
+    for (const auto& [at, id] : db_.tasks_.in_state(State::publishing)) {
+      if (out.size() == static_cast<std::size_t>(limit)) break;
+      const Task& t = db_.tasks_.find(id)->task;
+      const bool left = std::any_of(leases.begin(), leases.end(),
                                     [&](const Lease& l) { return l.shard == t.shard && t.epoch < l.epoch; });
-      if (left && out.size() < static_cast<std::size_t>(limit)) {
-        out.push_back({id, t.shard, t.next_at.value_or(EpochMs{}), t.queue});
-      }
+      if (left) out.push_back({id, t.shard, t.next_at.value_or(EpochMs{}), t.queue});
     }
     return out;
   });

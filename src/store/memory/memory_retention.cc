@@ -10,6 +10,7 @@ void MemoryTasks::purge(TaskId id) {
   const auto row = rows_.find(id);
   RUNG_REQUIRE(row != rows_.end());
   if (!row->second.intake_key.empty()) keys_.erase(row->second.intake_key);
+  place(row->second.task).erase(place_of(row->second.task));
   left_[id] = row->second.message;
   rows_.erase(row);
 }
@@ -76,9 +77,12 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
     using Key = std::pair<EpochMs, TaskId>;
     std::set<Key> finished;
     CauseChanges causes = db_.causes_.changes();
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      const auto& at = row.task.finished_at;
-      if (at && *at < before && Key(*at, id) > Key(from.at, from.id)) finished.emplace(*at, id);
+    for (const State state : {State::succeeded, State::parked, State::cancelled, State::discarded}) {
+      for (const auto& [time, id] : db_.tasks_.in_state(state)) {
+        const auto& at = db_.tasks_.find(id)->task.finished_at;
+        if (at && *at < before && Key(*at, id) > Key(from.at, from.id)) finished.emplace(*at, id);
+        if (time >= before && state != State::parked) break;  // a parked one may be placed by next_at
+      }
     }
     PurgeResult out{0, from, static_cast<int>(finished.size()) > limit};
     int seen = 0;

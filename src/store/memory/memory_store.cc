@@ -87,6 +87,10 @@ void MemoryDb::damage_gates(const std::string& queue) {
   state.damaged = true;
 }
 
+std::pair<EpochMs, TaskId> MemoryTasks::place_of(const Task& task) {
+  return {task.next_at.value_or(task.finished_at.value_or(EpochMs{})), task.id};
+}
+
 MemoryTask* MemoryTasks::find(TaskId id) {
   const auto row = rows_.find(id);
   return row == rows_.end() ? nullptr : &row->second;
@@ -104,7 +108,14 @@ void MemoryTasks::insert(MemoryTask row) {
     if (MemoryTask* before = find_by_key(row.intake_key); before != nullptr) before->intake_key.clear();
     keys_[row.intake_key] = id;
   }
+  place(row.task).insert(place_of(row.task));
   rows_[id] = std::move(row);
+}
+
+void MemoryTasks::change(Task& task, Task to) {
+  place(task).erase(place_of(task));
+  task = std::move(to);
+  place(task).insert(place_of(task));
 }
 
 void MemoryTasks::write(const AttemptChanges& changes) {
@@ -188,7 +199,7 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
     changes.causes.decided(task, d);
     if (auto change = audit_of(event, task, d.task, at.now)) db_.records_.write(*std::move(change));
     if (is_parked_by(&task, d.task)) write_outgoing(parked_event(d.task));
-    task = d.task;
+    db_.tasks_.change(task, d.task);
     if (d.replacement != nullptr) {
       const Message& before = *row->message;
       row->origin =

@@ -4,10 +4,12 @@
 // holds MemoryDb's lock. Errors: none.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -54,18 +56,24 @@ struct MemoryTask {
   std::map<int, Attempt> attempts;
 };
 
+inline constexpr std::size_t kStates = 8;  // of State
+
 // Tasks with their attempts and bodies, the intake keys, of which each names the one task that has it, and
 // the partitions of bodies. The body of a purged task is left until its partition is dropped or swept.
 class MemoryTasks {
  public:
   using Rows = std::map<TaskId, MemoryTask>;
   const Rows& rows() const { return rows_; }
+  // Those in one state, by next_at, else by finished_at; those with neither come first.
+  using ByTime = std::set<std::pair<EpochMs, TaskId>>;
+  const ByTime& in_state(State state) const { return by_state_[static_cast<std::size_t>(state)]; }
   MemoryTask* find(TaskId id);
   MemoryTask* find_by_key(const std::string& intake_key);
   std::vector<StoredMessage> messages(std::span<const TaskId> ids) const;
 
   // REQUIRES: its id is new. Another task loses its key to it.
   void insert(MemoryTask row);
+  void change(Task& task, Task to);           // `task`: of a row that find() has returned
   void write(const AttemptChanges& changes);  // REQUIRES: their tasks are there
   void purge(TaskId id);                      // REQUIRES: it is there
 
@@ -75,7 +83,11 @@ class MemoryTasks {
   Swept sweep(TaskId from, TaskId to, int limit);
 
  private:
+  static std::pair<EpochMs, TaskId> place_of(const Task& task);
+  ByTime& place(const Task& task) { return by_state_[static_cast<std::size_t>(task.state)]; }
+
   Rows rows_;
+  std::array<ByTime, kStates> by_state_;  // by State
   std::unordered_map<std::string, TaskId> keys_;
   std::map<TaskId, MessagePtr> left_;  // bodies of purged tasks
   std::vector<Partition> partitions_;  // by end, without gaps

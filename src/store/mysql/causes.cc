@@ -133,8 +133,8 @@ void write_sums(Session& session, const Sums& sums) {
     for (const auto& [since, failures] : sum.failures)
       rates.row() << id << Literal::time(since) << Literal::number(failures);
   }
-  session.exec(render("causes_fold", {{"rows", causes.done()}}));
-  if (rates.count() > 0) session.exec(render("cause_rates_fold", {{"rows", rates.done()}}));
+  session.later(render("causes_fold", {{"rows", causes.done()}}));
+  if (rates.count() > 0) session.later(render("cause_rates_fold", {{"rows", rates.done()}}));
 }
 
 // Of these causes: the ignored ones that have got worse, which are no longer ignored.
@@ -266,9 +266,9 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
     std::vector<std::int64_t> ids;
     const Sums sums = add_up(*session_, limit, ids);
     if (ids.empty()) return out;
-    session_->exec(render("cause_rates_forget"));
+    session_->later(render("cause_rates_forget"));
     write_sums(*session_, sums);
-    session_->exec(render("cause_changes_delete", {{"ids", Literal::numbers(ids)}}));
+    session_->later(render("cause_changes_delete", {{"ids", Literal::numbers(ids)}}));
     out.more = static_cast<int>(ids.size()) >= limit;
     out.worse = reopen_worse(*session_, sums);
     return out;

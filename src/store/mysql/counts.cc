@@ -19,7 +19,7 @@ bool is_added(Session& session, const CountBatch& batch) {
   const Literal maker = Literal::text(batch.maker);
   auto row = session.query(render("promise_batch_lock", {{"maker", maker}}));
   if (row->next() && text_at(*row, 1) == batch.id) return true;
-  session.exec(render("promise_batch_write", {{"maker", maker}, {"id", Literal::text(batch.id)}}));
+  session.later(render("promise_batch_write", {{"maker", maker}, {"id", Literal::text(batch.id)}}));
   return false;
 }
 
@@ -40,7 +40,7 @@ void add_promised(Session& session, const CountBatch& batch) {
                  << Literal::number(promised.late) << Literal::number(promised.gated);
     }
   }
-  if (any) session.exec(render("promises_add", {{"rows", rows.done()}}));
+  if (any) session.later(render("promises_add", {{"rows", rows.done()}}));
 }
 
 void add_activity(Session& session, const CountBatch& batch) {
@@ -56,7 +56,7 @@ void add_activity(Session& session, const CountBatch& batch) {
   };
   for (const auto& [queue, promised, activity] : batch.changes) add(queue, activity);
   add(kAllQueues, sum);
-  session.exec(render("activity_add", {{"rows", rows.done()}}));
+  session.later(render("activity_add", {{"rows", rows.done()}}));
 }
 
 }  // namespace

@@ -57,7 +57,17 @@ std::string place_of(const Filter& f) {
 // `f` as SQL conditions, for a statement in which rung_tasks is t.
 std::string conditions(const Filter& f, bool by_views) {
   std::string sql;
-  auto also = [&](std::string_view name, Place place) { sql += ' ' + render(name, {std::move(place)}); };
+  const auto also = [&](std::string_view name, Place place) {
+    sql += ' ' + render(name, {std::move(place)});
+  };
+  const auto text = [&](std::string_view column, const std::string& value) {
+    if (value.empty()) return;
+    sql +=
+        ' ' + render("list.text", {{"column", Literal::identifier(column)}, {"value", Literal::text(value)}});
+  };
+  const auto time = [&](std::string_view name, std::string_view column, const std::optional<EpochMs>& at) {
+    if (at) sql += ' ' + render(name, {{"column", Literal::identifier(column)}, {"time", Literal::time(at)}});
+  };
   if (f.after) sql += ' ' + place_of(f);
   if (f.state) also("list.state", {"state", Literal::text(to_word(*f.state))});
   if (!f.states.empty()) {
@@ -66,30 +76,29 @@ std::string conditions(const Filter& f, bool by_views) {
     also("list.states", {"states", Literal::list(states)});
   }
   if (f.kind) also("list.kind", {"kind", Literal::text(to_word(*f.kind))});
-  if (!f.queue.empty()) also("list.queue", {"queue", Literal::text(f.queue)});
-  if (!f.exchange.empty()) also("list.exchange", {"exchange", Literal::text(f.exchange)});
-  if (!f.tag.empty()) also("list.tag", {"tag", Literal::text(f.tag)});
-  if (!f.message_id.empty()) also("list.message_id", {"message_id", Literal::text(f.message_id)});
-  if (!f.correlation_id.empty())
-    also("list.correlation_id", {"correlation_id", Literal::text(f.correlation_id)});
+  text("queue", f.queue);
+  text("exchange", f.exchange);
+  text("tag", f.tag);
+  text("message_id", f.message_id);
+  text("correlation_id", f.correlation_id);
   for (const auto& [header, value] : f.headers) {
     sql += ' ' + render(by_views ? "list.header_by_views" : "list.header",
                         {{"name", Literal::text(header)},
                          {"value", Literal::text(clean_utf8(value, kIndexedBytes))}});
   }
-  if (!f.ladder.empty()) also("list.ladder", {"ladder", Literal::text(f.ladder)});
-  if (!f.error_type.empty()) also("list.error_type", {"type", Literal::text(f.error_type)});
+  text("ladder", f.ladder);
+  text("error_type", f.error_type);
   if (!f.cause.empty()) also("list.cause", {"cause", Literal::text(f.cause)});
   if (!f.error_contains.empty()) also("list.error", {"text", Literal::text(f.error_contains)});
-  if (f.due_before) also("list.due_before", {"time", Literal::time(*f.due_before)});
-  if (f.due_after) also("list.due_after", {"time", Literal::time(*f.due_after)});
-  if (f.first_failed_before)
-    also("list.first_failed_before", {"time", Literal::time(*f.first_failed_before)});
-  if (f.first_failed_after) also("list.first_failed_after", {"time", Literal::time(*f.first_failed_after)});
+  time("list.before", "next_due_at", f.due_before);
+  time("list.after", "next_due_at", f.due_after);
+  time("list.before", "first_failed_at", f.first_failed_before);
+  if (f.first_failed_before) sql += ' ' + render("list.has_failed");
+  time("list.after", "first_failed_at", f.first_failed_after);
   if (f.without_replaced) sql += ' ' + render("list.without_replaced");
   if (f.silence_held) sql += ' ' + render(by_views ? "list.silence_held_by_views" : "list.silence_held", {});
-  if (f.created_before) also("list.created_before", {"time", Literal::time(*f.created_before)});
-  if (f.created_after) also("list.created_after", {"time", Literal::time(*f.created_after)});
+  time("list.before", "created_at", f.created_before);
+  time("list.after", "created_at", f.created_after);
   return sql;
 }
 

@@ -180,6 +180,33 @@ TEST_F(Groups, ADelayForAnotherGroupsQueueIsParked) {
 
 // docs/scale.md, "Moving a queue": what the old group has pending still goes out; what fails again after the
 // move climbs in the new one.
+TEST_F(Groups, ATaskIsFoundInWhicheverGroupHasIt) {
+  start_both();
+  fail_once(us_queue_);
+  ASSERT_TRUE(test::eventually([&] { return count(us_db_, "TRUE") == "1"; }, 30s));
+  const std::string id = us_db_.value("SELECT retry_id FROM " + us_db_.name() + ".retry_current");
+  EXPECT_THAT(rung({"show", id}).out, HasSubstr(us_queue_));
+  EXPECT_THAT(rung({"history", id}).out, HasSubstr(us_queue_));
+  EXPECT_THAT(rung({"list", "--queue", us_queue_}).out, HasSubstr(id));
+  const Ran elsewhere = rung({"show", id, "--group", "eu"});
+  EXPECT_EQ(elsewhere.exit, 3) << elsewhere.out;
+  const Ran nowhere = rung({"show", "4711"});
+  EXPECT_EQ(nowhere.exit, 3);
+  EXPECT_EQ(nowhere.err, "rung: no task with retry-id or message-id '4711'\n");
+  const Ran counted = rung({"cancel", "--queue", us_queue_, "--dry-run"});
+  EXPECT_EQ(counted.exit, 0) << counted.err;
+}
+
+// That the others do not have it proves nothing while one is away.
+TEST_F(Groups, AGroupThatIsAwayMayHaveTheTask) {
+  start_both();
+  std::string config = text(eu_queue_, us_queue_);
+  config.replace(config.find(us_db_.url()), us_db_.url().size(), "mysql://root@127.0.0.1:1/rung");
+  eu_->rewrite(config);
+  const Ran ran = rung({"show", "4711"});
+  EXPECT_EQ(ran.exit, 2) << ran.out << ran.err;
+}
+
 TEST_F(Groups, AQueueMoves) {
   start_both();
   fail_once(eu_queue_);
