@@ -8,9 +8,10 @@ INSERT IGNORE INTO rung_causes (cause_id, queue, error_type, sample, version, fi
 INSERT INTO rung_cause_changes (cause_id, at, scheduled, parked, succeeded, total, failures) VALUES :rows
 
 -- name: cause_changes
--- SKIP LOCKED: does not wait for transactions that are adding rows.
-SELECT id, cause_id, at, scheduled, parked, succeeded, total, failures FROM rung_cause_changes
-ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED
+-- SKIP LOCKED: does not wait for transactions that are adding rows. The last column: whether the cause is ignored.
+SELECT d.id, d.cause_id, d.at, d.scheduled, d.parked, d.succeeded, d.total, d.failures,
+  EXISTS (SELECT 1 FROM rung_causes c WHERE c.cause_id = d.cause_id AND c.state = 'ignored')
+FROM rung_cause_changes d ORDER BY d.id LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: cause_changes_delete
 DELETE FROM rung_cause_changes WHERE id IN (:ids)

@@ -101,6 +101,7 @@ Literal optional_text(const std::optional<std::string>& text, std::size_t most) 
 struct Sum {
   CauseCounts counts;
   EpochMs last_seen;
+  bool ignored = false;
   std::map<EpochMs, std::int64_t> failures;  // by bucket
 };
 using Sums = std::map<std::string, Sum>;
@@ -116,6 +117,7 @@ Sums add_up(Session& session, int limit, std::vector<std::int64_t>& ids) {
     const CauseCounts change{row->getInt64(4), row->getInt64(5), row->getInt64(6), row->getInt64(7),
                              row->getInt64(8)};
     sum.counts.add(change);
+    sum.ignored = row->getInt(9) != 0;
     if (change.failures == 0) continue;
     sum.last_seen = std::max(sum.last_seen, at);
     sum.failures[EpochMs{at.ms - at.ms % kCauseBucket.count()}] += change.failures;
@@ -141,7 +143,7 @@ void write_sums(Session& session, const Sums& sums) {
 std::vector<CauseRow> reopen_worse(Session& session, const Sums& sums) {
   std::vector<std::string> failed, worse;
   for (const auto& [cause, sum] : sums) {
-    if (sum.counts.failures > 0) failed.push_back(cause);
+    if (sum.ignored && sum.counts.failures > 0) failed.push_back(cause);
   }
   if (failed.empty()) return {};
   auto row = session.query(
