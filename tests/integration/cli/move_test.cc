@@ -160,7 +160,7 @@ TEST_F(MoveQueue, AKilledCommandThatHasCancelledLeavesTheCopy) {
   const Ran ran = move();
   ASSERT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
-  EXPECT_EQ(pause(us_db_), "");
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
 }
 
 TEST_F(MoveQueue, WhatIsWrongIsSaidBeforeAnythingChanges) {

@@ -11,10 +11,10 @@ namespace {
 
 using namespace rung::testing;
 
-const MovedFrom kFrom{"eu", {17}, 5};
+const MovedFrom kOldRow{"eu", {17}, 5};
 
 NewTask moved(const Task& task, const std::string& origin = "{}") {
-  return moved_task(task, std::make_shared<const Message>(), origin, kFrom, "ann@vm (cli)");
+  return moved_task(task, std::make_shared<const Message>(), origin, kOldRow, "ann@vm (cli)");
 }
 
 TEST(Moved, ATaskGoesOnWhereItStood) {
@@ -40,7 +40,7 @@ TEST(Moved, ATaskGoesOnWhereItStood) {
 
 TEST(Moved, TheOriginNamesTheOldRow) {
   const NewTask made = moved(task_in(State::scheduled), R"({"retry-error":"boom"})");
-  EXPECT_EQ(moved_from_origin(made.origin_json), kFrom);
+  EXPECT_EQ(moved_from_origin(made.origin_json), kOldRow);
   EXPECT_NE(made.origin_json.find("boom"), std::string::npos);
   for (const char* other : {"", "{}", "[1]", R"({"moved":{"from":"eu","id":"x","version":5}})",
                             R"({"moved":{"from":1,"id":"17","version":5}})"})
@@ -49,9 +49,9 @@ TEST(Moved, TheOriginNamesTheOldRow) {
 
 TEST(Moved, AChangedRowIsAnotherCopy) {
   const MovedFrom changed{"eu", {17}, 6}, of_us{"us", {17}, 5};
-  EXPECT_EQ(moved(task_in(State::scheduled)).intake_key, moved_key(kFrom));
-  EXPECT_NE(moved_key(kFrom), moved_key(changed));
-  EXPECT_NE(moved_key(kFrom), moved_key(of_us));
+  EXPECT_EQ(moved(task_in(State::scheduled)).intake_key, moved_key(kOldRow));
+  EXPECT_NE(moved_key(kOldRow), moved_key(changed));
+  EXPECT_NE(moved_key(kOldRow), moved_key(of_us));
 }
 
 TEST(Moved, ASubmittedTaskKeepsItsKey) {
@@ -61,19 +61,19 @@ TEST(Moved, ASubmittedTaskKeepsItsKey) {
   EXPECT_EQ(moved(old, origin).intake_key, submission_key("close-17"));
   EXPECT_EQ(content_of_origin(moved(old, origin).origin_json), "c0ffee");
   old.message_id.clear();
-  EXPECT_EQ(moved(old, origin).intake_key, moved_key(kFrom));
+  EXPECT_EQ(moved(old, origin).intake_key, moved_key(kOldRow));
 }
 
 TEST(Moved, OnlyTheMoveItselfMovesARowAway) {
   Task task = task_in(State::scheduled);
   task.version = 5;
-  EXPECT_FALSE(is_moved_away(task, kFrom, "us"));
+  EXPECT_FALSE(is_moved_away(task, kOldRow, "us"));
   task = decide(task, event::Cancel{moved_reason("us")}, rules(), at()).task;
-  EXPECT_TRUE(is_moved_away(task, kFrom, "us"));
-  EXPECT_FALSE(is_moved_away(task, kFrom, "asia"));
+  EXPECT_TRUE(is_moved_away(task, kOldRow, "us"));
+  EXPECT_FALSE(is_moved_away(task, kOldRow, "asia"));
   EXPECT_FALSE(is_moved_away(task, {"eu", {17}, 4}, "us")) << "it had changed before";
   task.last_error = "paid by hand";
-  EXPECT_FALSE(is_moved_away(task, kFrom, "us"));
+  EXPECT_FALSE(is_moved_away(task, kOldRow, "us"));
 }
 
 }  // namespace
