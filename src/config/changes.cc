@@ -63,6 +63,13 @@ std::string changed_names(const Config::Texts& before, const Config::Texts& afte
   return escape_controls(out);
 }
 
+// Of another group's database. Its ${NAME} need not be set on the machines of this group.
+bool is_store_of_another_group(std::string_view key, const Config& config) {
+  if (!key.starts_with("groups.") || config.groups.own.empty()) return false;
+  return key.find(".store.") != std::string_view::npos &&
+         !key.starts_with("groups." + config.groups.own + ".");
+}
+
 }  // namespace
 
 std::string describe_changes(const Config& running, const Config& loaded) {
@@ -92,6 +99,7 @@ std::string fingerprint(const Config& config) {
     }
   }
   for (const auto& [key, text] : config.not_reloadable) {
+    if (is_store_of_another_group(key, config)) continue;
     append_field(facts, key);
     append_field(facts, text);
   }

@@ -149,8 +149,8 @@ std::vector<std::string> keys_for_restart(const Config& running, const Config& l
 // "" = nothing.
 std::string describe_changes(const Config& running, const Config& loaded);
 
-// The same for two instances with the same effective config, whatever their secrets, node names and HTTP
-// addresses. 16 hexadecimal digits.
+// The same for two instances with the same effective config, whatever their secrets, node names, HTTP
+// addresses and the databases of other groups. 16 hexadecimal digits.
 std::string fingerprint(const Config& config);
 
 // The dialects of the program, for use without a config.

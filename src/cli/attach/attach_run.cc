@@ -32,6 +32,9 @@ Outcome failed(const std::string& queue, Exit code, std::string what) {
 Outcome failed(const std::string& queue, const Error& error) {
   return failed(queue, exit_of(error), error.message);
 }
+Outcome missing_queue(const std::string& queue) {
+  return failed(queue, kNotFound, "no queue '" + queue + "' in the virtual host of broker.url");
+}
 std::vector<Outcome> all_failed(const std::vector<std::string>& queues, const Error& error) {
   return {failed(queues.empty() ? "" : queues.front(), error)};
 }
@@ -217,7 +220,7 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
   for (const std::string& queue : queues) {
     const auto it = facts->find(queue);
     if (it == facts->end()) {
-      done.push_back(failed(queue, kNotFound, "no queue '" + queue + "' in the virtual host of broker.url"));
+      done.push_back(missing_queue(queue));
       continue;
     }
     AttachPlan plan = plan_attach(broker.prefix, queue, it->second, *policies, *routes);
@@ -253,6 +256,22 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
                                  it->second, outcome.queue));
   }
   return done;
+}
+
+std::optional<Outcome> why_not_attachable(QueueAdmin& admin, const BrokerOptions& broker,
+                                          const std::string& queue) {
+  const auto facts = existing_queues(admin, {queue});
+  if (!facts) return failed(queue, facts.error());
+  const auto policies = admin.policies();
+  if (!policies) return failed(queue, policies.error());
+  if (facts->empty()) return missing_queue(queue);
+  const QueueFacts& its = facts->at(queue);
+  const auto routes =
+      rabbit::read_routes(admin, broker.prefix, rabbit::any_foreign({its}, *policies, broker.prefix));
+  if (!routes) return failed(queue, routes.error());
+  auto outcome =
+      outcome_without_policy(queue, its, plan_attach(broker.prefix, queue, its, *policies, *routes), true);
+  return outcome && outcome->code != kSuccess ? std::move(outcome) : std::nullopt;
 }
 
 std::vector<Outcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,

@@ -37,6 +37,10 @@ struct Outcome {
 // whose dead letters already go elsewhere.
 std::vector<Outcome> attach_queues(rabbit::QueueAdmin& admin, const BrokerOptions& broker,
                                    const std::vector<std::string>& queues, bool named);
+// The outcome of attach_queues() for a queue that it could not attach, without changing anything; none: it
+// can.
+std::optional<Outcome> why_not_attachable(rabbit::QueueAdmin& admin, const BrokerOptions& broker,
+                                          const std::string& queue);
 // Removes the policies that attach created for these queues.
 std::vector<Outcome> detach_queues(rabbit::QueueAdmin& admin, const BrokerOptions& broker,
                                    const std::vector<std::string>& queues);

@@ -14,17 +14,13 @@
 
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/management.h"
+#include "src/cli/attach/under_way.h"
 #include "src/cli/service/retry.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {
 namespace {
-
-constexpr Ms kPoll{500};
-constexpr Ms kTellEvery{5000};
-// Sidecars read pauses twice a second; what they had claimed by then still goes out.
-constexpr Ms kPauseTakes{3000};
 
 struct UnderWay {
   std::int64_t scheduled = 0, publishing = 0, awaiting = 0;
@@ -61,11 +57,6 @@ std::string text_of(const ByQueue& counts) {
                         n.scheduled, n.publishing, n.awaiting);
   }
   return text;
-}
-
-void tell(const std::string& line) {
-  const std::string text = "rung: " + one_line(line) + "\n";
-  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 bool confirmed(const ByQueue& counts) {
@@ -165,23 +156,8 @@ class Drain {
 
  private:
   int wait(const std::function<Result<std::int64_t>()>& open, const char* what) {
-    BootMs told{0};
-    for (;;) {
-      const auto left = open();
-      if (!left) return report_error(left.error());
-      if (*left == 0) return kSuccess;
-      const BootMs now = session_.clock->boot();
-      if (now >= until_)
-        return report_error(
-            kUserError,
-            fmt::format("{} deliveries are still {}: the queue is attached as before", *left, what));
-      if (now - told >= kTellEvery) {
-        tell(fmt::format("{} deliveries are still {} (Ctrl-C ends the wait: the queue stays attached)", *left,
-                         what));
-        told = now;
-      }
-      std::this_thread::sleep_for(kPoll);
-    }
+    return wait_for_none(*session_.clock, until_, open,
+                         {what, ": the queue is attached as before", "the queue stays attached"});
   }
 
   Session& session_;
@@ -201,10 +177,7 @@ int before_detach(const Common& common, const DetachChoice& choice, const std::v
       loaded.ok() ? connect(session) : Result<void>(permanent(loaded.problems.front().str()));
   if (!connected) {
     session.store.reset();
-    // A database or a schema that does not exist has no tasks.
-    const bool nothing_there = connected.error().kind == Error::Kind::refused &&
-                               connected.error().message.find("rung migrate") != std::string::npos;
-    if (choice.force || nothing_there) return kSuccess;
+    if (choice.force || has_no_tables(connected.error())) return kSuccess;
     return report_error(exit_of(connected.error()),
                         "tasks under way cannot be counted: " + connected.error().message +
                             "; --force detaches without counting them");

@@ -107,6 +107,8 @@ std::span<const NewTaskColumn> new_task_columns() {
       {"by_exchange", [](N n) { return n.task.by_exchange; },
        [](N n) { return Literal::number(n.task.by_exchange ? 1 : 0); }},
       {"rule", [](N n) { return !n.task.rule.empty(); }, [](N n) { return name(n.task.rule); }},
+      {"uncounted_attempts", [](N n) { return n.task.uncounted_attempts != 0; },
+       [](N n) { return Literal::number(n.task.uncounted_attempts); }},
       {"uncounted_ms", [](N n) { return n.task.uncounted_time.count() != 0; },
        [](N n) { return Literal::number(n.task.uncounted_time.count()); }},
       {"moved_from", [](N n) { return !n.task.moved_from.empty(); },

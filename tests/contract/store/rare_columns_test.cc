@@ -91,6 +91,16 @@ TEST_P(RareColumnContract, TheirTextsAreKept) {
   }
 }
 
+// As of a task that comes from another group's database.
+TEST_P(RareColumnContract, ANewTaskMayHaveHadAttempts) {
+  NewTask fresh = task();
+  fresh.task.attempt = 5;
+  fresh.task.uncounted_attempts = 3;
+  fresh.task.uncounted_time = Ms{90'061'007};
+  must(store_->insert(std::span(&fresh, 1), Fence{0, {}, true}));
+  expect_kept(fresh.task);
+}
+
 TEST_P(RareColumnContract, TheHeadersOfRulesAreKept) {
   for (const std::string& text : odd_texts()) {
     SCOPED_TRACE(text);

@@ -42,6 +42,23 @@ TEST_F(ConfigGroups, TheChosenOneIsTheConfig) {
   EXPECT_EQ(us.config.store.url, "mysql://u@db/us");
 }
 
+// `rung move` compares it: the password of another group's database need not be known.
+TEST_F(ConfigGroups, AFingerprintLeavesOutTheDatabasesOfOtherGroups) {
+  const auto of = [&](const std::string& text, const std::string& group) {
+    return fingerprint(chosen(kBroker + text, {group}).config);
+  };
+  std::string changed = kTwo;
+  changed.replace(changed.find("u@db/us"), 7, "u:${NOT_SET}@db/us");
+  EXPECT_EQ(of(changed, "eu"), of(kTwo, "eu"));
+  std::string elsewhere = kTwo;
+  elsewhere.replace(elsewhere.find("db/eu"), 5, "dc/eu");
+  EXPECT_NE(of(elsewhere, "eu"), of(kTwo, "eu"));
+  std::string moved = kTwo;
+  moved.replace(moved.find("[orders, "), 9, "[");
+  EXPECT_NE(of(moved, "eu"), of(kTwo, "eu"));
+  EXPECT_NE(of(moved, "us"), of(kTwo, "us"));
+}
+
 TEST_F(ConfigGroups, WithoutGroupsNothingChanges) {
   const Config plain = good(kServers);
   EXPECT_EQ(plain.broker.prefix, "rung");

@@ -1,0 +1,62 @@
+// Moves the scheduled tasks of a queue from one group's database to another's: a copy is inserted there, then
+// the old row is cancelled. In this order nothing is lost. Because the queue is paused in both groups
+// (move_pauses.h), neither row can go out between the two steps. Repeated after a crash, a copy that is there
+// already is found by its intake key. A person may change the old row between the steps: then its cancel is
+// refused, for its version is another one, and the copy is cancelled instead.
+// Thread: main's; blocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "src/cli/attach/move_groups.h"
+#include "src/core/machine/moved.h"
+
+namespace rung::cli {
+
+class TaskMover {
+ public:
+  // `hold`: an error if the queue is no longer paused; asked before each step.
+  TaskMover(MoveGroup& from, MoveGroup& to, std::string queue, std::function<Result<void>()> hold);
+
+  // Completes what an earlier run of the command has begun, by the copies made in the target since then.
+  Result<void> complete(EpochMs since);
+  // Moves all that is scheduled now. Returns how many tasks have moved; the others stay as they are.
+  Result<std::int64_t> pass();
+
+  // Tasks may have a row that counts in both databases: the pauses must stay.
+  bool in_doubt() const { return in_doubt_; }
+  std::int64_t moved() const { return moved_; }
+  // Of the last pass: tasks that cannot be moved, and why the last of them cannot.
+  std::int64_t left() const { return left_; }
+  const std::string& why_left() const { return why_left_; }
+
+ private:
+  struct Copy {
+    MovedFrom from;
+    TaskId id;  // of the new row
+  };
+
+  std::vector<NewTask> copies_of(const std::vector<KnownTask>& old);
+  Result<void> move(const std::vector<TaskId>& ids);
+  Result<std::vector<Copy>> insert(std::vector<NewTask> tasks);
+  // The row that has the task's intake key already: whether it is the same task.
+  Result<bool> is_same(const NewTask& wanted, TaskId there);
+  Result<void> settle(const std::vector<Copy>& copies);
+  Result<void> cancel_copies(const std::vector<TaskId>& ids);
+  void leave(std::string why);
+
+  MoveGroup &from_, &to_;
+  const std::string queue_;
+  const std::function<Result<void>()> hold_;
+  std::mt19937_64 random_;
+  IdSource ids_;
+  bool in_doubt_ = false;
+  std::int64_t moved_ = 0, left_ = 0;
+  std::string why_left_;
+};
+
+}  // namespace rung::cli

@@ -1,0 +1,247 @@
+// rung move: a queue goes to another group, with what is scheduled. The command is killed between its steps
+// by failpoints (src/core/base/failpoint.h).
+#include "plugin/rabbitmq/topology/management.h"
+#include "tests/integration/cli/groups.h"
+
+namespace rung::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class MoveQueue : public Groups {
+ protected:
+  MoveQueue() {
+    broker_ = ", management: \"" + needed("RUNG_TEST_MANAGEMENT") + "\"";
+    amqp_.declare(queue_);
+    belongs_to_eu();
+  }
+  ~MoveQueue() override {
+    BrokerOptions options;
+    options.url = test::amqp_url();
+    options.rabbitmq.management = needed("RUNG_TEST_MANAGEMENT");
+    if (auto admin = rabbit::management_admin(options, 10s)) (*admin)->remove(rabbit::policy_name(queue_));
+    amqp_.remove(queue_);
+  }
+
+  void belongs_to_eu() { write(text(queue_, "nothing", more_)); }
+  void belongs_to_us() { write(text("nothing", queue_, more_)); }
+  void reload() {
+    for (test::Sidecar* sidecar : {eu_.get(), us_.get()}) {
+      sidecar->signal(SIGHUP);
+      ASSERT_TRUE(sidecar->logged("config reloaded"));
+    }
+  }
+  void migrate() {
+    for (const char* group : {"eu", "us"}) ASSERT_EQ(rung({"migrate", "--group", group}).exit, 0);
+  }
+  Ran move(std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"move", queue_, "--to", "us"});
+    return rung(more);
+  }
+  // Killed at this failpoint.
+  void move_killed_at(const char* failpoint) {
+    setenv("RUNG_FAILPOINT", failpoint, 1);
+    const Ran ran = move();
+    unsetenv("RUNG_FAILPOINT");
+    EXPECT_THAT(ran.exit, ::testing::AnyOf(-9, 128 + 9)) << ran.out << ran.err;
+  }
+  // A delay of an hour in eu; its retry-id.
+  std::string submit(const std::string& message_id) {
+    const Ran ran = rung({"submit", "--queue", queue_, "--delay", "1h", "--message-id", message_id, "--body",
+                          message_id, "--json"});
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    return json::parse(ran.out, nullptr, false).value("retry_id", "");
+  }
+  static std::string column(test::MysqlSchema& db, const std::string& name, const std::string& where) {
+    return db.value("SELECT " + name + " FROM " + db.name() + ".retry_current WHERE " + where);
+  }
+  // "reason, until" of the pause in force; "" = none.
+  static std::string pause(test::MysqlSchema& db) {
+    const auto rows =
+        db.query("SELECT reason, until FROM " + db.name() + ".retry_queues WHERE state = 'paused'");
+    return rows.empty() ? "" : rows[0][0] + ", " + rows[0][1];
+  }
+  void expect_untouched(const Ran& ran) {
+    EXPECT_THAT(ran.err, Not(HasSubstr("is paused"))) << "it looks before it changes anything";
+    EXPECT_EQ(pause(eu_db_), "");
+    EXPECT_EQ(count(eu_db_, "state = 'scheduled'"), "1");
+  }
+
+  std::string more_;
+  const std::string queue_ = name_ + ".mails";
+};
+
+TEST_F(MoveQueue, ARetryGoesOnWhereItStood) {
+  ladder_ = "[200ms, 20s, 1h]";
+  belongs_to_eu();
+  start_both();
+  ASSERT_EQ(rung({"attach", queue_}).exit, 0);
+  fail_once(queue_);
+  const auto first = amqp_.get_within(queue_, 30s);
+  ASSERT_TRUE(first);
+  amqp_.reject(*first);
+  const std::string waits = "level = 2 AND attempt = 1 AND state = 'scheduled'";
+  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, waits) == "1"; }, 30s)) << eu_->log_tail();
+  const std::string facts = "CONCAT_WS(' ', next_due_at, first_failed_at, levels, ladder, last_error)";
+  const std::string before = column(eu_db_, facts, waits);
+  const std::int64_t due = test::ms_of(column(eu_db_, "next_due_at", waits));
+  belongs_to_us();
+  reload();
+  const Ran ran = move({"--json"});
+  ASSERT_EQ(ran.exit, 0) << ran.err << us_->log_tail();
+  const json said = json::parse(ran.out, nullptr, false);
+  EXPECT_EQ(said["attach"]["result"], "attached") << said;
+  EXPECT_EQ(said["from"],
+            json::array({{{"group", "eu"}, {"moved", 1}, {"scheduled", 0}, {"awaiting", 0}, {"parked", 0}}}));
+  EXPECT_EQ(column(us_db_, facts, waits), before);
+  EXPECT_EQ(column(eu_db_, "last_error", "state = 'cancelled'"), "moved to us");
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+
+  const auto second = amqp_.get_within(queue_, 60s);
+  ASSERT_TRUE(second) << us_->log_tail();
+  EXPECT_GE(test::wall_ms(), due);
+  EXPECT_EQ(test::retry_id(*second), column(us_db_, "retry_id", "TRUE"));
+  EXPECT_EQ(test::int_header(second->message, "retry-attempt"), 2);
+  EXPECT_EQ(second->message.body, "to " + queue_);
+  amqp_.reject(*second);  // to us, which goes on with the ladder
+  EXPECT_TRUE(test::eventually([&] { return count(us_db_, "level = 3 AND attempt = 2") == "1"; }, 30s))
+      << us_->log_tail();
+  EXPECT_EQ(count(eu_db_, "state <> 'cancelled'"), "0");
+}
+
+TEST_F(MoveQueue, ARepetitionAfterACrashMovesEachTaskOnce) {
+  migrate();
+  const std::string same = submit("same"), given_up = submit("given up"), later = submit("later");
+  belongs_to_us();
+  move_killed_at("cancel.before_commit");  // the copies are there, and the old rows count, too
+  EXPECT_EQ(count(eu_db_, "state = 'scheduled'"), "3");
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "3");
+  EXPECT_THAT(pause(eu_db_), HasSubstr("rung move to us"));
+  EXPECT_THAT(pause(us_db_), HasSubstr("rung move to us"));
+  // Meanwhile people change the rows that they know.
+  ASSERT_EQ(rung({"cancel", given_up, "--group", "eu"}).exit, 0);
+  ASSERT_EQ(rung({"reschedule", later, "--delay", "5h", "--group", "eu"}).exit, 0);
+  const std::string due = column(eu_db_, "next_due_at", "retry_id = " + later);
+
+  const Ran ran = move();
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("is already attached"), HasSubstr("group eu: 2 tasks moved to us")));
+  EXPECT_EQ(count(eu_db_, "state = 'scheduled'"), "0");
+  EXPECT_EQ(count(us_db_, "state = 'scheduled' AND message_id = 'same'"), "1");
+  EXPECT_EQ(count(us_db_, "state = 'scheduled' AND message_id = 'given up'"), "0")
+      << "a person has cancelled it";
+  EXPECT_EQ(count(us_db_, "state = 'scheduled' AND message_id = 'later'"), "1");
+  EXPECT_EQ(column(us_db_, "next_due_at", "state = 'scheduled' AND message_id = 'later'"), due);
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+  // A client that submits it once more gets the task that has moved.
+  const Ran again =
+      rung({"submit", "--queue", queue_, "--delay", "1h", "--message-id", "same", "--body", "same"});
+  EXPECT_THAT(again.out, HasSubstr("was already submitted")) << again.err;
+  EXPECT_THAT(rung({"audit", same, "--group", "eu"}).out, HasSubstr("moved to us"));
+  // There is nothing left, and back they go.
+  EXPECT_THAT(move().out,
+              AllOf(HasSubstr("is already attached"), HasSubstr("no other group has tasks under way")));
+  belongs_to_eu();
+  const Ran back = rung({"move", queue_, "--to", "eu"});
+  EXPECT_THAT(back.out, HasSubstr("group us: 2 tasks moved to eu")) << back.err;
+  EXPECT_EQ(count(eu_db_, "state = 'scheduled'"), "2");
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "0");
+}
+
+TEST_F(MoveQueue, AKilledCommandThatHasCancelledLeavesTheCopy) {
+  migrate();
+  submit("one");
+  belongs_to_us();
+  move_killed_at("cancel.after_commit");
+  EXPECT_EQ(count(eu_db_, "state = 'scheduled'"), "0");
+  const Ran ran = move();
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+}
+
+TEST_F(MoveQueue, WhatIsWrongIsSaidBeforeAnythingChanges) {
+  migrate();
+  submit("one");
+  const Ran anothers = move();
+  EXPECT_EQ(anothers.exit, 1);
+  EXPECT_THAT(anothers.err, HasSubstr("belongs to group eu in this file: first add it to groups.us.queues"));
+  expect_untouched(anothers);
+  EXPECT_THAT(rung({"move", queue_, "--to", "mars"}).err,
+              HasSubstr("unknown group 'mars': available groups: eu, us"));
+
+  write(text("nothing", name_ + ".*"));
+  const Ran argument = rung({"move", eu_queue_, "--to", "us"});
+  EXPECT_EQ(argument.exit, 1);
+  EXPECT_THAT(argument.err, HasSubstr("redeclare it without the argument or with '" + name_ + "-us.failed'"));
+  EXPECT_EQ(rung({"move", name_ + ".none", "--to", "us"}).exit, 3);
+
+  write(text("nothing", queue_) + "  gone: { store: { url: \"mysql://u@127.0.0.1:1/none\" } }\n");
+  const Ran away = move();
+  EXPECT_EQ(away.exit, 2);
+  EXPECT_THAT(away.err, HasSubstr("group gone: "));
+  expect_untouched(away);
+}
+
+TEST_F(MoveQueue, SidecarsThatWereNotReloadedAreNamed) {
+  start_both();
+  submit("one");
+  belongs_to_us();
+  const Ran ran = move();
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("sidecars run another config than this file: group eu: n ("),
+                             HasSubstr("group us: n (")));
+  expect_untouched(ran);
+  reload();
+  EXPECT_EQ(move().exit, 0) << "it waits for their next heartbeat";
+}
+
+// Silence would make eu send it again, while its failure goes to us.
+TEST_F(MoveQueue, ADeliveryThatMustBeReportedIsWaitedFor) {
+  more_ = "queues: { \"" + queue_ + "\": { success: { reported_within: 1h } } }\n";
+  belongs_to_eu();
+  start_both();
+  ASSERT_EQ(rung({"attach", queue_}).exit, 0);
+  fail_once(queue_);
+  const auto first = amqp_.get_within(queue_, 30s);
+  ASSERT_TRUE(first);
+  amqp_.ack(*first);
+  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'awaiting'") == "1"; }, 30s));
+  belongs_to_us();
+  reload();
+  const Ran late = move({"--wait", "1s"});
+  EXPECT_EQ(late.exit, 1);
+  EXPECT_THAT(late.err, HasSubstr("1 deliveries are still being published, or have no answer yet"));
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+  EXPECT_THAT(rung({"attached"}).out, Not(HasSubstr(name_ + "-us.failed")));
+  ASSERT_EQ(rung({"finish", test::retry_id(*first), "--succeeded", "--group", "eu"}).exit, 0);
+  const Ran good = move({"--wait", "30s"});
+  EXPECT_EQ(good.exit, 0) << good.err;
+}
+
+TEST_F(MoveQueue, APersonsPauseStaysAndComesAlong) {
+  migrate();
+  submit("one");
+  ASSERT_EQ(rung({"pause", queue_, "--group", "eu", "--for", "2h", "--reason", "the shop is down"}).exit, 0);
+  const std::string before = pause(eu_db_);
+  belongs_to_us();
+  const Ran ran = move();
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("stays paused"));
+  EXPECT_EQ(pause(eu_db_), before);
+  EXPECT_EQ(pause(us_db_), before);
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+  // One that ends while the tasks move would let both rows of a task go.
+  belongs_to_eu();
+  ASSERT_EQ(rung({"pause", queue_, "--group", "us", "--for", "10s"}).exit, 0);
+  const Ran soon = rung({"move", queue_, "--to", "eu"});
+  EXPECT_EQ(soon.exit, 1);
+  EXPECT_THAT(soon.err, HasSubstr("ends too soon"));
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+}
+
+}  // namespace
+}  // namespace rung::cli
