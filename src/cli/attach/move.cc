@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "levels/duration.h"
@@ -31,7 +32,7 @@ namespace rung::cli {
 namespace {
 
 constexpr std::int64_t kCountAll = std::numeric_limits<std::int64_t>::max();
-constexpr int kAwaitingAtOnce = 500;
+constexpr int kFailingAtOnce = 500;
 // Passes over a group: failures that arrived before the queue was attached elsewhere still come in.
 constexpr int kMostPasses = 20;
 
@@ -48,14 +49,14 @@ Result<std::int64_t> count_in(const MoveGroup& group, const std::string& queue, 
   return retry_transient([&] { return group.session.store->count(filter, kCountAll); });
 }
 
-// Deliveries awaiting an answer whose silence means failure: the old group would publish them again, while
-// their failure goes to the new one.
-Result<std::int64_t> count_unanswered(const MoveGroup& group, const std::string& queue) {
+// Tasks of this state for which silence means failure. Unanswered deliveries among them: the old group would
+// publish them again, while their failure goes to the new one. Scheduled ones would become such deliveries.
+Result<std::int64_t> count_failing(const MoveGroup& group, const std::string& queue, State state) {
   Filter filter;
   filter.queue = queue;
-  filter.state = State::awaiting;
+  filter.state = state;
   filter.order = Filter::Order::oldest;
-  filter.limit = kAwaitingAtOnce;
+  filter.limit = kFailingAtOnce;
   std::int64_t found = 0;
   for (;;) {
     const auto rows = retry_transient([&] { return group.session.store->list(filter); });
@@ -73,6 +74,7 @@ struct Left {
   std::string group;
   std::int64_t moved = 0, scheduled = 0, awaiting = 0, parked = 0;
   std::string why_scheduled;  // why the last of them was not moved
+  bool failing = false;       // silence after one of the scheduled ones means failure
 };
 
 class Move {
@@ -88,36 +90,48 @@ class Move {
 
   int run(const std::string& file, const QueueGroups& named) {
     if (const auto refused = why_not_attachable(admin_, broker_, options_.queue))
-      return report_error(refused->code, refused->detail + "; nothing was moved");
+      return report_error(refused->code, refused->detail + "; nothing was changed");
     int code = open_groups(file, named, options_.to, groups_);
     if (code == kSuccess) code = check_sidecars(groups_);
     if (code == kSuccess) code = find_sources();
-    if (code == kSuccess) code = pauses_.set(involved());
+    if (code == kSuccess) code = pauses_.look(involved());
     if (code != kSuccess) return code;
-    code = move();
-    if (in_doubt()) {
-      return report_error(static_cast<Exit>(code), "queue " + options_.queue + " stays paused in " +
-                                                       names_of(involved()) +
-                                                       ", because tasks may be in two groups: run rung move "
-                                                       "again, do not resume it by hand");
+    code = pauses_.set();
+    if (code == kSuccess) code = move();
+    const std::string why = why_paused(code);
+    if (code == kSuccess) code = say_left();
+    if (why.empty()) {
+      const int lifted = pauses_.lift(!attached_);
+      if (code == kSuccess) code = lifted;
+    } else {
+      code =
+          report_error(static_cast<Exit>(code),
+                       fmt::format("the pauses of queue {} in {} stay as they are: {}: run rung move again, "
+                                   "do not resume it by hand",
+                                   options_.queue, names_of(involved()), why));
     }
-    const bool moved = std::ranges::any_of(movers_, [](const TaskMover& m) { return m.moved() > 0; });
-    pauses_.lift(code != kSuccess && !moved);
-    return code == kSuccess ? report() : code;
+    if (attached_) report();
+    return code;
   }
 
  private:
-  // The groups that have tasks under way, or were left paused by a run that was killed; and the target.
+  // The groups that have tasks under way, or may have been left by a run that was killed; and the target.
   int find_sources() {
     for (const auto& group : groups_) {
       if (group->name == options_.to) target_ = group.get();
-      if (group->name == options_.to || group->session.store == nullptr) continue;
+    }
+    const auto at_target = pauses_.is_left_over(*target_);
+    if (!at_target) return report_error(at_target.error());
+    for (const auto& group : groups_) {
+      if (group.get() == target_ || group->session.store == nullptr) continue;
       const auto tasks =
           count_in(*group, options_.queue, {State::scheduled, State::publishing, State::awaiting});
       if (!tasks) return report_error(tasks.error());
       const auto paused = pauses_.is_left_over(*group);
       if (!paused) return report_error(paused.error());
-      if (*tasks > 0 || *paused) sources_.push_back(group.get());
+      // Also one that has no tasks any more: copies of its tasks may be in the target, and a person's pause
+      // there comes along.
+      if (*tasks > 0 || *paused || *at_target) sources_.push_back(group.get());
     }
     movers_.reserve(sources_.size());
     for (MoveGroup* source : sources_)
@@ -134,7 +148,14 @@ class Move {
     for (const MoveGroup* group : groups) names += (names.empty() ? "" : " and ") + group->name;
     return names;
   }
-  bool in_doubt() const { return std::ranges::any_of(movers_, &TaskMover::in_doubt); }
+  // Why the queue must stay paused; "" = it may be resumed. `code`: of set() and move().
+  std::string why_paused(int code) const {
+    if (std::ranges::any_of(movers_, &TaskMover::in_doubt)) return "tasks may be in two groups";
+    if (code != kSuccess && attached_) return "it is attached to " + options_.to + " already";
+    if (code != kSuccess && pauses_.has_left_over()) return "an earlier run was not finished";
+    if (std::ranges::any_of(left_, &Left::failing)) return "silence would send again what was not moved";
+    return {};
+  }
 
   int move() {
     if (const auto since = pauses_.target_since()) {
@@ -143,9 +164,10 @@ class Move {
       }
     }
     if (const int code = wait(); code != kSuccess) return code;
-    attached_ = attach_queues(admin_, broker_, {options_.queue}, true).front();
-    if (attached_.code != kSuccess)
-      return report_error(attached_.code, attached_.detail + "; nothing was moved");
+    if (const auto good = pauses_.hold(); !good) return report_error(good.error());
+    Outcome attached = attach_queues(admin_, broker_, {options_.queue}, true).front();
+    if (attached.code != kSuccess) return report_error(attached.code, attached.detail);
+    attached_ = std::move(attached);
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       if (const int code = move_from(i); code != kSuccess) return code;
     }
@@ -161,16 +183,16 @@ class Move {
         // In this order: a task that is confirmed in between is counted at least once.
         const auto publishing = count_in(*source, options_.queue, {State::publishing});
         if (!publishing) return publishing;
-        const auto unanswered = count_unanswered(*source, options_.queue);
+        const auto unanswered = count_failing(*source, options_.queue, State::awaiting);
         if (!unanswered) return unanswered;
         all += *publishing + *unanswered;
       }
       return all;
     };
-    return wait_for_none(*target_->session.clock, until_, open,
-                         {"being published, or have no answer yet, and silence would send them again",
-                          ": nothing was moved; try again, or with a longer --wait",
-                          "the queue stays paused until rung move runs again"});
+    return wait_for_none(
+        *target_->session.clock, until_, open,
+        {"being published, or have no answer yet, and silence would send them again",
+         ": try again, or with a longer --wait", "the queue stays paused until rung move runs again"});
   }
 
   int move_from(std::size_t source) {
@@ -194,27 +216,33 @@ class Move {
       if (!tasks) return report_error(tasks.error());
       *into = *tasks;
     }
+    const auto failing = count_failing(*sources_[source], options_.queue, State::scheduled);
+    if (!failing) return report_error(failing.error());
+    left.failing = *failing > 0;
     left_.push_back(std::move(left));
     return kSuccess;
   }
 
-  int report() const {
+  // What could not be moved, before the queue is resumed.
+  int say_left() const {
     int code = kSuccess;
     for (const Left& left : left_) {
       if (left.scheduled == 0) continue;
       code = report_error(
-          kUserError,
-          fmt::format("group {}: {} scheduled tasks were not moved{}{}; run rung move again, or they go out "
-                      "from {}",
-                      left.group, left.scheduled, left.why_scheduled.empty() ? "" : ": ", left.why_scheduled,
-                      left.group));
+          kUserError, fmt::format("group {}: {} scheduled tasks were not moved{}{}; {}", left.group,
+                                  left.scheduled, left.why_scheduled.empty() ? "" : ": ", left.why_scheduled,
+                                  left.failing ? "cancel or repair them"
+                                               : "run rung move again, or they go out from " + left.group));
     }
+    return code;
+  }
+  void report() const {
     if (options_.common.json) {
       print_json(json());
-      return code;
+      return;
     }
-    print(one_line(attached_.detail) + "\n");
-    for (const std::string& note : attached_.notes) print("  note: " + one_line(note) + "\n");
+    print(one_line(attached_->detail) + "\n");
+    for (const std::string& note : attached_->notes) print("  note: " + one_line(note) + "\n");
     for (const Left& left : left_) {
       print(fmt::format("group {}: {} tasks moved to {}", left.group, left.moved, options_.to));
       if (left.awaiting > 0)
@@ -222,11 +250,10 @@ class Move {
       if (left.parked > 0) print(fmt::format("; {} are parked, and stay in {}", left.parked, left.group));
       print("\n");
     }
-    if (left_.empty()) print("no other group has tasks under way\n");
+    if (sources_.empty()) print("no other group has tasks under way\n");
     if (!pauses_.kept().empty())
       print("queue " + one_line(options_.queue) +
             " stays paused, as a person has paused it: " + pauses_.kept() + "\n");
-    return code;
   }
   Json json() const {
     Json groups = Json::array();
@@ -237,12 +264,12 @@ class Move {
                         {"awaiting", left.awaiting},
                         {"parked", left.parked}});
     }
-    return {
-        {"queue", options_.queue},
-        {"to", options_.to},
-        {"attach", {{"result", attached_.result}, {"detail", attached_.detail}, {"notes", attached_.notes}}},
-        {"paused", !pauses_.kept().empty()},
-        {"from", std::move(groups)}};
+    return {{"queue", options_.queue},
+            {"to", options_.to},
+            {"attach",
+             {{"result", attached_->result}, {"detail", attached_->detail}, {"notes", attached_->notes}}},
+            {"paused", !pauses_.kept().empty()},
+            {"from", std::move(groups)}};
   }
 
   const MoveOptions& options_;
@@ -254,7 +281,7 @@ class Move {
   std::vector<MoveGroup*> sources_;
   std::vector<TaskMover> movers_;  // of the sources
   MovePauses pauses_;
-  Outcome attached_;
+  std::optional<Outcome> attached_;  // none: the queue is not attached yet
   std::vector<Left> left_;
 };
 
@@ -287,7 +314,7 @@ int run(const MoveOptions& options) {
   if (found.admin == nullptr) {
     std::string why;
     for (const std::string& each : found.reasons) why += (why.empty() ? "" : "; ") + each;
-    return report_error(kUnreachable, "nothing was moved: " + why);
+    return report_error(kUnreachable, "nothing was changed: " + why);
   }
   const SystemClock clock;
   return Move(options, config, *found.admin, clock.boot() + *wait)
@@ -304,9 +331,11 @@ void add_move(CLI::App& app, int* exit) {
                   "  rung move orders --to us\n"
                   "First move the queue to groups.us.queues in rung.yaml, and reload all sidecars. The "
                   "command pauses the\n"
-                  "queue, attaches it to the new group, moves its scheduled tasks there, and resumes it. If "
-                  "it is killed,\n"
-                  "the queue stays paused: run it again. Parked and finished tasks stay in the old group.\n"
+                  "queue, attaches it to the new group, moves its scheduled tasks there, and resumes it, "
+                  "unless a person\n"
+                  "had paused it. If it is killed, or fails once the queue is attached, the queue stays "
+                  "paused: run it\n"
+                  "again. Parked and finished tasks stay in the old group.\n"
                   "It needs the databases of all groups, and attaches as rung attach does.",
                   o->common);
   c.remove_option(c.get_option("--group"));

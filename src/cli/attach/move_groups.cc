@@ -24,7 +24,7 @@ int open_group(const std::string& config, bool is_target, MoveGroup& group) {
   group.session.store.reset();
   if (!is_target && has_no_tables(connected.error())) return kSuccess;
   return report_error(exit_of(connected.error()),
-                      "group " + group.name + ": " + connected.error().message + "; nothing was moved");
+                      "group " + group.name + ": " + connected.error().message + "; nothing was changed");
 }
 
 // "group eu: node-1 (vm:865)", with the separator before it.
@@ -75,7 +75,7 @@ int check_sidecars(const MoveGroups& groups) {
       return report_error(kUserError,
                           "sidecars run another config than this file: " + behind->names +
                               ": reload them (rung reload, or SIGHUP; keys that need a restart: restart "
-                              "them), then run rung move again; nothing was moved");
+                              "them), then run rung move again; nothing was changed");
     }
     std::this_thread::sleep_for(kLookAgain);
   }

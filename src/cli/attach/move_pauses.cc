@@ -3,26 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
+#include <string_view>
 
 #include "src/api/queues/pauses.h"
 #include "src/cli/attach/under_way.h"
 #include "src/cli/service/retry.h"
+#include "src/core/base/rfc3339.h"
 
 namespace rung::cli {
 namespace {
 
-// What is left of a person's pause must last for a step: some statements, and the sidecars' next look.
-constexpr Ms kLeastLeft{30'000};
+constexpr std::string_view kReason = "rung move to ", kRun = " (run ";
 
-// The later end; none is the latest.
-bool ends_later(const Pause& one, const Pause& other) {
-  if (!one.until || !other.until) return !one.until && other.until;
-  return *one.until > *other.until;
+// "us" of "rung move to us (run 4f2a9c01)"; "" = a person's.
+std::string moves_to(const std::string& reason) {
+  if (!reason.starts_with(kReason)) return {};
+  const std::string rest = reason.substr(kReason.size());
+  return rest.substr(0, rest.rfind(kRun));
 }
 
 }  // namespace
 
-bool MovePauses::is_ours(const Pause& pause) const { return pause.reason == "rung move to " + to_; }
+MovePauses::MovePauses(std::string queue, const std::string& to)
+    : queue_(std::move(queue)),
+      to_(to),
+      reason_(fmt::format("{}{}{}{:08x})", kReason, to, kRun, std::random_device{}())) {}
+
+bool MovePauses::is_ours(const Pause& pause) const { return moves_to(pause.reason) == to_; }
 
 Result<std::optional<Pause>> MovePauses::in_force(const MoveGroup& group) const {
   const auto pauses = retry_transient([&] { return group.session.store->pauses(); });
@@ -35,42 +43,41 @@ Result<std::optional<Pause>> MovePauses::in_force(const MoveGroup& group) const 
 Result<bool> MovePauses::is_left_over(const MoveGroup& group) const {
   const auto pause = in_force(group);
   if (!pause) return tl::unexpected(pause.error());
-  return *pause && is_ours(**pause);
+  if (!*pause) return false;
+  const std::string other = moves_to((*pause)->reason);
+  if (other.empty() || other == to_) return is_ours(**pause);
+  return permanent(fmt::format(
+      "a move of {0} to {1} was not finished: put the queue back under groups.{1}.queues and run `rung move "
+      "{0} --to {1}` first",
+      queue_, other));
 }
 
-int MovePauses::pause(Held& held, const Pause* persons) {
-  NewPause wanted{queue_, std::nullopt, cli_user(), "rung move to " + to_};
-  if (persons != nullptr) {
-    wanted.until = persons->until;
-    wanted.reason = persons->reason;
-  }
-  const auto made = retry_transient([&] { return held.group->session.store->pause(wanted); });
-  if (!made) return report_error(made.error());
-  held.made = true;
-  held.persons = persons != nullptr;
-  tell("group " + held.group->name + ": queue " + queue_ + " is paused");
-  return kSuccess;
-}
-
-int MovePauses::set(const std::vector<MoveGroup*>& groups) {
-  std::optional<Pause> persons;
+int MovePauses::look(const std::vector<MoveGroup*>& groups) {
   for (MoveGroup* group : groups) {
     auto before = in_force(*group);
     if (!before) return report_error(before.error());
-    Held held{group, *before, *before && !is_ours(**before)};
-    if (held.persons && (!persons || ends_later(**before, *persons))) persons = **before;
-    held_.push_back(std::move(held));
-  }
-  if (auto lasts = hold(); !lasts) return report_error(lasts.error());
-  for (Held& held : held_) {
-    if (held.before) continue;
-    const bool is_target = &held == &held_.back();
-    const int code = pause(held, is_target && persons ? &*persons : nullptr);
-    if (code == kSuccess) continue;
-    for (Held& each : held_) {
-      if (each.made) end(each);
+    const bool persons = *before && !is_ours(**before);
+    if (persons && (*before)->until) {
+      return report_error(kUserError,
+                          fmt::format("queue {} is paused in {} until {} UTC: resume it, or pause it without "
+                                      "an end, and run rung move again",
+                                      queue_, group->name, format_utc(*(*before)->until)));
     }
-    return code;
+    held_.push_back({group, *std::move(before), persons});
+  }
+  return kSuccess;
+}
+
+int MovePauses::set() {
+  for (Held& held : held_) {
+    if (held.persons) continue;
+    held.made = true;  // also if the answer is lost
+    // Of a left-over it changes the reason alone: since when it holds stays as it is.
+    const auto done = retry_transient([&] {
+      return held.group->session.store->pause({queue_, std::nullopt, cli_user(), reason_});
+    });
+    if (!done) return report_error(done.error());
+    tell("group " + held.group->name + ": queue " + queue_ + " is paused");
   }
   return kSuccess;
 }
@@ -79,16 +86,11 @@ Result<void> MovePauses::hold() const {
   for (const Held& held : held_) {
     const auto pause = in_force(*held.group);
     if (!pause) return tl::unexpected(pause.error());
-    if (!*pause) {
-      if (!held.before && !held.made) continue;  // set() has not come to it yet
-      return permanent("group " + held.group->name + ": somebody has resumed queue " + queue_ +
-                       ": run rung move again");
-    }
-    const auto now = held.group->session.store->now();
-    if (!now) return tl::unexpected(now.error());
-    if ((*pause)->until && *(*pause)->until < *now + kLeastLeft)
-      return permanent("group " + held.group->name + ": the pause of queue " + queue_ + " ends too soon, " +
-                       api::pause_text(**pause) + ": resume it or make it longer, then run rung move again");
+    if (held.persons ? *pause == held.before : *pause && (*pause)->reason == reason_ && !(*pause)->until)
+      continue;
+    return permanent("group " + held.group->name +
+                     ": another rung move of this queue is under way, or somebody has resumed or paused it: "
+                     "run rung move again");
   }
   return {};
 }
@@ -98,24 +100,50 @@ std::optional<EpochMs> MovePauses::target_since() const {
   return before ? std::optional(before->since) : std::nullopt;
 }
 
-void MovePauses::end(Held& held) {
-  const std::string group = held.group->name;
-  const auto done = retry_transient(
-      [&] { return held.group->session.store->resume(queue_, cli_user(), "rung move to " + to_); });
-  if (done) {
-    held.made = held.persons = false;
-  } else {
-    report_error(exit_of(done.error()),
-                 fmt::format("group {}: queue {} is still paused: {}; to lift it: rung resume {} --group {}",
-                             group, queue_, done.error().message, queue_, group));
-  }
+bool MovePauses::has_left_over() const {
+  return std::ranges::any_of(held_, [](const Held& held) { return held.before && !held.persons; });
 }
 
-void MovePauses::lift(bool nothing_moved) {
-  for (Held& held : held_) {
-    const bool left_over = held.before && !held.persons;
-    if (left_over || (held.made && (nothing_moved || !held.persons))) end(held);
+// `persons`: the pause that takes its place; nullptr: the queue flows.
+int MovePauses::end(Held& held, const Pause* persons) {
+  const auto failed = [&](const Error& error) {
+    return report_error(exit_of(error),
+                        fmt::format("group {0}: queue {1} is still paused: {2}; to lift it: rung resume {1} "
+                                    "--group {0}",
+                                    held.group->name, queue_, error.message));
+  };
+  const auto pause = in_force(*held.group);
+  if (!pause) return failed(pause.error());
+  if (!*pause) return kSuccess;
+  if ((*pause)->reason != reason_) {
+    held.persons = !is_ours(**pause);
+    tell(fmt::format("group {}: queue {} stays paused {}", held.group->name, queue_,
+                     api::pause_text(**pause)));
+    return kSuccess;
   }
+  Store& store = *held.group->session.store;
+  if (persons == nullptr) {
+    const auto done = retry_transient([&] { return store.resume(queue_, cli_user(), reason_); });
+    return done ? kSuccess : failed(done.error());
+  }
+  const auto done = retry_transient([&] {
+    return store.pause({queue_, std::nullopt, cli_user(), persons->reason});
+  });
+  if (!done) return failed(done.error());
+  held.persons = true;
+  return kSuccess;
+}
+
+int MovePauses::lift(bool nothing_moved) {
+  const auto persons = std::ranges::find_if(held_, &Held::persons);
+  const Pause* kept = persons == held_.end() || nothing_moved ? nullptr : &*persons->before;
+  int code = kSuccess;
+  for (Held& held : held_) {
+    if (!held.made) continue;
+    const int ended = end(held, &held == &held_.back() ? kept : nullptr);
+    if (code == kSuccess) code = ended;
+  }
+  return code;
 }
 
 std::string MovePauses::kept() const {

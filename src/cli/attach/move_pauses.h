@@ -1,6 +1,7 @@
 // Holds a queue back while rung move moves it: in the groups that it leaves, so that no task is published
 // while it is copied, and in its new group, so that no copy is published while the old row still counts. If
-// the command is killed, the pauses stay: they keep the two rows of a task from going out both.
+// the command is killed, the pauses stay: they keep the two rows of a task from going out both. The next run
+// makes them its own; a run that finds that a pause is no longer its own stops.
 // Thread: main's; blocks. Prints errors.
 #pragma once
 
@@ -15,37 +16,44 @@ namespace rung::cli {
 
 class MovePauses {
  public:
-  MovePauses(std::string queue, std::string to) : queue_(std::move(queue)), to_(std::move(to)) {}
+  MovePauses(std::string queue, const std::string& to);
 
-  // Whether a run that was killed has left its pause there.
+  // Whether a run that was killed, or goes on, has paused the queue there. An error: a move to another group
+  // has.
   Result<bool> is_left_over(const MoveGroup& group) const;
-  // Pauses the queue in these groups, unless it is paused; `target` is the last one. A person's pause stays
-  // as it is, and the target gets it, too. kSuccess, or an error: then all is as before.
-  int set(const std::vector<MoveGroup*>& groups);
-  // Whether the queue is still paused in all of them, and long enough for one more step.
+  // Looks at the pauses in these groups; `target` is the last one. kSuccess, or an error: a person's pause
+  // has an end, so that it could end while tasks move.
+  int look(const std::vector<MoveGroup*>& groups);
+  // Pauses the queue in all of them; a person's pause stays as it is. kSuccess, or an error. REQUIRES:
+  // look().
+  int set();
+  // An error unless the pauses in force are those of set(), or of the person.
   Result<void> hold() const;
-  // Since when the target was paused before set(): copies of an earlier run may be there. None: it flowed.
+  // Since when the target was paused before set(): copies of earlier runs may be there. None: it flowed.
   std::optional<EpochMs> target_since() const;
-  // Ends the pauses of this command, also those that a run of it has left. `nothing_moved`: the target does
-  // not keep a person's pause that set() gave it. Prints what could not be lifted.
-  void lift(bool nothing_moved);
-  // What stays paused after lift(); "" = nothing.
+  // An earlier run was not finished.
+  bool has_left_over() const;
+  // Ends the pauses of set(). If a person has paused a source, the target stays paused, too, unless
+  // `nothing_moved`. kSuccess, or the error of one that could not be lifted. Prints those, and what somebody
+  // else has paused meanwhile, which stays.
+  int lift(bool nothing_moved);
+  // The groups where a person's pause stays after lift(); "" = none.
   std::string kept() const;
 
  private:
   struct Held {
     MoveGroup* group;
     std::optional<Pause> before;  // in force when the command began
-    bool persons = false;         // the pause in force now is a person's
+    bool persons = false;         // a person's pause is in force
     bool made = false;            // by set()
   };
 
-  void end(Held& held);
-  bool is_ours(const Pause& pause) const;
+  bool is_ours(const Pause& pause) const;  // of this run, or of another one
   Result<std::optional<Pause>> in_force(const MoveGroup& group) const;
-  int pause(Held& held, const Pause* persons);
+  int end(Held& held, const Pause* persons);
 
   const std::string queue_, to_;
+  const std::string reason_;  // of the pauses of this run: it tells them from those of others
   std::vector<Held> held_;
 };
 

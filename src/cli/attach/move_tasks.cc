@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "src/cli/service/retry.h"
-#include "src/core/machine/submission.h"
 
 namespace rung::cli {
 namespace {
@@ -35,17 +34,11 @@ TaskMover::TaskMover(MoveGroup& from, MoveGroup& to, std::string queue, std::fun
       random_(std::random_device{}()),
       ids_(static_cast<int>(random_() % 1024)) {}
 
-void TaskMover::leave(std::string why) {
-  ++left_;
-  why_left_ = std::move(why);
-}
-
 Result<void> TaskMover::complete(EpochMs since) {
   in_doubt_ = true;
   Filter filter = scheduled_in(queue_);
   filter.created_after = since;
   for (;;) {
-    if (auto good = hold_(); !good) return good;
     const auto rows = retry_transient([&] { return to_.session.store->list(filter); });
     if (!rows) return tl::unexpected(rows.error());
     if (rows->empty()) break;
@@ -68,7 +61,7 @@ Result<void> TaskMover::complete(EpochMs since) {
 
 Result<std::int64_t> TaskMover::pass() {
   const std::int64_t before = moved_;
-  left_ = 0;
+  why_left_.clear();
   Filter filter = scheduled_in(queue_);
   for (;;) {
     const auto rows = retry_transient([&] { return from_.session.store->list(filter); });
@@ -103,8 +96,8 @@ Result<void> TaskMover::move(const std::vector<TaskId>& ids) {
     if (task.state != State::scheduled) continue;
     const auto stored = by_id.find(task.id);
     if (stored == by_id.end() || stored->second.message == nullptr) {
-      leave("task " + task.id.str() + ": its message cannot be read" +
-            (stored == by_id.end() ? "" : ": " + stored->second.broken));
+      why_left_ = "task " + task.id.str() + ": its message cannot be read" +
+                  (stored == by_id.end() ? "" : ": " + stored->second.broken);
       continue;
     }
     tasks.push_back(moved_task(task, stored->second.message, known.origin,
@@ -144,33 +137,27 @@ Result<std::vector<TaskMover::Copy>> TaskMover::insert(std::vector<NewTask> task
       if (there) {
         copies.push_back({from, result.id});
       } else if (result.how == Inserted::How::too_large) {
-        leave("task " + from.id.str() + ": its body is too large for the database of group " + to_.name +
-              " (max_allowed_packet)");
+        why_left_ = "task " + from.id.str() + ": its body is too large for the database of group " +
+                    to_.name + " (max_allowed_packet)";
       } else {
         again.push_back(std::move(tasks[i]));
       }
     }
     tasks = std::move(again);
   }
-  for (std::size_t i = 0; i < tasks.size(); ++i) leave("no id was free in group " + to_.name);
+  if (!tasks.empty()) why_left_ = "no id was free in group " + to_.name;
   return copies;
 }
 
 Result<bool> TaskMover::is_same(const NewTask& wanted, TaskId there) {
   const auto known = retry_transient([&] { return to_.session.store->known({&there, 1}); });
   if (!known) return tl::unexpected(known.error());
-  if (known->empty()) return false;
-  const auto from = moved_from_origin(wanted.origin_json), was = moved_from_origin(known->front().origin);
-  if (from && was && was->group == from->group && was->id == from->id) return *was == *from;
-  // Submitted in both groups. A row that was given up, perhaps because it has moved away, sends nothing.
-  const State state = known->front().row.task.state;
-  if (state == State::cancelled || state == State::discarded) return false;
-  const std::string content = content_of_origin(wanted.origin_json);
-  return !content.empty() && content == content_of_origin(known->front().origin);
+  return !known->empty() && is_same_task(wanted, known->front().row.task, known->front().origin);
 }
 
 Result<void> TaskMover::settle(const std::vector<Copy>& copies) {
   in_doubt_ = true;
+  if (auto good = hold_(); !good) return good;
   const std::string reason = moved_reason(to_.name);
   std::vector<Event> events;
   for (const Copy& copy : copies)
@@ -188,27 +175,35 @@ Result<void> TaskMover::settle(const std::vector<Copy>& copies) {
   }
   const auto known = retry_transient([&] { return from_.session.store->known(not_applied); });
   if (!known) return tl::unexpected(known.error());
-  std::vector<TaskId> wrong;
+  std::vector<Copy> wrong;
   for (const Copy& copy : copies) {
     // A row that is gone was finished by then, most likely by this command: unfinished ones are not deleted.
     const auto now =
         std::ranges::find(*known, copy.from.id, [](const KnownTask& k) { return k.row.task.id; });
-    if (now != known->end() && !is_moved_away(now->row.task, copy.from, to_.name)) wrong.push_back(copy.id);
+    if (now != known->end() && !is_moved_away(now->row.task, copy.from, to_.name)) wrong.push_back(copy);
   }
   if (auto done = cancel_copies(wrong); !done) return done;
   in_doubt_ = false;
   return {};
 }
 
-Result<void> TaskMover::cancel_copies(const std::vector<TaskId>& ids) {
-  if (ids.empty()) return {};
+Result<void> TaskMover::cancel_copies(const std::vector<Copy>& copies) {
+  if (copies.empty()) return {};
   const std::string reason = "it was changed in group " + from_.name + " while it moved";
   std::vector<Event> events;
-  for (const TaskId id : ids)
-    events.push_back({id, event::Cancel{reason}, ByHand{cli_user(), std::nullopt, reason}});
+  for (const Copy& copy : copies)
+    events.push_back({copy.id, event::Cancel{reason}, ByHand{cli_user(), std::nullopt, reason}});
   const auto done = retry_transient(
       [&] { return to_.session.store->apply(events, Fence{}, decider(to_.session.config.rules)); });
-  return done ? Result<void>{} : tl::unexpected(done.error());
+  if (!done) return tl::unexpected(done.error());
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const Decision& decision = (*done)[i];
+    if (decision.verdict == Decision::Verdict::applied || decision.task.state == State::cancelled) continue;
+    return permanent("task " + copies[i].from.id.str() + " was changed in group " + from_.name +
+                     " while it moved, and its copy in group " + to_.name + ", task " + copies[i].id.str() +
+                     ", cannot be cancelled: " + decision.reason);
+  }
+  return {};
 }
 
 }  // namespace rung::cli

@@ -19,7 +19,7 @@ namespace rung::cli {
 
 class TaskMover {
  public:
-  // `hold`: an error if the queue is no longer paused; asked before each step.
+  // `hold`: an error if the queue is no longer paused by this run; asked before each step.
   TaskMover(MoveGroup& from, MoveGroup& to, std::string queue, std::function<Result<void>()> hold);
 
   // Completes what an earlier run of the command has begun, by the copies made in the target since then.
@@ -30,8 +30,7 @@ class TaskMover {
   // Tasks may have a row that counts in both databases: the pauses must stay.
   bool in_doubt() const { return in_doubt_; }
   std::int64_t moved() const { return moved_; }
-  // Of the last pass: tasks that cannot be moved, and why the last of them cannot.
-  std::int64_t left() const { return left_; }
+  // Why the last of the tasks that cannot be moved cannot; "" = there is none.
   const std::string& why_left() const { return why_left_; }
 
  private:
@@ -40,14 +39,12 @@ class TaskMover {
     TaskId id;  // of the new row
   };
 
-  std::vector<NewTask> copies_of(const std::vector<KnownTask>& old);
   Result<void> move(const std::vector<TaskId>& ids);
   Result<std::vector<Copy>> insert(std::vector<NewTask> tasks);
   // The row that has the task's intake key already: whether it is the same task.
   Result<bool> is_same(const NewTask& wanted, TaskId there);
   Result<void> settle(const std::vector<Copy>& copies);
-  Result<void> cancel_copies(const std::vector<TaskId>& ids);
-  void leave(std::string why);
+  Result<void> cancel_copies(const std::vector<Copy>& copies);
 
   MoveGroup &from_, &to_;
   const std::string queue_;
@@ -55,7 +52,7 @@ class TaskMover {
   std::mt19937_64 random_;
   IdSource ids_;
   bool in_doubt_ = false;
-  std::int64_t moved_ = 0, left_ = 0;
+  std::int64_t moved_ = 0;
   std::string why_left_;
 };
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/core/machine/edit.h"
 #include "src/core/machine/submission.h"
 #include "src/core/message/digest.h"
 
@@ -30,7 +31,8 @@ NewTask moved_task(const Task& old, MessagePtr message, std::string_view origin_
   NewTask made;
   made.message = std::move(message);
   made.origin_json = moved_origin(origin_json, from, who);
-  const bool submitted = !old.message_id.empty() && !content_of_origin(origin_json).empty();
+  const bool submitted = !old.message_id.empty() && !content_of_origin(origin_json).empty() &&
+                         edit_content_of_origin(origin_json).empty();
   made.intake_key = submitted ? submission_key(old.message_id) : moved_key(from);
   made.same_if_over_since = EpochMs{};  // a row that has ended is the same task, too
   Task& task = made.task = old;
@@ -53,6 +55,16 @@ std::string moved_key(const MovedFrom& from) {
   append_field(facts, from.id.str());
   append_field(facts, std::to_string(from.version));
   return key_of_facts(facts);
+}
+
+bool is_same_task(const NewTask& made, const Task& there, std::string_view origin_json) {
+  const auto from = moved_from_origin(made.origin_json), was = moved_from_origin(origin_json);
+  // Two rows of one group are two tasks, whatever they have in common.
+  if (from && was && was->group == from->group) return *was == *from;
+  // Submitted in both groups. A row that was given up, perhaps because it has moved away, sends nothing.
+  if (there.state == State::cancelled || there.state == State::discarded) return false;
+  const std::string content = content_of_origin(made.origin_json);
+  return !content.empty() && content == content_of_origin(origin_json);
 }
 
 std::optional<MovedFrom> moved_from_origin(std::string_view origin_json) {

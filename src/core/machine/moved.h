@@ -31,9 +31,12 @@ bool is_moved_away(const Task& now, const MovedFrom& from, std::string_view to_g
 // REQUIRES: the old row is scheduled.
 NewTask moved_task(const Task& old, MessagePtr message, std::string_view origin_json, const MovedFrom& from,
                    std::string_view who);
-// Its intake key. A task that was submitted under a message-id keeps the key of that submission if no other
-// row has it: a client that submits it again gets the moved task.
+// Its intake key. A task that was submitted under a message-id, and was not edited since, keeps the key of
+// that submission if no other row has it: a client that submits it again gets the moved task.
 std::string moved_key(const MovedFrom& from);
+
+// Whether the row that has the intake key of `made` already is the same task. `origin_json`: of that row.
+bool is_same_task(const NewTask& made, const Task& there, std::string_view origin_json);
 
 // From NewTask::origin_json; none: the row was not moved here.
 std::optional<MovedFrom> moved_from_origin(std::string_view origin_json);

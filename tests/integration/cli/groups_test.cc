@@ -91,8 +91,6 @@ TEST_F(Groups, ADelayForAnotherGroupsQueueIsParked) {
   EXPECT_FALSE(amqp_.get(us_queue_));
 }
 
-// docs/scale.md, "Moving a queue": what the old group has pending still goes out; what fails again after the
-// move climbs in the new one.
 TEST_F(Groups, ATaskIsFoundInWhicheverGroupHasIt) {
   start_both();
   fail_once(us_queue_);
@@ -120,6 +118,8 @@ TEST_F(Groups, AGroupThatIsAwayMayHaveTheTask) {
   EXPECT_EQ(ran.exit, 2) << ran.out << ran.err;
 }
 
+// docs/scale.md, "Moving a queue": what the old group has pending still goes out; what fails again after the
+// move climbs in the new one.
 TEST_F(Groups, AQueueMoves) {
   start_both();
   fail_once(eu_queue_);

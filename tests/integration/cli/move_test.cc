@@ -1,5 +1,7 @@
 // rung move: a queue goes to another group, with what is scheduled. The command is killed between its steps
 // by failpoints (src/core/base/failpoint.h).
+#include <future>
+
 #include "plugin/rabbitmq/topology/management.h"
 #include "tests/integration/cli/groups.h"
 
@@ -225,22 +227,130 @@ TEST_F(MoveQueue, ADeliveryThatMustBeReportedIsWaitedFor) {
 TEST_F(MoveQueue, APersonsPauseStaysAndComesAlong) {
   migrate();
   submit("one");
-  ASSERT_EQ(rung({"pause", queue_, "--group", "eu", "--for", "2h", "--reason", "the shop is down"}).exit, 0);
+  ASSERT_EQ(rung({"pause", queue_, "--group", "eu", "--reason", "the shop is down"}).exit, 0);
   const std::string before = pause(eu_db_);
   belongs_to_us();
+  move_killed_at("cancel.after_commit");
+  EXPECT_THAT(pause(us_db_), HasSubstr("rung move to us"));
   const Ran ran = move();
   ASSERT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("stays paused"));
+  EXPECT_THAT(ran.out, HasSubstr("stays paused, as a person has paused it: eu and us"));
   EXPECT_EQ(pause(eu_db_), before);
   EXPECT_EQ(pause(us_db_), before);
   EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
   // One that ends while the tasks move would let both rows of a task go.
   belongs_to_eu();
-  ASSERT_EQ(rung({"pause", queue_, "--group", "us", "--for", "10s"}).exit, 0);
-  const Ran soon = rung({"move", queue_, "--to", "eu"});
-  EXPECT_EQ(soon.exit, 1);
-  EXPECT_THAT(soon.err, HasSubstr("ends too soon"));
+  ASSERT_EQ(rung({"pause", queue_, "--group", "us", "--for", "2h"}).exit, 0);
+  const Ran ends = rung({"move", queue_, "--to", "eu"});
+  EXPECT_EQ(ends.exit, 1);
+  EXPECT_THAT(ends.err, AllOf(HasSubstr("queue " + queue_ + " is paused in us until "),
+                              HasSubstr("UTC: resume it, or pause it without an end, and run rung move")));
   EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+  EXPECT_EQ(pause(eu_db_), before);
+}
+
+// Its copies would be copied once more.
+TEST_F(MoveQueue, AnUnfinishedMoveIsFinishedBeforeAnother) {
+  migrate();
+  const std::string one = submit("one");
+  belongs_to_us();
+  move_killed_at("cancel.before_commit");
+  const std::string before = pause(eu_db_) + pause(us_db_);
+  belongs_to_eu();
+  const Ran back = rung({"move", queue_, "--to", "eu"});
+  EXPECT_EQ(back.exit, 1);
+  EXPECT_THAT(back.err,
+              HasSubstr("a move of " + queue_ + " to us was not finished: put the queue back under " +
+                        "groups.us.queues and run `rung move " + queue_ + " --to us` first"));
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), before);
+  EXPECT_EQ(count(eu_db_, "TRUE"), "1");
+  EXPECT_EQ(count(us_db_, "TRUE"), "1");
+  // The copy of the first run is found although the second one is killed, too.
+  belongs_to_us();
+  ASSERT_EQ(rung({"reschedule", one, "--delay", "5h", "--group", "eu"}).exit, 0);
+  move_killed_at("cancel.before_commit");
+  const Ran ran = move();
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+}
+
+TEST_F(MoveQueue, WhoPausesMeanwhileIsNotOverruled) {
+  more_ = "queues: { \"" + queue_ + "\": { success: { reported_within: 1h } } }\n";
+  belongs_to_eu();
+  start_both();
+  ASSERT_EQ(rung({"attach", queue_}).exit, 0);
+  fail_once(queue_);
+  const auto first = amqp_.get_within(queue_, 30s);
+  ASSERT_TRUE(first);
+  amqp_.ack(*first);
+  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'awaiting'") == "1"; }, 30s));
+  belongs_to_us();
+  reload();
+  // A person.
+  auto run = std::async(std::launch::async, [&] { return move({"--wait", "15s"}); });
+  ASSERT_TRUE(test::eventually([&] { return !pause(us_db_).empty(); }, 30s));
+  ASSERT_EQ(rung({"pause", queue_, "--group", "us", "--reason", "the shop is down"}).exit, 0);
+  Ran ran = run.get();
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("group us: queue " + queue_ + " stays paused until it is resumed by"));
+  EXPECT_THAT(pause(us_db_), HasSubstr("the shop is down"));
+  EXPECT_EQ(pause(eu_db_), "");
+  ASSERT_EQ(rung({"resume", queue_, "--group", "us"}).exit, 0);
+  // Another run: the pauses are its own from then on.
+  run = std::async(std::launch::async, [&] { return move({"--wait", "120s"}); });
+  ASSERT_TRUE(test::eventually([&] { return !pause(us_db_).empty(); }, 30s));
+  const Ran other = move({"--wait", "1s"});
+  EXPECT_EQ(other.exit, 1);
+  EXPECT_THAT(other.err, HasSubstr("in eu and us stay as they are: an earlier run was not finished"));
+  ASSERT_EQ(rung({"finish", test::retry_id(*first), "--succeeded", "--group", "eu"}).exit, 0);
+  ran = run.get();
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_THAT(ran.err, HasSubstr("another rung move of this queue is under way"));
+  EXPECT_THAT(pause(eu_db_), HasSubstr("rung move to us"));
+  EXPECT_THAT(pause(us_db_), HasSubstr("rung move to us"));
+  EXPECT_THAT(rung({"attached"}).out, Not(HasSubstr(name_ + "-us.failed")));
+  EXPECT_EQ(move().exit, 0);
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+}
+
+TEST_F(MoveQueue, OnceItIsAttachedAnErrorLeavesItPaused) {
+  migrate();
+  submit("one");
+  belongs_to_us();
+  const std::string bodies = eu_db_.name() + ".rung_bodies";
+  eu_db_.exec("RENAME TABLE " + bodies + " TO " + bodies + "_away");
+  const Ran failed = move();
+  EXPECT_NE(failed.exit, 0);
+  EXPECT_THAT(failed.out, HasSubstr("is attached by policy"));
+  EXPECT_THAT(failed.err, HasSubstr("in eu and us stay as they are: it is attached to us already"));
+  EXPECT_THAT(pause(eu_db_), HasSubstr("rung move to us"));
+  EXPECT_THAT(pause(us_db_), HasSubstr("rung move to us"));
+  eu_db_.exec("RENAME TABLE " + bodies + "_away TO " + bodies);
+  const Ran ran = move();
+  EXPECT_THAT(ran.out, HasSubstr("group eu: 1 tasks moved to us")) << ran.err;
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+}
+
+TEST_F(MoveQueue, WhatCannotMoveWaitsIfSilenceWouldSendItAgain) {
+  const std::string failure = "queues: { \"" + queue_ + "\": { success: { reported_within: 1h } } }\n";
+  more_ = failure;
+  belongs_to_eu();
+  migrate();
+  submit("one");
+  eu_db_.exec("UPDATE " + eu_db_.name() + ".rung_bodies SET headers = '{'");
+  belongs_to_us();
+  const Ran kept = move();
+  EXPECT_EQ(kept.exit, 1);
+  EXPECT_THAT(kept.err, AllOf(HasSubstr("1 scheduled tasks were not moved: task "),
+                              HasSubstr("in eu and us stay as they are: silence would send again")));
+  EXPECT_THAT(pause(eu_db_), HasSubstr("rung move to us"));
+  more_.clear();
+  belongs_to_us();
+  const Ran lifted = move();
+  EXPECT_EQ(lifted.exit, 1);
+  EXPECT_THAT(lifted.err, HasSubstr("or they go out from eu"));
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
 }
 
 }  // namespace

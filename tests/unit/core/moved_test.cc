@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/core/machine/edit.h"
 #include "src/core/machine/submission.h"
 #include "tests/unit/core/machine_fixture.h"
 
@@ -62,6 +63,31 @@ TEST(Moved, ASubmittedTaskKeepsItsKey) {
   EXPECT_EQ(content_of_origin(moved(old, origin).origin_json), "c0ffee");
   old.message_id.clear();
   EXPECT_EQ(moved(old, origin).intake_key, moved_key(kOldRow));
+}
+
+TEST(Moved, AnEditedCopyIsNotWhatWasSubmitted) {
+  Task old = task_in(State::scheduled);
+  old.message_id = "close-17";
+  const std::string origin = edit_origin("ann", {16}, Message{}, submission_origin("ann", "c0ffee"));
+  EXPECT_EQ(moved(old, origin).intake_key, moved_key(kOldRow));
+}
+
+TEST(Moved, OfTwoRowsOfOneSubmissionBothMove) {
+  Task old = task_in(State::scheduled);
+  old.message_id = "close-17";
+  const std::string submitted = submission_origin("ann", "c0ffee");
+  const NewTask made = moved(old, submitted);
+  const auto there = [&](const MovedFrom& from) {
+    return moved_task(old, made.message, submitted, from, "ann").origin_json;
+  };
+  EXPECT_TRUE(is_same_task(made, old, made.origin_json));
+  EXPECT_FALSE(is_same_task(made, old, there({"eu", {18}, 5}))) << "another row";
+  EXPECT_FALSE(is_same_task(made, old, there({"eu", {17}, 4}))) << "it has changed since";
+  EXPECT_TRUE(is_same_task(made, old, there({"asia", {18}, 5}))) << "submitted in two groups";
+  EXPECT_TRUE(is_same_task(made, old, submitted)) << "submitted there, too";
+  EXPECT_FALSE(is_same_task(made, old, submission_origin("ann", "beef")));
+  old.state = State::cancelled;
+  EXPECT_FALSE(is_same_task(made, old, submitted)) << "it sends nothing";
 }
 
 TEST(Moved, OnlyTheMoveItselfMovesARowAway) {
