@@ -18,14 +18,12 @@ class MovePauses {
  public:
   MovePauses(std::string queue, const std::string& to);
 
-  // Whether a run that was killed, or goes on, has paused the queue there. An error: a move to another group
-  // has.
+  // Whether a run that was killed, or goes on, has paused the queue there. An error: a move to another group.
   Result<bool> is_left_over(const MoveGroup& group) const;
-  // Looks at the pauses in these groups; `target` is the last one. kSuccess, or an error: a person's pause
-  // has an end, so that it could end while tasks move.
+  // Looks at the pauses in these groups, of which the last one is the target. kSuccess, or an error: a
+  // person's pause has an end, so that it could end while tasks move.
   int look(const std::vector<MoveGroup*>& groups);
-  // Pauses the queue in all of them; a person's pause stays as it is. kSuccess, or an error. REQUIRES:
-  // look().
+  // Pauses the queue in all of them; a person's pause stays. kSuccess, or an error. REQUIRES: look().
   int set();
   // An error unless the pauses in force are those of set(), or of the person.
   Result<void> hold() const;
