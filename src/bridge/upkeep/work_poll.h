@@ -35,7 +35,7 @@ class WorkPoll {
   DbClock& clock_;
   const Found found_;
   io::Timer timer_;
-  std::array<bool, 3> busy_{};  // by lane: one that is stuck does not stop the other
+  std::array<bool, 3> busy_{};  // by lane: one that is stuck does not stop the others
   std::size_t turn_ = 0;
   bool quiet_ =
       true;  // the last answer had no work; with work, the flow's lane is busy and would delay the poll

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "plugin/brokers.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
+#include "src/config/config.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/headers.h"
 #include "src/core/message/message_json.h"
@@ -179,50 +182,66 @@ Result<TaskRow> find_task(TaskQueries& store, const std::string& id, bool* more)
   return rows->front();
 }
 
-// The groups to search: all of the config, unless one is chosen. {""}: there are none, or one is.
+// The groups to search: all of the config. Empty: it has none, or one is chosen.
 std::vector<std::string> groups_to_search(const Common& common) {
   const std::string path = find_config(common);
-  if (!group_choice(common).name.empty() || !common.api.url.empty() || path.empty()) return {""};
-  if (!load_config(path, ConfigFor::api).config.api.url.empty()) return {""};
+  if (!group_choice(common).name.empty() || !common.api.url.empty() || path.empty()) return {};
+  if (!load_config(path, ConfigFor::api).config.api.url.empty()) return {};
   const LoadedConfig loaded = load_config(path, ConfigFor::broker);  // no group need be chosen
-  if (!loaded.ok() || loaded.config.groups.empty()) return {""};
+  if (!loaded.ok()) return {};                                       // who opens it says why
   std::vector<std::string> names;
   for (const QueueGroups::Group& group : loaded.config.groups.all) names.push_back(group.name);
   return names;
 }
 
-int open_group(const Common& common, const std::string& group, Session& session) {
+Result<void> open_group(const Common& common, const std::string& group, Session& session) {
   session.service = {};
   session.store.reset();
-  Common of_group = common;
-  if (!group.empty()) of_group.group = group;
-  return open_service(of_group, session);
+  LoadedConfig loaded = load_config(find_config(common), ConfigFor::database, {group});
+  if (!loaded.ok()) return permanent(loaded.problems.front().str());
+  session.config = std::move(loaded.config);
+  return connect(session);
 }
 
-// Opens the group that has the task; of several with its message-id, the one with the newest. Prints errors,
-// also of groups that cannot be searched: without them, that no other has the task proves nothing.
-int open_any(const TaskOptions& options, Session& session, TaskRow& task, bool* more) {
-  std::optional<std::string> place;  // the group of `task`
+struct Place {
+  std::string group;  // "" = there are no groups
+  TaskRow task;
+  bool more = false;  // there are others with its message-id
+};
+
+// Of several with the same message-id, the newest. Groups that cannot be searched are only mentioned if no
+// other has the task: then that nobody has it is not known.
+int find_in_groups(const std::vector<std::string>& groups, const TaskOptions& options, Session& session,
+                   std::optional<Place>& place) {
+  std::vector<std::pair<std::string, Error>> problems;
   std::string open;
-  int code = kSuccess;
-  for (const std::string& group : groups_to_search(options.common)) {
-    if (const int opened = open_group(options.common, group, session); opened != kSuccess) {
-      code = opened;
+  for (const std::string& group : groups) {
+    open = group;
+    bool more = false;
+    const auto opened = open_group(options.common, group, session);
+    auto found =
+        opened ? find_task(*session.service.tasks, options.id, &more) : tl::unexpected(opened.error());
+    if (!found && found.error().kind == Error::Kind::not_found) continue;
+    if (!found) {
+      problems.emplace_back(group, found.error());
       continue;
     }
-    open = group;
-    bool several = false;
-    auto found = find_task(*session.service.tasks, options.id, &several);
-    if (!found && found.error().kind != Error::Kind::not_found) code = report_error(found.error());
-    if (!found || (place && found->task.created_at <= task.task.created_at)) continue;
-    *more = several || place.has_value();
-    task = *std::move(found);
-    place = group;
-    if (task.task.id.str() == options.id) break;
+    if (place) place->more = true;
+    if (place && found->task.created_at <= place->task.task.created_at) continue;
+    place = {group, *std::move(found), more || place.has_value()};
+    if (place->task.task.id.str() == options.id) break;
   }
-  if (place) return *place == open ? static_cast<int>(kSuccess) : open_group(options.common, *place, session);
-  if (code != kSuccess) return code;
-  return report_error(kNotFound, "no task with retry-id or message-id '" + options.id + "'");
+  if (place && place->group == open) return kSuccess;
+  if (place) {
+    const auto again = open_group(options.common, place->group, session);
+    return again ? static_cast<int>(kSuccess) : report_error(again.error());
+  }
+  if (problems.empty())
+    return report_error(kNotFound, "no task with retry-id or message-id '" + options.id + "'");
+  int code = kSuccess;
+  for (const auto& [group, error] : problems)
+    code = std::max(code, report_error(exit_of(error), "group " + group + ": " + error.message));
+  return code;
 }
 
 }  // namespace
@@ -233,12 +252,21 @@ int report_no_id(const std::string& word) {
 }
 
 int open_task(const TaskOptions& options, Session& session, TaskRow& task) {
-  bool more = false;
-  if (const int code = open_any(options, session, task, &more); code != kSuccess) return code;
-  if (more) {
+  std::optional<Place> place;
+  if (const auto groups = groups_to_search(options.common); !groups.empty()) {
+    if (const int code = find_in_groups(groups, options, session, place); code != kSuccess) return code;
+  } else {
+    if (const int code = open_service(options.common, session); code != kSuccess) return code;
+    bool more = false;
+    auto found = find_task(*session.service.tasks, options.id, &more);
+    if (!found) return report_error(found.error());
+    place = {"", *std::move(found), more};
+  }
+  task = std::move(place->task);
+  if (place->more) {
     const std::string hint = fmt::format(
-        "rung: showing the newest task of message-id {}; for all of them: rung list --message-id {}\n",
-        one_line(options.id), one_line(options.id));
+        "rung: showing the newest task of message-id {}; for all of them: rung list --message-id {}{}\n",
+        one_line(options.id), one_line(options.id), place->group.empty() ? "" : " --group NAME");
     std::fwrite(hint.data(), 1, hint.size(), stderr);
   }
   return kSuccess;

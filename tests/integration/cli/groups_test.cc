@@ -116,6 +116,19 @@ TEST_F(Groups, AGroupThatIsAwayMayHaveTheTask) {
   eu_->rewrite(config);
   const Ran ran = rung({"show", "4711"});
   EXPECT_EQ(ran.exit, 2) << ran.out << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("group us: "));
+  Message message;
+  message.body = "x";
+  message.properties.message_id = name_;
+  ASSERT_TRUE(amqp_.publish("", eu_queue_, message));
+  const auto got = amqp_.get_within(eu_queue_);
+  ASSERT_TRUE(got);
+  amqp_.reject(*got);
+  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "TRUE") == "1"; }, 30s));
+  const Ran found = rung({"show", name_});
+  EXPECT_EQ(found.exit, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr(eu_queue_));
+  EXPECT_EQ(found.err, "");
 }
 
 // docs/scale.md, "Moving a queue": what the old group has pending still goes out; what fails again after the
