@@ -47,7 +47,8 @@ HttpClient::HttpClient(int port, const std::string& host, const std::string& ca)
   set(CURLOPT_PROXY, "");
   set(CURLOPT_PATH_AS_IS, 1L);
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  set(CURLOPT_TIMEOUT_MS, 30'000L);
+  set(CURLOPT_TIMEOUT_MS,
+      120'000L);  // 64 MB, read by a build without optimization, take 50 s on a slow machine
   set(CURLOPT_WRITEFUNCTION, &take_body);
   set(CURLOPT_HEADERFUNCTION, &take_header);
   if (!ca.empty()) set(CURLOPT_CAINFO, ca.c_str());
