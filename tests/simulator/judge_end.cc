@@ -40,7 +40,7 @@ std::vector<TaskId> Judge::judge_ended(EpochMs before) {
     const auto entry = entries_.find(facts.message);
     if (!*row) {
       if (entry != entries_.end()) broken("nothing is lost: its row is gone", facts.message);
-      return true;  // somebody speaks of a task that was forgotten
+      return true;  // a late answer to a task that was forgotten
     }
     const Task& task = (*row)->task;
     if (!task.finished_at || *task.finished_at >= before) return false;

@@ -85,7 +85,7 @@ class Simulation {
     world_.events.after(kSecond, nullptr, [this] { look(); });
   }
 
-  // A steady world: what ended a while ago is judged and deleted, and somebody reads what is parked.
+  // A steady world: judges and deletes tasks that ended a while ago, and discards parked ones.
   void tidy() {
     const EpochMs before = world_.db->now() - Ms{world_.settings.keep / kMs};
     for (const TaskId id : judge_.judge_ended(before)) people_.discard(id);

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
-#include <iostream>
 #include <map>
 #include <thread>
 #include <utility>
@@ -66,10 +64,7 @@ bool confirmed(const ByQueue& counts) {
       "Once detached, failures of these tasks are lost. Silence is then no success: a person decides on "
       "each.\n"
       "Detach anyway? [y/N] ";
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "y" || answer == "Y" || answer == "yes";
+  return says_yes(text);
 }
 
 class Drain {

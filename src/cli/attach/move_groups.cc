@@ -14,17 +14,11 @@ constexpr Ms kLookAgain{300};
 // The longest wait for a heartbeat: three a lease, whose default is 10 s.
 constexpr Ms kLongestBeat{60'000};
 
-int open_group(const std::string& config, bool is_target, MoveGroup& group) {
-  LoadedConfig loaded = load_config(config, ConfigFor::database, {group.name});
-  if (!loaded.ok()) return report_error(kUserError, loaded.problems.front().str());
-  group.session.config = std::move(loaded.config);
-  const auto connected = connect(group.session);
-  if (connected) return kSuccess;
-  group.session.service = {};
-  group.session.store.reset();
-  if (!is_target && has_no_tables(connected.error())) return kSuccess;
-  return report_error(exit_of(connected.error()),
-                      "group " + group.name + ": " + connected.error().message + "; nothing was changed");
+int open(const std::string& config, bool is_target, MoveGroup& group) {
+  const auto opened = open_group(config, {group.name}, group.session);
+  if (opened || (!is_target && has_no_tables(opened.error()))) return kSuccess;
+  return report_error(exit_of(opened.error()),
+                      "group " + group.name + ": " + opened.error().message + "; nothing was changed");
 }
 
 // "group eu: node-1 (vm:865)", with the separator before it.
@@ -59,7 +53,7 @@ int open_groups(const std::string& config, const QueueGroups& groups, const std:
                 MoveGroups& opened) {
   for (const QueueGroups::Group& group : groups.all) {
     opened.push_back(std::make_unique<MoveGroup>(MoveGroup{group.name}));
-    if (const int code = open_group(config, group.name == to, *opened.back()); code != kSuccess) return code;
+    if (const int code = open(config, group.name == to, *opened.back()); code != kSuccess) return code;
   }
   return kSuccess;
 }

@@ -32,8 +32,8 @@ class MovePauses {
   // An earlier run was not finished.
   bool has_left_over() const;
   // Ends the pauses of set(). If a person has paused a source, the target stays paused, too, unless
-  // `nothing_moved`. kSuccess, or the error of one that could not be lifted. Prints those, and what somebody
-  // else has paused meanwhile, which stays.
+  // `nothing_moved`. A pause that somebody else has set meanwhile stays; prints it. kSuccess, or
+  // an error if one could not be lifted.
   int lift(bool nothing_moved);
   // The groups where a person's pause stays after lift(); "" = none.
   std::string kept() const;

@@ -195,6 +195,20 @@ Result<void> connect(Session& session) {
   return {};
 }
 
+Result<void> open_group(const std::string& config, const GroupChoice& group, Session& session) {
+  const auto close = [&] {
+    session.service = {};
+    session.store.reset();
+  };
+  close();
+  LoadedConfig loaded = load_config(config, ConfigFor::database, group);
+  session.config = std::move(loaded.config);
+  if (!loaded.ok()) return permanent(loaded.problems.front().str());
+  auto connected = connect(session);
+  if (!connected) close();
+  return connected;
+}
+
 void add_utc(CLI::App& command) {
   command.add_flag_callback(
       "--utc", [] { set_time_style(TimeStyle::utc); },

@@ -75,6 +75,8 @@ struct Session {
 // Prints errors.
 int open_session(const Common& common, Session& session, const std::string& queue = {});  // with a store
 int open_service(const Common& common, Session& session, const std::string& queue = {});  // with either
+// With the database of a group, or of the config if it has none; an error closes the session. Prints nothing.
+Result<void> open_group(const std::string& config, const GroupChoice& group, Session& session);
 // Connects with the session's config; does not print errors.
 Result<void> connect(Session& session);
 

@@ -194,31 +194,23 @@ std::vector<std::string> groups_to_search(const Common& common) {
   return names;
 }
 
-Result<void> open_group(const Common& common, const std::string& group, Session& session) {
-  session.service = {};
-  session.store.reset();
-  LoadedConfig loaded = load_config(find_config(common), ConfigFor::database, {group});
-  if (!loaded.ok()) return permanent(loaded.problems.front().str());
-  session.config = std::move(loaded.config);
-  return connect(session);
-}
-
 struct Place {
   std::string group;  // "" = there are no groups
   TaskRow task;
   bool more = false;  // there are others with its message-id
 };
 
-// Of several with the same message-id, the newest. Groups that cannot be searched are only mentioned if no
-// other has the task: then that nobody has it is not known.
+// Of several with the same message-id, the newest. Reports the groups that cannot be searched only if no
+// other group has the task: it may be in one of them.
 int find_in_groups(const std::vector<std::string>& groups, const TaskOptions& options, Session& session,
                    std::optional<Place>& place) {
+  const std::string config = find_config(options.common);
   std::vector<std::pair<std::string, Error>> problems;
   std::string open;
   for (const std::string& group : groups) {
     open = group;
     bool more = false;
-    const auto opened = open_group(options.common, group, session);
+    const auto opened = open_group(config, {group}, session);
     auto found =
         opened ? find_task(*session.service.tasks, options.id, &more) : tl::unexpected(opened.error());
     if (!found && found.error().kind == Error::Kind::not_found) continue;
@@ -233,7 +225,7 @@ int find_in_groups(const std::vector<std::string>& groups, const TaskOptions& op
   }
   if (place && place->group == open) return kSuccess;
   if (place) {
-    const auto again = open_group(options.common, place->group, session);
+    const auto again = open_group(config, {place->group}, session);
     return again ? static_cast<int>(kSuccess) : report_error(again.error());
   }
   if (problems.empty())

@@ -181,10 +181,7 @@ struct GroupStats {
  private:
   Result<void> read_all(const std::string& config, Ms max_overdue) {
     if (session.store == nullptr) {
-      LoadedConfig loaded = load_config(config, ConfigFor::database, {name});
-      if (!loaded.ok()) return permanent(loaded.problems.front().str());
-      session.config = std::move(loaded.config);
-      if (auto connected = connect(session); !connected) return connected;
+      if (auto opened = open_group(config, {name}, session); !opened) return opened;
     }
     const auto now = session.store->now();
     if (!now) return tl::unexpected(now.error());

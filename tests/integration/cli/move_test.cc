@@ -57,6 +57,20 @@ class MoveQueue : public Groups {
     EXPECT_EQ(ran.exit, 0) << ran.err;
     return json::parse(ran.out, nullptr, false).value("retry_id", "");
   }
+  // A delivery of eu whose success must be reported; the queue then belongs to us, as all sidecars know.
+  auto await_a_report() {
+    more_ = "queues: { \"" + queue_ + "\": { success: { reported_within: 1h } } }\n";
+    belongs_to_eu();
+    start_both();
+    EXPECT_EQ(rung({"attach", queue_}).exit, 0);
+    fail_once(queue_);
+    auto first = amqp_.get_within(queue_, 30s);
+    if (first) amqp_.ack(*first);
+    EXPECT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'awaiting'") == "1"; }, 30s));
+    belongs_to_us();
+    reload();
+    return first;
+  }
   static std::string column(test::MysqlSchema& db, const std::string& name, const std::string& where) {
     return db.value("SELECT " + name + " FROM " + db.name() + ".retry_current WHERE " + where);
   }
@@ -203,17 +217,8 @@ TEST_F(MoveQueue, SidecarsThatWereNotReloadedAreNamed) {
 
 // Silence would make eu send it again, while its failure goes to us.
 TEST_F(MoveQueue, ADeliveryThatMustBeReportedIsWaitedFor) {
-  more_ = "queues: { \"" + queue_ + "\": { success: { reported_within: 1h } } }\n";
-  belongs_to_eu();
-  start_both();
-  ASSERT_EQ(rung({"attach", queue_}).exit, 0);
-  fail_once(queue_);
-  const auto first = amqp_.get_within(queue_, 30s);
+  const auto first = await_a_report();
   ASSERT_TRUE(first);
-  amqp_.ack(*first);
-  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'awaiting'") == "1"; }, 30s));
-  belongs_to_us();
-  reload();
   const Ran late = move({"--wait", "1s"});
   EXPECT_EQ(late.exit, 1);
   EXPECT_THAT(late.err, HasSubstr("1 deliveries are still being published, or have no answer yet"));
@@ -276,17 +281,8 @@ TEST_F(MoveQueue, AnUnfinishedMoveIsFinishedBeforeAnother) {
 }
 
 TEST_F(MoveQueue, WhoPausesMeanwhileIsNotOverruled) {
-  more_ = "queues: { \"" + queue_ + "\": { success: { reported_within: 1h } } }\n";
-  belongs_to_eu();
-  start_both();
-  ASSERT_EQ(rung({"attach", queue_}).exit, 0);
-  fail_once(queue_);
-  const auto first = amqp_.get_within(queue_, 30s);
+  const auto first = await_a_report();
   ASSERT_TRUE(first);
-  amqp_.ack(*first);
-  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'awaiting'") == "1"; }, 30s));
-  belongs_to_us();
-  reload();
   // A person.
   auto run = std::async(std::launch::async, [&] { return move({"--wait", "15s"}); });
   ASSERT_TRUE(test::eventually([&] { return !pause(us_db_).empty(); }, 30s));
