@@ -2,8 +2,37 @@
 
 #include <utility>
 
+// AddressSanitizer has to know which stack is in use. Weak: null where nothing is sanitized.
+extern "C" {
+[[gnu::weak]] void __sanitizer_start_switch_fiber(void** frames, const void* stack, std::size_t size);
+[[gnu::weak]] void __sanitizer_finish_switch_fiber(void* frames, const void** stack_before,
+                                                   std::size_t* size_before);
+}
+
 namespace rung::sim {
 namespace {
+
+struct Stack {
+  const void* begin = nullptr;
+  std::size_t size = 0;
+};
+Stack resumer;  // of the code that called resume()
+
+// On the stack that was switched to. `frames`: what the switch away from it gave.
+void tell_arrival(void* frames, Stack& before) {
+  if (__sanitizer_finish_switch_fiber != nullptr)
+    __sanitizer_finish_switch_fiber(frames, &before.begin, &before.size);
+}
+
+// swapcontext(). Returns when `from` is switched to again, and sets `before` to the stack that this happened
+// on.
+void switch_stack(ucontext_t& from, const ucontext_t& to, Stack onto, Stack& before) {
+  void* frames = nullptr;
+  if (__sanitizer_start_switch_fiber != nullptr)
+    __sanitizer_start_switch_fiber(&frames, onto.begin, onto.size);
+  swapcontext(&from, &to);
+  tell_arrival(frames, before);
+}
 
 constexpr std::size_t kStack = 256UL * 1024;
 
@@ -38,18 +67,20 @@ Fiber& Fiber::current() { return *running; }
 void Fiber::enter() { running->run(); }
 
 void Fiber::run() {
+  tell_arrival(nullptr, resumer);
   try {
     if (!cancelled_) body_();
   } catch (const Cancelled&) {  // wanted
   }
   done_ = true;
-  swapcontext(&here_, &back_);
+  switch_stack(here_, back_, resumer, resumer);
 }
 
 void Fiber::resume() {
   if (done_) return;
   Fiber* const before = std::exchange(running, this);
-  swapcontext(&back_, &here_);
+  Stack fiber{stack_->data(), stack_->size()};
+  switch_stack(back_, here_, fiber, fiber);
   running = before;
 }
 
@@ -60,7 +91,7 @@ void Fiber::cancel() {
 }
 
 void Fiber::wait() {
-  swapcontext(&here_, &back_);
+  switch_stack(here_, back_, resumer, resumer);
   if (cancelled_) throw Cancelled{};
 }
 

@@ -83,11 +83,11 @@ TEST_F(Program, WhichEntryAQueueFollows) {
                                    "queues: { \"orders.*\": { ladder: quick } }\n");
   EXPECT_THAT(rung({"check", "-c", config, "--queue", "orders.eu"}).out,
               HasSubstr("queue orders.eu follows queues.orders.*, a pattern"));
-  const auto json =
+  const auto answer =
       nlohmann::json::parse(rung({"check", "-c", config, "--queue", "orders.eu", "--json"}).out);
-  EXPECT_EQ(json["follows"], "pattern");
-  EXPECT_EQ(json["pattern"], "orders.*");
-  EXPECT_EQ(json["ladder"], "quick");
+  EXPECT_EQ(answer["follows"], "pattern");
+  EXPECT_EQ(answer["pattern"], "orders.*");
+  EXPECT_EQ(answer["ladder"], "quick");
   EXPECT_EQ(nlohmann::json::parse(rung({"check", "-c", config, "--queue", "x", "--json"}).out)["follows"],
             "defaults");
   EXPECT_THAT(rung({"check", "-c", config, "--explain", "--queue", "orders.eu"}).out,
@@ -211,8 +211,8 @@ TEST_F(Program, CheckPrintsTheLadders) {
   const Ran ran = rung({"check", "-c", good()});
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("ladder default: 9 levels"));
-  const Ran json = rung({"check", "--json", "-c", good()});
-  EXPECT_EQ(nlohmann::json::parse(json.out)["ladders"]["default"]["delays_ms"][0], 5000);
+  const Ran answer = rung({"check", "--json", "-c", good()});
+  EXPECT_EQ(nlohmann::json::parse(answer.out)["ladders"]["default"]["delays_ms"][0], 5000);
 }
 
 // A token that only the sidecar's user may read keeps nobody from the database, and no CI from checking.
@@ -228,9 +228,9 @@ TEST_F(Program, AFileThatIsNotThereIsAWarningForCheckAndNothingForTheDatabase) {
   EXPECT_EQ(count_lines(check.err), 3U) << check.err;  // the third: others may read the passwords
   EXPECT_THAT(check.err, HasSubstr(config + ":3:47: warning: http.token_file: \"" + folder_.string() +
                                    "/no-token\" cannot be read: No such file or directory; `rung run`"));
-  const auto json = nlohmann::json::parse(rung({"check", "--json", "-c", config}).out);
-  EXPECT_TRUE(json["ok"].get<bool>());
-  EXPECT_EQ(json["warnings"].size(), 3U);
+  const auto answer = nlohmann::json::parse(rung({"check", "--json", "-c", config}).out);
+  EXPECT_TRUE(answer["ok"].get<bool>());
+  EXPECT_EQ(answer["warnings"].size(), 3U);
   const Ran run = rung({"run", "-c", config});
   EXPECT_EQ(run.exit, 1);
   EXPECT_THAT(run.err, HasSubstr(config + ":3:47: http.token_file: "));
@@ -248,9 +248,9 @@ TEST_F(Program, CheckNamesFileLineAndColumn) {
   EXPECT_EQ(ran.exit, 1);
   EXPECT_EQ(ran.out, "");
   EXPECT_THAT(ran.err, HasSubstr(path + ":2:3: "));
-  const Ran json = rung({"check", "--json", "-c", path});
-  EXPECT_EQ(json.exit, 1);
-  EXPECT_FALSE(nlohmann::json::parse(json.out)["ok"].get<bool>());
+  const Ran answer = rung({"check", "--json", "-c", path});
+  EXPECT_EQ(answer.exit, 1);
+  EXPECT_FALSE(nlohmann::json::parse(answer.out)["ok"].get<bool>());
 }
 
 TEST_F(Program, ConfigIsFoundByFlagThenEnvironmentThenFolder) {

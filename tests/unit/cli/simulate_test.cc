@@ -68,15 +68,15 @@ TEST_F(SimulateFile, TheExampleBesideAnotherConfig) {
 TEST_F(SimulateFile, Json) {
   const Ran ran = simulate({"--failures", RUNG_TEST_EXAMPLES "/failures.jsonl", "--json"});
   EXPECT_EQ(ran.exit, 0) << ran.err;
-  const auto json = nlohmann::json::parse(ran.out);
-  EXPECT_EQ(json["tried"]["messages"], 50);
-  EXPECT_EQ(json["tried"]["succeeded"], 42);
-  EXPECT_EQ(json["tried"]["parked"], 8);
-  EXPECT_EQ(json["tried"]["held_back"], 0);
-  EXPECT_EQ(json["beside"], nullptr);
+  const auto answer = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(answer["tried"]["messages"], 50);
+  EXPECT_EQ(answer["tried"]["succeeded"], 42);
+  EXPECT_EQ(answer["tried"]["parked"], 8);
+  EXPECT_EQ(answer["tried"]["held_back"], 0);
+  EXPECT_EQ(answer["beside"], nullptr);
   std::int64_t sum = 0;
-  for (const auto& line : json["load"]) sum += line["attempts"].get<std::int64_t>();
-  EXPECT_EQ(json["tried"]["attempts"], sum);
+  for (const auto& line : answer["load"]) sum += line["attempts"].get<std::int64_t>();
+  EXPECT_EQ(answer["tried"]["attempts"], sum);
   EXPECT_EQ(ran.out, simulate({"--failures", RUNG_TEST_EXAMPLES "/failures.jsonl", "--json"}).out);
 }
 

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr EpochMs kNow{1'795'280'700'123};
+constexpr EpochMs kShownAt{1'795'280'700'123};
 
 constexpr auto kMeansSuccess = Silence::Means::success, kMeansFailure = Silence::Means::failure;
 
@@ -27,40 +27,40 @@ TaskRow row(State state) {
   r.task.attempt = 1;
   r.task.level = 2;
   r.task.levels = 9;
-  r.task.first_failed_at = kNow - 60s;
-  r.task.created_at = kNow - 59s;
+  r.task.first_failed_at = kShownAt - 60s;
+  r.task.created_at = kShownAt - 59s;
   return r;
 }
 
 TEST(WhatNext, Scheduled) {
   TaskRow r = row(State::scheduled);
-  r.task.next_at = kNow + 9min;
-  EXPECT_EQ(what_next(r, kMeansSuccess, kNow),
+  r.task.next_at = kShownAt + 9min;
+  EXPECT_EQ(what_next(r, kMeansSuccess, kShownAt),
             "scheduled: level 2 of 9, due 2026-11-21 17:14:00.123 UTC (in 9m)");
 }
 
 TEST(WhatNext, AwaitingSaysWhatSilenceMeans) {
   TaskRow r = row(State::awaiting);
-  r.task.next_at = kNow + 5min;
-  EXPECT_THAT(what_next(r, kMeansSuccess, kNow), HasSubstr("(in 5m) means success"));
-  EXPECT_THAT(what_next(r, kMeansFailure, kNow), HasSubstr("means failure, and the next level"));
+  r.task.next_at = kShownAt + 5min;
+  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt), HasSubstr("(in 5m) means success"));
+  EXPECT_THAT(what_next(r, kMeansFailure, kShownAt), HasSubstr("means failure, and the next level"));
 }
 
 TEST(WhatNext, SucceededTellsPresumedFromReported) {
   TaskRow r = row(State::succeeded);
-  r.task.finished_at = kNow;
+  r.task.finished_at = kShownAt;
   r.task.finished_by = FinishedBy::presumed;
-  EXPECT_THAT(what_next(r, kMeansSuccess, kNow),
+  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt),
               AllOf(HasSubstr("succeeded after 1 retry, presumed"), HasSubstr("1m after the first failure")));
   r.task.finished_by = FinishedBy::reported;
-  EXPECT_THAT(what_next(r, kMeansSuccess, kNow), HasSubstr("succeeded after 1 retry, reported"));
+  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt), HasSubstr("succeeded after 1 retry, reported"));
 }
 
 TEST(WhatNext, ParkedSaysHowToGoOn) {
-  EXPECT_THAT(what_next(row(State::parked), kMeansSuccess, kNow), HasSubstr("`rung redrive 42`"));
+  EXPECT_THAT(what_next(row(State::parked), kMeansSuccess, kShownAt), HasSubstr("`rung redrive 42`"));
   TaskRow lost = row(State::parked);
   lost.task.queue.clear();
-  EXPECT_THAT(what_next(lost, kMeansSuccess, kNow), HasSubstr("its queue is unknown"));
+  EXPECT_THAT(what_next(lost, kMeansSuccess, kShownAt), HasSubstr("its queue is unknown"));
 }
 
 TaskRow delay() {
@@ -73,30 +73,30 @@ TaskRow delay() {
   r.task.level = 0;
   r.task.attempt = 0;
   r.task.first_failed_at = {};
-  r.task.next_at = kNow + 30min;
+  r.task.next_at = kShownAt + 30min;
   return r;
 }
 
 TEST(WhatNext, ADelayGoesToItsTarget) {
   TaskRow r = delay();
-  EXPECT_EQ(what_next(r, kMeansSuccess, kNow),
+  EXPECT_EQ(what_next(r, kMeansSuccess, kShownAt),
             "scheduled: the delay to exchange shop, routing key order.close, due 2026-11-21 17:35:00.123 UTC "
             "(in 30m)");
   EXPECT_EQ(destination(r.task), "shop > order.close");
   r.task.state = State::awaiting;
   r.task.attempt = 1;
   EXPECT_THAT(
-      what_next(r, kMeansSuccess, kNow),
+      what_next(r, kMeansSuccess, kShownAt),
       HasSubstr("attempt 1 (the delay) went to exchange shop, routing key order.close; silence until"));
-  EXPECT_THAT(what_next(r, kMeansFailure, kNow), HasSubstr("means failure, and the next level"));
-  EXPECT_THAT(what_next(r, std::nullopt, kNow), HasSubstr("; its silence ends at 2026-"));
+  EXPECT_THAT(what_next(r, kMeansFailure, kShownAt), HasSubstr("means failure, and the next level"));
+  EXPECT_THAT(what_next(r, std::nullopt, kShownAt), HasSubstr("; its silence ends at 2026-"));
   r.task.state = State::parked;
   r.task.next_at.reset();
-  EXPECT_THAT(what_next(r, kMeansSuccess, kNow),
+  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt),
               HasSubstr("parked after 1 delivery; `rung redrive 42` sends it to exchange shop"));
   r.task.state = State::succeeded;
-  r.task.finished_at = kNow;
-  EXPECT_THAT(what_next(r, kMeansSuccess, kNow), HasSubstr("59s after it was received"));
+  r.task.finished_at = kShownAt;
+  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt), HasSubstr("59s after it was received"));
 }
 
 TEST(Destination, QueueOrExchangeOrNothing) {
@@ -113,27 +113,28 @@ TEST(Destination, QueueOrExchangeOrNothing) {
 
 TEST(DueCell, ByState) {
   Task task = row(State::scheduled).task;
-  EXPECT_EQ(due_cell(task, kNow), "-");
-  task.next_at = kNow + 252s;
-  EXPECT_EQ(due_cell(task, kNow), "in 4m12s");
-  task.next_at = kNow - 3s;
-  EXPECT_EQ(due_cell(task, kNow), "3s late");
+  EXPECT_EQ(due_cell(task, kShownAt), "-");
+  task.next_at = kShownAt + 252s;
+  EXPECT_EQ(due_cell(task, kShownAt), "in 4m12s");
+  task.next_at = kShownAt - 3s;
+  EXPECT_EQ(due_cell(task, kShownAt), "3s late");
   task.state = State::awaiting;
-  task.next_at = kNow + 2min;
-  EXPECT_EQ(due_cell(task, kNow), "silence in 2m");
+  task.next_at = kShownAt + 2min;
+  EXPECT_EQ(due_cell(task, kShownAt), "silence in 2m");
   task.state = State::parked;
-  EXPECT_EQ(due_cell(task, kNow), "-");
+  EXPECT_EQ(due_cell(task, kShownAt), "-");
 }
 
 // The first error is what the message brought, whatever has become of it since.
 TEST(FirstError, FromWhatWasTakenOff) {
   Message message;
-  message.headers = Table{{"retry-error", "boom"}, {"retry-error-type", "ValueError"}, {"mine", "stays"}};
+  message.headers =
+      rung::Table{{"retry-error", "boom"}, {"retry-error-type", "ValueError"}, {"mine", "stays"}};
   std::string origin;
   strip(message, &origin);
   EXPECT_EQ(first_error(origin), "ValueError: boom");
 
-  message.headers = Table{{"x-death", Array{Table{{"reason", "rejected"}, {"queue", "orders"}}}}};
+  message.headers = rung::Table{{"x-death", Array{rung::Table{{"reason", "rejected"}, {"queue", "orders"}}}}};
   const BrokerFacts facts = stored_facts(message);
   strip(message, &origin, facts);
   EXPECT_EQ(first_error(origin), "dead-lettered: rejected (queue orders)");
