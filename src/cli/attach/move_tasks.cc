@@ -1,5 +1,7 @@
 #include "src/cli/attach/move_tasks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -88,6 +90,7 @@ Result<void> TaskMover::move(const std::vector<TaskId>& ids) {
   if (!old) return tl::unexpected(old.error());
   auto messages = retry_transient([&] { return from_.session.store->messages(ids); });
   if (!messages) return tl::unexpected(messages.error());
+  if (auto good = check_origins(*old); !good) return good;
   std::map<TaskId, StoredMessage> by_id;
   for (StoredMessage& message : *messages) by_id[message.id] = std::move(message);
   std::vector<NewTask> tasks;
@@ -108,6 +111,30 @@ Result<void> TaskMover::move(const std::vector<TaskId>& ids) {
   const auto copies = insert(std::move(tasks));
   if (!copies) return tl::unexpected(copies.error());
   return settle(*copies);
+}
+
+Result<void> TaskMover::check_origins(const std::vector<KnownTask>& tasks) {
+  std::vector<MovedFrom> origins;
+  std::vector<TaskId> ids;
+  for (const KnownTask& known : tasks) {
+    const auto from = moved_from_origin(known.origin);
+    if (known.row.task.state != State::scheduled || !from || from->group != to_.name) continue;
+    origins.push_back(*from);
+    ids.push_back(from->id);
+  }
+  const auto rows = retry_transient([&] { return to_.session.store->known(ids); });
+  if (!rows) return tl::unexpected(rows.error());
+  for (const KnownTask& known : *rows) {
+    const Task& task = known.row.task;
+    const auto from = std::ranges::find(origins, task.id, &MovedFrom::id);
+    if (from != origins.end() && !is_moved_away(task, *from, from_.name)) {
+      return permanent(fmt::format(
+          "task {0} is {1} in group {2}, and has a copy in group {3}: a move to {3} was not finished: put "
+          "the queue back under groups.{3}.queues and run `rung move {4} --to {3}` first",
+          task.id.str(), to_word(task.state), to_.name, from_.name, queue_));
+    }
+  }
+  return {};
 }
 
 Result<std::vector<TaskMover::Copy>> TaskMover::insert(std::vector<NewTask> tasks) {

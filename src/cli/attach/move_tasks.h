@@ -40,6 +40,8 @@ class TaskMover {
   };
 
   Result<void> move(const std::vector<TaskId>& ids);
+  // An error if one of these came from the target, and its row there still counts: it would be there twice.
+  Result<void> check_origins(const std::vector<KnownTask>& tasks);
   Result<std::vector<Copy>> insert(std::vector<NewTask> tasks);
   // The row that has the task's intake key already: whether it is the same task.
   Result<bool> is_same(const NewTask& wanted, TaskId there);

@@ -280,6 +280,34 @@ TEST_F(MoveQueue, AnUnfinishedMoveIsFinishedBeforeAnother) {
   EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
 }
 
+// A person's pauses have taken the place of the command's, which would tell.
+TEST_F(MoveQueue, ACopyWhoseOldRowStillCountsDoesNotMoveBack) {
+  migrate();
+  ASSERT_EQ(rung({"submit", "--queue", queue_, "--delay", "1h", "--body", "one"}).exit, 0);
+  belongs_to_us();
+  move_killed_at("cancel.before_commit");
+  for (const char* group : {"eu", "us"}) {
+    ASSERT_EQ(rung({"pause", queue_, "--group", group, "--reason", "the shop is down"}).exit, 0);
+  }
+  belongs_to_eu();
+  const Ran back = rung({"move", queue_, "--to", "eu"});
+  EXPECT_EQ(back.exit, 1);
+  EXPECT_THAT(back.err, AllOf(HasSubstr("is scheduled in group eu, and has a copy in group us"),
+                              HasSubstr("run `rung move " + queue_ + " --to us` first")));
+  EXPECT_EQ(count(eu_db_, "TRUE"), "1");
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+  belongs_to_us();
+  const Ran finished = move();
+  EXPECT_EQ(finished.exit, 0) << finished.err;
+  EXPECT_EQ(count(eu_db_, "state = 'scheduled'"), "0");
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+  belongs_to_eu();
+  const Ran returned = rung({"move", queue_, "--to", "eu"});
+  EXPECT_EQ(returned.exit, 0) << returned.err;
+  EXPECT_EQ(count(eu_db_, "state = 'scheduled'"), "1");
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "0");
+}
+
 TEST_F(MoveQueue, WhoPausesMeanwhileIsNotOverruled) {
   const auto first = await_a_report();
   ASSERT_TRUE(first);
