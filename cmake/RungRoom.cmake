@@ -50,7 +50,7 @@ foreach(flags ${sanitized})
   # Under a sanitizer GCC's flow-based warnings (-Wstringop-overflow, -Wmaybe-uninitialized) report what the instrumented code
   # cannot do: it takes <regex>'s own std::function for uninitialised (GCC bug 105562). They are errors in the other builds.
   if(RUNG_SANITIZE)
-    target_compile_options(${flags} INTERFACE -Wno-maybe-uninitialized -Wno-error)
+    target_compile_options(${flags} INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> -Wno-error)
   endif()
 endforeach()
 
