@@ -24,8 +24,7 @@ void tell_arrival(void* frames, Stack& before) {
     __sanitizer_finish_switch_fiber(frames, &before.begin, &before.size);
 }
 
-// swapcontext(). Returns when `from` is switched to again, and sets `before` to the stack that this happened
-// on.
+// swapcontext(). Returns once `from` is switched to again; `before`: the stack that this was done on.
 void switch_stack(ucontext_t& from, const ucontext_t& to, Stack onto, Stack& before) {
   void* frames = nullptr;
   if (__sanitizer_start_switch_fiber != nullptr)
