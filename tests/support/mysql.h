@@ -41,6 +41,11 @@ class MysqlSchema {
   // and MariaDB.
   std::vector<std::map<std::string, std::string>> explain(const std::string& statement);
   bool is_mariadb();
+  // The table of the server's connections. With that of information_schema MySQL 9.7 has failed, while others
+  // disconnected: "Cannot convert string '\xA5\xA5...' from utf8mb4 to utf8mb3".
+  std::string processlist() {
+    return (is_mariadb() ? "information_schema" : "performance_schema") + std::string(".processlist");
+  }
 
   // Makes the schema that a program leaves which knows the migrations up to `version`, and uses it; 0 = an
   // empty one.

@@ -167,7 +167,7 @@ TEST_P(StoreContract, ATakeoverPassesOverAnOpenInsertAndGetsTheShardAfterIt) {
   std::vector<Inserted> inserted;
   std::thread insert([&] { inserted = must(open()->insert(std::span(&n, 1), a)); });
   wait_until([&] {
-    return mysql_->value("SELECT COUNT(*) FROM information_schema.processlist WHERE db = '" + mysql_->name() +
+    return mysql_->value("SELECT COUNT(*) FROM " + mysql_->processlist() + " WHERE db = '" + mysql_->name() +
                          "' AND info LIKE 'INSERT INTO rung_tasks%'") == "1";
   });
   const std::vector<int> shards{3, 4};

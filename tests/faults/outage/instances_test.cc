@@ -73,7 +73,8 @@ TEST_F(TwoInstances, OneIsPausedWithinATransaction) {
   publish_failed(queue, kMessages);
   const auto open_transactions = [&] {
     return look(
-        "SELECT t.trx_id FROM information_schema.innodb_trx t JOIN information_schema.processlist p "
+        "SELECT t.trx_id FROM information_schema.innodb_trx t JOIN " + db.processlist() +
+        " p "
         "ON p.id = t.trx_mysql_thread_id WHERE t.trx_rows_locked > 0 AND p.command = 'Sleep' AND p.db = '" +
         db.name() + "'");
   };

@@ -123,8 +123,7 @@ TEST_F(Idle, NoConnectionIsCutByItsOwnTimeout) {
   };
   // The server counts the killed sidecars of other tests, too, once it has noticed.
   const std::string others =
-      "SELECT COUNT(*) FROM information_schema.processlist WHERE db LIKE 'rung%' AND db <> '" + db.name() +
-      "'";
+      "SELECT COUNT(*) FROM " + db.processlist() + " WHERE db LIKE 'rung%' AND db <> '" + db.name() + "'";
   ASSERT_TRUE(eventually([&] { return db.value(others) == "0"; }, kBound)) << db.value(others);
   const auto before = aborted();
   last(Ms{8000});

@@ -101,7 +101,7 @@ class Secrets : public SidecarTest {
     return {name, account};
   }
   std::vector<std::vector<std::string>> sessions_of(const std::string& name) {
-    return db.query("SELECT id FROM information_schema.processlist WHERE user = '" + name + "'");
+    return db.query("SELECT id FROM " + db.processlist() + " WHERE user = '" + name + "'");
   }
   std::size_t sessions(const std::string& name) { return sessions_of(name).size(); }
   void kill_sessions(const std::string& name) {

@@ -34,7 +34,7 @@ class Hurt : public testing::Test {
 
   // Ends every connection that the store has.
   void kill() {
-    for (const auto& row : schema_.query("SELECT id FROM information_schema.processlist WHERE db = '" +
+    for (const auto& row : schema_.query("SELECT id FROM " + schema_.processlist() + " WHERE db = '" +
                                          schema_.name() + "' AND id <> CONNECTION_ID()")) {
       try {
         schema_.exec("KILL " + row[0]);
@@ -267,9 +267,8 @@ TEST_F(Hurt, ARenewalEachThirdOfALeaseNeedsNoLogin) {
   constexpr std::int64_t kLeaseUs = 10'000'000;
   const auto store = must(open_mysql_store(schema_.options(), clock, Ms{kLeaseUs / 1000 * 2 / 3}));
   const auto connections = [&] {
-    return schema_.value(
-        "SELECT GROUP_CONCAT(id ORDER BY id) FROM information_schema.processlist WHERE db = '" +
-        schema_.name() + "'");
+    return schema_.value("SELECT GROUP_CONCAT(id ORDER BY id) FROM " + schema_.processlist() +
+                         " WHERE db = '" + schema_.name() + "'");
   };
   must(store->now());
   const std::string before = connections();

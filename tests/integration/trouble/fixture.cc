@@ -116,8 +116,7 @@ std::string TroubleTest::own_user() {
 }
 
 void TroubleTest::end_connections(const std::string& of) {
-  for (const auto& row :
-       db.query("SELECT id FROM information_schema.processlist WHERE user = '" + of + "'")) {
+  for (const auto& row : db.query("SELECT id FROM " + db.processlist() + " WHERE user = '" + of + "'")) {
     try {
       db.exec("KILL " + row[0]);
     } catch (const std::exception&) {
