@@ -1,6 +1,7 @@
 // Queries about tasks, for people and programs. Thread, errors: store.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -89,12 +90,26 @@ struct AttemptRow {
   Attempt attempt;
   std::string queue, message_id, node;
 };
+// Kept until `retention` deletes them: nothing happens to them by itself.
+inline constexpr std::array kEndedStates{State::succeeded, State::cancelled, State::discarded};
+// Where counting goes on: behind this task.
+struct EndedPlace {
+  State state = kEndedStates.front();
+  std::string queue = {};
+  TaskId id = {};  // 0: with the state's first task
+};
 struct QueueStat {  // retry_by_queue
   std::string queue;
   State state = State::scheduled;
   std::int64_t tasks = 0;
   std::optional<EpochMs> oldest_due_at;
   std::int64_t overdue = 0;
+};
+// The place of the first task of the next state; none: it was the last one.
+std::optional<EndedPlace> ended_after(State state);
+struct EndedPiece {
+  std::vector<QueueStat> queues;   // a queue may come again in the next piece
+  std::optional<EndedPlace> next;  // none: all are counted
 };
 
 // The due time that Order::due sorts by; none: it is not waiting for one.
@@ -131,7 +146,11 @@ class QueryStore {
   // The same of several tasks, by task and attempt; those without attempts are left out.
   virtual Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) = 0;
   virtual Result<std::string> origin(TaskId id) = 0;  // NewTask::origin_json; not_found
-  virtual Result<std::vector<QueueStat>> by_queue() = 0;
+  // Tasks that have not ended, and parked ones, by queue and state.
+  virtual Result<std::vector<QueueStat>> open_by_queue() = 0;
+  // The succeeded, then the cancelled, then the discarded ones. There may be a hundred million, more than one
+  // query can count: a call counts a piece of about `most`.
+  virtual Result<EndedPiece> count_ended(const EndedPlace& from, int most) = 0;
   // All nodes ever registered, by id. If expires_at has passed, the node died, or it left if seen_at is not
   // before expires_at.
   virtual Result<std::vector<NodeRow>> nodes() = 0;

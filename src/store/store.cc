@@ -94,6 +94,12 @@ std::optional<Filter::Order> order_from(std::string_view word) {
   return word == "due" ? std::optional(Filter::Order::due) : std::nullopt;
 }
 
+std::optional<EndedPlace> ended_after(State state) {
+  const auto here = std::ranges::find(kEndedStates, state);
+  if (here == kEndedStates.end() || here + 1 == kEndedStates.end()) return std::nullopt;
+  return EndedPlace{*(here + 1)};
+}
+
 std::optional<EpochMs> due_of(const Task& task) {
   const bool waits = task.state == State::scheduled || task.state == State::publishing;
   return waits ? task.next_at : std::nullopt;

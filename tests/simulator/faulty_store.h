@@ -298,8 +298,11 @@ class FaultyStore final : public Store {
   Result<std::string> origin(TaskId id) override {
     return call([&] { return db_->origin(id); });
   }
-  Result<std::vector<QueueStat>> by_queue() override {
-    return call([&] { return db_->by_queue(); });
+  Result<std::vector<QueueStat>> open_by_queue() override {
+    return call([&] { return db_->open_by_queue(); });
+  }
+  Result<EndedPiece> count_ended(const EndedPlace& from, int most) override {
+    return call([&] { return db_->count_ended(from, most); });
   }
   Result<std::vector<NodeRow>> nodes() override {
     return call([&] { return db_->nodes(); });

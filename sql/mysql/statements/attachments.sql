@@ -24,9 +24,10 @@ FROM rung_tasks t STRAIGHT_JOIN rung_attempts a ON a.task_id = t.id AND a.attemp
 WHERE t.id IN (:ids) AND a.published_at > '1970-01-01'
 
 -- name: held_silences
--- FORCE INDEX: by_shard has state, shard, next_at and queue, and rows without an end of silence come first in it.
+-- stage 3: awaiting. by_shard begins with it (with `state` instead, this read the whole table), and has shard, next_at and queue; rows
+-- without an end of silence come first in it.
 SELECT t.queue, COUNT(*) FROM rung_tasks t FORCE INDEX (by_shard)
-WHERE t.state = 'awaiting' AND t.shard BETWEEN 0 AND 63 AND t.next_at IS NULL
+WHERE t.stage = 3 AND t.shard BETWEEN 0 AND 63 AND t.next_at IS NULL
 GROUP BY t.queue, CHAR_LENGTH(t.queue)
 
 -- name: named_queues

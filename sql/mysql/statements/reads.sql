@@ -192,5 +192,31 @@ SELECT origin FROM rung_bodies WHERE task_id = :id
 -- name: origins
 SELECT task_id, origin FROM rung_bodies WHERE task_id IN (:ids)
 
--- name: by_queue
-SELECT queue, state, tasks, oldest_due_at, overdue FROM retry_by_queue ORDER BY queue, state
+-- name: open_by_queue
+-- Ended tasks are most rows, and are not read: `state` is the first column of by_due, and both databases apply the condition
+-- inside the view.
+SELECT queue, state, tasks, oldest_due_at, overdue FROM retry_by_queue
+WHERE state IN ('scheduled','publishing','awaiting','parked') ORDER BY queue, state
+
+-- name: count_ended
+-- At most :most entries of by_due. Names that differ only in trailing blanks are one place in the index: last_id is theirs together.
+SELECT e.queue, COUNT(*), MAX(MAX(e.id)) OVER (PARTITION BY e.queue) AS last_id
+FROM (
+  SELECT queue, id FROM rung_tasks FORCE INDEX (by_due)
+  WHERE state = :state AND next_due_at IS NULL AND :which
+  ORDER BY queue, id LIMIT :most
+) e
+GROUP BY e.queue, CHAR_LENGTH(e.queue)
+ORDER BY e.queue
+
+-- name: count_ended.first
+queue >= ''
+
+-- name: count_ended.same_queue
+queue = :queue AND id > :id
+
+-- name: count_ended.next_queues
+queue > :queue
+
+-- name: count_ended_by_views
+SELECT queue, tasks FROM retry_by_queue WHERE state = :state ORDER BY queue

@@ -34,11 +34,12 @@ Result<LateTasks> read_late(Store& store, EpochMs due_before) {
 
 }  // namespace
 
-Result<Stats> read_stats(Store& store, EpochMs now, Ms max_overdue) {
+Result<Stats> read_stats(Store& store, TaskCounter& counter, const StatsQuestion& question) {
+  const EpochMs now = question.now;
   Stats stats;
-  auto queues = store.by_queue();
-  if (!queues) return tl::unexpected(queues.error());
-  stats.queues = *std::move(queues);
+  auto tasks = counter.count(store, now, question.count_for);
+  if (!tasks) return tl::unexpected(tasks.error());
+  stats.tasks = *std::move(tasks);
   auto promises = store.promises();
   if (!promises) return tl::unexpected(promises.error());
   stats.promises = *std::move(promises);
@@ -47,7 +48,7 @@ Result<Stats> read_stats(Store& store, EpochMs now, Ms max_overdue) {
   stats.nodes = *std::move(nodes);
   std::erase_if(stats.nodes.rows,
                 [&](const NodeRow& node) { return state_of(node, now) != NodeState::live; });
-  auto late = read_late(store, now - max_overdue);
+  auto late = read_late(store, now - question.max_overdue);
   if (!late) return tl::unexpected(late.error());
   stats.late = *late;
   return stats;
@@ -99,9 +100,9 @@ Result<PromiseRow> promise_from_json(const Json& json) {
 }  // namespace
 
 Json to_json(const Stats& stats, EpochMs now) {
-  const TaskSums sums = sums_of(stats.queues);
+  const TaskSums sums = sums_of(stats.tasks.queues);
   Json json = {{"by_queue", Json::array()}};
-  for (const QueueStat& q : stats.queues) {
+  for (const QueueStat& q : stats.tasks.queues) {
     json["by_queue"].push_back({{"queue", text_or_null(q.queue)},
                                 {"state", to_word(q.state)},
                                 {"tasks", q.tasks},
@@ -116,6 +117,7 @@ Json to_json(const Stats& stats, EpochMs now) {
   }
   const bool late = stats.late.tasks > 0;
   json["totals"] = to_json(sums);
+  json["ended_counted_at"] = time_or_null(stats.tasks.ended_at);
   json["overdue"] = sums.overdue;
   json["overdue_beyond_bound"] = stats.late.tasks;
   json["oldest_overdue_ms"] = late ? Json((now - stats.late.due_at).count()) : Json();
@@ -147,7 +149,7 @@ Result<Stats> stats_from_json(const Json& json, EpochMs now) {
   if (!read.part("by_queue").is_array()) read.wrong("by_queue");
   auto queues = read_list(read.part("by_queue"), queue_stat_from_json);
   if (!queues) return tl::unexpected(queues.error());
-  stats.queues = *std::move(queues);
+  stats.tasks = {*std::move(queues), read.time("ended_counted_at")};
   auto promises = read_list(read.part("late_by"), promise_from_json);
   if (!promises) return tl::unexpected(promises.error());
   stats.promises = *std::move(promises);

@@ -8,6 +8,7 @@
 
 #include "src/api/json/json.h"
 #include "src/api/stats/nodes.h"
+#include "src/api/stats/task_counter.h"
 #include "src/core/base/result.h"
 #include "src/store/store.h"
 
@@ -23,12 +24,17 @@ struct LateTasks {
 inline constexpr int kMostLate = 100;  // enough to report a problem
 
 struct Stats {
-  std::vector<QueueStat> queues;
+  TaskCount tasks;
   std::vector<PromiseRow> promises;  // of lateness: `late_by`
   Nodes nodes;                       // the live ones
   LateTasks late;
 };
-Result<Stats> read_stats(Store& store, EpochMs now, Ms max_overdue);
+struct StatsQuestion {
+  EpochMs now;
+  Ms max_overdue;
+  Ms count_for;  // ended tasks: TaskCounter::count()
+};
+Result<Stats> read_stats(Store& store, TaskCounter& counter, const StatsQuestion& question);
 
 // Of the deliveries that no gate held up; none: there were none.
 std::optional<double> share_of(const PromiseCounts& counts);

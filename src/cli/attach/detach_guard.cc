@@ -29,7 +29,7 @@ using ByQueue = std::map<std::string, UnderWay>;
 
 // Queues without tasks are left out.
 Result<ByQueue> count_under_way(Store& store, const std::vector<std::string>& queues) {
-  auto stats = retry_transient([&] { return store.by_queue(); });
+  auto stats = retry_transient([&] { return store.open_by_queue(); });
   if (!stats) return tl::unexpected(stats.error());
   auto held = retry_transient([&] { return store.held_silences(); });
   if (!held) return tl::unexpected(held.error());

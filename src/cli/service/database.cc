@@ -87,11 +87,13 @@ class DatabaseSystem final : public SystemService {
 
   Result<api::Nodes> nodes(EpochMs now, bool all) override { return api::read_nodes(parts_.store, now, all); }
   Result<api::Stats> stats(EpochMs now, Ms max_overdue) override {
-    return api::read_stats(parts_.store, now, max_overdue);
+    return api::read_stats(parts_.store, counter_, {now, max_overdue, api::TaskCounter::kAll});
   }
 
  private:
   const DatabaseParts parts_;
+  const SystemClock clock_;
+  api::TaskCounter counter_{clock_};
 };
 
 }  // namespace

@@ -66,19 +66,27 @@ std::string sums_text(const api::TaskSums& sums) {
   return fmt::format("{}; {} overdue", out, sums.overdue);
 }
 
+// Over HTTP, millions of ended tasks are counted now and then.
+std::string counted_text(const api::TaskCount& tasks, EpochMs now) {
+  if (!tasks.ended_at) return "; there are more ended tasks: they are still being counted";
+  if (*tasks.ended_at >= now) return "";
+  return "; ended tasks counted " + relative(*tasks.ended_at, now);
+}
+
 std::string queues_text(const api::Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
-  if (stats.queues.empty()) return "no tasks yet\n";
+  if (stats.tasks.queues.empty()) return "no tasks yet\n";
   Table table(
       {{"QUEUE", left, 12}, {"STATE", left}, {"TASKS", right}, {"OVERDUE", right}, {"OLDEST DUE", left}});
-  for (const QueueStat& q : stats.queues) {
+  for (const QueueStat& q : stats.tasks.queues) {
     table.row({queue_cell(q),
                {std::string(to_word(q.state)), colour_of(q.state)},
                std::to_string(q.tasks),
                {std::to_string(q.overdue), q.overdue > 0 ? Colour::red : Colour::none},
                q.oldest_due_at ? relative(*q.oldest_due_at, now) : "-"});
   }
-  return table.str(terminal) + "\n" + "total: " + sums_text(api::sums_of(stats.queues)) + "\n";
+  return table.str(terminal) + "\n" + "total: " + sums_text(api::sums_of(stats.tasks.queues)) +
+         counted_text(stats.tasks, now) + "\n";
 }
 
 // Rounded down: 100 % means that none was late.
@@ -228,9 +236,9 @@ int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms
   for (GroupStats& group : groups) {
     group.refresh(config, max_overdue);
     worst = std::max<int>(worst, group.code);
-    for (const auto& [state, tasks] : api::sums_of(group.found.stats.queues).tasks)
+    for (const auto& [state, tasks] : api::sums_of(group.found.stats.tasks.queues).tasks)
       sums.tasks[state] += tasks;
-    sums.overdue += api::sums_of(group.found.stats.queues).overdue;
+    sums.overdue += api::sums_of(group.found.stats.tasks.queues).overdue;
   }
   print(options.common.json ? dump(groups_json(groups, sums)) + "\n" : groups_text(groups, sums));
   for (const GroupStats& group : groups) {

@@ -24,11 +24,12 @@ constexpr Ms kActivityEvery{5000};  // as often as instances add to it (src/brid
 constexpr Ms kActivityPast{120'000};
 constexpr Ms kMaxOverdue{60'000};
 constexpr std::size_t kMostQueues = 200;
+constexpr Ms kOverviewCounts{100};  // ended tasks, for an overview
 
-Result<Json> read_overview(Store& store) {
+Result<Json> read_overview(Store& store, api::TaskCounter& counter) {
   const auto now = store.now();
   if (!now) return tl::unexpected(now.error());
-  const auto stats = api::read_stats(store, *now, kMaxOverdue);
+  const auto stats = api::read_stats(store, counter, {*now, kMaxOverdue, kOverviewCounts});
   if (!stats) return tl::unexpected(stats.error());
   auto gates = store.queue_gates();
   if (!gates) return tl::unexpected(gates.error());
@@ -208,14 +209,17 @@ void LiveFeed::tell_overview(const Views& views) {
   const BootMs began = clock_.boot();
   bool changed = false;
   if (began >= progress_.overview_at) {
-    auto overview = reads_.run(read_overview);
+    auto overview = reads_.run([&](Store& store) { return read_overview(store, counter_); });
     // Also after an error: a count that takes too long must not be repeated at once.
     progress_.overview_at = clock_.boot() + std::max(kEvery, (clock_.boot() - began) * kOverviewShare);
     if (overview) {
+      // These two alone are no news.
       const Json now = std::exchange((*overview)["now"], Json());
+      const Json counted = std::exchange((*overview)["ended_counted_at"], Json());
       const std::string text = api::dump(*overview);
       changed = std::exchange(progress_.overview, text) != text;
       (*overview)["now"] = now;
+      (*overview)["ended_counted_at"] = counted;
       progress_.whole = api::dump(*overview);
     }
   }

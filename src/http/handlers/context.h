@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/api/stats/task_counter.h"
 #include "src/core/message/broker_facts.h"
 #include "src/core/rules/policy.h"
 #include "src/http/access/sessions.h"
@@ -35,7 +36,8 @@ class Context {
         index_headers(std::move(indexed)),
         reads(std::move(factory), read_connections, call_timeout, here),
         writes(std::move(bridging), call_timeout),
-        live(reads, here, most_viewers),
+        counter(here),
+        live(reads, counter, here, most_viewers),
         metrics(version_text, rules->targets().groups.own, here),
         ask_(std::move(ask)),
         rules_(std::move(rules)) {}
@@ -46,6 +48,7 @@ class Context {
   const std::vector<std::string> index_headers;  // by which tasks can be found
   Reads reads;
   Writes writes;
+  api::TaskCounter counter;
   LiveFeed live;
   Metrics metrics;
   std::atomic<bool> counts_failed{false};  // the database did not answer the query for /metrics

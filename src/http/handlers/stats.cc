@@ -17,6 +17,11 @@
 #include "src/http/request/query.h"
 
 namespace rung::http {
+namespace {
+
+constexpr Ms kStatsCount{2000};  // ended tasks, for /v1/stats
+
+}  // namespace
 
 // `all=true`: also nodes that ended over a day ago.
 Response list_nodes(Context& context, const Call& call) {
@@ -48,7 +53,7 @@ Response show_stats(Context& context, const Call& call) {
   const auto stats = context.reads.run([&](Store& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
-    const auto read = api::read_stats(store, *now, *max_overdue);
+    const auto read = api::read_stats(store, context.counter, {*now, *max_overdue, kStatsCount});
     if (!read) return tl::unexpected(read.error());
     Json json = {{"now", to_rfc3339(*now)}};
     json.update(api::to_json(*read, *now));

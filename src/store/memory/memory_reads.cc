@@ -277,11 +277,12 @@ Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
   });
 }
 
-Result<std::vector<QueueStat>> MemoryStore::by_queue() {
+Result<std::vector<QueueStat>> MemoryStore::open_by_queue() {
   return call([&] {
     std::map<std::pair<std::string, State>, QueueStat> groups;
     for (const auto& [id, row] : db_.tasks_.rows()) {
       const Task& t = row.task;
+      if (std::ranges::find(kEndedStates, t.state) != kEndedStates.end()) continue;
       QueueStat& s = groups[{t.queue, t.state}];
       s.queue = t.queue;
       s.state = t.state;
@@ -293,6 +294,29 @@ Result<std::vector<QueueStat>> MemoryStore::by_queue() {
     std::vector<QueueStat> out;
     for (auto& [key, s] : groups) out.push_back(std::move(s));
     return out;
+  });
+}
+
+Result<EndedPiece> MemoryStore::count_ended(const EndedPlace& from, int most) {
+  return call([&] {
+    const std::pair begin(from.queue, from.id);
+    std::set<std::pair<std::string, TaskId>> behind;
+    for (const auto& [id, row] : db_.tasks_.rows()) {
+      const std::pair place(row.task.queue, id);
+      if (row.task.state == from.state && place > begin) behind.insert(place);
+    }
+    EndedPiece piece;
+    piece.next = ended_after(from.state);
+    int counted = 0;
+    for (const auto& [queue, id] : behind) {
+      if (piece.queues.empty() || piece.queues.back().queue != queue)
+        piece.queues.push_back({queue, from.state, 0, {}, 0});
+      ++piece.queues.back().tasks;
+      if (++counted < most) continue;
+      piece.next = EndedPlace{from.state, queue, id};
+      break;
+    }
+    return piece;
   });
 }
 

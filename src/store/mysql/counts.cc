@@ -1,4 +1,5 @@
-// Counts of promises of lateness and of activity: 0026_late_by.sql, 0029_activity.sql.
+// Counts of tasks, of promises of lateness and of activity: 0001_tables.sql, 0026_late_by.sql,
+// 0029_activity.sql.
 #include "src/core/base/require.h"
 #include "src/core/base/utf8.h"
 #include "src/store/mysql/render.h"
@@ -59,7 +60,61 @@ void add_activity(Session& session, const CountBatch& batch) {
   session.later(render("activity_add", {{"rows", rows.done()}}));
 }
 
+// Adds to `piece` what `which` selects. Returns whether it counted as many as it may; then piece.next is
+// behind them.
+bool count_some(Session& session, EndedPiece& piece, State state, std::string which, int most) {
+  auto row = session.query(render("count_ended", {{"state", Literal::text(to_word(state))},
+                                                  {"which", Literal::rendered(std::move(which))},
+                                                  {"most", Literal::number(most)}}));
+  std::int64_t counted = 0;
+  EndedPlace last{state};
+  while (row->next()) {
+    last.queue = text_at(*row, 1);
+    last.id = TaskId{row->getInt64(3)};
+    piece.queues.push_back({last.queue, state, row->getInt64(2), {}, 0});
+    counted += piece.queues.back().tasks;
+  }
+  if (counted < most) return false;
+  piece.next = std::move(last);
+  return true;
+}
+
 }  // namespace
+
+Result<std::vector<QueueStat>> MysqlStore::open_by_queue() {
+  return session_->run_for([&] {
+    std::vector<QueueStat> out;
+    auto row = session_->query(render("open_by_queue"));
+    while (row->next()) {
+      out.push_back({text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),
+                     row->getInt64(3), time_at(*row, 4), row->getInt64(5)});
+    }
+    return out;
+  });
+}
+
+Result<EndedPiece> MysqlStore::count_ended(const EndedPlace& from, int most) {
+  return session_->run_for([&] {
+    EndedPiece piece;
+    if (by_views_) {
+      auto row =
+          session_->query(render("count_ended_by_views", {{"state", Literal::text(to_word(from.state))}}));
+      while (row->next()) piece.queues.push_back({text_at(*row, 1), from.state, row->getInt64(2), {}, 0});
+    } else if (from.id == TaskId{}) {
+      if (count_some(*session_, piece, from.state, render("count_ended.first"), most)) return piece;
+    } else {
+      // Two ranges of the index. One condition for both would read the queue's entries from the first on.
+      const Literal queue = Literal::text(from.queue);
+      const std::string same =
+          render("count_ended.same_queue", {{"queue", queue}, {"id", Literal::number(from.id.value)}});
+      if (count_some(*session_, piece, from.state, same, most)) return piece;
+      const std::string others = render("count_ended.next_queues", {{"queue", queue}});
+      if (count_some(*session_, piece, from.state, others, most)) return piece;
+    }
+    piece.next = ended_after(from.state);
+    return piece;
+  });
+}
 
 Result<void> MysqlStore::add_counts(const CountBatch& batch) {
   RUNG_REQUIRE(batch.changes.size() <= CountBatch::kMost);

@@ -356,16 +356,4 @@ Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
   });
 }
 
-Result<std::vector<QueueStat>> MysqlStore::by_queue() {
-  return session_->run_for([&] {
-    std::vector<QueueStat> out;
-    auto row = session_->query(render("by_queue"));
-    while (row->next()) {
-      out.push_back({text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),
-                     row->getInt64(3), time_at(*row, 4), row->getInt64(5)});
-    }
-    return out;
-  });
-}
-
 }  // namespace rung::mysql

@@ -148,7 +148,8 @@ class MysqlStore final : public Store {
   Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
   Result<std::string> origin(TaskId id) override;
   Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
-  Result<std::vector<QueueStat>> by_queue() override;
+  Result<std::vector<QueueStat>> open_by_queue() override;
+  Result<EndedPiece> count_ended(const EndedPlace& from, int most) override;
   Result<std::vector<NodeRow>> nodes() override;
   Result<std::vector<ShardOverdue>> overdue() override;
 

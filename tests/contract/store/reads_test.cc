@@ -384,35 +384,10 @@ TEST_P(StoreContract, ListFindsACorrelationId) {
   EXPECT_EQ(must(store_->count(filter, 10)), 1);
 }
 
-TEST_P(StoreContract, ByQueueCountsStatesAndWhatIsOverdue) {
-  const Fence fence = join(*store_, "a");
-  const EpochMs now = must(store_->now());
-  std::vector<NewTask> tasks;
-  for (int i = 0; i < 6; ++i) tasks.push_back(task(i < 3 ? "orders" : "orders "));
-  tasks[0].task.next_at = now - Ms{5000};
-  tasks[1].task.next_at = now + Ms{600'000};
-  tasks[2].task.state = State::awaiting;
-  must(store_->insert(tasks, fence));
-  const auto stats = must(store_->by_queue());
-  ASSERT_EQ(stats.size(), 3U);
-  const auto of = [&](const std::string& queue, State state) {
-    return *std::find_if(stats.begin(), stats.end(),
-                         [&](const QueueStat& s) { return s.queue == queue && s.state == state; });
-  };
-  EXPECT_EQ(of("orders", State::scheduled).tasks, 2);
-  EXPECT_EQ(of("orders", State::scheduled).overdue, 1);
-  EXPECT_EQ(of("orders", State::scheduled).oldest_due_at, now - Ms{5000});
-  EXPECT_EQ(of("orders", State::awaiting).tasks, 1);
-  EXPECT_EQ(of("orders", State::awaiting).overdue, 0);
-  EXPECT_FALSE(of("orders", State::awaiting).oldest_due_at);
-  EXPECT_EQ(of("orders ", State::scheduled).tasks, 3);
-}
-
 TEST_P(StoreContract, WhatIsNotThereIsNotFound) {
   EXPECT_FALSE(must(store_->find(TaskId{1})));
   EXPECT_TRUE(must(store_->history(TaskId{1})).empty());
   EXPECT_TRUE(must(store_->list({})).empty());
-  EXPECT_TRUE(must(store_->by_queue()).empty());
 }
 
 TEST_P(StoreContract, TheSchemaIsMigratedOnce) {

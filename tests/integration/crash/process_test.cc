@@ -136,6 +136,9 @@ INSTANTIATE_TEST_SUITE_P(At, CrashOnHandover,
 
 class CrashAtStart : public Crash {};
 TEST_P(CrashAtStart, TheNextGoesOn) {
+  // A renewal comes after a third of the lease. It came at once only where the database was up before the
+  // broker.
+  if (std::string_view(GetParam()).starts_with("renew.")) config.more = "lease: 6s\ndrain: 10s\n";
   start_armed();
   die();
   restart();

@@ -25,8 +25,14 @@ class Terminal:
 
     def __init__(self, tmp, plain=False):
         self.text = b""
+        # A Ctrl-C that comes before exec waits for it: this program, forked, would ignore it where Python runs its hooks.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self.pid, self.master = pty.fork()
-        if self.pid == 0:
+        if self.pid != 0:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        else:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             environment = dict(os.environ, TMPDIR=tmp, RUNG_PROGRAM=PROGRAM)
             command = [str(QUICKSTART)] if not plain else ["/bin/bash", "-c", f"set -o pipefail; '{QUICKSTART}' | cat"]
             os.execve(command[0], command, environment)

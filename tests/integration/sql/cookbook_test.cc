@@ -219,6 +219,39 @@ TEST_F(Cookbook, ATasksHistoryIsReadFromItsPartAlone) {
       << "by time each part is asked";
 }
 
+// Whoever asks for counts again and again reads no ended task, or a piece of them that begins where the last
+// one ended.
+TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
+  const auto read_of = [](const std::string& statement, const std::string& table) {
+    const auto lines = plan(statement);
+    const auto line = std::ranges::find(lines, table, [](const auto& l) { return l.at("table"); });
+    EXPECT_NE(line, lines.end()) << statement;
+    return line == lines.end() ? lines.at(0) : *line;
+  };
+  const auto open = read_of(std::string(sql::statement("open_by_queue")), "t");
+  EXPECT_EQ(open.at("type"), "range");
+  EXPECT_EQ(open.at("key"), "by_due");
+  const auto filled = [](std::string_view name, const std::map<std::string, std::string>& values) {
+    std::string text(sql::statement(name));
+    for (const auto& [word, value] : values) {
+      for (std::size_t at = 0; (at = text.find(":" + word, at)) != std::string::npos; at += value.size())
+        text.replace(at, word.size() + 1, value);
+    }
+    return text;
+  };
+  for (const char* which : {"first", "same_queue", "next_queues"}) {
+    const std::string condition =
+        filled(std::string("count_ended.") + which, {{"queue", "'queue-3'"}, {"id", "4711"}});
+    const auto piece =
+        read_of(filled("count_ended", {{"state", "'succeeded'"}, {"which", condition}, {"most", "50"}}),
+                "rung_tasks");
+    EXPECT_EQ(piece.at("type"), "range") << which;
+    EXPECT_EQ(piece.at("key"), "by_due") << which;
+    EXPECT_THAT(piece.at("Extra"), testing::HasSubstr("Using index")) << which;
+    EXPECT_THAT(piece.at("Extra"), testing::Not(testing::HasSubstr("filesort"))) << which;
+  }
+}
+
 TEST_F(Cookbook, TheStoresOwnReadsNeedNothingBesideTheirIndex) {
   const auto lines = plan(
       "(SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard) WHERE stage = 1 AND "

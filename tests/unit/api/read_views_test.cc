@@ -211,7 +211,7 @@ TEST(ReadViews, Causes) {
 
 TEST(ReadViews, NodesAndStats) {
   Stats stats;
-  stats.queues = {{"orders", State::scheduled, 7, kThen, 2}, {"", State::parked, 1, {}, 0}};
+  stats.tasks = {{{"orders", State::scheduled, 7, kThen, 2}, {"", State::parked, 1, {}, 0}}, kThen};
   NodeRow one;
   one.id = 1;
   one.name = "node-1";

@@ -1,0 +1,52 @@
+#include "src/api/stats/task_counter.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+namespace rung::api {
+
+Result<TaskCount> TaskCounter::count(QueryStore& store, EpochMs now, Ms most) {
+  auto open = store.open_by_queue();
+  if (!open) return tl::unexpected(open.error());
+  TaskCount out{*std::move(open), {}};
+  std::unique_lock lock(mutex_);
+  if (free_.wait_for(lock, most, [&] { return !counting_; })) {
+    counting_ = true;
+    lock.unlock();
+    const auto counted = count_ended(store, now, most);
+    lock.lock();
+    counting_ = false;
+    free_.notify_all();
+    if (!counted) return tl::unexpected(counted.error());
+  }
+  out.ended_at = ended_at_;
+  for (const auto& [which, tasks] : ended_at_ ? whole_ : so_far_)
+    out.queues.push_back({which.first, which.second, tasks, {}, 0});
+  std::ranges::sort(out.queues, {}, [](const QueueStat& stat) { return std::tie(stat.queue, stat.state); });
+  return out;
+}
+
+Result<void> TaskCounter::count_ended(QueryStore& store, EpochMs now, Ms most) {
+  const BootMs began = clock_.boot();
+  do {
+    const auto last = count_piece(store, now);
+    if (!last) return tl::unexpected(last.error());
+    if (*last) break;
+  } while (clock_.boot() - began < most);
+  return {};
+}
+
+Result<bool> TaskCounter::count_piece(QueryStore& store, EpochMs now) {
+  auto piece = store.count_ended(place_, piece_);
+  if (!piece) return tl::unexpected(piece.error());
+  const std::lock_guard lock(mutex_);
+  for (const QueueStat& stat : piece->queues) so_far_[{stat.queue, stat.state}] += stat.tasks;
+  place_ = piece->next.value_or(EndedPlace{});
+  if (piece->next) return false;
+  whole_ = std::exchange(so_far_, {});
+  ended_at_ = now;
+  return true;
+}
+
+}  // namespace rung::api
