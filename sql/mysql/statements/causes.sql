@@ -96,10 +96,9 @@ SELECT cause_id FROM rung_causes
 WHERE version <> :version AND (scheduled > 0 OR parked > 0 OR succeeded > 0) ORDER BY cause_id LIMIT 1
 
 -- name: tasks_without_cause
--- They failed before there were causes. Locks nothing: among many tasks that have not failed it reads for long.
-SELECT id FROM rung_tasks FORCE INDEX (by_cause)
-WHERE cause_id IS NULL AND id > :after AND last_error IS NOT NULL AND first_failed_at > '1970-01-01'
-ORDER BY id LIMIT :limit
+-- Whether they failed, before there were causes. Locks nothing, and reads :limit rows: there may be millions that never failed.
+SELECT id, last_error IS NOT NULL AND first_failed_at > '1970-01-01' FROM rung_tasks FORCE INDEX (by_cause)
+WHERE cause_id IS NULL AND id > :after ORDER BY id LIMIT :limit
 
 -- name: tasks_of_cause
 SELECT id FROM rung_tasks FORCE INDEX (by_cause) WHERE cause_id = :cause AND id > :after ORDER BY id LIMIT :limit

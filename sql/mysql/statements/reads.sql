@@ -203,20 +203,19 @@ WHERE state IN ('scheduled','publishing','awaiting','parked') ORDER BY queue, st
 SELECT e.queue, COUNT(*), MAX(MAX(e.id)) OVER (PARTITION BY e.queue) AS last_id
 FROM (
   SELECT queue, id FROM rung_tasks FORCE INDEX (by_due)
-  WHERE state = :state AND next_due_at IS NULL AND :which
-  ORDER BY queue, id LIMIT :most
+  WHERE state = :state AND next_due_at IS NULL AND :which LIMIT :most
 ) e
 GROUP BY e.queue, CHAR_LENGTH(e.queue)
 ORDER BY e.queue
 
 -- name: count_ended.first
-queue >= ''
+queue >= '' ORDER BY queue, id
 
 -- name: count_ended.same_queue
-queue = :queue AND id > :id
+queue = :queue AND id > :id ORDER BY id
 
 -- name: count_ended.next_queues
-queue > :queue
+queue > :queue ORDER BY queue, id
 
 -- name: count_ended_by_views
 SELECT queue, tasks FROM retry_by_queue WHERE state = :state ORDER BY queue

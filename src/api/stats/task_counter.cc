@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 namespace rung::api {
 
@@ -29,15 +30,17 @@ Result<TaskCount> TaskCounter::count(QueryStore& store, EpochMs now, Ms most) {
 
 Result<void> TaskCounter::count_ended(QueryStore& store, EpochMs now, Ms most) {
   const BootMs began = clock_.boot();
+  bool from_here = !begun_at_;  // otherwise an earlier call began this count: it lacks what has ended since
   do {
-    const auto last = count_piece(store, now);
+    if (!begun_at_) begun_at_ = now;
+    const auto last = count_piece(store);
     if (!last) return tl::unexpected(last.error());
-    if (*last) break;
+    if (*last && std::exchange(from_here, true)) break;
   } while (clock_.boot() - began < most);
   return {};
 }
 
-Result<bool> TaskCounter::count_piece(QueryStore& store, EpochMs now) {
+Result<bool> TaskCounter::count_piece(QueryStore& store) {
   auto piece = store.count_ended(place_, piece_);
   if (!piece) return tl::unexpected(piece.error());
   const std::lock_guard lock(mutex_);
@@ -45,7 +48,7 @@ Result<bool> TaskCounter::count_piece(QueryStore& store, EpochMs now) {
   place_ = piece->next.value_or(EndedPlace{});
   if (piece->next) return false;
   whole_ = std::exchange(so_far_, {});
-  ended_at_ = now;
+  ended_at_ = std::exchange(begun_at_, std::nullopt);
   return true;
 }
 

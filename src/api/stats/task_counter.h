@@ -20,8 +20,8 @@ namespace rung::api {
 
 struct TaskCount {
   std::vector<QueueStat> queues;  // by queue and state, as in retry_by_queue
-  // When the ended ones had been counted, by the callers' `now`. None: not all of them yet, so there are
-  // more.
+  // When the count of the ended ones began, by the callers' `now`. None: not all are counted yet, so there
+  // are more.
   std::optional<EpochMs> ended_at;
 };
 
@@ -40,18 +40,18 @@ class TaskCounter {
  private:
   using Ended = std::map<std::pair<std::string, State>, std::int64_t>;
   Result<void> count_ended(QueryStore& store, EpochMs now, Ms most);
-  Result<bool> count_piece(QueryStore& store, EpochMs now);  // whether it was the last one
+  Result<bool> count_piece(QueryStore& store);  // whether it was the last one
 
   const Clock& clock_;
   const int piece_;
   std::mutex mutex_;
   std::condition_variable free_;
-  // Guarded by mutex_, as are the next four.
-  bool counting_ = false;
-  EndedPlace place_;
-  Ended so_far_;
-  Ended whole_;  // the last complete count
-  std::optional<EpochMs> ended_at_;
+  bool counting_ = false;            // guarded by mutex_
+  Ended so_far_;                     // guarded by mutex_
+  Ended whole_;                      // the last complete count; guarded by mutex_
+  std::optional<EpochMs> ended_at_;  // when it began; guarded by mutex_
+  EndedPlace place_;                 // of the one who counts
+  std::optional<EpochMs> begun_at_;  // of the one who counts; none: a count begins
 };
 
 }  // namespace rung::api

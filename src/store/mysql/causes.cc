@@ -14,6 +14,7 @@ namespace rung::mysql {
 namespace {
 
 constexpr std::size_t kEventSampleBytes = 500;
+constexpr int kMostWithoutCause = 2000;  // rows that one call reads; some 10 ms of the database
 
 Literal cause_literals(const std::vector<std::string>& causes) {
   std::vector<Literal> out;
@@ -164,16 +165,34 @@ std::vector<CauseRow> reopen_worse(Session& session, const Sums& sums) {
   return out;
 }
 
-// Tasks of that cause, or that have failed and have none ("").
-std::vector<TaskId> regroup_page(Session& session, const std::string& cause, TaskId after, int limit) {
-  const Literal last = Literal::number(after.value), most = Literal::number(limit);
+struct RegroupPage {
   std::vector<TaskId> ids;
-  auto row = session.query(
-      cause.empty()
-          ? render("tasks_without_cause", {{"after", last}, {"limit", most}})
-          : render("tasks_of_cause", {{"cause", Literal::text(cause)}, {"after", last}, {"limit", most}}));
-  while (row->next()) ids.push_back({row->getInt64(1)});
-  return ids;
+  TaskId last;  // the next page begins behind it
+  bool more = false;
+};
+
+RegroupPage page_of_cause(Session& session, const std::string& cause, TaskId after, int limit) {
+  RegroupPage page{{}, after};
+  auto row = session.query(render("tasks_of_cause", {{"cause", Literal::text(cause)},
+                                                     {"after", Literal::number(after.value)},
+                                                     {"limit", Literal::number(limit)}}));
+  while (row->next()) page.ids.push_back(page.last = {row->getInt64(1)});
+  page.more = std::ssize(page.ids) == limit;
+  return page;
+}
+
+// Of the next kMostWithoutCause tasks without a cause, at most `limit` that have failed.
+RegroupPage page_without_cause(Session& session, TaskId after, int limit) {
+  RegroupPage page{{}, after};
+  auto row = session.query(render("tasks_without_cause", {{"after", Literal::number(after.value)},
+                                                          {"limit", Literal::number(kMostWithoutCause)}}));
+  int seen = 0;
+  while (!page.more && row->next()) {
+    page.last = {row->getInt64(1)};
+    if (row->getInt(2) != 0) page.ids.push_back(page.last);
+    page.more = ++seen == kMostWithoutCause || std::ssize(page.ids) == limit;
+  }
+  return page;
 }
 
 // Locks them, and sorts those whose cause is another one now into `by_cause`. Returns the newest time of
@@ -298,11 +317,12 @@ Result<CausesRegrouped> MysqlStore::regroup_causes(int limit) {
       if (!row->next()) return out;
       next = {text_at(*row, 1), {}, true};
     }
-    const std::vector<TaskId> page = regroup_page(*session_, next.cause, next.after, limit);
-    if (!page.empty()) next.after = page.back();
-    out.tasks = static_cast<std::int64_t>(page.size());
+    const RegroupPage page = next.cause.empty() ? page_without_cause(*session_, next.after, limit)
+                                                : page_of_cause(*session_, next.cause, next.after, limit);
+    next.after = page.last;
+    out.tasks = std::ssize(page.ids);
     std::map<std::string, std::vector<TaskId>> by_cause;
-    const EpochMs newest = regroup(*session_, next.cause, page, changes, by_cause);
+    const EpochMs newest = regroup(*session_, next.cause, page.ids, changes, by_cause);
     std::vector<std::string> causes;
     for (const auto& [cause, ids] : by_cause) {
       session_->exec(render("causes_regroup", {{"cause", Literal::text(cause)}, {"ids", Literal::ids(ids)}}));
@@ -311,13 +331,13 @@ Result<CausesRegrouped> MysqlStore::regroup_causes(int limit) {
     write_causes(*session_, changes, 0, newest);
     out.more = true;
     if (next.cause.empty()) {
-      next.oldest_done = out.tasks < limit;
+      next.oldest_done = !page.more;
       return out;
     }
     const Literal old = Literal::text(next.cause);
     if (!causes.empty())
       session_->exec(render("causes_inherit", {{"old", old}, {"causes", cause_literals(causes)}}));
-    if (out.tasks < limit) {
+    if (!page.more) {
       session_->exec(
           render("causes_regrouped", {{"cause", old}, {"version", Literal::number(kFingerprintVersion)}}));
       next.cause.clear();
