@@ -153,7 +153,11 @@ ORDER BY t.id DESC LIMIT :limit
 ORDER BY t.id LIMIT :limit
 
 -- name: list.end_due
-ORDER BY t.next_due_at IS NULL, t.next_due_at, t.id LIMIT :limit
+-- Those that have a due time: a range of by_due. Sorting all tasks by it read all ended ones, too.
+AND t.state IN ('scheduled','publishing') AND t.next_due_at IS NOT NULL ORDER BY t.next_due_at, t.id LIMIT :limit
+
+-- name: list.end_not_due
+AND t.next_due_at IS NULL ORDER BY t.id LIMIT :limit
 
 -- name: children
 -- A stranger may send any number of tasks with one message-id: it reads no more than :look of them. A child is younger

@@ -109,15 +109,7 @@ TaskRow task_row_at(const ::sql::ResultSet& row) {
 namespace {
 
 std::string_view end_of(Filter::Order order) {
-  switch (order) {
-    case Filter::Order::oldest:
-      return "list.end_oldest";
-    case Filter::Order::due:
-      return "list.end_due";
-    case Filter::Order::newest:
-      break;
-  }
-  return "list.end";
+  return order == Filter::Order::oldest ? "list.end_oldest" : "list.end";
 }
 
 }  // namespace
@@ -280,10 +272,22 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
   if (filter.error_matches) return list_matching(filter);
   return session_->run_for([&] {
     std::vector<TaskRow> out;
-    auto row = session_->query(
-        render(either("list", "list_by_views")) + conditions(filter, by_views_) + ' ' +
-        render(end_of(filter.order), {{"limit", Literal::number(std::max(0, filter.limit))}}));
-    while (row->next()) out.push_back(task_row_at(*row));
+    const auto read = [&](const Filter& some, std::string_view end) {
+      const auto left = std::max<std::int64_t>(0, some.limit - std::ssize(out));
+      auto row = session_->query(render(either("list", "list_by_views")) + conditions(some, by_views_) + ' ' +
+                                 render(end, {{"limit", Literal::number(left)}}));
+      while (row->next()) out.push_back(task_row_at(*row));
+    };
+    if (filter.order != Filter::Order::due) {
+      read(filter, end_of(filter.order));
+      return out;
+    }
+    Filter rest = filter;
+    if (!filter.after || filter.after_due) {
+      read(filter, "list.end_due");
+      rest.after.reset();
+    }
+    if (std::ssize(out) < filter.limit) read(rest, "list.end_not_due");
     return out;
   });
 }

@@ -231,6 +231,9 @@ TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
   const auto open = read_of(std::string(sql::statement("open_by_queue")), "t");
   EXPECT_EQ(open.at("type"), "range");
   EXPECT_EQ(open.at("key"), "by_due");
+  const auto held = read_of(std::string(sql::statement("held_silences")), "t");
+  EXPECT_EQ(held.at("type"), "range");
+  EXPECT_EQ(held.at("key"), "by_shard");
   const auto filled = [](std::string_view name, const std::map<std::string, std::string>& values) {
     std::string text(sql::statement(name));
     for (const auto& [word, value] : values) {
@@ -250,6 +253,41 @@ TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
     EXPECT_THAT(piece.at("Extra"), testing::HasSubstr("Using index")) << which;
     EXPECT_THAT(piece.at("Extra"), testing::Not(testing::HasSubstr("filesort"))) << which;
   }
+}
+
+TEST_F(Cookbook, TheListByDueTimeReadsNoEndedTask) {
+  std::string list(sql::statement("list"));
+  std::string end(sql::statement("list.end_due"));
+  end.replace(end.find(":limit"), 6, "50");
+  const auto lines = plan(list + " " + end);
+  const auto tasks = std::ranges::find(lines, "t", [](const auto& l) { return l.at("table"); });
+  ASSERT_NE(tasks, lines.end());
+  EXPECT_EQ(tasks->at("type"), "range");
+  EXPECT_EQ(tasks->at("key"), "by_due");
+}
+
+// Tasks that never failed have no cause, and may be most: a call that looks for those that did reads some of
+// them.
+TEST(Causes, TasksWithoutOneAreReadAFewAtATime) {
+  MysqlSchema schema;
+  schema.open_store();
+  schema.exec(
+      "INSERT INTO rung_tasks (id, queue) SELECT i + 1000 * t, 'orders' FROM (WITH RECURSIVE n AS (SELECT 1 "
+      "AS i "
+      "UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT i FROM n) a, "
+      "(SELECT 0 AS t UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) b");
+  schema.exec(
+      "UPDATE rung_tasks SET last_error = 'late', first_failed_at = UTC_TIMESTAMP(3) WHERE id = 4999");
+  const auto store = must(open_mysql_store(schema.options(), test_clock()));
+  std::vector<std::int64_t> found;
+  for (bool more = true; more;) {
+    const auto done = must(store->regroup_causes(500));
+    found.push_back(done.tasks);
+    more = done.more;
+  }
+  EXPECT_THAT(found, testing::ElementsAre(0, 0, 1, 0))
+      << "2000 at a time; the last call finds nothing else to do";
+  EXPECT_NE(schema.value("SELECT cause_id FROM rung_tasks WHERE id = 4999"), "NULL");
 }
 
 TEST_F(Cookbook, TheStoresOwnReadsNeedNothingBesideTheirIndex) {
