@@ -18,8 +18,8 @@ timed() {
 keep_files_in_memory() {
   local mount free available
   [[ -z ${TMPDIR:-} && -w /dev/shm ]] || return 0
-  mount=$(grep ' /dev/shm tmpfs ' /proc/mounts | tail -1)
-  [[ -n $mount && ! $mount =~ noexec ]] || return 0  # the servers' start scripts are there, too
+  mount=$(grep ' /dev/shm tmpfs ' /proc/mounts | tail -1) || return 0
+  [[ ! $mount =~ noexec ]] || return 0  # the servers' start scripts are there, too
   free=$(df --output=avail /dev/shm | tail -1)
   available=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)
   ((free < 8000000 || available < 12000000)) || export TMPDIR=/dev/shm  # kilobytes

@@ -96,7 +96,7 @@ AND t.id < :id
 AND t.id > :id
 
 -- name: list.after_due
-AND (t.next_due_at > :due OR (t.next_due_at = :due AND t.id > :id) OR t.next_due_at IS NULL)
+AND (t.next_due_at > :due OR (t.next_due_at = :due AND t.id > :id))
 
 -- name: list.after_all_due
 AND t.next_due_at IS NULL AND t.id > :id
@@ -213,7 +213,8 @@ GROUP BY e.queue, CHAR_LENGTH(e.queue)
 ORDER BY e.queue
 
 -- name: count_ended.first
-queue >= '' ORDER BY queue, id
+-- Not '': a name that begins with a tab is less than that, which is padded with blanks.
+queue >= _utf8mb4 X'00' ORDER BY queue, id
 
 -- name: count_ended.same_queue
 queue = :queue AND id > :id ORDER BY id

@@ -149,7 +149,8 @@ Result<Stats> stats_from_json(const Json& json, EpochMs now) {
   if (!read.part("by_queue").is_array()) read.wrong("by_queue");
   auto queues = read_list(read.part("by_queue"), queue_stat_from_json);
   if (!queues) return tl::unexpected(queues.error());
-  stats.tasks = {*std::move(queues), read.time("ended_counted_at")};
+  // Without the field: a server that counts all tasks for each answer.
+  stats.tasks = {*std::move(queues), json.contains("ended_counted_at") ? read.time("ended_counted_at") : now};
   auto promises = read_list(read.part("late_by"), promise_from_json);
   if (!promises) return tl::unexpected(promises.error());
   stats.promises = *std::move(promises);

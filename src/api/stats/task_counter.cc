@@ -8,6 +8,7 @@
 namespace rung::api {
 
 Result<TaskCount> TaskCounter::count(QueryStore& store, EpochMs now, Ms most) {
+  const BootMs until = clock_.boot() + most;
   auto open = store.open_by_queue();
   if (!open) return tl::unexpected(open.error());
   TaskCount out{*std::move(open), {}};
@@ -15,7 +16,14 @@ Result<TaskCount> TaskCounter::count(QueryStore& store, EpochMs now, Ms most) {
   if (free_.wait_for(lock, most, [&] { return !counting_; })) {
     counting_ = true;
     lock.unlock();
-    const auto counted = count_ended(store, now, most);
+    Result<void> counted;
+    try {
+      counted = count_ended(store, now, until);
+    } catch (...) {  // no memory
+      lock.lock();
+      begin_again();
+      throw;
+    }
     lock.lock();
     counting_ = false;
     free_.notify_all();
@@ -28,15 +36,22 @@ Result<TaskCount> TaskCounter::count(QueryStore& store, EpochMs now, Ms most) {
   return out;
 }
 
-Result<void> TaskCounter::count_ended(QueryStore& store, EpochMs now, Ms most) {
-  const BootMs began = clock_.boot();
+void TaskCounter::begin_again() {
+  so_far_.clear();
+  place_ = {};
+  begun_at_.reset();
+  counting_ = false;
+  free_.notify_all();
+}
+
+Result<void> TaskCounter::count_ended(QueryStore& store, EpochMs now, BootMs until) {
   bool from_here = !begun_at_;  // otherwise an earlier call began this count: it lacks what has ended since
   do {
     if (!begun_at_) begun_at_ = now;
     const auto last = count_piece(store);
     if (!last) return tl::unexpected(last.error());
     if (*last && std::exchange(from_here, true)) break;
-  } while (clock_.boot() - began < most);
+  } while (clock_.boot() < until);
   return {};
 }
 

@@ -39,8 +39,9 @@ class TaskCounter {
 
  private:
   using Ended = std::map<std::pair<std::string, State>, std::int64_t>;
-  Result<void> count_ended(QueryStore& store, EpochMs now, Ms most);
+  Result<void> count_ended(QueryStore& store, EpochMs now, BootMs until);
   Result<bool> count_piece(QueryStore& store);  // whether it was the last one
+  void begin_again();                           // REQUIRES: mutex_ is locked
 
   const Clock& clock_;
   const int piece_;

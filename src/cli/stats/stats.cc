@@ -75,7 +75,7 @@ std::string counted_text(const api::TaskCount& tasks, EpochMs now) {
 
 std::string queues_text(const api::Stats& stats, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
-  if (stats.tasks.queues.empty()) return "no tasks yet\n";
+  if (stats.tasks.queues.empty() && stats.tasks.ended_at) return "no tasks yet\n";
   Table table(
       {{"QUEUE", left, 12}, {"STATE", left}, {"TASKS", right}, {"OVERDUE", right}, {"OLDEST DUE", left}});
   for (const QueueStat& q : stats.tasks.queues) {

@@ -19,7 +19,7 @@
 namespace rung::http {
 namespace {
 
-constexpr Ms kStatsCount{2000};  // ended tasks, for /v1/stats
+constexpr Ms kStatsCount{1000};  // ended tasks, for /v1/stats
 
 }  // namespace
 

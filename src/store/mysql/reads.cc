@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "src/core/base/utf8.h"
@@ -276,7 +277,12 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
       const auto left = std::max<std::int64_t>(0, some.limit - std::ssize(out));
       auto row = session_->query(render(either("list", "list_by_views")) + conditions(some, by_views_) + ' ' +
                                  render(end, {{"limit", Literal::number(left)}}));
-      while (row->next()) out.push_back(task_row_at(*row));
+      std::set<TaskId> there;  // a task that moved between the two statements is in both
+      for (const TaskRow& task : out) there.insert(task.task.id);
+      while (row->next()) {
+        TaskRow task = task_row_at(*row);
+        if (!there.contains(task.task.id)) out.push_back(std::move(task));
+      }
     };
     if (filter.order != Filter::Order::due) {
       read(filter, end_of(filter.order));
@@ -287,7 +293,8 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
       read(filter, "list.end_due");
       rest.after.reset();
     }
-    if (std::ssize(out) < filter.limit) read(rest, "list.end_not_due");
+    const bool all_due = filter.due_before || filter.due_after;
+    if (std::ssize(out) < filter.limit && !all_due) read(rest, "list.end_not_due");
     return out;
   });
 }

@@ -108,9 +108,11 @@ TEST_P(CountContract, NamesThatDifferInBlanks) {
     insert(1, "orders ", State::succeeded);
   }
   insert(1, "orders!", State::succeeded);
+  insert(1, "\torders", State::succeeded);  // less than "", which is padded with blanks
   const Counts all{{{"orders", State::succeeded}, 4},
                    {{"orders ", State::succeeded}, 4},
-                   {{"orders!", State::succeeded}, 1}};
+                   {{"orders!", State::succeeded}, 1},
+                   {{"\torders", State::succeeded}, 1}};
   for (const int piece : {1, 2, 3, 8, 100}) EXPECT_EQ(ended(piece), all) << piece;
 }
 
