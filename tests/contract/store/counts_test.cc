@@ -122,7 +122,7 @@ Counts counts_of(const api::TaskCount& count) {
   return counts;
 }
 
-// With what is read in one piece, nobody sees an older figure.
+// If one call counts all ended tasks, its result is current.
 TEST_P(CountContract, FewEndedTasksAreCountedAtOnce) {
   api::TaskCounter counter(test_clock());
   EXPECT_THAT(must(counter.count(*store_, EpochMs{1}, Ms{0})).queues, IsEmpty());

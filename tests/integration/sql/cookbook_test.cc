@@ -219,8 +219,7 @@ TEST_F(Cookbook, ATasksHistoryIsReadFromItsPartAlone) {
       << "by time each part is asked";
 }
 
-// Whoever asks for counts again and again reads no ended task, or a piece of them that begins where the last
-// one ended.
+// Counting open tasks reads no ended task. Counting a piece of the ended ones reads only that piece.
 TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
   const auto read_of = [](const std::string& statement, const std::string& table) {
     const auto lines = plan(statement);
