@@ -8,10 +8,10 @@
 namespace rung::api {
 
 Result<TaskCount> TaskCounter::count(QueryStore& store, EpochMs now, Ms most) {
-  const BootMs until = clock_.boot() + most;
   auto open = store.open_by_queue();
   if (!open) return tl::unexpected(open.error());
   TaskCount out{*std::move(open), {}};
+  const BootMs until = clock_.boot() + most;
   std::unique_lock lock(mutex_);
   if (free_.wait_for(lock, most, [&] { return !counting_; })) {
     counting_ = true;
