@@ -26,7 +26,7 @@ export async function run(test) {
   await page.locator("body").click({ position: { x: 5, y: 700 } });
   await page.keyboard.press("g");
   await page.keyboard.press("c");
-  await page.getByRole("heading", { name: "Causes" }).waitFor();
+  await page.getByRole("heading", { name: "Causes", level: 1 }).waitFor();
   // A dialog keeps the focus, and Escape closes it.
   await page.goto("/console/queues/orders");
   await page.getByRole("button", { name: "Pause…" }).press("Enter");

@@ -30,7 +30,7 @@ export async function run(test) {
   // A page that is opened then shows what it has read, and not the last event.
   const menu = page.getByRole("navigation", { name: "Console" });
   await menu.getByRole("link", { name: "Causes" }).click();
-  await page.getByRole("heading", { name: "Causes" }).waitFor();
+  await page.getByRole("heading", { name: "Causes", level: 1 }).waitFor();
   await menu.getByRole("link", { name: "Overview" }).click();
   await scheduled.waitFor();
   equal(await shown(), before + 2, "what was read, not the last event");

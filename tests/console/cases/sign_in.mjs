@@ -10,7 +10,7 @@ export async function run(test) {
   await page.getByLabel("Token").fill(test.world.tokens.admin);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   // One is where one wanted to go.
-  await page.getByRole("heading", { name: "Causes" }).waitFor();
+  await page.getByRole("heading", { name: "Causes", level: 1 }).waitFor();
   const [cookie] = (await page.context().cookies()).filter(one => one.name === "rung_session");
   equal([cookie.httpOnly, cookie.sameSite], [true, "Strict"], "the cookie");
   is(!(await page.evaluate(() => document.cookie)).includes("rung_session"), "no script sees the cookie");

@@ -8,6 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
@@ -59,7 +60,11 @@ TEST_F(Bulks, CancelsWhatMatchesAndNothingElse) {
       "700");
   EXPECT_EQ(rung({"cancel", "--queue", "orders", "--yes"}).out,
             "no tasks match (--queue orders --state scheduled)\n");
-  EXPECT_EQ(rung_json({"cancel", "--queue", "orders", "--yes"})["state"], "aborted") << "as its row says";
+  // Aborted, unless a sidecar (that of the API) was quicker: there was nothing left to do.
+  const json none = rung_json({"cancel", "--queue", "orders", "--yes"});
+  EXPECT_EQ(none["state"], db.value("SELECT state FROM rung_bulks ORDER BY id DESC LIMIT 1"));
+  EXPECT_THAT(none["state"], AnyOf(json("aborted"), json("done")));
+  EXPECT_EQ(none["total"], 0);
 }
 
 TEST_F(Bulks, RetriesWhatIsParkedElsewhereToo) {

@@ -151,6 +151,8 @@ TEST_F(ConvertQueues, GoesOnWhereItWasKilled) {
     const int status =
         std::system(("timeout -s KILL " + std::to_string(ms / 1000.0) + " " + command).c_str());
     unfinished += status != 0 ? 1 : 0;
+    // The broker learns of the killed one's end by its closed connection.
+    ASSERT_TRUE(test::eventually([&] { return amqp_.consumers(failed_).value_or(0) == 0; }));
     const Ran ran = rung({"convert-queues", "--yes", "--to", to});
     ASSERT_EQ(ran.exit, 0) << ms << ": " << ran.out << ran.err;
     ASSERT_EQ(type_of(failed_), to);
