@@ -69,7 +69,7 @@ def main(url):
         order = {"order": i, "amount": "twelve" if i == POISON else str(10 * i)}
         channel.basic_publish("", QUEUE, json.dumps(order).encode(),
                               pika.BasicProperties(message_id=f"order-{i}", delivery_mode=2))
-        connection.sleep(0.4)  # consumes in the meantime
+        connection.sleep(0.2)  # consumes in the meantime
     channel.start_consuming()
 
 

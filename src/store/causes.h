@@ -141,7 +141,7 @@ struct CausesFolded {
 };
 struct CausesRegrouped {
   std::int64_t tasks = 0;
-  bool more = false;
+  bool more = false;  // also after a call that found no task: it reads a bounded number of rows
 };
 
 // Without a state: an owner works on it, one that is given up makes it known, and a note makes a new one

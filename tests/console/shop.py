@@ -68,6 +68,7 @@ def main():
             out.basic_consume(queue, lambda ch, method, _, __: ch.basic_ack(method.delivery_tag))
         out.connection.call_later(float(sys.argv[2]), out.stop_consuming)
         out.start_consuming()
+    out.connection.close()  # otherwise the broker drops what its channel has not handled yet
 
 
 main()

@@ -123,6 +123,7 @@ def send_in_turn(it, bodies):
 def ladder(it):
     """Every failure reaches Rung, and every attempt comes back in order."""
     send_in_turn(it, [SILENT, SAYS_WHY, NEVER])
+    it.until(lambda: all(len(it.deliveries().get(order, [])) >= 3 for order in (1, 2, 3)), "each message was delivered three times")
     it.until(lambda: all(task["finished_at"] or task["state"] == "parked" for task in it.tasks()), "every task ended")
     tasks = it.tasks()
     require(len(tasks) == 3, f"three messages make three tasks, not {len(tasks)}: {tasks}")

@@ -1,5 +1,6 @@
 #include "tests/support/http_between.h"
 
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -31,8 +32,9 @@ HttpBetween::HttpBetween(std::string server, Change change) : impl_(std::make_un
   if (!url) throw std::runtime_error(url.error().message);
   const auto hand_on = [url = *url, change = std::move(change)](const http::Request& request) {
     HttpClient client(url.port, url.host);
+    const auto body = request.body.empty() ? std::nullopt : std::optional(std::string(request.body));
     const HttpAnswer got =
-        client.call(request.method, target_of(request), {}, {{"Authorization", request.authorization}});
+        client.call(request.method, target_of(request), body, {{"Authorization", request.authorization}});
     Answer answer{got.status == 0 ? 502 : got.status, got.body};
     change(request.path, answer);
     http::Response response;

@@ -1,4 +1,4 @@
-// An HTTP server that forwards each GET to another server and lets the test change the response.
+// An HTTP server that forwards each request to another server and lets the test change the response.
 // Thread: `change` is called on the server's workers.
 #pragma once
 

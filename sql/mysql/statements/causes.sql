@@ -112,8 +112,10 @@ FROM rung_tasks FORCE INDEX (PRIMARY) WHERE id IN (:ids) AND cause_id <=> :cause
 UPDATE rung_causes SET version = :version WHERE cause_id = :cause
 
 -- name: causes_regroup
--- Raises the version, so that no writer continues from the row that it has in memory.
-UPDATE rung_tasks FORCE INDEX (PRIMARY) SET cause_id = :cause, version = version + 1 WHERE id IN (:ids)
+-- Raises the version, so that no writer continues from the row that it has in memory. A cancelled task changes no more, and
+-- `rung move` knows the ones that it has cancelled by their version.
+UPDATE rung_tasks FORCE INDEX (PRIMARY) SET cause_id = :cause, version = version + IF(state = 'cancelled', 0, 1)
+WHERE id IN (:ids)
 
 -- name: causes_inherit
 -- What people have said about a cause holds for the one that takes its place.

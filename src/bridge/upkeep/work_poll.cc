@@ -24,8 +24,8 @@ void WorkPoll::ask() {
   if (!shards_.any()) return;
   constexpr std::array kLanesInTurn{Lane::sweeps, Lane::flow, Lane::upkeep};
   turn_ = quiet_ ? (turn_ + 1) % kLanesInTurn.size() : 0;
-  for (std::size_t tried = 1; busy_[turn_] && tried < kLanesInTurn.size(); ++tried)
-    turn_ = (turn_ + 1) % kLanesInTurn.size();
+  // Not upkeep's instead of these: that one answers at once if the database refuses, and would each time.
+  if (busy_[turn_]) turn_ = turn_ == 0 ? 1 : 0;
   if (std::exchange(busy_[turn_], true)) return;
   jobs_.submit<WorkWaiting>(
       kLanesInTurn[turn_],
@@ -34,8 +34,8 @@ void WorkPoll::ask() {
       },
       [this, turn = turn_](const Result<WorkWaiting>& waiting) {
         busy_[turn] = false;
+        quiet_ = waiting && *waiting == WorkWaiting{};
         if (!waiting) return log::error("querying for work failed", {{"reason", waiting.error().message}});
-        quiet_ = *waiting == WorkWaiting{};
         if (timer_.active()) found_(*waiting);
       });
 }

@@ -244,9 +244,14 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
       done.back().notes = notes_of(facts->at(queue), *policies);
     } else {
       done.push_back(failed(queue, put.error()));
+      done.back().may_be_set = put.error().is_transient();  // its answer may be lost
     }
   }
-  if (auto waited = wait_until_effective(admin, waiting); !waited) return all_failed(queues, waited.error());
+  if (auto waited = wait_until_effective(admin, waiting); !waited) {
+    auto unknown = all_failed(queues, waited.error());
+    unknown.front().may_be_set = true;
+    return unknown;
+  }
   for (Outcome& outcome : done) {
     const auto it = waiting.find(outcome.queue);
     if (it == waiting.end()) continue;
@@ -254,6 +259,7 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
                      fmt::format("policy {} is set but not in effect for queue {}: another policy of the "
                                  "same or a higher priority is (rabbitmqctl list_policies)",
                                  it->second, outcome.queue));
+    outcome.may_be_set = true;
   }
   return done;
 }

@@ -31,6 +31,7 @@ struct Outcome {
   std::optional<rabbit::Policy> policy;
   // Notes on how its arguments and policies affect its retries; not errors.
   std::vector<std::string> notes = {};
+  bool may_be_set = false;  // with an error: its policy may be set all the same, and take effect later
 };
 
 // `named`: the user named these queues. Otherwise it skips queues that a policy cannot attach, and those

@@ -95,6 +95,7 @@ class Move {
     if (code == kSuccess) code = check_sidecars(groups_);
     if (code == kSuccess) code = find_sources();
     if (code == kSuccess) code = pauses_.look(involved());
+    if (code == kSuccess) code = check_origins();
     if (code != kSuccess) return code;
     code = pauses_.set();
     if (code == kSuccess) code = move();
@@ -138,6 +139,12 @@ class Move {
       movers_.emplace_back(*source, *target_, options_.queue, [this] { return pauses_.hold(); });
     return kSuccess;
   }
+  int check_origins() {
+    for (TaskMover& mover : movers_) {
+      if (const auto good = mover.check_origins(); !good) return report_error(good.error());
+    }
+    return kSuccess;
+  }
   std::vector<MoveGroup*> involved() const {
     std::vector<MoveGroup*> all = sources_;
     all.push_back(target_);
@@ -152,6 +159,7 @@ class Move {
   std::string why_paused(int code) const {
     if (std::ranges::any_of(movers_, &TaskMover::in_doubt)) return "tasks may be in two groups";
     if (code != kSuccess && attached_) return "it is attached to " + options_.to + " already";
+    if (code != kSuccess && may_be_attached_) return "it may be attached to " + options_.to + " already";
     if (code != kSuccess && pauses_.has_left_over()) return "an earlier run was not finished";
     if (std::ranges::any_of(left_, &Left::failing)) return "silence would send again what was not moved";
     return {};
@@ -166,6 +174,7 @@ class Move {
     if (const int code = wait(); code != kSuccess) return code;
     if (const auto good = pauses_.hold(); !good) return report_error(good.error());
     Outcome attached = attach_queues(admin_, broker_, {options_.queue}, true).front();
+    may_be_attached_ = attached.may_be_set;
     if (attached.code != kSuccess) return report_error(attached.code, attached.detail);
     attached_ = std::move(attached);
     for (std::size_t i = 0; i < sources_.size(); ++i) {
@@ -282,6 +291,7 @@ class Move {
   std::vector<TaskMover> movers_;  // of the sources
   MovePauses pauses_;
   std::optional<Outcome> attached_;  // none: the queue is not attached yet
+  bool may_be_attached_ = false;     // attaching has failed, but perhaps only its answer was lost
   std::vector<Left> left_;
 };
 

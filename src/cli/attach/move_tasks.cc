@@ -61,26 +61,43 @@ Result<void> TaskMover::complete(EpochMs since) {
   return {};
 }
 
+Result<void> TaskMover::check_origins() {
+  return for_scheduled([this](const std::vector<TaskId>& ids) -> Result<void> {
+    const auto tasks = retry_transient([&] { return from_.session.store->known(ids); });
+    if (!tasks) return tl::unexpected(tasks.error());
+    return check_origins(*tasks);
+  });
+}
+
 Result<std::int64_t> TaskMover::pass() {
   const std::int64_t before = moved_;
   why_left_.clear();
+  // The causes that the target has: those of the tasks are among them, or are new there.
+  if (auto read = retry_transient([&] { return to_.session.store->read_causes(); }); !read)
+    return tl::unexpected(read.error());
+  auto done = for_scheduled([this](const std::vector<TaskId>& ids) { return move(ids); });
+  if (!done) return tl::unexpected(done.error());
+  return moved_ - before;
+}
+
+Result<void> TaskMover::for_scheduled(const std::function<Result<void>(const std::vector<TaskId>&)>& move) {
   Filter filter = scheduled_in(queue_);
   for (;;) {
     const auto rows = retry_transient([&] { return from_.session.store->list(filter); });
     if (!rows) return tl::unexpected(rows.error());
-    if (rows->empty()) return moved_ - before;
+    if (rows->empty()) return {};
     filter.after = rows->back().task.id;
     std::vector<TaskId> ids;
     std::size_t bytes = 0;
     for (const TaskRow& row : *rows) {
       if (!ids.empty() && bytes + message_bytes(row.task) > kMoveBytes) {
-        if (auto done = move(std::exchange(ids, {})); !done) return tl::unexpected(done.error());
+        if (auto done = move(std::exchange(ids, {})); !done) return done;
         bytes = 0;
       }
       ids.push_back(row.task.id);
       bytes += message_bytes(row.task);
     }
-    if (auto done = move(ids); !done) return tl::unexpected(done.error());
+    if (auto done = move(ids); !done) return done;
   }
 }
 
@@ -154,15 +171,15 @@ Result<std::vector<TaskMover::Copy>> TaskMover::insert(std::vector<NewTask> task
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       const Inserted& result = (*results)[i];
       const MovedFrom from = moved_from_origin(tasks[i].origin_json).value_or(MovedFrom{});
-      bool there = result.how == Inserted::How::inserted;
+      Same same = result.how == Inserted::How::inserted ? Same::copy : Same::no;
       if (result.how == Inserted::How::duplicate) {
-        const auto same = is_same(tasks[i], result.id);
-        if (!same) return tl::unexpected(same.error());
-        there = *same;
-        if (!there) tasks[i].intake_key = moved_key(from);
+        const auto found = is_same(tasks[i], result.id);
+        if (!found) return tl::unexpected(found.error());
+        same = *found;
+        if (same == Same::no) tasks[i].intake_key = moved_key(from);
       }
-      if (there) {
-        copies.push_back({from, result.id});
+      if (same != Same::no) {
+        copies.push_back({from, result.id, same == Same::copy});
       } else if (result.how == Inserted::How::too_large) {
         why_left_ = "task " + from.id.str() + ": its body is too large for the database of group " +
                     to_.name + " (max_allowed_packet)";
@@ -176,10 +193,13 @@ Result<std::vector<TaskMover::Copy>> TaskMover::insert(std::vector<NewTask> task
   return copies;
 }
 
-Result<bool> TaskMover::is_same(const NewTask& wanted, TaskId there) {
+Result<TaskMover::Same> TaskMover::is_same(const NewTask& wanted, TaskId there) {
   const auto known = retry_transient([&] { return to_.session.store->known({&there, 1}); });
   if (!known) return tl::unexpected(known.error());
-  return !known->empty() && is_same_task(wanted, known->front().row.task, known->front().origin);
+  if (known->empty() || !is_same_task(wanted, known->front().row.task, known->front().origin))
+    return Same::no;
+  return moved_from_origin(known->front().origin) == moved_from_origin(wanted.origin_json) ? Same::copy
+                                                                                           : Same::submitted;
 }
 
 Result<void> TaskMover::settle(const std::vector<Copy>& copies) {
@@ -207,7 +227,8 @@ Result<void> TaskMover::settle(const std::vector<Copy>& copies) {
     // A row that is gone was finished by then, most likely by this command: unfinished ones are not deleted.
     const auto now =
         std::ranges::find(*known, copy.from.id, [](const KnownTask& k) { return k.row.task.id; });
-    if (now != known->end() && !is_moved_away(now->row.task, copy.from, to_.name)) wrong.push_back(copy);
+    if (copy.made && now != known->end() && !is_moved_away(now->row.task, copy.from, to_.name))
+      wrong.push_back(copy);
   }
   if (auto done = cancel_copies(wrong); !done) return done;
   in_doubt_ = false;

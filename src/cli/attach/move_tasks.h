@@ -22,6 +22,9 @@ class TaskMover {
   // `hold`: an error if the queue is no longer paused by this run; asked before each step.
   TaskMover(MoveGroup& from, MoveGroup& to, std::string queue, std::function<Result<void>()> hold);
 
+  // An error if a scheduled task came from the target, and its row there still counts: it would be there
+  // twice. pass() checks it again.
+  Result<void> check_origins();
   // Completes what an earlier run of the command has begun, by the copies made in the target since then.
   Result<void> complete(EpochMs since);
   // Moves all that is scheduled now. Returns how many tasks have moved; the others stay as they are.
@@ -36,15 +39,18 @@ class TaskMover {
  private:
   struct Copy {
     MovedFrom from;
-    TaskId id;  // of the new row
+    TaskId id;         // of the new row
+    bool made = true;  // by a move; otherwise it was submitted there, too
   };
+  enum class Same : std::uint8_t { no, submitted, copy };
 
+  // Calls `move` for what is scheduled now, in pieces of a bounded size.
+  Result<void> for_scheduled(const std::function<Result<void>(const std::vector<TaskId>&)>& move);
   Result<void> move(const std::vector<TaskId>& ids);
-  // An error if one of these came from the target, and its row there still counts: it would be there twice.
   Result<void> check_origins(const std::vector<KnownTask>& tasks);
   Result<std::vector<Copy>> insert(std::vector<NewTask> tasks);
   // The row that has the task's intake key already: whether it is the same task.
-  Result<bool> is_same(const NewTask& wanted, TaskId there);
+  Result<Same> is_same(const NewTask& wanted, TaskId there);
   Result<void> settle(const std::vector<Copy>& copies);
   Result<void> cancel_copies(const std::vector<Copy>& copies);
 

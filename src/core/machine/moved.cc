@@ -34,6 +34,7 @@ NewTask moved_task(const Task& old, MessagePtr message, std::string_view origin_
   const bool submitted = !old.message_id.empty() && !content_of_origin(origin_json).empty() &&
                          edit_content_of_origin(origin_json).empty();
   made.intake_key = submitted ? submission_key(old.message_id) : moved_key(from);
+  made.moved = true;
   made.same_if_over_since = EpochMs{};  // a row that has ended is the same task, too
   Task& task = made.task = old;
   // What only the old database knows: its instances and leases, other rows, a breaker's probe.

@@ -184,6 +184,8 @@ struct NewTask {
   bool may_be_its_retry = false;
   // It replaces a parked task, whose last failure it has: no new failure.
   bool edited = false;
+  // It comes from another group's database, with its last failure: no new failure.
+  bool moved = false;
 };
 
 // Whether a row with the same intake key gives it up to the new task, by the rules above.

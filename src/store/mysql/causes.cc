@@ -312,10 +312,11 @@ Result<CausesRegrouped> MysqlStore::regroup_causes(int limit) {
     changes = CauseChanges(*causes_);
     next = regrouping_;
     CausesRegrouped out;
-    if (next.cause.empty() && next.oldest_done) {
+    if (next.cause.empty() && !next.causes_done) {
       auto row = session_->query(render("causes_old", {{"version", Literal::number(kFingerprintVersion)}}));
-      if (!row->next()) return out;
-      next = {text_at(*row, 1), {}, true};
+      next.causes_done = !row->next();
+      next.cause = next.causes_done ? "" : text_at(*row, 1);
+      next.after = {};
     }
     const RegroupPage page = next.cause.empty() ? page_without_cause(*session_, next.after, limit)
                                                 : page_of_cause(*session_, next.cause, next.after, limit);
@@ -329,11 +330,9 @@ Result<CausesRegrouped> MysqlStore::regroup_causes(int limit) {
       causes.push_back(cause);
     }
     write_causes(*session_, changes, 0, newest);
-    out.more = true;
-    if (next.cause.empty()) {
-      next.oldest_done = !page.more;
-      return out;
-    }
+    out.more = page.more || !next.causes_done;
+    if (!out.more) next = {};  // the next owner of shard 0 may be this one, after an older release
+    if (next.cause.empty()) return out;
     const Literal old = Literal::text(next.cause);
     if (!causes.empty())
       session_->exec(render("causes_inherit", {{"old", old}, {"causes", cause_literals(causes)}}));

@@ -201,11 +201,12 @@ class MysqlStore final : public Store {
 
   const std::unique_ptr<Session> session_;
   const std::shared_ptr<CauseBook> causes_;
-  // Where regroup_causes() goes on: first all tasks without a cause, then cause by cause.
+  // Where regroup_causes() goes on: first cause by cause, then the tasks without one, which may be millions
+  // that never failed.
   struct Regrouping {
     std::string cause = {};  // "" = tasks without one
     TaskId after = {};
-    bool oldest_done = false;  // no task is left without a cause
+    bool causes_done = false;
   };
   Regrouping regrouping_;
   bool by_views_ = false;   // the user may not read the tables; check_schema() finds out

@@ -22,6 +22,7 @@ export async function run(test) {
   await act("Reschedule", dialog => dialog.getByLabel("In").fill("5h"));
   equal(audited(id, "reschedule"), "because of Reschedule", "the audit of a reschedule");
   equal(test.sql(`SELECT TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(3), next_due_at) BETWEEN 297 AND 300 FROM retry_current WHERE retry_id = ${id}`), "1", "due in 5 hours");
+  await page.locator(".life .now", { hasText: /in [45]h/ }).waitFor(); // the page has the new version
   await act("Fire now");
   await test.sqlIs("fired", `SELECT state FROM retry_current WHERE retry_id = ${id}`, "succeeded");
   // Seen without a reload.
@@ -60,6 +61,7 @@ export async function run(test) {
   await open(id);
   await page.getByRole("button", { name: "Cancel", exact: true }).waitFor();
   await page.getByRole("switch").click();
+  await page.waitForLoadState("networkidle"); // no reading is under way
   await test.api(`/v1/tasks/${id}/reschedule`, { delay: "7h" });
   await page.getByRole("button", { name: "Cancel", exact: true }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel 1 task" }).click();

@@ -24,8 +24,11 @@ export async function run(test) {
   await page.keyboard.press("Enter");
   await page.waitForURL(`**/console/tasks/${second}`);
   await page.locator("body").click({ position: { x: 5, y: 700 } });
-  await page.keyboard.press("g");
-  await page.keyboard.press("c");
+  await test.until("g c leads to the causes", async () => {
+    await page.keyboard.press("g");
+    await page.keyboard.press("c");
+    return new URL(page.url()).pathname === "/console/causes";
+  });
   await page.getByRole("heading", { name: "Causes", level: 1 }).waitFor();
   // A dialog keeps the focus, and Escape closes it.
   await page.goto("/console/queues/orders");

@@ -46,6 +46,7 @@ export async function run(test) {
 async function auditedBy(test, page) {
   await page.goto("/console/audit?queue=shipments");
   const action = page.getByLabel(/^Action/);
+  await action.waitFor();
   const { components } = await test.api("/openapi.json");
   const offered = await action.locator("option").evaluateAll(all => all.map(one => one.value));
   equal(offered, ["", ...components.schemas.AuditAction.enum], "the actions that the audit offers");

@@ -7,6 +7,7 @@ export async function run(test) {
   const page = await test.page();
   await page.goto("/console/tasks?queue=mails&state=parked&limit=25");
   const discarded = count(test, "state = 'discarded' AND queue = 'mails'");
+  const gone = await page.locator("tbody a.id").first().innerText();
   await page.getByRole("checkbox", { name: /^Choose task/ }).first().check();
   await page.getByRole("checkbox", { name: /^Choose task/ }).nth(3).check();
   await page.getByRole("button", { name: "Discard 2" }).click();
@@ -14,6 +15,7 @@ export async function run(test) {
   await page.getByRole("dialog").waitFor({ state: "hidden" });
   equal(count(test, "state = 'discarded' AND queue = 'mails'"), discarded + 2, "discarded after two were chosen");
 
+  await page.locator("tbody tr", { hasText: gone }).waitFor({ state: "detached" });
   await page.getByRole("checkbox", { name: "Choose all on this page" }).check();
   await page.getByRole("button", { name: "Redrive 25" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Redrive 25 tasks" }).click();

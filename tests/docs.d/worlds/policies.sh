@@ -12,5 +12,5 @@ tasks_wait() {
   for queue in orders invoices; do rabbitmqadmin declare queue name=$queue durable=true >/dev/null; done
   sidecar
   rung submit --queue invoices --delay 5m --body x >/dev/null
-  rung submit --queue orders --delay 1s --message-id order-17 --body x >/dev/null
+  rung submit --queue orders --delay 5m --message-id order-17 --body x >/dev/null
 }

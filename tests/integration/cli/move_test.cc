@@ -1,9 +1,12 @@
 // rung move: a queue goes to another group, with what is scheduled. The command is killed between its steps
 // by failpoints (src/core/base/failpoint.h).
+#include <atomic>
 #include <future>
+#include <utility>
 
 #include "plugin/rabbitmq/topology/management.h"
 #include "tests/integration/cli/groups.h"
+#include "tests/support/http_between.h"
 
 namespace rung::cli {
 namespace {
@@ -115,6 +118,11 @@ TEST_F(MoveQueue, ARetryGoesOnWhereItStood) {
   EXPECT_EQ(column(us_db_, facts, waits), before);
   EXPECT_EQ(column(eu_db_, "last_error", "state = 'cancelled'"), "moved to us");
   EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+  const std::string us = us_db_.name();
+  EXPECT_EQ(us_db_.value("SELECT (SELECT COALESCE(SUM(failures), 0) FROM " + us + ".rung_cause_changes) + (" +
+                         "SELECT COALESCE(SUM(failures), 0) FROM " + us + ".rung_cause_rates)"),
+            "0")
+      << "it failed in eu";
 
   const auto second = amqp_.get_within(queue_, 60s);
   ASSERT_TRUE(second) << us_->log_tail();
@@ -280,22 +288,33 @@ TEST_F(MoveQueue, AnUnfinishedMoveIsFinishedBeforeAnother) {
   EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
 }
 
-// A person's pauses have taken the place of the command's, which would tell.
+// Somebody has resumed the queue, or a person's pauses have taken the place of the command's, which would
+// tell.
 TEST_F(MoveQueue, ACopyWhoseOldRowStillCountsDoesNotMoveBack) {
   migrate();
   ASSERT_EQ(rung({"submit", "--queue", queue_, "--delay", "1h", "--body", "one"}).exit, 0);
   belongs_to_us();
   move_killed_at("cancel.before_commit");
-  for (const char* group : {"eu", "us"}) {
-    ASSERT_EQ(rung({"pause", queue_, "--group", group, "--reason", "the shop is down"}).exit, 0);
-  }
   belongs_to_eu();
-  const Ran back = rung({"move", queue_, "--to", "eu"});
-  EXPECT_EQ(back.exit, 1);
-  EXPECT_THAT(back.err, AllOf(HasSubstr("is scheduled in group eu, and has a copy in group us"),
-                              HasSubstr("run `rung move " + queue_ + " --to us` first")));
-  EXPECT_EQ(count(eu_db_, "TRUE"), "1");
-  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+  const std::string attached = rung({"attached", queue_}).out;
+  for (const bool paused : {false, true}) {
+    for (const char* group : {"eu", "us"}) {
+      if (paused) {
+        ASSERT_EQ(rung({"pause", queue_, "--group", group, "--reason", "the shop is down"}).exit, 0);
+      } else {
+        ASSERT_EQ(rung({"resume", queue_, "--group", group}).exit, 0);
+      }
+    }
+    const std::string before = pause(eu_db_) + pause(us_db_);
+    const Ran back = rung({"move", queue_, "--to", "eu"});
+    EXPECT_EQ(back.exit, 1);
+    EXPECT_THAT(back.err, AllOf(HasSubstr("is scheduled in group eu, and has a copy in group us"),
+                                HasSubstr("run `rung move " + queue_ + " --to us` first")));
+    EXPECT_EQ(pause(eu_db_) + pause(us_db_), before);
+    EXPECT_EQ(rung({"attached", queue_}).out, attached) << "nothing was changed";
+    EXPECT_EQ(count(eu_db_, "TRUE"), "1");
+    EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
+  }
   belongs_to_us();
   const Ran finished = move();
   EXPECT_EQ(finished.exit, 0) << finished.err;
@@ -342,17 +361,68 @@ TEST_F(MoveQueue, OnceItIsAttachedAnErrorLeavesItPaused) {
   migrate();
   submit("one");
   belongs_to_us();
-  const std::string bodies = eu_db_.name() + ".rung_bodies";
-  eu_db_.exec("RENAME TABLE " + bodies + " TO " + bodies + "_away");
+  const std::string causes = us_db_.name() + ".rung_causes";
+  us_db_.exec("RENAME TABLE " + causes + " TO " + causes + "_away");
   const Ran failed = move();
   EXPECT_NE(failed.exit, 0);
   EXPECT_THAT(failed.out, HasSubstr("is attached by policy"));
   EXPECT_THAT(failed.err, HasSubstr("in eu and us stay as they are: it is attached to us already"));
   EXPECT_THAT(pause(eu_db_), HasSubstr("rung move to us"));
   EXPECT_THAT(pause(us_db_), HasSubstr("rung move to us"));
-  eu_db_.exec("RENAME TABLE " + bodies + "_away TO " + bodies);
+  us_db_.exec("RENAME TABLE " + causes + "_away TO " + causes);
   const Ran ran = move();
   EXPECT_THAT(ran.out, HasSubstr("group eu: 1 tasks moved to us")) << ran.err;
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+}
+
+// The answer to the new policy is lost: the failures of the queue may go to us already.
+TEST_F(MoveQueue, WhatMayBeAttachedStaysPaused) {
+  migrate();
+  submit("one");
+  std::atomic<bool> set = false;
+  const test::HttpBetween management(needed("RUNG_TEST_MANAGEMENT"),
+                                     [&](const std::string& path, test::HttpBetween::Answer& answer) {
+                                       if (set && path.starts_with("/api/queues")) answer.status = 503;
+                                       if (path.find("/rung-") != std::string::npos) set = true;
+                                     });
+  const std::string real = std::exchange(broker_, ", management: \"" + management.url() + "\"");
+  belongs_to_us();
+  const Ran failed = move();
+  EXPECT_NE(failed.exit, 0) << failed.out;
+  EXPECT_TRUE(set);
+  EXPECT_THAT(failed.err, HasSubstr("in eu and us stay as they are: it may be attached to us already"));
+  EXPECT_THAT(pause(eu_db_), HasSubstr("rung move to us"));
+  EXPECT_THAT(pause(us_db_), HasSubstr("rung move to us"));
+  broker_ = real;
+  belongs_to_us();
+  const Ran ran = move();
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
+}
+
+// It was acknowledged there: what becomes of the one in eu meanwhile does not concern it.
+TEST_F(MoveQueue, ATaskThatWasSubmittedInBothGroupsIsNoCopy) {
+  migrate();
+  submit("one");
+  belongs_to_us();
+  submit("one");
+  const std::string tasks = eu_db_.name() + ".rung_tasks";
+  const std::string locks = "%" + eu_db_.value("SELECT id FROM " + tasks) + "%FOR UPDATE%";
+  eu_db_.exec("BEGIN");
+  eu_db_.exec("UPDATE " + tasks + " SET state = 'cancelled', version = version + 1");
+  auto run = std::async(std::launch::async, [&] { return move(); });
+  test::MysqlSchema watch;
+  ASSERT_TRUE(test::eventually(
+      [&] {
+        return watch.value("SELECT COUNT(*) FROM " + watch.processlist() + " WHERE info LIKE '" + locks +
+                           "' AND info NOT LIKE '%PROCESSLIST%'") != "0";
+      },
+      60s))
+      << "it has found the task in us, and cancels the one in eu";
+  eu_db_.exec("COMMIT");
+  const Ran ran = run.get();
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(count(us_db_, "state = 'scheduled'"), "1");
   EXPECT_EQ(pause(eu_db_) + pause(us_db_), "");
 }
 

@@ -106,7 +106,8 @@ class Helpers(unittest.TestCase):
         self.assertLess(self.waited(client, "fail"), 1)
         self.assertEqual(round(self.waited(client, "later"), 1), 1.5)
         self.assertEqual(round(self.waited(client, "seconds"), 1), 2.0)
-        self.assertTrue(1.9 <= self.waited(client, "date") <= 4, self.waited(client, "date"))
+        # Some subtract whole seconds, so that one is lost; and another one may pass before they do.
+        self.assertTrue(0.9 <= self.waited(client, "date") <= 4, self.waited(client, "date"))
 
         self.has(f"work fail 1 {TRACEPARENT}", told)
         self.has(f"work twice 2 {TRACEPARENT}", told)

@@ -233,6 +233,15 @@ TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
   const auto held = read_of(std::string(sql::statement("held_silences")), "t");
   EXPECT_EQ(held.at("type"), "range");
   EXPECT_EQ(held.at("key"), "by_shard");
+  // An entry for each such task, and the first one after them in each shard; not those whose silence has an
+  // end.
+  EXPECT_GT(std::stoi(schema_->value("SELECT COUNT(*) FROM rung_tasks WHERE stage = 3")), 500);
+  const int without_end =
+      std::stoi(schema_->value("SELECT COUNT(*) FROM rung_tasks WHERE stage = 3 AND next_at IS NULL"));
+  schema_->exec("FLUSH STATUS");
+  schema_->query(std::string(sql::statement("held_silences")));
+  EXPECT_LE(std::stoi(schema_->query("SHOW SESSION STATUS LIKE 'Handler_read_next'").at(0).at(1)),
+            without_end + 64);
   const auto filled = [](std::string_view name, const std::map<std::string, std::string>& values) {
     std::string text(sql::statement(name));
     for (const auto& [word, value] : values) {
@@ -277,16 +286,37 @@ TEST(Causes, TasksWithoutOneAreReadAFewAtATime) {
       "(SELECT 0 AS t UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) b");
   schema.exec(
       "UPDATE rung_tasks SET last_error = 'late', first_failed_at = UTC_TIMESTAMP(3) WHERE id = 4999");
+  const auto made_by_the_rule_before = [&] {
+    schema.exec(
+        "UPDATE rung_tasks SET state = 'parked', cause_id = 'before', last_error = 'early', first_failed_at "
+        "= UTC_TIMESTAMP(3) WHERE id = 1");
+    schema.exec(
+        "UPDATE rung_tasks SET state = 'cancelled', cause_id = 'before', last_error = 'moved to us', "
+        "first_failed_at = UTC_TIMESTAMP(3), version = 7 WHERE id = 2");
+    schema.exec(
+        "REPLACE INTO rung_causes (cause_id, queue, error_type, sample, version, first_seen, last_seen, "
+        "parked, total) VALUES ('before', 'orders', '', 'early', 1, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), 1, "
+        "1)");
+  };
   const auto store = must(open_mysql_store(schema.options(), test_clock()));
-  std::vector<std::int64_t> found;
-  for (bool more = true; more;) {
-    const auto done = must(store->regroup_causes(500));
-    found.push_back(done.tasks);
-    more = done.more;
-  }
-  EXPECT_THAT(found, testing::ElementsAre(0, 0, 1, 0))
-      << "2000 at a time; the last call finds nothing else to do";
+  const auto found = [&] {
+    std::vector<std::int64_t> tasks;
+    for (bool more = true; more;) {
+      const auto done = must(store->regroup_causes(500));
+      tasks.push_back(done.tasks);
+      more = done.more;
+    }
+    return tasks;
+  };
+  made_by_the_rule_before();
+  EXPECT_THAT(found(), testing::ElementsAre(2, 0, 0, 1)) << "first the causes, then 2000 tasks at a time";
+  EXPECT_EQ(schema.value("SELECT COUNT(*) FROM rung_tasks WHERE cause_id = 'before'"), "0");
+  EXPECT_NE(schema.value("SELECT version FROM rung_tasks WHERE id = 1"), "1");
+  EXPECT_EQ(schema.value("SELECT version FROM rung_tasks WHERE id = 2"), "7") << "rung move knows it by that";
   EXPECT_NE(schema.value("SELECT cause_id FROM rung_tasks WHERE id = 4999"), "NULL");
+  // An older release had the shard meanwhile.
+  made_by_the_rule_before();
+  EXPECT_THAT(found(), testing::ElementsAre(2, 0, 0, 0));
 }
 
 TEST_F(Cookbook, TheStoresOwnReadsNeedNothingBesideTheirIndex) {
