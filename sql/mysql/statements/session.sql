@@ -14,13 +14,14 @@ SET SESSION sql_big_selects = 1, sql_select_limit = 18446744073709551615
 -- name: session_settings
 -- Whatever an administrator sets for all sessions, or init_connect for this one. completion_type: COMMIT neither
 -- begins another transaction nor ends the session. sql_big_selects: max_join_size does not apply. unique_checks:
--- intake_key must stay unique. The last line names what only one of the two servers knows: MariaDB skips comments
--- of the versions 50700 to 99999.
+-- intake_key must stay unique. A statement whose answer nobody awaits any more ends: otherwise one that hangs is asked again and again, and
+-- all of them run on. The last line names what only one of the two servers knows (MySQL's holds for SELECT alone): MariaDB skips comments of
+-- the versions 50700 to 99999.
 SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
   sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
   sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_safe_updates = 0, sql_auto_is_null = 0,
   unique_checks = 1, foreign_key_checks = 1, max_sort_length = 1024, innodb_lock_wait_timeout = :lock_wait_s
-  /*M!100101 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */
+  /*M!100101 , max_statement_time = :statement_s */ /*!80000 , max_execution_time = :statement_ms */
 
 -- name: session_binlog
 -- Rows of a READ COMMITTED transaction cannot be logged as statements.

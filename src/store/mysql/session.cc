@@ -50,6 +50,9 @@ std::string read_password(const StoreOptions& options, const Url& url) {
   return *std::move(password);
 }
 
+// As the connector has its timeouts.
+int whole_seconds(Ms ms) { return std::max(1, static_cast<int>((ms.count() + 999) / 1000)); }
+
 }  // namespace
 
 Session::Session(StoreOptions options, std::shared_ptr<Addresses> addresses, Ms timeout, Ms silence)
@@ -61,7 +64,6 @@ Session::Session(StoreOptions options, std::shared_ptr<Addresses> addresses, Ms 
 Session::~Session() = default;
 
 void Session::open(const Address& address, Ms most) {
-  const auto whole_seconds = [](Ms ms) { return std::max(1, static_cast<int>((ms.count() + 999) / 1000)); };
   const int seconds = whole_seconds(timeout_);
   Url url = address.url;
   if (!address.ip.empty()) url.host = address.ip;
@@ -95,7 +97,11 @@ void Session::open(const Address& address, Ms most) {
 void Session::set_limits() {
   // A lock wait ends well before the read timeout, so that the connection survives.
   const auto lock_wait = std::clamp<std::int64_t>(timeout_.count() / 2000, 1, 50);
-  exec(render("session_settings", {{"lock_wait_s", Literal::number(lock_wait)}}));
+  // A statement ends after the read timeout, so that its connection is not used again.
+  const std::int64_t statement = whole_seconds(timeout_) + 1;
+  exec(render("session_settings", {{"lock_wait_s", Literal::number(lock_wait)},
+                                   {"statement_s", Literal::number(statement)},
+                                   {"statement_ms", Literal::number(statement * 1000)}}));
 }
 
 void Session::set_up() {
