@@ -16,7 +16,7 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "support"))
-from starting import free_port, npm_modules  # noqa: E402
+from starting import free_port, npm_modules, until  # noqa: E402
 
 CALLBACK = "http://127.0.0.1/callback"  # nobody listens there: the code is in the address
 
@@ -46,23 +46,23 @@ class Provider:
 
     def start(self):
         """With new keys."""
-        self.process = subprocess.Popen(["node", self.script, str(self.port), self.callback], stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
-        for line in self.process.stdout:
-            if "listening" in line:
-                return
-        raise RuntimeError("the identity provider does not start")
+        log = self.script.with_suffix(".log")
+        with log.open("w") as out:
+            self.process = subprocess.Popen(["node", self.script, str(self.port), self.callback], stdout=out, stderr=subprocess.STDOUT)
+        until("the identity provider listens", lambda: "listening" in log.read_text() or self.process.poll() is not None, told=log.read_text)
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the identity provider does not start: {log.read_text()}")
 
     def stop(self):
         if self.process is not None:
             self.process.terminate()
             self.process.wait(30)
-            self.process.stdout.close()
             self.process = None
 
     def remove(self):
         self.stop()
         self.script.unlink()
+        self.script.with_suffix(".log").unlink(missing_ok=True)
 
     def token_of_client(self, client):
         """An access token, by client credentials."""
