@@ -117,7 +117,7 @@ TEST_F(Paused, AgainAndAgainUnderLoad) {
     pause();
     wait_heir();
     node(1).signal(SIGCONT);
-    until_balanced({1, 2}, kLease * 2);
+    until_balanced({1, 2}, kBound);  // how soon: Members, without load
   }
   total = stop_load();
   all_ended(total);
