@@ -14,9 +14,9 @@ SET SESSION sql_big_selects = 1, sql_select_limit = 18446744073709551615
 -- name: session_settings
 -- Whatever an administrator sets for all sessions, or init_connect for this one. completion_type: COMMIT neither
 -- begins another transaction nor ends the session. sql_big_selects: max_join_size does not apply. unique_checks:
--- intake_key must stay unique. A statement whose answer nobody awaits any more ends: otherwise one that hangs is asked again and again, and
--- all of them run on. The last line names what only one of the two servers knows (MySQL's holds for SELECT alone): MariaDB skips comments of
--- the versions 50700 to 99999.
+-- intake_key must stay unique. The statement limits end what the client has timed out on. Without them, each retry of a hanging statement
+-- would leave another copy running on the server. MySQL's limit applies only to SELECT. The last line names what only one of the two servers
+-- knows: MariaDB skips comments of the versions 50700 to 99999.
 SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
   sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
   sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_safe_updates = 0, sql_auto_is_null = 0,

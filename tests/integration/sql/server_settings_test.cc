@@ -2,11 +2,13 @@
 // settings are the server's.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "sql/sql.h"
@@ -145,6 +147,28 @@ TEST_F(ServerSettings, ABinaryLogOfStatementsIsNamedWithWhatToDo) {
     ADD_FAILURE() << e.what();
   }
   schema.exec("SET GLOBAL binlog_format = '" + before + "'");
+}
+
+// Otherwise each retry of a hanging statement would leave another copy running on the server.
+TEST(Slow, AStatementThatIsGivenUpEndsInTheServer) {
+  MysqlSchema schema;
+  schema.open_store();
+  schema.exec(
+      "INSERT INTO rung_pauses (queue, length, since, who, reason) VALUES ('q', 1, UTC_TIMESTAMP(3), 'a', "
+      "'')");
+  schema.exec("RENAME TABLE rung_pauses TO pauses");
+  schema.exec(
+      "CREATE VIEW rung_pauses AS SELECT * FROM pauses WHERE BENCHMARK(1000000000, SHA2(queue, 512)) = 0");
+  StoreOptions options = schema.options();
+  options.timeout = Ms{1000};
+  const auto given_up = must(open_mysql_store(options, test_clock()))->pauses();
+  ASSERT_FALSE(given_up);
+  EXPECT_TRUE(given_up.error().is_transient()) << given_up.error().message;
+  const std::string running = "SELECT COUNT(*) FROM " + schema.processlist() + " WHERE db = '" +
+                              schema.name() + "' AND id <> CONNECTION_ID()";
+  for (int i = 0; i < 100 && schema.value(running) != "0"; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(schema.value(running), "0");
 }
 
 TEST(Migrations, EachNamesTheRowFormatOfItsTables) {

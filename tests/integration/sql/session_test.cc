@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include "src/core/base/url.h"
 #include "tests/integration/sql/fixture.h"
@@ -137,28 +136,6 @@ TEST_F(Hurt, ALockThatIsHeldTooLongIsTransientAndTheConnectionLives) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
   schema_.exec("ROLLBACK");
   EXPECT_TRUE(patient->apply(std::span(&event, 1), fence_, decider));
-}
-
-// Otherwise what hangs is asked again each second, on a new connection, and all that was given up runs on.
-TEST(Slow, AStatementThatIsGivenUpEndsInTheServer) {
-  MysqlSchema schema;
-  schema.open_store();
-  schema.exec(
-      "INSERT INTO rung_pauses (queue, length, since, who, reason) VALUES ('q', 1, UTC_TIMESTAMP(3), 'a', "
-      "'')");
-  schema.exec("RENAME TABLE rung_pauses TO pauses");
-  schema.exec(
-      "CREATE VIEW rung_pauses AS SELECT * FROM pauses WHERE BENCHMARK(1000000000, SHA2(queue, 512)) = 0");
-  StoreOptions options = schema.options();
-  options.timeout = Ms{1000};
-  const auto given_up = must(open_mysql_store(options, test_clock()))->pauses();
-  ASSERT_FALSE(given_up);
-  EXPECT_TRUE(given_up.error().is_transient()) << given_up.error().message;
-  const std::string running = "SELECT COUNT(*) FROM " + schema.processlist() + " WHERE db = '" +
-                              schema.name() + "' AND id <> CONNECTION_ID()";
-  for (int i = 0; i < 100 && schema.value(running) != "0"; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_EQ(schema.value(running), "0");
 }
 
 // A start looks whether there is something to migrate. With the time-outs of a migration, hours, a connection
