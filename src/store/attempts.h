@@ -20,6 +20,7 @@ inline void merge_attempt(Attempt& row, const Attempt& said) {
   if (said.node != 0) row.node = said.node;
   if (!said.executor.empty()) row.executor = said.executor;
   if (!said.rule.empty()) row.rule = said.rule;
+  if (said.epoch != 0) row.epoch = said.epoch;
 }
 
 class AttemptChanges {

@@ -67,6 +67,10 @@ struct Claimed {
 // The claimed tasks, in order, whose messages take at most `most_bytes` together; at least one.
 std::vector<TaskId> first_claimed(std::span<const Decision> decisions, std::size_t most_bytes);
 
+// From so many claims in one call on, claim() writes short ones (machine.h). Fewer: a message that comes
+// alone costs round trips and commits, not rows. Measured by `tests/bench/compare --only W3`.
+inline constexpr std::size_t kShortClaims = 32;
+
 struct DueEntry {
   TaskId id;
   int shard = 0;
@@ -101,9 +105,15 @@ class TaskStore {
   // events are the next of that bulk (bulk_next), whose progress is written with them.
   virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                               const Decider& decide, const BulkStep* step = nullptr) = 0;
-  // apply() of claims. Reads the messages of first_claimed() in the same round trip.
+  // apply() of claims. Reads the messages of first_claimed() in the same round trip. Many claims are short:
+  // their tasks' rows are written by the confirm, or by write_claims().
   virtual Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                                 std::size_t most_bytes) = 0;
+  // Writes the claims of those that have a short one into their rows, under whichever lease they were made.
+  virtual Result<void> write_claims(std::span<const TaskId> ids) = 0;
+  // The tasks of these shards with a short claim under an epoch older than the lease's. Reads all that are
+  // due.
+  virtual Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) = 0;
   // Those that exist, in any order. One unreadable row does not fail the others.
   virtual Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) = 0;
 
@@ -117,7 +127,7 @@ class TaskStore {
   // `until`: of all states but scheduled.
   virtual Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
                                            EpochMs until) = 0;
-  // Rows left in `publishing` under an epoch older than the lease's.
+  // Rows left in `publishing` under an epoch older than the lease's. Short claims: write_claims() first.
   virtual Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) = 0;
 };
 

@@ -106,6 +106,12 @@ class FaultyStore final : public Store {
                                    EpochMs until) override {
     return call([&] { return db_->work_waiting(shards, scheduled_until, until); });
   }
+  Result<void> write_claims(std::span<const TaskId> ids) override {
+    return call([&] { return db_->write_claims(ids); });
+  }
+  Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override {
+    return call([&] { return db_->short_claims(leases); });
+  }
   Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override {
     return call([&] { return db_->stranded(leases, limit); });
   }

@@ -50,6 +50,11 @@ WHERE state = 'publishing' AND (:leases) ORDER BY next_due_at LIMIT :limit
 -- name: stranded.lease
 shard = :shard AND epoch < :epoch
 
+-- name: short_claims
+-- Reads what is due in one shard, once after it was taken.
+SELECT t.id FROM rung_tasks t FORCE INDEX (by_shard) STRAIGHT_JOIN rung_attempts c ON :short_claim
+WHERE t.stage = 1 AND t.shard = :shard AND t.next_at <= UTC_TIMESTAMP(3) + INTERVAL 1 SECOND AND c.epoch < :epoch
+
 -- name: list
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,

@@ -7,14 +7,16 @@ SELECT t.id, t.created_at, t.message_id, b.body
 FROM rung_tasks t LEFT JOIN rung_bodies b ON b.task_id = t.id WHERE t.id IN (:ids)
 
 -- name: intake_keys
-SELECT intake_key, id, state, kind, attempt, created_at FROM rung_tasks WHERE intake_key IN (:keys)
+SELECT t.intake_key, t.id, t.state, t.kind, t.attempt + (c.task_id IS NOT NULL), t.created_at
+FROM rung_tasks t LEFT JOIN rung_attempts c ON :short_claim WHERE t.intake_key IN (:keys)
 
 -- name: intake_free_keys
 -- Ended tasks, and those of :open, give up their key to a new task of the same message. Fewer rows than ids: one was
 -- reopened.
-UPDATE rung_tasks FORCE INDEX (PRIMARY) SET intake_key = NULL
-WHERE id IN (:ids) AND
-  (id IN (:open) OR state IN ('succeeded','parked','cancelled','discarded') OR kind = 'delay' AND attempt > 0)
+UPDATE rung_tasks t FORCE INDEX (PRIMARY) SET intake_key = NULL
+WHERE t.id IN (:ids) AND
+  (t.id IN (:open) OR t.state IN ('succeeded','parked','cancelled','discarded') OR t.kind = 'delay' AND
+   (t.attempt > 0 OR EXISTS (SELECT 1 FROM rung_attempts c WHERE :short_claim)))
 
 -- name: insert_tasks
 -- Only the columns in which a row differs from the default: parsing is a good third of an insert's cost for
@@ -30,7 +32,7 @@ INSERT INTO rung_task_headers (task_id, name, value) VALUES :rows
 
 -- name: lock_tasks
 -- FORCE INDEX: a table scan would lock other rows too. `now` is read before any lock wait, so it is never
--- ahead. The columns that few tasks use come as one, NULL for most tasks: reading them one by one made every
+-- ahead. A short claim is read with its task, and locked. The columns that few tasks use come as one, NULL for most tasks: reading them one by one made every
 -- step of a task 10 % dearer.
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
@@ -40,8 +42,14 @@ SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, 
        OR t.rule_headers IS NOT NULL
     THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.probe, t.rule_headers,
       t.error_queue, t.replaced_by) AS CHAR) END,
-  UTC_TIMESTAMP(3)
-FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
+  UTC_TIMESTAMP(3), c.epoch, c.node
+FROM rung_tasks t FORCE INDEX (PRIMARY) LEFT JOIN rung_attempts c ON :short_claim
+WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
+
+-- name: short_claim
+-- The attempt c is a claim that the row t does not show yet (src/core/machine/machine.h).
+t.state = 'scheduled' AND c.task_id = t.id AND c.attempt = t.attempt + 1 AND c.outcome = 'pending'
+  AND c.epoch > 0 AND c.due_at = t.next_at
 
 -- name: same_tasks
 -- One change for many rows: 12 to 16 us of the server's CPU a row (500 rows a statement, two moving indexes,
@@ -49,9 +57,12 @@ FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids) ORDER BY t.id FOR U
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids)
 
 -- name: same_tasks_unread
--- The same without reading the rows first, if each is still as we last wrote it. Fewer rows than ids: one has
--- changed. The version detects it; the state too, if somebody changed the row without the version (by hand).
-UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids) AND version = :version AND state = :state
+-- The confirm of claims, without reading the rows first, if each is still as the claim left it. Fewer rows than ids:
+-- one has changed. The version detects it; the state too, if somebody changed the row without the version (by hand).
+-- After a short claim the row has none of it; its epoch stays older, which nothing reads after the confirm.
+UPDATE rung_tasks FORCE INDEX (PRIMARY)
+SET version = version + IF(state = 'scheduled', 1, 0), attempt = :attempt, node = :node, copy_number = :copy, :changes
+WHERE id IN (:ids) AND (version = :version AND state = 'publishing' OR version = :version - 1 AND state = 'scheduled')
 
 -- name: same_change.column
 :column = :value
@@ -61,6 +72,10 @@ UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids) AND vers
 
 -- name: same_change.next_version
 :column = version + 1
+
+-- name: same_change.short_claim
+-- with_short_claim() (src/core/machine/machine.h). Before the other changes, of which some begin with these values.
+copy_number = version + 1, version = version + 1, attempt = attempt + 1, epoch = :epoch, node = :node, state = 'publishing'
 
 -- name: same_attempts
 UPDATE rung_attempts SET :changes WHERE attempt = :attempt AND task_id IN (:ids)
@@ -90,14 +105,15 @@ ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = 
 -- "Not published yet" is 1970 and not NULL: the confirm then updates the row in place. A row that grows is
 -- deleted and inserted again, 8 us of the server's CPU instead of 3.
 INSERT INTO rung_attempts (task_id, attempt, level, due_at, published_at, outcome, outcome_at, error, node, executor,
-  rule)
+  rule, epoch)
 VALUES :rows
 ON DUPLICATE KEY UPDATE
   published_at = IF(VALUES(published_at) > '1970-01-01', VALUES(published_at), published_at),
   outcome = IF(VALUES(outcome) = 'pending', outcome, VALUES(outcome)),
   outcome_at = COALESCE(VALUES(outcome_at), outcome_at),
   error = IF(VALUES(error) = '', error, VALUES(error)), node = IF(VALUES(node) = 0, node, VALUES(node)),
-  executor = IF(VALUES(executor) = '', executor, VALUES(executor)), rule = IF(VALUES(rule) = '', rule, VALUES(rule))
+  executor = IF(VALUES(executor) = '', executor, VALUES(executor)), rule = IF(VALUES(rule) = '', rule, VALUES(rule)),
+  epoch = IF(VALUES(epoch) = 0, epoch, VALUES(epoch))
 
 -- name: lock_body
 -- The message of a task that is locked.

@@ -89,7 +89,7 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
     if (is_full(item)) {
       leave_in_database(item);
     } else {
-      take_in(item, now, throttle_.holds(item.queue));
+      take_in(item, now, throttle_.holds(item.queue) ? Flight::Stage::throttled : Flight::Stage::waiting);
     }
   }
   pump_soon(items, now);
@@ -103,11 +103,11 @@ void Dispatch::leave_in_database(const io::DueItem& item) {
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
   // They have had their send times, and count as in flight.
-  for (const io::DueItem& item : items) take_in(item, now, false);
+  for (const io::DueItem& item : items) take_in(item, now, std::nullopt);
   pump_soon(items, now);
 }
 
-void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool needs_send_time) {
+void Dispatch::take_in(const io::DueItem& item, EpochMs now, std::optional<Flight::Stage> stage) {
   if (flights_.contains(item)) return;
   bool overdue = false;
   if (now - item.at > kOverdueAfter) {
@@ -115,8 +115,12 @@ void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool needs_send_tim
     // outage. What waited behind a gate is one.
     overdue = item.at < able_since_ || deps_.gates.was_closed(deps_.names.name(item.queue), item.at);
   }
-  flights_.add(item, needs_send_time ? Flight::Stage::throttled : Flight::Stage::waiting);
-  if (needs_send_time) {
+  if (stage) {
+    flights_.add(item, *stage);
+  } else {
+    flights_.add_again(item);
+  }
+  if (stage == Flight::Stage::throttled) {
     throttle_.add(item);
   } else {
     targets_.add(item, overdue || ramp(item.queue) < 1.0);
@@ -274,6 +278,7 @@ void Dispatch::tick() {
   targets_.tidy(deps_.clock.here().boot());
   stalls_.check(open_);
   throttle_.tick();
+  claims_.tick();
   pump();
 }
 

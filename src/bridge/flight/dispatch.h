@@ -93,7 +93,8 @@ class Dispatch {
   bool is_full(const io::DueItem& item) const;
   void leave_in_database(const io::DueItem& item);
   void close(const std::string& queue, std::uint32_t number);
-  void take_in(const io::DueItem& item, EpochMs now, bool needs_send_time);
+  // No stage: it waits, and was claimed before.
+  void take_in(const io::DueItem& item, EpochMs now, std::optional<Flight::Stage> stage);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   bool take_back(const io::DueItem& item);
   void probe();

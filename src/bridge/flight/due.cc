@@ -118,10 +118,32 @@ constexpr int kMostStranded = 5000;      // rows per check
 constexpr int kForgottenPerShard = 100;  // forgotten rows per check
 constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch for this long, and not tracked
 
+// Writes what the former owners of these shards have claimed into the tasks' rows.
+Result<void> write_former_claims(TaskStore& store, std::span<const Lease> leases) {
+  const auto ids = store.short_claims(leases);
+  if (!ids) return tl::unexpected(ids.error());
+  for (std::size_t from = 0; from < ids->size(); from += Claims::kMostTasks) {
+    const auto some = std::span(*ids).subspan(from);
+    auto written = store.write_claims(some.first(std::min(some.size(), Claims::kMostTasks)));
+    if (!written) return written;
+  }
+  return {};
+}
+
 }  // namespace
 
 void StrandedTasks::gained(const std::vector<Gained>& gained) {
   waiting_.insert(waiting_.end(), gained.begin(), gained.end());
+  std::vector<Lease> leases;
+  for (const Gained& g : gained) leases.push_back(g.lease);
+  // At once, so that the sweep does not find them among what is due.
+  deps_.jobs.submit<void>(
+      Lane::sweeps,
+      [leases = std::move(leases)](TaskStore& store) { return write_former_claims(store, leases); },
+      [](const Result<void>& written) {
+        if (!written)
+          log::error("writing the former owner's claims failed", {{"reason", written.error().message}});
+      });
   look();
 }
 
@@ -136,7 +158,11 @@ void StrandedTasks::look() {
   });
   if (ripe.empty()) return;
   deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::sweeps, [ripe](TaskStore& store) { return store.stranded(ripe, kMostStranded); },
+      Lane::sweeps,
+      [ripe](TaskStore& store) -> Result<std::vector<DueEntry>> {
+        if (auto written = write_former_claims(store, ripe); !written) return tl::unexpected(written.error());
+        return store.stranded(ripe, kMostStranded);
+      },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) { found(ripe, rows); });
 }
 

@@ -90,10 +90,15 @@ void Flights::add(const io::DueItem& item, Stage stage) {
   flight.permit.reset();
 }
 
+void Flights::add_again(const io::DueItem& item) {
+  add(item, Stage::waiting);
+  at(item.id, Stage::waiting)->second.permit = std::make_unique<Permit>(Permit{{}, {}, 0, true});
+}
+
 void Flights::permit(const io::DueItem& item, const std::string& value, BootMs now) {
   Flight& flight = at(item.id, Stage::throttled)->second;
   RUNG_REQUIRE(flight.queue == item.queue);
-  flight.permit = std::make_unique<Permit>(Permit{value, now, 0});
+  flight.permit = std::make_unique<Permit>(Permit{value, now, 0, false});
   move(flight, Stage::waiting);
 }
 

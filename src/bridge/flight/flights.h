@@ -26,11 +26,12 @@
 
 namespace rung::bridge {
 
-// Why a task of a queue with a gate may go.
+// Why a task of a queue with a gate, or one that was claimed before, may go.
 struct Permit {
   std::optional<std::string> value;  // its header's value, of which it has a send time
   BootMs released_at{0};             // when that had come
   int probe = 0;                     // the number of the breaker's probe that it is; 0 = none
+  bool again = false;                // who claimed it before cannot publish it any more
 };
 
 // What is known of a claimed task.
@@ -102,6 +103,7 @@ class Flights {
 
   // The task is due: throttled or waiting. If it already is, for another queue, this one replaces it.
   void add(const io::DueItem& item, Stage stage);
+  void add_again(const io::DueItem& item);  // waiting, with a permit that says so
   // The send time of a throttled task has come.
   void permit(const io::DueItem& item, const std::string& value, BootMs now);
   // If it is throttled, it waits for no send time any more.

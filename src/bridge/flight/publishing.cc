@@ -22,11 +22,14 @@ void Claims::claim(std::vector<io::DueItem> items) {
   std::vector<Event> claims;
   claims.reserve(items.size());
   Batch batch;
+  const bool all_in_full = deps_.flow.shards.other_version_beside();
   for (const io::DueItem& item : items) {
     const Flight* flight = deps_.flights.find(item.id);
     RUNG_REQUIRE(flight != nullptr && flight->stage == Flight::Stage::claiming);
     const Ms gated = deps_.flow.gates.waited(deps_.flow.names.name(item.queue), item.at);
-    claims.push_back({item.id, event::Claim{kAhead, gated, flight->permit ? flight->permit->probe : 0}});
+    const Permit* permit = flight->permit.get();
+    claims.push_back({item.id, event::Claim{kAhead, gated, permit ? permit->probe : 0, permit || all_in_full,
+                                            permit && permit->again}});
     if (deps_.flow.rules->promises()) batch.behind_gates.push_back(behind_gates(item, *flight));
   }
   Fence needed =
@@ -64,11 +67,13 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
   RUNG_REQUIRE(result->decisions.size() == items.size());
   std::vector<Flight*> reads;  // in order: the messages belong to the first tasks
   reads.reserve(result->messages.size());
+  ShortClaims brief{deps_.flow.clock.here().boot(), {}};
   for (std::size_t i = 0; i < items.size(); ++i) {
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
       const bool has_message = reads.size() < result->messages.size();
       const std::size_t bytes = message_bytes(decision.task);
+      if (decision.short_claim) brief.ids.push_back(items[i].id);
       Flight& flight = deps_.flights.claimed(items[i].id, std::move(decision), bytes, has_message);
       if (!batch.behind_gates.empty()) flight.claim->behind_gates = batch.behind_gates[i];
       if (has_message) {
@@ -84,6 +89,7 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
     if (task.state == State::scheduled && task.next_at)
       deps_.flow.horizon.schedule(deps_.flow.names.item(task, *task.next_at));
   }
+  if (!brief.ids.empty()) short_.push_back(std::move(brief));
   deps_.publisher.publish(reads, result->messages);
   if (draining_ && !planted(Bug::b2)) release_unfetched();  // no fetch follows during a drain
 }
@@ -127,6 +133,23 @@ void Claims::fetched(const std::vector<Flight*>& batch, const Result<Messages>& 
   log::error("reading message bodies failed",
              {{"tasks", batch.size()}, {"reason", messages.error().message}});
   for (Flight* flight : batch) deps_.flights.release(*flight);
+}
+
+void Claims::tick() {
+  const BootMs now = deps_.flow.clock.here().boot();
+  for (; !short_.empty() && now - short_.front().at >= kShortFor; short_.pop_front()) {
+    std::vector<TaskId> open;
+    for (const TaskId id : short_.front().ids) {
+      if (deps_.flights.publishing(id)) open.push_back(id);
+    }
+    if (open.empty()) continue;
+    deps_.flow.jobs.submit<void>(
+        Lane::flow, [open](TaskStore& store) { return store.write_claims(open); },
+        [tasks = open.size()](const Result<void>& written) {
+          if (!written)
+            log::error("writing claims failed", {{"tasks", tasks}, {"reason", written.error().message}});
+        });
+  }
 }
 
 void Claims::release_unfetched() {

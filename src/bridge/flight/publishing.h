@@ -64,7 +64,8 @@ class Claims {
  public:
   // How long before its due time a task is claimed. From then on a cancel is refused.
   static constexpr Ms kAhead{100};
-  static constexpr std::size_t kMostTasks = 500;                 // in one job
+  static constexpr std::size_t kMostTasks = 500;  // in one job
+  static constexpr Ms kShortFor{1000};  // until a short claim (machine.h) is written to the task's row
   static constexpr std::size_t kMostBytes = 16UL * 1024 * 1024;  // of bodies read in one job, approximate
 
   struct Deps {
@@ -86,6 +87,8 @@ class Claims {
   // Releases claims whose messages have not been read: the owner of their shard publishes them under the same
   // attempt.
   void release_unfetched();
+  // Call each second: writes the short claims whose publishes are not confirmed yet, so that people see them.
+  void tick();
   void drain();
 
   std::size_t jobs() const { return jobs_; }  // under way
@@ -103,7 +106,12 @@ class Claims {
   void fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages);
 
   const Deps deps_;
-  std::deque<Flight*> unread_;  // those at Stage::unread
+  struct ShortClaims {
+    BootMs at;
+    std::vector<TaskId> ids;
+  };
+  std::deque<Flight*> unread_;     // those at Stage::unread
+  std::deque<ShortClaims> short_;  // of the last kShortFor
   std::size_t jobs_ = 0;
   bool draining_ = false;
 };

@@ -83,6 +83,7 @@ void Shards::end_cycle(const LeaseCycle& cycle) {
     return;
   }
   older_beside_ = cycle.older_beside;
+  other_version_beside_ = cycle.other_version_beside;
   notice(cycle);
   clock_.measured(cycle.clock.db, cycle.clock.sent, cycle.clock.received);
   const std::vector<int> lost = apply(cycle);

@@ -68,6 +68,8 @@ class Shards {
 
   // An instance of an older release, which knows tokens without a digest only, was live in the last cycle.
   bool older_beside() const { return older_beside_; }
+  // A live instance is of another release: it may not know what this one has added to rows.
+  bool other_version_beside() const { return other_version_beside_; }
 
   int node() const { return node_; }
   bool any() const { return held_.count() > 0; }
@@ -111,6 +113,7 @@ class Shards {
   BrokerLink link_ = BrokerLink::up;
   bool stepped_back_ = false;  // another instance can publish and we cannot: our share is 0
   bool older_beside_ = false;
+  bool other_version_beside_ = false;
   bool started_ = false;
   bool cycling_ = false;
   bool leaving_ = false;

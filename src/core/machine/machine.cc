@@ -77,6 +77,15 @@ Decision fail(const Task& before, Outcome outcome, const std::string& error, con
   return out;
 }
 
+// The next attempt is claimed.
+void begin_attempt(Task& task, std::uint64_t epoch, int node) {
+  ++task.attempt;
+  task.state = State::publishing;
+  task.epoch = epoch;
+  task.node = node;
+  task.copy_number = task.version + 1;
+}
+
 bool under_way(const Task& t) { return t.state == State::publishing || t.state == State::awaiting; }
 
 struct Machine {
@@ -87,27 +96,33 @@ struct Machine {
   Decision operator()(const event::Claim& e) const {
     if (at.epoch == 0) return stale(task, "its shard is not ours");
     Task next = task;
+    bool is_short = false;
     if (task.state == State::scheduled) {
       if (!task.next_at || *task.next_at > at.now + e.ahead) return stale(task, "it is not due yet");
-      ++next.attempt;
+      begin_attempt(next, at.epoch, at.node);
+      is_short = !e.in_full && e.gated.count() == 0 && e.probe == task.probe;
       next.uncounted_time += e.gated;
       next.probe = e.probe;
     } else if (task.state == State::publishing) {
-      // Left by a dead owner (an older epoch), or our own claim whose answer was lost: repeat the same
-      // attempt.
+      // Left by a dead owner (an older epoch), or our own claim whose answer was lost, or refused (epoch 0):
+      // repeat the same attempt.
       if (task.epoch > at.epoch) return stale(task, "a newer owner claimed it");
+      // It was found as due before its short claim was written to the row.
+      if (task.epoch != 0 && task.epoch != at.epoch && !e.again)
+        return stale(task, "its former owner may still publish it");
       if (e.probe != 0) next.probe = e.probe;
       if (planted(Bug::claim_counted_twice)) ++next.attempt;
+      next.epoch = at.epoch;
+      next.node = at.node;
+      if (!(next == task)) next.copy_number = task.version + 1;
     } else {
       return stale(task, is_in(task));
     }
-    next.state = State::publishing;
-    next.epoch = at.epoch;
-    next.node = at.node;
-    if (!(next == task)) next.copy_number = task.version + 1;
     Attempt row = history(next, next.attempt, Outcome::pending, at);
+    row.epoch = at.epoch;
     Decision d = applied(std::move(next), std::move(row));
     d.claimed_again = task.state == State::publishing;
+    d.short_claim = is_short;
     return d;
   }
 
@@ -511,6 +526,16 @@ Decision decide(const Task& task, const Happening& what, const RuleBook& rules, 
   const bool shows = !std::holds_alternative<event::ParkedCopySent>(what);
   if (shows && d.verdict == Verdict::applied && !(d.task == task)) ++d.task.version;
   return d;
+}
+
+Task with_short_claim(Task row, std::uint64_t epoch, int node) {
+  begin_attempt(row, epoch, node);
+  ++row.version;
+  return row;
+}
+
+Decision keep_short_claim(const Task& task, const Happening& /*what*/, const Circumstances& at) {
+  return at.short_claim ? applied(task) : stale(task, is_in(task));
 }
 
 std::optional<Decision> refuse_by_hand(const Event& event, const Task& task) {

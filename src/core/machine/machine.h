@@ -38,12 +38,16 @@ struct EditedMessage {
 
 // What can happen to a task.
 namespace event {
-// The task is due within `ahead`, and we own its shard: starts a new attempt, or repeats the attempt that an
-// older epoch left. After a claim ahead of time the claimer waits with the publish until the task is due.
+// The task is due within `ahead`, and we own its shard: starts a new attempt, or repeats one of ours, or with
+// `again` the attempt that an older epoch left. After a claim ahead of time the claimer waits with the
+// publish until the task is due.
 struct Claim {
   Ms ahead{0};
   Ms gated{0};    // how long the task has waited behind a closed gate since it was due
   int probe = 0;  // the number of the breaker's probe that it is; 0 = it is none
+  // The task's row must say so at once: what is being published of its queue is counted.
+  bool in_full = false;
+  bool again = false;  // who claimed it before cannot publish it any more
 };
 struct Confirmed {
   int attempt;
@@ -174,6 +178,7 @@ struct Circumstances {
   // For a task in `publishing`: the lease under which it was claimed is still valid, so the claimer may still
   // publish a copy, and will report the result.
   bool claim_stands = false;
+  bool short_claim = false;  // that claim is not in the task's row (with_short_claim)
 };
 
 // Reason of a refusal: there is no row. A store gives it without calling decide().
@@ -233,6 +238,8 @@ struct Decision {
   std::optional<Attempt> overtaken = {};
   // Claim: the attempt was claimed before, and it is unknown whether it was published then.
   bool claimed_again = false;
+  // Claim: `task` is with_short_claim() of the row. A store may leave the row as it is.
+  bool short_claim = false;
   // A failure: the queue that had the message, if a rule has moved the task to another one.
   std::string failed_in = {};
   // A failure that is proven: its consumer's retry-after holds back the whole queue for so long.
@@ -249,6 +256,18 @@ struct Decision {
 };
 
 Decision decide(const Task& task, const Happening& what, const RuleBook& rules, const Circumstances& at);
+
+// A short claim: of many tasks that are claimed at once, only the attempts are written, because the confirm
+// changes the tasks' rows again some ms later. Such a row says `scheduled`; an attempt above its own,
+// pending, with its due time and an epoch, says that it is claimed. A store that has locked a row reads it in
+// this way.
+Task with_short_claim(Task row, std::uint64_t epoch, int node);
+inline bool is_short_claim(const Task& row, const Attempt& next) {
+  return row.state == State::scheduled && next.attempt == row.attempt + 1 &&
+         next.outcome == Outcome::pending && next.epoch != 0 && next.due_at == row.next_at;
+}
+// A Decider that only keeps the short claim: its task is then written as claimed, whatever the event.
+Decision keep_short_claim(const Task& task, const Happening& what, const Circumstances& at);
 
 // The refusal of a person's change because of ByHand::queues or if_version; none if neither objects. Stores
 // ask this before they call decide(), with the row locked.

@@ -158,8 +158,9 @@ struct Attempt {
   std::optional<EpochMs> outcome_at;
   std::string error;
   int node = 0;
-  std::string executor;  // who handled it, as reported (retry-executor): an address; "" = not reported
-  std::string rule;      // that decided what followed its failure; "" = none
+  std::string executor;     // who handled it, as reported (retry-executor): an address; "" = not reported
+  std::string rule;         // that decided what followed its failure; "" = none
+  std::uint64_t epoch = 0;  // of the lease under which it was claimed; 0 = not known, or not read
   bool operator==(const Attempt&) const = default;
 };
 

@@ -43,7 +43,7 @@ Result<Claimed> MemoryStore::claim(std::span<const Event> claims, const Fence& f
   auto claimed = call([&] {
     all = db_.faults_.are_readable(ids);
     Claimed out;
-    if (all) out.decisions = apply_all(claims, fence, decide);
+    if (all) out.decisions = apply_all(claims, fence, decide, claims.size() >= db_.short_claims_);
     out.messages = db_.tasks_.messages(first_claimed(out.decisions, most_bytes));
     return out;
   });
@@ -105,6 +105,21 @@ Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> lease
       const bool left = std::any_of(leases.begin(), leases.end(),
                                     [&](const Lease& l) { return l.shard == t.shard && t.epoch < l.epoch; });
       if (left) out.push_back({id, t.shard, t.next_at.value_or(EpochMs{}), t.queue});
+    }
+    return out;
+  });
+}
+
+Result<std::vector<TaskId>> MemoryStore::short_claims(std::span<const Lease> leases) {
+  return call([&] {
+    std::vector<TaskId> out;
+    for (const auto& [at, id] : db_.tasks_.in_state(State::scheduled)) {
+      const MemoryTask& row = *db_.tasks_.find(id);
+      if (!row.has_short_claim()) continue;
+      const Task claimed = row.current();
+      if (std::ranges::any_of(
+              leases, [&](const Lease& l) { return l.shard == claimed.shard && claimed.epoch < l.epoch; }))
+        out.push_back(id);
     }
     return out;
   });

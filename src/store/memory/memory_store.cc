@@ -61,6 +61,10 @@ void MemoryDb::make_unreadable(TaskId id) {
   const std::lock_guard lock(mutex_);
   faults_.make_unreadable(id);
 }
+void MemoryDb::set_short_claims(std::size_t from) {
+  const std::lock_guard lock(mutex_);
+  short_claims_ = from;
+}
 void MemoryDb::set_max_body(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   faults_.set_max_body(bytes);
@@ -137,7 +141,7 @@ Inserted MemoryStore::insert_one(const NewTask& n, const std::vector<Lease>& lea
   const auto gives_up = [&](const Task& t) {
     return gives_up_key(is_over(t.state, t.kind, t.attempt), t.attempt, t.created_at, n);
   };
-  if (old != nullptr && !gives_up(old->task)) return {Inserted::How::duplicate, old->task.id};
+  if (old != nullptr && !gives_up(old->current())) return {Inserted::How::duplicate, old->task.id};
   if (db_.faults_.is_too_large(*n.message)) return {Inserted::How::too_large, n.task.id};
   const bool ours =
       by_hand || planted(Bug::no_fence_on_insert) ||
@@ -176,8 +180,9 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
     none.task.id = event.id;
     return none;
   }
-  Task& task = row->task;
+  const Task task = row->current();
   Circumstances at{db_.now_(), std::uniform_real_distribution<double>(0.0, 1.0)(db_.dice_), node, 0, -1};
+  at.short_claim = row->has_short_claim();
   const auto lease =
       std::find_if(leases.begin(), leases.end(), [&](const Lease& l) { return l.shard == task.shard; });
   if (lease != leases.end()) {
@@ -199,7 +204,8 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
     changes.causes.decided(task, d);
     if (auto change = audit_of(event, task, d.task, at.now)) db_.records_.write(*std::move(change));
     if (is_parked_by(&task, d.task)) write_outgoing(parked_event(d.task));
-    db_.tasks_.change(task, d.task);
+    d.short_claim = d.short_claim && changes.may_be_short;
+    if (!d.short_claim) db_.tasks_.change(row->task, d.task);
     if (d.replacement != nullptr) {
       const Message& before = *row->message;
       row->origin =
@@ -214,9 +220,9 @@ Decision MemoryStore::apply_one(const Event& event, int node, const std::vector<
 }
 
 std::vector<Decision> MemoryStore::apply_all(std::span<const Event> events, const Fence& fence,
-                                             const Decider& decide) {
+                                             const Decider& decide, bool may_be_short) {
   const std::vector<Lease> leases = db_.leases_.held(fence.node, fence.leases, db_.now_());
-  Changes changes{{}, db_.causes_.changes()};
+  Changes changes{{}, db_.causes_.changes(), may_be_short};
   std::vector<Decision> out;
   out.reserve(events.size());
   for (const Event& e : events) out.push_back(apply_one(e, fence.node, leases, decide, changes));
@@ -238,6 +244,15 @@ Result<std::vector<Decision>> MemoryStore::apply(std::span<const Event> events, 
   });
   if (theirs) return permanent("the bulk is paused, has ended, or is run by another process");
   return decisions;
+}
+
+Result<void> MemoryStore::write_claims(std::span<const TaskId> ids) {
+  return call([&] {
+    for (const TaskId id : ids) {
+      MemoryTask* const row = db_.tasks_.find(id);
+      if (row != nullptr && row->has_short_claim()) db_.tasks_.change(row->task, row->current());
+    }
+  });
 }
 
 std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db) {

@@ -65,6 +65,8 @@ class MemoryDb {
   std::function<void()> back_up();
   // As StoreOptions::events.
   void publish_events(OutgoingKinds kinds);
+  // Claims are short if there are so many in one call.
+  void set_short_claims(std::size_t from);
   // Bodies larger than this are Inserted::too_large.
   void set_max_body(std::size_t bytes);
 
@@ -78,6 +80,7 @@ class MemoryDb {
   std::mt19937_64 dice_;
   MemoryFaults faults_;
   bool migrated_ = false;
+  std::size_t short_claims_ = kShortClaims;
   std::map<std::string, std::string> settings_;
   MemoryLeases leases_;
   MemoryTasks tasks_;

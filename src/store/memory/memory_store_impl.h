@@ -53,6 +53,8 @@ class MemoryStore final : public Store {
                                       const Decider& decide, const BulkStep* step) override;
   Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                         std::size_t most_bytes) override;
+  Result<void> write_claims(std::span<const TaskId> ids) override;
+  Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
                                     EpochMs until, int per_shard,
@@ -167,9 +169,11 @@ class MemoryStore final : public Store {
   struct Changes {
     AttemptChanges attempts;
     CauseChanges causes;
+    bool may_be_short = false;  // the claims
   };
   // Inside call():
-  std::vector<Decision> apply_all(std::span<const Event> events, const Fence& fence, const Decider& decide);
+  std::vector<Decision> apply_all(std::span<const Event> events, const Fence& fence, const Decider& decide,
+                                  bool may_be_short = false);
   Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
                      Changes& changes);
 

@@ -54,6 +54,16 @@ struct MemoryTask {
   MessagePtr message;
   std::string origin, intake_key;
   std::map<int, Attempt> attempts;
+
+  bool has_short_claim() const {
+    const auto next = attempts.find(task.attempt + 1);
+    return next != attempts.end() && is_short_claim(task, next->second);
+  }
+  Task current() const {  // with its short claim, if it has one
+    if (!has_short_claim()) return task;
+    const Attempt& next = attempts.at(task.attempt + 1);
+    return with_short_claim(task, next.epoch, next.node);
+  }
 };
 
 inline constexpr std::size_t kStates = 8;  // of State

@@ -9,6 +9,7 @@
 //
 // A claim reads the messages between its writes and its commit.
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -37,22 +38,35 @@ double dice() {
 
 constexpr int kUnreadBackoff = 16;  // batches
 
+// In test builds RUNG_TEST_SHORT_CLAIMS in the environment makes every claim short: tests have few tasks.
+std::size_t short_claims_from() {
+  if constexpr (kFailpoints) {
+    static const bool all = std::getenv("RUNG_TEST_SHORT_CLAIMS") != nullptr;
+    if (all) return 1;
+  }
+  return kShortClaims;
+}
+
 struct Locked {
   Task task;
   std::optional<Task> before = {};  // if it has changed
+  bool short_claim = false;    // `task` is claimed, but not its row: whatever is written, the claim is, too
+  bool claimed_short = false;  // now: the row stays as it is
 };
 
 class Application {
  public:
-  // `repeated`: an earlier try of the transaction was undone.
+  // `repeated`: an earlier try of the transaction was undone. `may_be_short`: claims of many
+  // tasks.
   Application(Session& session, const CauseBook& book, std::span<const Event> events, int node,
-              std::vector<Lease> held, bool repeated)
+              std::vector<Lease> held, bool repeated, bool may_be_short)
       : session_(session),
         book_(book),
         events_(events),
         node_(node),
         held_(std::move(held)),
         repeated_(repeated),
+        may_be_short_(may_be_short),
         causes_(book) {}
 
   // `locked`: the rows of lock_statement(), if it has run.
@@ -92,7 +106,7 @@ class Application {
     for (const Event& e : events) ids.push_back(e.id);
     std::sort(ids.begin(), ids.end());
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-    return render("lock_tasks", {{"ids", Literal::ids(ids)}});
+    return render("lock_tasks", {{"ids", Literal::ids(ids)}, {"short_claim", short_claim()}});
   }
   const CauseChanges& causes() const { return causes_; }
   // The same transaction writes the bulk's progress: a process that takes it over continues from there.
@@ -129,7 +143,13 @@ class Application {
       if (tasks_.empty()) now_ = time_at(*rows, kTaskColumns + 1).value_or(EpochMs{});
       Task task = task_at(*rows);
       const std::int64_t id = task.id.value;
-      tasks_.emplace_hint(tasks_.end(), id, Locked{std::move(task)});
+      Locked locked{std::move(task)};
+      locked.short_claim = !rows->isNull(kTaskColumns + 2);
+      if (locked.short_claim) {
+        locked.task = with_short_claim(std::move(locked.task), rows->getUInt64(kTaskColumns + 2),
+                                       rows->getInt(kTaskColumns + 3));
+      }
+      tasks_.emplace_hint(tasks_.end(), id, std::move(locked));
     }
     if (repeated_) return;  // all leases are locked
     for (const Event& e : events_) {
@@ -146,8 +166,10 @@ class Application {
     return decisions;
   }
 
-  Circumstances circumstances(const Task& task) {
+  Circumstances circumstances(const Locked& locked) {
+    const Task& task = locked.task;
     Circumstances at{now_, dice(), node_, 0, -1};
+    at.short_claim = locked.short_claim;
     const auto lease =
         std::find_if(held_.begin(), held_.end(), [&](const Lease& l) { return l.shard == task.shard; });
     if (lease != held_.end()) {
@@ -182,7 +204,7 @@ class Application {
     }
     Locked& locked = it->second;
     if (auto no = refuse_by_hand(event, locked.task)) return *std::move(no);
-    Decision d = decide(locked.task, event.what, circumstances(locked.task));
+    Decision d = decide(locked.task, event.what, circumstances(locked));
     if (d.verdict != Decision::Verdict::applied) return d;
     if (d.child != nullptr) {
       const Inserted::How how = insert_child(session_, book_, *d.child).how;
@@ -190,7 +212,10 @@ class Application {
     }
     causes_.decided(locked.task, d);
     if (auto row = audit_of(event, locked.task, d.task, now_)) audit_.push_back(*std::move(row));
+    d.short_claim = d.short_claim && may_be_short_;
+    if (locked.short_claim && !locked.before) locked.before = locked.task;
     if (!(d.task == locked.task)) {
+      locked.claimed_short = d.short_claim && !locked.before;
       if (!locked.before) locked.before = std::move(locked.task);
       locked.task = d.task;
     }
@@ -203,7 +228,8 @@ class Application {
   std::vector<ChangedTask> changed_tasks() const {
     std::vector<ChangedTask> tasks;
     for (const auto& [id, locked] : tasks_) {
-      if (locked.before) tasks.push_back({&*locked.before, &locked.task});
+      if (locked.before && !locked.claimed_short)
+        tasks.push_back({&*locked.before, &locked.task, locked.short_claim});
     }
     return tasks;
   }
@@ -221,7 +247,7 @@ class Application {
   const std::span<const Event> events_;
   const int node_;
   const std::vector<Lease> held_;
-  const bool repeated_;
+  const bool repeated_, may_be_short_;
   std::optional<std::vector<Lease>> standing_;  // of all instances; read on demand
   EpochMs now_;
   std::map<std::int64_t, Locked> tasks_;  // by id: the order in which they are locked and written
@@ -291,13 +317,14 @@ Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, c
     const bool repeated = ++tries > 1;
     std::optional<std::vector<Decision>> decided;
     if (unread_at && !repeated) {
-      Application application(*session_, *causes_, events, fence.node, needed.leases, false);
+      Application application(*session_, *causes_, events, fence.node, needed.leases, false, false);
       decided = application.run_unread(decide, *unread_at, [&] { guard_leases(needed); });
       fresh = application.causes().fresh();
     }
     if (!decided) {
       LockedLeases leases = share_leases(repeated ? fence : needed, Application::lock_statement(events));
-      Application application(*session_, *causes_, events, fence.node, leases.held, repeated);
+      Application application(*session_, *causes_, events, fence.node, leases.held, repeated,
+                              messages_of && events.size() >= short_claims_from());
       decided = application.run(decide, std::move(leases.also));
       fresh = application.causes().fresh();
       if (step != nullptr) application.move_on(*step, *decided);
@@ -312,6 +339,15 @@ Result<std::vector<Decision>> MysqlStore::apply(std::span<const Event> events, c
     failpoints(events, ".after_commit");
   }
   return decisions;
+}
+
+Result<void> MysqlStore::write_claims(std::span<const TaskId> ids) {
+  std::vector<Event> events;
+  events.reserve(ids.size());
+  for (const TaskId id : ids) events.push_back({id, event::Claim{}});
+  auto written = apply(events, Fence{}, keep_short_claim, nullptr);
+  if (!written) return tl::unexpected(written.error());
+  return {};
 }
 
 void MysqlStore::read_messages_last(std::span<const TaskId> ids) {

@@ -269,7 +269,8 @@ void add_attempt(Rows& rows, const Attempt& a) {
   rows.row() << Literal::number(a.task.value) << Literal::number(a.attempt) << Literal::number(a.level)
              << Literal::time(a.due_at) << Literal::time(a.published_at.value_or(EpochMs{}))
              << Literal::text(to_word(a.outcome)) << Literal::time(a.outcome_at)
-             << clean(a.error, kErrorBytes) << Literal::number(a.node) << name(a.executor) << name(a.rule);
+             << clean(a.error, kErrorBytes) << Literal::number(a.node) << name(a.executor) << name(a.rule)
+             << Literal::number(a.epoch);
 }
 
 Columns said(const Attempt& attempt) {

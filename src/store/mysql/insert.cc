@@ -142,7 +142,8 @@ class Intake {
       if (!n.intake_key.empty()) keys.push_back(Literal::bytes(key_of(n)));
     }
     if (keys.empty()) return;
-    auto rows = session_.query(render("intake_keys", {{"keys", Literal::list(keys)}}));
+    auto rows = session_.query(
+        render("intake_keys", {{"keys", Literal::list(keys)}, {"short_claim", short_claim()}}));
     while (rows->next()) {
       const State state = state_from(text_at(*rows, 3)).value_or(State::unknown);
       const Kind kind = kind_from(text_at(*rows, 4)).value_or(Kind::retry);
@@ -196,8 +197,9 @@ class Intake {
       if (!old.over && std::ranges::binary_search(to_free, old.id)) open.push_back(old.id);
     }
     if (open.empty()) open.push_back({0});  // no task: a list must not be empty
-    const auto freed = session_.exec(
-        render("intake_free_keys", {{"ids", Literal::ids(to_free)}, {"open", Literal::ids(open)}}));
+    const auto freed = session_.exec(render(
+        "intake_free_keys",
+        {{"ids", Literal::ids(to_free)}, {"open", Literal::ids(open)}, {"short_claim", short_claim()}}));
     if (freed != static_cast<std::int64_t>(to_free.size())) throw Again{"a finished task was reopened"};
   }
 

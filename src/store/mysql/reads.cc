@@ -245,6 +245,19 @@ Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases
       render("stranded", {{"leases", Literal::rendered(std::move(any))}, {"limit", Literal::number(limit)}}));
 }
 
+Result<std::vector<TaskId>> MysqlStore::short_claims(std::span<const Lease> leases) {
+  return session_->run_for([&] {
+    std::vector<TaskId> ids;
+    for (const Lease& lease : leases) {
+      auto row = session_->query(render("short_claims", {{"short_claim", short_claim()},
+                                                         {"shard", Literal::number(lease.shard)},
+                                                         {"epoch", Literal::number(lease.epoch)}}));
+      while (row->next()) ids.push_back({row->getInt64(1)});
+    }
+    return ids;
+  });
+}
+
 Result<void> MysqlStore::check_headers(const Filter& filter) const {
   const auto& indexed = session_->options().index_headers;
   for (const auto& [name, value] : filter.headers) {

@@ -39,14 +39,21 @@ void put(std::vector<Alike<Item>>& groups, Columns columns, const Item& item, Sa
 
 using Group = Alike<ChangedTask>;
 
-// `by_before`: also by their previous version and state.
-std::vector<Group> grouped(std::span<const ChangedTask> tasks, bool by_before) {
+// What a confirm expects of a row, and writes to it after a short claim.
+bool same_claim(const Task& a, const Task& b) {
+  return a.version == b.version && a.state == b.state && a.attempt == b.attempt && a.node == b.node &&
+         a.copy_number == b.copy_number;
+}
+
+// `by_claim`: also by the claim that they had.
+std::vector<Group> grouped(std::span<const ChangedTask> tasks, bool by_claim) {
   std::vector<Group> groups;
   for (const ChangedTask& task : tasks) {
     const Columns columns = changed(*task.before, *task.after);
     put(groups, columns, task, [&](const ChangedTask& a, const ChangedTask& b) {
-      return same_change(columns, *a.after, *b.after) &&
-             (!by_before || (a.before->version == b.before->version && a.before->state == b.before->state));
+      if (!same_change(columns, *a.after, *b.after) || a.short_claim != b.short_claim) return false;
+      if (a.short_claim) return a.before->epoch == b.before->epoch && a.before->node == b.before->node;
+      return !by_claim || same_claim(*a.before, *b.before);
     });
   }
   return groups;
@@ -75,16 +82,28 @@ void at_once(const std::vector<TaskId>& ids, Update update) {
     update(std::span(ids).subspan(i, std::min(kMostAtOnce, ids.size() - i)));
 }
 
+Literal with_claim(const Group& group) {
+  const Task& claimed = *group.items.front()->before;
+  std::vector<Literal> set{
+      Literal::rendered(render("same_change.short_claim", {{"epoch", Literal::number(claimed.epoch)},
+                                                           {"node", Literal::number(claimed.node)}}))};
+  if (group.columns != 0) set.push_back(change(group.columns, *group.items.front()->after));
+  return Literal::list(set);
+}
+
 // `guarded`: the transaction is undone and repeated if a row does not match.
 void write_at_once(Session& session, std::string_view name, const Group& group, bool guarded = false) {
   std::vector<TaskId> ids;
   for (const ChangedTask* task : group.items) ids.push_back(task->after->id);
   const ChangedTask& first = *group.items.front();
+  const Literal changes = first.short_claim ? with_claim(group) : change(group.columns, *first.after);
   at_once(ids, [&](std::span<const TaskId> some) {
-    session.later(render(name, {{"changes", change(group.columns, *first.after)},
+    session.later(render(name, {{"changes", changes},
                                 {"ids", Literal::ids(some)},
                                 {"version", Literal::number(first.before->version)},
-                                {"state", Literal::text(to_word(first.before->state))}}));
+                                {"attempt", Literal::number(first.before->attempt)},
+                                {"node", Literal::number(first.before->node)},
+                                {"copy", Literal::number(first.before->copy_number)}}));
     if (guarded) session.expect_rows(static_cast<std::int64_t>(some.size()));
   });
 }
@@ -121,6 +140,8 @@ void RowWriter::write(std::span<const ChangedTask> tasks) {
 // has locked some of the second's rows and waits for one of the first's: only few rows take that risk.
 bool RowWriter::write_unread(std::span<const ChangedTask> tasks, const std::function<void()>& guard) {
   const std::vector<Group> groups = grouped(tasks, true);
+  const auto was_claimed = [](const ChangedTask& task) { return task.before->state == State::publishing; };
+  if (!std::ranges::all_of(tasks, was_claimed)) return false;
   if (std::ranges::any_of(groups, is_alone)) return false;
   if (groups.size() > 1 && tasks.size() >= kWorthOne) return false;
   guard();

@@ -17,6 +17,7 @@ namespace rung::mysql {
 struct ChangedTask {
   const Task* before = nullptr;
   const Task* after = nullptr;
+  bool short_claim = false;  // the row does not show the claim of `before` yet
 };
 
 class RowWriter {

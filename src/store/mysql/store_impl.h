@@ -38,6 +38,9 @@ void write_causes(Session& session, const CauseChanges& changes, int node, Epoch
 // Inside a transaction, insert() of one task, whatever the leases.
 Inserted insert_child(Session& session, const CauseBook& book, const NewTask& child);
 
+// The condition that the attempt c is a short claim of the row t.
+inline Literal short_claim() { return Literal::rendered(render("short_claim")); }
+
 class MysqlStore final : public Store {
  public:
   explicit MysqlStore(std::unique_ptr<Session> session)
@@ -66,6 +69,8 @@ class MysqlStore final : public Store {
                                       const Decider& decide, const BulkStep* step) override;
   Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                         std::size_t most_bytes) override;
+  Result<void> write_claims(std::span<const TaskId> ids) override;
+  Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
 
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,

@@ -349,7 +349,7 @@ TEST_P(StoreContract, ANewOwnerFindsAndClaimsWhatTheOldOneLeft) {
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(left[0].id, id);
   EXPECT_EQ(left[0].shard, get(*store_, id).shard);
-  ASSERT_EQ(apply_one(*store_, fresh, id, event::Claim{}).verdict, Verdict::applied);
+  ASSERT_EQ(apply_one(*store_, fresh, id, event::Claim{.again = true}).verdict, Verdict::applied);
   EXPECT_EQ(get(*store_, id).attempt, 1);
   EXPECT_EQ(get(*store_, id).epoch, 2U);
   EXPECT_TRUE(must(store_->stranded(fresh.leases, 10)).empty());

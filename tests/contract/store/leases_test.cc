@@ -252,7 +252,8 @@ TEST_P(Deposed, ClaimsNothing) {
 
 // Its publish was returned or refused; meanwhile the new owner publishes the same attempt.
 TEST_P(Deposed, TakesNoPublishBackAndFailsNone) {
-  EXPECT_EQ(apply_one(*heir_store, heir, claimed, event::Claim{}).verdict, Decision::Verdict::applied);
+  EXPECT_EQ(apply_one(*heir_store, heir, claimed, event::Claim{.again = true}).verdict,
+            Decision::Verdict::applied);
   EXPECT_EQ(get(*store_, claimed).attempt, 1) << "the heir's is the same attempt";
   const EpochMs now = must(store_->now());
   EXPECT_EQ(apply_one(*store_, old, claimed, event::Deferred{1, Ms{1}, "full"}).verdict,
@@ -271,7 +272,7 @@ TEST_P(Deposed, FinishesNothingThatTheHeirMovedOn) {
   const auto heirs = [&](Happening what) {
     return apply_one(*heir_store, heir, claimed, std::move(what)).verdict;
   };
-  EXPECT_EQ(heirs(event::Claim{}), Decision::Verdict::applied);
+  EXPECT_EQ(heirs(event::Claim{.again = true}), Decision::Verdict::applied);
   EXPECT_EQ(heirs(event::Confirmed{1, now}), Decision::Verdict::applied);
   EXPECT_EQ(heirs(event::Failed{1, "e", "", {}}), Decision::Verdict::applied);
   wait_until([&] { return heirs(event::Claim{}) == Decision::Verdict::applied; });

@@ -165,7 +165,7 @@ TEST_F(Stranded, ByAClaimWithoutAnAnswerAcrossANewLease) {
   start();
   const std::string queue = attached();
   FailingConsumer consumer(queue, failed(), FailingConsumer::How::reject);
-  mysql.deafen("'publishing'", "COMMIT");
+  mysql.deafen("INTO rung_attempts", "COMMIT");
   publish_failed(queue, 1);
   ASSERT_TRUE(eventually([&] { return mysql.deafened(); }, kBound));
   mysql.stall();

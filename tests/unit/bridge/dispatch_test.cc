@@ -74,6 +74,36 @@ TEST_F(DispatchStory, ASuccessOfAnEarlierAttemptCallsBackTheCopyThatIsHeldBack) 
   EXPECT_FALSE(flow.shards.in_use(5));
 }
 
+// Of many tasks only the attempts say that they are claimed; what is not confirmed soon is in the rows, too.
+TEST_F(DispatchStory, ShortClaimsThatAreNotConfirmedAreWrittenAfterASecond) {
+  flow.broker.hold_confirms();
+  std::vector<TaskId> ids;
+  std::vector<io::DueItem> items;
+  for (std::size_t i = 0; i < kShortClaims; ++i) {  // a queue that has answered nothing yet gets 16
+    ids.push_back(world.insert(i % 2 == 0 ? "orders" : "invoices", world.now()));
+    items.push_back(flow.names.item(world.row(ids.back()), world.row(ids.back()).next_at.value()));
+  }
+  flow.dispatch.due(items);
+  world.loop.run_for(Ms{900});
+  flow.dispatch.tick();
+  ASSERT_EQ(flow.broker.depth("orders") + flow.broker.depth("invoices"), ids.size());
+  for (const TaskId id : ids) {
+    EXPECT_EQ(world.row(id).state, State::scheduled);
+    EXPECT_EQ(world.eyes->history(id)->size(), 1U);
+  }
+  world.loop.run_for(Ms{200});
+  flow.dispatch.tick();
+  world.loop.run_for(Ms{5});
+  for (const TaskId id : ids) EXPECT_EQ(world.row(id).state, State::publishing);
+  flow.broker.release_confirms();
+  world.loop.run_for(Ms{100});
+  for (const TaskId id : ids) {
+    EXPECT_EQ(world.row(id).state, State::awaiting);
+    EXPECT_EQ(world.row(id).attempt, 1);
+  }
+  EXPECT_TRUE(flow.dispatch.idle());
+}
+
 TEST_F(DispatchStory, APublishThatIsLostGoesOutAgainUnderTheSameAttempt) {
   const TaskId id = world.insert("orders", world.now());
   flow.broker.lose_next(1, true);
@@ -137,6 +167,9 @@ TEST_F(DispatchStory, WhatWasClaimedUnderALeaseThatWasLostIsNotPublished) {
   EXPECT_EQ(brief.broker.depth("orders"), 0U) << "another may have gone on with it";
   EXPECT_TRUE(brief.dispatch.idle());
   brief.hand_over(id);
+  world.loop.run_for(Ms{100});
+  EXPECT_EQ(brief.broker.depth("orders"), 0U) << "not as a task that nobody has claimed";
+  brief.dispatch.due_again({brief.names.item(world.row(id), world.now())});
   world.loop.run_for(Ms{100});
   EXPECT_EQ(brief.attempts_in("orders"), (std::vector<int>{1}));
 }

@@ -65,6 +65,24 @@ TEST_F(JanitorStory, WhatADeadOwnerLeftIsPublishedWhenItsConnectionMustBeDead) {
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
 }
 
+// Its rows say `scheduled`: the sweep must not take them for tasks that nobody has claimed.
+TEST_F(JanitorStory, ShortClaimsOfADeadOwnerWaitAsWell) {
+  std::vector<Event> claims;
+  for (std::size_t i = 0; i < kShortClaims; ++i)
+    claims.push_back({world.insert("orders", world.now()), event::Claim{}});
+  const Fence peer = world.peer("peer", Ms{2000});
+  ASSERT_TRUE(world.eyes->claim(claims, peer, decider(world.rules), 1'000'000));
+  for (const Event& claim : claims) ASSERT_EQ(world.row(claim.id).state, State::scheduled);
+  start();
+  const EpochMs taken = world.now();
+  world.loop.run_for(Ms{1000});
+  for (const Event& claim : claims) EXPECT_EQ(world.row(claim.id).state, State::publishing);
+  world.run_until(taken + Ms{4990});
+  EXPECT_EQ(flow.broker.depth("orders"), 0U);
+  world.run_until(taken + Ms{6100});
+  EXPECT_EQ(flow.attempts_in("orders"), std::vector<int>(claims.size(), 1));
+}
+
 TEST_F(JanitorStory, WhatAnOwnerLeftThatGaveItsShardsBackIsPublishedAtOnce) {
   const TaskId id = world.insert("orders", world.now());
   const Fence peer = world.peer("peer", Ms{2000});

@@ -56,7 +56,8 @@ TEST(RefusedPublish, TheDeadLetterBeforeTheNackWaitsForIt) {
 
 TEST(RefusedPublish, AfterACrashItIsForTheCopyThatTheNextOwnerReplaces) {
   const Task lost = claimed_copy(task_in(State::scheduled, kNow));  // nacked, and nobody heard it
-  const Decision again = decide(lost, event::Claim{}, rules(), at(kNow + minutes(1), kEpoch + 1));
+  const Decision again =
+      decide(lost, event::Claim{.again = true}, rules(), at(kNow + minutes(1), kEpoch + 1));
   ASSERT_TRUE(again.claimed_again) << again.reason;
   EXPECT_EQ(again.task.attempt, lost.attempt);
   EXPECT_EQ(decide(again.task, evicted(3, lost.copy_number), rules(), at()).reason, kRefusedPublish);
@@ -110,7 +111,7 @@ TEST(RefusedPublish, AFormerOwnersLateConfirmDoesNotReplaceARefusedCopy) {
   const Task first = claimed_copy(task_in(State::scheduled, kNow));
   Circumstances taken_over = at(kNow + minutes(1), kEpoch + 1);
   taken_over.node = kOther;
-  const Task second = decide(first, event::Claim{}, rules(), taken_over).task;
+  const Task second = decide(first, event::Claim{.again = true}, rules(), taken_over).task;
   const Task refused =
       decide(second, event::Deferred{second.attempt, seconds(5), "nacked", true}, rules(), taken_over).task;
   ASSERT_EQ(refused.epoch, 0U);

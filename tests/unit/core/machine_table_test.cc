@@ -111,7 +111,8 @@ TEST(MachineTable, ClaimsAndTheBrokersAnswers) {
   // clang-format off
   check_all({
     //                                                   Sn Sd Pus Pold Pnew An Ad Yr Yp K  Kc C  D
-    {"claim",            event::Claim{},                "=  P+ P+ P+ =  =  =  =  =  =  =  =  = "},
+    {"claim",            event::Claim{},                "=  P+ P+ =  =  =  =  =  =  =  =  =  = "},
+    {"claim again",      event::Claim{.again = true},   "=  P+ P+ P+ =  =  =  =  =  =  =  =  = "},
     {"confirmed",        event::Confirmed{2, kNow},     "S+ S+ A+ A+ A+ A+ A+ Y+ Y+ K+ K+ C+ D+"},
     {"confirmed older",  event::Confirmed{1, kNow},     "S+ S+ P+ P+ P+ A+ A+ Y+ Y+ K+ K+ C+ D+"},
     {"confirmed forged", event::Confirmed{3, kNow},     "=  =  =  =  =  =  =  =  =  =  =  =  = "},

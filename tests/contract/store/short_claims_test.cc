@@ -1,0 +1,249 @@
+// Claims of many tasks at once: the attempts alone say so, until the confirm (src/core/machine/machine.h).
+#include "tests/contract/store/world.h"
+
+namespace rung::test {
+namespace {
+
+using Verdict = Decision::Verdict;
+
+class ShortClaims : public StoreContract {
+ protected:
+  void SetUp() override {
+    StoreContract::SetUp();
+    fence_ = join(*store_, "a");
+    for (std::size_t i = 0; i < kShortClaims; ++i) ids_of_.push_back(due_task(*store_, fence_));
+  }
+
+  std::vector<Decision> claim(const Fence& fence, std::vector<TaskId> ids, event::Claim what = {}) {
+    std::vector<Event> events;
+    for (const TaskId id : ids) events.push_back({id, what});
+    return must(store_->claim(events, fence, decider(), 1'000'000)).decisions;
+  }
+  // All of them.
+  std::vector<Decision> claim() {
+    auto claimed = claim(fence_, ids_of_);
+    for (const Decision& d : claimed) EXPECT_TRUE(d.verdict == Verdict::applied && d.short_claim);
+    return claimed;
+  }
+  std::vector<Event> confirms(const std::vector<Decision>& claimed, bool expected) {
+    std::vector<Event> events;
+    for (const Decision& d : claimed) {
+      const event::Confirmed confirmed{d.task.attempt, must(store_->now()), d.task.epoch};
+      events.push_back({d.task.id, confirmed});
+      if (expected) events.back().expected = std::make_shared<const Task>(d.task);
+    }
+    return events;
+  }
+  // The row as it is, and what it says with its claim. What is not written is the claim's epoch.
+  void expect_awaiting(const std::vector<Decision>& claimed) {
+    for (const Decision& d : claimed) {
+      Task row = get(*store_, d.task.id);
+      EXPECT_EQ(row.state, State::awaiting);
+      EXPECT_EQ(row.version, d.task.version + 1);
+      row.epoch = d.task.epoch;
+      row.next_at = d.task.next_at;
+      row.state = d.task.state;
+      row.version = d.task.version;
+      EXPECT_TRUE(row == d.task);
+      const auto history = must(store_->history(row.id));
+      ASSERT_EQ(history.size(), 1U);
+      EXPECT_TRUE(history[0].attempt.published_at);
+      EXPECT_EQ(history[0].attempt.due_at, *d.task.next_at);
+    }
+  }
+
+  Fence fence_;
+  std::vector<TaskId> ids_of_;
+};
+
+TEST_P(ShortClaims, AreInTheHistoryAndNotYetInTheRows) {
+  const std::vector<Decision> claimed = claim();
+  for (const Decision& d : claimed) {
+    EXPECT_EQ(d.task.state, State::publishing);
+    EXPECT_EQ(d.task.attempt, 1);
+    EXPECT_EQ(d.task.node, fence_.node);
+    EXPECT_EQ(d.task.copy_number, d.task.version);
+    const Task row = get(*store_, d.task.id);
+    EXPECT_EQ(row.state, State::scheduled);
+    EXPECT_EQ(row.attempt, 0);
+    EXPECT_EQ(row.version + 1, d.task.version);
+    const auto history = must(store_->history(row.id));
+    ASSERT_EQ(history.size(), 1U);
+    EXPECT_EQ(history[0].attempt.attempt, 1);
+    EXPECT_EQ(history[0].attempt.outcome, Outcome::pending);
+    EXPECT_FALSE(history[0].attempt.published_at);
+  }
+  EXPECT_TRUE(must(store_->due(State::publishing, all_shards(), {}, must(store_->now()), 100)).empty());
+}
+
+TEST_P(ShortClaims, FewAreInTheRows) {
+  ids_of_.pop_back();
+  for (const Decision& d : claim(fence_, ids_of_)) {
+    EXPECT_FALSE(d.short_claim);
+    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+  }
+}
+
+// What is counted, or changes more than the claim, is in the row.
+TEST_P(ShortClaims, WhatMustBeSeenAtOnceIsInTheRows) {
+  std::vector<Event> events;
+  for (const TaskId id : ids_of_) events.push_back({id, event::Claim{}});
+  events[0].what = event::Claim{Ms{0}, Ms{0}, 0, true};
+  events[1].what = event::Claim{Ms{0}, Ms{5}, 0};
+  events[2].what = event::Claim{Ms{0}, Ms{0}, 7};
+  const auto claimed = must(store_->claim(events, fence_, decider(), 1'000'000)).decisions;
+  for (std::size_t i = 0; i < claimed.size(); ++i) {
+    EXPECT_EQ(claimed[i].short_claim, i > 2) << i;
+    EXPECT_EQ(get(*store_, claimed[i].task.id) == claimed[i].task, i <= 2) << i;
+  }
+}
+
+TEST_P(ShortClaims, AConfirmWritesBoth) {
+  const auto claimed = claim();
+  for (int time = 0; time < 2; ++time) {  // twice, as after a lost answer
+    for (const Decision& d : must(store_->apply(confirms(claimed, true), fence_, decider())))
+      EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
+    expect_awaiting(claimed);
+  }
+}
+
+TEST_P(ShortClaims, AConfirmThatHasToReadWritesBoth) {
+  const auto claimed = claim();
+  for (const Decision& d : must(store_->apply(confirms(claimed, false), fence_, decider()))) {
+    EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
+    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+  }
+  expect_awaiting(claimed);
+}
+
+// Grouping causes anew, or an operator, may have raised the version meanwhile.
+TEST_P(ShortClaims, AConfirmOfAnotherVersionIsDecidedAsItIs) {
+  if (!mysql_) GTEST_SKIP() << "the memory store has nobody who changes rows by hand";
+  const auto claimed = claim();
+  mysql_->exec("UPDATE rung_tasks SET version = version + 1 WHERE id = " + ids_of_[3].str());
+  for (const Decision& d : must(store_->apply(confirms(claimed, true), fence_, decider()))) {
+    EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
+    EXPECT_EQ(get(*store_, d.task.id).state, State::awaiting);
+    EXPECT_EQ(get(*store_, d.task.id).attempt, 1);
+  }
+}
+
+TEST_P(ShortClaims, APersonFindsThemBeingPublished) {
+  claim();
+  const EpochMs later = must(store_->now()) + Ms{60'000};
+  const std::vector<Happening> changes{event::Cancel{"no"}, event::Discard{"no"}, event::Reschedule{later},
+                                       event::Redrive{Target{"elsewhere", "", ""}}};
+  for (const Happening& what : changes) {
+    const Decision d = apply_one(*store_, Fence{}, ids_of_[0], what);
+    EXPECT_EQ(d.verdict, Verdict::refused);
+    EXPECT_NE(d.reason.find("it is publishing"), std::string::npos) << d.reason;
+  }
+  EXPECT_EQ(apply_one(*store_, Fence{}, ids_of_[0], event::Fire{}).verdict, Verdict::stale);
+  const Decision finish = apply_one(*store_, Fence{}, ids_of_[0], event::Finish{true, ""});
+  EXPECT_EQ(finish.reason, kBeingPublished);
+  // The row's version is not the task's any more.
+  const Task row = get(*store_, ids_of_[1]);
+  const Event seen{row.id, event::Cancel{"no"}, ByHand{"alice", row.version}};
+  EXPECT_EQ(must(store_->apply(std::span(&seen, 1), Fence{}, decider())).at(0).reason, kChangedMeanwhile);
+}
+
+// A consumer may be quicker than the confirm.
+TEST_P(ShortClaims, AnAnswerWaitsForTheConfirm) {
+  const auto claimed = claim();
+  const Decision early = apply_one(*store_, fence_, ids_of_[0], event::Succeeded{1});
+  EXPECT_EQ(early.verdict, Verdict::applied);  // a success needs no confirm
+  EXPECT_EQ(get(*store_, ids_of_[0]).state, State::succeeded);
+  EXPECT_EQ(get(*store_, ids_of_[0]).attempt, 1);
+  EXPECT_EQ(apply_one(*store_, fence_, ids_of_[1], event::Failed{1, "no answer", "", {}}).reason,
+            kBeingPublished);
+  must(store_->apply(confirms(claimed, true), fence_, decider()));
+  EXPECT_EQ(get(*store_, ids_of_[0]).state, State::succeeded);
+  EXPECT_EQ(apply_one(*store_, fence_, ids_of_[1], event::Failed{1, "no answer", "", {}}).verdict,
+            Verdict::applied);
+  EXPECT_EQ(get(*store_, ids_of_[1]).attempt, 1);
+}
+
+TEST_P(ShortClaims, ARefusedPublishGivesTheAttemptBack) {
+  claim();
+  std::vector<Event> events;
+  for (const TaskId id : ids_of_) events.push_back({id, event::Deferred{1, Ms{0}, "no room"}});
+  for (const Decision& d : must(store_->apply(events, fence_, decider()))) {
+    EXPECT_EQ(d.verdict, Verdict::applied) << d.reason;
+    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+    EXPECT_EQ(d.task.state, State::scheduled);
+    EXPECT_EQ(d.task.attempt, 0);
+    EXPECT_TRUE(must(store_->history(d.task.id)).empty());
+  }
+  EXPECT_EQ(apply_one(*store_, Fence{}, ids_of_[0], event::Cancel{"no"}).verdict, Verdict::applied);
+  ids_of_.push_back(due_task(*store_, fence_));
+  const auto again = claim(fence_, {ids_of_.begin() + 1, ids_of_.end()});
+  for (const Decision& d : again) EXPECT_EQ(d.task.attempt, 1);
+}
+
+TEST_P(ShortClaims, AreWrittenToTheRowsLater) {
+  const auto claimed = claim();
+  must(store_->write_claims(ids_of_));
+  for (const Decision& d : claimed) EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+  must(store_->write_claims(ids_of_));  // again: nothing is left to write
+  for (const Decision& d : claimed) EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+  must(store_->apply(confirms(claimed, true), fence_, decider()));
+  expect_awaiting(claimed);
+  must(store_->write_claims(ids_of_));
+  expect_awaiting(claimed);
+}
+
+// The answer of a claim was lost: claimed once more, it is the same attempt.
+TEST_P(ShortClaims, AreRepeatedByTheirOwner) {
+  claim();
+  for (const Decision& d : claim(fence_, ids_of_)) {
+    EXPECT_EQ(d.verdict, Verdict::applied);
+    EXPECT_TRUE(d.claimed_again);
+    EXPECT_EQ(d.task.attempt, 1);
+    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+  }
+}
+
+// The next owner of the shards must not take them for tasks that nobody has claimed: the former one may still
+// publish them.
+TEST_P(ShortClaims, AreTakenOverAsWhatIsBeingPublished) {
+  claim();
+  must(store_->release(fence_.node, fence_.leases));
+  const Fence next = join(*store_, "b");
+  for (const Decision& d : claim(next, ids_of_)) EXPECT_EQ(d.verdict, Verdict::stale);
+  EXPECT_THAT(must(store_->short_claims(next.leases)), testing::UnorderedElementsAreArray(ids_of_));
+  EXPECT_TRUE(must(store_->short_claims(fence_.leases)).empty());
+  EXPECT_TRUE(must(store_->stranded(next.leases, 100)).empty());
+  must(store_->write_claims(ids_of_));
+  EXPECT_TRUE(must(store_->short_claims(next.leases)).empty());
+  EXPECT_EQ(must(store_->stranded(next.leases, 100)).size(), ids_of_.size());
+  EXPECT_TRUE(must(store_->due(State::scheduled, all_shards(), {}, must(store_->now()), 100)).empty());
+  for (const Decision& d : claim(next, ids_of_)) EXPECT_EQ(d.verdict, Verdict::stale);
+  for (const Decision& d : claim(next, ids_of_, event::Claim{.again = true})) {
+    EXPECT_TRUE(d.verdict == Verdict::applied && d.claimed_again);
+    EXPECT_EQ(d.task.attempt, 1);
+    EXPECT_EQ(d.task.node, next.node);
+    EXPECT_TRUE(get(*store_, d.task.id) == d.task);
+  }
+}
+
+// A delay ends with its delivery. The same message, published again by its consumer, is another task.
+TEST_P(ShortClaims, ADelayGivesItsKeyToTheNext) {
+  NewTask delay = task();
+  delay.task.kind = Kind::delay;
+  delay.task.next_at = delay.task.created_at;
+  delay.intake_key = "0123456789abcdef";
+  ASSERT_EQ(must(store_->insert(std::span(&delay, 1), fence_)).at(0).how, Inserted::How::inserted);
+  NewTask next = task();
+  next.task.kind = Kind::delay;
+  next.intake_key = delay.intake_key;
+  EXPECT_EQ(must(store_->insert(std::span(&next, 1), fence_)).at(0).how, Inserted::How::duplicate);
+  ids_of_.push_back(delay.task.id);
+  claim();
+  EXPECT_EQ(must(store_->insert(std::span(&next, 1), fence_)).at(0).how, Inserted::How::inserted);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, ShortClaims, testing::Values("memory", "mysql"),
+                         [](const auto& p) { return p.param; });
+
+}  // namespace
+}  // namespace rung::test
