@@ -32,8 +32,8 @@ INSERT INTO rung_task_headers (task_id, name, value) VALUES :rows
 
 -- name: lock_tasks
 -- FORCE INDEX: a table scan would lock other rows too. `now` is read before any lock wait, so it is never
--- ahead. A short claim is read with its task, and locked. The columns that few tasks use come as one, NULL for most tasks: reading them one by one made every
--- step of a task 10 % dearer.
+-- ahead. A short claim is read with its task, and locked. The columns that few tasks use come as one, NULL for most
+-- tasks: reading them one by one made every step of a task 10 % dearer.
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
@@ -58,8 +58,8 @@ UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids)
 
 -- name: same_tasks_unread
 -- The confirm of claims, without reading the rows first, if each is still as the claim left it. Fewer rows than ids:
--- one has changed. The version detects it; the state too, if somebody changed the row without the version (by hand).
--- After a short claim the row has none of it; its epoch stays older, which nothing reads after the confirm.
+-- one has changed: its version differs, or its state if somebody edited the row by hand and left the version.
+-- A short claim is written with the confirm, except for its epoch, which nothing reads after the confirm.
 UPDATE rung_tasks FORCE INDEX (PRIMARY)
 SET version = version + IF(state = 'scheduled', 1, 0), attempt = :attempt, node = :node, copy_number = :copy, :changes
 WHERE id IN (:ids) AND (version = :version AND state = 'publishing' OR version = :version - 1 AND state = 'scheduled')

@@ -134,16 +134,20 @@ Result<void> write_former_claims(TaskStore& store, std::span<const Lease> leases
 
 void StrandedTasks::gained(const std::vector<Gained>& gained) {
   waiting_.insert(waiting_.end(), gained.begin(), gained.end());
+  // At once, so that the sweep does not find them among what is due. look() does it for those that are ripe.
   std::vector<Lease> leases;
-  for (const Gained& g : gained) leases.push_back(g.lease);
-  // At once, so that the sweep does not find them among what is due.
-  deps_.jobs.submit<void>(
-      Lane::sweeps,
-      [leases = std::move(leases)](TaskStore& store) { return write_former_claims(store, leases); },
-      [](const Result<void>& written) {
-        if (!written)
-          log::error("writing the former owner's claims failed", {{"reason", written.error().message}});
-      });
+  for (const Gained& g : gained) {
+    if (g.recover_at > deps_.clock.here().boot()) leases.push_back(g.lease);
+  }
+  if (!leases.empty()) {
+    deps_.jobs.submit<void>(
+        Lane::sweeps,
+        [leases = std::move(leases)](TaskStore& store) { return write_former_claims(store, leases); },
+        [](const Result<void>& written) {
+          if (!written)
+            log::error("writing the former owner's claims failed", {{"reason", written.error().message}});
+        });
+  }
   look();
 }
 

@@ -67,13 +67,13 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
   RUNG_REQUIRE(result->decisions.size() == items.size());
   std::vector<Flight*> reads;  // in order: the messages belong to the first tasks
   reads.reserve(result->messages.size());
-  ShortClaims brief{deps_.flow.clock.here().boot(), {}};
+  ShortClaims fresh{deps_.flow.clock.here().boot(), {}};
   for (std::size_t i = 0; i < items.size(); ++i) {
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
       const bool has_message = reads.size() < result->messages.size();
       const std::size_t bytes = message_bytes(decision.task);
-      if (decision.short_claim) brief.ids.push_back(items[i].id);
+      if (decision.short_claim) fresh.ids.push_back(items[i].id);
       Flight& flight = deps_.flights.claimed(items[i].id, std::move(decision), bytes, has_message);
       if (!batch.behind_gates.empty()) flight.claim->behind_gates = batch.behind_gates[i];
       if (has_message) {
@@ -89,7 +89,7 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
     if (task.state == State::scheduled && task.next_at)
       deps_.flow.horizon.schedule(deps_.flow.names.item(task, *task.next_at));
   }
-  if (!brief.ids.empty()) short_.push_back(std::move(brief));
+  if (!fresh.ids.empty()) short_.push_back(std::move(fresh));
   deps_.publisher.publish(reads, result->messages);
   if (draining_ && !planted(Bug::b2)) release_unfetched();  // no fetch follows during a drain
 }

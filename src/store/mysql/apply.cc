@@ -56,8 +56,7 @@ struct Locked {
 
 class Application {
  public:
-  // `repeated`: an earlier try of the transaction was undone. `may_be_short`: claims of many
-  // tasks.
+  // `repeated`: an earlier try of the transaction was undone. `may_be_short`: claims of many tasks.
   Application(Session& session, const CauseBook& book, std::span<const Event> events, int node,
               std::vector<Lease> held, bool repeated, bool may_be_short)
       : session_(session),

@@ -118,7 +118,7 @@ TEST_P(ShortClaims, AConfirmThatHasToReadWritesBoth) {
 
 // Grouping causes anew, or an operator, may have raised the version meanwhile.
 TEST_P(ShortClaims, AConfirmOfAnotherVersionIsDecidedAsItIs) {
-  if (!mysql_) GTEST_SKIP() << "the memory store has nobody who changes rows by hand";
+  if (!mysql_) GTEST_SKIP() << "changes the row by SQL";
   const auto claimed = claim();
   mysql_->exec("UPDATE rung_tasks SET version = version + 1 WHERE id = " + ids_of_[3].str());
   for (const Decision& d : must(store_->apply(confirms(claimed, true), fence_, decider()))) {
@@ -203,8 +203,7 @@ TEST_P(ShortClaims, AreRepeatedByTheirOwner) {
   }
 }
 
-// The next owner of the shards must not take them for tasks that nobody has claimed: the former one may still
-// publish them.
+// The next owner of the shards must not treat them as unclaimed: the former owner may still publish them.
 TEST_P(ShortClaims, AreTakenOverAsWhatIsBeingPublished) {
   claim();
   must(store_->release(fence_.node, fence_.leases));

@@ -168,7 +168,7 @@ TEST_F(DispatchStory, WhatWasClaimedUnderALeaseThatWasLostIsNotPublished) {
   EXPECT_TRUE(brief.dispatch.idle());
   brief.hand_over(id);
   world.loop.run_for(Ms{100});
-  EXPECT_EQ(brief.broker.depth("orders"), 0U) << "not as a task that nobody has claimed";
+  EXPECT_EQ(brief.broker.depth("orders"), 0U) << "only due_again() repeats a claim";
   brief.dispatch.due_again({brief.names.item(world.row(id), world.now())});
   world.loop.run_for(Ms{100});
   EXPECT_EQ(brief.attempts_in("orders"), (std::vector<int>{1}));

@@ -65,7 +65,7 @@ TEST_F(JanitorStory, WhatADeadOwnerLeftIsPublishedWhenItsConnectionMustBeDead) {
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
 }
 
-// Its rows say `scheduled`: the sweep must not take them for tasks that nobody has claimed.
+// The rows say `scheduled`, but the sweep must not treat them as unclaimed.
 TEST_F(JanitorStory, ShortClaimsOfADeadOwnerWaitAsWell) {
   std::vector<Event> claims;
   for (std::size_t i = 0; i < kShortClaims; ++i)
