@@ -142,9 +142,9 @@ class QueryStore {
   // of message-ids, and none of parents. Of the tasks with that message-id, kMostLookedAt are looked at.
   static constexpr int kMostChildren = 20, kMostLookedAt = 1000;
   virtual Result<std::vector<TaskId>> children(const Task& task) = 0;
-  virtual Result<std::vector<AttemptRow>> history(TaskId id) = 0;  // by attempt
-  // The same of several tasks, by task and attempt; those without attempts are left out.
+  // By task and attempt; tasks without attempts are left out.
   virtual Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) = 0;
+  Result<std::vector<AttemptRow>> history(TaskId id) { return histories({&id, 1}); }
   virtual Result<std::string> origin(TaskId id) = 0;  // NewTask::origin_json; not_found
   // Tasks that have not ended, and parked ones, by queue and state.
   virtual Result<std::vector<QueueStat>> open_by_queue() = 0;

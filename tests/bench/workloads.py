@@ -15,7 +15,9 @@ TRAFFIC = f"{ROOT}/build/release/bench_traffic"
 WORK = "bench-work"
 WAIT = "bench-wait"
 CONTENDERS = ("native-classic", "native-quorum", "native-quorum-safe", "rung", "rung>quorum")
-RATIOS = (("rung", "native-classic"), ("rung>quorum", "native-quorum"), ("rung>quorum", "native-quorum-safe"))
+BOUNDS = ("publish", "publish>quorum")  # of W3
+RATIOS = (("rung", "native-classic"), ("rung>quorum", "native-quorum"), ("rung>quorum", "native-quorum-safe"),
+          ("rung", "publish"), ("rung>quorum", "publish>quorum"))
 MARGIN = 6  # seconds at least between the last publish of W3 and the instant
 
 
@@ -210,6 +212,8 @@ class Bench:
     def burst(self, contender: str) -> dict[str, float]:
         count = self.options.messages
         self.queues(contender)
+        if contender in BOUNDS:
+            return self.publishing(count)
         # The instant: after all is published and taken in, at the pace of the slowest seen, and some quiet.
         due = time.time() + MARGIN + count / 5000
         sent = self.publish(contender, count, "--due", int(due * 1000), native_as="expiration", rung_as="not-before").result()
@@ -228,6 +232,16 @@ class Bench:
         settled = time.time() - due
         return {"drained_per_second": count / drained, "settled_per_second": count / settled, "twice": got["twice"],
                 "published_per_second": count / sent["seconds"]} | self.used(before, count, got["cpu"])
+
+    def publishing(self, count: int) -> dict[str, float]:
+        """What publishing to the target costs and delivering from it: whoever publishes again is not faster."""
+        consumer = self.consume(count)
+        before = self.begin()
+        began = time.time()
+        sent = Client("publish", "--url", self.servers.amqp, "--count", count, "--key", WORK).result()
+        got = consumer.result()
+        return {"drained_per_second": count / (got["last_us"] / 1e6 - began), "twice": got["twice"]} | self.used(
+            before, count, sent["cpu"] + got["cpu"])
 
     def cycle(self, contender: str) -> dict[str, float]:
         count, cycles = int(5000 * self.options.scale), 10

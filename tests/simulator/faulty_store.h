@@ -298,9 +298,6 @@ class FaultyStore final : public Store {
   Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override {
     return call([&] { return db_->histories(ids); });
   }
-  Result<std::vector<AttemptRow>> history(TaskId id) override {
-    return call([&] { return db_->history(id); });
-  }
   Result<std::string> origin(TaskId id) override {
     return call([&] { return db_->origin(id); });
   }

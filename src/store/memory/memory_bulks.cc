@@ -7,19 +7,15 @@ namespace rung {
 
 bool MemoryBulks::Row::names(TaskId id) const { return std::ranges::binary_search(ids, id); }
 
-void MemoryBulks::Row::move_on(std::span<const Event> events, const std::vector<Decision>& decisions,
-                               double rate, EpochMs now) {
-  using Verdict = Decision::Verdict;
-  bulk.last = std::ranges::max(events, {}, &Event::id).id;
-  bulk.done += static_cast<std::int64_t>(events.size());
-  bulk.applied += std::ranges::count(decisions, Verdict::applied, &Decision::verdict);
-  bulk.refused += std::ranges::count(decisions, Verdict::refused, &Decision::verdict);
-  for (const Decision& decision : decisions) {
-    if (decision.verdict == Verdict::applied) changed[decision.task.id] = decision.task.attempt;
-  }
+void MemoryBulks::Row::move_on(const BulkProgress& progress, double rate, EpochMs now) {
+  bulk.last = progress.last;
+  bulk.done += progress.done;
+  bulk.applied += progress.applied;
+  bulk.refused += progress.refused;
+  for (const BulkProgress::Changed& task : progress.changed) changed[task.id] = task.attempt;
   // As bulk_step does it.
   next = rate > 0 ? std::max(next, now - Ms{200}) +
-                        Ms{static_cast<std::int64_t>(1000.0 * static_cast<double>(events.size()) / rate)}
+                        Ms{static_cast<std::int64_t>(1000.0 * static_cast<double>(progress.done) / rate)}
                   : now;
   until = std::max(next, now) + Ms{2000};
 }

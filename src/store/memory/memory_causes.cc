@@ -69,13 +69,6 @@ int MemoryCauses::forget(EpochMs before, int limit) {
   return gone;
 }
 
-void MemoryStore::write_causes(const CauseChanges& changes, int node) {
-  for (const CauseRow& cause : db_.causes_.write(changes, db_.now_())) {
-    record({0, {}, db_.leases_.name(node), "cause_appeared", cause.id, describe(cause)});
-    write_outgoing({0, {}, OutgoingKind::cause_appeared, cause.id, cause.queue});
-  }
-}
-
 Result<std::vector<CauseRow>> MemoryStore::causes(const CauseFilter& filter) {
   return call([&] {
     std::vector<CauseRow> all;

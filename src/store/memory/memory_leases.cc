@@ -124,16 +124,12 @@ Result<std::vector<NodeRow>> MemoryStore::nodes() {
 
 Result<std::vector<ShardOverdue>> MemoryStore::overdue() {
   return call([&] {
-    std::map<int, ShardOverdue> by_shard;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      const Task& t = row.task;
-      if (t.state != State::scheduled || !t.next_at || *t.next_at > db_.now_()) continue;
-      ShardOverdue& late = by_shard.try_emplace(t.shard, ShardOverdue{t.shard, 0, *t.next_at}).first->second;
-      ++late.tasks;
-      late.oldest = std::min(late.oldest, *t.next_at);
-    }
     std::vector<ShardOverdue> out;
-    for (const auto& [shard, late] : by_shard) out.push_back(late);
+    for (int shard = 0; shard < kShards; ++shard) {
+      const auto& due = db_.tasks_.due(State::scheduled, shard);
+      const auto end = due.lower_bound({db_.now_() + Ms{1}, TaskId{}});
+      if (end != due.begin()) out.push_back({shard, std::distance(due.begin(), end), due.begin()->first});
+    }
     return out;
   });
 }

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <bitset>
 #include <map>
 #include <set>
 
@@ -39,16 +37,15 @@ Result<Claimed> MemoryStore::claim(std::span<const Event> claims, const Fence& f
                                    std::size_t most_bytes) {
   std::vector<TaskId> ids;
   for (const Event& claim : claims) ids.push_back(claim.id);
-  bool all = true;
-  auto claimed = call([&] {
-    all = db_.faults_.are_readable(ids);
-    Claimed out;
-    if (all) out.decisions = apply_all(claims, fence, decide, claims.size() >= db_.short_claims_);
-    out.messages = db_.tasks_.messages(first_claimed(out.decisions, most_bytes));
-    return out;
-  });
-  if (!all) return permanent(kUnreadable);
-  return claimed;
+  TaskWriter::ClaimLimits limits{most_bytes};
+  {
+    const std::lock_guard lock(db_.mutex_);
+    if (!db_.faults_.are_readable(ids)) return permanent(kUnreadable);
+    limits.short_from = db_.short_claims_;
+  }
+  auto decisions = writer_.claim(claims, fence, decide, limits);
+  if (!decisions) return tl::unexpected(std::move(decisions).error());
+  return Claimed{*std::move(decisions), transactions_.messages()};
 }
 
 Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,
@@ -57,12 +54,10 @@ Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, Epoch
     WorkWaiting out;
     if (shards.empty()) return out;
     const auto any = [&](State state, EpochMs most) {
-      for (const auto& [at, id] : db_.tasks_.in_state(state)) {
-        if (at > most) break;
-        const Task& t = db_.tasks_.find(id)->task;
-        if (t.next_at && std::ranges::find(shards, t.shard) != shards.end()) return true;
-      }
-      return false;
+      return std::ranges::any_of(shards, [&](int shard) {
+        const auto& due = db_.tasks_.due(state, shard);
+        return !due.empty() && due.begin()->first <= most;
+      });
     };
     out.scheduled = any(State::scheduled, scheduled_until) || any(State::publishing, scheduled_until);
     out.awaiting = any(State::awaiting, until);
@@ -79,19 +74,19 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
                                                std::optional<EpochMs> after, EpochMs until, int per_shard,
                                                std::span<const std::string> without) {
   return call([&] {
-    std::bitset<kShards> wanted;
-    for (const int shard : shards) wanted.set(static_cast<std::size_t>(shard));
     std::vector<DueEntry> out;
-    std::array<int, kShards> taken{};
-    const auto& tasks = db_.tasks_.in_state(state);
-    for (auto it = after ? tasks.lower_bound({*after + Ms{1}, TaskId{}}) : tasks.begin();
-         it != tasks.end() && it->first <= until; ++it) {
-      const Task& t = db_.tasks_.find(it->second)->task;
-      const auto shard = static_cast<std::size_t>(t.shard);
-      if (!t.next_at || !wanted.test(shard)) continue;
-      if (std::ranges::find(without, t.queue) != without.end()) continue;
-      if (++taken[shard] <= per_shard) out.push_back({t.id, t.shard, *t.next_at, t.queue});
+    for (const int shard : shards) {
+      const auto& due = db_.tasks_.due(state, shard);
+      int taken = 0;
+      for (auto it = after ? due.lower_bound({*after + Ms{1}, TaskId{}}) : due.begin();
+           it != due.end() && it->first <= until && taken < per_shard; ++it) {
+        const Task& t = db_.tasks_.find(it->second)->task;
+        if (std::ranges::find(without, t.queue) != without.end()) continue;
+        ++taken;
+        out.push_back({t.id, shard, it->first, t.queue});
+      }
     }
+    std::ranges::sort(out, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
     return out;
   });
 }
@@ -99,13 +94,14 @@ Result<std::vector<DueEntry>> MemoryStore::due(State state, std::span<const int>
 Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> leases, int limit) {
   return call([&] {
     std::vector<DueEntry> out;
-    for (const auto& [at, id] : db_.tasks_.in_state(State::publishing)) {
-      if (out.size() == static_cast<std::size_t>(limit)) break;
-      const Task& t = db_.tasks_.find(id)->task;
-      const bool left = std::any_of(leases.begin(), leases.end(),
-                                    [&](const Lease& l) { return l.shard == t.shard && t.epoch < l.epoch; });
-      if (left) out.push_back({id, t.shard, t.next_at.value_or(EpochMs{}), t.queue});
+    for (const Lease& lease : leases) {
+      for (const auto& [at, id] : db_.tasks_.due(State::publishing, lease.shard)) {
+        const Task& t = db_.tasks_.find(id)->task;
+        if (t.epoch < lease.epoch) out.push_back({id, t.shard, at, t.queue});
+      }
     }
+    std::ranges::sort(out, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
+    out.resize(std::min(out.size(), static_cast<std::size_t>(limit)));
     return out;
   });
 }
@@ -113,13 +109,11 @@ Result<std::vector<DueEntry>> MemoryStore::stranded(std::span<const Lease> lease
 Result<std::vector<TaskId>> MemoryStore::short_claims(std::span<const Lease> leases) {
   return call([&] {
     std::vector<TaskId> out;
-    for (const auto& [at, id] : db_.tasks_.in_state(State::scheduled)) {
-      const MemoryTask& row = *db_.tasks_.find(id);
-      if (!row.has_short_claim()) continue;
-      const Task claimed = row.current();
-      if (std::ranges::any_of(
-              leases, [&](const Lease& l) { return l.shard == claimed.shard && claimed.epoch < l.epoch; }))
-        out.push_back(id);
+    for (const Lease& lease : leases) {
+      for (const auto& [at, id] : db_.tasks_.due(State::scheduled, lease.shard)) {
+        const MemoryTask& row = *db_.tasks_.find(id);
+        if (row.has_short_claim() && row.current().epoch < lease.epoch) out.push_back(id);
+      }
     }
     return out;
   });
@@ -256,8 +250,6 @@ Result<std::vector<TaskId>> MemoryStore::children(const Task& task) {
     return out;
   });
 }
-
-Result<std::vector<AttemptRow>> MemoryStore::history(TaskId id) { return histories({&id, 1}); }
 
 Result<std::vector<AttemptRow>> MemoryStore::histories(std::span<const TaskId> ids) {
   return call([&] {

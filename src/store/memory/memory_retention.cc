@@ -10,7 +10,7 @@ void MemoryTasks::purge(TaskId id) {
   const auto row = rows_.find(id);
   RUNG_REQUIRE(row != rows_.end());
   if (!row->second.intake_key.empty()) keys_.erase(row->second.intake_key);
-  place(row->second.task).erase(place_of(row->second.task));
+  remove_from_indexes(row->second.task);
   left_[id] = row->second.message;
   rows_.erase(row);
 }
@@ -74,15 +74,12 @@ void MemoryRecords::purge(EpochMs before, int limit, PurgedRecords& gone) {
 
 Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   return call([&] {
-    using Key = std::pair<EpochMs, TaskId>;
-    std::set<Key> finished;
-    CauseChanges causes = db_.causes_.changes();
+    MemoryTasks::ByTime finished;
+    CauseChanges causes(db_.causes_.book());
     for (const State state : {State::succeeded, State::parked, State::cancelled, State::discarded}) {
-      for (const auto& [time, id] : db_.tasks_.in_state(state)) {
-        const auto& at = db_.tasks_.find(id)->task.finished_at;
-        if (at && *at < before && Key(*at, id) > Key(from.at, from.id)) finished.emplace(*at, id);
-        if (time >= before && state != State::parked) break;  // a parked one may be placed by next_at
-      }
+      const auto& all = db_.tasks_.finished(state);
+      for (auto it = all.upper_bound({from.at, from.id}); it != all.end() && it->first < before; ++it)
+        finished.insert(*it);
     }
     PurgeResult out{0, from, static_cast<int>(finished.size()) > limit};
     int seen = 0;
@@ -95,7 +92,7 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
       db_.tasks_.purge(id);
       ++out.tasks;
     }
-    write_causes(causes, 0);
+    transactions_.write_causes(causes, 0, db_.now_());
     return out;
   });
 }

@@ -72,6 +72,8 @@ class MemoryDb {
 
  private:
   friend class MemoryStore;
+  friend class MemoryTransactions;
+  friend class MemoryIntakeRows;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_. More than a dozen members, because there is one class of tables for each role of

@@ -10,14 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "src/store/attempts.h"
 #include "src/store/memory/memory_store.h"
+#include "src/store/memory/memory_transactions.h"
+#include "src/store/task_writer.h"
 
 namespace rung {
 
 class MemoryStore final : public Store {
  public:
-  explicit MemoryStore(std::shared_ptr<MemoryDb> db) : shared_(std::move(db)), db_(*shared_) {}
+  explicit MemoryStore(std::shared_ptr<MemoryDb> db)
+      : shared_(std::move(db)),
+        db_(*shared_),
+        transactions_(db_),
+        writer_(transactions_, db_.causes_.book()) {}
 
   Result<std::vector<std::string>> migrate() override {
     return call([&]() -> std::vector<std::string> {
@@ -48,12 +53,16 @@ class MemoryStore final : public Store {
   Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
-  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override {
+    return writer_.insert(tasks, fence);
+  }
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step) override;
+                                      const Decider& decide, const BulkStep* step) override {
+    return writer_.apply(events, fence, decide, step);
+  }
   Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                         std::size_t most_bytes) override;
-  Result<void> write_claims(std::span<const TaskId> ids) override;
+  Result<void> write_claims(std::span<const TaskId> ids) override { return writer_.write_claims(ids); }
   Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
@@ -134,7 +143,6 @@ class MemoryStore final : public Store {
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;
   Result<std::vector<TaskId>> children(const Task& task) override;
-  Result<std::vector<AttemptRow>> history(TaskId id) override;
   Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
   Result<std::string> origin(TaskId id) override;
   Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
@@ -165,19 +173,7 @@ class MemoryStore final : public Store {
   }
   static bool shows(const Filter& filter, const Task& task);
   static bool has_headers(const Filter& filter, const Message& message);  // and the correlation-id
-  Inserted insert_one(const NewTask& n, const std::vector<Lease>& leases, bool by_hand, CauseChanges& causes);
-  struct Changes {
-    AttemptChanges attempts;
-    CauseChanges causes;
-    bool may_be_short = false;  // the claims
-  };
   // Inside call():
-  std::vector<Decision> apply_all(std::span<const Event> events, const Fence& fence, const Decider& decide,
-                                  bool may_be_short = false);
-  Decision apply_one(const Event& event, int node, const std::vector<Lease>& leases, const Decider& decide,
-                     Changes& changes);
-
-  void write_causes(const CauseChanges& changes, int node);
   void write_pause(const Pause& pause, AuditRow change, const std::string& reason);
   void record(SystemEvent event) { db_.records_.write(std::move(event), db_.now_()); }
   void write_outgoing(OutgoingEvent event) { db_.records_.write(std::move(event), db_.now_()); }
@@ -185,6 +181,8 @@ class MemoryStore final : public Store {
 
   const std::shared_ptr<MemoryDb> shared_;
   MemoryDb& db_;
+  MemoryTransactions transactions_;
+  TaskWriter writer_;
 };
 
 }  // namespace rung

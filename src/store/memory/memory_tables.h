@@ -19,6 +19,7 @@
 
 #include "src/store/attempts.h"
 #include "src/store/store.h"
+#include "src/store/tables.h"
 
 namespace rung {
 
@@ -74,15 +75,20 @@ class MemoryTasks {
  public:
   using Rows = std::map<TaskId, MemoryTask>;
   const Rows& rows() const { return rows_; }
-  // Those in one state, by next_at, else by finished_at; those with neither come first.
   using ByTime = std::set<std::pair<EpochMs, TaskId>>;
-  const ByTime& in_state(State state) const { return by_state_[static_cast<std::size_t>(state)]; }
+  // By next_at, those that have one.
+  const ByTime& due(State state, int shard) const {
+    return due_[static_cast<std::size_t>(state)][static_cast<std::size_t>(shard)];
+  }
+  // By finished_at, those that have one.
+  const ByTime& finished(State state) const { return finished_[static_cast<std::size_t>(state)]; }
   MemoryTask* find(TaskId id);
   MemoryTask* find_by_key(const std::string& intake_key);
   std::vector<StoredMessage> messages(std::span<const TaskId> ids) const;
 
-  // REQUIRES: its id is new. Another task loses its key to it.
+  // REQUIRES: its id and its key are new.
   void insert(MemoryTask row);
+  void free_key(TaskId id);                   // REQUIRES: it is there, with a key
   void change(Task& task, Task to);           // `task`: of a row that find() has returned
   void write(const AttemptChanges& changes);  // REQUIRES: their tasks are there
   void purge(TaskId id);                      // REQUIRES: it is there
@@ -93,11 +99,12 @@ class MemoryTasks {
   Swept sweep(TaskId from, TaskId to, int limit);
 
  private:
-  static std::pair<EpochMs, TaskId> place_of(const Task& task);
-  ByTime& place(const Task& task) { return by_state_[static_cast<std::size_t>(task.state)]; }
+  void add_to_indexes(const Task& task);
+  void remove_from_indexes(const Task& task);
 
   Rows rows_;
-  std::array<ByTime, kStates> by_state_;  // by State
+  std::array<std::array<ByTime, kShards>, kStates> due_;  // by State and shard
+  std::array<ByTime, kStates> finished_;                  // by State
   std::unordered_map<std::string, TaskId> keys_;
   std::map<TaskId, MessagePtr> left_;  // bodies of purged tasks
   std::vector<Partition> partitions_;  // by end, without gaps
@@ -115,9 +122,7 @@ class MemoryBulks {
 
     bool is_open() const { return bulk.state == BulkState::running || bulk.state == BulkState::paused; }
     bool names(TaskId id) const;
-    // These events are applied.
-    void move_on(std::span<const Event> events, const std::vector<Decision>& decisions, double rate,
-                 EpochMs now);
+    void move_on(const BulkProgress& progress, double rate, EpochMs now);
   };
   Bulk add(Row row);  // as it is stored, with its id
   Row* find(std::int64_t id);
@@ -215,7 +220,7 @@ class MemoryCauses {
   };
   using Rows = std::map<std::string, Row>;
 
-  CauseChanges changes() const { return CauseChanges(book_); }
+  CauseBook& book() { return book_; }
   // Returns the causes that are new.
   std::vector<CauseRow> write(const CauseChanges& changes, EpochMs now);
   Rows& rows() { return rows_; }

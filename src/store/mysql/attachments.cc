@@ -14,15 +14,9 @@ namespace {
 constexpr std::size_t kDetailBytes = 1000;
 using Records = std::map<std::string, AttachmentRecord>;
 
-Literal names_of(std::span<const std::string> queues) {
-  std::vector<Literal> names;
-  for (const std::string& queue : queues) names.push_back(Literal::text(queue));
-  return Literal::list(names);
-}
-
 Records read_records(Session& session, std::span<const std::string> queues, bool lock) {
   std::string sql = render("attachments");
-  if (!queues.empty()) sql += ' ' + render("attachments.queues", {{"queues", names_of(queues)}});
+  if (!queues.empty()) sql += ' ' + render("attachments.queues", {{"queues", Literal::texts(queues)}});
   if (lock) sql += ' ' + render("attachments.lock");
   Records records;
   auto row = session.query(sql);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "src/core/base/utf8.h"
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::size_t kEventSampleBytes = 500;
 constexpr int kMostWithoutCause = 2000;  // rows that one call reads; some 10 ms of the database
-
-Literal cause_literals(const std::vector<std::string>& causes) {
-  std::vector<Literal> out;
-  for (const std::string& cause : causes) out.push_back(Literal::text(cause));
-  return Literal::list(out);
-}
 
 void write_cause_event(Session& session, std::string_view kind, const std::string& cause,
                        const std::string& detail, int node = 0) {
@@ -56,11 +51,8 @@ std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
   };
   if (!filter.id.empty()) also("causes.id", {"cause", Literal::text(filter.id)});
   if (!filter.queue.empty()) also("causes.queue", {"queue", Literal::text(filter.queue)});
-  if (!filter.states.empty()) {
-    std::vector<Literal> states;
-    for (const CauseState state : filter.states) states.push_back(Literal::text(to_word(state)));
-    also("causes.states", {"states", Literal::list(states)});
-  }
+  const auto words = filter.states | std::views::transform([](CauseState s) { return to_word(s); });
+  if (!words.empty()) also("causes.states", {"states", Literal::texts(words)});
   if (filter.with_tasks) sql += ' ' + render("causes.with_tasks");
   sql += ' ' + render("causes.end",
                       {{"limit", Literal::number(filter.limit)}, {"offset", Literal::number(filter.offset)}});
@@ -80,7 +72,7 @@ void read_trends(Session& session, std::vector<CauseRow>& rows) {
     by_id[row.id] = &row;
     ids.push_back(row.id);
   }
-  auto bucket = session.query(render("cause_trends", {{"causes", cause_literals(ids)}}));
+  auto bucket = session.query(render("cause_trends", {{"causes", Literal::texts(ids)}}));
   while (bucket->next()) {
     const auto row = by_id.find(text_at(*bucket, 1));
     const std::int64_t age = bucket->getInt64(2);
@@ -148,10 +140,10 @@ std::vector<CauseRow> reopen_worse(Session& session, const Sums& sums) {
   }
   if (failed.empty()) return {};
   auto row = session.query(
-      render("causes_worse", {{"causes", cause_literals(failed)}, {"times", Literal::number(kWorse)}}));
+      render("causes_worse", {{"causes", Literal::texts(failed)}, {"times", Literal::number(kWorse)}}));
   while (row->next()) worse.push_back(text_at(*row, 1));
   if (worse.empty()) return {};
-  session.exec(render("causes_reopen", {{"causes", cause_literals(worse)}}));
+  session.exec(render("causes_reopen", {{"causes", Literal::texts(worse)}}));
   std::vector<CauseRow> out;
   for (const std::string& cause : worse) {
     const auto rows = read_rows(session, {.id = cause});
@@ -335,7 +327,7 @@ Result<CausesRegrouped> MysqlStore::regroup_causes(int limit) {
     if (next.cause.empty()) return out;
     const Literal old = Literal::text(next.cause);
     if (!causes.empty())
-      session_->exec(render("causes_inherit", {{"old", old}, {"causes", cause_literals(causes)}}));
+      session_->exec(render("causes_inherit", {{"old", old}, {"causes", Literal::texts(causes)}}));
     if (!page.more) {
       session_->exec(
           render("causes_regrouped", {{"cause", old}, {"version", Literal::number(kFingerprintVersion)}}));

@@ -1,5 +1,6 @@
 #include "src/store/mysql/columns.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/core/base/utf8.h"
@@ -47,90 +48,8 @@ void add_indexed_headers(Rows& rows, TaskId id, const Message& message,
 
 namespace {
 
-std::string_view correlation_id(const NewTask& n) {
-  const auto& id = n.message->properties.correlation_id;
-  return id ? std::string_view(*id) : std::string_view();
-}
-
-}  // namespace
-
-std::span<const NewTaskColumn> new_task_columns() {
-  using N = const NewTask&;
-  static constexpr NewTaskColumn kColumns[] = {
-      {"id", nullptr, [](N n) { return Literal::number(n.task.id.value); }},
-      {"shard", nullptr, [](N n) { return Literal::number(n.task.shard); }},
-      {"state", [](N n) { return n.task.state != State::scheduled; },
-       [](N n) { return Literal::text(to_word(n.task.state)); }},
-      {"kind", [](N n) { return n.task.kind != Kind::retry; },
-       [](N n) { return Literal::text(to_word(n.task.kind)); }},
-      {"next_at", [](N n) { return n.task.next_at.has_value(); },
-       [](N n) { return Literal::time(n.task.next_at); }},
-      {"attempt", [](N n) { return n.task.attempt != 0; },
-       [](N n) { return Literal::number(n.task.attempt); }},
-      {"level", [](N n) { return n.task.level != 1; }, [](N n) { return Literal::number(n.task.level); }},
-      {"levels", [](N n) { return n.task.levels != 0; }, [](N n) { return Literal::number(n.task.levels); }},
-      {"max_attempts", [](N n) { return n.task.max_attempts != 0; },
-       [](N n) { return Literal::number(n.task.max_attempts); }},
-      {"ladder", [](N n) { return !n.task.ladder.empty(); }, [](N n) { return name(n.task.ladder); }},
-      {"ladder_pinned", [](N n) { return n.task.ladder_pinned; },
-       [](N n) { return Literal::number(n.task.ladder_pinned ? 1 : 0); }},
-      {"epoch", [](N n) { return n.task.epoch != 0; }, [](N n) { return Literal::number(n.task.epoch); }},
-      {"node", [](N n) { return n.task.node != 0; }, [](N n) { return Literal::number(n.task.node); }},
-      {"queue", [](N n) { return !n.task.queue.empty(); }, [](N n) { return name(n.task.queue); }},
-      {"exchange", [](N n) { return !n.task.exchange.empty(); }, [](N n) { return name(n.task.exchange); }},
-      {"routing_key", [](N n) { return !n.task.routing_key.empty(); },
-       [](N n) { return name(n.task.routing_key); }},
-      {"tag", [](N n) { return !n.task.tag.empty(); }, [](N n) { return name(n.task.tag); }},
-      {"message_id", [](N n) { return !n.task.message_id.empty(); },
-       [](N n) { return name(n.task.message_id); }},
-      {"correlation_id", [](N n) { return !correlation_id(n).empty(); },
-       [](N n) { return correlation_id(n).empty() ? Literal::null() : name(correlation_id(n)); }},
-      {"first_failed_at", [](N n) { return n.task.first_failed_at.ms > 0; },
-       [](N n) { return Literal::time(n.task.first_failed_at); }},
-      {"created_at", nullptr, [](N n) { return Literal::time(n.task.created_at); }},
-      {"finished_at", [](N n) { return n.task.finished_at.has_value(); },
-       [](N n) { return Literal::time(n.task.finished_at); }},
-      {"finished_by", [](N n) { return n.task.finished_by != FinishedBy::nobody; },
-       [](N n) { return finished_by(n.task.finished_by); }},
-      {"last_error", [](N n) { return !n.task.last_error.empty(); },
-       [](N n) { return clean(n.task.last_error, kErrorBytes); }},
-      {"error_type", [](N n) { return !n.task.error_type.empty(); },
-       [](N n) { return name(n.task.error_type); }},
-      {"body_bytes", [](N n) { return n.task.body_bytes != 0; },
-       [](N n) { return Literal::number(n.task.body_bytes); }},
-      {"version", [](N n) { return n.task.version != 1; },
-       [](N n) { return Literal::number(n.task.version); }},
-      {"silence_means", [](N n) { return n.task.silence.has_value(); },
-       [](N n) { return means(n.task.silence); }},
-      {"silence_ms", [](N n) { return n.task.silence.has_value(); },
-       [](N n) { return silence_ms(n.task.silence); }},
-      {"by_exchange", [](N n) { return n.task.by_exchange; },
-       [](N n) { return Literal::number(n.task.by_exchange ? 1 : 0); }},
-      {"rule", [](N n) { return !n.task.rule.empty(); }, [](N n) { return name(n.task.rule); }},
-      {"uncounted_attempts", [](N n) { return n.task.uncounted_attempts != 0; },
-       [](N n) { return Literal::number(n.task.uncounted_attempts); }},
-      {"uncounted_ms", [](N n) { return n.task.uncounted_time.count() != 0; },
-       [](N n) { return Literal::number(n.task.uncounted_time.count()); }},
-      {"moved_from", [](N n) { return !n.task.moved_from.empty(); },
-       [](N n) { return name(n.task.moved_from); }},
-      {"error_queue", [](N n) { return !n.task.error_queue.empty(); },
-       [](N n) { return name(n.task.error_queue); }},
-      {"rule_headers", [](N n) { return !n.task.rule_headers.empty(); },
-       [](N n) { return rule_headers_literal(n.task.rule_headers); }},
-      {"digest", [](N n) { return !n.task.digest.empty(); },
-       [](N n) { return Literal::bytes(n.task.digest); }},
-      {"parent_id", [](N n) { return n.task.parent.value != 0; },
-       [](N n) { return Literal::number(n.task.parent.value); }},
-      {"intake_key", [](N n) { return !n.intake_key.empty(); },
-       [](N n) { return n.intake_key.empty() ? Literal::null() : Literal::bytes(n.intake_key); }},
-  };
-  return kColumns;
-}
-
-namespace {
-
-// A column of write_tasks, in its order. `counts`: it follows from the row before, by the expression
-// `counted`; a row in which it does not is written alone.
+// A column of rung_tasks. `counts`: it follows from the row before, by the expression `counted`; a row in
+// which it does not is written alone.
 struct TaskColumn {
   std::string_view name;
   bool (*same)(const Task&, const Task&);
@@ -154,7 +73,8 @@ bool is_next_version(const Task& before, const Task& after) {
 }
 
 using T = const Task&;
-constexpr TaskColumn kTaskChanges[] = {
+constexpr TaskColumn kTasks[] = {
+    // Those of write_tasks, in its order.
     {"shard", equal<&Task::shard>, [](T t) { return Literal::number(t.shard); }},
     {"state", equal<&Task::state>, [](T t) { return Literal::text(to_word(t.state)); }},
     {"next_at", equal<&Task::next_at>, [](T t) { return Literal::time(t.next_at); }},
@@ -192,7 +112,27 @@ constexpr TaskColumn kTaskChanges[] = {
     {"replaced_by", equal<&Task::replaced_by>, [](T t) { return Literal::number(t.replaced_by.value); }},
     {"cause_id", equal<&Task::cause>,
      [](T t) { return t.cause.empty() ? Literal::null() : Literal::text(t.cause); }},
+    // Those of insert_tasks alone.
+    {"kind", equal<&Task::kind>, [](T t) { return Literal::text(to_word(t.kind)); }},
+    {"tag", equal<&Task::tag>, [](T t) { return name(t.tag); }},
+    {"message_id", equal<&Task::message_id>, [](T t) { return name(t.message_id); }},
+    {"created_at", equal<&Task::created_at>, [](T t) { return Literal::time(t.created_at); }},
+    {"body_bytes", equal<&Task::body_bytes>, [](T t) { return Literal::number(t.body_bytes); }},
+    {"silence_means", equal<&Task::silence>, [](T t) { return means(t.silence); }},
+    {"silence_ms", equal<&Task::silence>, [](T t) { return silence_ms(t.silence); }},
+    {"error_queue", equal<&Task::error_queue>, [](T t) { return name(t.error_queue); }},
+    {"rule_headers", equal<&Task::rule_headers>, [](T t) { return rule_headers_literal(t.rule_headers); }},
+    {"digest", equal<&Task::digest>, [](T t) { return Literal::bytes(t.digest); }},
+    {"parent_id", equal<&Task::parent>, [](T t) { return Literal::number(t.parent.value); }},
 };
+constexpr std::size_t kCause = 28;  // inserted apart: the store knows it, and not the new task
+static_assert(kTasks[kCause].name == "cause_id");
+constexpr auto kTaskChanges = std::span(kTasks).first<kCause + 1>();
+
+std::string_view correlation_id(const NewTask& n) {
+  const auto& id = n.message->properties.correlation_id;
+  return id ? std::string_view(*id) : std::string_view();
+}
 
 // A column of an attempt that may change after the attempt has begun.
 struct AttemptColumn {
@@ -232,6 +172,34 @@ void for_each(const Table& table, Columns columns, F f) {
 void add_task(Rows& rows, const Task& t) {
   rows.row() << Literal::number(t.id.value);
   for (const TaskColumn& column : kTaskChanges) rows << column.value(t);
+}
+
+NewTaskColumns::NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::size_t> some) {
+  static const Task kDefaults = [] {
+    Task task;
+    task.shard = -1;  // these two have no default
+    task.created_at = EpochMs{-1};
+    return task;
+  }();
+  const auto any = [&](auto is) { return std::ranges::any_of(some, [&](auto i) { return is(tasks[i]); }); };
+  names_ = "id";
+  for (std::size_t column = 0; column < std::size(kTasks); ++column) {
+    if (column == kCause || !any([&](const NewTask& n) { return !kTasks[column].same(n.task, kDefaults); }))
+      continue;
+    columns_.push_back(column);
+    names_.append(",").append(kTasks[column].name);
+  }
+  keys_ = any([](const NewTask& n) { return !n.intake_key.empty(); });
+  correlated_ = any([](const NewTask& n) { return !correlation_id(n).empty(); });
+  if (keys_) names_ += ",intake_key";
+  if (correlated_) names_ += ",correlation_id";
+}
+
+void NewTaskColumns::add(Rows& rows, const NewTask& n) const {
+  rows.row() << Literal::number(n.task.id.value);
+  for (const std::size_t column : columns_) rows << kTasks[column].value(n.task);
+  if (keys_) rows << (n.intake_key.empty() ? Literal::null() : Literal::bytes(n.intake_key));
+  if (correlated_) rows << (correlation_id(n).empty() ? Literal::null() : name(correlation_id(n)));
 }
 
 Columns changed(const Task& before, const Task& after) {

@@ -17,13 +17,18 @@ namespace rung::mysql {
 
 Literal rule_headers_literal(const RuleHeaders& headers);
 
-// A column of insert_tasks.
-struct NewTaskColumn {
-  std::string_view name;
-  bool (*differs)(const NewTask&);  // from the table's default; nullptr = it has none
-  Literal (*value)(const NewTask&);
+// The columns of insert_tasks in which one of the tasks differs from the table's default. All but cause_id.
+class NewTaskColumns {
+ public:
+  NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::size_t> some);
+  const std::string& names() const { return names_; }
+  void add(Rows& rows, const NewTask& n) const;  // a new row
+
+ private:
+  std::string names_;
+  std::vector<std::size_t> columns_;
+  bool keys_ = false, correlated_ = false;
 };
-std::span<const NewTaskColumn> new_task_columns();
 
 // Rows of insert_headers: the values that the message has of the headers `names`, which searches use.
 void add_indexed_headers(Rows& rows, TaskId id, const Message& message,

@@ -46,9 +46,7 @@ std::map<std::string, GateState> lock_states(Session& session, std::span<const s
                                              EpochMs at) {
   const Literal now = Literal::time(at);
   std::map<std::string, GateState> out;
-  std::vector<Literal> names;
-  for (const std::string& queue : queues) names.push_back(Literal::text(queue));
-  const std::string lock = render("gates_lock", {{"queues", Literal::list(names)}});
+  const std::string lock = render("gates_lock", {{"queues", Literal::texts(queues)}});
   const auto read = [&] {
     auto row = session.query(lock);
     while (row->next()) {
@@ -58,10 +56,11 @@ std::map<std::string, GateState> lock_states(Session& session, std::span<const s
   };
   read();
   Rows missing;
-  for (std::size_t i = 0; i < queues.size(); ++i) {
-    if (out.contains(queues[i])) continue;
-    missing.row() << names[i] << length_of(names[i]) << Literal::text("") << Literal::text("")
-                  << Literal::text("") << now;
+  for (const std::string& queue : queues) {
+    if (out.contains(queue)) continue;
+    const Literal name = Literal::text(queue);
+    missing.row() << name << length_of(name) << Literal::text("") << Literal::text("") << Literal::text("")
+                  << now;
   }
   if (missing.count() == 0) return out;
   session.exec(render("gates_create", {{"rows", missing.done()}}));

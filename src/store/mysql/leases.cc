@@ -58,34 +58,55 @@ std::vector<Lease> those_of(std::span<const Lease> believed, std::vector<Lease> 
 
 }  // namespace
 
-std::vector<Lease> MysqlStore::lock_leases(std::string_view statement, int node,
-                                           std::span<const Lease> leases) {
+std::vector<Lease> lock_leases(Session& session, std::string_view statement, int node,
+                               std::span<const Lease> leases) {
   if (leases.empty() || node == 0) return {};
-  auto rows = session_->query(
+  auto rows = session.query(
       render(statement, {{"shards", Literal::numbers(shards_of(leases))}, {"node", Literal::number(node)}}));
   return those_of(leases, read_leases(*rows));
 }
 
-MysqlStore::LockedLeases MysqlStore::share_leases(const Fence& fence, const std::string& also) {
-  LockedLeases locked;
-  if (fence.leases.empty() || fence.node == 0) return locked;
-  const std::string share = render("leases_share", {{"shards", Literal::numbers(shards_of(fence.leases))},
-                                                    {"node", Literal::number(fence.node)}});
-  ResultPtr rows;
-  if (also.empty()) {
-    rows = session_->query(share);
-  } else {
-    std::tie(rows, locked.also) = session_->query(share, also);
-  }
-  locked.held = those_of(fence.leases, read_leases(*rows));
-  return locked;
+std::vector<Lease> MysqlTables::share_leases(const Fence& fence) {
+  return lock_leases(session_, "leases_share", fence.node, fence.leases);
 }
 
-void MysqlStore::guard_leases(const Fence& fence) {
-  session_->later(render("leases_guard", {{"shards", Literal::numbers(shards_of(fence.leases))},
-                                          {"leases", pairs_of(fence.leases)},
-                                          {"node", Literal::number(fence.node)},
-                                          {"count", Literal::number(fence.leases.size())}}));
+void MysqlTables::guard_leases(const Fence& fence) {
+  session_.later(render("leases_guard", {{"shards", Literal::numbers(shards_of(fence.leases))},
+                                         {"leases", pairs_of(fence.leases)},
+                                         {"node", Literal::number(fence.node)},
+                                         {"count", Literal::number(fence.leases.size())}}));
+}
+
+std::vector<Lease> MysqlTables::standing_leases() {
+  auto rows = session_.query(render("leases_standing"));
+  return read_leases(*rows);
+}
+
+MysqlTables::Locked MysqlTables::lock(const Fence& fence, std::span<const TaskId> ids) {
+  const std::string tasks =
+      render("lock_tasks", {{"ids", Literal::ids(ids)}, {"short_claim", short_claim()}});
+  Locked locked;
+  ResultPtr rows;
+  if (fence.leases.empty() || fence.node == 0) {
+    rows = session_.query(tasks);
+  } else {
+    ResultPtr leases;
+    std::tie(leases, rows) =
+        session_.query(render("leases_share", {{"shards", Literal::numbers(shards_of(fence.leases))},
+                                               {"node", Literal::number(fence.node)}}),
+                       tasks);
+    locked.held = those_of(fence.leases, read_leases(*leases));
+  }
+  while (rows->next()) {
+    if (locked.tasks.empty()) locked.now = time_at(*rows, kTaskColumns + 1).value_or(EpochMs{});
+    LockedTask row{task_at(*rows), !rows->isNull(kTaskColumns + 2)};
+    if (row.short_claim) {
+      row.task = with_short_claim(std::move(row.task), rows->getUInt64(kTaskColumns + 2),
+                                  rows->getInt(kTaskColumns + 3));
+    }
+    locked.tasks.push_back(std::move(row));
+  }
+  return locked;
 }
 
 Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
@@ -245,7 +266,7 @@ Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> le
   if (*renewed == static_cast<std::int64_t>(leases.size()))
     return std::vector<Lease>(leases.begin(), leases.end());
   return session_->transaction_for([&] {
-    std::vector<Lease> held = lock_leases("leases_own", node, leases);
+    std::vector<Lease> held = lock_leases(*session_, "leases_own", node, leases);
     if (!held.empty()) {
       session_->exec(
           render("leases_renew", {{"ttl_us", micros(ttl)}, {"shards", Literal::numbers(shards_of(held))}}));
@@ -257,7 +278,7 @@ Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> le
 Result<void> MysqlStore::release(int node, std::span<const Lease> leases) {
   return session_->transaction(
       [&] {
-        const std::vector<Lease> held = lock_leases("leases_own", node, leases);
+        const std::vector<Lease> held = lock_leases(*session_, "leases_own", node, leases);
         if (held.empty()) return;
         session_->exec(render("leases_release", {{"shards", Literal::numbers(shards_of(held))}}));
       },

@@ -24,10 +24,8 @@ void write_outgoing(Session& session, std::span<const OutgoingEvent> events) {
 Result<std::vector<OutgoingEvent>> MysqlStore::outgoing_events(int limit) {
   return session_->run_for([&] {
     std::vector<OutgoingEvent> events;
-    std::vector<Literal> kinds;
-    for (const std::string_view word : kOutgoingWords) kinds.push_back(Literal::text(word));
     auto row = session_->query(
-        render("outgoing", {{"kinds", Literal::list(kinds)}, {"limit", Literal::number(limit)}}));
+        render("outgoing", {{"kinds", Literal::texts(kOutgoingWords)}, {"limit", Literal::number(limit)}}));
     while (row->next()) {
       events.push_back({row->getInt64(1), time_at(*row, 2).value_or(EpochMs{}),
                         outgoing_kind_from(text_at(*row, 3)).value_or(OutgoingKind::task_parked),

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 #include <unordered_set>
 
@@ -10,32 +11,6 @@
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
-namespace {
-
-std::string union_all(const std::vector<std::string>& parts) {
-  std::string sql;
-  for (const std::string& part : parts) sql.append(sql.empty() ? "" : " UNION ALL ").append(part);
-  return sql;
-}
-
-// A condition that leaves out those queues. Begins with a blank, or is empty.
-std::string all_but(std::span<const std::string> queues) {
-  if (queues.empty()) return {};
-  std::vector<Literal> names;
-  for (const std::string& queue : queues) names.push_back(Literal::text(queue + '.'));
-  return ' ' + render("due.without", {{"queues", Literal::list(names)}});
-}
-
-// `entries`, sorted: the first `per_shard` of each shard.
-Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<DueEntry>> entries) {
-  if (!entries || entries->size() <= per_shard) return entries;
-  std::map<int, std::size_t> seen;
-  std::erase_if(*entries, [&](const DueEntry& e) { return ++seen[e.shard] > per_shard; });
-  return entries;
-}
-
-}  // namespace
-
 namespace {
 
 // Only what is listed behind the task `f.after`.
@@ -71,11 +46,8 @@ std::string conditions(const Filter& f, bool by_views) {
   };
   if (f.after) sql += ' ' + place_of(f);
   if (f.state) also("list.state", {"state", Literal::text(to_word(*f.state))});
-  if (!f.states.empty()) {
-    std::vector<Literal> states;
-    for (const State state : f.states) states.push_back(Literal::text(to_word(state)));
-    also("list.states", {"states", Literal::list(states)});
-  }
+  const auto words = f.states | std::views::transform([](State s) { return to_word(s); });
+  if (!words.empty()) also("list.states", {"states", Literal::texts(words)});
   if (f.kind) also("list.kind", {"kind", Literal::text(to_word(*f.kind))});
   text("queue", f.queue);
   text("exchange", f.exchange);
@@ -127,135 +99,6 @@ Result<EpochUs> MysqlStore::clock() {
 
 Result<EpochMs> MysqlStore::now() {
   return session_->run_for([&] { return session_->now(); });
-}
-
-Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
-  if (ids.empty()) return std::vector<StoredMessage>{};
-  return session_->run_for([&] {
-    return messages_at(
-        *session_->query(render(either("messages", "messages_by_views"), {{"ids", Literal::ids(ids)}})));
-  });
-}
-
-Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
-  return session_->run_for([&] {
-    std::vector<DueEntry> out;
-    auto row = session_->query(sql);
-    while (row->next()) {
-      out.push_back(
-          {{row->getInt64(1)}, row->getInt(2), time_at(*row, 3).value_or(EpochMs{}), text_at(*row, 4)});
-    }
-    std::stable_sort(out.begin(), out.end(), [](const DueEntry& a, const DueEntry& b) {
-      return std::pair(a.at, a.id) < std::pair(b.at, b.id);
-    });
-    return out;
-  });
-}
-
-// Finds scheduled tasks in an index that a claim does not change, so claimed tasks have to be removed.
-Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> shards,
-                                              std::optional<EpochMs> after, EpochMs until, int per_shard,
-                                              std::span<const std::string> without) {
-  if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
-  const auto most = static_cast<std::size_t>(per_shard);
-  const Literal last = Literal::time(until);
-  const Literal first = after ? Literal::time(*after) : Literal::before_all_times();
-  const Literal all = Literal::numbers(shards);
-  const Literal others = Literal::rendered(all_but(without));
-  const auto publishing = [&] {
-    return due_entries(render("publishing", {{"until", last}, {"after", first}, {"shards", all}}));
-  };
-  if (state == State::publishing) return at_most(most, publishing());
-  const Literal stage = Literal::number(static_cast<int>(state));
-  const auto read_few = [&](std::size_t limit) {
-    return due_entries(render("due_few", {{"stage", stage},
-                                          {"shards", all},
-                                          {"until", last},
-                                          {"after", first},
-                                          {"without", others},
-                                          {"limit", Literal::number(limit + 1)}}));
-  };
-  auto few = read_few(most);
-  if (!few || few->empty()) return few;  // mostly so: one statement
-  std::unordered_set<std::int64_t> claimed;
-  if (state == State::scheduled) {
-    auto read = session_->run([&] {
-      auto row = session_->query(render("claimed", {{"until", last}}));
-      while (row->next()) claimed.insert(row->getInt64(1));
-    });
-    if (!read) return tl::unexpected(read.error());
-  }
-  const auto without_claimed = [&](Result<std::vector<DueEntry>> entries) {
-    if (entries) std::erase_if(*entries, [&](const DueEntry& e) { return claimed.contains(e.id.value); });
-    return entries;
-  };
-  const std::size_t limit = most + claimed.size();
-  if (few->size() > most && !claimed.empty()) few = read_few(limit);
-  if (!few || few->size() <= limit) return at_most(most, without_claimed(std::move(few)));
-  // Many: raise each shard's limit by the tasks claimed in that shard, not in all shards.
-  std::map<int, std::size_t> claimed_in;
-  if (!claimed.empty()) {
-    const auto rows = publishing();
-    if (!rows) return tl::unexpected(rows.error());
-    claimed.clear();
-    for (const DueEntry& row : *rows) {
-      claimed.insert(row.id.value);
-      ++claimed_in[row.shard];
-    }
-  }
-  std::vector<std::string> parts;
-  parts.reserve(shards.size());
-  for (const int shard : shards) {
-    parts.push_back(render("due_shard", {{"stage", stage},
-                                         {"shard", Literal::number(shard)},
-                                         {"until", last},
-                                         {"after", first},
-                                         {"without", others},
-                                         {"limit", Literal::number(most + claimed_in[shard])}}));
-  }
-  return at_most(most, without_claimed(due_entries(union_all(parts))));
-}
-
-Result<WorkWaiting> MysqlStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,
-                                             EpochMs until) {
-  if (shards.empty()) return WorkWaiting{};
-  const auto stage = [](State state) { return Literal::number(static_cast<int>(state)); };
-  return session_->run_for([&] {
-    auto row = session_->query(render("work_waiting", {{"scheduled", stage(State::scheduled)},
-                                                       {"awaiting", stage(State::awaiting)},
-                                                       {"parked", stage(State::parked)},
-                                                       {"shards", Literal::numbers(shards)},
-                                                       {"scheduled_until", Literal::time(scheduled_until)},
-                                                       {"until", Literal::time(until)}}));
-    if (!row->next()) return WorkWaiting{};
-    const auto there = [&](std::uint32_t column) { return row->getInt(column) != 0; };
-    return WorkWaiting{there(1), there(2), there(3), there(4), there(5)};
-  });
-}
-
-Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases, int limit) {
-  if (leases.empty() || limit <= 0) return std::vector<DueEntry>{};
-  std::string any;
-  for (const Lease& lease : leases) {
-    any += any.empty() ? "" : " OR ";
-    any += render("stranded.lease",
-                  {{"shard", Literal::number(lease.shard)}, {"epoch", Literal::number(lease.epoch)}});
-  }
-  return due_entries(
-      render("stranded", {{"leases", Literal::rendered(std::move(any))}, {"limit", Literal::number(limit)}}));
-}
-
-Result<std::vector<TaskId>> MysqlStore::short_claims(std::span<const Lease> leases) {
-  return session_->run_for([&] {
-    std::vector<TaskId> ids;
-    for (const Lease& lease : leases) {
-      auto row = session_->query(render("short_claims", {{"short_claim", short_claim()},
-                                                         {"shard", Literal::number(lease.shard)},
-                                                         {"epoch", Literal::number(lease.epoch)}}));
-      while (row->next()) ids.push_back({row->getInt64(1)});
-    }
-    return ids;
-  });
 }
 
 Result<void> MysqlStore::check_headers(const Filter& filter) const {
@@ -335,8 +178,6 @@ Result<std::vector<TaskId>> MysqlStore::children(const Task& task) {
     return out;
   });
 }
-
-Result<std::vector<AttemptRow>> MysqlStore::history(TaskId id) { return histories({&id, 1}); }
 
 Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<AttemptRow>{};

@@ -39,6 +39,13 @@ class Literal {
     for (const auto& n : range) out.append(out.empty() ? "" : ",").append(std::to_string(n));
     return Literal(std::move(out));
   }
+  // text() of each.
+  template <typename Range>
+  static Literal texts(const Range& range) {
+    std::string out;
+    for (const auto& t : range) out.append(out.empty() ? "" : ",").append(text(t).text_);
+    return Literal(std::move(out));
+  }
   static Literal ids(std::span<const TaskId> ids);
   static Literal list(std::span<const Literal> literals);
   // The output of render() is safe too: for statements composed of named pieces.

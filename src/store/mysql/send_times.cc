@@ -39,10 +39,9 @@ EpochMs read_rates(Session& session, const std::map<std::string, const SendReque
                    Books& books) {
   std::string which;
   for (const auto& [queue, request] : requests) {
-    std::vector<Literal> values;
-    for (const std::string& value : keys_of(*request)) values.push_back(Literal::text(value));
-    which += (which.empty() ? "" : " OR ") +
-             render("rates_of", {{"queue", Literal::text(queue)}, {"values", Literal::list(values)}});
+    which +=
+        (which.empty() ? "" : " OR ") +
+        render("rates_of", {{"queue", Literal::text(queue)}, {"values", Literal::texts(keys_of(*request))}});
   }
   EpochMs now{0};
   auto row = session.query(render("rates", {{"which", Literal::rendered(std::move(which))}}));

@@ -22,6 +22,7 @@
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"
 #include "src/store/store.h"
+#include "src/store/tables.h"
 
 namespace rung::mysql {
 
@@ -29,15 +30,6 @@ inline constexpr int kUsualPort = 3306;
 // Server errors after which a transaction is worth a retry. kGuard: of `expect_rows` and `leases_guard`,
 // which fail by a subquery of two rows.
 inline constexpr int kLockWaitOver = 1205, kDeadlock = 1213, kGuard = 1242;
-
-// Thrown inside a transaction: roll back and return this error.
-struct Abort {
-  Error error;
-};
-// Thrown inside a transaction: another writer was first; roll back and retry the transaction.
-struct Again {
-  std::string why;
-};
 
 inline bool is_duplicate(const ::sql::SQLException& e) { return e.getErrorCode() == 1062; }
 

@@ -1,4 +1,4 @@
-// MysqlStore. Its methods are in leases.cc, insert.cc, apply.cc, reads.cc, matching.cc, bulks.cc, causes.cc,
+// MysqlStore. Its methods are in leases.cc, tasks.cc, reads.cc, matching.cc, bulks.cc, causes.cc,
 // counts.cc, gates.cc, events.cc, outgoing_events.cc, retention.cc, partitions.cc and migrate.cc.
 // Thread: as Store says, one at a time.
 #pragma once
@@ -14,6 +14,8 @@
 #include "src/store/mysql/mysql_store.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/session.h"
+#include "src/store/mysql/tables.h"
+#include "src/store/task_writer.h"
 
 namespace rung::mysql {
 
@@ -34,12 +36,6 @@ void write_outgoing(Session& session, std::span<const OutgoingEvent> events);
 
 // Inside a transaction: writes the changes. `node`: of the instance, for the events of new causes.
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
-
-// Inside a transaction, insert() of one task, whatever the leases.
-Inserted insert_child(Session& session, const CauseBook& book, const NewTask& child);
-
-// The condition that the attempt c is a short claim of the row t.
-inline Literal short_claim() { return Literal::rendered(render("short_claim")); }
 
 class MysqlStore final : public Store {
  public:
@@ -64,12 +60,16 @@ class MysqlStore final : public Store {
   Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
-  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override {
+    return writer_.insert(tasks, fence);
+  }
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step) override;
+                                      const Decider& decide, const BulkStep* step) override {
+    return writer_.apply(events, fence, decide, step);
+  }
   Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                         std::size_t most_bytes) override;
-  Result<void> write_claims(std::span<const TaskId> ids) override;
+  Result<void> write_claims(std::span<const TaskId> ids) override { return writer_.write_claims(ids); }
   Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
 
@@ -149,7 +149,6 @@ class MysqlStore final : public Store {
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;
   Result<std::vector<TaskId>> children(const Task& task) override;
-  Result<std::vector<AttemptRow>> history(TaskId id) override;
   Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
   Result<std::string> origin(TaskId id) override;
   Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
@@ -161,23 +160,6 @@ class MysqlStore final : public Store {
  private:
   // Permanent error if the filter names a header that is not indexed.
   Result<void> check_headers(const Filter& filter) const;
-  // Inside a transaction: those of `leases` that `node` holds, by shard, with their rows locked by
-  // `statement`.
-  std::vector<Lease> lock_leases(std::string_view statement, int node, std::span<const Lease> leases);
-  struct LockedLeases {
-    std::vector<Lease> held = {};
-    ResultPtr also = {};
-  };
-  // The same for the leases of `fence`, shared. `also`: a query for the same round trip; "" = none.
-  LockedLeases share_leases(const Fence& fence, const std::string& also);
-  // apply() and claim(). `messages_of`: with last(), the messages of first_claimed() of so many bytes.
-  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step,
-                                      std::optional<std::size_t> messages_of);
-  void read_messages_last(std::span<const TaskId> ids);
-  // Inside a transaction, without a round trip of its own: unless `fence.node` holds all of its leases, what
-  // follows is not done, and the transaction is repeated.
-  void guard_leases(const Fence& fence);
   // Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
   Result<bool> change_tables(const std::function<void(Session&)>& body);
   // For a filter with an expression (matching.cc).
@@ -206,6 +188,8 @@ class MysqlStore final : public Store {
 
   const std::unique_ptr<Session> session_;
   const std::shared_ptr<CauseBook> causes_;
+  MysqlTables tables_{*session_};
+  TaskWriter writer_{tables_, *causes_};
   // Where regroup_causes() goes on: first cause by cause, then the tasks without one, which may be millions
   // that never failed.
   struct Regrouping {
@@ -214,9 +198,7 @@ class MysqlStore final : public Store {
     bool causes_done = false;
   };
   Regrouping regrouping_;
-  bool by_views_ = false;   // the user may not read the tables; check_schema() finds out
-  int doubts_ = 0;          // number of insert() calls that still look for existing rows first
-  int unread_backoff_ = 0;  // number of apply() calls of confirms that still read the rows
+  bool by_views_ = false;  // the user may not read the tables; check_schema() finds out
 };
 
 }  // namespace rung::mysql

@@ -1,13 +1,18 @@
-#include "src/store/mysql/row_writer.h"
+#include "src/store/mysql/tables.h"
 
 #include <algorithm>
+#include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "src/core/base/utf8.h"
+#include "src/core/message/message_json.h"
+#include "src/core/task/origin.h"
 #include "src/store/mysql/columns.h"
-#include "src/store/mysql/render.h"
+#include "src/store/mysql/rows.h"
+#include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
 namespace {
@@ -120,9 +125,30 @@ void drop(Session& session, const AttemptChanges& attempts) {
   session.later(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
 }
 
+constexpr std::size_t kNameBytes = 255;
+
+Literal correlation_id_of(const Message& message) {
+  const auto& id = message.properties.correlation_id;
+  return id && !id->empty() ? Literal::text(clean_utf8(*id, kNameBytes)) : Literal::null();
+}
+
+void replace_body(Session& session, const Task& task, const Message& message) {
+  auto rows = session.query(render("lock_body", {{"id", Literal::number(task.id.value)}}));
+  if (!rows->next()) return;  // purged by hand: the task has no message any more
+  const EarlierContent earlier{task.attempt, text_at(*rows, 1), text_at(*rows, 2)};
+  const std::string origin = add_earlier(text_at(*rows, 3), earlier);
+  rows.reset();
+  session.exec(render(
+      "replace_message",
+      {{"id", Literal::number(task.id.value)},
+       {"properties", Literal::text(properties_to_json(message.properties))},
+       {"headers", message.headers ? Literal::text(headers_to_json(*message.headers)) : Literal::null()},
+       {"origin", Literal::text(origin)}}));
+}
+
 }  // namespace
 
-void RowWriter::write(std::span<const ChangedTask> tasks) {
+void MysqlTables::write_tasks(std::span<const ChangedTask> tasks) {
   const std::vector<Group> groups = grouped(tasks, false);
   const bool few = groups.size() <= kFewChanges;
   std::vector<const Task*> apart;
@@ -138,18 +164,18 @@ void RowWriter::write(std::span<const ChangedTask> tasks) {
 
 // A statement locks its rows in order of ids, as reading them would. Two could meet another transaction that
 // has locked some of the second's rows and waits for one of the first's: only few rows take that risk.
-bool RowWriter::write_unread(std::span<const ChangedTask> tasks, const std::function<void()>& guard) {
+bool MysqlTables::write_unread(std::span<const ChangedTask> tasks, const Fence& fence) {
   const std::vector<Group> groups = grouped(tasks, true);
   const auto was_claimed = [](const ChangedTask& task) { return task.before->state == State::publishing; };
   if (!std::ranges::all_of(tasks, was_claimed)) return false;
   if (std::ranges::any_of(groups, is_alone)) return false;
   if (groups.size() > 1 && tasks.size() >= kWorthOne) return false;
-  guard();
+  guard_leases(fence);
   for (const Group& group : groups) write_at_once(session_, "same_tasks_unread", group, true);
   return true;
 }
 
-void RowWriter::write(const AttemptChanges& attempts) {
+void MysqlTables::write_attempts(const AttemptChanges& attempts, bool repeated) {
   drop(session_, attempts);
   const std::vector<Attempt> kept = attempts.kept();
   std::vector<Alike<Attempt>> groups;
@@ -166,7 +192,7 @@ void RowWriter::write(const AttemptChanges& attempts) {
     std::vector<TaskId> ids;
     for (const Attempt* a : group.items) ids.push_back(a->task);
     // If a row is missing (deleted by hand), the guard fails, and the repeated transaction inserts it.
-    if (ids.size() < kWorthOne || repeated_) {
+    if (ids.size() < kWorthOne || repeated) {
       apart.insert(apart.end(), group.items.begin(), group.items.end());
       continue;
     }
@@ -180,12 +206,63 @@ void RowWriter::write(const AttemptChanges& attempts) {
   write_rows(session_, "write_attempts", apart, [](Rows& rows, const Attempt* a) { add_attempt(rows, *a); });
 }
 
-void RowWriter::write(const std::vector<AuditRow>& audit) {
-  write_rows(session_, "write_audit", audit, [](Rows& rows, const AuditRow& a) {
-    rows.row() << Literal::time(a.at) << Literal::text(clean_utf8(a.who, 255)) << Literal::text(a.what)
-               << Literal::number(a.task.value) << Literal::text(a.before) << Literal::text(a.after)
-               << Literal::text(a.reason) << Literal::number(a.bulk);
+void MysqlTables::write_audit(std::span<const AuditRow> rows) {
+  write_rows(session_, "write_audit", rows, [](Rows& out, const AuditRow& a) {
+    out.row() << Literal::time(a.at) << Literal::text(clean_utf8(a.who, 255)) << Literal::text(a.what)
+              << Literal::number(a.task.value) << Literal::text(a.before) << Literal::text(a.after)
+              << Literal::text(a.reason) << Literal::number(a.bulk);
   });
+}
+
+void MysqlTables::replace_message(const Task& task, const MessagePtr& message) {
+  const Literal id = Literal::number(task.id.value);
+  replace_body(session_, task, *message);
+  session_.exec(render("replace_message.task", {{"id", id},
+                                                {"digest", Literal::bytes(task.digest)},
+                                                {"tag", Literal::text(clean_utf8(task.tag, kNameBytes))},
+                                                {"rule_headers", rule_headers_literal(task.rule_headers)},
+                                                {"correlation_id", correlation_id_of(*message)}}));
+  const auto& names = session_.options().index_headers;
+  if (names.empty()) return;
+  session_.exec(render("replace_message.drop_headers", {{"id", id}}));
+  Rows rows;
+  add_indexed_headers(rows, task.id, *message, names);
+  if (rows.count() > 0) session_.exec(render("insert_headers", {{"rows", rows.done()}}));
+}
+
+void MysqlTables::write_causes(const CauseChanges& changes, int node, EpochMs now) {
+  mysql::write_causes(session_, changes, node, now);
+}
+void MysqlTables::write_outgoing(std::span<const OutgoingEvent> events) {
+  mysql::write_outgoing(session_, events);
+}
+
+bool MysqlTables::step_bulk(const BulkStep& step, const BulkProgress& progress, EpochMs now) {
+  const auto moved = session_.exec(render("bulk_step", {{"bulk", Literal::number(step.bulk)},
+                                                        {"runner", Literal::text(step.runner)},
+                                                        {"from", Literal::number(step.from.value)},
+                                                        {"rate", Literal::decimal(step.rate)},
+                                                        {"last", Literal::number(progress.last.value)},
+                                                        {"done", Literal::number(progress.done)},
+                                                        {"applied", Literal::number(progress.applied)},
+                                                        {"refused", Literal::number(progress.refused)}}));
+  if (moved != 1) return false;
+  if (!step.keeps_sent || progress.changed.empty()) return true;
+  std::vector<TaskId> ids;
+  for (const BulkProgress::Changed& task : progress.changed) ids.push_back(task.id);
+  session_.later(
+      render("bulk_items_changed",
+             {{"at", Literal::time(now)}, {"bulk", Literal::number(step.bulk)}, {"ids", Literal::ids(ids)}}));
+  return true;
+}
+
+void MysqlTables::read_messages(std::span<const TaskId> ids) {
+  if (!ids.empty()) session_.last(render("messages", {{"ids", Literal::ids(ids)}}));
+}
+
+double MysqlTables::random() {
+  static thread_local std::mt19937_64 engine{std::random_device{}()};
+  return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
 }
 
 }  // namespace rung::mysql

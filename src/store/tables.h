@@ -1,0 +1,148 @@
+// What insert() and apply() need of a database's tables. TaskWriter (task_writer.h) is above it, once for all
+// databases: a database reads, locks and writes rows, and decides nothing.
+//
+// Thread: of its store. Everything but transaction() is called inside a transaction, whose rows stay locked
+// until it ends. Errors are thrown: Abort, Again, and the database's own, which transaction() turns into an
+// Error. A write may wait until the commit, and its error with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/base/result.h"
+#include "src/core/machine/audit.h"
+#include "src/core/machine/machine.h"
+#include "src/core/task/task.h"
+#include "src/store/attempts.h"
+#include "src/store/bulks.h"
+#include "src/store/causes.h"
+#include "src/store/outgoing_events.h"
+#include "src/store/tasks.h"
+
+namespace rung {
+
+// Thrown inside a transaction: undo it and return this error.
+struct Abort {
+  Error error;
+};
+// Thrown inside a transaction: another writer was first; undo it and repeat it.
+struct Again {
+  std::string why;
+};
+
+// A task that is locked, with its short claim if it has one: its row does not show that claim.
+struct LockedTask {
+  Task task;
+  bool short_claim = false;
+};
+
+struct ChangedTask {
+  const Task* before = nullptr;
+  const Task* after = nullptr;
+  bool short_claim = false;  // the row does not show the claim of `before` yet
+};
+
+// What a step of a bulk adds to its row.
+struct BulkProgress {
+  TaskId last;
+  std::int64_t done = 0, applied = 0, refused = 0;
+  struct Changed {
+    TaskId id;
+    int attempt = 0;  // its last
+  };
+  std::vector<Changed> changed = {};
+};
+
+// The rows of one insert(). Tasks are named by their place in it.
+class IntakeRows {
+ public:
+  virtual ~IntakeRows() = default;
+
+  // The database does not take a body of this size.
+  virtual bool is_too_large(std::size_t task) const = 0;
+  // Rows that have the id of one of the tasks, with what tells whether they are of the same message.
+  struct SameId {
+    TaskId id;
+    EpochMs created_at;
+    std::string message_id, body;
+  };
+  virtual std::vector<SameId> find_ids() = 0;
+  // The tasks that have the intake key of one of the tasks, as they are with their short claims. Keys have
+  // their full length (intake_key_of).
+  struct SameKey {
+    std::string key;
+    TaskId id;
+    State state = State::unknown;
+    Kind kind = Kind::retry;
+    int attempt = 0;
+    EpochMs created_at;
+  };
+  virtual std::vector<SameKey> find_keys() = 0;
+  // Takes the keys of those of `ids` that are over (is_over) or in `open`; returns how many. Both ascending.
+  virtual std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) = 0;
+  // Inserts these tasks, in order of ids. `causes`: by task. The transaction is repeated if a row has one of
+  // their ids or keys.
+  virtual void insert(std::span<const std::size_t> tasks, std::span<const std::string> causes) = 0;
+};
+
+// As the table stores it: "" or 16 bytes.
+inline std::string intake_key_of(const NewTask& task) {
+  std::string key = task.intake_key;
+  if (!key.empty()) key.resize(16, '\0');
+  return key;
+}
+
+class Tables {
+ public:
+  virtual ~Tables() = default;
+
+  // Runs `body` in one transaction, and repeats it a few times after Again and what means the same to the
+  // database. `name`: of its failpoints, NAME.before_commit and NAME.after_commit.
+  virtual Result<void> transaction(const std::function<void()>& body, std::string_view name) = 0;
+
+  // Those of its leases that the node of `fence` holds. They cannot be taken from it until the end.
+  virtual std::vector<Lease> share_leases(const Fence& fence) = 0;
+  // Without a round trip: if the node does not hold all of them, nothing that follows is done, and the
+  // transaction is repeated.
+  virtual void guard_leases(const Fence& fence) = 0;
+  // The leases that any instance holds now.
+  virtual std::vector<Lease> standing_leases() = 0;
+
+  // share_leases(), then the tasks, in order of ids, which `ids` are in.
+  struct Locked {
+    std::vector<Lease> held = {};
+    EpochMs now = {};  // not later than the locks; 0 if there is no task
+    std::vector<LockedTask> tasks = {};
+  };
+  virtual Locked lock(const Fence& fence, std::span<const TaskId> ids) = 0;
+
+  // --- writes. REQUIRES: the tasks are locked, and in order of ids.
+  virtual void write_tasks(std::span<const ChangedTask> tasks) = 0;
+  // The same without a lock, with guard_leases(): the transaction is repeated if a row is no longer as it was
+  // `before`. False, and nothing is done, if that is not worthwhile.
+  virtual bool write_unread(std::span<const ChangedTask> tasks, const Fence& fence) = 0;
+  // `repeated`: an earlier try of the transaction was undone.
+  virtual void write_attempts(const AttemptChanges& attempts, bool repeated) = 0;
+  // The message has the same body; what the row had before is added to its origin.
+  virtual void replace_message(const Task& task, const MessagePtr& message) = 0;
+  virtual void write_audit(std::span<const AuditRow> rows) = 0;
+  // `node`: of the instance, for the events of new causes.
+  virtual void write_causes(const CauseChanges& changes, int node, EpochMs now) = 0;
+  virtual void write_outgoing(std::span<const OutgoingEvent> events) = 0;  // those that are wanted
+  // False: the bulk is paused, has ended, or is run by another process. Before other writes.
+  virtual bool step_bulk(const BulkStep& step, const BulkProgress& progress, EpochMs now) = 0;
+
+  // `tasks` live longer than what is returned.
+  virtual std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) = 0;
+  // Reads these messages with the commit; the store knows where they are then.
+  virtual void read_messages(std::span<const TaskId> ids) = 0;
+  virtual double random() = 0;  // [0, 1), for jitter
+};
+
+}  // namespace rung

@@ -1,0 +1,317 @@
+// apply(): every change of a task. One transaction: lock the leases, lock the tasks in order of ids, call
+// decide(), write the results. If every event is a confirm of our own publish, no task is read: decide() gets
+// the task as we claimed it and the time of the confirm, and each UPDATE applies only to rows that still
+// match. What it takes of MySQL:
+//
+//   read:      leases, tasks by id -> decide() each -> tasks, attempts, audit, commit      two round trips
+//   confirms:  decide() each -> guard of the leases -> tasks, attempts, commit             one; if a lease or
+//              a row is not as expected, all is undone and read
+//
+// A claim reads the messages between its writes and its commit.
+#include "src/store/task_writer.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "src/core/base/failpoint.h"
+#include "src/core/machine/audit.h"
+#include "src/store/attempts.h"
+#include "src/store/intake_writer.h"
+
+namespace rung {
+namespace {
+
+constexpr int kUnreadBackoff = 16;  // batches
+// Duplicates often come in series: after a repeated call, this many calls look for existing rows first.
+constexpr int kDoubts = 8;
+
+struct Locked {
+  Task task;
+  bool short_claim = false;  // `task` is claimed, but not its row: whatever is written, the claim is, too
+  std::optional<Task> before = {};  // if it has changed
+  bool claimed_short = false;       // now: the row stays as it is
+};
+
+// One try of a transaction of apply().
+class Application {
+ public:
+  struct Mode {
+    bool repeated = false;      // an earlier try of the transaction was undone
+    bool may_be_short = false;  // claims of many tasks
+  };
+  Application(Tables& tables, const CauseBook& book, std::span<const Event> events, int node, Mode mode)
+      : tables_(tables), book_(book), events_(events), node_(node), mode_(mode), causes_(book) {}
+
+  std::vector<Decision> run(const Decider& decide, const Fence& fence, const BulkStep* step) {
+    read(tables_.lock(fence, ids()));
+    std::vector<Decision> decisions = ask_all(decide);
+    if (step != nullptr && !tables_.step_bulk(*step, progress(decisions), now_))
+      throw Abort{{Error::Kind::permanent, "the bulk is paused, has ended, or is run by another process"}};
+    tables_.write_tasks(changed_tasks());
+    write_records();
+    tables_.write_audit(audit_);
+    for (const auto& [task, message] : replacements_) tables_.replace_message(task, message);
+    return decisions;
+  }
+  // The same without reading the tasks; `fence` holds all of its leases. Returns nullopt, and writes nothing,
+  // if that is not worthwhile.
+  std::optional<std::vector<Decision>> run_unread(const Decider& decide, EpochMs now, const Fence& fence) {
+    now_ = now;
+    held_ = fence.leases;
+    for (const Event& e : events_) {
+      if (!tasks_.emplace(e.id, Locked{*e.expected}).second) return std::nullopt;
+    }
+    std::vector<Decision> decisions = ask_all(decide);
+    const std::vector<ChangedTask> changed = changed_tasks();
+    if (changed.size() != events_.size() || !tables_.write_unread(changed, fence)) return std::nullopt;
+    write_records();
+    return decisions;
+  }
+  const CauseChanges& causes() const { return causes_; }
+
+ private:
+  // In order, as each transaction locks them.
+  std::vector<TaskId> ids() const {
+    std::vector<TaskId> ids;
+    ids.reserve(events_.size());
+    for (const Event& e : events_) ids.push_back(e.id);
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    return ids;
+  }
+
+  void read(Tables::Locked locked) {
+    now_ = locked.now;
+    held_ = std::move(locked.held);
+    for (LockedTask& row : locked.tasks) {
+      const TaskId id = row.task.id;
+      tasks_.emplace_hint(tasks_.end(), id, Locked{std::move(row.task), row.short_claim});
+    }
+    if (mode_.repeated) return;  // all leases are locked
+    for (const Event& e : events_) {
+      const auto found = tasks_.find(e.id);
+      if (e.expected && found != tasks_.end() && found->second.task.shard != e.expected->shard)
+        throw Again{"a task is in another shard since it was claimed"};
+    }
+  }
+
+  std::vector<Decision> ask_all(const Decider& decide) {
+    std::vector<Decision> decisions;
+    decisions.reserve(events_.size());
+    for (const Event& e : events_) decisions.push_back(ask(e, decide));
+    return decisions;
+  }
+
+  Circumstances circumstances(const Locked& locked) {
+    const Task& task = locked.task;
+    Circumstances at{now_, tables_.random(), node_, 0, -1};
+    at.short_claim = locked.short_claim;
+    const auto lease = std::ranges::find(held_, task.shard, &Lease::shard);
+    if (lease != held_.end()) {
+      at.epoch = lease->epoch;
+    } else if (!held_.empty()) {
+      at.home_shard = held_[std::hash<TaskId>{}(task.id) % held_.size()].shard;
+    }
+    if (task.state == State::publishing)
+      at.claim_stands = at.epoch != 0 ? at.epoch == task.epoch : stands({task.shard, task.epoch});
+    return at;
+  }
+
+  // Whether another instance holds that lease now. An expired lease is never renewed, so no lock is needed: a
+  // lease read as valid only makes the caller retry.
+  bool stands(const Lease& lease) {
+    if (!standing_) standing_ = tables_.standing_leases();
+    return std::ranges::find(*standing_, lease) != standing_->end();
+  }
+
+  Decision ask(const Event& event, const Decider& decide) {
+    const auto it = tasks_.find(event.id);
+    if (it == tasks_.end()) {
+      Decision none;
+      none.verdict = Decision::Verdict::refused;
+      none.reason = kNoSuchTask;
+      none.task.id = event.id;
+      return none;
+    }
+    Locked& locked = it->second;
+    if (auto no = refuse_by_hand(event, locked.task)) return *std::move(no);
+    Decision d = decide(locked.task, event.what, circumstances(locked));
+    if (d.verdict != Decision::Verdict::applied) return d;
+    if (d.child != nullptr) {
+      const Inserted::How how = insert_child(tables_, book_, *d.child).how;
+      if (how != Inserted::How::inserted) return refuse_child(locked.task, how);
+    }
+    causes_.decided(locked.task, d);
+    if (auto row = audit_of(event, locked.task, d.task, now_)) audit_.push_back(*std::move(row));
+    d.short_claim = d.short_claim && mode_.may_be_short;
+    if (locked.short_claim && !locked.before) locked.before = locked.task;
+    if (!(d.task == locked.task)) {
+      locked.claimed_short = d.short_claim && !locked.before;
+      if (!locked.before) locked.before = std::move(locked.task);
+      locked.task = d.task;
+    }
+    if (d.replacement != nullptr) replacements_.emplace_back(d.task, d.replacement->message);
+    if (d.overtaken) attempts_.add(*d.overtaken, false);
+    if (d.attempt) attempts_.add(*d.attempt, d.drop_attempt);
+    return d;
+  }
+
+  std::vector<ChangedTask> changed_tasks() const {
+    std::vector<ChangedTask> tasks;
+    for (const auto& [id, locked] : tasks_) {
+      if (locked.before && !locked.claimed_short)
+        tasks.push_back({&*locked.before, &locked.task, locked.short_claim});
+    }
+    return tasks;
+  }
+
+  void write_records() {
+    tables_.write_attempts(attempts_, mode_.repeated);
+    tables_.write_causes(causes_, node_, now_);
+    std::vector<OutgoingEvent> parked;
+    for (const auto& [id, locked] : tasks_) {
+      if (locked.before && is_parked_by(&*locked.before, locked.task))
+        parked.push_back(parked_event(locked.task));
+    }
+    tables_.write_outgoing(parked);
+  }
+
+  // The same transaction writes the bulk's progress: a process that takes it over continues from there.
+  BulkProgress progress(const std::vector<Decision>& decisions) const {
+    using Verdict = Decision::Verdict;
+    BulkProgress progress{std::ranges::max(events_, {}, &Event::id).id,
+                          static_cast<std::int64_t>(events_.size()),
+                          std::ranges::count(decisions, Verdict::applied, &Decision::verdict),
+                          std::ranges::count(decisions, Verdict::refused, &Decision::verdict)};
+    for (const Decision& d : decisions) {
+      if (d.verdict == Verdict::applied) progress.changed.push_back({d.task.id, d.task.attempt});
+    }
+    return progress;
+  }
+
+  Tables& tables_;
+  const CauseBook& book_;
+  const std::span<const Event> events_;
+  const int node_;
+  const Mode mode_;
+  std::vector<Lease> held_;
+  std::optional<std::vector<Lease>> standing_;  // of all instances; read on demand
+  EpochMs now_;
+  std::map<TaskId, Locked> tasks_;  // the order in which they are locked and written
+  AttemptChanges attempts_;
+  CauseChanges causes_;
+  std::vector<AuditRow> audit_;
+  std::vector<std::pair<Task, MessagePtr>> replacements_;
+};
+
+// When, by the database's clock as the caller knows it, the latest of these confirms came. None: there are
+// other events among them, or the task as it was claimed is not known.
+std::optional<EpochMs> confirmed_at(std::span<const Event> events) {
+  std::optional<EpochMs> latest;
+  for (const Event& e : events) {
+    const auto* confirmed = std::get_if<event::Confirmed>(&e.what);
+    if (confirmed == nullptr || e.expected == nullptr) return std::nullopt;
+    latest = std::max(latest.value_or(confirmed->published_at), confirmed->published_at);
+  }
+  return latest;
+}
+
+void failpoints(std::span<const Event> events, std::string_view when) {
+  if constexpr (kFailpoints) {
+    for (const Event& event : events) failpoint(name_of(event.what), when);
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Inserted>> TaskWriter::insert(std::span<const NewTask> tasks, const Fence& fence) {
+  if (tasks.empty()) return std::vector<Inserted>{};
+  IntakeWriter intake(tables_, book_, tasks);
+  bool at_once = doubts_ == 0 && intake.fits_one_packet(fence);
+  bool repeated = false;
+  std::vector<Inserted> inserted;
+  const auto body = [&] {
+    // What failed: a lease has lapsed, or the same intake, or the same call, was committed before.
+    if (std::exchange(repeated, true)) doubts_ = kDoubts;
+    if (std::exchange(at_once, false)) {
+      const Fence needed = narrowed(fence, tasks, [](const NewTask& n) { return n.task.shard; });
+      tables_.guard_leases(needed);
+      inserted = intake.run(needed.leases, needed, false);
+    } else {
+      const std::vector<Lease> held = tables_.share_leases(fence);
+      inserted = intake.run(held, fence, doubts_ > 0);
+    }
+  };
+  auto done = tables_.transaction(body, "insert");
+  if (doubts_ > 0) --doubts_;
+  if (!done) return tl::unexpected(std::move(done).error());
+  book_.stored(intake.causes().fresh());
+  return inserted;
+}
+
+Result<std::vector<Decision>> TaskWriter::apply(std::span<const Event> events, const Fence& fence,
+                                                const Decider& decide, const BulkStep* step) {
+  return apply(events, fence, decide, step, nullptr);
+}
+
+Result<std::vector<Decision>> TaskWriter::claim(std::span<const Event> claims, const Fence& fence,
+                                                const Decider& decide, const ClaimLimits& limits) {
+  return apply(claims, fence, decide, nullptr, &limits);
+}
+
+Result<std::vector<Decision>> TaskWriter::apply(std::span<const Event> events, const Fence& fence,
+                                                const Decider& decide, const BulkStep* step,
+                                                const ClaimLimits* claims) {
+  if (events.empty()) return std::vector<Decision>{};
+  const bool all_expected =  // of a bulk none is: its events are by hand
+      std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
+  const Fence needed =
+      all_expected ? narrowed(fence, events, [](const Event& e) { return e.expected->shard; }) : fence;
+  // Unread only once: a repeated transaction reads the rows, and so do the next few calls. If consumers are
+  // quicker than confirms, each batch contains a task that one has changed.
+  std::optional<EpochMs> unread_at = confirmed_at(events);
+  if (needed.node == 0 || needed.leases.empty()) unread_at.reset();
+  if (unread_at && unread_backoff_ > 0) {
+    --unread_backoff_;
+    unread_at.reset();
+  }
+  const bool may_be_short = claims != nullptr && events.size() >= claims->short_from;
+  std::vector<CauseRow> fresh;
+  std::optional<std::vector<Decision>> decided;
+  int tries = 0;
+  const auto body = [&] {
+    const bool repeated = ++tries > 1;
+    decided.reset();
+    if (unread_at && !repeated) {
+      Application application(tables_, book_, events, fence.node, {});
+      decided = application.run_unread(decide, *unread_at, needed);
+      fresh = application.causes().fresh();
+    }
+    if (!decided) {
+      Application application(tables_, book_, events, fence.node, {repeated, may_be_short});
+      decided = application.run(decide, repeated ? fence : needed, step);
+      fresh = application.causes().fresh();
+    }
+    if (claims != nullptr) tables_.read_messages(first_claimed(*decided, claims->most_bytes));
+    failpoints(events, ".before_commit");
+  };
+  auto done = tables_.transaction(body, {});
+  if (unread_at && tries > 1) unread_backoff_ = kUnreadBackoff;
+  if (!done) return tl::unexpected(std::move(done).error());
+  book_.stored(fresh);
+  failpoints(events, ".after_commit");
+  return *std::move(decided);
+}
+
+Result<void> TaskWriter::write_claims(std::span<const TaskId> ids) {
+  std::vector<Event> events;
+  events.reserve(ids.size());
+  for (const TaskId id : ids) events.push_back({id, event::Claim{}});
+  auto written = apply(events, Fence{}, keep_short_claim, nullptr);
+  if (!written) return tl::unexpected(written.error());
+  return {};
+}
+
+}  // namespace rung
