@@ -16,7 +16,7 @@ IntakeWriter::IntakeWriter(Tables& tables, const CauseBook& book, std::span<cons
             [&](std::size_t a, std::size_t b) { return tasks_[a].task.id < tasks_[b].task.id; });
 }
 
-bool IntakeWriter::fits_one_packet(const Fence& fence) const {
+bool IntakeWriter::guard_suffices(const Fence& fence) const {
   const auto fenced = [&](const NewTask& n) {
     return std::ranges::find(fence.leases, n.task.shard, &Lease::shard) != fence.leases.end();
   };

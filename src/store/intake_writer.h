@@ -23,8 +23,8 @@ class IntakeWriter {
  public:
   IntakeWriter(Tables& tables, const CauseBook& book, std::span<const NewTask> tasks);
 
-  // True if the guard of all leases is enough: each task is of one of them, and none needs a look.
-  bool fits_one_packet(const Fence& fence) const;
+  // True if guard_leases() is enough: each task is of one of the leases, and no row must be looked for.
+  bool guard_suffices(const Fence& fence) const;
   // `look`: look for existing rows first; else a duplicate key repeats the transaction.
   std::vector<Inserted> run(const std::vector<Lease>& held, const Fence& fence, bool look);
   const CauseChanges& causes() const { return *changes_; }  // REQUIRES: run()

@@ -3,7 +3,8 @@
 //
 // Thread: of its store. Everything but transaction() is called inside a transaction, whose rows stay locked
 // until it ends. Errors are thrown: Abort, Again, and the database's own, which transaction() turns into an
-// Error. A write may wait until the commit, and its error with it.
+// Error. A write may wait until the commit, and its error with it. REQUIRES: the caller throws Abort or Again
+// only before its first write, because the memory store cannot undo one.
 #pragma once
 
 #include <cstddef>
@@ -49,14 +50,9 @@ struct ChangedTask {
 };
 
 // What a step of a bulk adds to its row.
-struct BulkProgress {
-  TaskId last;
+struct BulkStepCounts {
+  TaskId last;  // the last task of the step
   std::int64_t done = 0, applied = 0, refused = 0;
-  struct Changed {
-    TaskId id;
-    int attempt = 0;  // its last
-  };
-  std::vector<Changed> changed = {};
 };
 
 // The rows of one insert(). Tasks are named by their place in it.
@@ -84,7 +80,8 @@ class IntakeRows {
     EpochMs created_at;
   };
   virtual std::vector<SameKey> find_keys() = 0;
-  // Takes the keys of those of `ids` that are over (is_over) or in `open`; returns how many. Both ascending.
+  // Takes the keys away from those of `ids` that are over (is_over) or in `open`; returns how many. Both
+  // ascending.
   virtual std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) = 0;
   // Inserts these tasks, in order of ids. `causes`: by task. The transaction is repeated if a row has one of
   // their ids or keys.
@@ -112,12 +109,12 @@ class Tables {
   // transaction is repeated.
   virtual void guard_leases(const Fence& fence) = 0;
   // The leases that any instance holds now.
-  virtual std::vector<Lease> standing_leases() = 0;
+  virtual std::vector<Lease> current_leases() = 0;
 
   // share_leases(), then the tasks, in order of ids, which `ids` are in.
   struct Locked {
     std::vector<Lease> held = {};
-    EpochMs now = {};  // not later than the locks; 0 if there is no task
+    EpochMs now = {};  // not later than the locks. REQUIRES: there is a task
     std::vector<LockedTask> tasks = {};
   };
   virtual Locked lock(const Fence& fence, std::span<const TaskId> ids) = 0;
@@ -135,8 +132,10 @@ class Tables {
   // `node`: of the instance, for the events of new causes.
   virtual void write_causes(const CauseChanges& changes, int node, EpochMs now) = 0;
   virtual void write_outgoing(std::span<const OutgoingEvent> events) = 0;  // those that are wanted
-  // False: the bulk is paused, has ended, or is run by another process. Before other writes.
-  virtual bool step_bulk(const BulkStep& step, const BulkProgress& progress, EpochMs now) = 0;
+  // Before the other writes. False: the bulk is paused, has ended, or is run by another process.
+  virtual bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) = 0;
+  // After write_tasks(): BulkStore::sent_by_bulk() returns these tasks.
+  virtual void keep_sent(const BulkStep& step, std::span<const TaskId> changed) = 0;
 
   // `tasks` live longer than what is returned.
   virtual std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) = 0;

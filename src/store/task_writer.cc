@@ -1,7 +1,7 @@
 // apply(): every change of a task. One transaction: lock the leases, lock the tasks in order of ids, call
 // decide(), write the results. If every event is a confirm of our own publish, no task is read: decide() gets
 // the task as we claimed it and the time of the confirm, and each UPDATE applies only to rows that still
-// match. What it takes of MySQL:
+// match. What it costs MySQL:
 //
 //   read:      leases, tasks by id -> decide() each -> tasks, attempts, audit, commit      two round trips
 //   confirms:  decide() each -> guard of the leases -> tasks, attempts, commit             one; if a lease or
@@ -47,16 +47,17 @@ class Application {
   std::vector<Decision> run(const Decider& decide, const Fence& fence, const BulkStep* step) {
     read(tables_.lock(fence, ids()));
     std::vector<Decision> decisions = ask_all(decide);
-    if (step != nullptr && !tables_.step_bulk(*step, progress(decisions), now_))
+    if (step != nullptr && !tables_.step_bulk(*step, counts(decisions)))
       throw Abort{{Error::Kind::permanent, "the bulk is paused, has ended, or is run by another process"}};
     tables_.write_tasks(changed_tasks());
+    if (step != nullptr && step->keeps_sent) keep_sent(*step, decisions);
     write_records();
     tables_.write_audit(audit_);
     for (const auto& [task, message] : replacements_) tables_.replace_message(task, message);
     return decisions;
   }
-  // The same without reading the tasks; `fence` holds all of its leases. Returns nullopt, and writes nothing,
-  // if that is not worthwhile.
+  // The same without reading the tasks. It assumes that the node holds all leases of `fence`, which the guard
+  // checks. Returns nullopt, and writes nothing, if that is not worthwhile.
   std::optional<std::vector<Decision>> run_unread(const Decider& decide, EpochMs now, const Fence& fence) {
     now_ = now;
     held_ = fence.leases;
@@ -122,7 +123,7 @@ class Application {
   // Whether another instance holds that lease now. An expired lease is never renewed, so no lock is needed: a
   // lease read as valid only makes the caller retry.
   bool stands(const Lease& lease) {
-    if (!standing_) standing_ = tables_.standing_leases();
+    if (!standing_) standing_ = tables_.current_leases();
     return std::ranges::find(*standing_, lease) != standing_->end();
   }
 
@@ -179,16 +180,18 @@ class Application {
   }
 
   // The same transaction writes the bulk's progress: a process that takes it over continues from there.
-  BulkProgress progress(const std::vector<Decision>& decisions) const {
+  BulkStepCounts counts(const std::vector<Decision>& decisions) const {
     using Verdict = Decision::Verdict;
-    BulkProgress progress{std::ranges::max(events_, {}, &Event::id).id,
-                          static_cast<std::int64_t>(events_.size()),
-                          std::ranges::count(decisions, Verdict::applied, &Decision::verdict),
-                          std::ranges::count(decisions, Verdict::refused, &Decision::verdict)};
+    return {std::ranges::max(events_, {}, &Event::id).id, static_cast<std::int64_t>(events_.size()),
+            std::ranges::count(decisions, Verdict::applied, &Decision::verdict),
+            std::ranges::count(decisions, Verdict::refused, &Decision::verdict)};
+  }
+  void keep_sent(const BulkStep& step, const std::vector<Decision>& decisions) {
+    std::vector<TaskId> changed;
     for (const Decision& d : decisions) {
-      if (d.verdict == Verdict::applied) progress.changed.push_back({d.task.id, d.task.attempt});
+      if (d.verdict == Decision::Verdict::applied) changed.push_back(d.task.id);
     }
-    return progress;
+    if (!changed.empty()) tables_.keep_sent(step, changed);
   }
 
   Tables& tables_;
@@ -229,13 +232,13 @@ void failpoints(std::span<const Event> events, std::string_view when) {
 Result<std::vector<Inserted>> TaskWriter::insert(std::span<const NewTask> tasks, const Fence& fence) {
   if (tasks.empty()) return std::vector<Inserted>{};
   IntakeWriter intake(tables_, book_, tasks);
-  bool at_once = doubts_ == 0 && intake.fits_one_packet(fence);
   bool repeated = false;
   std::vector<Inserted> inserted;
   const auto body = [&] {
     // What failed: a lease has lapsed, or the same intake, or the same call, was committed before.
-    if (std::exchange(repeated, true)) doubts_ = kDoubts;
-    if (std::exchange(at_once, false)) {
+    const bool is_first = !std::exchange(repeated, true);
+    if (!is_first) doubts_ = kDoubts;
+    if (is_first && doubts_ == 0 && intake.guard_suffices(fence)) {
       const Fence needed = narrowed(fence, tasks, [](const NewTask& n) { return n.task.shard; });
       tables_.guard_leases(needed);
       inserted = intake.run(needed.leases, needed, false);

@@ -27,7 +27,7 @@ class TaskWriter {
   // apply() of claims, which reads the messages of first_claimed() with its commit (Tables::read_messages).
   struct ClaimLimits {
     std::size_t most_bytes = 0;
-    std::size_t short_from = kShortClaims;  // so many claims are short
+    std::size_t short_from = kShortClaims;  // from so many claims in one call on, they are short
   };
   Result<std::vector<Decision>> claim(std::span<const Event> claims, const Fence& fence,
                                       const Decider& decide, const ClaimLimits& limits);

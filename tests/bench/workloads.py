@@ -333,7 +333,8 @@ class Table:
         return ", ".join(f"{name} {value:.4g}" for name, value in self.measured[contender][-1].items())
 
     def median(self, contender: str, figure: str) -> float:
-        return statistics.median(run[figure] for run in self.measured[contender] if figure in run)
+        """0: it has no such figure."""
+        return statistics.median([run[figure] for run in self.measured[contender] if figure in run] or [0])
 
     def show(self) -> None:
         runs = len(next(iter(self.measured.values())))

@@ -9,7 +9,7 @@ constexpr Us kTimeout = 10 * kSecond;  // StoreOptions::timeout
 
 }  // namespace
 
-FaultyStore::FaultyStore(Deps deps) : deps_(std::move(deps)), db_(open_memory_store(deps_.world.db)) {}
+FaultyStore::FaultyStore(Deps deps) : deps_(std::move(deps)), db_(deps_.connection) {}
 
 FaultyStore::Plan FaultyStore::draw() {
   Rng& dice = deps_.dice;

@@ -44,6 +44,7 @@ class FaultyStore final : public Store {
     const DbTrouble& trouble;
     Watcher& watcher;
     Rng& dice;
+    std::shared_ptr<Store> connection;  // of the thread whose call this is
     std::weak_ptr<Attempt> attempt;
     std::function<void(const std::shared_ptr<Attempt>&)> timed_out;
     std::function<void()> step;  // called when a call took effect: a point at which a node may be killed
@@ -340,7 +341,7 @@ class FaultyStore final : public Store {
   }
 
   const Deps deps_;
-  const std::unique_ptr<Store> db_;
+  const std::shared_ptr<Store> db_;
 };
 
 }  // namespace rung::sim

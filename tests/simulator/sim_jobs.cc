@@ -40,14 +40,15 @@ void SimJobs::pump(Lane lane) {
 void SimJobs::attempt(Worker& worker) {
   auto attempt = std::make_shared<Attempt>();
   auto error = std::make_shared<std::optional<Error>>();
-  const std::shared_ptr<Store> store = std::make_shared<FaultyStore>(
-      FaultyStore::Deps{deps_.world, deps_.process, deps_.trouble, deps_.watcher, deps_.dice, attempt,
-                        [this, &worker](const std::shared_ptr<Attempt>& late) {
-                          if (late != worker.attempt) return;
-                          abandon(worker);
-                          ended(worker, Error{Error::Kind::transient, "the database did not answer in time"});
-                        },
-                        deps_.step});
+  if (!worker.connection) worker.connection = open_memory_store(deps_.world.db);
+  const std::shared_ptr<Store> store = std::make_shared<FaultyStore>(FaultyStore::Deps{
+      deps_.world, deps_.process, deps_.trouble, deps_.watcher, deps_.dice, worker.connection, attempt,
+      [this, &worker](const std::shared_ptr<Attempt>& late) {
+        if (late != worker.attempt) return;
+        abandon(worker);
+        ended(worker, Error{Error::Kind::transient, "the database did not answer in time"});
+      },
+      deps_.step});
   attempt->fiber =
       std::make_unique<Fiber>([job = worker.job, store, error] { *error = job->attempt(*store); });
   attempt->ended = [this, &worker, error] { ended(worker, *error); };
@@ -61,6 +62,7 @@ void SimJobs::ended(Worker& worker, const std::optional<Error>& error) {
   // Not at once: this may be called within the attempt's own last step.
   deps_.world.events.after(0, deps_.process, [this, &worker, error] {
     worker.attempt.reset();
+    if (error && error->is_transient()) worker.connection.reset();
     if (!error || error->kind != Error::Kind::transient) answered_ = deps_.loop.clock().boot();
     const bool given_up = error && error->kind == Error::Kind::refused && worker.lane == Lane::upkeep;
     if (!error || !error->is_transient() || given_up) {
@@ -96,6 +98,7 @@ void SimJobs::abandon(Worker& worker) {
   const auto attempt = std::exchange(worker.attempt, nullptr);
   if (!attempt || attempt->abandoned) return;
   attempt->abandoned = true;
+  worker.connection.reset();
   if (!attempt->in_server) attempt->fiber->cancel();
 }
 

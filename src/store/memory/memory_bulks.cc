@@ -7,15 +7,14 @@ namespace rung {
 
 bool MemoryBulks::Row::names(TaskId id) const { return std::ranges::binary_search(ids, id); }
 
-void MemoryBulks::Row::move_on(const BulkProgress& progress, double rate, EpochMs now) {
-  bulk.last = progress.last;
-  bulk.done += progress.done;
-  bulk.applied += progress.applied;
-  bulk.refused += progress.refused;
-  for (const BulkProgress::Changed& task : progress.changed) changed[task.id] = task.attempt;
+void MemoryBulks::Row::move_on(const BulkStepCounts& counts, double rate, EpochMs now) {
+  bulk.last = counts.last;
+  bulk.done += counts.done;
+  bulk.applied += counts.applied;
+  bulk.refused += counts.refused;
   // As bulk_step does it.
   next = rate > 0 ? std::max(next, now - Ms{200}) +
-                        Ms{static_cast<std::int64_t>(1000.0 * static_cast<double>(progress.done) / rate)}
+                        Ms{static_cast<std::int64_t>(1000.0 * static_cast<double>(counts.done) / rate)}
                   : now;
   until = std::max(next, now) + Ms{2000};
 }

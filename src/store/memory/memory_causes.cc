@@ -47,7 +47,7 @@ std::vector<CauseRow> MemoryCauses::write(const CauseChanges& changes, EpochMs n
     cause.row.succeeded += counts.succeeded;
     cause.row.total += counts.total;
     if (counts.failures == 0) continue;
-    cause.row.last_seen = now;
+    cause.row.last_seen = std::max(cause.row.last_seen, now);
     cause.failures[EpochMs{now.ms - now.ms % kCauseBucket.count()}] += counts.failures;
   }
   return appeared;

@@ -1,6 +1,6 @@
-// MemoryStore. Its methods are in memory_store.cc (writes), memory_reads.cc, and by role in the other
-// memory_*.cc, each with the tables of its role (memory_tables.h). Thread: as Store says, one at a time; the
-// MemoryDb has its own lock.
+// MemoryStore. Its methods are in memory_reads.cc, and by role in the other memory_*.cc, each with the tables
+// of its role (memory_tables.h); TaskWriter writes tasks, by memory_transactions.h. Thread: as Store says,
+// one at a time; the MemoryDb has its own lock.
 #pragma once
 
 #include <algorithm>

@@ -122,7 +122,7 @@ class MemoryBulks {
 
     bool is_open() const { return bulk.state == BulkState::running || bulk.state == BulkState::paused; }
     bool names(TaskId id) const;
-    void move_on(const BulkProgress& progress, double rate, EpochMs now);
+    void move_on(const BulkStepCounts& counts, double rate, EpochMs now);
   };
   Bulk add(Row row);  // as it is stored, with its id
   Row* find(std::int64_t id);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "src/core/base/require.h"
 #include "src/core/message/message_json.h"
@@ -51,17 +52,19 @@ class MemoryIntakeRows final : public IntakeRows {
     return found;
   }
   std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> /*open*/) override {
-    transaction_.wrote();
+    transaction_.mark_written();
     for (const TaskId id : ids) db_.tasks_.free_key(id);
     return std::ssize(ids);
   }
   void insert(std::span<const std::size_t> tasks, std::span<const std::string> causes) override {
+    std::set<TaskId> ids;
     for (const std::size_t i : tasks) {
-      if (db_.tasks_.find(tasks_[i].task.id) != nullptr ||
+      const TaskId id = tasks_[i].task.id;
+      if (!ids.insert(id).second || db_.tasks_.find(id) != nullptr ||
           db_.tasks_.find_by_key(intake_key_of(tasks_[i])) != nullptr)
         throw Again{"another transaction has written the same row"};
     }
-    transaction_.wrote();
+    transaction_.mark_written();
     for (const std::size_t i : tasks) {
       const NewTask& n = tasks_[i];
       Task task = n.task;
@@ -80,6 +83,7 @@ Result<void> MemoryTransactions::transaction(const std::function<void()>& body, 
   const std::lock_guard lock(db_.mutex_);
   if (auto error = db_.faults_.before_call()) return tl::unexpected(*std::move(error));
   wrote_ = false;
+  messages_.clear();
   for (int tries = 1;; ++tries) {
     try {
       body();
@@ -104,7 +108,7 @@ void MemoryTransactions::guard_leases(const Fence& fence) {
   if (share_leases(fence).size() != fence.leases.size()) throw Again{"a lease is not held"};
 }
 
-std::vector<Lease> MemoryTransactions::standing_leases() {
+std::vector<Lease> MemoryTransactions::current_leases() {
   std::vector<Lease> leases;
   for (const ShardRow& shard : db_.leases_.shards()) {
     if (shard.owner != 0 && shard.expires_at > db_.now_()) leases.push_back({shard.shard, shard.epoch});
@@ -161,8 +165,8 @@ void MemoryTransactions::write_audit(std::span<const AuditRow> rows) {
 void MemoryTransactions::write_causes(const CauseChanges& changes, int node, EpochMs now) {
   for (const CauseRow& cause : db_.causes_.write(changes, now)) {
     db_.records_.write(
-        SystemEvent{0, {}, db_.leases_.name(node), "cause_appeared", cause.id, describe(cause)}, now);
-    db_.records_.write(OutgoingEvent{0, {}, OutgoingKind::cause_appeared, cause.id, cause.queue}, now);
+        SystemEvent{0, {}, db_.leases_.name(node), "cause_appeared", cause.id, describe(cause)}, db_.now_());
+    db_.records_.write(OutgoingEvent{0, {}, OutgoingKind::cause_appeared, cause.id, cause.queue}, db_.now_());
   }
 }
 
@@ -170,12 +174,17 @@ void MemoryTransactions::write_outgoing(std::span<const OutgoingEvent> events) {
   for (const OutgoingEvent& event : events) db_.records_.write(event, db_.now_());
 }
 
-bool MemoryTransactions::step_bulk(const BulkStep& step, const BulkProgress& progress, EpochMs now) {
+bool MemoryTransactions::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
   MemoryBulks::Row* const row = db_.bulks_.find_running(step);
   if (row == nullptr) return false;
   wrote_ = true;
-  row->move_on(progress, step.rate, now);
+  row->move_on(counts, step.rate, db_.now_());
   return true;
+}
+
+void MemoryTransactions::keep_sent(const BulkStep& step, std::span<const TaskId> changed) {
+  MemoryBulks::Row& row = *db_.bulks_.find(step.bulk);
+  for (const TaskId id : changed) row.changed[id] = db_.tasks_.find(id)->task.attempt;
 }
 
 std::unique_ptr<IntakeRows> MemoryTransactions::intake(std::span<const NewTask> tasks) {

@@ -1,5 +1,5 @@
-// Tables of a MemoryDb. A transaction holds its lock. Nothing is undone: whatever may end a transaction or
-// repeat it is thrown before its first write. Thread: its store's.
+// The Tables of a MemoryDb (memory_tables.h has the rows). A transaction holds its lock. Nothing is undone:
+// whatever may end a transaction or repeat it is thrown before its first write. Thread: its store's.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class MemoryTransactions final : public Tables {
 
   std::vector<Lease> share_leases(const Fence& fence) override;
   void guard_leases(const Fence& fence) override;
-  std::vector<Lease> standing_leases() override;
+  std::vector<Lease> current_leases() override;
   Locked lock(const Fence& fence, std::span<const TaskId> ids) override;
 
   void write_tasks(std::span<const ChangedTask> tasks) override;
@@ -32,7 +32,8 @@ class MemoryTransactions final : public Tables {
   void write_audit(std::span<const AuditRow> rows) override;
   void write_causes(const CauseChanges& changes, int node, EpochMs now) override;
   void write_outgoing(std::span<const OutgoingEvent> events) override;
-  bool step_bulk(const BulkStep& step, const BulkProgress& progress, EpochMs now) override;
+  bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
+  void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
 
   std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) override;
   void read_messages(std::span<const TaskId> ids) override;
@@ -40,7 +41,7 @@ class MemoryTransactions final : public Tables {
 
   // The messages that the last transaction has read, once.
   std::vector<StoredMessage> messages() { return std::exchange(messages_, {}); }
-  void wrote() { wrote_ = true; }
+  void mark_written() { wrote_ = true; }
 
  private:
   MemoryDb& db_;

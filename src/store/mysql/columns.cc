@@ -125,7 +125,7 @@ constexpr TaskColumn kTasks[] = {
     {"digest", equal<&Task::digest>, [](T t) { return Literal::bytes(t.digest); }},
     {"parent_id", equal<&Task::parent>, [](T t) { return Literal::number(t.parent.value); }},
 };
-constexpr std::size_t kCause = 28;  // inserted apart: the store knows it, and not the new task
+constexpr std::size_t kCause = 28;  // inserted apart: IntakeRows::insert() is told
 static_assert(kTasks[kCause].name == "cause_id");
 constexpr auto kTaskChanges = std::span(kTasks).first<kCause + 1>();
 
@@ -177,7 +177,7 @@ void add_task(Rows& rows, const Task& t) {
 NewTaskColumns::NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::size_t> some) {
   static const Task kDefaults = [] {
     Task task;
-    task.shard = -1;  // these two have no default
+    task.shard = -1;  // these two are always written
     task.created_at = EpochMs{-1};
     return task;
   }();

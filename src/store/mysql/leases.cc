@@ -77,7 +77,7 @@ void MysqlTables::guard_leases(const Fence& fence) {
                                          {"count", Literal::number(fence.leases.size())}}));
 }
 
-std::vector<Lease> MysqlTables::standing_leases() {
+std::vector<Lease> MysqlTables::current_leases() {
   auto rows = session_.query(render("leases_standing"));
   return read_leases(*rows);
 }

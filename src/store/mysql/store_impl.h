@@ -1,5 +1,5 @@
-// MysqlStore. Its methods are in leases.cc, tasks.cc, reads.cc, matching.cc, bulks.cc, causes.cc,
-// counts.cc, gates.cc, events.cc, outgoing_events.cc, retention.cc, partitions.cc and migrate.cc.
+// MysqlStore. Its methods are in the other files here, each named for its role, and in reads.cc (QueryStore).
+// writer_ writes tasks, by tables.h.
 // Thread: as Store says, one at a time.
 #pragma once
 

@@ -237,23 +237,20 @@ void MysqlTables::write_outgoing(std::span<const OutgoingEvent> events) {
   mysql::write_outgoing(session_, events);
 }
 
-bool MysqlTables::step_bulk(const BulkStep& step, const BulkProgress& progress, EpochMs now) {
-  const auto moved = session_.exec(render("bulk_step", {{"bulk", Literal::number(step.bulk)},
-                                                        {"runner", Literal::text(step.runner)},
-                                                        {"from", Literal::number(step.from.value)},
-                                                        {"rate", Literal::decimal(step.rate)},
-                                                        {"last", Literal::number(progress.last.value)},
-                                                        {"done", Literal::number(progress.done)},
-                                                        {"applied", Literal::number(progress.applied)},
-                                                        {"refused", Literal::number(progress.refused)}}));
-  if (moved != 1) return false;
-  if (!step.keeps_sent || progress.changed.empty()) return true;
-  std::vector<TaskId> ids;
-  for (const BulkProgress::Changed& task : progress.changed) ids.push_back(task.id);
+bool MysqlTables::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
+  return session_.exec(render("bulk_step", {{"bulk", Literal::number(step.bulk)},
+                                            {"runner", Literal::text(step.runner)},
+                                            {"from", Literal::number(step.from.value)},
+                                            {"rate", Literal::decimal(step.rate)},
+                                            {"last", Literal::number(counts.last.value)},
+                                            {"done", Literal::number(counts.done)},
+                                            {"applied", Literal::number(counts.applied)},
+                                            {"refused", Literal::number(counts.refused)}})) == 1;
+}
+
+void MysqlTables::keep_sent(const BulkStep& step, std::span<const TaskId> changed) {
   session_.later(
-      render("bulk_items_changed",
-             {{"at", Literal::time(now)}, {"bulk", Literal::number(step.bulk)}, {"ids", Literal::ids(ids)}}));
-  return true;
+      render("bulk_items_changed", {{"bulk", Literal::number(step.bulk)}, {"ids", Literal::ids(changed)}}));
 }
 
 void MysqlTables::read_messages(std::span<const TaskId> ids) {

@@ -32,7 +32,7 @@ class MysqlTables final : public Tables {
   // leases.cc:
   std::vector<Lease> share_leases(const Fence& fence) override;
   void guard_leases(const Fence& fence) override;
-  std::vector<Lease> standing_leases() override;
+  std::vector<Lease> current_leases() override;
   Locked lock(const Fence& fence, std::span<const TaskId> ids) override;
 
   void write_tasks(std::span<const ChangedTask> tasks) override;
@@ -42,7 +42,8 @@ class MysqlTables final : public Tables {
   void write_audit(std::span<const AuditRow> rows) override;
   void write_causes(const CauseChanges& changes, int node, EpochMs now) override;
   void write_outgoing(std::span<const OutgoingEvent> events) override;
-  bool step_bulk(const BulkStep& step, const BulkProgress& progress, EpochMs now) override;
+  bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
+  void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
 
   std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) override;  // intake_rows.cc
   // Session::last_rows() has them after the commit.

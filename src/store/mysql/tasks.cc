@@ -1,4 +1,4 @@
-// TaskStore, but what writer_ does: claims with their messages, and which tasks are due.
+// The part of TaskStore that writer_ does not do: the messages of claims, and which tasks are due.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
