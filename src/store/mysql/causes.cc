@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <ranges>
 #include <utility>
 
 #include "src/core/base/utf8.h"
@@ -51,8 +50,8 @@ std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
   };
   if (!filter.id.empty()) also("causes.id", {"cause", Literal::text(filter.id)});
   if (!filter.queue.empty()) also("causes.queue", {"queue", Literal::text(filter.queue)});
-  const auto words = filter.states | std::views::transform([](CauseState s) { return to_word(s); });
-  if (!words.empty()) also("causes.states", {"states", Literal::texts(words)});
+  if (!filter.states.empty())
+    also("causes.states", {"states", Literal::texts(filter.states, [](CauseState s) { return to_word(s); })});
   if (filter.with_tasks) sql += ' ' + render("causes.with_tasks");
   sql += ' ' + render("causes.end",
                       {{"limit", Literal::number(filter.limit)}, {"offset", Literal::number(filter.offset)}});

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <set>
 #include <unordered_set>
 
@@ -46,8 +45,8 @@ std::string conditions(const Filter& f, bool by_views) {
   };
   if (f.after) sql += ' ' + place_of(f);
   if (f.state) also("list.state", {"state", Literal::text(to_word(*f.state))});
-  const auto words = f.states | std::views::transform([](State s) { return to_word(s); });
-  if (!words.empty()) also("list.states", {"states", Literal::texts(words)});
+  if (!f.states.empty())
+    also("list.states", {"states", Literal::texts(f.states, [](State s) { return to_word(s); })});
   if (f.kind) also("list.kind", {"kind", Literal::text(to_word(*f.kind))});
   text("queue", f.queue);
   text("exchange", f.exchange);

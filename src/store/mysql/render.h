@@ -4,6 +4,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -39,11 +40,11 @@ class Literal {
     for (const auto& n : range) out.append(out.empty() ? "" : ",").append(std::to_string(n));
     return Literal(std::move(out));
   }
-  // text() of each.
-  template <typename Range>
-  static Literal texts(const Range& range) {
+  // text() of each, or of `word` of it.
+  template <typename Range, typename Word = std::identity>
+  static Literal texts(const Range& range, Word word = {}) {
     std::string out;
-    for (const auto& t : range) out.append(out.empty() ? "" : ",").append(text(t).text_);
+    for (const auto& t : range) out.append(out.empty() ? "" : ",").append(text(word(t)).text_);
     return Literal(std::move(out));
   }
   static Literal ids(std::span<const TaskId> ids);

@@ -125,11 +125,11 @@ void drop(Session& session, const AttemptChanges& attempts) {
   session.later(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
 }
 
-constexpr std::size_t kNameBytes = 255;
+constexpr std::size_t kColumnBytes = 255;
 
 Literal correlation_id_of(const Message& message) {
   const auto& id = message.properties.correlation_id;
-  return id && !id->empty() ? Literal::text(clean_utf8(*id, kNameBytes)) : Literal::null();
+  return id && !id->empty() ? Literal::text(clean_utf8(*id, kColumnBytes)) : Literal::null();
 }
 
 void replace_body(Session& session, const Task& task, const Message& message) {
@@ -219,7 +219,7 @@ void MysqlTables::replace_message(const Task& task, const MessagePtr& message) {
   replace_body(session_, task, *message);
   session_.exec(render("replace_message.task", {{"id", id},
                                                 {"digest", Literal::bytes(task.digest)},
-                                                {"tag", Literal::text(clean_utf8(task.tag, kNameBytes))},
+                                                {"tag", Literal::text(clean_utf8(task.tag, kColumnBytes))},
                                                 {"rule_headers", rule_headers_literal(task.rule_headers)},
                                                 {"correlation_id", correlation_id_of(*message)}}));
   const auto& names = session_.options().index_headers;
