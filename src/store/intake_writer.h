@@ -1,6 +1,6 @@
-// insert(): which of its tasks get a row, and what the others are told. Called inside a transaction, which
-// may be repeated: lapsed leases and rows that exist already are rare, so the first try does not look for
-// them. Thread: of the Tables. Errors: thrown, as tables.h says.
+// insert(): which of its tasks get a row, and what the others are told. run() is called inside a transaction,
+// which may be repeated: lapsed leases and rows that exist already are rare, so the first try does not look
+// for them. Thread: of the Tables. Errors: thrown, as tables.h says.
 #pragma once
 
 #include <cstddef>

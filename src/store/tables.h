@@ -1,10 +1,10 @@
 // What insert() and apply() need of a database's tables. TaskWriter (task_writer.h) is above it, once for all
 // databases: a database reads, locks and writes rows, and decides nothing.
 //
-// Thread: of its store. Everything but transaction() is called inside a transaction, whose rows stay locked
-// until it ends. Errors are thrown: Abort, Again, and the database's own, which transaction() turns into an
-// Error. A write may wait until the commit, and its error with it. REQUIRES: the caller throws Abort or Again
-// only before its first write, because the memory store cannot undo one.
+// Thread: of its store. Everything but transaction() and intake() is called inside a transaction, whose rows
+// stay locked until it ends. Errors are thrown: Abort, Again, and the database's own, which transaction()
+// turns into an Error. A write may wait until the commit, and its error with it. REQUIRES: the caller throws
+// Abort or Again only before its first write, because the memory store cannot undo one.
 #pragma once
 
 #include <cstddef>

@@ -234,7 +234,7 @@ class Bench:
                 "published_per_second": count / sent["seconds"]} | self.used(before, count, got["cpu"])
 
     def publishing(self, count: int) -> dict[str, float]:
-        """What publishing to the target costs and delivering from it: whoever publishes again is not faster."""
+        """Publishes directly to the target while a consumer receives: the upper bound for any tool that republishes messages."""
         consumer = self.consume(count)
         before = self.begin()
         began = time.time()

@@ -129,9 +129,9 @@ constexpr std::size_t kCause = 28;  // inserted apart: IntakeRows::insert() is t
 static_assert(kTasks[kCause].name == "cause_id");
 constexpr auto kTaskChanges = std::span(kTasks).first<kCause + 1>();
 
-std::string_view correlation_id(const NewTask& n) {
-  const auto& id = n.message->properties.correlation_id;
-  return id ? std::string_view(*id) : std::string_view();
+bool is_correlated(const Message& message) {
+  const auto& id = message.properties.correlation_id;
+  return id && !id->empty();
 }
 
 // A column of an attempt that may change after the attempt has begun.
@@ -169,6 +169,12 @@ void for_each(const Table& table, Columns columns, F f) {
 
 }  // namespace
 
+Literal name_literal(std::string_view text) { return name(text); }
+
+Literal correlation_id_literal(const Message& message) {
+  return is_correlated(message) ? name(*message.properties.correlation_id) : Literal::null();
+}
+
 void add_task(Rows& rows, const Task& t) {
   rows.row() << Literal::number(t.id.value);
   for (const TaskColumn& column : kTaskChanges) rows << column.value(t);
@@ -190,7 +196,7 @@ NewTaskColumns::NewTaskColumns(std::span<const NewTask> tasks, std::span<const s
     names_.append(",").append(kTasks[column].name);
   }
   keys_ = any([](const NewTask& n) { return !n.intake_key.empty(); });
-  correlated_ = any([](const NewTask& n) { return !correlation_id(n).empty(); });
+  correlated_ = any([](const NewTask& n) { return is_correlated(*n.message); });
   if (keys_) names_ += ",intake_key";
   if (correlated_) names_ += ",correlation_id";
 }
@@ -199,7 +205,7 @@ void NewTaskColumns::add(Rows& rows, const NewTask& n) const {
   rows.row() << Literal::number(n.task.id.value);
   for (const std::size_t column : columns_) rows << kTasks[column].value(n.task);
   if (keys_) rows << (n.intake_key.empty() ? Literal::null() : Literal::bytes(n.intake_key));
-  if (correlated_) rows << (correlation_id(n).empty() ? Literal::null() : name(correlation_id(n)));
+  if (correlated_) rows << correlation_id_literal(*n.message);
 }
 
 Columns changed(const Task& before, const Task& after) {

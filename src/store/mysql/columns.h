@@ -16,6 +16,8 @@
 namespace rung::mysql {
 
 Literal rule_headers_literal(const RuleHeaders& headers);
+Literal name_literal(std::string_view text);  // of a VARCHAR(255)
+Literal correlation_id_literal(const Message& message);
 
 // The columns of insert_tasks in which one of the tasks differs from the table's default. All but cause_id.
 class NewTaskColumns {

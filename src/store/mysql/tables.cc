@@ -125,13 +125,6 @@ void drop(Session& session, const AttemptChanges& attempts) {
   session.later(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
 }
 
-constexpr std::size_t kColumnBytes = 255;
-
-Literal correlation_id_of(const Message& message) {
-  const auto& id = message.properties.correlation_id;
-  return id && !id->empty() ? Literal::text(clean_utf8(*id, kColumnBytes)) : Literal::null();
-}
-
 void replace_body(Session& session, const Task& task, const Message& message) {
   auto rows = session.query(render("lock_body", {{"id", Literal::number(task.id.value)}}));
   if (!rows->next()) return;  // purged by hand: the task has no message any more
@@ -219,9 +212,9 @@ void MysqlTables::replace_message(const Task& task, const MessagePtr& message) {
   replace_body(session_, task, *message);
   session_.exec(render("replace_message.task", {{"id", id},
                                                 {"digest", Literal::bytes(task.digest)},
-                                                {"tag", Literal::text(clean_utf8(task.tag, kColumnBytes))},
+                                                {"tag", name_literal(task.tag)},
                                                 {"rule_headers", rule_headers_literal(task.rule_headers)},
-                                                {"correlation_id", correlation_id_of(*message)}}));
+                                                {"correlation_id", correlation_id_literal(*message)}}));
   const auto& names = session_.options().index_headers;
   if (names.empty()) return;
   session_.exec(render("replace_message.drop_headers", {{"id", id}}));
