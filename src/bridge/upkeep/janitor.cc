@@ -23,6 +23,7 @@ void Janitor::start() { timer_.start(kTick, kTick); }
 void Janitor::stop() {
   timer_.stop();
   sweep_.stop();
+  copies_.stop();
 }
 
 void Janitor::tick() {

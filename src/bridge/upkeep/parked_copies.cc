@@ -15,6 +15,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr int kCopiesPerShard = 100;
+constexpr int kBatches = 10;                                // for each call: 5,000 copies a second
 constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of bodies under way, approximate
 
 std::size_t body_bytes_of(const Task& task) {
@@ -24,7 +25,14 @@ std::size_t body_bytes_of(const Task& task) {
 }  // namespace
 
 void ParkedCopies::send_owed() {
-  if (busy_ || bytes_ >= kMostCopyBytes) return;
+  recorded_.clear();
+  batches_left_ = kBatches;
+  next_batch();
+}
+
+void ParkedCopies::next_batch() {
+  if (busy_ || batches_left_ == 0 || bytes_ >= kMostCopyBytes || !deps_.shards.any()) return;
+  --batches_left_;
   busy_ = true;
   deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::sweeps,
@@ -34,12 +42,18 @@ void ParkedCopies::send_owed() {
       [this](const Result<std::vector<DueEntry>>& rows) {
         busy_ = false;
         if (!rows) return log::error("querying for parked copies failed", {{"reason", rows.error().message}});
-        std::vector<TaskId> ids;
-        for (const DueEntry& row : *rows) {
-          if (!under_way_.contains(row.id) && ids.size() < kMostInBatch) ids.push_back(row.id);
-        }
-        if (!ids.empty()) read_and_send(ids);
+        found(*rows);
       });
+}
+
+void ParkedCopies::found(const std::vector<DueEntry>& rows) {
+  if (rows.size() < kCopiesPerShard) batches_left_ = 0;  // no shard has more
+  std::vector<TaskId> ids;
+  for (const DueEntry& row : rows) {
+    const bool sent = under_way_.contains(row.id) || recorded_.contains(row.id);
+    if (!sent && ids.size() < kMostInBatch) ids.push_back(row.id);
+  }
+  if (!ids.empty()) read_and_send(ids);
 }
 
 // On a store thread. Reads copies whose bodies fit in `room` together, but at least one.
@@ -127,13 +141,19 @@ void ParkedCopies::send(const Copy& copy) {
     if (result.how == PublishResult::How::rejected) return never(result.reason);
     under_way_.erase(task.id);  // retried a second later
     bytes_ -= body_bytes_of(task);
+    stop();
   });
 }
 
 void ParkedCopies::done(const Task& task) {
   bytes_ -= body_bytes_of(task);
   deps_.transitions.add({task.id, event::ParkedCopySent{}},
-                        [this, id = task.id](const Result<Decision>&) { under_way_.erase(id); });
+                        [this, id = task.id](const Result<Decision>& decision) {
+                          under_way_.erase(id);
+                          if (!decision) return stop();  // sent again a second later
+                          recorded_.insert(id);
+                          if (under_way_.empty()) next_batch();
+                        });
 }
 
 }  // namespace rung::bridge

@@ -1,7 +1,8 @@
 // Sends the owed copies of parked tasks to <prefix>.parked (parked: publish), or back to the error queue that
 // they came from (parked: return), bounded in bytes. The row is the authoritative
-// parked task: a copy that cannot be made, or that the broker refuses for good, is no longer owed. Thread:
-// the loop's.
+// parked task: a copy that cannot be made, or that the broker refuses for good, is no longer owed. A batch
+// follows when the last one is recorded, a few thousand a second at most, so that copies do not displace
+// deliveries. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +35,8 @@ class ParkedCopies {
   explicit ParkedCopies(Deps deps) : deps_(std::move(deps)) {}
   // Call each second, with shards, while the broker accepts publishes.
   void send_owed();
+  // No further batches.
+  void stop() { batches_left_ = 0; }
 
  private:
   struct Copy {
@@ -43,6 +46,8 @@ class ParkedCopies {
   };
   static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room,
                                         const RuleBook& rules);
+  void next_batch();
+  void found(const std::vector<DueEntry>& rows);
   Outgoing outgoing_for(const Copy& copy) const;
   void read_and_send(const std::vector<TaskId>& ids);
   void send(const Copy& copy);
@@ -50,6 +55,8 @@ class ParkedCopies {
 
   const Deps deps_;
   std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
+  std::unordered_set<TaskId> recorded_;   // since the last call: a cluster's other node may not have it yet
+  int batches_left_ = 0;                  // until the next call
   std::size_t bytes_ = 0;                 // bodies of those without an answer
   bool busy_ = false;
 };

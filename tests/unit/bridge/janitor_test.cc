@@ -17,8 +17,8 @@ class JanitorStory : public testing::Test {
     flow.janitor.start();
   }
   // One whose copy for rung.parked is owed.
-  TaskId insert_parked() {
-    return world.insert("billed", world.now(), 5, [&](Task& task) {
+  TaskId insert_parked(int shard = 5) {
+    return world.insert("billed", world.now(), shard, [&](Task& task) {
       task.state = State::parked;
       task.attempt = 3;
       task.finished_at = world.now();
@@ -114,6 +114,14 @@ TEST_F(JanitorStory, AParkedCopyThatIsLostIsSentAgainUntilItIsConfirmedAndThenNo
   world.loop.run_for(Ms{5000});
   EXPECT_EQ(flow.broker.depth("rung.parked"), 1U);
   EXPECT_FALSE(world.row(id).next_at);
+}
+
+// A simulated world in which thousands parked at once had copies that were due for a minute.
+TEST_F(JanitorStory, CopiesOfManyThatParkTogetherDoNotWaitForOneAnother) {
+  start();
+  for (int i = 0; i < 3000; ++i) insert_parked(i % kShards);
+  world.loop.run_for(Ms{2000});
+  EXPECT_EQ(flow.broker.depth("rung.parked"), 3000U);
 }
 
 // B8.
