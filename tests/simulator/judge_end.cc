@@ -44,6 +44,7 @@ std::vector<TaskId> Judge::judge_ended(EpochMs before) {
     }
     const Task& task = (*row)->task;
     if (!task.finished_at || *task.finished_at >= before) return false;
+    if (task.next_at) return false;  // the copy of a parked one is owed: faults may delay it for long
     judge_row(**row, facts, "");
     judge_history(**row, facts);
     if (task.state == State::parked) {
