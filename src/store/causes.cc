@@ -27,6 +27,21 @@ CauseOf beyond(std::string_view queue) {
                         : std::string_view("other errors: the queue has more than 500 causes")};
 }
 
+// Its fingerprint. That of the thread's last failure is kept: all messages that a consumer of a queue rejects
+// have one text, and in an outage most others, too.
+std::string id_of(const CauseOf& failure) {
+  struct Last {
+    std::string queue, error_type, error, id;
+  };
+  thread_local Last last;
+  if (last.id.empty() || last.error != failure.error || last.queue != failure.queue ||
+      last.error_type != failure.error_type) {
+    last = {std::string(failure.queue), std::string(failure.error_type), std::string(failure.error),
+            fingerprint(failure.queue, failure.error_type, failure.error).id};
+  }
+  return last.id;
+}
+
 bool has_failed(const Decision& decision) {
   if (!decision.attempt) return false;
   const Outcome outcome = decision.attempt->outcome;
@@ -54,7 +69,7 @@ void CauseCounts::add(const CauseCounts& other) {
 // --- CauseBook
 
 CauseBook::Found CauseBook::find(const CauseOf& failure) const {
-  std::string id = fingerprint(failure.queue, failure.error_type, failure.error).id;
+  std::string id = id_of(failure);
   const std::lock_guard lock(mutex_);
   if (queues_.contains(id)) return {std::move(id)};
   const auto count = counts_.find(std::string(failure.queue));
