@@ -22,6 +22,13 @@ struct ManagementData {
   rabbit::DeadLetterRoutes routes;
 };
 
+// Of PREFIX.failed; "" = it does not exist.
+std::string inlet_type(const Config& config, const ManagementData& data) {
+  const auto failed =
+      std::ranges::find(data.queues, config.broker.prefix + ".failed", &rabbit::QueueFacts::name);
+  return failed == data.queues.end() ? std::string() : failed->type;
+}
+
 void check_queue(const Config& config, const std::string& queue, const ManagementData& data, Findings& all) {
   const auto it = std::ranges::find(data.queues, queue, &rabbit::QueueFacts::name);
   const std::string name = "queue." + queue;
@@ -53,6 +60,14 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
     all.push_back(note.fine ? good(name + "." + note.name, std::move(note.what))
                             : warning(name + "." + note.name, std::move(note.what), std::move(note.fix)));
   }
+  if (it->type == "classic" && inlet_type(config, data) == "quorum") {
+    all.push_back(warning(
+        name + ".strategy",
+        "a classic queue loses what its consumers reject while " + config.broker.prefix +
+            ".failed, a quorum queue, has no leader: half a second after a start of the broker",
+        "make it a quorum queue with dead-letter-strategy: at-least-once and overflow: reject-publish; on a "
+        "single node, broker.queue_type: classic and `rung convert-queues --to classic --yes` help as well"));
+  }
 }
 
 // Rung's own queues and exchanges, and what others have set on them.
@@ -78,10 +93,8 @@ void check_queue_type(const Config& config, const ManagementData& data, Findings
   if (nodes < 2) return;
   std::string type = config.broker.rabbitmq.queue_type;
   if (type == "auto") {
-    const auto failed =
-        std::ranges::find(data.queues, config.broker.prefix + ".failed", &rabbit::QueueFacts::name);
-    if (failed == data.queues.end()) return;  // the broker's version decides, at the first start
-    type = failed->type;
+    type = inlet_type(config, data);
+    if (type.empty()) return;  // the broker's version decides, at the first start
   }
   const std::string cluster = "RabbitMQ is a cluster of " + std::to_string(nodes) + " nodes";
   if (type == "quorum") {

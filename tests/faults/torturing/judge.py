@@ -12,6 +12,13 @@ AFTERMATH_MS = (script.LEASE_S + 3 * script.HEARTBEAT_S + 5) * 1000
 SLACK_MS = 2  # the database's times are whole ms, cut off
 # A classic queue dead-letters at most once: what was rejected shortly before a kill -9 of the broker may be gone.
 BROKER_FORGETS_MS = 3000
+# Rung's own queues are quorum queues on RabbitMQ 4. They have no leader for half a second after the broker's start: what a
+# classic queue dead-letters to them then is dropped.
+BROKER_ELECTS_MS = 2000
+# The longest that a consumer stands still, and a broker is away.
+STANDS_STILL_MS = 60_000
+EVICTED = "evicted from a full queue when the broker started again"
+EVICTED_AND_LOST = EVICTED + ", and lost by its dead-lettering"
 
 
 def ms(when):
@@ -35,8 +42,9 @@ def read_database(db):
 
 
 class Judge:
-    def __init__(self, ledger, seed, tasks, history):
+    def __init__(self, ledger, seed, tasks, history, quorum_inlet):
         self.ledger, self.seed = ledger, seed
+        self.quorum_inlet = quorum_inlet  # whether rung.failed is a quorum queue
         self.offences = []
         self.counts = collections.Counter()
         self.notes = collections.defaultdict(list)  # what is told apart, not judged: the messages
@@ -88,9 +96,14 @@ class Judge:
                 and (f["end"] is None or f["end"] + aftermath >= begin)]
 
     def broker_forgot(self, queue, words):
-        """All of its failures were rejects to a classic queue whose broker was killed right then."""
+        """All of its failures were rejects to a classic queue whose broker was killed right then, or had just started."""
         quorum = script.QUEUES[queue].quorum
-        return not quorum and bool(words) and all(self.cut_short(w) for w in words)
+        return not quorum and bool(words) and all(self.cut_short(w) or self.without_leader(w) for w in words)
+
+    def without_leader(self, word):
+        """A reject while rung.failed has no leader."""
+        return self.quorum_inlet and word["way"] == "reject" and bool(
+            self.near(word["at"], word["at"], {"broker"}, BROKER_ELECTS_MS))
 
     def evicted(self, row):
         """A broker that starts again may find more in the queue than it holds, also what was acked just before: the oldest
@@ -98,6 +111,18 @@ class Judge:
         dropped = row["outcome"] == "failed" and (row["error"] or "").startswith("dead-lettered: maxlen")
         return (dropped and bool(script.QUEUES[row["queue"]].max_length)
                 and bool(self.near(ms(row["due_at"]), ms(row["outcome_at"]), {"broker"})))
+
+    def evicted_first(self, queue, sent, tasks):
+        """The same before its first delivery: Rung has it from the broker, and no consumer has seen it."""
+        return (bool(script.QUEUES[queue].max_length) and bool(sent) and len(tasks) == 1
+                and bool(self.near(sent["at"], ms(tasks[0]["created_at"]), {"broker"})))
+
+    def evicted_and_lost(self, queue, since):
+        """It was in the queue while the consumer stood still and the broker was killed: the same, and dead-lettered before
+        rung.failed had a leader."""
+        return self.quorum_inlet and bool(script.QUEUES[queue].max_length) and any(
+            f["kind"] == "broker" and since <= f["begin"] <= since + STANDS_STILL_MS
+            and self.near(f["begin"], f["begin"], {"full"}, 3000) for f in self.ledger.faults)
 
     def cut_short(self, word):
         """A reject that the broker was killed right after: what it did about it by then is its own secret."""
@@ -153,11 +178,15 @@ class Judge:
             if not self.ledger.seen[number]:
                 if self.in_deleted_queue(plan.queue, sent["at"]):
                     self.note("in the deleted queue", number)
+                elif self.evicted_and_lost(plan.queue, sent["at"]):
+                    self.note(EVICTED_AND_LOST, number)
                 else:
                     self.blame("lost", number, "confirmed to its producer, never delivered")
                 return
         if not first:
-            if tasks:
+            if tasks and self.evicted_first(plan.queue, sent, tasks):
+                self.note(EVICTED, number)
+            elif tasks:
                 self.blame("end", number, "a task of a message that no consumer saw")
             return
         if not failed:
@@ -211,7 +240,7 @@ class Judge:
             outcome, a = row["outcome"], row["attempt"]
             if outcome == "failed" and not any(w["word"] == "failed" and w["way"] != "silent" for w in said):
                 if self.evicted(row):
-                    self.note("evicted from a full queue when the broker started again", number)
+                    self.note(EVICTED, number)
                 else:
                     self.blame("end", number, f"attempt {a} failed, though nobody said so")
             if outcome == "timed_out" and queue.presumes:
@@ -249,7 +278,11 @@ class Judge:
         if not queue.presumes:
             self.blame("end", number, "succeeded by silence, though silence is failure there")
         last = words.get(task["attempt"], [])
-        if not last:
+        row = self.history.get((str(task["retry_id"]), task["attempt"]))
+        published = row and ms(row["published_at"])
+        if not last and published and self.evicted_and_lost(queue.name, published):
+            self.note(EVICTED_AND_LOST, number)
+        elif not last:
             self.blame("lost", number, f"presumed to have succeeded; its attempt {task['attempt']} was never delivered")
         failed = [w for w in last if w["word"] == "failed" and w["confirmed"]]
         if failed and self.broker_forgot(queue.name, failed):
@@ -369,7 +402,7 @@ class Judge:
             number = int(row["message_id"][2:]) if row["message_id"].startswith("m-") else -1
             if self.in_deleted_queue(row["queue"], ms(row["published_at"])):
                 self.note("in the deleted queue", number)
-            elif not self.evicted(row):  # row_outcomes() has noted it
+            elif not self.evicted(row) and not self.evicted_and_lost(row["queue"], ms(row["published_at"])):  # noted already
                 self.blame("history", number,
                            f"attempt {attempt} was published and confirmed, and never delivered")
 

@@ -156,7 +156,7 @@ class Run:
             self.blame("harness", f"the database's clock is {differs:.1f} ms from this machine's")
         with self.world.db() as db:
             tasks, history = read_database(db)
-        judge = Judge(self.ledger, self.options.seed, tasks, history).run()
+        judge = Judge(self.ledger, self.options.seed, tasks, history, self.world.inlet_is_quorum()).run()
         identity.judge(self.identity, judge, tasks)
         self.takeovers(judge)
         judge.offences += self.extra

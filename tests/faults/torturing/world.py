@@ -176,6 +176,9 @@ class World:
         return subprocess.run([self.rabbitmqctl, "-q", *arguments], capture_output=True, text=True, timeout=60,
                               start_new_session=True, check=True).stdout
 
+    def inlet_is_quorum(self):
+        return ["rung.failed", "quorum"] in [line.split() for line in self.rabbit("list_queues", "name", "type").splitlines()]
+
     def terminate_sidecars(self, within=15):
         """SIGTERM to all at once; the exit codes, None where it did not end in time."""
         for sidecar in self.sidecars:

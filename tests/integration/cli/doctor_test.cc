@@ -252,6 +252,22 @@ TEST_F(Doctor, AQuorumQueueThatDelaysByItself) {
                                HasSubstr("success.presumed_after (10m)")));
 }
 
+// Its dead letters are published without confirms, and a quorum queue without a leader drops them.
+TEST_F(Doctor, AClassicQueueBeforeAnInletThatIsAQuorumQueue) {
+  admin.queue(prefix + ".failed");
+  ASSERT_TRUE(test::eventually([&] {
+    examine();
+    return said("queue.orders").find("ok: attached") != std::string::npos;
+  }));
+  EXPECT_EQ(said("queue.orders.strategy"), "no such check");
+  admin.remove_queue(prefix + ".failed");
+  admin.queue(prefix + ".failed", {{"x-queue-type", "quorum"}});
+  EXPECT_TRUE(test::eventually([&] {
+    examine();
+    return said("queue.orders.strategy").find("warn: a classic queue loses what its consumers reject") == 0;
+  })) << said("queue.orders.strategy");
+}
+
 TEST_F(Doctor, ErrorQueues) {
   const std::string user = admin.user("management");
   admin.permit(user, ".*", ".*", "^(" + prefix + "|orders_error|lost_error|failures$|temporary)");
