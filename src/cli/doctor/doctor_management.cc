@@ -60,7 +60,8 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
     all.push_back(note.fine ? good(name + "." + note.name, std::move(note.what))
                             : warning(name + "." + note.name, std::move(note.what), std::move(note.fix)));
   }
-  if (it->type == "classic" && inlet_type(config, data) == "quorum") {
+  // One that is not attached passes nothing on: its consumers publish their failures themselves.
+  if (is_attached(answer.attached) && it->type == "classic" && inlet_type(config, data) == "quorum") {
     all.push_back(warning(
         name + ".strategy",
         "a classic queue loses what its consumers reject while " + config.broker.prefix +

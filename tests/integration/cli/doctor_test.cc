@@ -254,7 +254,6 @@ TEST_F(Doctor, AQuorumQueueThatDelaysByItself) {
 
 // Its dead letters are published without confirms, and a quorum queue without a leader drops them.
 TEST_F(Doctor, AClassicQueueBeforeAnInletThatIsAQuorumQueue) {
-  admin.queue(prefix + ".failed");
   ASSERT_TRUE(test::eventually([&] {
     examine();
     return said("queue.orders").find("ok: attached") != std::string::npos;
@@ -262,6 +261,7 @@ TEST_F(Doctor, AClassicQueueBeforeAnInletThatIsAQuorumQueue) {
   EXPECT_EQ(said("queue.orders.strategy"), "no such check");
   admin.remove_queue(prefix + ".failed");
   admin.queue(prefix + ".failed", {{"x-queue-type", "quorum"}});
+  admin.bind(prefix + ".failed", prefix + ".failed", "");
   EXPECT_TRUE(test::eventually([&] {
     examine();
     return said("queue.orders.strategy").find("warn: a classic queue loses what its consumers reject") == 0;
