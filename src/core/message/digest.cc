@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kDigestKeyBytes = 16;
 
 // EVP_Digest() looks up the algorithm, and allocates a context, for each digest: that takes longer than to
-// compute one of a few hundred bytes. REQUIRES: one call at a time for each thread.
+// compute one of a few hundred bytes. Thread: each has its own.
 class Hasher {
  public:
   bool hash(std::string_view data, Sha256& out) {
