@@ -98,8 +98,6 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
       causes_(loop, {*jobs_, shards_, clock_}),
       work_(loop, *jobs_, shards_, clock_, [this](const WorkWaiting& waiting) { found(waiting); }),
-      events_(loop, {*jobs_, shards_, outbox_, clock_, health_, [this] { return may_publish(); },
-                     settings_.prefix + ".events", settings_.event_body}),
       count_upkeep_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
       broker_watch_(loop,
                     {health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
@@ -127,7 +125,6 @@ Result<void> Bridge::start() {
   retention_.start();
   causes_.start();
   work_.start();
-  events_.start();
   count_upkeep_.start();
   return {};
 }
@@ -167,7 +164,6 @@ Vitals Bridge::vitals() const {
   v.decided_by_rule = updates_.decided_by_rule();
   v.error_queues = error_queues_;
   v.flow = counts_.by_queue();
-  v.events = events_.counts();
   v.received = router_.received();
   v.unacked = acks_.unacked();
   v.intake_stalled = acks_.stalled();
@@ -347,7 +343,6 @@ void Bridge::drain(std::function<void()> done) {
   retention_.stop();
   causes_.stop();
   work_.stop();
-  events_.stop();
   drain_.begin([this, done = std::move(done)] {
     count_upkeep_.stop();
     count_upkeep_.add();  // the drain does not wait for it
@@ -357,7 +352,7 @@ void Bridge::drain(std::function<void()> done) {
 
 bool Bridge::idle() const {
   return transitions_.idle() && intake_.idle() && submissions_.idle() && bulks_.idle() && dispatch_.idle() &&
-         outbox_.under_way() == events_.unanswered();
+         outbox_.under_way() == 0;
 }
 
 void Bridge::give_back(std::function<void()> done) {

@@ -40,7 +40,6 @@
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/upkeep/cause_upkeep.h"
 #include "src/bridge/upkeep/count_upkeep.h"
-#include "src/bridge/upkeep/event_publisher.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
@@ -67,7 +66,6 @@ struct BridgeSettings {
   DelayRoutes::Moves delays;  // `delays` in the config
   std::optional<Ms> retention;
   std::optional<bool> require_token;  // results.require_token
-  EventBody event_body;               // `events`; none: it is empty
   Tracer* tracer = nullptr;           // must outlive the bridge; nullptr: traces are off
 };
 
@@ -197,7 +195,6 @@ class Bridge final : public BrokerSink {
   Retention retention_;
   CauseUpkeep causes_;
   WorkPoll work_;
-  EventPublisher events_;
   CountUpkeep count_upkeep_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed

@@ -17,7 +17,6 @@
 #include "src/bridge/intake/recognized.h"
 #include "src/bridge/intake/results.h"
 #include "src/bridge/leases/delivery_proof.h"
-#include "src/bridge/upkeep/event_publisher.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/silence_check.h"
 #include "src/bridge/watch/settings_watch.h"
@@ -74,7 +73,6 @@ struct Vitals {
   SpanCounts spans = {};
   KeyCounts sign_in_keys = {};
   FlowCounts::ByQueue flow;
-  EventCounts events;
   DeliveryRouter::Received received{};
   std::size_t unacked = 0;  // deliveries in hand
   Ms intake_stalled{0};     // for how long none of them has been acked

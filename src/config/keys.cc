@@ -126,20 +126,6 @@ bool set_index_headers(Value& v) {
   return true;
 }
 
-bool set_events(Value& v) {
-  constexpr const char* kExpected =
-      "expected a list of cause_appeared, cause_worse, task_parked, bulk_ended, e.g. [task_parked]";
-  if (v.node.kind != Node::Kind::list) return v.add_error(kExpected);
-  for (const Node& item : v.node.items) {
-    Value one{v.draft, v.problems, item, v.path, v.secret};
-    const auto kind = item.kind == Node::Kind::text ? outgoing_kind_from(item.text) : std::nullopt;
-    if (!kind) return one.add_error(kExpected);
-    config(v).store.events.add(*kind);
-  }
-  config(v).broker.events = !config(v).store.events.empty();
-  return true;
-}
-
 // clang-format off
 std::vector<Key> make_table() {
   return {
@@ -267,9 +253,6 @@ std::vector<Key> make_table() {
     {{"index_headers", "list of names", "", false, false,
       "headers to index for searches with rung list --header NAME=VALUE; each adds a row to rung_task_headers"},
      set_index_headers},
-    {{"events", "list of cause_appeared, cause_worse, task_parked, bulk_ended", "", false, false,
-      "events that are published, as JSON, to the topic exchange rung.events, for other systems"},
-     set_events},
     {{"parked", "keep or publish", "keep", true, false,
       "when a task is parked: keep only keeps its row, publish also sends a copy to the exchange rung.parked"},
      [](Value& v) { return set_parked(v, v.draft.publish_parked); }},

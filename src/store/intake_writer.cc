@@ -130,18 +130,15 @@ void IntakeWriter::free_keys(std::vector<TaskId> to_free) {
 void IntakeWriter::write(const std::vector<std::size_t>& fresh, int node) {
   changes_.emplace(book_);
   std::vector<std::string> causes(tasks_.size());  // "" = it has not failed
-  std::vector<OutgoingEvent> parked;
   EpochMs newest;
   for (const std::size_t i : fresh) {
     const NewTask& n = tasks_[i];
     causes[i] = changes_->of(n);
     changes_->inserted(n, causes[i]);
-    if (is_parked_by(nullptr, n.task)) parked.push_back(parked_event(n.task));
     newest = std::max(newest, n.task.created_at);
   }
   rows_->insert(fresh, causes);
   tables_.write_causes(*changes_, node, newest);
-  tables_.write_outgoing(parked);
 }
 
 Inserted insert_child(Tables& tables, const CauseBook& book, const NewTask& child) {

@@ -7,7 +7,6 @@
 
 #include "src/core/base/addresses.h"
 #include "src/core/base/time.h"
-#include "src/store/outgoing_events.h"
 
 namespace rung {
 
@@ -29,7 +28,6 @@ struct StoreOptions {
   Ms timeout{std::chrono::seconds{10}};  // connect, read, write
   // Message headers by whose values tasks can be found (rung_task_headers). Indexed when a task is inserted.
   std::vector<std::string> index_headers;
-  OutgoingKinds events = {};  // which are to be published
 };
 
 }  // namespace rung

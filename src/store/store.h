@@ -22,7 +22,6 @@
 #include "src/store/leases.h"
 #include "src/store/live.h"
 #include "src/store/options.h"
-#include "src/store/outgoing_events.h"
 #include "src/store/queries.h"
 #include "src/store/retention.h"
 #include "src/store/system.h"
@@ -41,8 +40,7 @@ class Store : public TaskStore,
               public QueryStore,
               public LiveStore,
               public SchemaStore,
-              public SystemStore,
-              public OutgoingEventStore {};
+              public SystemStore {};
 
 // Opens a connection; called in the thread that will use it, and again after a transient error.
 using StoreFactory = std::function<Result<std::unique_ptr<Store>>()>;

@@ -23,7 +23,6 @@
 #include "src/store/attempts.h"
 #include "src/store/bulks.h"
 #include "src/store/causes.h"
-#include "src/store/outgoing_events.h"
 #include "src/store/tasks.h"
 
 namespace rung {
@@ -131,7 +130,6 @@ class Tables {
   virtual void write_audit(std::span<const AuditRow> rows) = 0;
   // `node`: of the instance, for the events of new causes.
   virtual void write_causes(const CauseChanges& changes, int node, EpochMs now) = 0;
-  virtual void write_outgoing(std::span<const OutgoingEvent> events) = 0;  // those that are wanted
   // Before the other writes. False: the bulk is paused, has ended, or is run by another process.
   virtual bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) = 0;
   // After write_tasks(): BulkStore::sent_by_bulk() returns these tasks.

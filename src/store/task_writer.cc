@@ -171,12 +171,6 @@ class Application {
   void write_records() {
     tables_.write_attempts(attempts_, mode_.repeated);
     tables_.write_causes(causes_, node_, now_);
-    std::vector<OutgoingEvent> parked;
-    for (const auto& [id, locked] : tasks_) {
-      if (locked.before && is_parked_by(&*locked.before, locked.task))
-        parked.push_back(parked_event(locked.task));
-    }
-    tables_.write_outgoing(parked);
   }
 
   // The same transaction writes the bulk's progress: a process that takes it over continues from there.

@@ -248,15 +248,6 @@ class FaultyStore final : public Store {
   Result<void> set_setting(std::string_view name, std::string_view value) override {
     return call([&] { return db_->set_setting(name, value); });
   }
-  Result<std::vector<OutgoingEvent>> outgoing_events(int limit) override {
-    return call([&] { return db_->outgoing_events(limit); });
-  }
-  Result<void> forget_outgoing_events(std::span<const std::int64_t> ids) override {
-    return call([&] { return db_->forget_outgoing_events(ids); });
-  }
-  Result<int> drop_outgoing_events(EpochMs before, int limit) override {
-    return call([&] { return db_->drop_outgoing_events(before, limit); });
-  }
   Result<LiveAnswer> live(const LiveQuestion& question) override {
     return call([&] { return db_->live(question); });
   }

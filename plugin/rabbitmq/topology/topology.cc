@@ -83,16 +83,6 @@ Result<void> adopt(const Calls& calls, const std::string& queue, const Error& wh
   return {};
 }
 
-// The exchange for events. If it exists with another type, it is used as it is: intake must not stop for it.
-Result<void> declare_events(const Calls& calls, const std::string& name, std::string* adopted) {
-  auto done = calls.exchange(name, kTopic);
-  if (done || !found_different(calls) || adopted == nullptr)
-    return done ? done : tl::unexpected(with_name(done.error(), "declaring " + name));
-  if (auto opened = calls.open_channel(); !opened) return opened;
-  add_adopted(*adopted, "exchange " + name, done.error());
-  return {};
-}
-
 // One pass of repair_topology().
 class Repair {
  public:
@@ -111,17 +101,16 @@ class Repair {
       exchange(from);
       bind(options_.prefix + ".delay", from);
     }
-    if (options_.events) exchange(events_exchange(options_.prefix), kTopic);
     return_route(return_exchange(options_.prefix));
     if (broken_) return tl::unexpected(*broken_);
     return std::move(report_);
   }
 
  private:
-  void exchange(const std::string& name, const char* type = kFanout) {
+  void exchange(const std::string& name) {
     ensure(
-        "exchange", name, [&] { return calls_.exchange(name, type, true); },
-        [&] { return calls_.exchange(name, type); });
+        "exchange", name, [&] { return calls_.exchange(name, kFanout, true); },
+        [&] { return calls_.exchange(name, kFanout); });
   }
   // Earlier versions declared it without an alternate exchange: that is fine, too.
   void return_route(const std::string& name) {
@@ -260,7 +249,6 @@ Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types
     if (done) done = calls.bind(options.prefix + ".delay", from);
     if (!done) return tl::unexpected(told(done.error(), from));
   }
-  if (options.events) return declare_events(calls, events_exchange(options.prefix), adopted);
   return {};
 }
 

@@ -16,7 +16,6 @@
 namespace rung::rabbit {
 
 // The exchange that events are published to, if BrokerOptions::events.
-inline std::string events_exchange(const std::string& prefix) { return prefix + ".events"; }
 
 struct Declared {
   std::string name;            // of the exchange (fanout) and of its queue

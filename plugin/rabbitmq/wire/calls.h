@@ -12,7 +12,6 @@ namespace rung::rabbit {
 
 inline constexpr const char* kFanout = "fanout";  // types of exchanges
 inline constexpr const char* kDirect = "direct";
-inline constexpr const char* kTopic = "topic";
 
 // Sends basic.cancel with no-wait: no answer comes.
 void send_cancel(Connection& connection, std::string_view consumer_tag);

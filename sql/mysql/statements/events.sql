@@ -16,19 +16,6 @@ SELECT id FROM rung_events WHERE at < :before ORDER BY at LIMIT :limit
 -- name: old_events_delete
 DELETE e FROM rung_events e FORCE INDEX (PRIMARY) WHERE e.id IN (:ids)
 
--- name: outgoing_insert
-INSERT INTO rung_outgoing_events (at, kind, subject, queue) VALUES :rows
-
--- name: outgoing
-SELECT id, at, kind, subject, queue FROM rung_outgoing_events WHERE kind IN (:kinds) ORDER BY id LIMIT :limit
-
--- name: outgoing_delete
-DELETE FROM rung_outgoing_events WHERE id IN (:ids)
-
--- name: outgoing_drop
--- By id, which grows with the time.
-DELETE FROM rung_outgoing_events WHERE at < :before ORDER BY id LIMIT :limit
-
 -- name: setting
 SELECT value FROM rung_settings WHERE name = :name
 

@@ -7,7 +7,6 @@
 #include <random>
 #include <utility>
 
-#include "src/api/tasks/event_body.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/url.h"
 #include "src/io/log.h"
@@ -56,7 +55,6 @@ bridge::BridgeSettings bridge_settings(const Config& config, bridge::Tracer* tra
   s.retention = config.retention;
   s.require_token = config.require_token;
   s.tracer = tracer;
-  if (!config.store.events.empty()) s.event_body = api::event_body;
   return s;
 }
 

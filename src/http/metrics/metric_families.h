@@ -173,10 +173,6 @@ struct Metrics::Families {
       counter("rung_breaker_changes_total", "Breakers that opened or closed, as seen by this instance.");
   Counters& breaker_probes =
       counter("rung_breaker_probes_total", "Probes of breakers that this instance sent.");
-  Counters& events_published =
-      counter("rung_events_published_total",
-              "Events for other systems (events in the config), by type and by the broker's answer: "
-              "confirmed, unrouted (no queue is bound for them) or refused.");
   Counters& spans_exported =
       counter("rung_otel_spans_exported_total", "Spans that the collector has accepted from this instance.");
   Counters& spans_dropped =

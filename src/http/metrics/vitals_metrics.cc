@@ -76,10 +76,6 @@ void Metrics::vitals(const Vitals* vitals, int connections) {
   families_->harmful_settings.Add({{"kind", "harmful"}}).Set(static_cast<double>(vitals->settings.harmful));
   families_->harmful_settings.Add({{"kind", "fatal"}}).Set(static_cast<double>(vitals->settings.fatal));
   raise(families_->without_origin.Add({}), vitals->without_origin);
-  for (const auto& [of, count] : vitals->events.published) {
-    const std::string type(to_word(of.first)), outcome(bridge::EventCounts::kOutcomes.at(of.second));
-    raise(families_->events_published.Add({{"type", type}, {"outcome", outcome}}), count);
-  }
   raise(families_->spans_exported.Add({}), vitals->spans.exported);
   raise(families_->spans_dropped.Add({}), vitals->spans.dropped);
   raise(families_->key_fetches.Add({{"result", "ok"}}), vitals->sign_in_keys.fetched);

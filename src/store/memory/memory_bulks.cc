@@ -87,7 +87,6 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
 void MemoryStore::bulk_ended(const Bulk& bulk) {
   if (!has_ended(bulk)) return;
   record({0, {}, "", "bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
-  write_outgoing({0, {}, OutgoingKind::bulk_ended, std::to_string(bulk.id), ""});
 }
 
 Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {

@@ -132,7 +132,6 @@ Result<CausesFolded> MemoryStore::fold_causes(int) {
       cause.row.state = CauseState::fresh;
       cause.row.worse_at = db_.now_();
       record({0, {}, "", "cause_worse", id, describe(cause.row)});
-      write_outgoing({0, {}, OutgoingKind::cause_worse, id, cause.row.queue});
       out.worse.push_back(cause.shown(db_.now_()));
     }
     return out;

@@ -64,10 +64,6 @@ void MemoryDb::set_max_body(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   faults_.set_max_body(bytes);
 }
-void MemoryDb::publish_events(OutgoingKinds kinds) {
-  const std::lock_guard lock(mutex_);
-  records_.want(kinds);
-}
 std::function<void()> MemoryDb::back_up() {
   const std::lock_guard lock(mutex_);
   return [this, leases = leases_, tasks = tasks_, pauses = gates_.pauses(), causes = causes_.rows()] {

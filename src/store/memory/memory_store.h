@@ -63,8 +63,6 @@ class MemoryDb {
   // Makes a backup, for tests, of nodes, shards, tasks, pauses and causes: the returned function restores
   // them to the present state.
   std::function<void()> back_up();
-  // As StoreOptions::events.
-  void publish_events(OutgoingKinds kinds);
   // Claims are short if there are so many in one call.
   void set_short_claims(std::size_t from);
   // Bodies larger than this are Inserted::too_large.

@@ -131,9 +131,6 @@ class MemoryStore final : public Store {
   Result<std::vector<SystemEvent>> events(int limit) override;
   Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
   Result<void> set_setting(std::string_view name, std::string_view value) override;
-  Result<std::vector<OutgoingEvent>> outgoing_events(int limit) override;
-  Result<void> forget_outgoing_events(std::span<const std::int64_t> ids) override;
-  Result<int> drop_outgoing_events(EpochMs before, int limit) override;
 
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;
@@ -176,7 +173,6 @@ class MemoryStore final : public Store {
   // Inside call():
   void write_pause(const Pause& pause, AuditRow change, const std::string& reason);
   void record(SystemEvent event) { db_.records_.write(std::move(event), db_.now_()); }
-  void write_outgoing(OutgoingEvent event) { db_.records_.write(std::move(event), db_.now_()); }
   void bulk_ended(const Bulk& bulk);
 
   const std::shared_ptr<MemoryDb> shared_;

@@ -137,31 +137,23 @@ class MemoryBulks {
   std::vector<Row> rows_;  // id = index + 1
 };
 
-// What has happened: the audit, the events, and the events for other systems, each in the order of their ids.
+// What has happened: the audit and the events, each in the order of their ids.
 class MemoryRecords {
  public:
   void write(AuditRow row);
   void write(SystemEvent event, EpochMs now);
-  void write(OutgoingEvent event, EpochMs now);  // nothing if its kind is not wanted
-  void want(OutgoingKinds kinds) { wanted_ = kinds; }
 
   const std::vector<AuditRow>& audit() const { return audit_; }
   std::int64_t newest_audit() const { return audited_; }
   const std::vector<SystemEvent>& events() const { return events_; }
-  const std::vector<OutgoingEvent>& outgoing() const { return outgoing_; }
 
   // At most `limit` of each kind; adds to `gone` how many.
   void purge(EpochMs before, int limit, PurgedRecords& gone);
-  void forget_outgoing(std::span<const std::int64_t> ids);
-  int drop_outgoing(EpochMs before, int limit);  // returns how many
 
  private:
   std::int64_t audited_ = 0;  // rows ever
   std::vector<AuditRow> audit_;
   std::vector<SystemEvent> events_;
-  OutgoingKinds wanted_;
-  std::int64_t outgoing_ever_ = 0;
-  std::vector<OutgoingEvent> outgoing_;
 };
 
 // Pauses, states of gates and send times, by queue. A pause and a state are stored with the time of their

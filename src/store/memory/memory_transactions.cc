@@ -166,12 +166,7 @@ void MemoryTransactions::write_causes(const CauseChanges& changes, int node, Epo
   for (const CauseRow& cause : db_.causes_.write(changes, now)) {
     db_.records_.write(
         SystemEvent{0, {}, db_.leases_.name(node), "cause_appeared", cause.id, describe(cause)}, db_.now_());
-    db_.records_.write(OutgoingEvent{0, {}, OutgoingKind::cause_appeared, cause.id, cause.queue}, db_.now_());
   }
-}
-
-void MemoryTransactions::write_outgoing(std::span<const OutgoingEvent> events) {
-  for (const OutgoingEvent& event : events) db_.records_.write(event, db_.now_());
 }
 
 bool MemoryTransactions::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {

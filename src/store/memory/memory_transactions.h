@@ -31,7 +31,6 @@ class MemoryTransactions final : public Tables {
   void replace_message(const Task& task, const MessagePtr& message) override;
   void write_audit(std::span<const AuditRow> rows) override;
   void write_causes(const CauseChanges& changes, int node, EpochMs now) override;
-  void write_outgoing(std::span<const OutgoingEvent> events) override;
   bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
   void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
 

@@ -54,8 +54,6 @@ std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
 void write_ended(Session& session, const Bulk& bulk) {
   if (!has_ended(bulk)) return;
   write_event(session, {0, {}, "", "bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
-  const OutgoingEvent event{0, {}, OutgoingKind::bulk_ended, std::to_string(bulk.id), ""};
-  write_outgoing(session, {&event, 1});
 }
 
 std::string by_id(std::int64_t id) {

@@ -149,8 +149,6 @@ std::vector<CauseRow> reopen_worse(Session& session, const Sums& sums) {
     if (rows.empty()) continue;
     write_cause_event(session, "cause_worse", cause,
                       std::to_string(rows[0].last_hour) + " failures in the last hour; " + describe(rows[0]));
-    const OutgoingEvent event{0, {}, OutgoingKind::cause_worse, cause, rows[0].queue};
-    write_outgoing(session, {&event, 1});
     out.push_back(rows[0]);
   }
   return out;
@@ -219,8 +217,6 @@ void write_causes(Session& session, const CauseChanges& changes, int node, Epoch
                << Literal::number(kFingerprintVersion) << at << at;
     if (session.exec(render("cause_new", {{"rows", rows.done()}})) != 1) continue;
     write_cause_event(session, "cause_appeared", row.id, describe(row), node);
-    const OutgoingEvent event{0, {}, OutgoingKind::cause_appeared, row.id, row.queue};
-    write_outgoing(session, {&event, 1});
   }
   if (changes.empty()) return;
   Rows rows;

@@ -32,7 +32,6 @@ std::string conditions(const Filter& filter, bool by_views = false);
 void write_event(Session& session, const SystemEvent& event, int node = 0);
 
 // Inside a transaction: those that StoreOptions::events names.
-void write_outgoing(Session& session, std::span<const OutgoingEvent> events);
 
 // Inside a transaction: writes the changes. `node`: of the instance, for the events of new causes.
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
@@ -137,9 +136,6 @@ class MysqlStore final : public Store {
   Result<std::vector<SystemEvent>> events(int limit) override;
   Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
   Result<void> set_setting(std::string_view name, std::string_view value) override;
-  Result<std::vector<OutgoingEvent>> outgoing_events(int limit) override;
-  Result<void> forget_outgoing_events(std::span<const std::int64_t> ids) override;
-  Result<int> drop_outgoing_events(EpochMs before, int limit) override;
 
   Result<std::int64_t> count(const Filter& filter, std::int64_t most) override;
   Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) override;

@@ -226,10 +226,6 @@ void MysqlTables::replace_message(const Task& task, const MessagePtr& message) {
 void MysqlTables::write_causes(const CauseChanges& changes, int node, EpochMs now) {
   mysql::write_causes(session_, changes, node, now);
 }
-void MysqlTables::write_outgoing(std::span<const OutgoingEvent> events) {
-  mysql::write_outgoing(session_, events);
-}
-
 bool MysqlTables::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
   return session_.exec(render("bulk_step", {{"bulk", Literal::number(step.bulk)},
                                             {"runner", Literal::text(step.runner)},

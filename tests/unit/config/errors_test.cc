@@ -178,19 +178,6 @@ TEST_F(ConfigErrors, ValuesOfTheWrongKind) {
             "rung.yaml:3:17: http.listen: \"8025\" is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
 }
 
-TEST_F(ConfigErrors, OfEvents) {
-  const std::string expected =
-      "expected a list of cause_appeared, cause_worse, task_parked, bulk_ended, e.g. [task_parked]";
-  EXPECT_EQ(problem("events: task_parked\n"), "rung.yaml:3:9: events: " + expected);
-  EXPECT_EQ(problem("events: [task_parked, task_lost]\n"), "rung.yaml:3:23: events: " + expected);
-  const LoadedConfig some = load(kServers + "events: [task_parked, bulk_ended]\n");
-  EXPECT_THAT(some.problems, testing::IsEmpty());
-  EXPECT_TRUE(some.config.broker.events) << "the exchange is declared";
-  EXPECT_TRUE(some.config.store.events.holds(OutgoingKind::bulk_ended));
-  EXPECT_FALSE(some.config.store.events.holds(OutgoingKind::cause_worse));
-  EXPECT_FALSE(load(kServers + "events: []\n").config.broker.events);
-}
-
 TEST_F(ConfigErrors, HttpBeyondThisMachineNeedsAToken) {
   const std::string elsewhere =
       ": not a loopback address: set http.token_file, http.tokens_file or http.oidc, or listen on 127.0.0.1";
