@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "src/api/json/fields.h"
+#include "src/api/tasks/pages.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/console.h"
 #include "src/http/request/problem.h"
@@ -21,6 +23,21 @@ namespace {
 constexpr std::int64_t kMostParsed = 160 << 20;  // bytes of JSON values, all requests together
 constexpr std::int64_t kMostOfOne = 384 << 20;   // of one request
 constexpr Ms kMemoryWithin{1000};
+// A row of a list, whose longest text is its last error: as a row, as JSON and as its text.
+constexpr std::int64_t kMostOfRow = 4 * kErrorBytes;
+
+// What a list may take; 0 = no `limit`, or a wrong one.
+std::int64_t memory_of_page(const Request& request) {
+  std::int64_t rows = 0;
+  for (const auto& [name, value] : request.query) {
+    if (name == "limit") std::from_chars(value.data(), value.data() + value.size(), rows);
+  }
+  return std::clamp<std::int64_t>(rows, 0, api::kMostOnPage) * kMostOfRow;
+}
+
+Response busy(std::string_view detail, const Request& request) {
+  return problem(Error{Error::Kind::transient, std::string(detail) + ": try again later"}, request.path);
+}
 
 class ApiImpl final : public Api {
  public:
@@ -38,7 +55,7 @@ class ApiImpl final : public Api {
   Result<void> begin(const ServerOptions& options) {
     auto server = Server::start(
         options, [this](const Request& request) { return admit(request); },
-        [this](const Request& request) { return handle(request); });
+        [this](const Request& request, Budget& texts) { return handle(request, texts); });
     if (!server) return tl::unexpected(server.error());
     server_ = *std::move(server);
     listening_ = server_.get();
@@ -124,17 +141,17 @@ class ApiImpl final : public Api {
     return std::nullopt;
   }
 
-  Response handle(const Request& request) {
+  Response handle(const Request& request, Budget& texts) {
     const BootUs began = context_.clock.boot_us();
     const auto match = router_.match(request.method, request.path);
     if (match.route == nullptr) return problem(404, "no such path: see /openapi.json", request.path);
-    Response response = answer_to(*match.route, {request, match.id, {}, {}});
+    Response response = answer_to(*match.route, {request, match.id, {}, {}, {}}, texts);
     const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
     context_.metrics.request(match.route->pattern, match.route->method, response.status, seconds);
     return response;
   }
 
-  Response answer_to(const Route& route, Call call) {
+  Response answer_to(const Route& route, Call call, Budget& texts) {
     if (route.action != Action::probe) {
       // Again: the tokens may have been replaced while the body arrived.
       auto person = access_.admit(call.request, route.action);
@@ -142,13 +159,15 @@ class ApiImpl final : public Api {
       call.person = *std::move(person);
       call.who = who_asks(call.person, call.request);
     }
-    return within_memory(route, call);
+    return within_memory(route, call, texts);
   }
 
-  // Parsed JSON takes many times the memory of its text: the total for all requests is bounded.
-  Response within_memory(const Route& route, const Call& call) {
-    if (call.request.body.size() <= kSmallBody) return route.handle(call);
-    const api::JsonMemory needs = api::memory_of_json(call.request.body);
+  // What is parsed, and what an answer is made of, takes many times the memory of its text: the total for all
+  // requests is bounded, and so are the texts that wait for slow readers.
+  Response within_memory(const Route& route, Call& call, Budget& texts) {
+    bool is_large = call.request.body.size() > kSmallBody;
+    const api::JsonMemory needs =
+        is_large ? api::memory_of_json(call.request.body) : api::JsonMemory{memory_of_page(call.request), 0};
     if (needs.values > kMostOfOne)
       return problem(413,
                      "the body contains too many JSON values: they would take " +
@@ -157,17 +176,26 @@ class ApiImpl final : public Api {
     Response response;
     {
       Budget::Share share(parsed_);
-      if (!share.grow(needs.values + needs.texts, kMemoryWithin)) {
-        response =
-            problem(503, "too many large bodies are being processed: try again later", call.request.path);
-        response.headers.emplace_back("Retry-After", "1");
-        return response;
-      }
+      call.reserve = [&](std::int64_t bytes) { return bytes == 0 || share.grow(bytes, kMemoryWithin); };
+      if (!call.reserve(needs.values + needs.texts))
+        return busy("too many large requests are being processed", call.request);
       response = route.handle(call);
+      is_large = is_large || response.body.size() > kSmallBody;
+      if (!counts(response, call.request, texts))
+        response = busy("too many large responses are being sent", call.request);
     }
     // Otherwise memory freed in small pieces stays with this process, once per thread.
-    malloc_trim(0);
+    if (is_large) malloc_trim(0);
     return response;
+  }
+  // A change that was made is answered in any case.
+  static bool counts(Response& response, const Request& request, Budget& texts) {
+    if (response.body.size() <= kSmallBody) return true;
+    const auto bytes = static_cast<std::int64_t>(response.body.size());
+    const auto share = std::make_shared<Budget::Share>(texts);
+    response.memory = share;
+    if (request.method == "GET") return share->grow(bytes, kMemoryWithin);
+    return share->add(bytes), true;
   }
 
   // A label must have few values.

@@ -76,13 +76,18 @@ LiveChanges changes_between(const LiveAnswer& before, const LiveAnswer& now) {
 
 }  // namespace
 
-std::shared_ptr<EventStream> LiveFeed::open(std::vector<TaskId> watched, std::string_view resumes_at) {
-  const auto view = std::make_shared<LiveView>(std::move(watched), clock_.boot() + kLongest);
+std::shared_ptr<EventStream> LiveFeed::open(const std::string& viewer, std::vector<TaskId> watched,
+                                            std::string_view resumes_at) {
+  const auto view = std::make_shared<LiveView>(viewer, std::move(watched), clock_.boot() + kLongest);
   // What it has missed is not kept: it has to read anew what it shows.
   if (!resumes_at.empty()) view->changes({.more = true}, {}, std::string(resumes_at.substr(0, 64)));
   const std::lock_guard lock(mutex_);
   std::erase_if(views_, [](const auto& one) { return one.expired(); });
-  if (stopping_ || views_.size() >= most_) return nullptr;
+  const auto own = std::ranges::count_if(views_, [&](const auto& one) {
+    const auto other = one.lock();
+    return other != nullptr && other->viewer() == viewer;
+  });
+  if (stopping_ || views_.size() >= most_ || 4 * static_cast<std::size_t>(own) >= 3 * most_) return nullptr;
   views_.push_back(view);
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   wanted_.notify_all();

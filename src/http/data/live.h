@@ -36,9 +36,10 @@ class LiveFeed {
   LiveFeed(const LiveFeed&) = delete;
   LiveFeed& operator=(const LiveFeed&) = delete;
 
-  // `resumes_at`: the id of the last event that the viewer has had, "" = none. nullptr: there are too many
-  // viewers, or it was stopped.
-  std::shared_ptr<EventStream> open(std::vector<TaskId> watched, std::string_view resumes_at);
+  // `viewer`: who, and from where. `resumes_at`: the id of the last event that the viewer has had, "" = none.
+  // nullptr: there are too many streams, of all or (three quarters) of this viewer, or it was stopped.
+  std::shared_ptr<EventStream> open(const std::string& viewer, std::vector<TaskId> watched,
+                                    std::string_view resumes_at);
   std::size_t viewers() const;
   // Begins to end all streams, without waiting.
   void drain();

@@ -41,12 +41,13 @@ struct LiveChanges {
 
 class LiveView final : public EventStream {
  public:
-  explicit LiveView(std::vector<TaskId> watched, BootMs until)
-      : watched_(std::move(watched)), until_(until) {}
+  LiveView(std::string viewer, std::vector<TaskId> watched, BootMs until)
+      : viewer_(std::move(viewer)), watched_(std::move(watched)), until_(until) {}
 
   void begin(std::function<void()> wake) override;
   std::optional<std::string> take() override;
 
+  const std::string& viewer() const { return viewer_; }
   const std::vector<TaskId>& watched() const { return watched_; }
   BootMs until() const { return until_; }  // it has to come again then: its token may have been withdrawn
   bool is_new();                           // true once: nobody has told it of trouble yet
@@ -65,6 +66,7 @@ class LiveView final : public EventStream {
   void put(std::string* event, const std::string& json, const std::string& id);
   void wake();
 
+  const std::string viewer_;
   const std::vector<TaskId> watched_;
   const BootMs until_;
   std::mutex mutex_;

@@ -14,6 +14,9 @@ namespace rung::http {
 namespace {
 
 constexpr int kMostIds = 4;  // ids tried for the new task
+// Of a body that is read and answered: in the buffers of the connection, here, in base64, as the text of the
+// response.
+constexpr std::int64_t kCopies = 5;
 
 struct EditWish {
   std::uint32_t version = 0;
@@ -106,21 +109,35 @@ bool is_header_text(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
 }
 
+// The task of the call with its message, if its queue is one of the caller's.
+tl::expected<api::Original, Response> original_of(Context& context, const Call& call) {
+  const auto id = TaskId::parse(call.id);
+  if (!id) return tl::unexpected(no_such_task(call));
+  const auto row = context.reads.run([&](QueryStore& store) { return store.find(*id); });
+  if (!row) return tl::unexpected(problem(row.error(), call.request.path));
+  if (!*row) return tl::unexpected(no_such_task(call));
+  if (auto no = refuse_queue(call.person, (*row)->task.queue, call.request.path))
+    return tl::unexpected(*std::move(no));
+  if (!call.reserve((*row)->task.body_bytes * kCopies))
+    return tl::unexpected(
+        problem(Error{Error::Kind::transient, "too many large messages are being read: try again later"},
+                call.request.path));
+  auto original = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
+  if (!original) return tl::unexpected(problem(original.error(), call.request.path));
+  return *std::move(original);
+}
+
 }  // namespace
 
 Response edit_task(Context& context, const Call& call) {
   const std::string& path = call.request.path;
-  const auto id = TaskId::parse(call.id);
-  if (!id) return no_such_task(call);
   const auto json = object_of(call.request, "the body must be an object: {\"version\": 3, \"body\": ...}");
   if (!json) return problem(400, json.error().message, path);
   FieldErrors errors;
   const EditWish wish = read_edit_wish(call, *json, errors);
   if (!errors.empty()) return problem(errors, path);
-  const auto original = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
-  if (!original) return problem(original.error(), path);
-  if (const std::string& queue = original->row.task.queue; !holds(call.person.queues, queue))
-    return problem(403, outside_queues(call.person, queue), path, outside_members(queue));
+  const auto original = original_of(context, call);
+  if (!original) return original.error();
   const MessagePtr message = api::edited_message(*original, wish.changes, context.reserved, errors);
   if (message == nullptr) return problem(errors, path);
   const auto edited = carry_out(context, call, wish, *original, message);
@@ -130,11 +147,8 @@ Response edit_task(Context& context, const Call& call) {
 
 // The whole message, as JSON: what an editor shows.
 Response show_message(Context& context, const Call& call) {
-  const auto id = TaskId::parse(call.id);
-  if (!id) return no_such_task(call);
-  const auto found = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
-  if (!found) return problem(found.error(), call.request.path);
-  if (auto no = refuse_queue(call.person, found->row.task.queue, call.request.path)) return *std::move(no);
+  const auto found = original_of(context, call);
+  if (!found) return found.error();
   Response response = answer(200, api::to_json(*found));
   response.headers.emplace_back("ETag", api::etag(found->row.task));
   return response;
@@ -142,18 +156,16 @@ Response show_message(Context& context, const Call& call) {
 
 // Never as a page: a body is a stranger's text.
 Response show_body(Context& context, const Call& call) {
-  const auto id = TaskId::parse(call.id);
-  if (!id) return no_such_task(call);
-  const auto found = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
-  if (!found) return problem(found.error(), call.request.path);
-  if (auto no = refuse_queue(call.person, found->row.task.queue, call.request.path)) return *std::move(no);
+  const auto found = original_of(context, call);
+  if (!found) return found.error();
   const Message& message = *found->message;
   Response response;
   response.type = "application/octet-stream";
   response.body = message.body;
   response.headers.emplace_back("ETag", api::etag(found->row.task));
   response.headers.emplace_back("X-Content-Type-Options", "nosniff");
-  response.headers.emplace_back("Content-Disposition", "attachment; filename=\"" + id->str() + ".body\"");
+  response.headers.emplace_back("Content-Disposition",
+                                "attachment; filename=\"" + found->row.task.id.str() + ".body\"");
   const std::string type = message.properties.content_type.value_or("");
   if (is_header_text(type)) response.headers.emplace_back("Message-Content-Type", type);
   return response;

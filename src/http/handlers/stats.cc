@@ -97,9 +97,12 @@ Response show_events(Context& context, const Call& call) {
   refuse_rest(query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   Response response;
-  response.stream = context.live.open(std::move(watched), call.request.last_event_id);
+  response.stream = context.live.open(call.who, std::move(watched), call.request.last_event_id);
   if (response.stream == nullptr) {
-    response = problem(503, "too many viewers (a quarter of http.connections)", call.request.path);
+    response = problem(503,
+                       "too many streams of events: a quarter of http.connections, of which one token may "
+                       "have three quarters from one address",
+                       call.request.path);
     response.headers.emplace_back("Retry-After", "10");
     return response;
   }

@@ -76,6 +76,8 @@ struct Call {
   std::string id;   // the text in place of {id} or {queue}; "" if the pattern has neither
   std::string who;  // for the audit
   Person person;    // whose role allows the route's action; the handler checks the queues
+  // Asks for memory, before the handler reads what takes so many bytes; false: there is none now.
+  std::function<bool(std::int64_t bytes)> reserve;
 };
 
 struct Route {

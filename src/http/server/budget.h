@@ -10,7 +10,8 @@
 
 namespace rung::http {
 
-inline constexpr std::size_t kSmallBody = 64 * 1024;  // smaller requests are never refused for lack of memory
+// Smaller requests and responses are never refused for lack of memory.
+inline constexpr std::size_t kSmallBody = 64 * 1024;
 
 class Budget {
  public:

@@ -12,6 +12,7 @@
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/http/request/message.h"
+#include "src/http/server/budget.h"
 
 namespace rung::http {
 
@@ -38,7 +39,8 @@ class Server {
  public:
   // Called when the head has arrived; a response ends the request before its body is read.
   using Admit = std::function<std::optional<Response>(const Request&)>;
-  using Handle = std::function<Response(const Request&)>;
+  // `texts`: the budget of all bodies; the response's share of it is its `memory`.
+  using Handle = std::function<Response(const Request&, Budget& texts)>;
 
   // Error: the address, the certificate.
   static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Admit admit, Handle handle);

@@ -197,7 +197,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   Response handled() {
     const Request& request = reader_.request();
     try {
-      return shared_.handle(request);
+      return shared_.handle(request, shared_.bodies);
     } catch (const std::exception&) {
       log::error("HTTP request failed with an exception",
                  {{"path", std::string_view(request.path).substr(0, 200)}});
@@ -217,12 +217,13 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     if (from.stream != nullptr && !reader_.is_head()) return stream(std::move(from));
     const bool close = from.close || place_->spare || shared_.draining || !reader_.keep_alive();
     const Ms linger_most = reader_.request().has_body ? kLingerOnBody : kLinger;
+    const auto memory = from.memory;
     const auto response =
         std::make_shared<BeastResponse>(to_beast(std::move(from), close, reader_.is_head()));
     reader_.next();  // frees the body
     deadline(shared_.options.timeout);
     beast::async_write(stream_, *response,
-                       [self = self(), response, close, linger_most](Code code, std::size_t) {
+                       [self = self(), response, memory, close, linger_most](Code code, std::size_t) {
                          if (self->closed_) return;
                          if (code) return self->finish();
                          if (close) return self->linger(linger_most);

@@ -23,7 +23,7 @@ struct Shared {
   const Server::Admit admit;    // on the I/O thread: it must not block
   const Server::Handle handle;  // on a worker
   Places places;
-  Budget bodies;  // of all requests together, except small ones (kSmallBody)
+  Budget bodies;  // of all requests and responses together, except small ones (kSmallBody)
   Workers workers = {};
   bool draining = false;
 };

@@ -9,11 +9,11 @@ namespace {
 
 class Console : public HttpTest {
  protected:
-  void up_with_tokens() {
+  void up_with_tokens(const std::string& more = "") {
     tokens(
         "- { name: ann, token: anns-token-of-the-test, role: operator }\n- { name: ron, token: "
         "rons-token-of-the-test, role: reader }\n");
-    listen(", tokens_file: " + file_path("tokens.yaml"));
+    listen(", tokens_file: " + file_path("tokens.yaml") + more);
     start();
     ASSERT_TRUE(ready(client()));
     rows("SELECT 1");
@@ -189,6 +189,19 @@ TEST_F(Console, TooManyViewersAreRefusedAndOthersAreServed) {
   Events third(port);
   EXPECT_THAT(third.head(), HasSubstr("503 Service Unavailable"));
   EXPECT_EQ(get("/v1/you").status, 200);
+}
+
+TEST_F(Console, OneViewerLeavesStreamsToOthers) {
+  up_with_tokens(", connections: 16");
+  std::vector<std::unique_ptr<Events>> own;
+  const auto open = [&](const std::string& token) {
+    own.push_back(
+        std::make_unique<Events>(port, "", "Authorization: Bearer " + token + "-token-of-the-test\r\n"));
+    return own.back()->head();
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(open("rons"), HasSubstr("200 OK"));
+  EXPECT_THAT(open("rons"), HasSubstr("503 Service Unavailable"));
+  EXPECT_THAT(open("anns"), HasSubstr("200 OK"));
 }
 
 TEST_F(Console, EventsEndWithTheSidecar) {

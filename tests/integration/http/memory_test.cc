@@ -70,6 +70,34 @@ TEST_F(HttpMemory, BodiesBeyondTheBudgetAreRefusedBeforeTheyAreSent) {
   EXPECT_TRUE(eventually(room, kBound)) << "what was held is given back";
 }
 
+// Nobody reads them, and none is late: how many are answered follows from their sizes alone.
+TEST_F(HttpMemory, ResponsesBeyondTheBudgetAreRefused) {
+  listen(", timeout: 2m");
+  up();
+  const std::string id = submit({{"queue", "q"}, {"delay", "1h"}, {"body", std::string(kBody, 'x')}});
+  const std::string path = "/v1/tasks/" + id + "/";
+  std::vector<std::unique_ptr<SlowClient>> clients;
+  const auto status_of = [&](const std::string& what) {
+    clients.push_back(std::make_unique<SlowClient>(port));
+    clients.back()->send("GET " + path + what + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    return clients.back()->rest("\r\n\r\n").substr(9, 3);
+  };
+  // 11 MB each, in base64.
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(status_of("message"), "200") << i;
+  EXPECT_EQ(status_of("message"), "503");
+  EXPECT_EQ(status_of("body"), "200") << "8 MB: 64 in all";
+  EXPECT_EQ(status_of("body"), "503");
+  EXPECT_EQ(get("/v1/tasks/" + id).status, 200) << "a small one always";
+  json tasks = json::array();
+  for (int i = 0; i < 200; ++i) tasks.push_back({{"queue", "q"}, {"delay", "1h"}});
+  const HttpAnswer made = post("/v1/tasks", tasks);
+  EXPECT_EQ(made.status, 201) << "what was done is said";
+  EXPECT_GT(made.body.size(), 64U << 10);
+  clients.clear();
+  EXPECT_TRUE(eventually([&] { return get(path + "message").status == 200; }, kBound))
+      << "what was held is given back";
+}
+
 TEST_F(HttpMemory, ManyLargeRequestsAtOnceStayBelow400MB) {
   listen(", timeout: 5m");
   up();
