@@ -1,6 +1,4 @@
 // The keys of the HTTP API and its console. The table: keys.h.
-#include <algorithm>
-
 #include "src/config/draft.h"
 #include "src/core/base/url.h"
 
@@ -18,7 +16,9 @@ bool page_url(Value& v, std::string& url) {
   const auto parsed = parse_url(url);
   if (!parsed->user.empty() || !parsed->password.empty()) return v.add_error("the URL must have no user");
   while (url.ends_with('/')) url.pop_back();
-  if (std::ranges::count(url, '/') > 2) return v.add_error("the URL must have no path");
+  // It goes into cookies and into redirects as it stands.
+  if (url.find_first_of("?;%,\"\\ ") != std::string::npos)
+    return v.add_error("the URL must be an address and a plain path: https://example.com/rung");
   return true;
 }
 
@@ -77,7 +77,7 @@ std::vector<Key> http_keys() {
       "whether GET / has the console, a page for browsers; default: true where http.listen is a loopback address, else false; see docs/console.md"},
      [](Value& v) { return v.optional(http(v).console, &Value::boolean); }},
     {{"http.url", "URL", "", false, false,
-      "where browsers reach this API, if a proxy stands before it: https://rung.example; for signing in with http.oidc; default: as in their requests"},
+      "where browsers reach this API, if a proxy stands before it: https://rung.example, or https://example.com/rung; for signing in with http.oidc, and for cookies; default: as in their requests"},
      [](Value& v) { return page_url(v, http(v).url); }},
     {{"http.peers", "map of names to URLs", "", false, false,
       "the HTTP APIs of other groups, to which the console has links"},

@@ -48,7 +48,7 @@ class ApiImpl final : public Api {
                  clock),
         console_(std::move(parts.console)),
         login_(parts.login),
-        sign_ins_(clock),
+        sign_ins_(clock, Cookies(console_.url, console_.tls)),
         access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
         router_(routes()) {}
 

@@ -1,4 +1,5 @@
 // The HTTP API, as any script uses it.
+import { base } from "./base.js";
 import { parse, stringify } from "./json.js";
 
 /** What the API answered instead of a result. */
@@ -64,7 +65,7 @@ export async function send(method, path, body, options = {}) {
   const payload = body === undefined || typeof body === "string" ? body : stringify(body);
   let response;
   try {
-    response = await fetch(path, {
+    response = await fetch(base + path, {
       method,
       headers,
       body: payload,

@@ -1,7 +1,16 @@
 import htm from "htm";
 import { h } from "preact";
+import { base } from "./base.js";
 
-const tag = htm.bind(h);
+/** @param {any} type @param {any} props @param {any[]} children */
+function element(type, props, ...children) {
+  for (const name of typeof type === "string" ? ["href", "src"] : []) {
+    if (props?.[name]?.startsWith?.("/")) props = { ...props, [name]: base + props[name] };
+  }
+  return h(type, props, ...children);
+}
+
+const tag = htm.bind(element);
 
 const BLOCKS =
   "div|p|ul|ol|li|dl|dt|dd|section|header|main|nav|aside|article|form|fieldset|legend|h[1-3]|pre|label|table|caption|thead|tbody|tr|t[dh]|" +

@@ -2,6 +2,7 @@
 // stream itself, which it does in a hidden tab and when live updates are switched off.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { atom } from "./atom.js";
+import { base } from "./base.js";
 import { connection, withQuery } from "./api.js";
 import { parse } from "./json.js";
 import { liveSwitch } from "./prefs.js";
@@ -94,7 +95,7 @@ async function connect() {
     /** @type {Record<string, string>} */
     const headers = { Accept: "text/event-stream" };
     if (lastId) headers["Last-Event-ID"] = lastId;
-    const response = await fetch(withQuery("/v1/events", { watch: watched }), {
+    const response = await fetch(base + withQuery("/v1/events", { watch: watched }), {
       headers,
       signal: mine.signal,
       credentials: "same-origin",

@@ -1,16 +1,17 @@
 // The address is the state of a page: its path says which page, its query what is shown there.
 import { atom, useAtom } from "./atom.js";
+import { base, within } from "./base.js";
 
-const here = () => location.pathname + location.search;
+const here = () => within(location.pathname) + location.search;
 const current = atom(here());
 addEventListener("popstate", () => current.set(here()));
 
 /** @param {string} to @param {{ replace?: boolean }} [options] */
 export function navigate(to, options = {}) {
   if (to === here()) return;
-  const otherPage = new URL(to, location.href).pathname !== location.pathname;
-  if (options.replace) history.replaceState(null, "", to);
-  else history.pushState(null, "", to);
+  const otherPage = new URL(to, location.href).pathname !== within(location.pathname);
+  if (options.replace) history.replaceState(null, "", base + to);
+  else history.pushState(null, "", base + to);
   current.set(here());
   if (otherPage) {
     scrollTo(0, 0);
@@ -36,7 +37,7 @@ export function setQuery(changes, options) {
     else query.set(name, value);
   }
   const text = query.toString();
-  navigate(location.pathname + (text ? `?${text}` : ""), options);
+  navigate(within(location.pathname) + (text ? `?${text}` : ""), options);
 }
 
 /**
@@ -72,9 +73,10 @@ export function followLinks() {
     const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
     if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
     if (link.origin !== location.origin) return;
-    if (link.pathname !== "/" && !link.pathname.startsWith("/console")) return;
+    const path = within(link.pathname);
+    if (path !== "/" && !path.startsWith("/console")) return;
     event.preventDefault();
-    navigate(link.pathname + link.search);
+    navigate(path + link.search);
   });
 }
 

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { withQuery } from "../lib/api.js";
+import { base } from "../lib/base.js";
 import { useLocation } from "../lib/router.js";
 import { session, signIn, useSession } from "../lib/session.js";
 import { Problem } from "../parts/problem.js";
@@ -8,13 +9,22 @@ import { Field } from "../parts/field.js";
 
 /** Where the sidecar sends a browser whose login at the identity provider failed, with `error`. */
 export const SIGN_IN = "/console/sign-in";
-const LONGEST_REASON = 500;
+/** @type {Record<string, string>} */
+const REASONS = {
+  login_ended: "This login has ended, or was begun in another browser. Sign in again.",
+  provider: "The identity provider did not sign you in. The sidecar's log says why.",
+  forbidden:
+    "The identity provider knows you, but you have no role here. Ask an administrator; the sidecar's log says why.",
+  unavailable: "The identity provider's keys are not there yet. Try again in a moment.",
+};
 
 export function SignIn() {
   const who = useSession();
   const { path, query } = useLocation();
   const returned = path === SIGN_IN;
-  const failed = returned ? (query.get("error") ?? "").slice(0, LONGEST_REASON) : "";
+  const code = (returned && query.get("error")) || "";
+  // Anybody can make a link with a text: only ours are shown.
+  const failed = code && (Object.hasOwn(REASONS, code) ? REASONS[code] : "The sidecar's log says why.");
   const [token, setToken] = useState("");
   const [error, setError] = useState(/** @type {any} */ (failed ? { message: `Not signed in: ${failed}` } : null));
   const [busy, setBusy] = useState(false);
@@ -35,7 +45,7 @@ export function SignIn() {
       if (!session.get().signed_in) setToken("");
     }
   };
-  const back = returned ? "/" : location.pathname + location.search;
+  const back = returned ? base + "/" : location.pathname + location.search;
   return html`<main class="alone">
     <div class="card sign-in">
       <h1><img src="/favicon.svg" alt="" width="28" height="28" /> Rung</h1>

@@ -11,12 +11,6 @@
 namespace rung::http {
 namespace {
 
-// "http://127.0.0.1:8025" -> "127.0.0.1:8025".
-std::string_view host_of_origin(std::string_view origin) {
-  const std::size_t at = origin.find("://");
-  return at == std::string_view::npos ? origin : origin.substr(at + 3);
-}
-
 // Names in the audit that no entry of http.tokens_file can have.
 constexpr std::string_view kNoToken = "no token", kTokenFull = "token full", kTokenRead = "token read";
 
@@ -92,6 +86,11 @@ Response lacks_role(const Person& person, Action action, const Request& request)
 
 }  // namespace
 
+std::string_view host_of_origin(std::string_view origin) {
+  const std::size_t at = origin.find("://");
+  return at == std::string_view::npos ? origin : origin.substr(at + 3);
+}
+
 std::optional<Response> refuse_foreign_page(const Request& request) {
   if (request.method != "GET" && is_cross_site(request))
     return problem(403, "a page of another site made this request (Sec-Fetch-Site)", request.path);
@@ -139,10 +138,11 @@ Person Access::open_person() { return {std::string(kNoToken), Role::administers,
 tl::expected<Person, Response> Access::bearer(const std::vector<PersonToken>& all,
                                               const Request& request) const {
   std::optional<std::string> token = token_of(request);
-  if (sign_ins_ != nullptr && request.authorization.empty() && !request.cookie.empty()) {
-    auto sign_in = sign_ins_->find(request.cookie);
+  const std::string cookie = sign_ins_ == nullptr ? "" : sign_ins_->cookies.get(Cookies::kSession, request);
+  if (request.authorization.empty() && !cookie.empty()) {
+    auto sign_in = sign_ins_->find(cookie);
     if (!sign_in) return tl::unexpected(signed_out(request));
-    if (auto no = refuse_other_site(request, *sign_in)) return tl::unexpected(*std::move(no));
+    if (auto no = sign_ins_->refuse_other_site(request, *sign_in)) return tl::unexpected(*std::move(no));
     token = std::move(sign_in->token);
   }
   if (!token) return tl::unexpected(unknown_token(request));

@@ -94,6 +94,9 @@ std::optional<Response> refuse_target(const Person& person, const Target& target
 // cross-origin request.
 std::optional<Response> refuse_foreign_page(const Request& request);
 
+// "http://127.0.0.1:8025" -> "127.0.0.1:8025".
+std::string_view host_of_origin(std::string_view origin);
+
 // "127.0.0.1:8025", "localhost", "[::1]:8025": names of this machine that nobody else's DNS can answer for.
 bool is_loopback_host(std::string_view host_header);
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "src/api/json/fields.h"
-#include "src/core/base/url.h"
 #include "src/http/request/problem.h"
 #include "src/http/request/query.h"
+#include "src/io/log.h"
 
 namespace rung::http {
 namespace {
@@ -32,7 +32,8 @@ std::optional<SignedIn> signed_in(const SessionParts& parts, const Request& requ
   auto person = parts.access.identify(request);
   if (!person) return std::nullopt;
   const bool by_cookie = request.authorization.empty();
-  const auto sign_in = by_cookie ? parts.sign_ins.find(request.cookie) : std::nullopt;
+  const auto sign_in =
+      by_cookie ? parts.sign_ins.find(parts.sign_ins.cookies.get(Cookies::kSession, request)) : std::nullopt;
   return SignedIn{*std::move(person), sign_in ? sign_in->csrf : ""};
 }
 
@@ -60,8 +61,7 @@ Response show_session(const SessionParts& parts, const Call& call) {
 }
 
 Response sign_in(const SessionParts& parts, const Call& call) {
-  if (is_cross_site(call.request))
-    return problem(403, "a page of another site made this request (Sec-Fetch-Site)", call.request.path);
+  if (auto no = parts.sign_ins.refuse_other_site(call.request)) return *std::move(no);
   const auto json = object_of(call.request, "the body is an object with the member token");
   if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
@@ -78,22 +78,26 @@ Response sign_in(const SessionParts& parts, const Call& call) {
   as_bearer.path = call.request.path;
   auto person = parts.access.identify(as_bearer);
   if (!person) return std::move(person).error();
+  parts.sign_ins.close(parts.sign_ins.cookies.get(Cookies::kSession, call.request));
   const std::string cookie = parts.sign_ins.open(*token);
   const auto opened = parts.sign_ins.find(cookie);
   Response response =
       answer(200, session_json(parts, SignedIn{*std::move(person), opened ? opened->csrf : std::string()}));
-  response.headers.emplace_back("Set-Cookie", SignIns::set_cookie(cookie, parts.console.tls));
+  response.headers.emplace_back("Set-Cookie",
+                                parts.sign_ins.cookies.set(Cookies::kSession, cookie, call.request));
   return response;
 }
 
 // Also without a sign-in: what is to be is.
 Response sign_out(const SessionParts& parts, const Call& call) {
-  if (const auto sign_in = parts.sign_ins.find(call.request.cookie)) {
-    if (auto no = refuse_other_site(call.request, *sign_in)) return *std::move(no);
-    parts.sign_ins.close(call.request.cookie);
+  const std::string cookie = parts.sign_ins.cookies.get(Cookies::kSession, call.request);
+  if (const auto sign_in = parts.sign_ins.find(cookie)) {
+    if (auto no = parts.sign_ins.refuse_other_site(call.request, *sign_in)) return *std::move(no);
+    parts.sign_ins.close(cookie);
   }
   Response response = answer(200, session_json(parts, std::nullopt));
-  response.headers.emplace_back("Set-Cookie", SignIns::set_cookie("", parts.console.tls));
+  response.headers.emplace_back("Set-Cookie",
+                                parts.sign_ins.cookies.set(Cookies::kSession, "", call.request));
   return response;
 }
 
@@ -103,15 +107,6 @@ Response redirect(const std::string& to) {
   response.type = "text/plain";
   response.headers.emplace_back("Location", to);
   return response;
-}
-
-std::string login_cookie(std::string_view state, bool tls) {
-  std::string header(kLoginCookie);
-  // Lax: the provider's redirect comes from another site.
-  header.append("=").append(state).append("; Path=/v1/session; HttpOnly; SameSite=Lax; Max-Age=");
-  header += state.empty() ? "0" : "600";
-  if (tls) header += "; Secure";
-  return header;
 }
 
 // A path of ours, and no URL that a link could smuggle in.
@@ -125,17 +120,22 @@ std::string base_url(const SessionParts& parts, const Request& request) {
   return (parts.console.tls ? "https://" : "http://") + request.host;
 }
 
-// The page of the console that says why nobody was signed in.
-Response not_signed_in(const SessionParts& parts, const std::string& why) {
-  Response response = redirect("/console/sign-in?error=" + percent_encode(why.substr(0, 500)));
-  response.headers.emplace_back("Set-Cookie", login_cookie("", parts.console.tls));
+// The page of the console that says why nobody was signed in: by a code, for anybody can make a link with a
+// text. The log has the text.
+Response not_signed_in(const SessionParts& parts, const Call& call, std::string_view code,
+                       std::string_view why) {
+  log::warn("a browser was not signed in", {{"peer", call.request.peer}, {"reason", why}});
+  const Cookies& cookies = parts.sign_ins.cookies;
+  Response response = redirect(cookies.path() + "/console/sign-in?error=" + std::string(code));
+  response.headers.emplace_back("Set-Cookie", cookies.set(Cookies::kLogin, "", call.request));
   return response;
 }
 
 Response begin_login(const SessionParts& parts, const Call& call) {
   FieldErrors errors;
   Pairs query = call.request.query;
-  const std::string to = take(query, "to", errors).value_or("/");
+  const Cookies& cookies = parts.sign_ins.cookies;
+  const std::string to = take(query, "to", errors).value_or(cookies.path() + "/");
   if (!is_own_path(to)) errors.push_back({"to", "must be a path of this API: /console/causes"});
   refuse_rest(query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
@@ -144,7 +144,7 @@ Response begin_login(const SessionParts& parts, const Call& call) {
   const auto begun = parts.login->begin(base_url(parts, call.request) + "/v1/session/callback", to);
   if (!begun) return problem(Error{Error::Kind::transient, begun.error().message}, call.request.path);
   Response response = redirect(begun->url);
-  response.headers.emplace_back("Set-Cookie", login_cookie(begun->state, parts.console.tls));
+  response.headers.emplace_back("Set-Cookie", cookies.set(Cookies::kLogin, begun->state, call.request));
   return response;
 }
 
@@ -157,20 +157,25 @@ Response end_login(const SessionParts& parts, const Call& call) {
   if (parts.login == nullptr)
     return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
   const std::string state = given("state");
-  if (state.empty() || !same_secret(state, call.request.login_cookie))
-    return not_signed_in(parts, "this login was begun in another browser, or has ended: sign in again");
+  const Cookies& cookies = parts.sign_ins.cookies;
+  if (state.empty() || !same_secret(state, cookies.get(Cookies::kLogin, call.request)))
+    return not_signed_in(parts, call, "login_ended", "the login was begun in another browser, or has ended");
   if (!given("error").empty())
-    return not_signed_in(parts,
-                         "the identity provider says: " + given("error") + " " + given("error_description"));
+    return not_signed_in(
+        parts, call, "provider",
+        "the identity provider says: " + (given("error") + " " + given("error_description")).substr(0, 500));
   const auto ended = parts.login->end(state, given("code"));
-  if (!ended) return not_signed_in(parts, ended.error().message);
+  if (!ended)
+    return not_signed_in(parts, call,
+                         ended.error().kind == Error::Kind::not_found ? "login_ended" : "provider",
+                         ended.error().message);
   Request as_bearer;
   as_bearer.authorization = "Bearer " + ended->token;
   const auto person = parts.access.identify(as_bearer);
-  if (!person) return not_signed_in(parts, detail_of(person.error()));
+  if (!person) return not_signed_in(parts, call, code_of(person.error().status), detail_of(person.error()));
   Response response = redirect(ended->to);
-  response.headers.emplace_back("Set-Cookie",
-                                SignIns::set_cookie(parts.sign_ins.open(ended->token), parts.console.tls));
+  response.headers.emplace_back(
+      "Set-Cookie", cookies.set(Cookies::kSession, parts.sign_ins.open(ended->token), call.request));
   return response;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/core/message/delivery_token.h"
+#include "src/http/access/access.h"
 #include "src/http/request/problem.h"
 
 namespace rung::http {
@@ -58,12 +59,42 @@ void SignIns::make_room(std::string_view token) {
   if (oldest != entries_.end()) entries_.erase(oldest);
 }
 
-std::string SignIns::set_cookie(std::string_view cookie, bool tls) {
-  std::string header(kSignInCookie);
-  header.append("=").append(cookie).append("; Path=/; HttpOnly; SameSite=Strict");
-  if (tls) header += "; Secure";
-  if (cookie.empty()) header += "; Max-Age=0";
-  return header;
+Cookies::Cookies(std::string url, bool tls)
+    : url_(std::move(url)),
+      origin_(url_.substr(0, url_.find('/', url_.find("://") + 3))),
+      tls_(tls),
+      secure_(tls || url_.starts_with("https://")) {}
+
+bool Cookies::is_direct(const Request& request) const { return !tls_ && is_loopback_host(request.host); }
+
+// A browser sends a cookie to all ports and paths of a host: two APIs there need two names. The prefixes keep
+// other hosts of the domain, and plain HTTP, from setting it.
+std::string Cookies::name_of(std::string_view cookie, const Request& request) const {
+  std::string name = !secure_ || is_direct(request) ? "" : path().empty() ? "__Host-" : "__Secure-";
+  return name.append("rung_").append(cookie) + "_" + to_hex(sha256(url_.empty() ? request.host : url_), 4);
+}
+
+std::string Cookies::get(std::string_view cookie, const Request& request) const {
+  return cookie_named(name_of(cookie, request), request.cookies);
+}
+
+std::string Cookies::set(std::string_view cookie, std::string_view value, const Request& request) const {
+  const bool direct = is_direct(request);
+  std::string header = name_of(cookie, request);
+  header.append("=").append(value).append("; Path=").append(direct || path().empty() ? "/" : path());
+  if ((secure_ && !direct) || request.origin.starts_with("https://")) header += "; Secure";
+  // Lax: the provider's redirect comes from another site.
+  header.append("; HttpOnly; SameSite=").append(cookie == kLogin ? "Lax" : "Strict");
+  if (value.empty()) return header + "; Max-Age=0";
+  return header + (cookie == kLogin ? "; Max-Age=600" : "");
+}
+
+bool Cookies::from_other_site(const Request& request) const {
+  const std::string& origin = request.origin;
+  if (!request.fetch_site.empty() || origin.empty()) return is_cross_site(request);
+  const std::string host(host_of_origin(origin));
+  const char* const port = origin.starts_with("https://") ? ":443" : ":80";
+  return origin != origin_ && request.host != host && request.host != host + port;
 }
 
 bool is_cross_site(const Request& request) {
@@ -71,10 +102,17 @@ bool is_cross_site(const Request& request) {
   return request.fetch_site == "cross-site" || request.fetch_site == "same-site";
 }
 
-std::optional<Response> refuse_other_site(const Request& request, const SignIns::SignIn& sign_in) {
+std::optional<Response> SignIns::refuse_other_site(const Request& request) const {
+  if (!cookies.from_other_site(request)) return std::nullopt;
+  return problem(403,
+                 "a page of another site made this request (Sec-Fetch-Site, Origin). Behind a proxy: set "
+                 "http.url, or let it pass on Host",
+                 request.path);
+}
+
+std::optional<Response> SignIns::refuse_other_site(const Request& request, const SignIn& sign_in) const {
   if (request.method == "GET") return std::nullopt;
-  if (is_cross_site(request))
-    return problem(403, "a page of another site made this request (Sec-Fetch-Site)", request.path);
+  if (auto no = refuse_other_site(request)) return no;
   if (!same_secret(request.csrf, sign_in.csrf))
     return problem(
         403,

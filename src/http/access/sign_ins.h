@@ -10,12 +10,43 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/core/base/clock.h"
 #include "src/core/message/digest.h"
 #include "src/http/request/message.h"
 
 namespace rung::http {
+
+// The cookies of a browser: names and attributes as OWASP's session management cheat sheet asks. Immutable.
+class Cookies {
+ public:
+  static constexpr std::string_view kSession = "session";
+  // Of a login at the identity provider that is under way: its state, so that nobody can be signed in by a
+  // link.
+  static constexpr std::string_view kLogin = "login";
+
+  // `url`: where browsers reach this API; "" = by the Host of their requests. `tls`: they speak TLS with it.
+  explicit Cookies(std::string url = "", bool tls = false);
+
+  // Its value in the request; "" = it is not there.
+  std::string get(std::string_view cookie, const Request& request) const;
+  // The header Set-Cookie. `value`: "" = deletes it.
+  std::string set(std::string_view cookie, std::string_view value, const Request& request) const;
+  // Says Sec-Fetch-Site, or Origin where a browser sends no other (plain HTTP, old browsers).
+  bool from_other_site(const Request& request) const;
+  // Below which a proxy has this API: "/rung"; "" = nothing.
+  std::string path() const { return url_.substr(origin_.size()); }
+
+ private:
+  // This process speaks plain HTTP, and the browser is on its machine: the proxy's TLS and path are not
+  // between.
+  bool is_direct(const Request& request) const;
+  std::string name_of(std::string_view cookie, const Request& request) const;
+
+  const std::string url_, origin_;
+  const bool tls_, secure_;
+};
 
 class SignIns {
  public:
@@ -30,15 +61,20 @@ class SignIns {
   };
 
   // REQUIRES: `clock` outlives it.
-  explicit SignIns(const Clock& clock) : clock_(clock) {}
+  explicit SignIns(const Clock& clock, Cookies of = Cookies{}) : cookies(std::move(of)), clock_(clock) {}
+
+  const Cookies cookies;
 
   // The cookie's value, which nobody can guess.
   std::string open(std::string token);
   std::optional<SignIn> find(std::string_view cookie);
   void close(std::string_view cookie);
 
-  // The header Set-Cookie. `cookie`: "" = deletes it.
-  static std::string set_cookie(std::string_view cookie, bool tls);
+  // The response to a request that a page of another site may have made; none: one of ours did, or no
+  // browser.
+  std::optional<Response> refuse_other_site(const Request& request) const;
+  // The same for one with the cookie of this sign-in: a change also needs its `csrf`.
+  std::optional<Response> refuse_other_site(const Request& request, const SignIn& sign_in) const;
 
  private:
   struct Entry {
@@ -54,9 +90,6 @@ class SignIns {
   std::map<Sha256, Entry> entries_;  // by the digest of the cookie; guarded by mutex_
 };
 
-// None: a change that a page of ours made, or no change. Else the response that refuses it: a page of another
-// site may have sent it.
-std::optional<Response> refuse_other_site(const Request& request, const SignIns::SignIn& sign_in);
 // In constant time.
 bool same_secret(std::string_view a, std::string_view b);
 // The browser says that the request comes from another site.

@@ -13,6 +13,13 @@ constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+// The page names its files from where it is: only the browser knows the path below which a proxy has them.
+void lead_up(std::string& page, std::string_view path) {
+  for (auto depth = std::ranges::count(path, '/'); depth > 1; --depth)
+    for (std::size_t at = 0; (at = page.find("\"./", at)) != std::string::npos; at += 6)
+      page.insert(at + 3, "../");
+}
+
 Response file_response(const ConsoleFile& file, const std::string& etag, const Call& call) {
   Response response;
   response.type = file.type;
@@ -26,6 +33,7 @@ Response file_response(const ConsoleFile& file, const std::string& etag, const C
     response.status = 304;
   } else {
     response.body = file.text;
+    if (file.path == "/") lead_up(response.body, call.request.path);
   }
   return response;
 }

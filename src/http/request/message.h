@@ -27,12 +27,6 @@ class EventStream {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-// The cookie of a browser that has signed in.
-inline constexpr std::string_view kSignInCookie = "rung_session";
-// Of a login at the identity provider that is under way: its state, so that nobody can be signed in by a
-// link.
-inline constexpr std::string_view kLoginCookie = "rung_login";
-
 struct Request {
   std::string method, path;        // the path decoded, without the query
   bool has_encoded_slash = false;  // then `path` is as it was received
@@ -41,9 +35,9 @@ struct Request {
   // neither logged nor returned.
   std::string authorization, host, origin, content_type, content_encoding;
   std::optional<std::string> if_match;
-  // Of a browser: the cookies of a sign-in and of a login under way (secret), the header X-Rung-CSRF,
-  // Sec-Fetch-Site, Last-Event-ID.
-  std::string cookie, login_cookie, csrf, fetch_site, last_event_id, if_none_match;
+  // Of a browser: its cookies (access/sign_ins.h; secret), the headers X-Rung-CSRF, Sec-Fetch-Site,
+  // Last-Event-ID.
+  std::string cookies, csrf, fetch_site, last_event_id, if_none_match;
   bool has_body = false;
   std::string_view body;  // valid during the call
   std::string peer;       // the client's address

@@ -113,8 +113,7 @@ RequestReader::State RequestReader::take_head() {
   request_.origin = field(field::origin);
   request_.content_type = field(field::content_type);
   request_.content_encoding = field(field::content_encoding);
-  request_.cookie = cookie_named(kSignInCookie, field(field::cookie));
-  request_.login_cookie = cookie_named(kLoginCookie, field(field::cookie));
+  request_.cookies = field(field::cookie);
   request_.csrf = view(head["X-Rung-CSRF"]);
   request_.fetch_site = view(head["Sec-Fetch-Site"]);
   request_.last_event_id = view(head["Last-Event-ID"]);

@@ -1,6 +1,6 @@
 #include "src/http/access/sign_ins.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
@@ -26,7 +26,8 @@ class SignInsTest : public testing::Test {
     r.method = method;
     r.path = "/v1/tasks/1/cancel";
     r.host = "127.0.0.1:8025";
-    r.cookie = cookie;
+    const std::string set = Cookies().set(Cookies::kSession, cookie, r);
+    r.cookies = set.substr(0, set.find(';'));
     r.csrf = csrf;
     r.peer = "10.0.0.3";
     return r;
@@ -67,6 +68,9 @@ TEST_F(SignInsTest, AChangeNeedsTheSecretThatOnlyOurPagesKnow) {
   }
   foreign.fetch_site = "same-origin";
   EXPECT_EQ(status(foreign, Action::cancel), 200);
+  foreign.fetch_site = "";
+  foreign.origin = "http://evil.example";
+  EXPECT_EQ(status(foreign, Action::cancel), 403) << "a browser that sends no Sec-Fetch-Site";
 }
 
 TEST_F(SignInsTest, AHeaderWithATokenIsTakenInsteadOfTheCookie) {
@@ -111,10 +115,66 @@ TEST_F(SignInsTest, OneTokenCannotSignOthersOut) {
   EXPECT_FALSE(sign_ins.find(first));
 }
 
-TEST_F(SignInsTest, TheCookieIsForThisSiteAndNotForScripts) {
-  EXPECT_EQ(SignIns::set_cookie("abc", false), "rung_session=abc; Path=/; HttpOnly; SameSite=Strict");
-  EXPECT_EQ(SignIns::set_cookie("abc", true), "rung_session=abc; Path=/; HttpOnly; SameSite=Strict; Secure");
-  EXPECT_EQ(SignIns::set_cookie("", false), "rung_session=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0");
+Request request_to(const std::string& host, const std::string& origin = "") {
+  Request request;
+  request.host = host;
+  request.origin = origin;
+  return request;
+}
+
+TEST(CookiesTest, AttributesFollowTheWayOfTheBrowser) {
+  const std::string usual = "; HttpOnly; SameSite=Strict";
+  struct Way {
+    std::string url;
+    bool tls = false;
+    std::string host, origin, prefix, scope;
+  };
+  for (const Way& way : std::vector<Way>{
+           {"", false, "10.0.0.1:8025", "http://10.0.0.1:8025", "", "/"},
+           {"", true, "127.0.0.1:8025", "https://127.0.0.1:8025", "__Host-", "/; Secure"},
+           {"", false, "rung.example", "https://rung.example", "", "/; Secure"},  // a proxy hides TLS
+           {"https://rung.example", false, "sidecar:8025", "", "__Host-", "/; Secure"},
+           {"https://example.com/rung", false, "example.com", "", "__Secure-", "/rung; Secure"},
+           {"http://example.com/rung", false, "example.com", "", "", "/rung"},
+           {"https://rung.example", false, "localhost:8025", "http://localhost:8025", "", "/"}}) {
+    const Cookies cookies(way.url, way.tls);
+    const Request request = request_to(way.host, way.origin);
+    EXPECT_THAT(cookies.set(Cookies::kSession, "abc", request),
+                testing::MatchesRegex(way.prefix + "rung_session_[0-9a-f]{8}=abc; Path=" + way.scope + usual))
+        << way.url << way.host;
+    EXPECT_THAT(cookies.set(Cookies::kSession, "", request), testing::EndsWith(usual + "; Max-Age=0"));
+    EXPECT_THAT(cookies.set(Cookies::kLogin, "abc", request),
+                testing::MatchesRegex(way.prefix + "rung_login_[0-9a-f]{8}=abc; Path=" + way.scope +
+                                      "; HttpOnly; SameSite=Lax; Max-Age=600"));
+  }
+}
+
+TEST(CookiesTest, TwoApisOnOneHostHaveTwo) {
+  const auto pair = [](const Cookies& cookies, const std::string& host) {
+    const std::string set = cookies.set(Cookies::kSession, "of " + host, request_to(host));
+    return set.substr(0, set.find(';'));
+  };
+  Request both = request_to("localhost:8025");
+  both.cookies = pair(Cookies(), "localhost:8026") + "; " + pair(Cookies(), "localhost:8025");
+  EXPECT_EQ(Cookies().get(Cookies::kSession, both), "of localhost:8025");
+  both.host = "localhost:8027";
+  EXPECT_EQ(Cookies().get(Cookies::kSession, both), "");
+  const Cookies eu("https://example.com/eu"), us("https://example.com/us");
+  EXPECT_NE(pair(eu, "example.com"), pair(us, "example.com"));
+}
+
+TEST(CookiesTest, OriginIsLookedAtWhereTheBrowserSaysNoMore) {
+  const Cookies plain, proxied("https://example.com/rung");
+  for (const auto* own : {"", "http://h:8025", "https://h:8025"})
+    EXPECT_FALSE(plain.from_other_site(request_to("h:8025", own))) << own;
+  for (const auto* other : {"http://h", "http://h:8026", "http://evil.example", "null"})
+    EXPECT_TRUE(plain.from_other_site(request_to("h:8025", other))) << other;
+  EXPECT_FALSE(plain.from_other_site(request_to("h:443", "https://h")));
+  EXPECT_FALSE(proxied.from_other_site(request_to("sidecar:8025", "https://example.com")));
+  EXPECT_TRUE(proxied.from_other_site(request_to("sidecar:8025", "http://example.com")));
+  Request said = request_to("sidecar:8025", "https://behind-a-proxy.example");
+  said.fetch_site = "same-origin";
+  EXPECT_FALSE(plain.from_other_site(said)) << "the proxy did not pass on Host";
 }
 
 }  // namespace
