@@ -130,7 +130,12 @@ std::optional<OidcGrant> grant_of(const Json& values, const OidcOptions::Map& ma
       best->queues = either(best->queues, it->second.queues);
     }
   };
-  if (values.is_array()) {
+  if (values.is_object()) {
+    // Zitadel: {"role": {"id of the organisation": "its domain"}}.
+    for (const auto& [role, of] : values.items()) {
+      if (of.is_object() && !of.empty()) add(role);
+    }
+  } else if (values.is_array()) {
     for (const Json& one : values) add(one);
   } else {
     add(values);

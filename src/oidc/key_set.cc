@@ -110,6 +110,11 @@ tl::unexpected<Refusal> invalid(std::string what) {
   return tl::unexpected(Refusal{Refusal::Kind::invalid, std::move(what)});
 }
 
+// The provider may have replaced its keys since they were fetched, some under the same kid.
+tl::unexpected<Refusal> other_key(std::string what) {
+  return tl::unexpected(Refusal{Refusal::Kind::unknown_key, std::move(what)});
+}
+
 // Text in base64url without padding, decoded.
 std::optional<std::string> decode(std::string_view digits) {
   std::uint8_t* bytes = nullptr;
@@ -167,7 +172,7 @@ tl::expected<std::string, Refusal> verified(std::string_view token, const Header
   const char* const alg = cjose_header_get(cjose_jws_get_protected(jws.get()), CJOSE_HDR_ALG, nullptr);
   if (alg == nullptr || alg != header.algorithm->name) return invalid("the header of the token is ambiguous");
   if (!cjose_jws_verify(jws.get(), key.jwk.get(), nullptr))
-    return invalid("the signature of the token is wrong");
+    return other_key("the signature of the token is wrong");
   std::uint8_t* payload = nullptr;  // the jws's
   std::size_t size = 0;
   if (!cjose_jws_get_plaintext(jws.get(), &payload, &size, nullptr)) return invalid("the token is malformed");
@@ -189,9 +194,8 @@ struct KeySet::Impl {
       if (key.fits(*header.algorithm)) return &key;
       named = true;
     }
-    if (named) return invalid("the signature algorithm of the token does not fit its key");
-    return tl::unexpected(
-        Refusal{Refusal::Kind::unknown_key, "the key of the token (kid) is none of the identity provider's"});
+    return other_key(named ? "the signature algorithm of the token does not fit its key"
+                           : "the key of the token (kid) is none of the identity provider's");
   }
 };
 
@@ -228,7 +232,7 @@ tl::expected<std::string, Refusal> KeySet::payload_of(std::string_view token) co
   if (!key) return tl::unexpected(key.error());
   // For curves the library does not look at it.
   if (token.size() - token.rfind('.') - 1 != (*key)->signature_digits)
-    return invalid("the signature of the token is wrong");
+    return other_key("the signature of the token is wrong");
   return verified(token, *header, **key);
 }
 

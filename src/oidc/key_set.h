@@ -17,7 +17,7 @@ namespace rung::oidc {
 struct Refusal {
   enum class Kind : std::uint8_t {
     invalid,      // this token will never be accepted
-    unknown_key,  // no key that we have has its kid
+    unknown_key,  // no key that we have has its kid, or that key has not signed it: it may have been replaced
     no_role,      // valid, but the config's map gives this person nothing
     later,        // the provider's keys are not known: the same token may be accepted soon
   };

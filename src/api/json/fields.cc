@@ -57,7 +57,15 @@ class Builder {
   bool boolean(bool value) { return put(value); }
   bool number_integer(std::int64_t value) { return put(value); }
   bool number_unsigned(std::uint64_t value) { return put(value); }
-  bool number_float(double value, const std::string&) { return put(value); }
+  // A number of more than 64 bits, or a number of a body that would be sent in other digits.
+  bool number_float(double value, const std::string& digits) {
+    const bool is_kept =
+        in_body() ? Json(value).dump() == digits : digits.find_first_of(".eE") != std::string::npos;
+    if (is_kept) return put(value);
+    why_ = "the number " + shown(digits) + " cannot be kept as it is written: send it as a string" +
+           (in_body() ? ", or the body as a string (its JSON as text) or as body_base64" : "");
+    return false;
+  }
   bool string(std::string& value) { return put(std::move(value)); }
   bool binary(Json::binary_t&) { return false; }  // not in JSON text
   bool key(std::string& key) {
@@ -66,11 +74,11 @@ class Builder {
   }
   bool start_object(std::size_t) { return put(Json::object()); }
   bool start_array(std::size_t) { return put(Json::array()); }
-  bool end_array() { return open_.pop_back(), true; }
+  bool end_array() { return leave(), true; }
   bool end_object() {
     std::vector<std::string_view> keys;
     for (const auto& member : open_.back()->get_ref<const Json::object_t&>()) keys.push_back(member.first);
-    open_.pop_back();
+    leave();
     std::ranges::sort(keys);
     const auto twice = std::ranges::adjacent_find(keys);
     if (twice == keys.end()) return true;
@@ -95,12 +103,24 @@ class Builder {
       there = &members.emplace_back(std::move(key_), Json(std::forward<T>(value))).second;
     }
     // The pointer stays valid: nothing is added to the enclosing value before this one ends.
-    if (there->is_structured()) open_.push_back(there);
+    if (!there->is_structured()) return true;
+    if (body_from_ == 0 && in_body()) body_from_ = open_.size();
+    open_.push_back(there);
     return true;
+  }
+  void leave() {
+    open_.pop_back();
+    if (open_.size() <= body_from_) body_from_ = 0;
+  }
+  // In the member `body` of the request, or of one of its tasks: its digits are part of a message.
+  bool in_body() const {
+    return body_from_ > 0 ||
+           (!open_.empty() && open_.size() <= 2 && open_.back()->is_object() && key_ == "body");
   }
 
   Json& root_;
   std::vector<Json*> open_;
+  std::size_t body_from_ = 0;  // the size of open_ outside of the body; 0 = we are not in it
   std::string key_, why_ = "invalid JSON";
 };
 

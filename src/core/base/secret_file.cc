@@ -23,6 +23,8 @@ Result<std::string> read_start(const std::string& path, std::size_t most) {
   if (in.bad() || (in.fail() && !in.eof()))
     return refusal("cannot be read: " + std::generic_category().message(errno));
   text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.starts_with("\xEF\xBB\xBF"))
+    return refusal("begins with a byte order mark (EF BB BF): save it as UTF-8 without one");
   return text;
 }
 

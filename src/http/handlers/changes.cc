@@ -1,8 +1,11 @@
 // POST /v1/tasks/{id}/cancel, /discard, /reschedule, /fire, /finish, /redrive: decide() says whether the
 // task's state allows it.
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <variant>
+#include <vector>
 
 #include "src/api/json/fields.h"
 #include "src/api/tasks/views.h"
@@ -57,7 +60,7 @@ Response change(Context& context, const Call& call, const Read& read) {
   const std::string& path = call.request.path;
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
-  const auto version = version_of(call.request.if_match);
+  const auto version = version_of(context, call);
   if (!version) return problem(400, version.error().message, path);
   const auto json = object_of(call.request, kObjectOrEmpty, true);
   if (!json) return problem(400, json.error().message, path);
@@ -84,16 +87,26 @@ Response change(Context& context, const Call& call, const Read& read) {
 
 }  // namespace
 
-Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& header) {
-  if (!header || *header == "*") return std::nullopt;
-  const std::string_view if_match = *header;
-  if (if_match.size() > 2 && if_match.front() == '"' && if_match.back() == '"') {
-    const std::string_view digits = if_match.substr(1, if_match.size() - 2);
+// RFC 9110, 13.1.1: a list of ETags, of which a weak one never matches, nor one that is none of ours.
+Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& call) {
+  if (!call.request.if_match || *call.request.if_match == "*") return std::nullopt;
+  std::vector<std::uint32_t> versions;
+  for (std::string_view tag : words_of(call.request.if_match)) {
+    tag.remove_prefix(std::min(tag.find_first_not_of(" \t"), tag.size()));
+    tag = tag.substr(0, tag.find_last_not_of(" \t") + 1);
+    const bool weak = tag.starts_with("W/");
+    if (weak) tag.remove_prefix(2);
+    if (tag.size() < 2 || tag.find('"') != 0 || tag.find('"', 1) != tag.size() - 1)
+      return permanent("If-Match must be the ETag of an earlier response, in quotes: \"3\"");
     std::uint32_t version = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), version);
-    if (error == std::errc{} && end == digits.data() + digits.size()) return version;
+    const auto [end, error] = std::from_chars(tag.data() + 1, tag.data() + tag.size(), version);
+    if (!weak && error == std::errc{} && end == tag.data() + tag.size() - 1) versions.push_back(version);
   }
-  return permanent("If-Match must be the ETag of an earlier response, in quotes: \"3\"");
+  if (versions.size() == 1) return versions.front();
+  const auto row = context.reads.run(
+      [&](QueryStore& store) { return store.find(TaskId::parse(call.id).value_or(TaskId{})); });
+  const bool known = row && *row && std::ranges::count(versions, (*row)->task.version) > 0;
+  return known ? (*row)->task.version : UINT32_MAX;  // which no task has: 412
 }
 
 Response cancel_task(Context& context, const Call& call) {

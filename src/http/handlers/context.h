@@ -128,8 +128,8 @@ Response show_metrics(Context& context, const Call& call, int connections);
 Response show_you(const Call& call);
 Response show_openapi(const Call& call);
 
-// The version in If-Match; none if there is no If-Match, or "*". Errors: a text.
-Result<std::optional<std::uint32_t>> version_of(const std::optional<std::string>& if_match);
+// The version that If-Match demands of the call's task; none if there is no If-Match, or "*". Errors: a text.
+Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& call);
 
 Response no_such_task(const Call& call);
 

@@ -24,11 +24,11 @@ struct EditWish {
   api::Changes changes;
 };
 
-EditWish read_edit_wish(const Call& call, const Json& json, FieldErrors& errors) {
+EditWish read_edit_wish(Context& context, const Call& call, const Json& json, FieldErrors& errors) {
   EditWish wish;
   api::Fields fields(json, "", errors);
   const auto version = fields.integer("version", 1, UINT32_MAX);
-  const auto if_match = version_of(call.request.if_match);
+  const auto if_match = version_of(context, call);
   if (!if_match) {
     fields.wrong("version", if_match.error().message);
   } else if (version && *if_match && *version != **if_match) {
@@ -134,7 +134,7 @@ Response edit_task(Context& context, const Call& call) {
   const auto json = object_of(call.request, "the body must be an object: {\"version\": 3, \"body\": ...}");
   if (!json) return problem(400, json.error().message, path);
   FieldErrors errors;
-  const EditWish wish = read_edit_wish(call, *json, errors);
+  const EditWish wish = read_edit_wish(context, call, *json, errors);
   if (!errors.empty()) return problem(errors, path);
   const auto original = original_of(context, call);
   if (!original) return original.error();

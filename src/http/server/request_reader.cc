@@ -97,19 +97,27 @@ RequestReader::State RequestReader::take_head() {
     return refuse_head(beast::error::bad_content_length);
   const bool is_1_1 = head.version() == 11;
   const bool has_host = head.count(field::host) > 0;
-  if (has_host && !is_host(field(field::host)))
+  request_.host = field(field::host);
+  std::string_view target = view(head.target());
+  // As to a proxy: Host does not count then (RFC 9112, 3.2.2).
+  if (const std::size_t scheme = target.find("://");
+      scheme != std::string_view::npos && scheme > 0 && target.front() != '/') {
+    target.remove_prefix(scheme + 3);
+    request_.host = target.substr(0, target.find_first_of("/?"));
+    target.remove_prefix(request_.host.size());
+  }
+  if (has_host && (!is_host(field(field::host)) || !is_host(request_.host)))
     return refuse(400, "Host must be a name or an address, with or without a port: rung.example:8025");
 
-  const std::string_view target = view(head.target());
   const std::size_t question = target.find('?');
   is_head_ = head.method() == beast::verb::head;
   keep_alive_ = is_1_1 && parser_->keep_alive();
   request_.method = is_head_ ? "GET" : std::string(view(head.method_string()));
   request_.path = decode_path(target.substr(0, question));
+  if (request_.path.empty()) request_.path = "/";
   request_.has_encoded_slash = has_encoded_slash(target.substr(0, question));
   request_.authorization = field(field::authorization);
   if (head.count(field::if_match) > 0) request_.if_match = field(field::if_match);
-  request_.host = field(field::host);
   request_.origin = field(field::origin);
   request_.content_type = field(field::content_type);
   request_.content_encoding = field(field::content_encoding);

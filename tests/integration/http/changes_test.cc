@@ -184,9 +184,16 @@ TEST_F(HttpChanges, IfMatchGuardsAgainstAStaleView) {
   EXPECT_EQ(stale.json().at("version"), 2);
   EXPECT_EQ(task(id).at("state"), "scheduled");
   EXPECT_EQ(change(id, "cancel", json::object(), {{"If-Match", "*"}}).status, 200);
-  for (const auto* wrong : {"2", "\"x\"", "\"1\", \"2\"", "\"\"", "\"-1\"", "\"99999999999\""})
+  for (const auto* wrong : {"2", "\"1", "\"1\" \"2\"", "w/\"1\"", "\"1\", *", ","})
     EXPECT_THAT(refused(change(id, "cancel", json::object(), {{"If-Match", wrong}}), 400), HasSubstr("ETag"))
         << wrong;
+  // A tag that is weak, or none of ours, matches nothing.
+  for (const auto* other :
+       {"W/\"3\"", "\"x\"", "\"\"", "\"-1\"", "\"99999999999\"", "\"1\", W/\"3\"", "\"1\", \"2\""})
+    EXPECT_THAT(refused(change(id, "redrive", json::object(), {{"If-Match", other}}), 412),
+                HasSubstr("its version is now 3"))
+        << other;
+  EXPECT_EQ(change(id, "cancel", json::object(), {{"If-Match", "\"x\",W/\"3\" , \"2\",\"3\""}}).status, 200);
 }
 
 TEST_F(HttpChanges, UnknownTasks) {

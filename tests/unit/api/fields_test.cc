@@ -91,6 +91,26 @@ TEST(Json, AKeyTwiceIsNoSilentDefault) {
   EXPECT_EQ(parse_json("5")->dump(), "5");
 }
 
+TEST(Json, ANumberOfABodyIsKeptOrRefused) {
+  const std::string large = "18446744073709551617", long_one(30, '7');
+  for (const std::string& lost :
+       {large, long_one, std::string("1.10"), std::string("1e2"), std::string("0.1000000000000000055")}) {
+    for (const std::string& text : {R"({"body": )" + lost + "}", R"({"body": {"a": [1, )" + lost + "]}}",
+                                    R"([{"queue": "q"}, {"queue": "q", "body": [)" + lost + "]}]"}) {
+      const auto read = parse_json(text);
+      ASSERT_FALSE(read) << text;
+      EXPECT_EQ(read.error().message, "the number " + shown(lost) +
+                                          " cannot be kept as it is written: send it as a string, or the "
+                                          "body as a string (its JSON as text) or as body_base64");
+    }
+  }
+  for (const std::string kept : {"18446744073709551615", "-9223372036854775808", "1.1", "0.5", "-2.0"})
+    EXPECT_EQ(parse_json(R"({"body": {"a": )" + kept + "}}")->dump(), R"({"body":{"a":)" + kept + "}}");
+  // Elsewhere a number is a number.
+  EXPECT_TRUE(parse_json(R"({"body": {}, "headers": {"x": 1.10}, "delay": 1e3})"));
+  EXPECT_FALSE(parse_json(R"({"headers": {"x": )" + large + "}}"));
+}
+
 TEST(Json, ManyKeysAreReadInATimeThatGrowsWithThem) {
   // Of so many keys each looked for among all others nobody would see the end.
   std::string text = "{";

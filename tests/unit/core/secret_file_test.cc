@@ -35,6 +35,7 @@ TEST_F(SecretFile, APasswordIsTheFirstLine) {
   EXPECT_THAT(read_password_file(with(std::string(5000, 'x'))).error().message,
               HasSubstr("longer than 4096"));
   EXPECT_EQ(read_password_file(with(std::string(4096, 'x') + "\n")).value().size(), 4096U);
+  EXPECT_THAT(read_password_file(with("\xEF\xBB\xBFsecret")).error().message, HasSubstr("byte order mark"));
   EXPECT_THAT(read_password_file("/nowhere").error().message, HasSubstr("No such file"));
 }
 
@@ -45,6 +46,8 @@ TEST_F(SecretFile, EachLineIsATokenUpToALimit) {
               HasSubstr("line 2 of the file is empty: it must be the token"));
   EXPECT_THAT(read_secret_lines(with("a\nb\nc\nd\n"), "token", 3).error().message,
               HasSubstr("more than 3 lines"));
+  EXPECT_THAT(read_secret_lines(with("\xEF\xBB\xBFold\n"), "token", 3).error().message,
+              HasSubstr("byte order mark"));
   EXPECT_THAT(read_secret_lines(with("\n"), "token", 3).error().message, HasSubstr("is empty"));
 }
 

@@ -96,6 +96,20 @@ TEST(RequestReader, TakesARequestApart) {
   EXPECT_FALSE(feed.reader.is_head());
 }
 
+// RFC 9112, 3.2.2: every server must take it.
+TEST(RequestReader, ATargetInAbsoluteForm) {
+  const auto path_and_host = [](const std::string& target) {
+    Feed feed("GET " + target + " HTTP/1.1\r\nHost: other\r\n\r\n", 7);
+    const std::string got = feed.request();
+    return got + feed.reader.request().host;
+  };
+  EXPECT_EQ(path_and_host("http://rung.example:8025/readyz"), "GET /readyz rung.example:8025");
+  EXPECT_EQ(path_and_host("HTTPS://rung.example?a=b"), "GET / rung.example");
+  EXPECT_EQ(path_and_host("/v1?to=http://x/"), "GET /v1 other");
+  for (const auto* bad : {"http://localhost:80@evil/readyz", "http:///readyz"})
+    EXPECT_EQ(path_and_host(bad).substr(0, 3), "400") << bad;
+}
+
 TEST(RequestReader, WhatTwoReadersTakeForDifferentThingsIs400) {
   const std::string body(40, 'x');
   for (const std::string line : {"Content-Length : 40",

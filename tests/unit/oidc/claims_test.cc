@@ -117,6 +117,9 @@ TEST(Claims, TheHighestRoleThatMatches) {
   EXPECT_EQ(person({{"groups", {"x", "everyone", "admins", "sre"}}}).role, Role::administers);
   EXPECT_EQ(person({{"groups", {"sre", "everyone"}}}).role, Role::acts);
   EXPECT_EQ(person({{"groups", "admins"}}).role, Role::administers) << "a single value";
+  const Json in_zitadel{{"sre", {{"295", "acme.zitadel.cloud"}}},
+                        {"everyone", {{"295", "acme.zitadel.cloud"}}}};
+  EXPECT_EQ(person({{"groups", in_zitadel}}).role, Role::acts);
   EXPECT_EQ(person({{"groups", {7, nullptr, "everyone"}}}).role, Role::reads);
   const Person billing = person({{"groups", {"billing", "everyone"}}});
   EXPECT_EQ(billing.role, Role::acts);
@@ -143,6 +146,7 @@ TEST(Claims, WithoutARoleTheReasonNamesNoGroup) {
               HasSubstr("no value of the claim groups"));
   EXPECT_THAT(no({{"groups", Json::array()}}), HasSubstr("no value of the claim groups"));
   EXPECT_THAT(no({{"groups", {{"admins", true}}}}), HasSubstr("no value of the claim groups"));
+  EXPECT_THAT(no({{"groups", {{"admins", Json::object()}}}}), HasSubstr("no value of the claim groups"));
   EXPECT_THAT(no({{"groups", nullptr}}), HasSubstr("has no claim groups"));
   EXPECT_THAT(no({{"groups", nullptr}, {"_claim_names", {{"groups", "src1"}}}}),
               HasSubstr("too many groups"));

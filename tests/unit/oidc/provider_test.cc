@@ -211,6 +211,20 @@ TEST_F(KnownKey, AnotherMakesItAskAtMostOnceInAWhile) {
   EXPECT_EQ(fake.requests(), 4U);
 }
 
+// So does a new key with the kid of the old one.
+TEST_F(KnownKey, AnotherUnderTheSameKidMakesItAskToo) {
+  fake.set_keys({fresh.jwk("one")});
+  const std::string other = token(fresh, "one");
+  EXPECT_EQ(verifier->person_of(other).error().what, "the signature of the token is wrong") << "just fetched";
+  clock.boot_ms += by_hand().between_asked.count();
+  EXPECT_EQ(verifier->person_of(other).error().kind, Refusal::Kind::later);
+  wait_for_fetches(*provider, 2);
+  EXPECT_TRUE(verifier->person_of(other));
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(verifier->person_of(token(key, "one")).error().kind, Refusal::Kind::unknown_key);
+  EXPECT_EQ(fake.requests(), 4U);
+}
+
 // A key that the provider has withdrawn is not valid any more.
 TEST_F(KnownKey, ThatIsGoneIsGone) {
   fake.set_keys({fresh.jwk("new")});
