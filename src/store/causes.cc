@@ -139,15 +139,6 @@ void CauseChanges::decided(const Task& before, Decision& decision) {
   }
 }
 
-std::string CauseChanges::regrouped(const std::string& old, const CauseOf& failure, State state) {
-  std::string cause = find(failure);
-  if (cause == old) return cause;
-  count(old, state, -1);
-  count(cause, state, 1);
-  ++counts_[cause].total;
-  return cause;
-}
-
 void CauseChanges::removed(const std::string& cause, State state, std::int64_t tasks) {
   count(cause, state, -tasks);
 }

@@ -102,8 +102,6 @@ class CauseChanges {
   void inserted(const NewTask& task, const std::string& cause);
   // `decision` is applied to `before`: sets the cause of its task.
   void decided(const Task& before, Decision& decision);
-  // The cause of a failed task whose row has `old`; "" = none yet.
-  std::string regrouped(const std::string& old, const CauseOf& failure, State state);
   // Rows of these causes and states are deleted.
   void removed(const std::string& cause, State state, std::int64_t tasks);
 
@@ -139,10 +137,6 @@ struct CausesFolded {
   bool more = false;
   std::vector<CauseRow> worse;  // ignored causes that have got worse
 };
-struct CausesRegrouped {
-  std::int64_t tasks = 0;
-  bool more = false;  // also after a call that found no task: it reads a bounded number of rows
-};
 
 // Without a state: an owner works on it, one that is given up makes it known, and a note makes a new one
 // known.
@@ -172,12 +166,11 @@ class CauseStore {
   // --- upkeep
   // Adds at most `limit` changes to the rows of their causes. `more`: there are more.
   virtual Result<CausesFolded> fold_causes(int limit) = 0;
-  // Reads the causes that are stored into the book of this process.
+  // Reads the causes that are stored into the book of this process, without those that have had no task and
+  // no failure for kCauseKept.
   virtual Result<void> read_causes() = 0;
-  // Gives a cause to at most `limit` tasks that have failed and have none (their row is older than causes),
-  // or one by another version of the rule.
-  virtual Result<CausesRegrouped> regroup_causes(int limit) = 0;
-  // Deletes at most `limit` causes that have had no task and no failure since `before`.
+  // Deletes at most `limit` causes that have had no task and no failure since `before`. No process may still
+  // have them in its book: it would count a failure of theirs without storing what they are.
   virtual Result<int> forget_causes(EpochMs before, int limit) = 0;
 };
 

@@ -209,9 +209,6 @@ class FaultyStore final : public Store {
   Result<void> read_causes() override {
     return call([&] { return db_->read_causes(); });
   }
-  Result<CausesRegrouped> regroup_causes(int limit) override {
-    return call([&] { return db_->regroup_causes(limit); });
-  }
   Result<int> forget_causes(EpochMs before, int limit) override {
     return call([&] { return db_->forget_causes(before, limit); });
   }

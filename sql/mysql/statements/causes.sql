@@ -2,7 +2,7 @@
 
 -- name: cause_new
 -- Matches no row if another process was first.
-INSERT IGNORE INTO rung_causes (cause_id, queue, error_type, sample, version, first_seen, last_seen) VALUES :rows
+INSERT IGNORE INTO rung_causes (cause_id, queue, error_type, sample, first_seen, last_seen) VALUES :rows
 
 -- name: cause_changes_write
 INSERT INTO rung_cause_changes (cause_id, at, scheduled, parked, succeeded, total, failures) VALUES :rows
@@ -18,7 +18,7 @@ DELETE FROM rung_cause_changes WHERE id IN (:ids)
 
 -- name: causes_fold
 -- All rows exist: forget_causes keeps those of which a change is left.
-INSERT INTO rung_causes (cause_id, queue, error_type, sample, version, first_seen, last_seen, scheduled, parked, succeeded,
+INSERT INTO rung_causes (cause_id, queue, error_type, sample, first_seen, last_seen, scheduled, parked, succeeded,
   total)
 VALUES :rows
 ON DUPLICATE KEY UPDATE scheduled = scheduled + VALUES(scheduled), parked = parked + VALUES(parked),
@@ -43,6 +43,7 @@ DELETE FROM rung_cause_rates WHERE since < UTC_TIMESTAMP(3) - INTERVAL 1 DAY LIM
 
 -- name: cause_ids
 SELECT cause_id, queue FROM rung_causes
+WHERE scheduled <> 0 OR parked <> 0 OR succeeded <> 0 OR last_seen > UTC_TIMESTAMP(3) - INTERVAL :kept_s SECOND
 
 -- name: causes
 SELECT c.cause_id, c.queue, c.error_type, c.sample, c.first_seen, c.last_seen, c.scheduled, c.parked, c.succeeded, c.total,
@@ -89,37 +90,3 @@ LIMIT :limit
 -- Of tasks that are locked.
 SELECT cause_id, state, COUNT(*) FROM rung_tasks FORCE INDEX (PRIMARY) WHERE id IN (:ids) AND cause_id IS NOT NULL
 GROUP BY cause_id, state
-
--- name: causes_old
--- Made by another version of the rule, and still of some task.
-SELECT cause_id FROM rung_causes
-WHERE version <> :version AND (scheduled > 0 OR parked > 0 OR succeeded > 0) ORDER BY cause_id LIMIT 1
-
--- name: tasks_without_cause
--- Whether they failed, before there were causes. Locks nothing, and reads :limit rows: there may be millions that never failed.
-SELECT id, last_error IS NOT NULL AND first_failed_at > '1970-01-01' FROM rung_tasks FORCE INDEX (by_cause)
-WHERE cause_id IS NULL AND id > :after ORDER BY id LIMIT :limit
-
--- name: tasks_of_cause
-SELECT id FROM rung_tasks FORCE INDEX (by_cause) WHERE cause_id = :cause AND id > :after ORDER BY id LIMIT :limit
-
--- name: tasks_to_regroup
--- Those that still have the cause; NULL: none.
-SELECT id, state, queue, moved_from, error_type, last_error, first_failed_at, finished_at
-FROM rung_tasks FORCE INDEX (PRIMARY) WHERE id IN (:ids) AND cause_id <=> :cause ORDER BY id FOR UPDATE
-
--- name: causes_regrouped
-UPDATE rung_causes SET version = :version WHERE cause_id = :cause
-
--- name: causes_regroup
--- Raises the version, so that no writer continues from the row that it has in memory. A cancelled task changes no more, and
--- `rung move` knows the ones that it has cancelled by their version.
-UPDATE rung_tasks FORCE INDEX (PRIMARY) SET cause_id = :cause, version = version + IF(state = 'cancelled', 0, 1)
-WHERE id IN (:ids)
-
--- name: causes_inherit
--- What people have said about a cause holds for the one that takes its place.
-UPDATE rung_causes c JOIN rung_causes old ON old.cause_id = :old
-SET c.state = old.state, c.owner = old.owner, c.note = old.note, c.link = old.link, c.ignored_rate = old.ignored_rate,
-  c.first_seen = LEAST(c.first_seen, old.first_seen)
-WHERE c.cause_id IN (:causes) AND c.state = 'new' AND c.owner = '' AND c.note IS NULL

@@ -12,8 +12,9 @@ constexpr Ms kReadCausesEvery{std::chrono::seconds{15}};
 constexpr Ms kForgetCausesEvery{std::chrono::hours{1}};
 // Changes of one transaction. A transaction of the flow leaves one for each of its causes, usually a few.
 constexpr int kFoldAtOnce = 2000;
-constexpr int kRegroupAtOnce = 500;
 constexpr int kForgetCausesAtOnce = 1000;
+// Every process has read the causes since.
+constexpr Ms kForgetLater{std::chrono::hours{1}};
 
 }  // namespace
 
@@ -37,46 +38,31 @@ void CauseUpkeep::tick() {
     read_at_ = now + kReadCausesEvery;
     read();
   }
-  if (busy_) return;
-  const bool ours = deps_.shards.held(0);
-  if (ours && !ours_) regroup_ = true;
-  ours_ = ours;
-  const bool fold = ours && changes_;
-  const bool forget = ours && now >= forget_at_, regroup = ours && regroup_;
-  if (!fold && !forget && !regroup) return;
-  changes_ = false;
+  if (busy_ || !deps_.shards.held(0)) return;
+  const bool fold = std::exchange(changes_, false), forget = now >= forget_at_;
+  if (!fold && !forget) return;
   if (forget) forget_at_ = now + kForgetCausesEvery;
   busy_ = true;
-  deps_.jobs.submit<Done>(
+  deps_.jobs.submit<CausesFolded>(
       Lane::upkeep,
-      [fold, forget, regroup, before = deps_.clock.now() - kCauseKept](Store& store) -> Result<Done> {
-        Done done;
-        if (fold) {
-          auto folded = store.fold_causes(kFoldAtOnce);
-          if (!folded) return tl::unexpected(folded.error());
-          done.folded = *std::move(folded);
-        }
-        if (regroup) {
-          auto regrouped = store.regroup_causes(kRegroupAtOnce);
-          if (!regrouped) return tl::unexpected(regrouped.error());
-          done.regrouped = *regrouped;
-        }
-        if (forget) {
+      [fold, forget,
+       before = deps_.clock.now() - kCauseKept - kForgetLater](Store& store) -> Result<CausesFolded> {
+        auto folded = fold ? store.fold_causes(kFoldAtOnce) : CausesFolded{};
+        if (folded && forget) {
           if (auto gone = store.forget_causes(before, kForgetCausesAtOnce); !gone)
             return tl::unexpected(gone.error());
         }
-        return done;
+        return folded;
       },
-      [this, regroup](const Result<Done>& done) {
+      [this](const Result<CausesFolded>& folded) {
         busy_ = false;
-        if (done && regroup) regroup_ = done->regrouped.more;
-        arrived(done);
+        arrived(folded);
       });
 }
 
-void CauseUpkeep::arrived(const Result<Done>& done) {
-  if (!done) return log::warn("causes not kept up", {{"reason", done.error().message}});
-  for (const CauseRow& row : done->folded.worse) {
+void CauseUpkeep::arrived(const Result<CausesFolded>& folded) {
+  if (!folded) return log::warn("causes not kept up", {{"reason", folded.error().message}});
+  for (const CauseRow& row : folded->worse) {
     log::warn(
         "an ignored cause got worse",
         {{"cause", row.id}, {"queue", row.queue}, {"last_hour", row.last_hour}, {"sample", row.sample}});

@@ -1,7 +1,6 @@
 // Upkeep of causes (src/store/causes.h), each second: the owner of shard 0 adds the changes of their counts
-// to rung_causes, gives causes to tasks that have none, and deletes causes that nobody needs. Every instance
-// reads the causes that the others have found. Thread: the loop's. Its writes: one job at a time, on the lane
-// upkeep: the flow never waits for it.
+// to rung_causes, and deletes causes that nobody needs. Every instance reads the causes that the others have
+// found. Thread: the loop's. Its writes: one job at a time, on the lane upkeep: the flow never waits for it.
 #pragma once
 
 #include "src/bridge/base/store_jobs.h"
@@ -28,21 +27,14 @@ class CauseUpkeep {
   void found_changes() { changes_ = true; }
 
  private:
-  struct Done {
-    CausesFolded folded;
-    CausesRegrouped regrouped;
-  };
-
   void tick();
   void read();
-  void arrived(const Result<Done>& done);
+  void arrived(const Result<CausesFolded>& folded);
 
   const Deps deps_;
   io::Timer timer_;
   bool changes_ = false;              // for the next tick
   bool busy_ = false;                 // a job is under way
-  bool regroup_ = true;               // some task may be without a cause
-  bool ours_ = false;                 // we held shard 0 at the last tick
   BootMs read_at_{0}, forget_at_{0};  // the next time; 0 = with the next tick
 };
 

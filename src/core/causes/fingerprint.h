@@ -6,9 +6,6 @@
 
 namespace rung {
 
-// Raise it with every change of the rule that changes an id.
-inline constexpr int kFingerprintVersion = 2;
-
 struct Fingerprint {
   std::string id;    // 12 hexadecimal digits
   std::string text;  // what was hashed besides queue and type, for people; at most 500 bytes of it, UTF-8

@@ -53,19 +53,22 @@ std::vector<CauseRow> MemoryCauses::write(const CauseChanges& changes, EpochMs n
   return appeared;
 }
 
-void MemoryCauses::read() {
+bool MemoryCauses::Row::idle(EpochMs before) const {
+  return row.scheduled == 0 && row.parked == 0 && row.succeeded == 0 && row.last_seen < before;
+}
+
+void MemoryCauses::read(EpochMs before) {
   std::vector<std::pair<std::string, std::string>> all;
-  for (const auto& [id, cause] : rows_) all.emplace_back(id, cause.row.queue);
+  for (const auto& [id, cause] : rows_) {
+    if (!cause.idle(before)) all.emplace_back(id, cause.row.queue);
+  }
   book_.load(all);
 }
 
 int MemoryCauses::forget(EpochMs before, int limit) {
   int gone = 0;
-  std::erase_if(rows_, [&](const auto& entry) {
-    const CauseRow& row = entry.second.row;
-    const bool idle = row.scheduled == 0 && row.parked == 0 && row.succeeded == 0 && row.last_seen < before;
-    return idle && gone < limit && ++gone > 0;
-  });
+  std::erase_if(rows_,
+                [&](const auto& entry) { return entry.second.idle(before) && gone < limit && ++gone > 0; });
   return gone;
 }
 
@@ -139,11 +142,8 @@ Result<CausesFolded> MemoryStore::fold_causes(int) {
 }
 
 Result<void> MemoryStore::read_causes() {
-  return call([&] { db_.causes_.read(); });
+  return call([&] { db_.causes_.read(db_.now_() - kCauseKept); });
 }
-
-// No row is older than causes.
-Result<CausesRegrouped> MemoryStore::regroup_causes(int) { return CausesRegrouped{}; }
 
 Result<int> MemoryStore::forget_causes(EpochMs before, int limit) {
   return call([&] { return db_.causes_.forget(before, limit); });

@@ -107,7 +107,6 @@ class MemoryStore final : public Store {
   Result<Totals> cause_totals() override;
   Result<CausesFolded> fold_causes(int limit) override;
   Result<void> read_causes() override;
-  Result<CausesRegrouped> regroup_causes(int limit) override;
   Result<int> forget_causes(EpochMs before, int limit) override;
 
   Result<LiveAnswer> live(const LiveQuestion& question) override;

@@ -209,6 +209,7 @@ class MemoryCauses {
 
     std::int64_t last_hour(EpochMs now) const;
     CauseRow shown(EpochMs now) const;
+    bool idle(EpochMs before) const;  // no task, and no failure since
   };
   using Rows = std::map<std::string, Row>;
 
@@ -217,7 +218,7 @@ class MemoryCauses {
   std::vector<CauseRow> write(const CauseChanges& changes, EpochMs now);
   Rows& rows() { return rows_; }
   void restore(Rows rows) { rows_ = std::move(rows); }  // processes still know the others
-  void read();                                          // what is stored is what processes know
+  void read(EpochMs before);                            // processes know what is stored, and not idle
   int forget(EpochMs before, int limit);                // returns how many
 
  private:

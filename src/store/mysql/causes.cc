@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "src/core/base/utf8.h"
-#include "src/core/causes/fingerprint.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
@@ -14,7 +13,6 @@ namespace rung::mysql {
 namespace {
 
 constexpr std::size_t kEventSampleBytes = 500;
-constexpr int kMostWithoutCause = 2000;  // rows that one call reads; some 10 ms of the database
 
 void write_cause_event(Session& session, std::string_view kind, const std::string& cause,
                        const std::string& detail, int node = 0) {
@@ -121,9 +119,9 @@ void write_sums(Session& session, const Sums& sums) {
   Rows causes, rates;
   for (const auto& [cause, sum] : sums) {
     const Literal id = Literal::text(cause), none = Literal::text(""), seen = Literal::time(sum.last_seen);
-    causes.row() << id << none << none << none << Literal::number(kFingerprintVersion) << seen << seen
-                 << Literal::number(sum.counts.scheduled) << Literal::number(sum.counts.parked)
-                 << Literal::number(sum.counts.succeeded) << Literal::number(sum.counts.total);
+    causes.row() << id << none << none << none << seen << seen << Literal::number(sum.counts.scheduled)
+                 << Literal::number(sum.counts.parked) << Literal::number(sum.counts.succeeded)
+                 << Literal::number(sum.counts.total);
     for (const auto& [since, failures] : sum.failures)
       rates.row() << id << Literal::time(since) << Literal::number(failures);
   }
@@ -154,57 +152,6 @@ std::vector<CauseRow> reopen_worse(Session& session, const Sums& sums) {
   return out;
 }
 
-struct RegroupPage {
-  std::vector<TaskId> ids;
-  TaskId last;  // the next page begins behind it
-  bool more = false;
-};
-
-RegroupPage page_of_cause(Session& session, const std::string& cause, TaskId after, int limit) {
-  RegroupPage page{{}, after};
-  auto row = session.query(render("tasks_of_cause", {{"cause", Literal::text(cause)},
-                                                     {"after", Literal::number(after.value)},
-                                                     {"limit", Literal::number(limit)}}));
-  while (row->next()) page.ids.push_back(page.last = {row->getInt64(1)});
-  page.more = std::ssize(page.ids) == limit;
-  return page;
-}
-
-// Of the next kMostWithoutCause tasks without a cause, at most `limit` that have failed.
-RegroupPage page_without_cause(Session& session, TaskId after, int limit) {
-  RegroupPage page{{}, after};
-  auto row = session.query(render("tasks_without_cause", {{"after", Literal::number(after.value)},
-                                                          {"limit", Literal::number(kMostWithoutCause)}}));
-  int seen = 0;
-  while (!page.more && row->next()) {
-    page.last = {row->getInt64(1)};
-    if (row->getInt(2) != 0) page.ids.push_back(page.last);
-    page.more = ++seen == kMostWithoutCause || std::ssize(page.ids) == limit;
-  }
-  return page;
-}
-
-// Locks them, and sorts those whose cause is another one now into `by_cause`. Returns the newest time of
-// theirs.
-EpochMs regroup(Session& session, const std::string& old, const std::vector<TaskId>& ids,
-                CauseChanges& changes, std::map<std::string, std::vector<TaskId>>& by_cause) {
-  EpochMs newest;
-  if (ids.empty()) return newest;
-  auto row = session.query(
-      render("tasks_to_regroup",
-             {{"ids", Literal::ids(ids)}, {"cause", old.empty() ? Literal::null() : Literal::text(old)}}));
-  while (row->next()) {
-    const State state = state_from(text_at(*row, 2)).value_or(State::unknown);
-    const std::string queue = text_at(*row, 3), moved_from = text_at(*row, 4);
-    const std::string type = text_at(*row, 5), error = text_at(*row, 6);
-    const std::string cause =
-        changes.regrouped(old, {moved_from.empty() ? queue : moved_from, type, error}, state);
-    if (cause != old) by_cause[cause].push_back({row->getInt64(1)});
-    newest = std::max({newest, time_at(*row, 7).value_or(EpochMs{}), time_at(*row, 8).value_or(EpochMs{})});
-  }
-  return newest;
-}
-
 }  // namespace
 
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now) {
@@ -213,8 +160,7 @@ void write_causes(Session& session, const CauseChanges& changes, int node, Epoch
     const Literal at = Literal::time(now);
     Rows rows;
     rows.row() << Literal::text(row.id) << Literal::text(clean_utf8(row.queue, 255))
-               << Literal::text(row.error_type) << Literal::text(row.sample)
-               << Literal::number(kFingerprintVersion) << at << at;
+               << Literal::text(row.error_type) << Literal::text(row.sample) << at << at;
     if (session.exec(render("cause_new", {{"rows", rows.done()}})) != 1) continue;
     write_cause_event(session, "cause_appeared", row.id, describe(row), node);
   }
@@ -286,54 +232,10 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
 Result<void> MysqlStore::read_causes() {
   return session_->run([&] {
     std::vector<std::pair<std::string, std::string>> all;
-    auto row = session_->query(render("cause_ids"));
+    auto row = session_->query(render("cause_ids", {{"kept_s", Literal::number(kCauseKept.count() / 1000)}}));
     while (row->next()) all.emplace_back(text_at(*row, 1), text_at(*row, 2));
     causes_->load(all);
   });
-}
-
-Result<CausesRegrouped> MysqlStore::regroup_causes(int limit) {
-  CauseChanges changes(*causes_);
-  Regrouping next = regrouping_;
-  auto done = session_->transaction_for([&] {
-    changes = CauseChanges(*causes_);
-    next = regrouping_;
-    CausesRegrouped out;
-    if (next.cause.empty() && !next.causes_done) {
-      auto row = session_->query(render("causes_old", {{"version", Literal::number(kFingerprintVersion)}}));
-      next.causes_done = !row->next();
-      next.cause = next.causes_done ? "" : text_at(*row, 1);
-      next.after = {};
-    }
-    const RegroupPage page = next.cause.empty() ? page_without_cause(*session_, next.after, limit)
-                                                : page_of_cause(*session_, next.cause, next.after, limit);
-    next.after = page.last;
-    out.tasks = std::ssize(page.ids);
-    std::map<std::string, std::vector<TaskId>> by_cause;
-    const EpochMs newest = regroup(*session_, next.cause, page.ids, changes, by_cause);
-    std::vector<std::string> causes;
-    for (const auto& [cause, ids] : by_cause) {
-      session_->exec(render("causes_regroup", {{"cause", Literal::text(cause)}, {"ids", Literal::ids(ids)}}));
-      causes.push_back(cause);
-    }
-    write_causes(*session_, changes, 0, newest);
-    out.more = page.more || !next.causes_done;
-    if (!out.more) next = {};  // the next owner of shard 0 may be this one, after an older release
-    if (next.cause.empty()) return out;
-    const Literal old = Literal::text(next.cause);
-    if (!causes.empty())
-      session_->exec(render("causes_inherit", {{"old", old}, {"causes", Literal::texts(causes)}}));
-    if (!page.more) {
-      session_->exec(
-          render("causes_regrouped", {{"cause", old}, {"version", Literal::number(kFingerprintVersion)}}));
-      next.cause.clear();
-    }
-    return out;
-  });
-  if (!done) return done;
-  regrouping_ = next;
-  causes_->stored(changes.fresh());
-  return done;
 }
 
 Result<int> MysqlStore::forget_causes(EpochMs before, int limit) {

@@ -18,7 +18,8 @@ constexpr std::chrono::seconds kLockWait{60};  // for another process that migra
 // For a table. Meanwhile every other session waits for it too: shorter than the sidecars' store.timeout.
 constexpr std::chrono::seconds kTableWait{5};
 constexpr std::chrono::hours kMigration{6};  // read timeout of one statement: an ALTER of a big table is slow
-constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061, kTableDenied = 1142;
+constexpr int kNoTable = 1146, kColumnIsThere = 1060, kIndexIsThere = 1061, kColumnIsGone = 1091,
+              kTableDenied = 1142;
 constexpr int kNoDefiner = 1449, kDefinerMayNot = 1356;
 
 std::vector<int> applied_versions(Session& session) {
@@ -78,7 +79,9 @@ void exec_again(Session& session, const sql::Migration& migration, const std::st
                        std::to_string(kTableWait.count()) +
                        " s (a report, a dump?): end it or wait for it, then run `rung migrate` again"}};
     }
-    if (e.getErrorCode() != kColumnIsThere && e.getErrorCode() != kIndexIsThere) throw;
+    if (e.getErrorCode() != kColumnIsThere && e.getErrorCode() != kIndexIsThere &&
+        e.getErrorCode() != kColumnIsGone)
+      throw;
   }
 }
 

@@ -114,7 +114,6 @@ class MysqlStore final : public Store {
   Result<Totals> cause_totals() override;
   Result<CausesFolded> fold_causes(int limit) override;
   Result<void> read_causes() override;
-  Result<CausesRegrouped> regroup_causes(int limit) override;
   Result<int> forget_causes(EpochMs before, int limit) override;
 
   Result<LiveAnswer> live(const LiveQuestion& question) override;
@@ -186,14 +185,6 @@ class MysqlStore final : public Store {
   const std::shared_ptr<CauseBook> causes_;
   MysqlTables tables_{*session_};
   TaskWriter writer_{tables_, *causes_};
-  // Where regroup_causes() goes on: first cause by cause, then the tasks without one, which may be millions
-  // that never failed.
-  struct Regrouping {
-    std::string cause = {};  // "" = tasks without one
-    TaskId after = {};
-    bool causes_done = false;
-  };
-  Regrouping regrouping_;
   bool by_views_ = false;  // the user may not read the tables; check_schema() finds out
 };
 

@@ -267,6 +267,26 @@ TEST_P(CauseContract, WhatNobodyNeedsIsForgotten) {
   EXPECT_THAT(must(store_->causes({})), IsEmpty());
 }
 
+// Processes leave out of their books what is about to be forgotten: who has it there would count a failure
+// without storing what it is.
+TEST_P(CauseContract, OneThatIsForgottenComesBackWhole) {
+  if (!mysql_) GTEST_SKIP() << "makes the row older by SQL";
+  const Fence fence = join(*store_, "a");
+  const TaskId id = insert(fence, failed("no stock"));
+  const std::string cause_id = get(*store_, id).cause;
+  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  fold();
+  mysql_->exec("UPDATE rung_causes SET last_seen = last_seen - INTERVAL 31 DAY");
+  must(store_->read_causes());
+  EXPECT_EQ(must(store_->forget_causes(must(store_->now()) - kCauseKept, 10)), 1);
+  insert(fence, failed("no stock"));
+  fold();
+  EXPECT_EQ(cause(cause_id).queue, "orders");
+  EXPECT_EQ(cause(cause_id).sample, "no stock");
+  EXPECT_EQ(cause(cause_id).scheduled, 1);
+  EXPECT_EQ(kinds(), (std::vector<std::string>{"cause_appeared", "cause_appeared"}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, CauseContract, testing::Values("memory", "mysql"));
 
 }  // namespace

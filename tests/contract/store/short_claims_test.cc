@@ -116,7 +116,7 @@ TEST_P(ShortClaims, AConfirmThatHasToReadWritesBoth) {
   expect_awaiting(claimed);
 }
 
-// Grouping causes anew, or an operator, may have raised the version meanwhile.
+// An operator may have raised the version meanwhile, by SQL.
 TEST_P(ShortClaims, AConfirmOfAnotherVersionIsDecidedAsItIs) {
   if (!mysql_) GTEST_SKIP() << "changes the row by SQL";
   const auto claimed = claim();

@@ -31,7 +31,7 @@ class Cookbook : public testing::Test {
     for (const char* minutes : {"5", "60"})
       schema_->exec("INSERT INTO rung_promises VALUES ('queue-3', 7, " + std::string(minutes) +
                     ", UTC_TIMESTAMP(3), 99, 1, 20)");
-    find_causes();
+    write_causes();
     divide("rung_attempts");
     divide("rung_bodies");
     schema_->query("ANALYZE TABLE rung_attempts, rung_bodies");
@@ -42,13 +42,17 @@ class Cookbook : public testing::Test {
     schema_ = nullptr;
   }
 
-  // As a sidecar does with tasks that are older than causes.
-  static void find_causes() {
-    auto store = must(open_mysql_store(schema_->options(), test_clock()));
-    while (must(store->regroup_causes(5000)).more) {
-    }
-    while (must(store->fold_causes(1000)).more) {
-    }
+  // Of the tasks that have failed.
+  static void write_causes() {
+    schema_->exec(
+        "UPDATE rung_tasks SET cause_id = LEFT(SHA2(CONCAT(queue, last_error), 256), 12) "
+        "WHERE last_error IS NOT NULL AND first_failed_at > '1970-01-01'");
+    schema_->exec(
+        "INSERT INTO rung_causes (cause_id, queue, error_type, sample, first_seen, last_seen, scheduled, "
+        "parked, "
+        "succeeded, total) SELECT cause_id, MIN(queue), '', MIN(last_error), MIN(first_failed_at), "
+        "MAX(first_failed_at), SUM(state IN ('scheduled', 'publishing', 'awaiting')), SUM(state = 'parked'), "
+        "SUM(state = 'succeeded'), COUNT(*) FROM rung_tasks WHERE cause_id IS NOT NULL GROUP BY cause_id");
     schema_->exec("INSERT INTO rung_cause_rates SELECT cause_id, UTC_TIMESTAMP(3), 7 FROM rung_causes");
   }
 
@@ -272,51 +276,6 @@ TEST_F(Cookbook, TheListByDueTimeReadsNoEndedTask) {
   ASSERT_NE(tasks, lines.end());
   EXPECT_EQ(tasks->at("type"), "range");
   EXPECT_EQ(tasks->at("key"), "by_due");
-}
-
-// Tasks that never failed have no cause, and may be most: a call that looks for those that did reads some of
-// them.
-TEST(Causes, TasksWithoutOneAreReadAFewAtATime) {
-  MysqlSchema schema;
-  schema.open_store();
-  schema.exec(
-      "INSERT INTO rung_tasks (id, queue) SELECT i + 1000 * t, 'orders' FROM (WITH RECURSIVE n AS (SELECT 1 "
-      "AS i "
-      "UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT i FROM n) a, "
-      "(SELECT 0 AS t UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) b");
-  schema.exec(
-      "UPDATE rung_tasks SET last_error = 'late', first_failed_at = UTC_TIMESTAMP(3) WHERE id = 4999");
-  const auto made_by_the_rule_before = [&] {
-    schema.exec(
-        "UPDATE rung_tasks SET state = 'parked', cause_id = 'before', last_error = 'early', first_failed_at "
-        "= UTC_TIMESTAMP(3) WHERE id = 1");
-    schema.exec(
-        "UPDATE rung_tasks SET state = 'cancelled', cause_id = 'before', last_error = 'moved to us', "
-        "first_failed_at = UTC_TIMESTAMP(3), version = 7 WHERE id = 2");
-    schema.exec(
-        "REPLACE INTO rung_causes (cause_id, queue, error_type, sample, version, first_seen, last_seen, "
-        "parked, total) VALUES ('before', 'orders', '', 'early', 1, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), 1, "
-        "1)");
-  };
-  const auto store = must(open_mysql_store(schema.options(), test_clock()));
-  const auto found = [&] {
-    std::vector<std::int64_t> tasks;
-    for (bool more = true; more;) {
-      const auto done = must(store->regroup_causes(500));
-      tasks.push_back(done.tasks);
-      more = done.more;
-    }
-    return tasks;
-  };
-  made_by_the_rule_before();
-  EXPECT_THAT(found(), testing::ElementsAre(2, 0, 0, 1)) << "first the causes, then 2000 tasks at a time";
-  EXPECT_EQ(schema.value("SELECT COUNT(*) FROM rung_tasks WHERE cause_id = 'before'"), "0");
-  EXPECT_NE(schema.value("SELECT version FROM rung_tasks WHERE id = 1"), "1");
-  EXPECT_EQ(schema.value("SELECT version FROM rung_tasks WHERE id = 2"), "7") << "rung move knows it by that";
-  EXPECT_NE(schema.value("SELECT cause_id FROM rung_tasks WHERE id = 4999"), "NULL");
-  // An older release had the shard meanwhile.
-  made_by_the_rule_before();
-  EXPECT_THAT(found(), testing::ElementsAre(2, 0, 0, 0));
 }
 
 TEST_F(Cookbook, TheStoresOwnReadsNeedNothingBesideTheirIndex) {

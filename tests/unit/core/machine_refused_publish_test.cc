@@ -90,13 +90,13 @@ TEST(RefusedPublish, OneThatComesAfterALaterCopyWasPresumedASuccessChangesNothin
       << "the queue evicted the only copy: no consumer has had it";
 }
 
-// Causes that are grouped anew, and a silence that is held open, raise the row's version as a claim does.
+// A silence that is held open, and an operator by SQL, raise the row's version as a claim does.
 TEST(RefusedPublish, OtherChangesOfTheRowMakeAnEvictedMessageNoRefusedCopy) {
   const Task copy = claimed_copy(task_in(State::scheduled, kNow));
-  Task regrouped = copy;
-  ++regrouped.version;
-  EXPECT_EQ(decide(regrouped, evicted(3, copy.copy_number), rules(), at()).reason, kBeingPublished);
-  const Task there = confirmed_copy(regrouped);
+  Task changed = copy;
+  ++changed.version;
+  EXPECT_EQ(decide(changed, evicted(3, copy.copy_number), rules(), at()).reason, kBeingPublished);
+  const Task there = confirmed_copy(changed);
   EXPECT_EQ(decide(there, evicted(3, copy.copy_number), rules(), at()).verdict, Verdict::applied);
   event::SilenceOver over;
   over.held = "the queue is not attached";
