@@ -26,7 +26,6 @@ void FlowCounts::configure(const RuleBookPtr& rules) {
 
 // All queues that a label counts have the same rules.
 std::optional<Ms> FlowCounts::late_by(const std::string& label) const {
-  if (!rules_->promises()) return std::nullopt;
   return label == kOther ? rules_->defaults().late_by : rules_->queue(label).late_by;
 }
 
@@ -94,7 +93,7 @@ void FlowCounts::published(const Task& task, PublishResult::How how, Ms late, Ms
   Queue& queue = of(task.queue);
   ++queue[how];
   if (how != PublishResult::How::confirmed) return;
-  queue.late.add(late);
+  queue.late.add(late - behind_gates);
   if (task.kind == Kind::retry || task.attempt > 1) ++queue.retried;
   if (!queue.late_by) return;
   PromiseCounts& promised = queue.promised;

@@ -159,7 +159,7 @@ void Dispatch::open(bool publishing) {
 }
 
 void Dispatch::shut() {
-  if (open_ && deps_.rules->promises()) shut_at_ = deps_.clock.now();
+  if (open_) shut_at_ = deps_.clock.now();
   open_ = false;
 }
 

@@ -40,7 +40,7 @@ struct Claim {
   std::size_t bytes = 0;             // its body plus approximate message overhead
   bool copy_may_be_out = false;      // an earlier publish of the attempt got no answer
   MessagePtr message;                // while it is held
-  Ms behind_gates{0};                // waited there since it was due; set if a queue has late_by
+  Ms behind_gates{0};                // waited there since it was due
 };
 
 struct Flight {

@@ -30,7 +30,7 @@ void Claims::claim(std::vector<io::DueItem> items) {
     const Permit* permit = flight->permit.get();
     claims.push_back({item.id, event::Claim{kAhead, gated, permit ? permit->probe : 0, permit || all_in_full,
                                             permit && permit->again}});
-    if (deps_.flow.rules->promises()) batch.behind_gates.push_back(behind_gates(item, *flight));
+    batch.behind_gates.push_back(behind_gates(item, *flight));
   }
   Fence needed =
       narrowed(deps_.flow.shards.fence(), items, [](const io::DueItem& item) { return item.shard; });
@@ -75,7 +75,7 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
       const std::size_t bytes = message_bytes(decision.task);
       if (decision.short_claim) fresh.ids.push_back(items[i].id);
       Flight& flight = deps_.flights.claimed(items[i].id, std::move(decision), bytes, has_message);
-      if (!batch.behind_gates.empty()) flight.claim->behind_gates = batch.behind_gates[i];
+      flight.claim->behind_gates = batch.behind_gates[i];
       if (has_message) {
         reads.push_back(&flight);
       } else {
@@ -272,7 +272,7 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
   switch (result.how) {
     case How::confirmed:
       deps_.stalls.confirmed();
-      if (task.next_at) lateness_.add(late);
+      if (task.next_at) lateness_.add(late - claim.behind_gates);
       deps_.flow.breakers.published(task);
       if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
       return record({task.id, event::Confirmed{task.attempt, now, task.epoch}, {}, claim.task});

@@ -98,7 +98,7 @@ class Claims {
   // What is claimed, and how long it has waited behind gates since it was due.
   struct Batch {
     std::vector<io::DueItem> items;
-    std::vector<Ms> behind_gates;  // of each; empty: nobody asks
+    std::vector<Ms> behind_gates;  // of each
   };
   Ms behind_gates(const io::DueItem& item, const Flight& flight) const;
   void claimed(const Batch& batch, Result<Claimed> result);

@@ -39,7 +39,6 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
   const auto add_queue = [&](const QueueRules& queue) {
     has_gates_ = has_gates_ || !(queue.gate == GateRules{});
     limits_ = limits_ || queue.gate.limits();
-    promises_ = promises_ || queue.late_by;
     if (queue.gate.rate_by) rate_headers.insert(queue.gate.rate_by->header);
   };
   add_queue(defaults_);

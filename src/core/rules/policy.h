@@ -100,8 +100,6 @@ class RuleBook {
   // A queue has any gate; a rate or another limit (GateRules::limits()).
   bool has_gates() const { return has_gates_; }
   bool limits() const { return limits_; }
-  // A queue has a late_by.
-  bool promises() const { return promises_; }
   const ErrorQueues& error_queues() const { return *error_queues_; }
   const ErrorQueuesPtr& error_queues_ptr() const { return error_queues_; }
   // Whether a parked task goes back to its error queue.
@@ -123,7 +121,7 @@ class RuleBook {
   ErrorQueuesPtr error_queues_;
   Patterns patterns_;
   std::vector<std::string> rule_headers_, rate_headers_;
-  bool has_gates_ = false, limits_ = false, promises_ = false;
+  bool has_gates_ = false, limits_ = false;
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;
 

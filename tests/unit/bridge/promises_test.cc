@@ -173,6 +173,19 @@ TEST_F(PromiseStory, WhatWaitedForItsSendTimeIsGated) {
   EXPECT_GE(counted().gated, 13);
 }
 
+// For /metrics, also without a promise: what a user's own gate holds back is not late.
+TEST_F(PromiseStory, LatenessIsWithoutTheTimeBehindGates) {
+  GateRules gate;
+  gate.rate = 1;
+  begin(promising(gate, std::nullopt));
+  due_now(20);
+  world.loop.run_for(kLong);
+  const FlowCounts::Queue& orders = flow->counts.by_queue().at("orders");
+  ASSERT_EQ(orders.published[static_cast<std::size_t>(How::confirmed)], 20);
+  EXPECT_LT(orders.late.sum, 5);
+  EXPECT_LT(flow->dispatch.lateness().sum, 5);
+}
+
 TEST_F(PromiseStory, AnOutageIsLateForAQueueWithARateToo) {
   GateRules gate;
   gate.rate = 1;

@@ -125,9 +125,6 @@ queues: { orders: { late_by: 30s }, mails: {}, "shop.*": { late_by: 5s } }
   EXPECT_EQ(config.rules->queue("mails").late_by, seconds{60});
   EXPECT_EQ(config.rules->queue("shop.eu").late_by, seconds{5});
   EXPECT_EQ(config.rules->queue("elsewhere").late_by, seconds{60});
-  EXPECT_TRUE(config.rules->promises());
-  EXPECT_FALSE(good(kServers + "queues: { orders: {} }\n").rules->promises());
-  EXPECT_TRUE(good(kServers + "queues: { \"shop.*\": { late_by: 5s } }\n").rules->promises());
   EXPECT_THAT(describe(config), HasSubstr("at most 30s"));
   EXPECT_THAT(problem("queues: { orders: { late_by: soon } }\n"), HasSubstr("queues.orders.late_by: "));
   EXPECT_THAT(problem("queues: { orders: { late_by: 0s } }\n"), HasSubstr("queues.orders.late_by: "));
