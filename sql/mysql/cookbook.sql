@@ -3,8 +3,10 @@
 -- of rows and checks that none scans a big table.
 --
 -- The views: retry_current (a row per message), retry_history (a row per delivery), retry_by_queue (counts),
--- retry_audit (a row per change by hand), retry_bulks (a row per bulk change), retry_queues (a row per queue that
--- waits or is paused).
+-- retry_causes (a row per cause of failures), retry_audit (a row per change by hand), retry_bulks (a row per bulk
+-- change), retry_queues (a row per queue that waits or is paused), retry_events (what instances recorded),
+-- retry_activity (counts by queue and minute), retry_attachments (whether a queue's failures reach Rung),
+-- retry_headers (the values of index_headers), retry_origins (how a message first arrived), retry_bodies (messages).
 
 -- ## One message's whole story
 -- Every delivery of the message with that message-id: when it was due, when it was published, its outcome.

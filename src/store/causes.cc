@@ -1,6 +1,5 @@
 #include "src/store/causes.h"
 
-#include <array>
 #include <utility>
 
 #include "src/core/base/utf8.h"
@@ -8,8 +7,6 @@
 
 namespace rung {
 namespace {
-
-constexpr std::array<std::string_view, 4> kCauseWords{"new", "known", "working", "ignored"};
 
 CauseRow row_of(std::string id, const CauseOf& failure) {
   CauseRow row;
@@ -50,7 +47,6 @@ bool has_failed(const Decision& decision) {
 
 }  // namespace
 
-std::string_view to_word(CauseState state) { return kCauseWords[static_cast<std::size_t>(state) - 1]; }
 std::optional<CauseState> cause_state_from(std::string_view word) {
   for (std::size_t i = 0; i < kCauseWords.size(); ++i) {
     if (kCauseWords[i] == word) return static_cast<CauseState>(i + 1);
@@ -170,8 +166,10 @@ std::vector<CauseRow> CauseChanges::fresh() const {
 
 CauseState state_after(const CauseRow& before, const CauseTriage& triage) {
   if (triage.state) return *triage.state;
+  if (before.state == CauseState::resolved) return before.state;
   if (triage.owner) return triage.owner->empty() ? CauseState::known : CauseState::working;
-  return triage.note && before.state == CauseState::fresh ? CauseState::known : before.state;
+  const bool untriaged = before.state == CauseState::fresh || before.state == CauseState::regressed;
+  return triage.note && untriaged ? CauseState::known : before.state;
 }
 
 std::string describe(const CauseRow& cause) {

@@ -5,6 +5,7 @@
 // Thread, errors: store.h; CauseBook: any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -22,10 +23,15 @@
 
 namespace rung {
 
-// What people have said about a cause. Persisted as words. NOTE: append only.
+// What people have said about a cause, and whether it has ended. Persisted as words. NOTE: append only.
 // ignored: until it gets worse (kWorse times the rate at which it was ignored); it is `fresh` again then.
-enum class CauseState : std::uint8_t { fresh = 1, known, working, ignored };
-std::string_view to_word(CauseState);  // "new", "known", "working", "ignored"
+// resolved: a person said so, or its last task under way or parked ended. regressed: it has failed since.
+enum class CauseState : std::uint8_t { fresh = 1, known, working, ignored, resolved, regressed };
+inline constexpr std::array<std::string_view, 6> kCauseWords{"new",     "known",    "working",
+                                                             "ignored", "resolved", "regressed"};
+constexpr std::string_view to_word(CauseState state) {
+  return kCauseWords[static_cast<std::size_t>(state) - 1];
+}
 std::optional<CauseState> cause_state_from(std::string_view word);
 
 inline constexpr std::int64_t kWorse = 10;
@@ -122,6 +128,7 @@ struct CauseFilter {
   std::string id = {}, queue = {};
   std::vector<CauseState> states = {};  // any of these; empty = all
   bool with_tasks = false;              // only causes that have tasks under way or parked
+  std::optional<EpochMs> since = {};    // only causes that have failed since then
   std::int64_t offset = 0;
   int limit = 50;
 };
@@ -138,8 +145,8 @@ struct CausesFolded {
   std::vector<CauseRow> worse;  // ignored causes that have got worse
 };
 
-// Without a state: an owner works on it, one that is given up makes it known, and a note makes a new one
-// known.
+// Without a state: an owner works on it, one that is given up makes it known, and a note makes one known that
+// is new or has regressed. One that is resolved stays so.
 CauseState state_after(const CauseRow& before, const CauseTriage& triage);
 // "queue orders: CardError: card declined": of events.
 std::string describe(const CauseRow& cause);
@@ -150,8 +157,8 @@ class CauseStore {
  public:
   virtual ~CauseStore() = default;
 
-  // Those with the most tasks under way and parked first. Without `trend` for a user who may read the views
-  // alone.
+  // Those that have regressed, then those with the most tasks under way and parked. Without `trend` for a
+  // user who may read the views alone.
   virtual Result<std::vector<CauseRow>> causes(const CauseFilter& filter) = 0;
   // The changed row; nullopt: no such cause. Leaves an event that names `who`.
   virtual Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,
@@ -164,7 +171,8 @@ class CauseStore {
   virtual Result<Totals> cause_totals() = 0;
 
   // --- upkeep
-  // Adds at most `limit` changes to the rows of their causes. `more`: there are more.
+  // Adds at most `limit` changes to the rows of their causes, and resolves and reopens these. `more`: there
+  // are more.
   virtual Result<CausesFolded> fold_causes(int limit) = 0;
   // Reads the causes that are stored into the book of this process, without those that have had no task and
   // no failure for kCauseKept.

@@ -56,11 +56,11 @@ std::optional<Filter::Order> order_from(std::string_view word);
 
 // What to count tasks by.
 struct CountBy {
-  enum class Field : std::uint8_t { queue, error_type, tag, level, header };
+  enum class Field : std::uint8_t { queue, error_type, tag, level, cause, header };
   Field field = Field::queue;
   std::string header = {};  // its name, one of StoreOptions::index_headers
 
-  // "queue", "error_type", "tag", "level", "header.NAME".
+  // "queue", "error_type", "tag", "level", "cause", "header.NAME".
   static std::optional<CountBy> parse(std::string_view text);
   std::string str() const;
 };

@@ -68,6 +68,7 @@ std::optional<CountBy> CountBy::parse(std::string_view text) {
   if (text == "error_type") return CountBy{Field::error_type};
   if (text == "tag") return CountBy{Field::tag};
   if (text == "level") return CountBy{Field::level};
+  if (text == "cause") return CountBy{Field::cause};
   if (!text.starts_with(kHeaderField) || text.size() == kHeaderField.size()) return std::nullopt;
   return CountBy{Field::header, std::string(text.substr(kHeaderField.size()))};
 }
@@ -82,6 +83,8 @@ std::string CountBy::str() const {
       return "tag";
     case Field::level:
       return "level";
+    case Field::cause:
+      return "cause";
     case Field::header:
       break;
   }

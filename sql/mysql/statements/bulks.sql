@@ -199,6 +199,9 @@ t.tag
 -- name: count_by.level
 CAST(t.level AS CHAR)
 
+-- name: count_by.cause
+t.cause_id
+
 -- name: count_by.header
 (SELECT v.value FROM rung_task_headers v WHERE v.task_id = t.id AND v.name = :name)
 

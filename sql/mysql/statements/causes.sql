@@ -8,9 +8,9 @@ INSERT IGNORE INTO rung_causes (cause_id, queue, error_type, sample, first_seen,
 INSERT INTO rung_cause_changes (cause_id, at, scheduled, parked, succeeded, total, failures) VALUES :rows
 
 -- name: cause_changes
--- SKIP LOCKED: does not wait for transactions that are adding rows. The last column: whether the cause is ignored.
+-- SKIP LOCKED: does not wait for transactions that are adding rows.
 SELECT d.id, d.cause_id, d.at, d.scheduled, d.parked, d.succeeded, d.total, d.failures,
-  EXISTS (SELECT 1 FROM rung_causes c WHERE c.cause_id = d.cause_id AND c.state = 'ignored')
+  (SELECT c.state FROM rung_causes c WHERE c.cause_id = d.cause_id)
 FROM rung_cause_changes d ORDER BY d.id LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: cause_changes_delete
@@ -36,7 +36,13 @@ WHERE c.state = 'ignored' AND c.cause_id IN (:causes) AND
    WHERE r.cause_id = c.cause_id AND r.since > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR) >= :times * GREATEST(c.ignored_rate, 1)
 
 -- name: causes_reopen
-UPDATE rung_causes SET state = 'new', worse_at = UTC_TIMESTAMP(3) WHERE cause_id IN (:causes) AND state = 'ignored'
+UPDATE rung_causes
+SET worse_at = IF(state = 'ignored', UTC_TIMESTAMP(3), NULL), state = IF(state = 'ignored', 'new', 'regressed')
+WHERE cause_id IN (:causes) AND state IN ('ignored', 'resolved')
+
+-- name: causes_resolve
+UPDATE rung_causes SET state = 'resolved', worse_at = NULL
+WHERE cause_id IN (:causes) AND scheduled + parked = 0 AND state NOT IN ('ignored', 'resolved')
 
 -- name: cause_rates_forget
 DELETE FROM rung_cause_rates WHERE since < UTC_TIMESTAMP(3) - INTERVAL 1 DAY LIMIT 1000
@@ -68,8 +74,11 @@ AND c.state IN (:states)
 -- name: causes.with_tasks
 AND c.scheduled + c.parked > 0
 
+-- name: causes.since
+AND c.last_seen >= :since
+
 -- name: causes.end
-ORDER BY c.scheduled + c.parked DESC, c.last_seen DESC, c.cause_id LIMIT :limit OFFSET :offset
+ORDER BY c.state = 'regressed' DESC, c.scheduled + c.parked DESC, c.last_seen DESC, c.cause_id LIMIT :limit OFFSET :offset
 
 -- name: cause_totals
 SELECT state, COUNT(*), COUNT(worse_at) FROM rung_causes GROUP BY state

@@ -5,9 +5,19 @@
 #include <utility>
 
 #include "src/api/json/reading.h"
+#include "src/api/tasks/views.h"
 #include "src/core/base/rfc3339.h"
 
 namespace rung::api {
+namespace {
+
+constexpr std::int64_t kCountedByHeader = 10'000;  // tasks
+
+tl::unexpected<Error> no_cause(const std::string& cause) {
+  return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
+}
+
+}  // namespace
 
 Result<Causes> read_causes(Store& store, CauseFilter filter) {
   const auto most = static_cast<std::size_t>(filter.limit);
@@ -22,17 +32,43 @@ Result<Causes> read_causes(Store& store, CauseFilter filter) {
   return out;
 }
 
+Result<Json> read_cause(Store& store, const std::string& cause,
+                        const std::vector<std::string>& index_headers) {
+  if (!is_cause_id(cause)) return no_cause(cause);
+  const auto rows = store.causes({.id = cause});
+  if (!rows) return tl::unexpected(rows.error());
+  if (rows->empty()) return no_cause(cause);
+  Json json = to_json(rows->front());
+  json["by_header"] = Json::array();
+  Filter open;
+  open.cause = cause;
+  open.states = {State::scheduled, State::publishing, State::awaiting, State::parked};
+  for (const std::string& header : index_headers) {
+    const CountBy by{CountBy::Field::header, header};
+    const auto counts = store.count_by(open, by, kCountedByHeader);
+    if (!counts) return tl::unexpected(counts.error());
+    json["by_header"].push_back(to_json(*counts, by, kCountedByHeader));
+  }
+  return json;
+}
+
 Result<CauseRow> change_cause(Store& store, const std::string& cause, const CauseTriage& triage,
                               const std::string& who) {
-  if (!is_cause_id(cause)) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
+  if (!is_cause_id(cause)) return no_cause(cause);
   auto changed = store.triage(cause, triage, who);
   if (!changed) return tl::unexpected(changed.error());
-  if (!*changed) return tl::unexpected(Error{Error::Kind::not_found, "no such cause: " + cause});
+  if (!*changed) return no_cause(cause);
   return **std::move(changed);
 }
 
 bool is_cause_id(std::string_view text) {
   return text.size() == 12 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string name_of(const CauseRow& cause) {
+  const std::string first = cause.sample.substr(0, cause.sample.find('\n'));
+  return cause.error_type.empty() || first.starts_with(cause.error_type) ? first
+                                                                         : cause.error_type + ": " + first;
 }
 
 std::string advice(const CauseRow& cause) {

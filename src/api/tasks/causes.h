@@ -18,6 +18,11 @@ struct Causes {
 };
 Result<Causes> read_causes(Store& store, CauseFilter filter);
 
+// One of them, with its tasks under way and parked by each of `index_headers`: {"cause_id": ..., "by_header":
+// [{"by": "header.tenant", "groups": [...], ...}]}. not_found: no such cause.
+Result<Json> read_cause(Store& store, const std::string& cause,
+                        const std::vector<std::string>& index_headers);
+
 // Stores what a person says. not_found: no such cause.
 Result<CauseRow> change_cause(Store& store, const std::string& cause, const CauseTriage& triage,
                               const std::string& who);
@@ -26,6 +31,9 @@ Result<CauseRow> change_cause(Store& store, const std::string& cause, const Caus
 bool is_cause_id(std::string_view text);
 inline constexpr std::string_view kCauseIdForm =
     "must be the id of a cause, 12 hexadecimal digits as in 9f2c41d07ab3";
+
+// For people: its type, and the first line of its error.
+std::string name_of(const CauseRow& cause);
 
 // How a consumer makes the cause more precise; "" if it already says why. A plain reject has no reason.
 std::string advice(const CauseRow& cause);

@@ -20,12 +20,18 @@ class ApiSystem final : public SystemService {
     std::string states;
     for (const CauseState state : filter.states)
       states.append(states.empty() ? "" : ",").append(to_word(state));
-    const std::string path = with_query("/v1/causes", {{"queue", filter.queue},
-                                                       {"state", states},
-                                                       {"with_tasks", filter.with_tasks ? "true" : ""},
-                                                       {"limit", std::to_string(filter.limit)},
-                                                       {"cursor", std::to_string(filter.offset)}});
+    const std::string path =
+        with_query("/v1/causes", {{"queue", filter.queue},
+                                  {"state", states},
+                                  {"with_tasks", filter.with_tasks ? "true" : ""},
+                                  {"since", filter.since ? to_rfc3339(*filter.since) : ""},
+                                  {"limit", std::to_string(filter.limit)},
+                                  {"cursor", std::to_string(filter.offset)}});
     return read_answer(*client_, client_->get(path), api::causes_from_json);
+  }
+
+  Result<Json> cause(const std::string& cause) override {
+    return client_->get("/v1/causes/" + percent_encode(cause));
   }
 
   Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) override {

@@ -69,6 +69,9 @@ class DatabaseSystem final : public SystemService {
   Result<api::Causes> causes(const CauseFilter& filter) override {
     return api::read_causes(parts_.store, filter);
   }
+  Result<Json> cause(const std::string& cause) override {
+    return api::read_cause(parts_.store, cause, parts_.config.store.index_headers);
+  }
   Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) override {
     return api::change_cause(parts_.store, cause, change, parts_.who);
   }

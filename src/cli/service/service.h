@@ -146,6 +146,7 @@ class SystemService {
   virtual ~SystemService() = default;
 
   virtual Result<api::Causes> causes(const CauseFilter& filter) = 0;
+  virtual Result<Json> cause(const std::string& cause) = 0;  // api::read_cause()
   virtual Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) = 0;
   // The name by which others know whoever calls this.
   virtual Result<std::string> my_name() = 0;

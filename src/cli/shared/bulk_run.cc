@@ -14,9 +14,11 @@
 
 #include "levels/duration.h"
 #include "src/api/tasks/bulks.h"
+#include "src/api/tasks/causes.h"
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/text.h"
+#include "src/core/base/utf8.h"
 #include "src/core/machine/machine.h"
 
 namespace rung::cli {
@@ -77,10 +79,10 @@ Result<Bulk> run_to_end(Session& session, Bulk bulk) {
   return paused->value_or(run->bulk());
 }
 
-bool confirmed(const Bulk& bulk) {
-  const std::string question = fmt::format("{} {} {} ({})? [y/N] ", to_word(bulk.action), bulk.total,
-                                           bulk.total == 1 ? "task" : "tasks", one_line(filter_flags(bulk)));
-  return says_yes(question);
+// "redrive 7 tasks (--cause 9f2c41d07ab3: CardError: card declined)"
+std::string summary_of(Session& session, const Bulk& bulk) {
+  return fmt::format("{} {} {} ({})", to_word(bulk.action), bulk.total, bulk.total == 1 ? "task" : "tasks",
+                     one_line(tasks_of(session, bulk)));
 }
 
 int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
@@ -207,6 +209,17 @@ void add_care_options(CLI::App& c, BulkOptions& o) {
       ->type_name("PERCENT");
 }
 
+std::string tasks_of(Session& session, const Bulk& bulk) {
+  constexpr std::string_view kCause = "--cause ";
+  constexpr std::size_t kNameBytes = 80;
+  const std::string flags = filter_flags(bulk);
+  const auto at = flags.find(kCause);
+  if (at == std::string::npos) return flags;
+  const auto json = session.service.system->cause(flags.substr(at + kCause.size(), 12));
+  const auto cause = json ? api::cause_from_json(*json) : tl::unexpected(json.error());
+  return cause ? flags + ": " + clean_utf8(api::name_of(*cause), kNameBytes) : flags;
+}
+
 std::string outcome_of(const Bulk& bulk) {
   const std::int64_t same = bulk.done - bulk.applied - bulk.refused;
   std::string text = fmt::format("{}: {} of {} done", to_word(bulk.action), bulk.applied, bulk.total);
@@ -260,11 +273,9 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
     return report_none(session, asked, ended->value_or(*made), common.json);
   }
   if (options.yes) {
-    print_error_line(fmt::format("rung: {} {} {} ({}), bulk {}", to_word(made->action), made->total,
-                                 made->total == 1 ? "task" : "tasks", one_line(filter_flags(*made)),
-                                 made->id));
+    print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), made->id));
   } else {
-    const bool yes = confirmed(*made);
+    const bool yes = says_yes(summary_of(session, *made) + "? [y/N] ");
     auto set = session.service.bulks->set(made->id, yes ? BulkState::running : BulkState::aborted);
     if (!set) return report_error(set.error());
     if (!yes) return report_error(kUserError, "nothing was changed");

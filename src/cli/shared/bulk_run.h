@@ -35,6 +35,9 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
 // Runs it until it ends, is paused, or a sidecar has completed it; shows the progress. Ctrl-C pauses it.
 int run_bulk(Session& session, Bulk bulk, bool json);
 
+// The filter as flags, and what fails in its cause: "--cause 9f2c41d07ab3: CardError: card declined".
+std::string tasks_of(Session& session, const Bulk& bulk);
+
 // "cancel: 980 of 1000 done, 15 refused: ..., 5 unchanged".
 std::string outcome_of(const Bulk& bulk);
 

@@ -11,7 +11,6 @@
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/shared/when.h"
 #include "src/config/document.h"
 
 namespace rung::cli {
@@ -31,8 +30,8 @@ constexpr TimeOption kTimes[] = {
      "Due before this time; a duration counts from now"},
     {"--due-after", &FilterOptions::due_after, Direction::future, &Filter::due_after,
      "Due after this time; a duration counts from now"},
-    {"--first-failed-after", &FilterOptions::first_failed_after, Direction::past, &Filter::first_failed_after,
-     "First failed after this time; a duration counts back from now"},
+    {"--first-failed-after,--since", &FilterOptions::first_failed_after, Direction::past,
+     &Filter::first_failed_after, "First failed after this time; a duration counts back from now"},
     {"--first-failed-before", &FilterOptions::first_failed_before, Direction::past,
      &Filter::first_failed_before, "First failed before this time; a duration counts back from now"},
     {"--created-after", &FilterOptions::created_after, Direction::past, &Filter::created_after,
@@ -129,11 +128,19 @@ int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   }
   if (!o.kind.empty()) filter.kind = kind_from(o.kind);
   for (const TimeOption& time : kTimes) {
-    if ((o.*time.text).empty()) continue;
-    const auto when = parse_when(o.*time.text, now, time.direction);
-    if (!when) return report_error(kUserError, std::string(time.flag) + ": " + when.error());
-    filter.*time.to = *when;
+    if (const int code = read_time(time.flag, o.*time.text, now, time.direction, filter.*time.to);
+        code != kSuccess)
+      return code;
   }
+  return kSuccess;
+}
+
+int read_time(const char* flag, const std::string& text, EpochMs now, Direction direction,
+              std::optional<EpochMs>& to) {
+  if (text.empty()) return kSuccess;
+  const auto when = parse_when(text, now, direction);
+  if (!when) return report_error(kUserError, std::string(flag) + ": " + when.error());
+  to = *when;
   return kSuccess;
 }
 
@@ -185,8 +192,9 @@ std::string filter_flags(const Bulk& bulk) {
 
 CLI::Option* add_count_by(CLI::App& c, std::string& by) {
   return c
-      .add_option("--by", by,
-                  "With --count: by queue, error_type, tag, level or header.NAME (one in index_headers)")
+      .add_option(
+          "--by", by,
+          "With --count: by queue, error_type, tag, level, cause or header.NAME (one in index_headers)")
       ->type_name("FIELD");
 }
 
@@ -194,8 +202,10 @@ int read_count_by(const std::string& text, std::optional<CountBy>& by) {
   if (text.empty()) return kSuccess;
   by = CountBy::parse(text);
   if (by) return kSuccess;
-  const std::string near = confile::closest(text, {"queue", "error_type", "tag", "level", "header."});
-  return report_error(kUserError, "--by: '" + text + "' is not queue, error_type, tag, level or header.NAME" +
+  const std::string near =
+      confile::closest(text, {"queue", "error_type", "tag", "level", "cause", "header."});
+  return report_error(kUserError, "--by: '" + text +
+                                      "' is not queue, error_type, tag, level, cause or header.NAME" +
                                       (near.empty() ? "" : ": did you mean " + near + "?"));
 }
 

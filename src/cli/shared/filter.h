@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/shared/when.h"
 #include "src/store/bulks.h"
 #include "src/store/queries.h"
 
@@ -34,6 +35,11 @@ void read_states(const FilterOptions& options, Filter& filter);
 
 // Parses the options into `filter`; prints errors and returns the exit code.
 int read_filter(const FilterOptions& options, EpochMs now, Filter& filter);
+
+// The time of an option, as parse_when() reads it; unchanged if it is not given. Prints the error and returns
+// the exit code.
+int read_time(const char* flag, const std::string& text, EpochMs now, Direction direction,
+              std::optional<EpochMs>& to);
 
 // --cursor of lists whose cursor is a number; none if it is not given. Prints the error and returns the exit
 // code.

@@ -7,9 +7,9 @@
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
+#include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/shared/when.h"
 
 namespace rung::cli {
 namespace {
@@ -63,14 +63,6 @@ int audit_task(const TaskOptions& options) {
   return kSuccess;
 }
 
-int read_time(const char* flag, const std::string& text, EpochMs now, std::optional<EpochMs>& to) {
-  if (text.empty()) return kSuccess;
-  const auto when = parse_when(text, now, Direction::past);
-  if (!when) return report_error(kUserError, std::string(flag) + ": " + when.error());
-  to = *when;
-  return kSuccess;
-}
-
 // As many as asked for, in as many calls as that takes: each reads a bounded number of rows.
 Result<AuditPage> read_log(Session& session, AuditFilter filter) {
   AuditPage all;
@@ -111,7 +103,8 @@ int audit_all(const AuditOptions& o) {
   AuditFilter filter = o.filter;
   for (const auto& [flag, text, to] :
        {std::tuple("--since", &o.since, &filter.since), std::tuple("--until", &o.until, &filter.until)}) {
-    if (const int code = read_time(flag, *text, session.now, *to); code != kSuccess) return code;
+    if (const int code = read_time(flag, *text, session.now, Direction::past, *to); code != kSuccess)
+      return code;
   }
   if (!o.cursor.empty()) {
     filter.after = api::audit_place_of(o.cursor);

@@ -60,15 +60,15 @@ int list(const BulkCommandOptions& o) {
     table.row({std::to_string(b.id), std::string(to_word(b.action)), std::string(to_word(b.state)),
                std::to_string(b.done), std::to_string(b.total), std::to_string(b.refused),
                relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner,
-               filter_flags(b)});
+               tasks_of(session, b)});
   }
   print(table.str(Terminal::of_stdout()));
   if (more) print(fmt::format("\nmore bulks: add --cursor {} for the next page\n", bulks->back().id));
   return kSuccess;
 }
 
-std::string show_text(const Bulk& b, const SentCounts& counts, EpochMs now) {
-  const auto at = [&](EpochMs t) { return moment(t, now); };
+std::string show_text(Session& session, const Bulk& b, const SentCounts& counts) {
+  const auto at = [&](EpochMs t) { return moment(t, session.now); };
   std::string out;
   const auto field = [&](std::string_view name, const std::string& text) {
     if (!text.empty()) out += fmt::format("{:<12}  {}\n", name, one_line(text));
@@ -76,7 +76,7 @@ std::string show_text(const Bulk& b, const SentCounts& counts, EpochMs now) {
   field("bulk", std::to_string(b.id));
   field("action", std::string(to_word(b.action)));
   field("state", std::string(to_word(b.state)));
-  field("tasks", filter_flags(b));
+  field("tasks", tasks_of(session, b));
   field("reason", b.reason);
   if (b.elsewhere.is_set()) {
     Task task;
@@ -115,7 +115,7 @@ int show(const BulkCommandOptions& o) {
   auto counts = session.service.bulks->outcomes(**bulk);
   if (!counts) return report_error(counts.error());
   if (o.common.json) return print_json(api::to_json(**bulk, *counts));
-  print(show_text(**bulk, counts->value_or(SentCounts{}), session.now));
+  print(show_text(session, **bulk, counts->value_or(SentCounts{})));
   return kSuccess;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/pages.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
@@ -19,7 +20,7 @@ namespace {
 
 struct CausesOptions {
   Common common;
-  std::string queue;
+  std::string cause, queue, since;
   std::vector<std::string> states;
   std::string cursor;
   int limit = 20;
@@ -29,17 +30,13 @@ struct CausesOptions {
 Colour colour_of_cause(CauseState state) {
   switch (state) {
     case CauseState::fresh:
+    case CauseState::regressed:
       return Colour::red;
     case CauseState::working:
       return Colour::yellow;
     default:
       return Colour::dim;
   }
-}
-
-std::string sample_of(const CauseRow& cause) {
-  const std::string first = cause.sample.substr(0, cause.sample.find('\n'));
-  return cause.error_type.empty() ? first : cause.error_type + ": " + first;
 }
 
 std::string causes_table(const api::Causes& causes, const CausesOptions& options, EpochMs now) {
@@ -54,6 +51,7 @@ std::string causes_table(const api::Causes& causes, const CausesOptions& options
                {"UNDER WAY", right},
                {"PARKED", right},
                {"SUCCEEDED", right, 0, 2},
+               {"FIRST", left, 0, 4},
                {"LAST", left, 0, 3},
                {"STATE", left},
                {"OWNER", left, 6, 1},
@@ -67,10 +65,11 @@ std::string causes_table(const api::Causes& causes, const CausesOptions& options
                grouped(cause.scheduled),
                {grouped(cause.parked), cause.parked > 0 ? Colour::red : Colour::none},
                grouped(cause.succeeded),
+               relative(cause.first_seen, now),
                relative(cause.last_seen, now),
                {cause.worse_at ? "worse" : std::string(to_word(cause.state)), colour_of_cause(cause.state)},
                cause.owner.empty() ? "-" : cause.owner,
-               sample_of(cause)});
+               api::name_of(cause)});
     if (!cause.note.empty() || !cause.link.empty())
       table.note(cause.note + (cause.note.empty() || cause.link.empty() ? "" : " ") + cause.link,
                  Colour::dim);
@@ -94,6 +93,9 @@ int show_causes(const CausesOptions& options) {
   Session session;
   if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
   const auto draw = [&]() -> int {
+    if (const int code = read_time("--since", options.since, session.now, Direction::past, filter.since);
+        code != kSuccess)
+      return code;
     const auto causes = session.service.system->causes(filter);
     if (!causes) return report_error(causes.error());
     print(options.common.json ? dump(api::to_json(*causes)) + "\n"
@@ -101,6 +103,48 @@ int show_causes(const CausesOptions& options) {
     return kSuccess;
   };
   return options.watch ? watch(session, draw) : draw();
+}
+
+int report_no_id(const std::string& cause) {
+  return report_error(kUserError,
+                      "'" + cause + "' is not a cause: 12 hexadecimal digits, as rung causes shows them");
+}
+
+int show_cause(const CausesOptions& options) {
+  if (!api::is_cause_id(options.cause)) return report_no_id(options.cause);
+  Session session;
+  if (const int code = open_service(options.common, session); code != kSuccess) return code;
+  const auto json = session.service.system->cause(options.cause);
+  if (!json) return report_error(json.error());
+  if (options.common.json) return print_json(*json);
+  const auto cause = api::cause_from_json(*json);
+  if (!cause) return report_error(cause.error());
+  const CauseRow& c = *cause;
+  std::string out;
+  const auto field = [&](std::string_view name, const std::string& text) {
+    if (!text.empty()) out += fmt::format("{:<10}  {}\n", name, one_line(text));
+  };
+  field("cause", c.id);
+  field("queue", c.queue);
+  field("error", api::name_of(c));
+  field("state",
+        std::string(c.worse_at ? "worse" : to_word(c.state)) + (c.owner.empty() ? "" : ", owner " + c.owner));
+  field("note", c.note);
+  field("link", c.link);
+  field("tasks", fmt::format("{} under way, {} parked, {} succeeded; {} ever", grouped(c.scheduled),
+                             grouped(c.parked), grouped(c.succeeded), grouped(c.total)));
+  field("last hour", grouped(c.last_hour) + (c.last_hour == 1 ? " failure" : " failures"));
+  field("first", moment(c.first_seen, session.now));
+  field("last", moment(c.last_seen, session.now));
+  if (const auto headers = json->find("by_header"); headers != json->end()) {
+    for (const Json& header : *headers) {
+      const auto counts = api::counts_from_json(header);
+      const auto by = CountBy::parse(header.value("by", ""));
+      if (counts && by && counts->total > 0) out += "\n" + counts_text(*counts, *by);
+    }
+  }
+  print(out);
+  return kSuccess;
 }
 
 struct TriageOptions {
@@ -111,9 +155,7 @@ struct TriageOptions {
 
 // `own`: whoever calls this owns it.
 int triage(const TriageOptions& options, const CauseTriage& change, bool own = false) {
-  if (!api::is_cause_id(options.cause))
-    return report_error(kUserError, "'" + options.cause +
-                                        "' is not a cause: 12 hexadecimal digits, as rung causes shows them");
+  if (!api::is_cause_id(options.cause)) return report_no_id(options.cause);
   Session session;
   if (const int code = open_service(options.common, session); code != kSuccess) return code;
   CauseTriage whole = change;
@@ -144,7 +186,7 @@ void add_triage(CLI::App& causes, int* exit) {
   note.add_option("TEXT", n->text, "The note; it replaces the former one")->required();
   note.add_option("--link", n->link, "A ticket or a page")->type_name("URL");
   note.add_option("--state", n->state, "Set the state, too")
-      ->check(CLI::IsMember({"new", "known", "working", "ignored"}));
+      ->check(CLI::IsMember(std::vector<std::string>(kCauseWords.begin(), kCauseWords.end())));
   note.callback([n, exit] {
     CauseTriage change{.note = n->text};
     if (!n->link.empty()) change.link = n->link;
@@ -167,21 +209,27 @@ void add_triage(CLI::App& causes, int* exit) {
     *exit = triage(*o, {.owner = o->nobody ? "" : o->text}, me);
   });
 
-  auto i = std::make_shared<TriageOptions>();
-  CLI::App& ignore = add_service_command(
-      causes, "ignore", "Ignores a cause until it gets worse",
-      "Example:\n"
-      "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
-      "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
-      "the hour before.",
-      i->common);
-  ignore.add_option("CAUSE", i->cause, "The cause, as rung causes shows it")->required();
-  ignore.add_option("--note", i->text, "Why")->type_name("TEXT");
-  ignore.callback([i, exit] {
-    CauseTriage change{.state = CauseState::ignored};
-    if (!i->text.empty()) change.note = i->text;
-    *exit = triage(*i, change);
-  });
+  const auto add_state = [&](CauseState state, const char* word, const char* summary, const char* footer) {
+    auto s = std::make_shared<TriageOptions>();
+    CLI::App& c = add_service_command(causes, word, summary, footer, s->common);
+    c.add_option("CAUSE", s->cause, "The cause, as rung causes shows it")->required();
+    c.add_option("--note", s->text, "Why")->type_name("TEXT");
+    c.callback([s, state, exit] {
+      CauseTriage change{.state = state};
+      if (!s->text.empty()) change.note = s->text;
+      *exit = triage(*s, change);
+    });
+  };
+  add_state(CauseState::ignored, "ignore", "Ignores a cause until it gets worse",
+            "Example:\n"
+            "  rung causes ignore 9f2c41d07ab3 --note \"expected until Friday\"\n"
+            "It is new again, and an alert fires, when it fails ten times as often as it did in\n"
+            "the hour before.");
+  add_state(CauseState::resolved, "resolve", "Says that a cause is mended",
+            "Example:\n"
+            "  rung causes resolve 9f2c41d07ab3 --note \"mended in 1.2.3\"\n"
+            "When its last task has ended, it is resolved by itself. If it fails again, it has\n"
+            "regressed, and an alert fires.");
 }
 
 }  // namespace
@@ -192,18 +240,23 @@ void add_causes(CLI::App& app, int* exit) {
       app, "causes", "Lists failures by cause: what fails, why, and how often",
       "Examples:\n"
       "  rung causes                                what fails now, the most tasks first\n"
-      "  rung causes --queue orders --state new\n"
+      "  rung causes --queue orders --state new,regressed\n"
+      "  rung causes 9f2c41d07ab3                   one of them\n"
       "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
       "  rung redrive --cause 9f2c41d07ab3          try them again\n"
       "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
       "the like have one\n"
       "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
       o->common);
+  c.add_option("CAUSE", o->cause, "Show only this one, with its tasks by each of index_headers");
   c.add_option("--queue", o->queue, "Causes of this queue")->type_name("NAME");
+  c.add_option("--since", o->since,
+               "Causes that have failed after this time; a duration counts back from now")
+      ->type_name("TIME");
   c.add_option("--state", o->states, "Causes in this state; several: --state new,working")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"new", "known", "working", "ignored"}));
+      ->check(CLI::IsMember(std::vector<std::string>(kCauseWords.begin(), kCauseWords.end())));
   c.add_flag("--all", o->all, "Include causes of which no task is under way or parked");
   c.add_option("--limit", o->limit, "Causes per page")
       ->check(CLI::Range(1, api::kMostOnPage))
@@ -213,7 +266,7 @@ void add_causes(CLI::App& app, int* exit) {
   add_watch(c, o->watch)->excludes("--json");
   c.require_subcommand(0, 1);
   c.callback([o, exit, &c] {
-    if (c.get_subcommands().empty()) *exit = show_causes(*o);
+    if (c.get_subcommands().empty()) *exit = o->cause.empty() ? show_causes(*o) : show_cause(*o);
   });
   add_triage(c, exit);
 }

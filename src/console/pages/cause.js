@@ -89,6 +89,21 @@ export function Cause({ params }) {
       </div>
       <${Triage} key=${cause.cause_id} cause=${cause} path=${path} onDone=${reload} />
     </div>
+    ${(cause.by_header ?? [])
+      .filter((/** @type {any} */ header) => header.count > 0)
+      .map(
+        (/** @type {any} */ header) =>
+          html`<${Section} title="By ${header.by}">
+            <${Facts}
+              rows=${header.groups
+                .slice(0, 10)
+                .map((/** @type {any} */ group) => [
+                  group.value === null ? "without" : html`<${Text} value=${group.value} />`,
+                  count(group.count),
+                ])}
+            />
+          <//>`,
+      )}
     <${Section}
       title="Parked and under way"
       actions=${html`<a class="button small" href=${withQuery("/console/tasks", { cause: params.id })}>All of its tasks</a>`}
@@ -143,7 +158,8 @@ function Triage({ cause, path, onDone }) {
               >Ignore<//
             >`
       }
-      ${cause.state === "new" && html`<${Act} why=${why} onClick=${() => set({ state: "known" }, "It is known.")}>Mark as known<//>`}
+      ${(cause.state === "new" || cause.state === "regressed") && html`<${Act} why=${why} onClick=${() => set({ state: "known" }, "It is known.")}>Mark as known<//>`}
+      ${cause.state !== "resolved" && html`<${Act} why=${why} onClick=${() => set({ state: "resolved" }, "It is resolved, until it fails again.")}>Mark as resolved<//>`}
     </div>
     <form class="stack" onSubmit=${save}>
       <${Field} label="Owner" value=${owner} onInput=${setOwner} />

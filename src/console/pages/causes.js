@@ -12,10 +12,13 @@ import { Problem } from "../parts/problem.js";
 
 const SHOWN = /** @type {[string, string][]} */ ([
   ["", "all states"],
+  ["new,regressed", "new or regressed"],
   ["new", "new"],
   ["known", "known"],
   ["working", "working"],
   ["ignored", "ignored"],
+  ["resolved", "resolved"],
+  ["regressed", "regressed"],
 ]);
 
 /** @param {{ query: URLSearchParams }} props */

@@ -28,7 +28,7 @@ async function readFigures(_, options) {
 async function readRest(_, options) {
   const soon = new Date(now() + 60000).toISOString();
   const [causes, nodes, due] = await Promise.all([
-    get("/v1/causes?state=new&with_tasks=true&limit=6", options),
+    get("/v1/causes?state=new,regressed&with_tasks=true&limit=6", options),
     get("/v1/nodes", options),
     get(withQuery("/v1/tasks", { state: "scheduled", due_before: soon, count: true, by: "queue" }), options),
   ]);

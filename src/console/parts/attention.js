@@ -100,9 +100,9 @@ export function Attention({ data, queues }) {
     }
     ${
       causes.length > 0 &&
-      html`<h3>New causes</h3>
+      html`<h3>Causes that are new or came back</h3>
         <${CauseTable} causes=${causes} brief />
-        ${data.moreCauses && html`<p><a href="/console/causes?state=new">All new causes</a></p>`}`
+        ${data.moreCauses && html`<p><a href="/console/causes?state=new,regressed">All of them</a></p>`}`
     }
     ${stats && !rows.length && !causes.length && html`<p class="calm"><span aria-hidden="true">✓</span> Nothing. No new cause, no held queue, all sidecars are there.</p>`}
   <//>`;

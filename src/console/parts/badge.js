@@ -13,6 +13,8 @@ const LOOKS = /** @type {Record<string, [string, string, string?]>} */ ({
   known: ["gray", "○"],
   working: ["blue", "◔"],
   ignored: ["gray", "–"],
+  resolved: ["green", "✓"],
+  regressed: ["red", "↩"],
   flowing: ["green", "▸"],
   paused: ["amber", "‖", "paused"],
   outside_window: ["amber", "◷", "outside window"],

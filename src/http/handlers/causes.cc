@@ -6,6 +6,7 @@
 #include <string>
 
 #include "src/api/json/fields.h"
+#include "src/api/json/reading.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
 #include "src/http/request/message.h"
@@ -15,7 +16,7 @@
 namespace rung::http {
 namespace {
 
-constexpr std::string_view kCauseStates = "must be new, known, working or ignored";
+constexpr std::string_view kCauseStates = "must be new, known, working, ignored, resolved or regressed";
 
 CauseFilter filter_of(const Call& call, FieldErrors& errors) {
   CauseFilter filter;
@@ -24,6 +25,7 @@ CauseFilter filter_of(const Call& call, FieldErrors& errors) {
   filter.limit = page.limit;
   filter.offset = api::id_of_cursor(page.cursor).value_or(0);
   filter.with_tasks = take_flag(query, "with_tasks", errors);
+  filter.since = take_time(query, "since", errors);
   filter.queue = take(query, "queue", errors).value_or("");
   for (const std::string& word : words_of(take(query, "state", errors))) {
     const auto state = cause_state_from(word);
@@ -35,19 +37,9 @@ CauseFilter filter_of(const Call& call, FieldErrors& errors) {
   return filter;
 }
 
-Result<CauseRow> find_cause(Context& context, const std::string& id) {
-  return context.reads.run([&](Store& store) -> Result<CauseRow> {
-    const Error none{Error::Kind::not_found, "no such cause: GET /v1/causes"};
-    if (!api::is_cause_id(id)) return tl::unexpected(none);
-    auto rows = store.causes({.id = id});
-    if (!rows) return tl::unexpected(rows.error());
-    if (rows->empty()) return tl::unexpected(none);
-    return rows->front();
-  });
-}
-
-Response tell_cause(const Call& call, const Result<CauseRow>& cause) {
-  return cause ? answer(200, api::to_json(*cause)) : problem(cause.error(), call.request.path);
+Result<Json> find_cause(Context& context, const Call& call) {
+  const std::string id = decode_segment(call.id, call.request);
+  return context.reads.run([&](Store& store) { return api::read_cause(store, id, context.index_headers); });
 }
 
 }  // namespace
@@ -61,7 +53,8 @@ Response list_causes(Context& context, const Call& call) {
 }
 
 Response show_cause(Context& context, const Call& call) {
-  return tell_cause(call, find_cause(context, decode_segment(call.id, call.request)));
+  const auto cause = find_cause(context, call);
+  return cause ? answer(200, *cause) : problem(cause.error(), call.request.path);
 }
 
 Response change_cause(Context& context, const Call& call) {
@@ -81,15 +74,17 @@ Response change_cause(Context& context, const Call& call) {
   if (errors.empty() && !triage.state && !triage.owner && !triage.note && !triage.link)
     fields.wrong("state", "nothing to change: give state, owner, note or link");
   if (!errors.empty()) return problem(errors, call.request.path);
-  const std::string id = decode_segment(call.id, call.request);
   if (call.person.queues != nullptr) {
     // A cause's queue never changes.
-    const auto before = find_cause(context, id);
-    if (!before) return tell_cause(call, before);
-    if (auto no = refuse_queue(call.person, before->queue, call.request.path)) return *std::move(no);
+    const auto before = find_cause(context, call);
+    if (!before) return problem(before.error(), call.request.path);
+    const std::string queue = api::Reading(*before, "cause").text("queue");
+    if (auto no = refuse_queue(call.person, queue, call.request.path)) return *std::move(no);
   }
-  return tell_cause(call, context.reads.run_once(
-                              [&](Store& store) { return api::change_cause(store, id, triage, call.who); }));
+  const auto cause = context.reads.run_once([&](Store& store) {
+    return api::change_cause(store, decode_segment(call.id, call.request), triage, call.who);
+  });
+  return cause ? answer(200, api::to_json(*cause)) : problem(cause.error(), call.request.path);
 }
 
 }  // namespace rung::http

@@ -17,6 +17,7 @@ namespace rung::http {
 namespace {
 
 constexpr Ms kCountWithin{1000};  // how long a scrape waits for its figures
+constexpr int kFailingCauses = 100;
 constexpr Ms kScrapeCounts{250};  // ended tasks, of a scrape's 15 seconds
 
 // In few queries; only the counts by queue read the tasks' index.
@@ -34,6 +35,11 @@ Result<Metrics::Totals> read_totals(Store& store, api::TaskCounter& counter) {
   auto causes = store.cause_totals();
   if (!causes) return tl::unexpected(causes.error());
   totals.causes = *std::move(causes);
+  auto failing = store.causes({.states = {CauseState::fresh, CauseState::regressed},
+                               .since = *now - std::chrono::hours{1},
+                               .limit = kFailingCauses});
+  if (!failing) return tl::unexpected(failing.error());
+  totals.failing = *std::move(failing);
   const auto gates = api::gates_in_force(store);
   if (!gates) return tl::unexpected(gates.error());
   for (const QueueGate& gate : *gates) totals.held_back.push_back(gate.queue);

@@ -150,6 +150,10 @@ struct Metrics::Families {
   Gauges& causes = gauge("rung_causes", "Causes of failures by their state of triage; all instances.");
   Gauges& causes_worse =
       gauge("rung_causes_worse", "Ignored causes that got worse and have not been triaged since.");
+  GaugesByLabels cause_failures{
+      gauge("rung_cause_failures",
+            "Failures of the last hour of each cause that is new, got worse or has regressed, at most 100 "
+            "causes; all instances.")};
   Counters& held_silences =
       counter("rung_silences_held_total",
               "Deliveries whose silence this instance held open instead of presuming success.");

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/core/base/utf8.h"
+#include "src/core/causes/fingerprint.h"
 #include "src/http/metrics/metric_families.h"
 
 namespace rung::http {
@@ -18,6 +20,16 @@ const prometheus::Histogram::BucketBoundaries kSeconds = {0.001, 0.002, 0.005, 0
 
 constexpr std::array<State, 7> kStates{State::scheduled, State::publishing, State::awaiting, State::succeeded,
                                        State::parked,    State::cancelled,  State::discarded};
+
+// Its error without what varies, which may be personal.
+prometheus::Labels labels_of(const CauseRow& cause) {
+  constexpr std::size_t kNameBytes = 120;
+  const std::string text = fingerprint(cause.queue, cause.error_type, cause.sample).text;
+  return {{"queue", cause.queue},
+          {"cause", cause.id},
+          {"error", clean_utf8(cause.error_type.empty() ? text : cause.error_type + ": " + text, kNameBytes)},
+          {"state", std::string(cause.worse_at ? "worse" : to_word(cause.state))}};
+}
 
 }  // namespace
 
@@ -89,12 +101,15 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
   families_->tasks.set(tasks);
   families_->silences_held.set(silences);
   families_->oldest_overdue.set(ages);
-  for (const CauseState state :
-       {CauseState::fresh, CauseState::known, CauseState::working, CauseState::ignored}) {
-    const auto it = totals.causes.by_state.find(state);
+  for (std::size_t i = 0; i < kCauseWords.size(); ++i) {
+    const auto it = totals.causes.by_state.find(static_cast<CauseState>(i + 1));
     const auto count = it == totals.causes.by_state.end() ? 0 : it->second;
-    families_->causes.Add({{"state", std::string(to_word(state))}}).Set(static_cast<double>(count));
+    families_->causes.Add({{"state", std::string(kCauseWords[i])}}).Set(static_cast<double>(count));
   }
+  std::map<prometheus::Labels, double> failures;
+  for (const CauseRow& cause : totals.failing)
+    failures[labels_of(cause)] = static_cast<double>(cause.last_hour);
+  families_->cause_failures.set(failures);
   families_->causes_worse.Add({}).Set(static_cast<double>(totals.causes.worse));
   families_->overdue.Add({}).Set(overdue);
   families_->nodes.Add({}).Set(static_cast<double>(totals.nodes));

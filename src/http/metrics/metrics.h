@@ -47,9 +47,10 @@ class Metrics {
     std::map<std::string, std::string> labels = {};
     std::map<std::string, std::int64_t> silences_held;  // by queue
     CauseStore::Totals causes;
-    std::size_t nodes = 0;    // live
-    std::size_t unowned = 0;  // shards
-    EpochMs now;              // its time
+    std::vector<CauseRow> failing;  // causes that nobody has triaged and that failed in the last hour
+    std::size_t nodes = 0;          // live
+    std::size_t unowned = 0;        // shards
+    EpochMs now;                    // its time
   };
   // `queues`: those in the config, which have their own label; all others are "(other)".
   void totals(const Totals& totals, const std::vector<std::string>& queues);

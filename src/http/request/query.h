@@ -16,7 +16,7 @@ namespace rung::http {
 
 inline constexpr std::size_t kCountByBytes = 300;
 inline constexpr const char* kCountByWords =
-    "queue, error_type, tag, level or header.NAME (a header in index_headers)";
+    "queue, error_type, tag, level, cause or header.NAME (a header in index_headers)";
 
 // Reads the conditions queue, exchange, tag, state, kind, message_id, correlation_id, header.NAME, ladder,
 // error, error_type, due_after, due_before, created_after, created_before, first_failed_after,

@@ -47,6 +47,7 @@ std::vector<CauseRow> MemoryCauses::write(const CauseChanges& changes, EpochMs n
     cause.row.succeeded += counts.succeeded;
     cause.row.total += counts.total;
     if (counts.failures == 0) continue;
+    cause.failed = true;
     cause.row.last_seen = std::max(cause.row.last_seen, now);
     cause.failures[EpochMs{now.ms - now.ms % kCauseBucket.count()}] += counts.failures;
   }
@@ -82,11 +83,15 @@ Result<std::vector<CauseRow>> MemoryStore::causes(const CauseFilter& filter) {
       if (!filter.states.empty() && std::ranges::find(filter.states, row.state) == filter.states.end())
         continue;
       if (filter.with_tasks && row.scheduled + row.parked == 0) continue;
+      if (filter.since && row.last_seen < *filter.since) continue;
       all.push_back(row);
     }
     std::ranges::sort(all, [](const CauseRow& a, const CauseRow& b) {
-      const auto open = [](const CauseRow& row) { return row.scheduled + row.parked; };
-      return std::tuple(-open(a), -a.last_seen.ms, a.id) < std::tuple(-open(b), -b.last_seen.ms, b.id);
+      const auto place = [](const CauseRow& row) {
+        return std::tuple(row.state != CauseState::regressed, -(row.scheduled + row.parked),
+                          -row.last_seen.ms);
+      };
+      return std::tuple(place(a), a.id) < std::tuple(place(b), b.id);
     });
     const auto from = std::min(static_cast<std::size_t>(filter.offset), all.size());
     const auto to = std::min(from + static_cast<std::size_t>(filter.limit), all.size());
@@ -129,13 +134,18 @@ Result<CausesFolded> MemoryStore::fold_causes(int) {
   return call([&] {
     CausesFolded out;
     for (auto& [id, cause] : db_.causes_.rows()) {
-      if (cause.row.state != CauseState::ignored ||
-          cause.last_hour(db_.now_()) < kWorse * std::max<std::int64_t>(cause.ignored_rate, 1))
-        continue;
-      cause.row.state = CauseState::fresh;
-      cause.row.worse_at = db_.now_();
-      record({0, {}, "", "cause_worse", id, describe(cause.row)});
-      out.worse.push_back(cause.shown(db_.now_()));
+      CauseRow& row = cause.row;
+      const bool failed = std::exchange(cause.failed, false), ignored = row.state == CauseState::ignored;
+      if (ignored ? cause.last_hour(db_.now_()) >= kWorse * std::max<std::int64_t>(cause.ignored_rate, 1)
+                  : failed && row.state == CauseState::resolved) {
+        row.state = ignored ? CauseState::fresh : CauseState::regressed;
+        if (ignored) row.worse_at = db_.now_();
+        record({0, {}, "", ignored ? "cause_worse" : "cause_regressed", id, describe(row)});
+        if (ignored) out.worse.push_back(cause.shown(db_.now_()));
+      }
+      if (row.scheduled + row.parked > 0 || row.state == CauseState::ignored) continue;
+      row.state = CauseState::resolved;
+      row.worse_at.reset();
     }
     return out;
   });

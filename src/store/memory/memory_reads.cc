@@ -190,6 +190,8 @@ Result<TaskCounts> MemoryStore::count_by(const Filter& filter, const CountBy& by
           return row.task.tag;
         case CountBy::Field::level:
           return std::to_string(row.task.level);
+        case CountBy::Field::cause:
+          return row.task.cause;
         case CountBy::Field::header:
           break;
       }

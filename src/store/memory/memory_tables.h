@@ -206,6 +206,7 @@ class MemoryCauses {
     CauseRow row;
     std::map<EpochMs, std::int64_t> failures = {};  // by bucket
     std::int64_t ignored_rate = 0;
+    bool failed = false;  // since the last fold
 
     std::int64_t last_hour(EpochMs now) const;
     CauseRow shown(EpochMs now) const;

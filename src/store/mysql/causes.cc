@@ -51,6 +51,7 @@ std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
   if (!filter.states.empty())
     also("causes.states", {"states", Literal::texts(filter.states, [](CauseState s) { return to_word(s); })});
   if (filter.with_tasks) sql += ' ' + render("causes.with_tasks");
+  if (filter.since) also("causes.since", {"since", Literal::time(*filter.since)});
   sql += ' ' + render("causes.end",
                       {{"limit", Literal::number(filter.limit)}, {"offset", Literal::number(filter.offset)}});
   std::vector<CauseRow> out;
@@ -91,7 +92,7 @@ Literal optional_text(const std::optional<std::string>& text, std::size_t most) 
 struct Sum {
   CauseCounts counts;
   EpochMs last_seen;
-  bool ignored = false;
+  std::optional<CauseState> state = {};      // before them
   std::map<EpochMs, std::int64_t> failures;  // by bucket
 };
 using Sums = std::map<std::string, Sum>;
@@ -107,7 +108,7 @@ Sums add_up(Session& session, int limit, std::vector<std::int64_t>& ids) {
     const CauseCounts change{row->getInt64(4), row->getInt64(5), row->getInt64(6), row->getInt64(7),
                              row->getInt64(8)};
     sum.counts.add(change);
-    sum.ignored = row->getInt(9) != 0;
+    sum.state = cause_state_from(text_at(*row, 9));
     if (change.failures == 0) continue;
     sum.last_seen = std::max(sum.last_seen, at);
     sum.failures[EpochMs{at.ms - at.ms % kCauseBucket.count()}] += change.failures;
@@ -129,25 +130,29 @@ void write_sums(Session& session, const Sums& sums) {
   if (rates.count() > 0) session.later(render("cause_rates_fold", {{"rows", rates.done()}}));
 }
 
-// Of these causes: the ignored ones that have got worse, which are no longer ignored.
-std::vector<CauseRow> reopen_worse(Session& session, const Sums& sums) {
-  std::vector<std::string> failed, worse;
+// Of these causes, reopens the ignored ones that have got worse, and the resolved ones that have failed.
+// Returns the former.
+std::vector<CauseRow> reopen(Session& session, const Sums& sums) {
+  std::vector<std::string> ignored, again;
   for (const auto& [cause, sum] : sums) {
-    if (sum.ignored && sum.counts.failures > 0) failed.push_back(cause);
+    if (sum.counts.failures == 0) continue;
+    if (sum.state == CauseState::ignored) ignored.push_back(cause);
+    if (sum.state == CauseState::resolved) again.push_back(cause);
   }
-  if (failed.empty()) return {};
-  auto row = session.query(
-      render("causes_worse", {{"causes", Literal::texts(failed)}, {"times", Literal::number(kWorse)}}));
-  while (row->next()) worse.push_back(text_at(*row, 1));
-  if (worse.empty()) return {};
-  session.exec(render("causes_reopen", {{"causes", Literal::texts(worse)}}));
+  if (!ignored.empty()) {
+    auto row = session.query(
+        render("causes_worse", {{"causes", Literal::texts(ignored)}, {"times", Literal::number(kWorse)}}));
+    while (row->next()) again.push_back(text_at(*row, 1));
+  }
+  if (again.empty()) return {};
+  session.exec(render("causes_reopen", {{"causes", Literal::texts(again)}}));
   std::vector<CauseRow> out;
-  for (const std::string& cause : worse) {
+  for (const std::string& cause : again) {
     const auto rows = read_rows(session, {.id = cause});
     if (rows.empty()) continue;
-    write_cause_event(session, "cause_worse", cause,
+    write_cause_event(session, rows[0].worse_at ? "cause_worse" : "cause_regressed", cause,
                       std::to_string(rows[0].last_hour) + " failures in the last hour; " + describe(rows[0]));
-    out.push_back(rows[0]);
+    if (rows[0].worse_at) out.push_back(rows[0]);
   }
   return out;
 }
@@ -224,7 +229,9 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
     write_sums(*session_, sums);
     session_->later(render("cause_changes_delete", {{"ids", Literal::numbers(ids)}}));
     out.more = static_cast<int>(ids.size()) >= limit;
-    out.worse = reopen_worse(*session_, sums);
+    out.worse = reopen(*session_, sums);
+    session_->later(
+        render("causes_resolve", {{"causes", Literal::texts(sums, [](const auto& s) { return s.first; })}}));
     return out;
   });
 }

@@ -63,6 +63,8 @@ Literal MysqlStore::value_of(const CountBy& by) const {
       return Literal::rendered(render("count_by.tag"));
     case CountBy::Field::level:
       return Literal::rendered(render("count_by.level"));
+    case CountBy::Field::cause:
+      return Literal::rendered(render("count_by.cause"));
     case CountBy::Field::header:
       break;
   }

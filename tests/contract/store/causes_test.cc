@@ -224,6 +224,48 @@ TEST_P(CauseContract, AnIgnoredCauseThatGetsWorseIsNewAgain) {
   EXPECT_EQ(must(store_->cause_totals()).worse, 0);
 }
 
+TEST_P(CauseContract, OneThatHasEndedIsResolvedAndHasRegressedWhenItFailsAgain) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = insert(fence, failed("no stock"));
+  const std::string mended = get(*store_, id).cause;
+  const std::string other = get(*store_, insert(fence, failed("no customer"))).cause;
+  fold();
+  must(store_->triage(mended, {.owner = "alice"}, "alice"));
+  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  fold();
+  EXPECT_EQ(cause(mended).state, CauseState::resolved);
+  EXPECT_EQ(must(store_->triage(mended, {.note = "mended in 1.2"}, "alice"))->state, CauseState::resolved);
+  EXPECT_EQ(cause(other).state, CauseState::fresh) << "it has a task";
+  insert(fence, failed("no customer"));
+  const TaskId again = insert(fence, failed("no stock"));
+  fold();
+  EXPECT_EQ(cause(mended).state, CauseState::regressed);
+  EXPECT_EQ(cause(mended).owner, "alice");
+  EXPECT_EQ(kinds().back(), "cause_regressed");
+  EXPECT_EQ(must(store_->causes({})).at(0).id, mended) << "before one with more tasks";
+  EXPECT_THAT(
+      must(store_->causes({.states = {CauseState::regressed}, .since = must(store_->now()) - Ms{60'000}})),
+      SizeIs(1));
+  EXPECT_EQ(must(store_->triage(mended, {.note = "1.3, then"}, "alice"))->state, CauseState::known);
+  // By hand, with a task that is still under way: it succeeds, or fails once more.
+  must(store_->triage(mended, {.state = CauseState::resolved}, "alice"));
+  fold();
+  EXPECT_EQ(cause(mended).state, CauseState::resolved);
+  fail(fence, again, "no stock");
+  fold();
+  EXPECT_EQ(cause(mended).state, CauseState::regressed);
+}
+
+TEST_P(CauseContract, AnIgnoredOneStaysIgnoredWhenItEnds) {
+  const Fence fence = join(*store_, "a");
+  const TaskId id = insert(fence, failed("no stock"));
+  const std::string cause_id = get(*store_, id).cause;
+  must(store_->triage(cause_id, {.state = CauseState::ignored}, "alice"));
+  EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
+  fold();
+  EXPECT_EQ(cause(cause_id).state, CauseState::ignored);
+}
+
 // Whoever writes errors decides how many causes there are.
 TEST_P(CauseContract, WhatAQueueMayHaveIsBounded) {
   const Fence fence = join(*store_, "a");

@@ -101,8 +101,8 @@ class SilencesHeld(Fault):
 
 
 def know_causes(world):
-    """A person has looked at each new cause."""
-    new = json.loads(world.run("rung causes --all --state new --json 2>/dev/null").stdout)
+    """A person has looked at each new cause, and at each that came back."""
+    new = json.loads(world.run("rung causes --all --state new,regressed --json 2>/dev/null").stdout)
     for cause in new["causes"]:
         world.run(f"rung causes note {cause['cause_id']} 'seen'")
 
@@ -111,7 +111,7 @@ class NewCause(Fault):
     name = "messages fail in a new way"
     alerts = (("RungNewCause", {"job": "rung"}),)
     queue = "mails"
-    error = "the template has no language"
+    error = "hopeless: the template has no language"  # it is parked: a cause without tasks would be resolved
 
     def fail(self, count):
         self.traffic.send("rung.failed", count, {"retry-queue": "mails", "retry-error": self.error})
@@ -126,21 +126,35 @@ class NewCause(Fault):
 class CauseWorse(NewCause):
     name = "an ignored failure comes ten times as often"
     alerts = (("RungCauseWorse", {"job": "rung"}),)
-    error = "the mail server is slow"
+    error = "hopeless: the mail server is slow"
 
-    def ignore(self):
+    def triage(self, command):
+        until("the failure has a cause", lambda: self.world.sql(
+            "SELECT 1 FROM rung.retry_causes WHERE sample = %s", self.error))
         cause = self.world.sql("SELECT cause_id FROM rung.retry_causes WHERE sample = %s", self.error)[0][0]
-        self.world.run(f"rung causes ignore {cause}")
+        self.world.run(f"rung causes {command} {cause}")
 
     def make(self):
         self.fail(1)
-        until("the failure has a cause", lambda: self.world.sql(
-            "SELECT 1 FROM rung.retry_causes WHERE sample = %s", self.error))
-        self.ignore()
+        self.triage("ignore")
         self.fail(20)
 
     def mend(self):
-        self.ignore()
+        self.triage("ignore")
+        know_causes(self.world)
+
+
+class CauseRegressed(CauseWorse):
+    name = "a resolved failure comes back"
+    alerts = (("RungCauseRegressed", {"job": "rung"}),)
+    error = "hopeless: the address is wrong"
+
+    def make(self):
+        self.fail(1)
+        self.triage("resolve")
+        self.fail(1)
+
+    def mend(self):
         know_causes(self.world)
 
 
@@ -293,7 +307,7 @@ def together(world, traffic):
 
 
 def of_causes(world, traffic):
-    return [NewCause(world, traffic), CauseWorse(world, traffic)]
+    return [kind(world, traffic) for kind in (NewCause, CauseWorse, CauseRegressed)]
 
 
 def alone(world, traffic):

@@ -305,11 +305,8 @@ TEST_F(ByApi, BothWaysPrintTheSameBytes) {
   ASSERT_EQ(as("admin", {"cancel", "--message-id", "m-1", "--limit", "1", "--yes"}).exit, 0);
   ASSERT_EQ(by_database({"fire", "--queue", "q/\xc3\xbc", "--reason", "it's \"now\"", "--yes"}).exit, 0);
   ASSERT_EQ(as("admin", {"fire", ids[4]}).exit, 0);
-  ASSERT_EQ(as("admin",
-               {"causes", "note", json::parse(by_database({"causes", "--json"}).out)["causes"][0]["cause_id"],
-                "known", "--link", "https://t/1"})
-                .exit,
-            0);
+  const std::string cause = json::parse(by_database({"causes", "--json"}).out)["causes"][0]["cause_id"];
+  ASSERT_EQ(as("admin", {"causes", "note", cause, "known", "--link", "https://t/1"}).exit, 0);
   std::vector<Words> commands = {{"list"},
                                  {"list", "--limit", "2"},
                                  {"list", "--all"},
@@ -329,6 +326,9 @@ TEST_F(ByApi, BothWaysPrintTheSameBytes) {
                                  {"audit", "--action", "cancel", "--since", "1h", "--who", "a"},
                                  {"causes"},
                                  {"causes", "--all", "--limit", "1"},
+                                 {"causes", cause},
+                                 {"causes", "000000000000"},
+                                 {"list", "--count", "--by", "cause", "--since", "1h"},
                                  {"queues"},
                                  {"nodes"},
                                  {"stats"},

@@ -43,7 +43,11 @@ TEST_F(CausesOfTasks, TenThousandFailuresAreThreeCauses) {
   EXPECT_THAT(rung({"list", "--cause", "grüße"}).err, HasSubstr("12 hexadecimal digits"));
   EXPECT_EQ(rung_json({"list", "--cause", cause})["tasks"].size(), 2U);
   EXPECT_EQ(rung_json({"cancel", "--cause", cause, "--dry-run"})["count"], 2);
-  EXPECT_THAT(rung({"cancel", "--cause", cause, "--yes"}).out, HasSubstr("2"));
+  EXPECT_THAT(rung({"list", "--since", "1h", "--count", "--by", "cause"}).out, HasSubstr("2  " + cause));
+  const Ran cancelled = rung({"cancel", "--cause", cause, "--yes"});
+  EXPECT_THAT(cancelled.out, HasSubstr("2"));
+  EXPECT_THAT(cancelled.err, HasSubstr("--cause " + cause + ": CardError: charges/"));
+  EXPECT_THAT(rung({"bulk", "list"}).out, HasSubstr(cause + ": CardError: charges/"));
   EXPECT_EQ(rung({"causes", "--queue", "orders"}).out,
             "no task that has failed is under way or parked (see --all)\n");
   EXPECT_EQ(rung_json({"causes", "--queue", "orders", "--all"})["causes"][0]["total"], 2);
@@ -63,6 +67,14 @@ TEST_F(CausesOfTasks, PeopleSayWhatTheyAre) {
   EXPECT_THAT(
       db.value("SELECT detail FROM retry_events WHERE kind = 'cause_triaged' ORDER BY event_id DESC LIMIT 1"),
       testing::ContainsRegex(who() + ": state 'ignored'"));
+  EXPECT_EQ(rung_json({"causes", "resolve", cause, "--note", "mended in 1.2"})["state"], "resolved");
+  const std::string one = rung({"causes", cause}).out;
+  EXPECT_THAT(one, HasSubstr("no stock"));
+  EXPECT_THAT(one, HasSubstr("resolved"));
+  EXPECT_THAT(one, HasSubstr("mended in 1.2"));
+  EXPECT_THAT(one, HasSubstr("1 under way, 0 parked"));
+  EXPECT_EQ(rung_json({"causes", cause})["cause_id"], cause);
+  EXPECT_EQ(rung({"causes", "000000000000"}).exit, 3);
   EXPECT_EQ(rung({"causes", "own", "000000000000"}).exit, 3);
   const Ran wrong = rung({"causes", "own", "4711"});
   EXPECT_EQ(wrong.exit, 1);

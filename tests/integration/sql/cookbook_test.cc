@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sql/embedded.h"
 #include "sql/sql.h"
 #include "tests/integration/sql/fixture.h"
 #include "tests/support/clock.h"
@@ -99,6 +100,15 @@ TEST_F(Cookbook, HasItsRecipes) {
     ASSERT_FALSE(recipe.statements.empty()) << recipe.title;
     EXPECT_TRUE(recipe.statements.back().starts_with("SELECT")) << recipe.title;
   }
+}
+
+TEST_F(Cookbook, ItsHeadListsEachView) {
+  const std::string_view text = sql::embedded::cookbook().at(0).text;
+  const auto views =
+      schema_->query("SELECT table_name FROM information_schema.views WHERE table_schema = DATABASE()");
+  ASSERT_GE(views.size(), 13U);
+  for (const auto& view : views)
+    EXPECT_NE(text.find(view.at(0) + " ("), std::string_view::npos) << view.at(0);
 }
 
 TEST_F(Cookbook, EachRunsAsItStandsAndFindsSomething) {
