@@ -47,8 +47,8 @@ struct Filter {
   bool silence_held = false;  // only deliveries whose silence is held open
   // Of the task `after`, with Order::due: its due_of().
   std::optional<EpochMs> after_due = {};
-  std::string cause = {};         // of the last failure
-  bool without_replaced = false;  // not those that an edited copy has replaced
+  std::string cause = {};                // of the last failure
+  std::optional<bool> body_stored = {};  // body_stored()
 };
 inline constexpr std::int64_t kMostTried = 1'000'000;
 // "newest", "oldest", "due".

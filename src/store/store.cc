@@ -121,7 +121,7 @@ Filter of_bulk(const NewBulk& bulk) {
     const bool finish = is_finish(bulk.action);
     filter.state = finish ? State::awaiting : parked ? State::parked : State::scheduled;
   }
-  if (bulk.action == BulkAction::redrive) filter.without_replaced = true;
+  if (bulk.action == BulkAction::redrive) filter.body_stored = true;
   // What is being handled just now is not meant.
   if (is_finish(bulk.action) && filter.state == State::awaiting) filter.silence_held = true;
   return filter;

@@ -82,7 +82,7 @@ SELECT t.id, t.shard, t.state, t.kind, COALESCE(t.next_due_at, t.silence_ends_at
   t.first_failed_at, t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version,
   t.silence_means, t.silence_ms, t.by_exchange, '', COALESCE(t.parent_id, 0), t.cause_id, 0,
   CASE WHEN LENGTH(t.rule) + LENGTH(t.error_queue) + t.uncounted_attempts > 0 OR t.replaced_by IS NOT NULL
-    THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, 0, '', 0, NULL, t.error_queue, COALESCE(t.replaced_by, 0))
+    THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, 0, '', 0, NULL, t.error_queue, COALESCE(t.replaced_by, 0), 0)
       AS CHAR) END,
   t.node, t.correlation_id
 FROM (SELECT v.*, v.retry_id AS id FROM retry_current v) t
@@ -148,8 +148,11 @@ AND t.state = 'awaiting' AND t.next_at IS NULL
 -- name: list.silence_held_by_views
 AND t.state = 'awaiting' AND t.silence_ends_at IS NULL
 
--- name: list.without_replaced
-AND COALESCE(t.replaced_by, 0) = 0
+-- name: list.body_stored
+AND t.rule <> 'not_stored'
+
+-- name: list.not_stored
+AND t.rule = 'not_stored'
 
 -- name: list.end
 ORDER BY t.id DESC LIMIT :limit

@@ -110,12 +110,10 @@ bool gives_up_by_age(const RuleBook& rules) {
          std::ranges::any_of(rules.patterns(), [&](const auto& entry) { return by_age(entry.rules); });
 }
 
-}  // namespace
-
 Result<std::vector<Expired>> expired_of(QueryStore& store, const NewBulk& bulk, const RuleBook& rules,
                                         EpochMs now) {
   std::vector<Expired> out;
-  if (bulk.action != BulkAction::redrive || !gives_up_by_age(rules)) return out;
+  if (!gives_up_by_age(rules)) return out;
   const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
   const Filter all = of_bulk(bulk);
   const auto queues = store.count_by(all, {.field = CountBy::Field::queue}, most);
@@ -133,15 +131,37 @@ Result<std::vector<Expired>> expired_of(QueryStore& store, const NewBulk& bulk, 
   return out;
 }
 
-Json to_json(const std::vector<Expired>& expired) {
+Json expired_json(const std::vector<Expired>& expired) {
   Json json = Json::array();
   for (const Expired& one : expired)
     json.push_back({{"queue", one.queue}, {"after_ms", one.after.count()}, {"tasks", one.tasks}});
   return json;
 }
 
-Result<std::vector<Expired>> expired_from_json(const Json& dry_run) {
-  const Reading read(dry_run, "dry run");
+}  // namespace
+
+Result<std::int64_t> without_body(QueryStore& store, const NewBulk& redrive) {
+  Filter bodiless = of_bulk(redrive);
+  bodiless.body_stored = false;
+  return store.count(bodiless, kMostCounted);
+}
+
+Result<Json> redrive_notes(Store& store, const NewBulk& bulk, const RuleBook& rules) {
+  Json notes = Json::object();
+  if (bulk.action != BulkAction::redrive) return notes;
+  const auto left_out = without_body(store, bulk);
+  if (!left_out) return tl::unexpected(left_out.error());
+  notes["without_body"] = *left_out;
+  const auto now = store.now();
+  if (!now) return tl::unexpected(now.error());
+  const auto expired = expired_of(store, bulk, rules, *now);
+  if (!expired) return tl::unexpected(expired.error());
+  notes["expired"] = expired_json(*expired);
+  return notes;
+}
+
+Result<std::vector<Expired>> expired_from_json(const Json& notes) {
+  const Reading read(notes, "dry run");
   return read_list(read.part("expired"), [](const Json& json) -> Result<Expired> {
     Reading one(json, "expired");
     Expired expired{one.text("queue"), one.duration("after_ms"), one.integer("tasks")};

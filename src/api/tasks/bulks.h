@@ -54,10 +54,10 @@ struct Expired {
   Ms after{0};
   std::int64_t tasks = 0;
 };
-Result<std::vector<Expired>> expired_of(QueryStore& store, const NewBulk& bulk, const RuleBook& rules,
-                                        EpochMs now);
-Json to_json(const std::vector<Expired>& expired);
-// Of what dry_run() of views.h answers; none of an action that is no redrive.
-Result<std::vector<Expired>> expired_from_json(const Json& dry_run);
+// How many tasks a redrive leaves out because they have no body (body_stored()).
+Result<std::int64_t> without_body(QueryStore& store, const NewBulk& redrive);
+// What a person is told before a redrive: `expired` and `without_body`. Nothing of another action.
+Result<Json> redrive_notes(Store& store, const NewBulk& bulk, const RuleBook& rules);
+Result<std::vector<Expired>> expired_from_json(const Json& notes);
 
 }  // namespace rung::api

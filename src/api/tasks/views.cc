@@ -57,6 +57,7 @@ Json to_json(const TaskRow& row) {
                {"finished_by", text_or_null(to_word(t.finished_by))},
                {"last_error", text_or_null(t.last_error)},
                {"body_bytes", t.body_bytes},
+               {"body_stored", body_stored(t)},
                {"shard", t.shard},
                {"node", text_or_null(row.node)},
                {"version", t.version},
@@ -192,12 +193,9 @@ Result<Json> dry_run(Store& store, const NewBulk& bulk, const std::optional<Coun
   Json json = {{"dry_run", true}};
   // A bulk takes no more than its limit, even if more tasks match.
   json.update(to_json(*counts, by, bulk.limit > 0 ? INT64_MAX : most));
-  if (bulk.action != BulkAction::redrive) return json;
-  const auto now = store.now();
-  if (!now) return tl::unexpected(now.error());
-  const auto expired = expired_of(store, bulk, rules, *now);
-  if (!expired) return tl::unexpected(expired.error());
-  json["expired"] = to_json(*expired);
+  const auto notes = redrive_notes(store, bulk, rules);
+  if (!notes) return notes;
+  json.update(*notes);
   return json;
 }
 

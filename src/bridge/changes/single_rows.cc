@@ -1,10 +1,14 @@
 #include "src/bridge/changes/single_rows.h"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <iterator>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
+#include "src/core/message/identity.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -37,8 +41,19 @@ Result<std::vector<StoredMessage>> read_messages(TaskStore& store, std::span<con
       });
 }
 
-Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, const Fence& fence,
-                            const Decider& decide, std::size_t most_bytes) {
+void prove(StoredMessage& stored, const Task& task) {
+  if (stored.message == nullptr || task.digest.empty()) return;
+  // Headers may have been changed by hand, within their column.
+  if (likeness_of(task.digest, message_digest(*stored.message)) != Likeness::other) return;
+  stored.broken = fmt::format("its body of {} bytes is not that of the message, which had {}",
+                              stored.message->body.size(), task.body_bytes);
+  stored.message = nullptr;
+}
+
+namespace {
+
+Result<Claimed> claim_and_read(TaskStore& store, std::span<const Event> claims, const Fence& fence,
+                               const Decider& decide, std::size_t most_bytes) {
   auto claimed = store.claim(claims, fence, decide, most_bytes);
   if (claimed || claimed.error().kind != Error::Kind::permanent) return claimed;
   auto decisions = split_on_error<Decision>(
@@ -55,6 +70,18 @@ Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, con
   auto messages = read_messages(store, first_claimed(*decisions, most_bytes));
   if (!messages) return tl::unexpected(messages.error());
   return Claimed{*std::move(decisions), *std::move(messages)};
+}
+
+}  // namespace
+
+Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, const Fence& fence,
+                            const Decider& decide, std::size_t most_bytes) {
+  auto claimed = claim_and_read(store, claims, fence, decide, most_bytes);
+  if (!claimed) return claimed;
+  std::unordered_map<TaskId, const Task*> tasks;
+  for (const Decision& decision : claimed->decisions) tasks.emplace(decision.task.id, &decision.task);
+  for (StoredMessage& stored : claimed->messages) prove(stored, *tasks.at(stored.id));
+  return claimed;
 }
 
 }  // namespace rung::bridge

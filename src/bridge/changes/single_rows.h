@@ -13,8 +13,11 @@ namespace rung::bridge {
 // TaskStore::messages(). A message whose reading fails for good has the reason in `broken`.
 Result<std::vector<StoredMessage>> read_messages(TaskStore& store, std::span<const TaskId> ids);
 
+// Makes `stored` unusable, with the reason, if it is not the message of its task: nothing else may be sent.
+void prove(StoredMessage& stored, const Task& task);
+
 // TaskStore::claim(), in as few transactions as possible. A claim that fails for good is refused, with the
-// reason; a message whose reading does, as in read_messages().
+// reason; a message whose reading does, as in read_messages(). Messages are proven.
 Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, const Fence& fence,
                             const Decider& decide, std::size_t most_bytes);
 

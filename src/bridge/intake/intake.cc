@@ -302,7 +302,8 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
     switch (answer.how) {
       case Inserted::How::inserted:
         deps_.acks.add(batch[i].delivery->tag);
-        if (task.state == State::parked && task.rule.empty()) {  // by a rule it is intended
+        if (task.state == State::parked &&
+            (task.rule.empty() || !body_stored(task))) {  // by a rule: intended
           log::warn("parked on arrival", {{"id", task.id.value},
                                           {"queue", task.queue},
                                           {"message_id", task.message_id},

@@ -204,7 +204,10 @@ NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
   } else {
     begin_delayed(fresh, newcomer, std::get<DelayRequest>(newcomer.said), maker);
   }
-  if (newcomer.without_body) task.next_at.reset();  // its copy is in <prefix>.parked already
+  if (newcomer.without_body) {
+    task.rule = kNotStored;
+    task.next_at.reset();  // its copy is in <prefix>.parked already
+  }
   return fresh;
 }
 

@@ -76,6 +76,7 @@ Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const s
   for (Copy& copy : copies) {
     const auto stored = std::ranges::find(*messages, copy.task.id, &StoredMessage::id);
     if (stored != messages->end()) copy.stored = std::move(*stored);
+    prove(copy.stored, copy.task);
     if (!rules.returns_parked(copy.task)) continue;
     const auto origin = store.origin(copy.task.id);
     if (!origin && origin.error().kind == Error::Kind::permanent) {

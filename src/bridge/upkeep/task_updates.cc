@@ -45,7 +45,7 @@ void TaskUpdates::decided(const Decision& decision) {
     const std::string& queue = decision.failed_in.empty() ? task.queue : decision.failed_in;
     deps_.writer.hold_queue(queue, *decision.holds_queue, task.id);
   }
-  if (task.state == State::parked && decision.child == nullptr) {
+  if (task.state == State::parked) {
     log::warn("parked", {{"id", task.id.value},
                          {"queue", task.queue},
                          {"message_id", task.message_id},

@@ -88,10 +88,7 @@ class ApiBulks final : public BulkService {
     if (by) body["by"] = by->str();
     return client_->post("/v1/bulks", body);
   }
-  Result<std::vector<api::Expired>> expired(const NewBulk& asked) override {
-    if (asked.action != BulkAction::redrive) return std::vector<api::Expired>{};
-    return read_answer(*client_, dry_run(asked, std::nullopt), api::expired_from_json);
-  }
+  Result<Json> redrive_notes(const NewBulk& asked) override { return dry_run(asked, std::nullopt); }
   Result<Bulk> create(const NewBulk& asked) override {
     Json body = body_of(asked);
     if (asked.paused) body["paused"] = true;

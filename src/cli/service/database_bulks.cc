@@ -109,10 +109,8 @@ class DatabaseBulks final : public BulkService {
   Result<Json> dry_run(const NewBulk& asked, const std::optional<CountBy>& by) override {
     return api::dry_run(parts_.store, asked, by, *parts_.config.rules);
   }
-  Result<std::vector<api::Expired>> expired(const NewBulk& asked) override {
-    const auto now = parts_.store.now();
-    if (!now) return tl::unexpected(now.error());
-    return api::expired_of(parts_.store, asked, *parts_.config.rules, *now);
+  Result<Json> redrive_notes(const NewBulk& asked) override {
+    return api::redrive_notes(parts_.store, asked, *parts_.config.rules);
   }
   Result<Bulk> create(const NewBulk& asked) override {
     NewBulk whole = asked;

@@ -127,8 +127,7 @@ class BulkService {
   virtual std::string refused_target(const Target& target) const = 0;
   // {"dry_run": true, "count": ...}: what the API answers.
   virtual Result<Json> dry_run(const NewBulk& asked, const std::optional<CountBy>& by) = 0;
-  // Tasks of a redrive that may be too old to be wanted.
-  virtual Result<std::vector<api::Expired>> expired(const NewBulk& asked) = 0;
+  virtual Result<Json> redrive_notes(const NewBulk& asked) = 0;  // of api/tasks/bulks.h, at least
   virtual Result<Bulk> create(const NewBulk& asked) = 0;
   virtual Result<std::optional<Bulk>> find(std::int64_t id) = 0;
   virtual Result<std::vector<Bulk>> list(int limit, std::optional<std::int64_t> below) = 0;

@@ -119,10 +119,16 @@ int read_care(const BulkOptions& o, NewBulk& asked) {
   return report_error(kUserError, "--" + option + " " + wrong->detail);
 }
 
-// What may be too old to be wanted, before it is sent.
-void tell_expired(Session& session, const NewBulk& asked) {
-  const auto expired = session.service.bulks->expired(asked);
+// What cannot be sent, and what may be too old to be wanted.
+void tell_notes(Session& session, const NewBulk& asked) {
+  if (asked.action != BulkAction::redrive) return;
+  const auto notes = session.service.bulks->redrive_notes(asked);
+  const auto expired = notes ? api::expired_from_json(*notes) : tl::unexpected(notes.error());
   if (!expired) return print_error_line("rung: what has expired is not known: " + expired.error().message);
+  if (const auto left_out = notes->value("without_body", std::int64_t{0}); left_out > 0)
+    print_error_line(fmt::format(
+        "rung: {} left out: the database has no body of {}; `rung show` says where it is",
+        left_out == 1 ? "1 task is" : fmt::format("{} tasks are", left_out), left_out == 1 ? "it" : "them"));
   for (const api::Expired& one : *expired)
     print_error_line(fmt::format("rung: {} of queue {} first failed more than {} ago (give_up.after)",
                                  one.tasks, one.queue, levels::format_duration(one.after)));
@@ -262,7 +268,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   asked.limit = options.limit;
   asked.rate = options.rate;
   if (const int code = read_care(options, asked); code != kSuccess) return code;
-  tell_expired(session, asked);
+  tell_notes(session, asked);
   if (options.dry_run) return dry_run(session, common, asked, by);
   asked.paused = !options.yes;  // no sidecar starts it before the answer
   auto made = session.service.bulks->create(asked);

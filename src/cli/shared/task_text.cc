@@ -68,8 +68,7 @@ std::string succeeded(const Task& task, EpochMs now) {
 std::string parked(const Task& task, EpochMs now) {
   std::string text = "parked " + attempts_text(task);
   if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
-  if (task.replaced_by.value != 0)
-    return text + "; replaced by " + task.replaced_by.str() + ", an edited copy";
+  if (!body_stored(task)) return text + "; " + not_stored_text(task);
   const bool known = target_of(task).is_set();
   if (!known)
     return text +
@@ -106,6 +105,7 @@ std::string what_next(const TaskRow& row, std::optional<Silence::Means> silence,
   }
   std::string text = std::string(to_word(task.state)) + " " + attempts_text(task);
   if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
+  if (task.replaced_by.value != 0) text += "; replaced by " + task.replaced_by.str() + ", an edited copy";
   return text;
 }
 

@@ -365,7 +365,8 @@ void add_edit(CLI::App& app, int* exit) {
       "  rung edit 249107395289088 --body fixed.json --reason \"city was missing\"\n"
       "  rung edit 249107395289088 --set-header tenant=acme --unset-header x-debug --yes\n"
       "  rung show 249107395289088 --raw | jq '.city = \"Ulm\"' | rung edit 249107395289088 --body -\n"
-      "The new task is due now, as after a redrive. The parked one stays, says `replaced by` and is not "
+      "The new task is due now, as after a redrive. The parked one is discarded, says `replaced by` and is "
+      "not "
       "redriven.\n"
       "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.",
       o->common);

@@ -30,7 +30,7 @@ void add_row(Table& table, const TaskRow& row, EpochMs now, const Filter& filter
   std::vector<Table::Cell> cells = {t.id.str()};
   if (filter.queue.empty()) cells.emplace_back(destination(t));
   cells.emplace_back(std::string(to_word(t.kind)));
-  cells.emplace_back(std::string(to_word(t.state)), colour_of(t.state));
+  cells.emplace_back(std::string(to_word(t.state)) + (body_stored(t) ? "" : ", no body"), colour_of(t.state));
   cells.emplace_back(fmt::format("{}/{}", t.level, t.levels));
   cells.emplace_back(fmt::format("{}", t.attempt));
   cells.emplace_back(due_cell(t, now));

@@ -198,7 +198,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   field("message-id", t.message_id);
   field("correlation", row.correlation_id.value_or(""));
   field("tag", t.tag);
-  field("body", fmt::format("{} bytes", t.body_bytes));
+  field("body", fmt::format("{} bytes{}", t.body_bytes, body_stored(t) ? "" : ", not in the database"));
   field("properties", table_lines(facts.properties));
   field("headers", table_lines(facts.headers));
   std::string denied;
@@ -227,6 +227,7 @@ int show_raw(const ShowOptions& options) {
   if (!facts.denial.empty()) return report_denied_body(facts, session);
   if (facts.message == nullptr)
     return report_error(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
+  if (!body_stored(row.task)) return report_error(kNotFound, not_stored_text(row.task));
   print(facts.message->body);
   return kSuccess;
 }
@@ -241,7 +242,8 @@ int show(const ShowOptions& options) {
   if (options.body && !facts.denial.empty()) return report_denied_body(facts, session);
   if (!options.task.common.json) {
     print(show_text(row, facts, session));
-    if (options.body && facts.message != nullptr) print("\n" + printable_body(facts.message->body) + "\n");
+    if (options.body && facts.message != nullptr && body_stored(row.task))
+      print("\n" + printable_body(facts.message->body) + "\n");
     return kSuccess;
   }
   Json json = api::to_json(api::TaskDetails{row, facts.history, facts.gate, facts.silence, facts.children});
@@ -249,7 +251,7 @@ int show(const ShowOptions& options) {
   json["origin"] = facts.origin;
   json["properties"] = facts.properties;
   json["headers"] = facts.headers;
-  if (options.body && facts.message != nullptr) {
+  if (options.body && facts.message != nullptr && body_stored(row.task)) {
     const std::string& body = facts.message->body;
     if (is_utf8(body)) json["body"] = body;
     if (!is_utf8(body)) json["body_base64"] = api::to_base64(body);

@@ -67,6 +67,8 @@ std::string replaced_text(const Task& task) {
 }
 
 std::string why_not_editable(const Task& task) {
+  if (task.replaced_by.value != 0)
+    return "it was replaced by task " + task.replaced_by.str() + " already: edit that one, if it is parked";
   const std::string only = "only a parked task can be edited: it is " + std::string(to_word(task.state));
   switch (task.state) {
     case State::parked:
@@ -83,8 +85,6 @@ std::string why_not_editable(const Task& task) {
     case State::unknown:
       return std::string(kUnknownState);
   }
-  if (task.replaced_by.value != 0)
-    return "it was replaced by task " + task.replaced_by.str() + " already: edit that one, if it is parked";
   return {};
 }
 
@@ -108,6 +108,7 @@ Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rul
   t.id = edited.id;
   t.parent = task.id;
   t.attempt = 0;
+  t.rule.clear();
   begin_again(t, rules, at.now);
   t.created_at = at.now;
   t.version = 1;
@@ -123,6 +124,9 @@ Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rul
   Decision d;
   d.verdict = Decision::Verdict::applied;
   d.task = task;
+  d.task.state = State::discarded;
+  d.task.finished_at = at.now;
+  d.task.next_at.reset();
   d.task.replaced_by = t.id;
   d.child = std::make_shared<const NewTask>(std::move(child));
   return d;

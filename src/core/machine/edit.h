@@ -1,5 +1,5 @@
 // Edit and retry: a parked task is replaced by a new one with an edited message, which is sent as a redrive
-// would send it. The parked one stays for people. A part of the state machine: only machine.cc calls edit().
+// would send it. The parked one is discarded. A part of the state machine: only machine.cc calls edit().
 // Thread: pure functions.
 #pragma once
 

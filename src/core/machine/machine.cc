@@ -54,7 +54,7 @@ constexpr std::string_view kReported =
 
 std::string clean_name(const std::string& name) { return clean_utf8(name, 255); }
 
-// The current attempt did not succeed.
+// The current attempt did not succeed. `up`: by so many levels.
 Decision fail(const Task& before, Outcome outcome, const std::string& error, const std::string& type,
               const Directives& d, const RuleBook& rules, const Circumstances& at, bool proven = false) {
   Task task = before;
@@ -287,7 +287,7 @@ struct Machine {
     return applied(std::move(next), history(task, task.attempt, Outcome::succeeded, at));
   }
 
-  Decision operator()(const event::ParkedCopySent&) const {
+  Decision operator()(const event::ParkedCopySent& e) const {
     if (task.state != State::parked || !task.next_at) return stale(task, is_in(task));
     Task next = task;
     next.next_at.reset();
@@ -320,6 +320,7 @@ struct Machine {
   }
 
   Decision operator()(const event::Redrive& e) const {
+    if (!body_stored(task)) return refused(task, not_stored_text(task));
     if (task.replaced_by.value != 0 && !e.even_replaced) return refused(task, replaced_text(task));
     Task next = task;
     if (e.elsewhere.is_set()) direct(next, e.elsewhere);
@@ -330,7 +331,8 @@ struct Machine {
       return stale(task, "it is due already");
     if (e.chosen_at && task.state == State::succeeded && task.finished_at > *e.chosen_at)
       return stale(task, "it has succeeded since the bulk was created");
-    if (task.state == State::parked || held || may_undo_success(e.even_reported)) {
+    if (task.state == State::parked || held || task.replaced_by.value != 0 ||
+        may_undo_success(e.even_reported)) {
       // Attempt numbers continue, so that every delivery has its own.
       begin_again(next, rules, at.now);
       next.replaced_by = {};

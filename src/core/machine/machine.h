@@ -138,7 +138,7 @@ struct Discard {
 };  // by a person: parked or scheduled -> discarded
 struct Edit {
   std::shared_ptr<const EditedMessage> edited;
-};  // by a person: a parked task stays parked, and Decision::child is sent in its place
+};  // by a person: a parked task is discarded, and Decision::child is sent in its place
 }  // namespace event
 
 using Happening =

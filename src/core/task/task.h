@@ -135,6 +135,12 @@ inline bool waits_for_claim(const Task& task) {
   return task.next_at && (task.state == State::scheduled || refused);
 }
 
+// Task::rule of a message that the database could not store: its row has no body, and nothing sends it.
+inline constexpr std::string_view kNotStored = "not_stored";
+inline bool body_stored(const Task& task) { return task.rule != kNotStored; }
+// Why it is not sent, and where its message is.
+std::string not_stored_text(const Task& task);
+
 // What limits count.
 inline int counted_attempts(const Task& task) { return task.attempt - task.uncounted_attempts; }
 inline Ms counted_age(const Task& task, EpochMs now) {

@@ -187,7 +187,13 @@ Response create_bulk(Context& context, const Call& call) {
   }
   auto made = context.reads.run_once([&](BulkStore& store) { return store.create_bulk(wish.bulk); });
   if (!made) return filter_problem(wish.bulk.filter, made.error(), kBulkPath);
-  Response response = answer(202, api::to_json(*made));
+  Json bulk = api::to_json(*made);
+  if (wish.bulk.action == BulkAction::redrive) {
+    const auto left_out =
+        context.reads.run([&](Store& store) { return api::without_body(store, wish.bulk); });
+    if (left_out) bulk["without_body"] = *left_out;
+  }
+  Response response = answer(202, bulk);
   response.headers.emplace_back("Location", kBulkPath + ("/" + std::to_string(made->id)));
   return response;
 }

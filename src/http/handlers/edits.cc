@@ -158,6 +158,7 @@ Response show_message(Context& context, const Call& call) {
 Response show_body(Context& context, const Call& call) {
   const auto found = original_of(context, call);
   if (!found) return found.error();
+  if (!body_stored(found->row.task)) return problem(404, not_stored_text(found->row.task), call.request.path);
   const Message& message = *found->message;
   Response response;
   response.type = "application/octet-stream";

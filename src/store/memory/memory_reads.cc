@@ -162,7 +162,7 @@ bool MemoryStore::shows(const Filter& f, const Task& t) {
           (t.first_failed_at.ms > 0 && t.first_failed_at < *f.first_failed_before)) &&
          (!f.first_failed_after || t.first_failed_at > *f.first_failed_after) &&
          (f.cause.empty() || t.cause == f.cause) && (!f.silence_held || is_silence_held(t)) &&
-         (!f.without_replaced || t.replaced_by.value == 0) &&
+         (!f.body_stored || *f.body_stored == body_stored(t)) &&
          (!f.due_before || (is_due && due < *f.due_before)) &&
          (!f.due_after || (is_due && due > *f.due_after)) &&
          (!f.created_before || t.created_at < *f.created_before) &&

@@ -67,7 +67,7 @@ std::string conditions(const Filter& f, bool by_views) {
   time("list.before", "first_failed_at", f.first_failed_before);
   if (f.first_failed_before) sql += ' ' + render("list.has_failed");
   time("list.after", "first_failed_at", f.first_failed_after);
-  if (f.without_replaced) sql += ' ' + render("list.without_replaced");
+  if (f.body_stored) sql += ' ' + render(*f.body_stored ? "list.body_stored" : "list.not_stored");
   if (f.silence_held) sql += ' ' + render(by_views ? "list.silence_held_by_views" : "list.silence_held", {});
   time("list.before", "created_at", f.created_before);
   time("list.after", "created_at", f.created_after);

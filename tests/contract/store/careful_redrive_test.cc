@@ -2,6 +2,7 @@
 // them.
 #include <future>
 
+#include "src/api/tasks/views.h"
 #include "tests/contract/store/by_hand.h"
 
 namespace rung::test {
@@ -42,6 +43,18 @@ TEST_P(CarefulRedrive, ItsCareIsKept) {
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl, made.id))) << "a process of this release runs it";
   NewBulk plain = redrive();
   EXPECT_EQ(must(store_->create_bulk(plain)).care, Care{});
+}
+
+TEST_P(CarefulRedrive, WhatHasNoBodyIsLeftOutAndCounted) {
+  NewTask bodiless = task();
+  begin_parked(bodiless.task, "too large", *rules(), must(store_->now()));
+  bodiless.task.rule = kNotStored;
+  ASSERT_EQ(must(store_->insert(std::span(&bodiless, 1), fence)).at(0).how, Inserted::How::inserted);
+  parked();
+  const auto dry = must(api::dry_run(*store_, redrive(), std::nullopt, *rules()));
+  EXPECT_EQ(dry.at("count"), 1);
+  EXPECT_EQ(dry.at("without_body"), 1);
+  EXPECT_EQ(must(store_->create_bulk(redrive())).total, 1);
 }
 
 TEST_P(CarefulRedrive, WhatBecameOfWhatItSent) {

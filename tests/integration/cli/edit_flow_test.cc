@@ -52,7 +52,7 @@ TEST_F(EditFlow, TheSidecarSendsTheEditedMessageInPlaceOfTheParkedOne) {
   wait_id(child, "succeeded");
   EXPECT_EQ(rows("SELECT replaced_by FROM retry_current WHERE retry_id = " + id)[0].at("replaced_by"), child);
   EXPECT_EQ(rows("SELECT parent_id FROM retry_current WHERE retry_id = " + child)[0].at("parent_id"), id);
-  EXPECT_EQ(rows("SELECT state FROM retry_current WHERE retry_id = " + id)[0].at("state"), "parked");
+  EXPECT_EQ(rows("SELECT state FROM retry_current WHERE retry_id = " + id)[0].at("state"), "discarded");
   const Row audit = rows("SELECT * FROM retry_audit WHERE retry_id = " + id)[0];
   EXPECT_EQ(audit.at("what"), "edit");
   EXPECT_THAT(audit.at("after_change"), HasSubstr("\"body_bytes\":" + std::to_string(body.size())));

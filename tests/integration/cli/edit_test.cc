@@ -54,6 +54,35 @@ class Edit : public CliTest {
   }
 };
 
+// Larger than max_allowed_packet: the message is in rung.parked, and the row has no body.
+TEST_F(Edit, AMessageThatWasNotStoredIsMarkedAndSentByNothingElse) {
+  const TaskId id = parked("");
+  db.exec(
+      "UPDATE rung_tasks SET rule = 'not_stored', body_bytes = 5000000, last_error = 'in the queue "
+      "P.parked'");
+  EXPECT_THAT(rung({"list"}).out, HasSubstr("parked, no body"));
+  EXPECT_EQ(rung_json({"list"})["tasks"][0]["body_stored"], false);
+  EXPECT_THAT(
+      rung({"show", id.str()}).out,
+      AllOf(HasSubstr(
+                "the database has no body of this message, and nothing can send it: in the queue P.parked"),
+            HasSubstr("5000000 bytes, not in the database"), Not(HasSubstr("rung redrive"))));
+  const Ran raw = rung({"show", id.str(), "--raw"}), redrive = rung({"redrive", id.str()});
+  EXPECT_EQ(raw.exit, 3);
+  EXPECT_EQ(raw.out, "");
+  EXPECT_EQ(redrive.exit, 1);
+  EXPECT_THAT(redrive.out + redrive.err, HasSubstr("in the queue P.parked"));
+  const Ran dry = rung({"redrive", "--queue", "orders", "--dry-run"});
+  EXPECT_THAT(dry.out, HasSubstr("0 tasks match"));
+  EXPECT_THAT(dry.err, HasSubstr("1 task is left out"));
+  const Ran bulk = rung({"redrive", "--queue", "orders", "--yes"});
+  EXPECT_THAT(bulk.out, HasSubstr("no tasks match"));
+  EXPECT_THAT(bulk.err, HasSubstr("1 task is left out"));
+  EXPECT_EQ(rung({"edit", id.str(), "--body", write("small", "{}")}).exit, 0);
+  EXPECT_EQ(row(id).state, State::discarded);
+  EXPECT_EQ(rung_json({"list", "--state", "scheduled"})["tasks"][0]["body_stored"], true);
+}
+
 TEST_F(Edit, TheChildHasTheNewMessageAndTheOriginalSaysSo) {
   const TaskId id = parked();
   const json answer = rung_json({"edit", id.str(), "--body", write("fixed", R"({"order":17,"city":"Ulm"})"),
@@ -72,7 +101,7 @@ TEST_F(Edit, TheChildHasTheNewMessageAndTheOriginalSaysSo) {
       << "a number keeps its type";
 
   const json original = rung_json({"show", id.str()});
-  EXPECT_EQ(original["state"], "parked");
+  EXPECT_EQ(original["state"], "discarded");
   EXPECT_EQ(original["replaced_by"], child.str());
   EXPECT_THAT(rung({"show", id.str()}).out,
               AllOf(HasSubstr("replaced by   retry-id " + child.str()),
@@ -110,7 +139,7 @@ TEST_F(Edit, TwiceIsOneChild) {
               AllOf(HasSubstr(first["retry_id"].get<std::string>()), HasSubstr("--even-replaced")));
   const Ran all = rung({"redrive", "--queue", "orders", "--yes"});
   EXPECT_THAT(all.out, HasSubstr("no tasks match")) << "no runner of any release gets it";
-  EXPECT_EQ(row(id).state, State::parked);
+  EXPECT_EQ(row(id).state, State::discarded);
   EXPECT_EQ(rung({"redrive", id.str(), "--even-replaced"}).exit, 0);
   EXPECT_EQ(row(id).state, State::scheduled);
   EXPECT_THAT(rung({"redrive", "--queue", "orders", "--even-replaced", "--yes"}).err,

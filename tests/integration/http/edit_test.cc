@@ -46,7 +46,7 @@ TEST_F(HttpEdit, TheEditedMessageIsDeliveredInPlaceOfTheParkedOne) {
   EXPECT_EQ(int_header(got.message, "retry-attempt"), 1);
 
   const json after = task(id);
-  EXPECT_EQ(after.at("state"), "parked");
+  EXPECT_EQ(after.at("state"), "discarded");
   EXPECT_EQ(after.at("replaced_by"), child);
   const json change = get("/v1/tasks/" + id + "/audit").json().at("changes").at(0);
   EXPECT_EQ(change.at("what"), "edit");

@@ -253,6 +253,27 @@ TEST_F(DispatchStory, AMessageThatCannotBeReadFailsNoOthersOfItsBatch) {
   }
 }
 
+// Its row was changed by hand, for example. With its claim, or later, when there is room.
+TEST_F(DispatchStory, AStoredBodyThatIsNotTheMessagesIsNotPublished) {
+  const auto large = [](Task& task) { task.body_bytes = 17 * 1024 * 1024; };
+  const auto damaged = [](Task& task) { task.digest = message_digest({{}, {}, "the whole body"}); };
+  const TaskId first = world.insert("orders", world.now(), 5, damaged),
+               good = world.insert("orders", world.now(), 5, large),
+               later = world.insert("orders", world.now(), 5, damaged);
+  std::vector<io::DueItem> items;
+  for (const TaskId id : {first, good, later})
+    items.push_back(flow.names.item(world.row(id), world.row(id).next_at.value()));
+  flow.dispatch.due(items);
+  for (const TaskId bad : {first, later}) {
+    ASSERT_TRUE(world.loop.run_until([&] { return world.row(bad).state == State::parked; }));
+    EXPECT_NE(world.row(bad).last_error.find("its body of 4 bytes is not that of the message"),
+              std::string::npos)
+        << world.row(bad).last_error;
+  }
+  ASSERT_TRUE(world.loop.run_until([&] { return world.row(good).state == State::awaiting; }));
+  EXPECT_EQ(flow.broker.depth("orders"), 1U);
+}
+
 // Of four, one fails for good: found by halves, as if it were the first, after the claim with its messages.
 TEST_F(DispatchStory, AClaimThatFailsForGoodFailsNoOthersOfItsBatch) {
   std::vector<TaskId> ids;

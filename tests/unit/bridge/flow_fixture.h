@@ -78,7 +78,7 @@ struct World {
     fresh.task.levels = 3;
     edit(fresh.task);
     if (!fresh.task.message_id.empty()) message->properties.message_id = fresh.task.message_id;
-    fresh.task.digest = message_digest(*message);
+    if (fresh.task.digest.empty()) fresh.task.digest = message_digest(*message);
     fresh.message = std::move(message);
     EXPECT_EQ(eyes->insert({&fresh, 1}, Fence{0, {}, true}).value().at(0).how, Inserted::How::inserted);
     return fresh.task.id;

@@ -98,6 +98,11 @@ TEST_F(IntakeStory, WhatTheDatabaseCannotHoldIsAckedWhenTheParkedQueueHasItAndAR
   ASSERT_EQ(world.rows().size(), 1U);
   EXPECT_EQ(world.rows()[0].task.state, State::parked);
   EXPECT_FALSE(world.rows()[0].task.next_at) << "no copy is owed";
+  // The row has no body: a redrive would send an empty one.
+  const Decision redrive =
+      world.apply(Fence{}, {world.rows()[0].task.id, event::Redrive{}, ByHand{"ann", {}}});
+  EXPECT_EQ(redrive.verdict, Decision::Verdict::refused);
+  EXPECT_NE(redrive.reason.find("in the queue rung.parked"), std::string::npos) << redrive.reason;
 }
 
 TEST_F(IntakeStory, AFailureOfADeliveryOfOursClimbsItsOwnRow) {

@@ -11,6 +11,7 @@ namespace rung {
 namespace {
 
 using namespace rung::testing;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Verdict = Decision::Verdict;
 
@@ -58,10 +59,11 @@ TEST(Edit, TheChildGoesOutAsARedriveWould) {
   EXPECT_EQ(child, redriven);
 }
 
-TEST(Edit, TheParkedTaskStaysAndIsReplacedOnce) {
+TEST(Edit, TheParkedTaskIsDiscardedAndReplacedOnce) {
   const Task task = task_in(State::parked);
   const Decision d = edit_of(task);
-  EXPECT_EQ(d.task.state, State::parked);
+  EXPECT_EQ(d.task.state, State::discarded) << "not parked for ever";
+  EXPECT_FALSE(d.task.next_at) << "no copy of it is owed any more";
   EXPECT_EQ(d.task.replaced_by, TaskId{5000});
   EXPECT_EQ(d.task.version, task.version + 1);
   const Decision again = edit_of(d.task);
@@ -72,7 +74,24 @@ TEST(Edit, TheParkedTaskStaysAndIsReplacedOnce) {
   const Task redriven = decide(d.task, event::Redrive{{}, false, true}, rules(), at()).task;
   EXPECT_EQ(redriven.state, State::scheduled);
   EXPECT_EQ(redriven.replaced_by, TaskId{});
-  EXPECT_EQ(decide(d.task, event::Discard{}, rules(), at()).verdict, Verdict::applied);
+}
+
+TEST(Edit, AMessageThatWasNotStoredIsSentByNothingButAnEdit) {
+  Task task = task_in(State::parked);
+  task.rule = kNotStored;
+  task.last_error = "too large; the message is in the queue rung.parked";
+  const Happening sends[] = {event::Redrive{}, event::Redrive{{"elsewhere", "", ""}, true, true},
+                             event::Fire{}, event::Reschedule{}, event::Claim{}};
+  for (const State state : {State::parked, State::succeeded, State::discarded}) {
+    task.state = state;
+    for (const Happening& what : sends)
+      EXPECT_NE(decide(task, what, rules(), at()).verdict, Verdict::applied)
+          << to_word(state) << " " << name_of(what);
+  }
+  task.state = State::parked;
+  EXPECT_THAT(decide(task, event::Redrive{}, rules(), at()).reason,
+              AllOf(HasSubstr("no body of this message"), HasSubstr("in the queue rung.parked")));
+  EXPECT_TRUE(body_stored(edit_of(task).child->task)) << "the edit has given one";
 }
 
 TEST(Edit, OnlyParkedTasksWithATarget) {
