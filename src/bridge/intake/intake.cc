@@ -126,8 +126,9 @@ void Intake::refused(const std::shared_ptr<Known>& item, const Decision& decisio
          "body, message-id or headers are others than in the row");
     return take_in(*item, continue_after(decision.task, failure));
   }
-  if (decision.reason == kAnothersTask && item->proven) {
-    note(Recognized::As::elsewhere, *item, decision.task.id, "it failed in queue " + failure.queue);
+  if ((decision.reason == kAnothersTask && item->proven) || decision.reason == kGoneOn) {
+    note(Recognized::As::elsewhere, *item, decision.task.id,
+         decision.reason == kGoneOn ? decision.reason : "it failed in queue " + failure.queue);
     Continuation from_the_start{decision.task.id};
     return take_in(*item, std::move(from_the_start));
   }

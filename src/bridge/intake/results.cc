@@ -26,17 +26,17 @@ void Results::said(const std::vector<Delivery>& deliveries) {
     }
     const bool proven = deps_.proof.proven(claim);
     if (proven) word.attempt = attempt_of_token(word.token);  // even without retry-attempt
-    Event event{id, event::Succeeded{word.attempt, word.executor, proven}};
+    const std::uint32_t publish = proven ? publish_of_token(word.token) : 0;
+    Event event{id, event::Succeeded{word.attempt, word.executor, proven, false, publish}};
     if (!word.succeeded) {
       if (word.error.empty()) word.error = "reported failed (no retry-error was given)";
-      event.what = event::Failed{word.attempt,
-                                 std::move(word.error),
-                                 std::move(word.error_type),
-                                 std::move(word.directives),
-                                 {},
-                                 {},
-                                 std::move(word.executor),
-                                 proven};
+      event.what = event::Failed{.attempt = word.attempt,
+                                 .error = std::move(word.error),
+                                 .error_type = std::move(word.error_type),
+                                 .directives = std::move(word.directives),
+                                 .executor = std::move(word.executor),
+                                 .proven = proven,
+                                 .publish = publish};
     }
     const auto decided = [this, id, tag = delivery.tag](const Result<Decision>& decision) {
       if (!decision) return;  // stopping: unacked, the broker keeps it

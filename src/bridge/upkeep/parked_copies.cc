@@ -109,7 +109,11 @@ void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
 // understand it.
 Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
   const Task& task = copy.task;
-  Message message = dress(*copy.stored.message, task, deps_.proof.token(task));
+  // If somebody delivers it, that is an attempt of its own.
+  Task delivered = task;
+  ++delivered.attempt;
+  delivered.copy_number = task.version | kParkedCopy;
+  Message message = dress(*copy.stored.message, delivered, deps_.proof.token(delivered));
   Table& headers = *message.headers;
   headers.emplace_back(header::kQueue, task.queue);
   headers.emplace_back(header::kError, task.last_error);

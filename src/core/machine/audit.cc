@@ -62,6 +62,7 @@ std::optional<AuditRow> audit_of(const Event& event, const Task& before, const T
     is.update(Json::parse(edit->edited->after, nullptr, false));
   }
   AuditRow row{0, at, std::move(who), std::string(name_of(event.what)), after.id, text(was), text(is)};
+  if (after.came_back != before.came_back) row.reason = kCameBack;
   if (event.by_hand) {
     row.reason = clean_utf8(event.by_hand->reason, kErrorBytes);
     row.bulk = event.by_hand->bulk;

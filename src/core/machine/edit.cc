@@ -113,6 +113,7 @@ Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rul
   t.created_at = at.now;
   t.version = 1;
   t.copy_number = 0;
+  t.came_back = 0;
   t.epoch = 0;
   t.node = at.node;
   t.probe = 0;

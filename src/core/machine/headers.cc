@@ -6,6 +6,7 @@
 
 #include "levels/duration.h"
 #include "src/core/base/utf8.h"
+#include "src/core/message/delivery_token.h"
 #include "src/core/message/digest.h"
 #include "src/core/message/header_reading.h"
 #include "src/core/message/message_json.h"
@@ -116,10 +117,13 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   f.queue_by_config = facts.queue_by_config;
   if (!facts.reason.empty()) f.error = "dead-lettered: " + facts.reason + " (queue " + f.queue + ")";
   if (!facts.error.empty()) f.error = facts.error;
+  f.token = text_of(find(message.headers, header::kToken));
+  // A parked copy says in retry-queue and retry-error what was, the record where and how it has failed since.
+  const bool recorded = is_parked_copy(publish_of_token(f.token)) && !facts.queue.empty();
   // From our own retry, whose row may be gone, or from a consumer that names the message's origin.
   const Value* origin = find(message.headers, header::kOriginExchange);
   // A consumer that names the queue published this: what x-death says is of the message's earlier life.
-  const bool published = said(message.headers, header::kQueue) != nullptr;
+  const bool published = !recorded && said(message.headers, header::kQueue) != nullptr;
   f.routed_by_record = !published && facts.routing_key.has_value() && !facts.routing_key->empty();
   if (origin != nullptr && (published || f.exchange == label(exchange) || f.exchange.ends_with(".return"))) {
     f.routed_by_record = false;
@@ -129,7 +133,8 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
     f.routing_key = label(key != nullptr ? text_of(key) : std::string(routing_key));
   }
   f.directives = read_directives(message.headers);
-  if (const Value* queue = facts.queue_by_config ? nullptr : said(message.headers, header::kQueue)) {
+  if (const Value* queue =
+          facts.queue_by_config || recorded ? nullptr : said(message.headers, header::kQueue)) {
     if (const std::string name = queue_name(queue); !name.empty()) {
       f.queue = name;
       f.queue_by = "the header retry-queue";
@@ -139,10 +144,9 @@ Failure read_failure(const Message& message, std::string_view exchange, std::str
   }
   f.id = id_of(message.headers);
   f.attempt = attempt_of(message.headers, f.directives.complaint);
-  f.token = text_of(find(message.headers, header::kToken));
   f.level = level_of(message.headers);
   f.first_failed_at = first_failed_of(message.headers);
-  if (const std::string said = text_of(find(message.headers, header::kError)); !said.empty()) {
+  if (const std::string said = text_of(find(message.headers, header::kError)); !said.empty() && !recorded) {
     f.error = clean_utf8(said, kErrorBytes);
   }
   if (f.error.empty()) f.error = "failed (no retry-error was given)";

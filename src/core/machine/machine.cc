@@ -9,6 +9,7 @@
 #include "src/core/base/utf8.h"
 #include "src/core/machine/climb.h"
 #include "src/core/machine/edit.h"
+#include "src/core/message/delivery_token.h"
 #include "src/core/message/identity.h"
 
 namespace rung {
@@ -56,13 +57,14 @@ std::string clean_name(const std::string& name) { return clean_utf8(name, 255); 
 
 // The current attempt did not succeed. `up`: by so many levels.
 Decision fail(const Task& before, Outcome outcome, const std::string& error, const std::string& type,
-              const Directives& d, const RuleBook& rules, const Circumstances& at, bool proven = false) {
+              const Directives& d, const RuleBook& rules, const Circumstances& at, bool proven = false,
+              int up = 1) {
   Task task = before;
   task.last_error = clean_utf8(error, kErrorBytes);
   task.error_type = type;
   if (task.first_failed_at.ms == 0) task.first_failed_at = at.now;
   Attempt row = history(before, before.attempt, outcome, at, task.last_error);
-  after_failure(task, before.level + 1, d, rules, at.now, at.random);
+  after_failure(task, before.level + up, d, rules, at.now, at.random);
   row.rule = task.rule;
   std::string failed_in = task.queue == before.queue ? "" : before.queue;
   // Anybody who may publish can write a retry-after: only a delivery of ours speaks for its queue.
@@ -187,6 +189,16 @@ struct Machine {
     const auto repeat = [&](std::string why) {
       return changed ? refused(task, std::string(kAnotherMessage)) : stale(task, std::move(why));
     };
+    if (is_parked_copy(e.publish)) {
+      if (e.publish == task.came_back) return repeat("this copy's failure has reopened it");
+      if (task.state != State::parked) return refused(task, std::string(kGoneOn));
+      Task known = task;
+      ++known.attempt;  // somebody else delivered it
+      known.probe = 0;
+      known.came_back = e.publish;
+      begin_again(known, rules, at.now);
+      return counted(std::move(known), e, changed, 0);
+    }
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
     if (attempt == 0 || (attempt > task.attempt && !may_be_ahead(attempt, e.proven)))
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
@@ -207,10 +219,14 @@ struct Machine {
     }
     if (const auto why = copy_may_leave(); !e.by_publisher && !why.empty())
       return refused(task, std::string(why));
-    Task known = task;
+    return counted(task, e, changed, 1);
+  }
+
+  // The failure counts for the attempt of `known`.
+  Decision counted(Task known, const event::Failed& e, bool changed, int up) const {
     Directives directives = e.directives;
     std::string error = e.error;
-    if (unknown && !e.queue.empty()) {
+    if (known.queue.empty() && known.by_exchange && !e.queue.empty()) {
       if (rules.targets().allows(e.queue)) {
         known.queue = e.queue;
       } else {  // no queue: parked for a person to look at
@@ -219,7 +235,7 @@ struct Machine {
       }
     }
     if (changed) take_over(known, *e.received);
-    Decision d = fail(known, Outcome::failed, error, e.error_type, directives, rules, at, e.proven);
+    Decision d = fail(known, Outcome::failed, error, e.error_type, directives, rules, at, e.proven, up);
     d.attempt->executor = clean_name(e.executor);
     if (changed) d.replacement = e.received;
     return d;
@@ -252,7 +268,8 @@ struct Machine {
     const int attempt = e.attempt > 0 ? e.attempt : task.attempt;
     if (attempt == 0 || (attempt > task.attempt && !may_be_ahead(attempt, e.proven)))
       return refused(task, "no such attempt: it had " + std::to_string(task.attempt));
-    if (attempt > task.attempt && !ended_for_good()) return of_later_attempt(e, attempt, {});
+    if (attempt > task.attempt && !ended_for_good() && !is_parked_copy(e.publish))
+      return of_later_attempt(e, attempt, {});
     if (task.state == State::cancelled || task.state == State::discarded) return stale(task, is_in(task));
     if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
       return stale(task, is_in(task));
@@ -263,7 +280,9 @@ struct Machine {
       return stale(task, "it failed in queue " + task.queue);
     // Also from scheduled and parked: a success that came later than presumed_after or reported_within is
     // still a success.
-    return applied(finished(), succeeded(attempt, e.executor));
+    Task next = finished();
+    next.attempt = std::max(task.attempt, attempt);  // a parked copy's: somebody else delivered it
+    return applied(std::move(next), succeeded(attempt, e.executor));
   }
 
   Decision operator()(const event::SilenceOver& e) const {

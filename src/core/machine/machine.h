@@ -83,7 +83,8 @@ struct Failed {
   std::optional<int> level = {};  // of the attempt, from its delivery; none = not given
   bool asked_again = false;       // retried after a kRowBehind answer and a pause
   // The queue was full and evicted or refused the message: no consumer failed it. `publish`: the copy's
-  // number by its token; 0 = not known.
+  // number by its token; 0 = not known. A parked copy's (kParkedCopy): a new failure, whatever `attempt`
+  // says.
   bool unseen = false;
   std::uint32_t publish = 0;
   std::shared_ptr<const ReceivedMessage> received = {};  // nullptr: a result, which has no message
@@ -93,6 +94,7 @@ struct Succeeded {
   std::string executor = {};
   bool proven = false;       // as in Failed
   bool asked_again = false;  // as in Failed
+  std::uint32_t publish = 0;
 };
 // next_at of an awaiting task has passed.
 struct SilenceOver {
@@ -192,6 +194,10 @@ inline constexpr std::string_view kAnothersTask = "it belongs to another message
 inline constexpr std::string_view kAnotherMessage = "the row has another message";
 // Reason of a refusal: the row has no digest, and ReceivedMessage::delivered_digest is not given.
 inline constexpr std::string_view kDigestUnknown = "the row has no digest of its message";
+// Reason of a refusal: what failed is a copy of a parked message, and the task is not parked any more.
+inline constexpr std::string_view kGoneOn = "its task has gone on since this copy of it was parked";
+// Reason of an audit row: the same, and the task was parked still.
+inline constexpr std::string_view kCameBack = "came back from the parked queue";
 // Reason of a refusal: ByHand::if_version is not the task's version.
 inline constexpr std::string_view kChangedMeanwhile = "it has changed since you saw it";
 // Reason of a refusal: the task's queue is not one of ByHand::queues.

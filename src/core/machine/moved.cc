@@ -46,6 +46,7 @@ NewTask moved_task(const Task& old, MessagePtr message, std::string_view origin_
   task.cause.clear();
   task.version = 1;
   task.copy_number = 0;
+  task.came_back = 0;
   return made;
 }
 

@@ -16,6 +16,11 @@
 
 namespace rung {
 
+// In the number of the publish: it is a copy of the parked message, which goes to <prefix>.parked or back to
+// its error queue. The rest is the task's version.
+inline constexpr std::uint32_t kParkedCopy = 1U << 31U;
+inline bool is_parked_copy(std::uint32_t publish) { return (publish & kParkedCopy) != 0; }
+
 class DeliveryTokens {
  public:
   // `key`: 32 bytes as 64 hex digits. None for anything else.

@@ -112,6 +112,8 @@ struct Task {
   // Which of the published copies is the current one: the version that the last claim gave the row. 0: none,
   // or an older release claimed it. The version alone does not tell: other changes raise it as well.
   std::uint32_t copy_number = 0;
+  // The number of the parked copy (kParkedCopy) whose failure reopened it last; 0 = none.
+  std::uint32_t came_back = 0;
   std::optional<Silence> silence;  // what silence means for this task; none = see its queue's rules
   // It was published to exchange and routing_key, maybe to several queues: a result may be for another
   // queue's copy. Stays set when a failure has named the queue.

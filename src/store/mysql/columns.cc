@@ -110,6 +110,7 @@ constexpr TaskColumn kTasks[] = {
     {"moved_from", equal<&Task::moved_from>, [](T t) { return name(t.moved_from); }},
     {"probe", equal<&Task::probe>, [](T t) { return Literal::number(t.probe); }},
     {"replaced_by", equal<&Task::replaced_by>, [](T t) { return Literal::number(t.replaced_by.value); }},
+    {"came_back", equal<&Task::came_back>, [](T t) { return Literal::number(t.came_back); }},
     {"cause_id", equal<&Task::cause>,
      [](T t) { return t.cause.empty() ? Literal::null() : Literal::text(t.cause); }},
     // Those of insert_tasks alone.
@@ -125,7 +126,7 @@ constexpr TaskColumn kTasks[] = {
     {"digest", equal<&Task::digest>, [](T t) { return Literal::bytes(t.digest); }},
     {"parent_id", equal<&Task::parent>, [](T t) { return Literal::number(t.parent.value); }},
 };
-constexpr std::size_t kCause = 28;  // inserted apart: IntakeRows::insert() is told
+constexpr std::size_t kCause = 29;  // inserted apart: IntakeRows::insert() is told
 static_assert(kTasks[kCause].name == "cause_id");
 constexpr auto kTaskChanges = std::span(kTasks).first<kCause + 1>();
 

@@ -34,6 +34,7 @@ void read_rare(Task& task, const std::string& text) {
   if (json.at(5).is_string()) task.rule_headers = rule_headers_from(json.at(5).get<std::string>());
   task.error_queue = json.at(6).get<std::string>();
   task.replaced_by = {json.at(7).get<std::int64_t>()};
+  task.came_back = json.at(8).get<std::uint32_t>();
 }
 
 }  // namespace

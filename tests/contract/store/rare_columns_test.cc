@@ -78,6 +78,7 @@ TEST_P(RareColumnContract, EachOfThemAloneIsKept) {
   change_and_expect([](Task& t) { t.rule = "payments[2]"; });
   change_and_expect([](Task& t) { t.moved_from = "orders"; });
   change_and_expect([](Task& t) { t.replaced_by = {9'007'199'254'740'993}; });
+  change_and_expect([](Task& t) { t.came_back = 4'000'000'000; });
   change_and_expect([](Task& t) { t.copy_number = t.version + 1; });
   change_and_expect([](Task& t) { t.copy_number = 4'000'000'000; });
 }

@@ -247,5 +247,61 @@ TEST_F(Intake, PointingAtOurselvesEnds) {
   EXPECT_LE(std::stoi(rows("SELECT COUNT(*) AS n FROM retry_current")[0]["n"]), 4);
 }
 
+// The publisher's TTL runs out while no sidecar is there.
+TEST_F(Intake, WhatExpiresInRungsQueuesIsTakenInAllTheSame) {
+  start();
+  rung().signal(SIGTERM);
+  ASSERT_TRUE(rung().wait_exit());
+  const std::string queue = attached(), later = new_name("later"), delay = config.prefix + ".delay";
+  amqp.declare(later);
+  Message first = failed_at(queue, order("first")), second = failed_at(queue, order("second")),
+          delayed = order("delayed");
+  delayed.headers->emplace_back("x-delay", 100);
+  for (Message* message : {&first, &second, &delayed}) message->properties.expiration = "1";
+  ASSERT_TRUE(amqp.publish(failed(), "key", first));
+  ASSERT_TRUE(amqp.publish(failed(), "key", second));
+  ASSERT_TRUE(amqp.publish(delay, later, delayed));
+  // Each is in the other one's place.
+  ASSERT_TRUE(eventually([&] { return amqp.depth(delay) == 2U && amqp.depth(failed()) == 1U; }));
+  rung().start();
+  ASSERT_TRUE(rung().wait_ready());
+  EXPECT_EQ(amqp.take(queue, 2).size(), 2U);
+  EXPECT_EQ(current(queue).at(0).at("last_error"), "no");
+  EXPECT_EQ(delivery(later).message.properties.message_id, delayed.properties.message_id);
+  EXPECT_TRUE(rung().logged("a message expired in one of Rung's queues"));
+}
+
+// As by a shovel, or the management UI.
+TEST_F(Intake, AParkedCopyThatIsMovedAndFailsAgainReopensItsTask) {
+  const std::string queue = attached();
+  config.queue(queue, "{ parked: publish }");
+  start();
+  Message message = order();
+  message.headers->emplace_back("retry-never", true);
+  fail(queue, message);
+  const std::string id = wait_state(queue, "parked").at("retry_id");
+  const Received copy = delivery(parked());
+  ASSERT_TRUE(amqp.publish("", queue, copy.message));
+  amqp.ack(copy);
+  amqp.reject(delivery(queue));
+  const Received back = delivery(queue);
+  EXPECT_EQ(retry_id(back), id);
+  EXPECT_EQ(back.message.body, message.body);
+  EXPECT_EQ(int_header(back.message, "retry-attempt"), 2);
+  EXPECT_EQ(int_header(back.message, "retry-level"), 1);
+  EXPECT_FALSE(has_header(back.message, "retry-error"));
+  EXPECT_EQ(current(queue).size(), 1U);
+  EXPECT_THAT(history(id).at(0).at("error"), testing::HasSubstr("dead-lettered: rejected"));
+  EXPECT_EQ(rows("SELECT reason FROM retry_audit WHERE retry_id = " + id).at(0).at("reason"),
+            "came back from the parked queue");
+  // The same copy once more, to rung.failed, now that its task is under way: beside it.
+  ASSERT_TRUE(amqp.publish(failed(), "", copy.message));
+  amqp.ack(back);
+  report(back, "succeeded");
+  wait_id(id, "succeeded");
+  good_one_climbs(attached(), "the copy");
+  EXPECT_EQ(current(queue).size(), 1U) << "its failure is known";
+}
+
 }  // namespace
 }  // namespace rung::test

@@ -197,6 +197,52 @@ TEST_F(BridgeTest, ParkedCopiesOnTheirWayAreBoundedInBytes) {
   EXPECT_TRUE(until([&] { return broker_.depth("rung.parked") == 30; }));
 }
 
+// By a shovel, or in the management UI: to its queue, to another one, to rung.failed.
+TEST_F(BridgeTest, AParkedCopyThatIsMovedByHandAndFailsAgainIsNeverAckedAndGone) {
+  start();
+  broker_.declare("invoices");
+  const auto store = open_memory_store(db_);
+  const auto rows = [&] { return store->list({}).value(); };
+  const auto all_acked = [&] { return broker_.unacked() == 0 && broker_.depth("rung.failed") == 0; };
+  fail_for_good("orders", 10);
+  ASSERT_TRUE(until([&] { return broker_.depth("rung.parked") == 1; }));
+  const TaskId id = rows().at(0).task.id;
+  const Message copy = *broker_.take("rung.parked");
+
+  ASSERT_TRUE(broker_.put("orders", copy));
+  ASSERT_TRUE(broker_.reject("orders"));
+  ASSERT_TRUE(until([&] { return rows().at(0).task.state == State::scheduled; }));
+  EXPECT_EQ(rows().at(0).task.level, 1);
+  EXPECT_EQ(rows().at(0).task.last_error, "dead-lettered: rejected (queue orders)") << "not the one before";
+  EXPECT_EQ(store->history(id).value().back().attempt.error, rows().at(0).task.last_error);
+  EXPECT_EQ(store->audit(id).value().at(0).reason, kCameBack);
+  ASSERT_TRUE(until([&] { return broker_.depth("orders") == 1; })) << "it climbs";
+  // Its ack was lost.
+  ASSERT_TRUE(broker_.put("rung.failed", "", copy));
+  ASSERT_TRUE(until(all_acked));
+  EXPECT_EQ(rows().size(), 1U);
+
+  ASSERT_TRUE(broker_.reject("orders"));  // the ladder's end
+  ASSERT_TRUE(until([&] { return broker_.depth("rung.parked") == 1; }));
+  const Message second = *broker_.take("rung.parked");
+  ASSERT_TRUE(broker_.put("invoices", second));
+  ASSERT_TRUE(broker_.reject("invoices"));
+  ASSERT_TRUE(until([&] { return rows().size() == 2; })) << "of another queue: a task of its own";
+  EXPECT_EQ(rows().at(0).task.parent, id);
+  EXPECT_EQ(rows().at(0).task.queue, "invoices");
+  EXPECT_EQ(store->find(id).value()->task.state, State::parked);
+
+  ASSERT_TRUE(broker_.put("rung.failed", "", second));  // straight there: it is tried again
+  ASSERT_TRUE(until([&] { return store->find(id).value()->task.state == State::scheduled; }));
+  bridge_->change({{id, event::Cancel{"enough"}, ByHand{"ann", {}}}}, [](const auto&) {});
+  ASSERT_TRUE(until([&] { return store->find(id).value()->task.state == State::cancelled; }));
+  ASSERT_TRUE(broker_.put("orders", copy));  // the first one, much later
+  ASSERT_TRUE(broker_.reject("orders"));
+  ASSERT_TRUE(until([&] { return rows().size() == 3; })) << "it has ended: a task of its own";
+  EXPECT_EQ(rows().at(0).task.parent, id);
+  EXPECT_EQ(rows().at(0).task.queue, "orders");
+}
+
 // Regression: only queues of tasks counted as blocked, so copies beside one silent queue waited forever.
 TEST_F(BridgeTest, AParkedCopyBehindASilentQueueGoesOutByAnotherConnection) {
   start();

@@ -325,6 +325,47 @@ TEST_F(ErrorQueueStory, AnotherBodyWithTheHeadersOfACopyIsAFailure) {
   ASSERT_TRUE(until([&] { return rows().size() == 2; }));
 }
 
+// Regression: they were tried again each second for ever, and many of them held up the copies of all queues.
+TEST_F(ErrorQueueStory, CopiesForADeletedErrorQueueWaitLongerAndLongerAndAreAProblem) {
+  start({.from = "orders_error", .returns = true});
+  fail(order(), "m-1");
+  for (int level = 1; level <= 2; ++level) {
+    ASSERT_TRUE(delivered());
+    broker_->remove("orders_error");
+    ASSERT_TRUE(until([&] { return rows()[0].task.state == State::awaiting; }));
+    bridge_->change({{rows()[0].task.id, event::Finish{false, "no card"}, ByHand{"ann", {}}}},
+                    [](const auto&) {});
+  }
+  const auto is_problem = [&] {
+    return std::ranges::any_of(bridge_->vitals().problems, [](const HealthProblem& problem) {
+      return problem.name == "parked_copies" && problem.detail.find("orders_error") != std::string::npos;
+    });
+  };
+  ASSERT_TRUE(until(is_problem));
+  loop_.run_for(Ms{3'600'000});
+  EXPECT_TRUE(is_problem());
+  EXPECT_EQ(rows()[0].task.state, State::parked);
+  EXPECT_GE(*rows()[0].task.next_at - *rows()[0].task.finished_at, Ms{3'600'000}) << "it is owed still";
+  EXPECT_LT(broker_->published().size(), 30U);
+  broker_->declare("orders_error");
+  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }, Ms{1'200'000}));
+  ASSERT_TRUE(until([&] { return !is_problem(); }));
+}
+
+// A tool has sent it to its consumer, who fails it again.
+TEST_F(ErrorQueueStory, AReturnedCopyThatFailsAgainReopensItsTask) {
+  ASSERT_NO_FATAL_FAILURE(park_and_return());
+  Message copy = *broker_->take("orders_error");
+  for (auto& [name, value] : *copy.headers)
+    if (name == "failure") value = Value("no stock");
+  const int attempts = rows()[0].task.attempt;
+  ASSERT_TRUE(broker_->put("orders_error", copy));
+  ASSERT_TRUE(until([&] { return rows()[0].task.state == State::scheduled; }));
+  EXPECT_EQ(rows().size(), 1U);
+  EXPECT_EQ(rows()[0].task.last_error, "no stock");
+  EXPECT_EQ(rows()[0].task.attempt, attempts + 1);
+}
+
 TEST(ReturnedCopy, IsOneOnlyWhileTheFrameworksHeadersAreTheSame) {
   const ErrorQueue entry{.from = "orders_error", .dialect = framework()};
   Message copy;
