@@ -56,6 +56,7 @@ struct Delivery {
   // failure: for Inlet::failed, and for Inlet::error what its dialect finds; delay: for Inlet::delay.
   BrokerFacts facts{};
   std::string source{};  // Inlet::error: the error queue
+  bool expired = false;  // by its own TTL, in its inlet; the broker had another place for it
 };
 
 // The connection that publishes a message. probe: to find out whether a queue answers; if it does not, it

@@ -168,7 +168,7 @@ Result<std::uint32_t> QueueConverter::consumers(const std::string& queue) {
 }
 
 Result<void> QueueConverter::declare(const std::string& queue, const std::string& type) {
-  return check([&](const Calls& calls) { return calls.queue(queue, QueueArguments(type).table()); });
+  return check([&](const Calls& calls) { return calls.queue(queue, QueueArguments(type, queue).table()); });
 }
 
 Result<QueueConverter::There> QueueConverter::look(const std::string& queue, const std::string& type) {

@@ -20,6 +20,11 @@ constexpr std::int32_t kDeliveryLimit = std::numeric_limits<std::int32_t>::max()
 constexpr std::pair<Inlet, std::string_view> kTags[] = {
     {Inlet::failed, "failed"}, {Inlet::results, "results"}, {Inlet::delay, "delay"}};
 
+// Whoever may publish to the second may do no less than whoever may publish to the first: a forged x-death
+// gains nobody a right.
+constexpr std::pair<std::string_view, std::string_view> kExpiredTo[] = {
+    {".failed", ".delay"}, {".delay", ".failed"}, {".results", ".failed"}};
+
 constexpr std::string_view kAuto = "auto", kClassic = "classic", kQuorum = "quorum";
 
 // The last declare was refused, because it exists with another type or other arguments.
@@ -65,11 +70,11 @@ Result<void> declare_own_queue(const BrokerOptions& options, OwnQueueTypes& type
                                const std::string& queue, bool may_reopen) {
   const std::string& wanted = options.rabbitmq.queue_type;
   const std::string type = types.of(queue, wanted, calls.connection.major_version());
-  auto done = calls.queue(queue, QueueArguments(type).table());
+  auto done = calls.queue(queue, QueueArguments(type, queue).table());
   if (done || wanted != kAuto || !may_reopen || !found_different(calls)) return done;
   if (auto opened = calls.open_channel(); !opened) return opened;
   const std::string other(type == kQuorum ? kClassic : kQuorum);
-  if (!calls.queue(queue, QueueArguments(other).table())) return done;  // another argument differs
+  if (!calls.queue(queue, QueueArguments(other, queue).table())) return done;  // another argument differs
   types.found(queue, other);
   return {};
 }
@@ -188,12 +193,18 @@ class Repair {
 
 }  // namespace
 
-QueueArguments::QueueArguments(const std::string& type) {
-  entries_[0] = text_entry("x-queue-type", type);
-  entries_[1].key = amqp_cstring_bytes("x-delivery-limit");
-  entries_[1].value.kind = AMQP_FIELD_KIND_I32;
-  entries_[1].value.value.i32 = kDeliveryLimit;
-  count_ = type == kQuorum ? 2 : 1;
+QueueArguments::QueueArguments(const std::string& type, std::string_view queue) {
+  entries_[static_cast<std::size_t>(count_++)] = text_entry("x-queue-type", type);
+  for (const auto& [from, to] : kExpiredTo) {
+    if (!queue.ends_with(from)) continue;
+    expired_to_ = std::string(queue.substr(0, queue.size() - from.size())).append(to);
+    entries_[static_cast<std::size_t>(count_++)] = text_entry("x-dead-letter-exchange", expired_to_);
+  }
+  if (type != kQuorum) return;
+  amqp_table_entry_t& limit = entries_[static_cast<std::size_t>(count_++)];
+  limit.key = amqp_cstring_bytes("x-delivery-limit");
+  limit.value.kind = AMQP_FIELD_KIND_I32;
+  limit.value.value.i32 = kDeliveryLimit;
 }
 
 std::string OwnQueueTypes::of(const std::string& queue, const std::string& queue_type,

@@ -28,15 +28,20 @@ std::vector<Declared> topology(const BrokerOptions& options);
 std::string_view consumer_tag(Inlet inlet);
 std::optional<Inlet> inlet_from(std::string_view consumer_tag);
 
-// With which one of Rung's own queues is declared. The type is written out: otherwise the virtual host's
-// default queue type decides. REQUIRES: `type` outlives it.
+// With which `queue`, one of Rung's own, is declared. The type is written out: otherwise the virtual host's
+// default queue type decides. A message may expire in an inlet, by its own TTL: then it goes to another inlet
+// (not to the same one: RabbitMQ drops such a cycle), and broker_headers.h takes it back. REQUIRES: `type`
+// outlives it.
 class QueueArguments {
  public:
-  explicit QueueArguments(const std::string& type);
+  QueueArguments(const std::string& type, std::string_view queue);
+  QueueArguments(const QueueArguments&) = delete;
+  QueueArguments& operator=(const QueueArguments&) = delete;
   amqp_table_t table() { return {count_, entries_.data()}; }
 
  private:
-  std::array<amqp_table_entry_t, 2> entries_{};
+  std::string expired_to_;
+  std::array<amqp_table_entry_t, 3> entries_{};
   int count_ = 0;
 };
 

@@ -18,6 +18,10 @@ constexpr std::array<std::string_view, 5> kReserved = {"x-death", "x-delivery-co
                                                        "CC", "BCC"};
 constexpr std::array<std::string_view, 3> kReservedPrefixes = {"x-first-death-", "x-last-death-", "x-opt-"};
 
+bool is_death(std::string_view name) {
+  return name == "x-death" || name.starts_with("x-first-death-") || name.starts_with("x-last-death-");
+}
+
 // x-death is an array of tables, the newest death first.
 const Table* newest_death(const std::optional<Table>& headers) {
   const Value* deaths = find(headers, "x-death");
@@ -82,6 +86,31 @@ DelayFacts read_delay_facts(const std::optional<Table>& headers) {
 }  // namespace
 
 ReservedHeaders reserved_headers() { return {kReserved, kReservedPrefixes, kDirectReplyTo}; }
+
+void take_back_expired(Delivery& delivery, std::string_view prefix) {
+  const Table* death = delivery.inlet != Inlet::error ? newest_death(delivery.message.headers) : nullptr;
+  if (death == nullptr || text_of(find(*death, "reason")) != "expired") return;
+  const std::string queue = text_of(find(*death, "queue"));
+  constexpr std::pair<Inlet, std::string_view> kInlets[] = {
+      {Inlet::failed, ".failed"}, {Inlet::results, ".results"}, {Inlet::delay, ".delay"}};
+  const auto from = std::ranges::find_if(kInlets, [&](const auto& inlet) {
+    return queue.size() == prefix.size() + inlet.second.size() && queue.starts_with(prefix) &&
+           queue.ends_with(inlet.second);
+  });
+  if (from == std::end(kInlets)) return;
+  FailureFacts facts;
+  read_death(*death, facts);
+  delivery.inlet = from->first;
+  delivery.expired = true;
+  delivery.exchange = facts.exchange.value_or("");
+  delivery.routing_key = facts.routing_key.value_or("");
+  // As it was before. What else the broker wrote is of this death if there is no other.
+  Table& headers = *delivery.message.headers;
+  const auto deaths = std::ranges::find(headers, "x-death", &Table::value_type::first);
+  Array& array = std::get<Array>(deaths->second.v);
+  array.erase(array.begin());
+  if (array.empty()) std::erase_if(headers, [](const auto& header) { return is_death(header.first); });
+}
 
 BrokerFacts take_broker_headers(Message& message, Inlet inlet) {
   BrokerFacts facts;

@@ -25,6 +25,10 @@ inline constexpr std::string_view kDelayHeader = "x-delay";
 // All of them except x-delay, which belongs to the application until it reaches <prefix>.delay.
 ReservedHeaders reserved_headers();
 
+// A message that expired in an inlet, by its own TTL, and came by another one (QueueArguments): makes of it
+// what it was in its inlet. Call it before take_broker_headers().
+void take_back_expired(Delivery& delivery, std::string_view prefix);
+
 // Removes the reserved headers from `message`, which came in at `inlet`. Does nothing for Inlet::results.
 // x-delay stays in place: it counts only at Inlet::delay, and DelayFacts::header names it there. Elsewhere
 // the delayed-message exchange left it behind, and it belongs to the application.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,7 @@ class Intake {
   const Settings settings_;
   NewcomerQueue waiting_;
   Linger linger_;
+  std::set<std::string> expired_told_;  // queues
   std::mt19937_64 dice_;
   bool draining_ = false;
   int in_flight_ = 0;

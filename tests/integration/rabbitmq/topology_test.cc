@@ -5,7 +5,18 @@
 namespace rung::test {
 namespace {
 
-class Topology : public RabbitTest {};
+class Topology : public RabbitTest {
+ protected:
+  // As Rung declares the inlet `queue`: what expires in it goes to another one.
+  Table own(const std::string& type, const std::string& queue) const {
+    const bool is_failed = queue == options_.prefix + ".failed";
+    Table arguments{{"x-queue-type", type},
+                    {"x-dead-letter-exchange", options_.prefix + (is_failed ? ".delay" : ".failed")}};
+    if (type == "quorum") arguments.emplace_back("x-delivery-limit", std::int32_t{2147483647});
+    return arguments;
+  }
+  Table own(const std::string& type) const { return own(type, options_.prefix + ".failed"); }
+};
 
 TEST_F(Topology, ExchangesAndQueuesAreDeclaredDurableAndBound) {
   options_.rabbitmq.queue_type = "classic";
@@ -14,7 +25,8 @@ TEST_F(Topology, ExchangesAndQueuesAreDeclaredDurableAndBound) {
     const std::string full = options_.prefix + name;
     EXPECT_TRUE(probe().exchange_exists(full)) << full;
     EXPECT_TRUE(probe().queue_exists(full)) << full;
-    EXPECT_NO_THROW(probe().declare(full)) << "not durable, or with arguments";
+    const Table arguments = full.ends_with(".parked") ? Table{} : own("classic", full);
+    EXPECT_NO_THROW(probe().declare(full, arguments)) << "not durable, or with other arguments";
     EXPECT_NO_THROW(probe().declare_exchange(full, "fanout"));
   }
   EXPECT_TRUE(probe().publish(options_.prefix + ".parked", "any key", text("kept")));
@@ -40,8 +52,7 @@ TEST_F(Topology, AnotherExchangeOfTheReturnExchangesNameKeepsNothingFromStarting
 TEST_F(Topology, QuorumQueuesHaveADeliveryLimitThatNeverBites) {
   options_.rabbitmq.queue_type = "quorum";
   start_up();
-  EXPECT_NO_THROW(probe().declare(
-      failed(), {{"x-queue-type", "quorum"}, {"x-delivery-limit", std::int32_t{2147483647}}}));
+  EXPECT_NO_THROW(probe().declare(failed(), own("quorum")));
   // More deliveries than RabbitMQ 4 allows by default (20) lose nothing.
   ASSERT_TRUE(probe().publish(failed(), "", text("again and again")));
   for (int i = 0; i < 25; ++i) {
@@ -55,7 +66,9 @@ TEST_F(Topology, QuorumQueuesHaveADeliveryLimitThatNeverBites) {
 
 // What waits in it must be taken in, whatever others have made of it.
 TEST_F(Topology, AQueueWithOtherArgumentsIsUsedAsItIsAndTold) {
-  probe().declare(failed(), {{"x-max-length", std::int32_t{5}}});
+  Table arguments = own("classic");
+  arguments.emplace_back("x-max-length", std::int32_t{5});
+  probe().declare(failed(), arguments);
   start_up();
   ASSERT_TRUE(probe().publish(failed(), "", text("one")));
   EXPECT_EQ(sink_.deliveries(1).size(), 1U);
@@ -67,7 +80,7 @@ TEST_F(Topology, AQueueWithOtherArgumentsIsUsedAsItIsAndTold) {
 
 TEST_F(Topology, AQueueOfAnotherTypeIsUsedAsItIsAndTold) {
   options_.rabbitmq.queue_type = "classic";
-  probe().declare(failed(), {{"x-queue-type", "quorum"}});
+  probe().declare(failed(), own("quorum"));
   start_up();
   ASSERT_TRUE(probe().publish(failed(), "", text("one")));
   const auto one = sink_.deliveries(1);
@@ -84,16 +97,15 @@ TEST_F(Topology, AQueueOfAnotherTypeIsUsedAsItIsAndTold) {
 TEST_F(Topology, TheTypeOfTheQueuesIsWrittenOut) {
   options_.rabbitmq.queue_type = "classic";
   start_up();
-  EXPECT_NO_THROW(probe().declare(failed(), {{"x-queue-type", "classic"}}));
+  EXPECT_NO_THROW(probe().declare(failed(), own("classic")));
 }
 
 TEST_F(Topology, NewQueuesHaveTheTypeThatTheBrokersVersionSuggests) {
   start_up();
   if (probe().major_version() >= 4) {
-    EXPECT_NO_THROW(probe().declare(
-        failed(), {{"x-queue-type", "quorum"}, {"x-delivery-limit", std::int32_t{2147483647}}}));
+    EXPECT_NO_THROW(probe().declare(failed(), own("quorum")));
   } else {
-    EXPECT_NO_THROW(probe().declare(failed(), {{"x-queue-type", "classic"}}));
+    EXPECT_NO_THROW(probe().declare(failed(), own("classic")));
   }
 }
 
@@ -102,8 +114,8 @@ TEST_F(Topology, NewQueuesHaveTheTypeThatTheBrokersVersionSuggests) {
 TEST_F(Topology, QueuesOfEitherTypeStayAsTheyAre) {
   options_.rabbitmq.topology_check = Ms{200};
   const std::string results = options_.prefix + ".results";
-  probe().declare(failed(), {{"x-queue-type", "classic"}});
-  probe().declare(results, {{"x-queue-type", "quorum"}, {"x-delivery-limit", std::int32_t{2147483647}}});
+  probe().declare(failed(), own("classic"));
+  probe().declare(results, own("quorum", results));
   start_up();
   for (const std::string& queue : {failed(), results}) {
     ASSERT_TRUE(probe().publish("", queue, text(queue)));
@@ -121,7 +133,9 @@ TEST_F(Topology, QueuesOfEitherTypeStayAsTheyAre) {
 }
 
 TEST_F(Topology, OtherArgumentsAreToldWhateverTheType) {
-  probe().declare(failed(), {{"x-queue-type", "quorum"}, {"x-max-length", std::int32_t{5}}});
+  Table arguments = own("quorum");
+  arguments.emplace_back("x-max-length", std::int32_t{5});
+  probe().declare(failed(), arguments);
   start_up();
   ASSERT_TRUE(probe().publish(failed(), "", text("one")));
   EXPECT_EQ(sink_.deliveries(1).size(), 1U);

@@ -56,6 +56,39 @@ TEST(ReadDeath, TheNewestIsTheFirst) {
   EXPECT_EQ(f.failed_count, 3);
 }
 
+// By the TTL of the message: RabbitMQ then moved it from one inlet to another.
+TEST(TakeBackExpired, ItIsAgainWhatItWasInItsInlet) {
+  Delivery d;
+  d.inlet = Inlet::delay;
+  d.exchange = "rung.delay";
+  d.message = message_with({{"x-death", Array{death("rung.failed", "expired"), death("orders")}},
+                            {"x-last-death-queue", "rung.failed"}});
+  take_back_expired(d, "rung");
+  EXPECT_EQ(d.inlet, Inlet::failed);
+  EXPECT_TRUE(d.expired);
+  EXPECT_EQ(d.exchange, "shop");
+  EXPECT_EQ(d.routing_key, "order.new");
+  EXPECT_EQ(read_failure(d.message, "", "", take_broker_headers(d.message, d.inlet).failure).queue, "orders");
+  // Published there: no queue has failed it.
+  d.inlet = Inlet::failed;
+  d.message = message_with({{"x-death", Array{death("rung.delay", "expired")}},
+                            {"x-last-death-queue", "rung.delay"},
+                            {"x-first-death-reason", "expired"},
+                            {"x-delay", 1000}});
+  take_back_expired(d, "rung");
+  EXPECT_EQ(d.inlet, Inlet::delay);
+  EXPECT_EQ(d.message.headers, (Table{{"x-delay", 1000}}));
+  // Anything else stays as it is.
+  for (const Table& other : {death("rung.failed", "rejected"), death("orders", "expired"),
+                             death("rung2.failed", "expired"), death("rung.parked", "expired"), Table{}}) {
+    Delivery same;
+    same.message = message_with({{"x-death", Array{other}}});
+    take_back_expired(same, "rung");
+    EXPECT_FALSE(same.expired);
+    EXPECT_EQ(same.message.headers->size(), 1U);
+  }
+}
+
 TEST(ReadDeath, WhateverItHoldsInstead) {
   const std::vector<Value> oddities = {Value{},
                                        true,
