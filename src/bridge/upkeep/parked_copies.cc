@@ -26,6 +26,14 @@ std::size_t body_bytes_of(const Task& task) {
 
 void ParkedCopies::send_owed() {
   recorded_.clear();
+  std::erase_if(without_queue_, [this](const auto& one) {
+    return deps_.clock.here().boot() - one.second > std::chrono::minutes{11};
+  });
+  deps_.health.show("parked_copies", without_queue_.empty()
+                                         ? std::string()
+                                         : "no queue takes the copies of parked messages for " +
+                                               without_queue_.begin()->first +
+                                               ": declare it, or change `parked` in the config; they wait");
   batches_left_ = kBatches;
   next_batch();
 }
@@ -141,7 +149,15 @@ void ParkedCopies::send(const Copy& copy) {
     return done(task);
   if (copy.stored.message == nullptr) return never(copy.stored.broken);
   deps_.outbox.send(outgoing_for(copy), [this, task, never](const PublishResult& result) {
-    if (result.how == PublishResult::How::confirmed) return done(task);
+    const std::string& queue = deps_.rules->returns_parked(task) ? task.error_queue : deps_.exchange;
+    if (result.how == PublishResult::How::confirmed) {
+      without_queue_.erase(queue);
+      return done(task);
+    }
+    if (result.how == PublishResult::How::returned) {
+      without_queue_[queue] = deps_.clock.here().boot();
+      return done(task, true);
+    }
     // Each retry would close the channel for all others. The row has the message.
     if (result.how == PublishResult::How::rejected) return never(result.reason);
     under_way_.erase(task.id);  // retried a second later
@@ -150,9 +166,9 @@ void ParkedCopies::send(const Copy& copy) {
   });
 }
 
-void ParkedCopies::done(const Task& task) {
+void ParkedCopies::done(const Task& task, bool no_queue) {
   bytes_ -= body_bytes_of(task);
-  deps_.transitions.add({task.id, event::ParkedCopySent{}},
+  deps_.transitions.add({task.id, event::ParkedCopySent{no_queue}},
                         [this, id = task.id](const Result<Decision>& decision) {
                           under_way_.erase(id);
                           if (!decision) return stop();  // sent again a second later

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
+#include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/transitions.h"
@@ -30,6 +32,7 @@ class ParkedCopies {
     const DeliveryProof& proof;
     const RuleBookPtr& rules;  // replaced by a reload
     std::string exchange;      // <prefix>.parked
+    Health& health;
   };
 
   explicit ParkedCopies(Deps deps) : deps_(std::move(deps)) {}
@@ -51,13 +54,14 @@ class ParkedCopies {
   Outgoing outgoing_for(const Copy& copy) const;
   void read_and_send(const std::vector<TaskId>& ids);
   void send(const Copy& copy);
-  void done(const Task& task);
+  void done(const Task& task, bool no_queue = false);
 
   const Deps deps_;
   std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
   std::unordered_set<TaskId> recorded_;   // since the last call: a cluster's other node may not have it yet
-  int batches_left_ = 0;                  // until the next call
-  std::size_t bytes_ = 0;                 // bodies of those without an answer
+  std::map<std::string, BootMs> without_queue_;  // queues that are missing, and when that was last found
+  int batches_left_ = 0;                         // until the next call
+  std::size_t bytes_ = 0;                        // bodies of those without an answer
   bool busy_ = false;
 };
 

@@ -310,6 +310,9 @@ struct Machine {
     if (task.state != State::parked || !task.next_at) return stale(task, is_in(task));
     Task next = task;
     next.next_at.reset();
+    const Ms parked_for = at.now - task.finished_at.value_or(at.now);
+    if (e.no_queue)
+      next.next_at = at.now + std::clamp<Ms>(parked_for, std::chrono::seconds{1}, std::chrono::minutes{10});
     return applied(std::move(next));
   }
 

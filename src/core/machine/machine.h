@@ -108,7 +108,9 @@ struct SilenceOver {
   // names the queue.
   std::optional<Silence> queue_said = {};
 };
-struct ParkedCopySent {};  // rung.parked confirmed the copy
+struct ParkedCopySent {
+  bool no_queue = false;  // took it: it is owed still, and tried again later and later
+};                        // rung.parked, or its error queue, confirmed the copy
 struct Cancel {
   std::string reason;
 };  // by a person
