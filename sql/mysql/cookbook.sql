@@ -342,7 +342,7 @@ LIMIT 100;
 -- The latest 100 events.
 SELECT at, kind, subject AS queue, detail
 FROM retry_events
-WHERE kind IN ('queue_paused', 'queue_resumed', 'breaker_opened', 'breaker_closed')
+WHERE kind IN ('queue_paused', 'queue_resumed', 'breaker_opened', 'breaker_probed', 'breaker_closed')
 ORDER BY at DESC
 LIMIT 100;
 

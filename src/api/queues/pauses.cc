@@ -20,6 +20,17 @@ std::string refused_name(const std::string& queue, const TargetRules& rules) {
   return own_target(target, rules);
 }
 
+// The next probe of the queue's breaker is due now. Sidecars read that within a second.
+Result<GateState> probe_now(Store& store, const ResumeRequest& request) {
+  return store.change_gate(request.queue, [&](GateState& state, EpochMs now) -> std::vector<SystemEvent> {
+    Breaker& breaker = state.breaker;
+    if (breaker.state != Breaker::State::open || !breaker.until || *breaker.until <= now) return {};
+    breaker.until = now;
+    std::string detail = "by " + request.who + (request.reason.empty() ? "" : ": " + request.reason);
+    return {{0, {}, "", "breaker_probed", request.queue, std::move(detail)}};
+  });
+}
+
 }  // namespace
 
 std::string wrong_queue_name(const std::string& queue) {
@@ -40,13 +51,18 @@ Result<Pause> pause_queue(Store& store, const PauseRequest& request, const Targe
   return store.pause({request.queue, until, request.who, request.reason});
 }
 
-Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const std::string& who,
-                                  const std::string& reason, const TargetRules& rules) {
-  if (std::string why = refused_name(queue, rules); !why.empty()) return permanent(std::move(why));
-  auto ended = store.resume(queue, who, reason);
+Result<ResumedQueue> resume_queue(Store& store, const ResumeRequest& request, const TargetRules& rules) {
+  if (std::string why = refused_name(request.queue, rules); !why.empty()) return permanent(std::move(why));
+  auto ended = store.resume(request.queue, request.who, request.reason);
   if (!ended) return tl::unexpected(ended.error());
-  ResumedQueue out{queue, *std::move(ended), {}, "flowing"};
-  const auto gate = gate_of(store, queue);
+  ResumedQueue out{request.queue, *std::move(ended), false, {}, "flowing"};
+  auto gate = gate_of(store, request.queue);
+  if (request.probe && gate && *gate && (*gate)->state == "breaker_open") {
+    const auto state = probe_now(store, request);
+    if (!state) return tl::unexpected(state.error());
+    out.probes = true;
+    gate = gate_of(store, request.queue);
+  }
   if (!gate) return tl::unexpected(gate.error());
   if (*gate) {
     out.held_still = gate_text(**gate);
@@ -83,6 +99,7 @@ Json to_json(const ResumedQueue& resumed) {
   json["ended"] = Json::array();
   if (pause) json["ended"].push_back("pause");
   if (retry_after) json["ended"].push_back("retry_after");
+  if (resumed.probes) json["ended"].push_back("breaker_wait");
   json["retry_after"] = retry_after ? text_or_null(retry_after->reason) : Json();
   return json;
 }
@@ -119,6 +136,7 @@ Result<ResumedQueue> resumed_from_json(const Json& json) {
     out.ended.retry_after = *ended;
     out.ended.retry_after->reason = read.text("retry_after");
   }
+  out.probes = has("breaker_wait");
   if (out.ended.any() && !ended->until) read.wrong("until");
   return read.done(std::move(out));
 }

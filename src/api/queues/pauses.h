@@ -25,16 +25,20 @@ std::string wrong_queue_name(const std::string& queue);
 // Pauses a queue, or changes its pause. A permanent error is the caller's: the name cannot be a queue's or is
 // one of Rung's own, or `until` has passed.
 Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
+struct ResumeRequest {
+  std::string queue, who, reason;
+  bool probe = false;  // an open breaker does not wait any longer for its next probe
+};
 // Ends the pause, and a consumer's retry-after that holds back the queue. If neither is in force there is
 // nothing to do, which is no error: a request may be repeated.
 struct ResumedQueue {
   std::string queue;
-  Resumed ended;           // any(): there was something to end
+  Resumed ended;
+  bool probes = false;     // the wait of its breaker has ended, too
   std::string held_still;  // what holds the queue back all the same; "" = it flows
   std::string state;       // QueueGate::state after it
 };
-Result<ResumedQueue> resume_queue(Store& store, const std::string& queue, const std::string& who,
-                                  const std::string& reason, const TargetRules& rules);
+Result<ResumedQueue> resume_queue(Store& store, const ResumeRequest& request, const TargetRules& rules);
 // "until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string pause_text(const Pause& pause);
 

@@ -65,10 +65,11 @@ class ApiSystem final : public SystemService {
     return read_answer(*client_, change(request.queue, "/pause", body), api::pause_from_json);
   }
 
-  Result<api::ResumedQueue> resume(const std::string& queue, const std::string& reason) override {
+  Result<api::ResumedQueue> resume(const api::ResumeRequest& request) override {
     Json body = Json::object();
-    if (!reason.empty()) body["reason"] = reason;
-    return read_answer(*client_, change(queue, "/resume", body), api::resumed_from_json);
+    if (!request.reason.empty()) body["reason"] = request.reason;
+    if (request.probe) body["probe"] = true;
+    return read_answer(*client_, change(request.queue, "/resume", body), api::resumed_from_json);
   }
 
   Result<api::Nodes> nodes(EpochMs now, bool all) override {

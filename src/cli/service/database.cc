@@ -84,8 +84,10 @@ class DatabaseSystem final : public SystemService {
     whole.who = parts_.who;
     return api::pause_queue(parts_.store, whole, parts_.config.rules->targets());
   }
-  Result<api::ResumedQueue> resume(const std::string& queue, const std::string& reason) override {
-    return api::resume_queue(parts_.store, queue, parts_.who, reason, parts_.config.rules->targets());
+  Result<api::ResumedQueue> resume(const api::ResumeRequest& request) override {
+    api::ResumeRequest whole = request;
+    whole.who = parts_.who;
+    return api::resume_queue(parts_.store, whole, parts_.config.rules->targets());
   }
 
   Result<api::Nodes> nodes(EpochMs now, bool all) override { return api::read_nodes(parts_.store, now, all); }

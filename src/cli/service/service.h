@@ -152,7 +152,7 @@ class SystemService {
 
   virtual Result<std::vector<QueueGate>> gates() = 0;
   virtual Result<Pause> pause(const api::PauseRequest& request) = 0;
-  virtual Result<api::ResumedQueue> resume(const std::string& queue, const std::string& reason) = 0;
+  virtual Result<api::ResumedQueue> resume(const api::ResumeRequest& request) = 0;
 
   virtual Result<api::Nodes> nodes(EpochMs now, bool all) = 0;
   virtual Result<api::Stats> stats(EpochMs now, Ms max_overdue) = 0;

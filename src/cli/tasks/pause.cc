@@ -21,6 +21,7 @@ namespace {
 struct PauseOptions {
   Common common;
   std::string queue, lasts, until, reason;
+  bool probe = false;  // of resume
 };
 
 // Reads --for and --until.
@@ -58,9 +59,12 @@ int pause(const PauseOptions& options) {
 std::string resumed_text(const std::string& queue, const api::ResumedQueue& resumed) {
   const auto& [pause, retry_after] = resumed.ended;
   if (!resumed.ended.any()) {
+    if (resumed.probes) return "the wait of a breaker has ended: " + resumed.held_still;
     if (resumed.held_still.empty()) return "nothing to do: " + queue + " is not paused";
+    const std::string probe =
+        resumed.state == "breaker_open" ? ", or now: rung resume " + queue + " --probe" : "";
     return "nothing to do: " + queue + " is not paused by a person: " + resumed.held_still +
-           ". This ends by itself";
+           ". This ends by itself" + probe;
   }
   const Pause& ended = pause ? *pause : *retry_after;
   std::string text = fmt::format(
@@ -74,7 +78,8 @@ std::string resumed_text(const std::string& queue, const api::ResumedQueue& resu
 int resume(const PauseOptions& options) {
   Session session;
   if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
-  const auto ended = session.service.system->resume(options.queue, clean_utf8(options.reason, kErrorBytes));
+  const auto ended = session.service.system->resume(
+      {options.queue, "", clean_utf8(options.reason, kErrorBytes), options.probe});
   if (!ended) return report_error(ended.error());
   if (options.common.json) return print_json(api::to_json(*ended));
   print(one_line(resumed_text(options.queue, *ended)) + "\n");
@@ -170,11 +175,14 @@ void add_pause(CLI::App& app, int* exit) {
   auto r = std::make_shared<PauseOptions>();
   CLI::App& again =
       add_service_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
-                          "Example:\n"
+                          "Examples:\n"
                           "  rung resume orders\n"
+                          "  rung resume orders --probe           the breaker tries the next task now\n"
                           "What is overdue goes out oldest first, at the queue's catch-up rate.",
                           r->common);
   again.add_option("QUEUE", r->queue, "The queue")->required();
+  again.add_flag("--probe", r->probe,
+                 "Also end the wait of an open breaker: the task that is due first goes out as its probe");
   again.add_option("--reason", r->reason, "Why; recorded in the audit and in retry_events")
       ->type_name("TEXT");
   again.callback([r, exit] { *exit = resume(*r); });

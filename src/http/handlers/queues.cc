@@ -64,13 +64,13 @@ Response resume_queue(Context& context, const Call& call) {
   if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
-  const std::string reason = fields.text("reason", kErrorBytes).value_or("");
+  api::ResumeRequest request{queue_of(call), call.who, fields.text("reason", kErrorBytes).value_or("")};
+  request.probe = fields.flag("probe").value_or(false);
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  const std::string queue = queue_of(call);
-  if (auto no = refuse_queue(call.person, queue, call.request.path)) return *std::move(no);
+  if (auto no = refuse_queue(call.person, request.queue, call.request.path)) return *std::move(no);
   return tell(call, context.reads.run_once([&](Store& store) {
-    return api::resume_queue(store, queue, call.who, reason, context.rules()->targets());
+    return api::resume_queue(store, request, context.rules()->targets());
   }));
 }
 

@@ -131,6 +131,10 @@ TEST_F(PauseCommand, AnOpenBreakerIsShownAndIsNotResumed) {
   const Ran resumed = rung({"resume", "orders"});
   EXPECT_EQ(resumed.exit, 0);
   EXPECT_THAT(resumed.out, HasSubstr("nothing to do: orders is not paused by a person: " + why));
+  EXPECT_THAT(resumed.out, HasSubstr("or now: rung resume orders --probe\n"));
+  EXPECT_EQ(rung({"resume", "orders", "--probe"}).out,
+            "the wait of a breaker has ended: queue orders: breaker half-open, only probes go out (20 of the "
+            "last 100 deliveries failed, the last one with: boom)\n");
 }
 
 TEST_F(PauseCommand, ARateAndAWindowAreShown) {

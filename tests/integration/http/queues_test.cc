@@ -114,6 +114,7 @@ TEST_F(HttpQueues, ATaskSaysWhatHoldsItBack) {
   EXPECT_EQ(nothing.at("ended"), json::array());
   EXPECT_EQ(nothing.at("state"), "breaker_open");
   EXPECT_THAT(nothing.at("held_still").get<std::string>(), HasSubstr("queue orders: breaker open until "));
+  EXPECT_EQ(post("/v1/queues/orders/resume", {{"probe", true}}).json().at("ended"), json({"breaker_wait"}));
 }
 
 TEST_F(HttpQueues, WhatIsWrongIsSaid) {

@@ -88,7 +88,7 @@ TEST_F(HeldBack, EveryQueueThatIsHeldBackIsListed) {
 TEST_F(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
   const TargetRules rules;
   const auto nothing = [&] {
-    const auto resumed = resume_queue(*store_, "orders", "ann", "", rules).value();
+    const auto resumed = resume_queue(*store_, {"orders", "ann", ""}, rules).value();
     EXPECT_FALSE(resumed.ended.any()) << "it may be repeated";
     return resumed;
   };
@@ -100,7 +100,22 @@ TEST_F(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
   EXPECT_EQ(to_json(nothing())["state"], "breaker_open");
   EXPECT_EQ(to_json(nothing())["ended"], Json::array());
   ASSERT_TRUE(store_->pause({"orders", {}, "ann", ""}));
-  EXPECT_EQ(to_json(resume_queue(*store_, "orders", "ann", "", rules).value())["ended"], Json({"pause"}));
+  EXPECT_EQ(to_json(resume_queue(*store_, {"orders", "ann", ""}, rules).value())["ended"], Json({"pause"}));
+}
+
+TEST_F(HeldBack, AProbeEndsTheWaitOfAnOpenBreaker) {
+  const TargetRules rules;
+  change([](GateState& state, EpochMs at) { state.breaker = opened(at); });
+  const auto probed = resume_queue(*store_, {"orders", "ann", "mended", true}, rules).value();
+  EXPECT_EQ(to_json(probed)["ended"], Json({"breaker_wait"}));
+  EXPECT_EQ(probed.state, "breaker_half_open");
+  EXPECT_TRUE(resumed_from_json(to_json(probed)).value().probes);
+  EXPECT_EQ(store_->events(1).value().front().detail, "by ann: mended");
+  const auto again = resume_queue(*store_, {"orders", "ann", "", true}, rules).value();
+  EXPECT_FALSE(again.probes) << "it may be repeated";
+  EXPECT_EQ(store_->gate_states().value().size(), 1U);
+  EXPECT_FALSE(resume_queue(*store_, {"invoices", "ann", "", true}, rules).value().probes);
+  EXPECT_EQ(store_->gate_states().value().size(), 1U) << "no row for a queue without a breaker";
 }
 
 TEST(GateText, IsASentenceForEachGate) {

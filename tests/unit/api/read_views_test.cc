@@ -180,9 +180,10 @@ TEST(ReadViews, QueuesAndPauses) {
   const Pause ended{"orders", kThen, kLater, "ann", "deploy", "bob", true};
   const Pause hold{"orders", kThen, kLater, "retry-after", "task 4711 asked for 10m", "bob", true};
   for (const Resumed& what : {Resumed{ended, hold}, Resumed{ended, {}}, Resumed{{}, hold}, Resumed{}})
-    expect_back(to_json(ResumedQueue{"orders", what, what.any() ? "" : "outside its window", "flowing"}),
-                resumed_from_json);
-  const auto both = resumed_from_json(to_json(ResumedQueue{"orders", {ended, hold}, "", "flowing"}));
+    expect_back(
+        to_json(ResumedQueue{"orders", what, false, what.any() ? "" : "outside its window", "flowing"}),
+        resumed_from_json);
+  const auto both = resumed_from_json(to_json(ResumedQueue{"orders", {ended, hold}, false, "", "flowing"}));
   EXPECT_EQ(both->ended.retry_after->reason, hold.reason);
 }
 

@@ -44,6 +44,21 @@ TEST_F(BreakerStory, WhatIsDueWaitsAndCostsNothing) {
   EXPECT_EQ(events[0].subject, "orders");
 }
 
+TEST_F(BreakerStory, APersonsProbeGoesAtOnce) {
+  open_it();
+  scheduled("orders", Ms{10});
+  world.loop.run_for(kSecond);
+  ASSERT_THAT(sent(), SizeIs(3));
+  const EpochMs until = *breaker().until;
+  ASSERT_TRUE(world.eyes->change_gate("orders", [](GateState& state, EpochMs now) {
+    state.breaker.until = now;  // as api::resume_queue()
+    return std::vector<SystemEvent>{};
+  }));
+  world.loop.run_for(kSecond);
+  EXPECT_THAT(sent(), SizeIs(4));
+  EXPECT_LT(world.now(), until);
+}
+
 // The pause is seen after the probe was asked for, and before it is granted.
 TEST_F(BreakerStory, AProbeThatIsGrantedDuringAPauseStays) {
   open_it();
