@@ -81,10 +81,8 @@ class DialectParser {
     if (key.text == "remove") return removed_headers(value);
     std::vector<std::string> names{"name", "about", "versions", "sources", "notes", "remove"};
     for (const ListKey& list : kReadingKeys) names.emplace_back(list.name);
-    const std::string near = closest(key.text, names);
-    problems_.add(key.mark,
-                  "unknown key " + in_quotes(key.text) +
-                      (near.empty() ? ": known keys: " + words_of(names) : ": did you mean " + near + "?"));
+    problems_.add(key.mark, "unknown key " + in_quotes(key.text) +
+                                did_you_mean(key.text, names, ": known keys: " + words_of(names)));
   }
 
   void text(const std::string& key, const Node& value, std::string& out) {

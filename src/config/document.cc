@@ -117,6 +117,8 @@ std::string explain(const YAML::Exception& error, std::string_view text) {
     what += "; inside { } or [ ], ${NAME} needs quotes: \"${NAME}\"";
   } else if (line.find('\t') != std::string_view::npos) {
     what += "; indent with spaces, not tabs";
+  } else if (what.find("anchor") != std::string::npos || what.find("alias") != std::string::npos) {
+    what += "; a text that begins with * needs quotes: \"*\"";
   }
   return what;
 }
@@ -271,6 +273,12 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
     }
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         const std::string& otherwise) {
+  const std::string near = closest(word, candidates);
+  return near.empty() ? otherwise : ": did you mean " + near + "?";
 }
 
 }  // namespace rung::confile

@@ -78,5 +78,8 @@ std::string in_quotes(std::string_view text);
 
 // The candidate closest to `word`; "" if none is close.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
+// ": did you mean CANDIDATE?"; `otherwise` if none is close.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         const std::string& otherwise = {});
 
 }  // namespace rung::confile

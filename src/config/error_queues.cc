@@ -118,11 +118,9 @@ class ErrorQueueCompletion {
       for (const auto& [known, dialect] : draft_.config.dialects) names.push_back(known);
       std::string all;
       for (const std::string& known : names) all.append(all.empty() ? "" : ", ").append(known);
-      const std::string near = closest(name, names);
-      problems_.add(
-          one.dialect_mark,
-          path_ + ".dialect: " + (one.substituted ? "the value" : in_quotes(name)) +
-              " is not a dialect: " + (near.empty() ? "one of " + all : "did you mean " + near + "?"));
+      problems_.add(one.dialect_mark, path_ +
+                                          ".dialect: " + (one.substituted ? "the value" : in_quotes(name)) +
+                                          " is not a dialect" + did_you_mean(name, names, ": one of " + all));
     }
     return nullptr;
   }

@@ -33,10 +33,9 @@ bool set_reasons(Value& v) {
   if (!v.patterns(words)) return false;
   for (const std::string& word : words) {
     if (std::ranges::find(failure_reasons(), word) != failure_reasons().end()) continue;
-    const std::string suggestion = v.may_quote() ? closest(word, failure_reasons()) : "";
     return v.add_error((v.may_quote() ? in_quotes(word) : "the value") +
                        " is not rejected, expired, maxlen, delivery_limit, returned or silent" +
-                       (suggestion.empty() ? "" : ": did you mean " + suggestion + "?"));
+                       (v.may_quote() ? did_you_mean(word, failure_reasons()) : ""));
   }
   when(v).reasons = std::move(words);
   return true;

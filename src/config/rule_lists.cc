@@ -113,9 +113,8 @@ bool check_rules_name(const QueueDraft& queue, const std::string& section, const
   std::vector<std::string> names;
   for (const RuleListDraft& list : draft.rule_lists) names.push_back(list.name);
   if (std::ranges::find(names, *queue.rules) != names.end()) return true;
-  const std::string suggestion = closest(*queue.rules, names);
   problems.add(queue.rules_mark, section + queue.name + ".rules: there is no such list under rules" +
-                                     (suggestion.empty() ? "" : ": did you mean " + suggestion + "?"));
+                                     did_you_mean(*queue.rules, names));
   return false;
 }
 

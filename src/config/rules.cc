@@ -163,12 +163,10 @@ bool check_ladder(const LadderName& wanted, const std::string& path, const Ladde
   std::vector<std::string> names;
   for (const auto& [name, ladder] : ladders) names.push_back(name);
   for (const auto& invalid : draft.ladders) names.push_back(invalid.name);
-  const std::string suggestion = closest(wanted.name, names);
   std::string list;
   for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
   problems.add(wanted.mark, path + ": unknown ladder " + in_quotes(wanted.name) +
-                                (suggestion.empty() ? ": available ladders: " + list
-                                                    : ": did you mean " + suggestion + "?"));
+                                did_you_mean(wanted.name, names, ": available ladders: " + list));
   return false;
 }
 

@@ -170,9 +170,8 @@ bool Value::boolean(bool& out) {
 bool Value::choice(std::string& out, const std::vector<std::string>& words) {
   if (!expect_scalar(join(words))) return false;
   if (std::ranges::find(words, node.text) == words.end()) {
-    const std::string suggestion = may_quote() ? closest(node.text, words) : "";
     return add_error(shown() + " is not " + join(words) +
-                     (suggestion.empty() ? "" : ": did you mean " + suggestion + "?"));
+                     (may_quote() ? did_you_mean(node.text, words) : ""));
   }
   out = node.text;
   return true;

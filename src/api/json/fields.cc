@@ -50,7 +50,7 @@ bool too_deep(std::string_view text) {
 // for some thousands of keys), and silently keeps the last of two equal keys.
 class Builder {
  public:
-  explicit Builder(Json& root) : root_(root) {}
+  Builder(Json& root, std::string_view text, std::ptrdiff_t line) : root_(root), text_(text), line_(line) {}
   const std::string& why() const { return why_; }
 
   bool null() { return put(nullptr); }
@@ -86,7 +86,7 @@ class Builder {
     return false;
   }
   bool parse_error(std::size_t byte, const std::string&, const std::exception&) {
-    why_ = "invalid JSON at byte " + std::to_string(byte);
+    why_ = "invalid JSON at " + place_in(text_, byte, line_);
     return false;
   }
 
@@ -119,6 +119,8 @@ class Builder {
   }
 
   Json& root_;
+  const std::string_view text_;
+  const std::ptrdiff_t line_;
   std::vector<Json*> open_;
   std::size_t body_from_ = 0;  // the size of open_ outside of the body; 0 = we are not in it
   std::string key_, why_ = "invalid JSON";
@@ -146,12 +148,19 @@ JsonMemory memory_of_json(std::string_view text) {
   return out;
 }
 
-Result<Json> parse_json(std::string_view text) {
+std::string place_in(std::string_view text, std::size_t byte, std::ptrdiff_t line) {
+  const std::string_view before = text.substr(0, std::max<std::size_t>(byte, 1) - 1);
+  const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
+  return "line " + std::to_string(line + std::ranges::count(before, '\n')) + ", column " +
+         std::to_string(column);
+}
+
+Result<Json> parse_json(std::string_view text, std::ptrdiff_t line) {
   // Checked before parsing: a megabyte of brackets would become a gigabyte of values.
   if (too_deep(text))
     return permanent("the JSON is nested deeper than " + std::to_string(kDeepestNesting) + " levels");
   Json json;
-  Builder builder(json);
+  Builder builder(json, text, line);
   if (!Json::sax_parse(text, &builder)) return permanent(builder.why());
   return json;
 }

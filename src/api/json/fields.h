@@ -28,8 +28,10 @@ inline constexpr std::size_t kNameBytes = 255;  // limit of AMQP's short strings
 inline constexpr std::size_t kMostTold = 20;
 
 // Parses JSON in linear time. Errors: invalid JSON, nesting deeper than kDeepestNesting, a duplicate key in
-// an object.
-Result<Json> parse_json(std::string_view text);
+// an object. `line`: the number of its first line, for people.
+Result<Json> parse_json(std::string_view text, std::ptrdiff_t line = 1);
+// "line 2, column 5": where the byte with this number, from 1, is in a text that begins with line `line`.
+std::string place_in(std::string_view text, std::size_t byte, std::ptrdiff_t line = 1);
 
 // An upper bound of the memory for parsing JSON text: for values (including growing vectors and objects), and
 // for strings with their copies.

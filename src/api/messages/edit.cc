@@ -263,13 +263,7 @@ std::string same_edit_text(TaskId child) {
 
 std::string where_not_json(std::string_view text) {
   Syntax syntax;
-  if (Json::sax_parse(text, &syntax)) return {};
-  const std::string_view before =
-      text.substr(0, std::min(std::max<std::size_t>(syntax.wrong_at, 1) - 1, text.size()));
-  const auto line = 1 + std::ranges::count(before, '\n');
-  const std::size_t start = before.rfind('\n');
-  const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1) + 1;
-  return "line " + std::to_string(line) + ", column " + std::to_string(column);
+  return Json::sax_parse(text, &syntax) ? "" : place_in(text, syntax.wrong_at);
 }
 
 std::string why_not_json(const Message& message) {

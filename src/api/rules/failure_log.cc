@@ -137,7 +137,7 @@ tl::expected<FailureLog, std::vector<std::string>> read_failure_log(std::istream
       wrong.push_back(at + "the line is longer than 1 MB");
       continue;
     }
-    const auto json = parse_json(text);
+    const auto json = parse_json(text, static_cast<std::ptrdiff_t>(number));
     if (!json) {
       wrong.push_back(at + json.error().message +
                       "; write one object per line: {\"at\": \"0s\", \"error\": " +

@@ -1,5 +1,7 @@
 // Checks of this machine: whether the HTTP address is free, and who can read files with secrets.
 #include <netdb.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -12,6 +14,7 @@
 
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/cli/doctor/doctor.h"
+#include "src/cli/shared/text.h"
 #include "src/core/base/url.h"
 
 namespace rung::cli {
@@ -87,6 +90,25 @@ void check_file(const std::string& path, const char* name, const char* content, 
   }
 }
 
+// Of a chain the first one: the program's own.
+void check_certificate(const std::string& path, const char* name, Findings& all) {
+  if (path.empty()) return;
+  const std::unique_ptr<BIO, int (*)(BIO*)> file(BIO_new_file(path.c_str(), "r"), BIO_free);
+  const std::unique_ptr<X509, void (*)(X509*)> cert(
+      file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr), X509_free);
+  int days = 0, seconds = 0;
+  if (cert == nullptr || ASN1_TIME_diff(&days, &seconds, nullptr, X509_get0_notAfter(cert.get())) != 1)
+    return all.push_back(
+        wrong(name, path + " cannot be read here as a certificate (PEM)", "correct the file"));
+  const Ms left = std::chrono::hours{24} * days + std::chrono::seconds{seconds};
+  if (left > std::chrono::hours{24 * 14})
+    return all.push_back(good(name, path + " is valid for " + humanise(left)));
+  const bool over = left <= Ms{0};
+  all.push_back((over ? wrong : warning)(name,
+                                         path + (over ? " has expired" : " expires in " + humanise(left)),
+                                         "renew it, and reload the sidecars"));
+}
+
 // The loader replaces the password in the URLs by its content and does not keep its name.
 std::string broker_password_file(const Config& config, const std::string& config_path) {
   const auto key = config.at_start.find("broker.password_file");
@@ -114,6 +136,9 @@ Findings check_machine(const Config& config, const std::string& config_path) {
   check_file(config.http.token_file, "files.token", "a token", all);
   check_file(config.http.read_token_file, "files.read_token", "a token", all);
   check_file(config.http.tokens_file, "files.tokens", "tokens", all);
+  check_certificate(config.http.cert, "files.http_cert", all);
+  check_certificate(config.broker.cert, "files.broker_cert", all);
+  check_certificate(config.store.cert, "files.store_cert", all);
   check_file(config.http.key, "files.http_key", "a private key", all);
   check_file(config.broker.key, "files.broker_key", "a private key", all);
   check_file(config.store.key, "files.store_key", "a private key", all);

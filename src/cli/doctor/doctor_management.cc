@@ -85,7 +85,9 @@ void check_own(const Config& config, rabbit::QueueAdmin& admin, Findings& all) {
                                                   : warning(name, one.what, one.mend));
   }
   if (found.empty())
-    all.push_back(good("settings", "no policy, argument or limit harms Rung's own queues and exchanges"));
+    all.push_back(good("settings",
+                       "no policy, argument or limit harms Rung's own queues and exchanges (the management "
+                       "API shows a new policy after 5 s)"));
 }
 
 // A classic queue is on a single node of a cluster.

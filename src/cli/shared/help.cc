@@ -152,10 +152,6 @@ void add_help(CLI::App& app, int* exit) {
 
 namespace {
 
-std::string did_you_mean(const std::string& near) {
-  return near.empty() ? "" : ": did you mean " + near + "?";
-}
-
 const CLI::App& command_of(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
@@ -177,7 +173,7 @@ std::string unknown_command(const CLI::App& at, const std::string& word) {
   if (at.get_require_subcommand_min() == 0 || word.starts_with('-')) return {};
   std::vector<std::string> names;
   for (const CLI::App* command : commands_of(at)) names.push_back(command->get_name());
-  return "unknown command " + confile::in_quotes(word) + did_you_mean(confile::closest(word, names));
+  return "unknown command " + confile::in_quotes(word) + confile::did_you_mean(word, names);
 }
 
 std::string unknown_option(const CLI::App& at, const std::string& word) {
@@ -185,7 +181,7 @@ std::string unknown_option(const CLI::App& at, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   std::vector<std::string> flags;
   add_flags(at, flags);
-  return "unknown option " + name + did_you_mean(confile::closest(name, flags));
+  return "unknown option " + name + confile::did_you_mean(name, flags);
 }
 
 }  // namespace
@@ -199,7 +195,7 @@ std::string suggest_value(const std::string& what) {
   std::vector<std::string> words;
   std::istringstream stream(what.substr(list + kNotIn.size(), end - list - kNotIn.size()));
   for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
-  return what + did_you_mean(confile::closest(what.substr(value + 2, list - value - 2), words));
+  return what + confile::did_you_mean(what.substr(value + 2, list - value - 2), words);
 }
 
 std::string explain_mistake(const CLI::App& app, const std::string& what) {

@@ -149,7 +149,7 @@ Result<void> read_lines(std::istream& in, TaskChanges& changes, bool json, Submi
   std::string text;
   for (std::size_t line = 1; std::getline(in, text); ++line) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    auto request = api::parse_json(text);
+    auto request = api::parse_json(text, static_cast<std::ptrdiff_t>(line));
     Line next = request ? Line{line, *std::move(request), "", text.size()}
                         : Line{line, {}, request.error().message, 0};
     if (!batch.has_room(next)) {

@@ -184,15 +184,14 @@ std::size_t edits_between(std::string_view from, std::string_view to) {
 }
 
 // "Europe/Berlin" for "europe/berlin", "Berlin" and "Europe/Berlim"; "" if none is near.
-std::string near_zone(const std::string& wanted, const date::tzdb& all) {
+std::string near_zone(const std::string& wanted, const std::vector<std::string>& zones) {
   const auto city = [](std::string_view name) {
     const auto slash = name.rfind('/');
     return slash == std::string_view::npos ? name : name.substr(slash + 1);
   };
   std::string near;
   std::size_t least = std::min<std::size_t>(2, wanted.size() / 4) + 1;
-  for (const date::time_zone& zone : all.zones) {
-    const std::string& name = zone.name();
+  for (const std::string& name : zones) {
     if (same_letters(name, wanted)) return name;
     const std::size_t edits = same_letters(city(name), wanted) ? 1 : edits_between(wanted, name);
     if (edits >= least) continue;
@@ -208,9 +207,9 @@ Result<const date::time_zone*> find_zone(const std::string& wanted) {
     const auto it = std::ranges::find_if(all.zones, [&](const auto& zone) { return zone.name() == wanted; });
     // Instances on machines with different settings would not agree on `localtime`.
     if (it == all.zones.end() || wanted == "localtime") {
-      const std::string near = wanted == "localtime" ? "" : near_zone(wanted, all);
-      return window_error(wanted, "unknown time zone" + (near.empty() ? ": write e.g. Europe/Berlin or UTC"
-                                                                      : ": did you mean " + near + "?"));
+      std::vector<std::string> zones;
+      for (const date::time_zone& zone : all.zones) zones.push_back(zone.name());
+      return window_error(wanted, "unknown time zone: " + zone_advice(wanted, zones));
     }
     (void)it->get_info(date::sys_seconds{});  // reads its file, which fails if it is broken
     return &*it;
@@ -223,6 +222,12 @@ Result<const date::time_zone*> find_zone(const std::string& wanted) {
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 }  // namespace
+
+std::string zone_advice(const std::string& wanted, const std::vector<std::string>& zones) {
+  if (zones.empty()) return "this system has no time zones: install the package tzdata";
+  const std::string near = wanted == "localtime" ? "" : near_zone(wanted, zones);
+  return near.empty() ? "write e.g. Europe/Berlin or UTC" : "did you mean " + near + "?";
+}
 
 struct TimeWindow::Spans {
   // A time with one offset from UTC: local = UTC + offset.

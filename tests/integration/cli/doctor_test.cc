@@ -105,6 +105,24 @@ TEST_F(Doctor, SettingsOfOthersOnItsOwnQueues) {
   EXPECT_THAT(said("settings"), HasSubstr("ok: "));
 }
 
+TEST_F(Doctor, ACertificateThatExpiresSoon) {
+  const std::string cert = std::filesystem::path(config_path()).parent_path() / "cert.pem",
+                    key = cert + ".key";
+  const auto make = [&](const char* days) {
+    const auto made = run_program({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", days,
+                                   "-keyout", key, "-out", cert, "-subj", "/CN=rung"},
+                                  std::chrono::seconds{60});
+    ASSERT_TRUE(made && made->exit == 0) << (made ? made->err : "");
+    examine();
+  };
+  use(admin.url("guest", "guest"), db.url(), needed("RUNG_TEST_MANAGEMENT"), "classic",
+      "http: { listen: \"127.0.0.1:0\", cert: \"" + cert + "\", key: \"" + key + "\" }\n");
+  make("1");
+  EXPECT_THAT(said("files.http_cert"), testing::StartsWith("warn: " + cert + " expires in 23h"));
+  make("60");
+  EXPECT_THAT(said("files.http_cert"), HasSubstr("ok: "));
+}
+
 TEST_F(Doctor, ATargetQueueThatDeadLettersWhatItRefuses) {
   admin.policy(
       "full", "^orders$",

@@ -176,7 +176,7 @@ TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
   up();
   const auto detail = [&](const std::string& body) { return refused(call("POST", "/v1/tasks", body), 400); };
   EXPECT_THAT(detail(""), HasSubstr("invalid JSON"));
-  EXPECT_THAT(detail("{"), HasSubstr("invalid JSON at byte 2"));
+  EXPECT_THAT(detail("{"), HasSubstr("invalid JSON at line 1, column 2"));
   EXPECT_THAT(detail("5"), HasSubstr("a task must be an object"));
   EXPECT_THAT(detail("{\"queue\": \"\xff\"}"), HasSubstr("invalid JSON"));
   EXPECT_THAT(detail(std::string(5000, '[')), HasSubstr("deeper than 100"));

@@ -69,9 +69,10 @@ TEST(FailureLogTest, SaysWhatIsWrongInWhichLine) {
   ASSERT_FALSE(log);
   EXPECT_THAT(
       log.error(),
-      ElementsAre(HasSubstr("2: invalid JSON at byte"), HasSubstr("3: at: must be an RFC 3339 time"),
-                  HasSubstr("4: at: is missing"), HasSubstr("5: works_afer: unknown field"),
-                  HasSubstr("6: reason: 'bored' is none of "), HasSubstr("7: failures[0].after: is missing"),
+      ElementsAre(HasSubstr("2: invalid JSON at line 2, column"),
+                  HasSubstr("3: at: must be an RFC 3339 time"), HasSubstr("4: at: is missing"),
+                  HasSubstr("5: works_afer: unknown field"), HasSubstr("6: reason: 'bored' is none of "),
+                  HasSubstr("7: failures[0].after: is missing"),
                   HasSubstr("8: failures[1].after: must not be before"), HasSubstr("9: must be an object")));
 }
 

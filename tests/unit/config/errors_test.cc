@@ -62,6 +62,12 @@ TEST_F(ConfigErrors, WhatIsNotYaml) {
                           "needs quotes: \"${NAME}\""));
   EXPECT_THAT(problems(kServers + "---\nlease: 5s\n"),
               ElementsAre("rung.yaml:3:1: unexpected second YAML document: a config file has only one"));
+  for (const std::string star :
+       {"queues:\n  *: {}\n", "queues:\n  *_error: {}\n", "error_queues:\n  - from: *\n"})
+    EXPECT_THAT(problems(kServers + star),
+                ElementsAre(HasSubstr("a text that begins with * needs quotes: \"*\"")))
+        << star;
+  EXPECT_THAT(problems("\xEF\xBB\xBF" + kServers), IsEmpty()) << "a byte order mark";
   // yaml-cpp finds documents without end in this one.
   EXPECT_THAT(problems(",\n"),
               ElementsAre("rung.yaml:1:1: unexpected second YAML document: a config file has only one"));

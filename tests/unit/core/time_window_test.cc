@@ -318,6 +318,7 @@ TEST(TimeWindow, UnknownZonesAreCorrected) {
   EXPECT_EQ(zone_error("../../etc/passwd"),
             "\"../../etc/passwd\": unknown time zone: write e.g. Europe/Berlin or UTC");
   EXPECT_EQ(zone_error("localtime"), "\"localtime\": unknown time zone: write e.g. Europe/Berlin or UTC");
+  EXPECT_EQ(zone_advice("Europe/Berlin", {}), "this system has no time zones: install the package tzdata");
 }
 
 }  // namespace
