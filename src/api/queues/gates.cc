@@ -52,6 +52,33 @@ std::string without_prefix(std::string text, std::string_view prefix) {
 
 }  // namespace
 
+Result<std::vector<QueueGate>> read_queues(Store& store) {
+  auto gates = store.queue_gates();
+  if (!gates) return gates;
+  const auto open = store.open_by_queue();
+  const auto known = store.attachments({});
+  if (!open) return tl::unexpected(open.error());
+  if (!known) return tl::unexpected(known.error());
+  std::map<std::string, QueueGate> all;
+  for (QueueGate& gate : *gates) all[gate.queue] = std::move(gate);
+  for (const QueueStat& stat : *open) {
+    QueueGate& gate = all[stat.queue];
+    if (stat.state == State::parked) gate.parked = stat.tasks;
+  }
+  all.erase("");  // of tasks without one
+  for (const AttachmentRecord& record : *known) {
+    const bool attached = record.state == AttachmentState::attached;
+    if (attached || all.contains(record.queue)) all[record.queue].attached = attached;
+  }
+  gates->clear();
+  for (auto& [queue, gate] : all) {
+    gate.queue = queue;
+    if (gate.state.empty()) gate.state = "flowing";
+    gates->push_back(std::move(gate));
+  }
+  return gates;
+}
+
 Result<std::optional<QueueGate>> gate_of(Store& store, const std::string& queue) {
   const auto known = read_gates(store);
   if (!known) return tl::unexpected(known.error());
@@ -137,6 +164,8 @@ Json to_json(const QueueGate& gate) {
   Json json = gate_json(gate);
   json["waiting"] = gate.waiting;
   json["next_due_at"] = time_or_null(gate.next_at);
+  json["parked"] = gate.parked;
+  json["attached"] = gate.attached ? Json(*gate.attached) : Json();
   return json;
 }
 
@@ -152,6 +181,8 @@ Result<QueueGate> gate_from_json(const Json& json) {
   gate.by = read.text("by");
   gate.waiting = read.integer("waiting");
   gate.next_at = read.time("next_due_at");
+  gate.parked = read.integer("parked");
+  if (read.part("attached").is_boolean()) gate.attached = read.part("attached") == true;
   return read.done(std::move(gate));
 }
 

@@ -12,6 +12,9 @@
 
 namespace rung::api {
 
+// The rows of retry_queues, and the other queues that have tasks which have not ended, or are attached.
+Result<std::vector<QueueGate>> read_queues(Store& store);
+
 // The gate that holds the queue back, without waiting and next_at; none: it flows.
 Result<std::optional<QueueGate>> gate_of(Store& store, const std::string& queue);
 // All queues that are held back.
@@ -24,9 +27,9 @@ std::string gate_text(const QueueGate& gate);
 // "breaker open": the state for people.
 std::string state_text(const QueueGate& gate);
 
-// With the names of the columns of retry_queues, but next_due_at for its next_at.
+// With the names of the columns of retry_queues, but next_due_at for its next_at; and parked, attached.
 Json to_json(const QueueGate& gate);
-// The same without waiting and next_due_at.
+// The same without waiting, next_due_at, parked and attached.
 Json gate_json(const QueueGate& gate);
 // The way back from either.
 Result<QueueGate> gate_from_json(const Json& json);

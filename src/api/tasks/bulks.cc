@@ -4,13 +4,18 @@
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 
 #include "src/api/json/reading.h"
+#include "src/api/queues/gates.h"
 #include "src/api/tasks/views.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::api {
 namespace {
+
+constexpr std::size_t kMostPutBack = 500;  // in a transaction
 
 const char* event_of(BulkState state) {
   switch (state) {
@@ -23,13 +28,36 @@ const char* event_of(BulkState state) {
   }
 }
 
+bool is_unsent(const SentTask& task) { return task.state == State::scheduled && !task.published_at; }
+
+// Parks again what a redrive has made due and is not sent yet.
+Result<void> put_back(Store& store, const Bulk& bulk, const BulkControl& control, const RuleBookPtr& rules) {
+  if (bulk.action != BulkAction::redrive) return {};  // what was fired had another due time
+  const auto sent = store.sent_by_bulk(bulk.id, kOutcomesCounted);
+  if (!sent) return tl::unexpected(sent.error());
+  std::vector<Event> events;
+  for (const SentTask& task : *sent) {
+    if (is_unsent(task))
+      events.push_back({task.id, event::Park{}, ByHand{control.who, {}, control.reason, bulk.id}});
+  }
+  for (std::size_t at = 0; at < events.size(); at += kMostPutBack) {
+    const auto some = std::span(events).subspan(at, std::min(kMostPutBack, events.size() - at));
+    const auto decisions = store.apply(some, Fence{}, decider(rules));
+    if (!decisions) return tl::unexpected(decisions.error());
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control) {
+Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control, const RuleBookPtr& rules) {
   const auto before = store.bulk(control.id);
   if (!before) return tl::unexpected(before.error());
   auto after = store.set_bulk(control.id, control.state, control.rate);
   if (!after || !*after) return after;
+  if (control.put_back) {
+    if (auto done = put_back(store, **after, control, rules); !done) return tl::unexpected(done.error());
+  }
   const bool changed = *before && (*before)->state != (*after)->state;
   if (!changed || (*after)->state != control.state) return after;
   std::string detail = "by " + control.who + " at " + std::to_string((*after)->done) + " of " +
@@ -82,23 +110,51 @@ std::optional<WrongCare> wrong_care(const NewBulk& bulk) {
   return std::nullopt;
 }
 
-Result<std::optional<SentCounts>> outcomes_of(BulkStore& store, const Bulk& bulk) {
+Result<std::optional<Outcomes>> outcomes_of(Store& store, const Bulk& bulk) {
   if (bulk.action != BulkAction::redrive && bulk.action != BulkAction::fire) return std::nullopt;
   const auto sent = store.sent_by_bulk(bulk.id, kOutcomesCounted);
   if (!sent) return tl::unexpected(sent.error());
-  return count(*sent);
+  Outcomes outcomes{count(*sent), {}};
+  if (outcomes.counts.unsent == 0) return outcomes;
+  std::set<std::string_view> queues;
+  for (const SentTask& task : *sent) {
+    if (is_unsent(task)) queues.insert(task.queue);
+  }
+  auto gates = gates_in_force(store);
+  if (!gates) return tl::unexpected(gates.error());
+  for (QueueGate& gate : *gates) {
+    if (gate.state != "rate_limited" && queues.contains(gate.queue)) outcomes.held.push_back(std::move(gate));
+  }
+  return outcomes;
 }
 
-Json to_json(const Bulk& bulk, const std::optional<SentCounts>& outcomes) {
+Json to_json(const Bulk& bulk, const std::optional<Outcomes>& outcomes) {
   Json json = to_json(bulk);
   json["outcomes"] = nullptr;
-  if (outcomes)
-    json["outcomes"] = {{"sent", outcomes->sent},
-                        {"succeeded", outcomes->succeeded},
-                        {"failed", outcomes->failed},
-                        {"open", outcomes->open},
-                        {"not_yet_sent", outcomes->unsent}};
+  if (!outcomes) return json;
+  const SentCounts& counts = outcomes->counts;
+  json["outcomes"] = {{"sent", counts.sent}, {"succeeded", counts.succeeded}, {"failed", counts.failed},
+                      {"open", counts.open}, {"not_yet_sent", counts.unsent}, {"held", Json::array()}};
+  for (const QueueGate& gate : outcomes->held) json["outcomes"]["held"].push_back(gate_json(gate));
   return json;
+}
+
+Result<std::optional<Outcomes>> outcomes_from_json(const Json& json) {
+  Reading bulk(json, "bulk");
+  const Json& part = bulk.part("outcomes");
+  if (part.is_null()) return bulk.done(std::optional<Outcomes>());
+  Reading read(part, "bulk.outcomes");
+  Outcomes outcomes;
+  SentCounts& counts = outcomes.counts;
+  counts.sent = read.integer("sent");
+  counts.succeeded = read.integer("succeeded");
+  counts.failed = read.integer("failed");
+  counts.open = read.integer("open");
+  counts.unsent = read.integer("not_yet_sent");
+  auto held = read_list(read.part("held"), gate_from_json);
+  if (!held) return tl::unexpected(held.error());
+  outcomes.held = *std::move(held);
+  return read.done(std::optional(std::move(outcomes)));
 }
 
 namespace {

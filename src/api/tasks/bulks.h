@@ -19,10 +19,11 @@ struct BulkControl {
   BulkState state = BulkState::running;  // the one wanted
   std::optional<double> rate = {};       // of a resume: a new one
   std::string who, reason;               // reason: as the person gave it; "" = none
+  bool put_back = false;                 // of an abort: parks again what a redrive has made due and not sent
 };
 // nullopt: there is no such bulk. One that has ended in another state keeps it. A change is recorded as an
 // event (bulk_paused, bulk_resumed, bulk_aborted), with who asked for it and why.
-Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control);
+Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control, const RuleBookPtr& rules);
 
 // "5%", "0.5 %": in percent, from 0 to below 100. nullopt: it is none.
 std::optional<double> parse_percent(std::string_view text);
@@ -43,9 +44,14 @@ std::optional<WrongCare> wrong_care(const NewBulk& bulk);
 // What became of the tasks that a bulk has sent: of the last kOutcomesCounted that it has processed. nullopt
 // for actions that send nothing.
 inline constexpr int kOutcomesCounted = 10'000;
-Result<std::optional<SentCounts>> outcomes_of(BulkStore& store, const Bulk& bulk);
-// The bulk, and `outcomes`.
-Json to_json(const Bulk& bulk, const std::optional<SentCounts>& outcomes);
+struct Outcomes {
+  SentCounts counts;
+  std::vector<QueueGate> held;  // the gates that hold back those that are not sent yet; not their rates
+};
+Result<std::optional<Outcomes>> outcomes_of(Store& store, const Bulk& bulk);
+// The bulk, and `outcomes`; and the way back of these.
+Json to_json(const Bulk& bulk, const std::optional<Outcomes>& outcomes);
+Result<std::optional<Outcomes>> outcomes_from_json(const Json& json);
 
 // Tasks of a redrive that their queue's `give_up: { after }` has given up, or would: they may be too old to
 // be wanted.

@@ -347,20 +347,6 @@ Result<Bulk> bulk_from_json(const Json& json) {
   return read.done(std::move(b));
 }
 
-Result<std::optional<SentCounts>> outcomes_from_json(const Json& json) {
-  Reading bulk(json, "bulk");
-  const Json& part = bulk.part("outcomes");
-  if (part.is_null()) return bulk.done(std::optional<SentCounts>());
-  Reading read(part, "bulk.outcomes");
-  SentCounts counts;
-  counts.sent = read.integer("sent");
-  counts.succeeded = read.integer("succeeded");
-  counts.failed = read.integer("failed");
-  counts.open = read.integer("open");
-  counts.unsent = read.integer("not_yet_sent");
-  return read.done(std::optional(counts));
-}
-
 Result<TaskCounts> counts_from_json(const Json& json) {
   Reading read(json, "count");
   TaskCounts counts;

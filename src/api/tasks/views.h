@@ -57,7 +57,6 @@ Result<AttemptRow> attempt_from_json(const Json& json);
 Result<AuditRow> audit_from_json(const Json& json);
 // Bulk::filter_text is the filter as JSON.
 Result<Bulk> bulk_from_json(const Json& json);
-Result<std::optional<SentCounts>> outcomes_from_json(const Json& json);  // of a bulk, with `outcomes`
 Result<TaskCounts> counts_from_json(const Json& json);
 
 }  // namespace rung::api

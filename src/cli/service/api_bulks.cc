@@ -51,24 +51,21 @@ class WatchedRun final : public BulkRun {
     if (!outcomes) return tl::unexpected(outcomes.error());
     const bool passed = !bulk_.canary_done && bulk->canary_done;
     bulk_ = *std::move(bulk);
-    note(passed, outcomes->value_or(SentCounts{}), api::stage_of(bulk_) == Json("watching"));
+    note(passed, outcomes->value_or(api::Outcomes{}).counts, api::stage_of(bulk_) == Json("watching"));
     return bulk_.state == BulkState::running ? kLookInterval : Ms{0};
   }
 
  private:
-  // What a careful redrive waits for, once.
+  // What a careful redrive waits for.
   void note(bool passed, const SentCounts& sent, bool waits) {
-    std::string text;
-    if (passed) text = bridge::kCanaryPassed;
+    if (passed) news_ = bridge::kCanaryPassed;
     if (waits && bulk_.state == BulkState::running && sent.failed == 0)
-      text = bridge::waits_for(bulk_, {sent.sent, sent.succeeded, sent.unsent, sent.open, 0});
-    if (text.empty() || std::exchange(told_, text) == text) return;
-    news_ = text;
+      news_ = bridge::waits_for(bulk_, {sent.sent, sent.succeeded, sent.unsent, sent.open, 0});
   }
 
   const ApiClientPtr client_;
   Bulk bulk_;
-  std::string told_, news_;
+  std::string news_;
   int failures_ = 0;  // in a row
 };
 
@@ -112,6 +109,7 @@ class ApiBulks final : public BulkService {
     Json body = Json::object();
     if (!control.reason.empty()) body["reason"] = control.reason;
     if (control.rate) body["rate"] = *control.rate;
+    if (control.put_back) body["put_back"] = true;
     const char* action = control.state == BulkState::paused    ? "/pause"
                          : control.state == BulkState::aborted ? "/abort"
                                                                : "/resume";
@@ -128,7 +126,7 @@ class ApiBulks final : public BulkService {
     return control({.id = id, .state = state, .who = "", .reason = ""});
   }
 
-  Result<std::optional<SentCounts>> outcomes(const Bulk& bulk) override {
+  Result<std::optional<api::Outcomes>> outcomes(const Bulk& bulk) override {
     return read_answer(*client_, client_->get(path_of(bulk.id)), api::outcomes_from_json);
   }
   std::unique_ptr<BulkRun> run(Bulk bulk) override {

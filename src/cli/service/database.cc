@@ -78,7 +78,7 @@ class DatabaseSystem final : public SystemService {
   // The user's name alone: "alice@host (cli)" is for the audit.
   Result<std::string> my_name() override { return parts_.who.substr(0, parts_.who.find('@')); }
 
-  Result<std::vector<QueueGate>> gates() override { return parts_.store.queue_gates(); }
+  Result<std::vector<QueueGate>> gates() override { return api::read_queues(parts_.store); }
   Result<Pause> pause(const api::PauseRequest& request) override {
     api::PauseRequest whole = request;
     whole.who = parts_.who;

@@ -80,19 +80,18 @@ class OwnRun final : public BulkRun {
     return {};
   }
 
-  // What a careful redrive waits for, once.
+  // What a careful redrive waits for.
   void note(const BulkVerdict& verdict) {
     using Go = BulkVerdict::Go;
     const std::string text = verdict.go == Go::passed ? std::string(bridge::kCanaryPassed) : verdict.why;
-    if (text.empty() || verdict.go == Go::stop || std::exchange(told_, text) == text) return;
-    news_ = text;
+    if (verdict.go != Go::stop) news_ = text;
   }
 
   const DatabaseParts parts_;
   Bulk bulk_;
   const std::string runner_;
   BootMs next_;
-  std::string told_, news_;
+  std::string news_;
 };
 
 class DatabaseBulks final : public BulkService {
@@ -124,12 +123,12 @@ class DatabaseBulks final : public BulkService {
   Result<std::optional<Bulk>> control(const api::BulkControl& control) override {
     api::BulkControl whole = control;
     whole.who = parts_.who;
-    return api::control_bulk(parts_.store, whole);
+    return api::control_bulk(parts_.store, whole, parts_.config.rules);
   }
   Result<std::optional<Bulk>> set(std::int64_t id, BulkState state) override {
     return parts_.store.set_bulk(id, state, std::nullopt);
   }
-  Result<std::optional<SentCounts>> outcomes(const Bulk& bulk) override {
+  Result<std::optional<api::Outcomes>> outcomes(const Bulk& bulk) override {
     return api::outcomes_of(parts_.store, bulk);
   }
   std::unique_ptr<BulkRun> run(Bulk bulk) override {

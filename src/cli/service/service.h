@@ -113,7 +113,7 @@ class BulkRun {
   virtual const Bulk& bulk() const = 0;
   // Goes on with it, or looks how far it is. How long to wait before the next call.
   virtual Result<Ms> step() = 0;
-  // What it waits for, for people; "" = nothing new.
+  // What the last step has waited for, for people; "" = nothing.
   virtual std::string news() = 0;
 };
 
@@ -135,7 +135,7 @@ class BulkService {
   virtual Result<std::optional<Bulk>> control(const api::BulkControl& control) = 0;
   // The process that has created it does.
   virtual Result<std::optional<Bulk>> set(std::int64_t id, BulkState state) = 0;
-  virtual Result<std::optional<SentCounts>> outcomes(const Bulk& bulk) = 0;
+  virtual Result<std::optional<api::Outcomes>> outcomes(const Bulk& bulk) = 0;
   virtual std::unique_ptr<BulkRun> run(Bulk bulk) = 0;
 };
 

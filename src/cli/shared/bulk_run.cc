@@ -25,6 +25,8 @@ namespace rung::cli {
 
 namespace {
 
+constexpr Ms kBetweenLines{5000};
+
 volatile std::sig_atomic_t interrupted = 0;
 
 // While an object exists, the first Ctrl-C sets a flag; the second ends the program.
@@ -59,20 +61,39 @@ void print_error_line(const std::string& text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+// Says what holds back the tasks that it has made due, if it is not what was `told` before.
+void tell_held(Session& session, const Bulk& bulk, std::string& told) {
+  const auto outcomes = session.service.bulks->outcomes(bulk);
+  if (!outcomes || !*outcomes) return;
+  std::string text;
+  for (const QueueGate& gate : (*outcomes)->held) text += "\nrung: " + held_text(gate);
+  if (!text.empty() && text != told)
+    print_error_line(fmt::format("rung: {} not sent yet:{}", (*outcomes)->counts.unsent, text));
+  told = std::move(text);
+}
+
 // Returns when the bulk is no longer running, or has been paused by Ctrl-C.
 Result<Bulk> run_to_end(Session& session, Bulk bulk) {
   const Interrupts interrupts;
   const std::unique_ptr<BulkRun> run = session.service.bulks->run(std::move(bulk));
   Progress progress(std::string(to_word(run->bulk().action)), run->bulk().total, *session.clock);
+  std::string held, told;
+  BootMs look_at = session.clock->boot();
   while (run->bulk().state == BulkState::running && interrupted == 0) {
     progress.at(run->bulk().done);
     const auto wait = run->step();
     if (!wait && interrupted == 0) return tl::unexpected(wait.error());
     if (!wait) break;  // try to pause it, all the same
-    if (const std::string news = run->news(); !news.empty()) print_error_line("rung: " + news);
+    if (std::string news = run->news(); !news.empty() && news != told)
+      print_error_line("rung: " + (told = std::move(news)));
+    if (session.clock->boot() >= look_at && run->bulk().done > 0) {
+      look_at = session.clock->boot() + kBetweenLines;
+      tell_held(session, run->bulk(), held);
+    }
     if (run->bulk().state == BulkState::running) sleep_interruptibly(*session.clock, *wait);
   }
   progress.at(run->bulk().done);
+  tell_held(session, run->bulk(), held);
   if (interrupted == 0) return run->bulk();
   auto paused = session.service.bulks->set(run->bulk().id, BulkState::paused);
   if (!paused) return tl::unexpected(paused.error());
@@ -148,6 +169,7 @@ int report_none(Session& session, const NewBulk& asked, const Bulk& ended, bool 
                                       matching->total, matching->total == 1 ? "task is" : "tasks are"));
   }
   print(json ? dump(api::to_json(ended)) + "\n" : "no tasks match (" + one_line(asked.filter_text) + ")\n");
+  suggest_queue(session, asked.filter.queue);
   return kSuccess;
 }
 
@@ -293,7 +315,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
 namespace {
 
 constexpr int kCells = 30;
-constexpr Ms kRedraw{100}, kBetweenLines{5000};
+constexpr Ms kRedraw{100};
 
 void put(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);

@@ -76,6 +76,18 @@ void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
              "Deliveries whose silence is held open, because their queue was not attached");
 }
 
+void suggest_queue(Session& session, const std::string& queue) {
+  if (queue.empty()) return;
+  const auto known = session.service.system->gates();
+  const auto tasks = session.service.tasks->count({.queue = queue}, std::nullopt);
+  if (!known || !tasks || tasks->counts.total > 0) return;
+  std::vector<std::string> names;
+  for (const QueueGate& gate : *known) names.push_back(gate.queue);
+  const std::string near = confile::did_you_mean(queue, names);
+  if (!near.empty() && std::ranges::find(names, queue) == names.end())
+    report_error(kUserError, "no queue " + confile::in_quotes(queue) + near);
+}
+
 bool is_set(const FilterOptions& o) {
   const Filter& f = o.filter;
   const auto is_text = [](const std::string* text) { return !text->empty(); };
@@ -202,11 +214,10 @@ int read_count_by(const std::string& text, std::optional<CountBy>& by) {
   if (text.empty()) return kSuccess;
   by = CountBy::parse(text);
   if (by) return kSuccess;
-  const std::string near =
-      confile::closest(text, {"queue", "error_type", "tag", "level", "cause", "header."});
-  return report_error(kUserError, "--by: '" + text +
-                                      "' is not queue, error_type, tag, level, cause or header.NAME" +
-                                      (near.empty() ? "" : ": did you mean " + near + "?"));
+  return report_error(
+      kUserError,
+      "--by: '" + text + "' is not queue, error_type, tag, level, cause or header.NAME" +
+          confile::did_you_mean(text, {"queue", "error_type", "tag", "level", "cause", "header."}));
 }
 
 std::string counts_text(const TaskCounts& counts, const CountBy& by) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/shared/command.h"
 #include "src/cli/shared/when.h"
 #include "src/store/bulks.h"
 #include "src/store/queries.h"
@@ -26,6 +27,9 @@ struct FilterOptions {
 };
 // `by_error`: with --error, which rung finish has for something else.
 void add_filter(CLI::App& command, FilterOptions& options, bool by_error = true);
+
+// If no task is for the queue, and its name is close to that of a known one: says so on stderr.
+void suggest_queue(Session& session, const std::string& queue);
 
 // Whether any filter option was given.
 bool is_set(const FilterOptions& options);

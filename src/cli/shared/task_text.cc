@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "plugin/brokers.h"
+#include "plugin/rabbitmq/topology/management.h"
+#include "src/api/queues/gates.h"
+#include "src/api/tasks/views.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
 #include "src/config/config.h"
@@ -238,9 +241,18 @@ int find_in_groups(const std::vector<std::string>& groups, const TaskOptions& op
 
 }  // namespace
 
-int report_no_id(const std::string& word) {
-  return report_error(kUserError, "'" + word + "' is not a retry-id (digits): `rung list --message-id " +
-                                      word + "` lists the retry-ids of a message");
+int find_ids(Session& session, const std::vector<std::string>& words, std::vector<TaskId>& ids) {
+  for (const std::string& word : words) {
+    bool more = false;
+    const auto found = find_task(*session.service.tasks, word, &more);
+    const auto id = found ? std::optional(found->task.id) : TaskId::parse(word);
+    if (!found && (!id || found.error().kind != Error::Kind::not_found)) return report_error(found.error());
+    if (more)
+      return report_error(kUserError, "several tasks have the message-id '" + word +
+                                          "': `rung list --message-id " + word + "` has their retry-ids");
+    if (std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
+  }
+  return kSuccess;
 }
 
 int open_task(const TaskOptions& options, Session& session, TaskRow& task) {
@@ -269,7 +281,15 @@ std::string next_of(Session& session, const TaskRow& row) {
   if (row.task.state == State::awaiting && row.task.next_at) {
     if (const auto silence = session.service.tasks->silence_of(row.task)) means = silence->means;
   }
-  return what_next(row, means, session.now);
+  const std::string text = what_next(row, means, session.now);
+  const auto gate = session.service.tasks->holding_gate(row.task);
+  return gate && *gate ? text + "; " + held_text(**gate) : text;
+}
+
+std::string held_text(const QueueGate& gate) {
+  const bool waits = gate.state == "breaker_open";
+  return api::gate_text(gate) +
+         (waits ? ": `rung resume " + rabbit::shell_quote(gate.queue) + " --probe` tries one now" : "");
 }
 
 std::string joined(std::initializer_list<std::string> parts) {

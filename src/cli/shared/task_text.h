@@ -41,14 +41,17 @@ struct TaskOptions {
   std::string id;  // a retry-id or a message-id
 };
 
-// The error of a word that is no retry-id; returns kUserError.
-int report_no_id(const std::string& word);
+// The tasks that these retry-ids and message-ids name, each once; prints errors. A message-id of several
+// tasks is one. A retry-id that no task has stays.
+int find_ids(Session& session, const std::vector<std::string>& words, std::vector<TaskId>& ids);
 
 // Opens the store and finds the task, in any group of the config if none is chosen; prints errors, and a note
 // if the message-id has several tasks.
 int open_task(const TaskOptions& options, Session& session, TaskRow& task);
 
-// what_next(), after asking what silence means for it.
+// "queue orders: breaker open until ...": what holds tasks back, and the command that ends it.
+std::string held_text(const QueueGate& gate);
+// what_next(), after asking what silence means for it, and what holds it back.
 std::string next_of(Session& session, const TaskRow& row);
 
 // The parts that are not empty: "a, b".

@@ -23,7 +23,7 @@ struct BulkCommandOptions {
   std::int64_t id = 0;
   int limit = 20;
   double rate = 0;
-  bool detach = false;
+  bool detach = false, put_back = false;
   std::string cursor, reason;
 };
 
@@ -67,7 +67,8 @@ int list(const BulkCommandOptions& o) {
   return kSuccess;
 }
 
-std::string show_text(Session& session, const Bulk& b, const SentCounts& counts) {
+std::string show_text(Session& session, const Bulk& b, const api::Outcomes& outcomes) {
+  const SentCounts& counts = outcomes.counts;
   const auto at = [&](EpochMs t) { return moment(t, session.now); };
   std::string out;
   const auto field = [&](std::string_view name, const std::string& text) {
@@ -98,6 +99,7 @@ std::string show_text(Session& session, const Bulk& b, const SentCounts& counts)
     field("since then", fmt::format("{} succeeded, {} failed, {} without an answer, {} not sent yet{}",
                                     counts.succeeded, counts.failed, counts.open, counts.unsent,
                                     b.done > api::kOutcomesCounted ? " (of the latest)" : ""));
+  for (const QueueGate& gate : outcomes.held) field("held", held_text(gate));
   field("stopped", b.stopped_because);
   field("who", b.who);
   field("runner", b.runner);
@@ -115,7 +117,7 @@ int show(const BulkCommandOptions& o) {
   auto counts = session.service.bulks->outcomes(**bulk);
   if (!counts) return report_error(counts.error());
   if (o.common.json) return print_json(api::to_json(**bulk, *counts));
-  print(show_text(session, **bulk, counts->value_or(SentCounts{})));
+  print(show_text(session, **bulk, counts->value_or(api::Outcomes{})));
   return kSuccess;
 }
 
@@ -123,17 +125,24 @@ int show(const BulkCommandOptions& o) {
 int set_state(const BulkCommandOptions& o, BulkState to) {
   Session session;
   if (const int code = open_service(o.common, session); code != kSuccess) return code;
-  auto bulk = session.service.bulks->control({o.id, to, std::nullopt, "", o.reason});
+  auto bulk = session.service.bulks->control({o.id, to, std::nullopt, "", o.reason, o.put_back});
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
   const Bulk& b = **bulk;
   if (o.common.json) print_json(api::to_json(b));
-  if (b.state != to) {
+  if (b.state != to && !o.put_back) {
     return report_error(kUserError,
                         fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
   }
-  if (!o.common.json)
-    print(fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
+  if (o.common.json) return kSuccess;
+  print(fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
+  const auto left = session.service.bulks->outcomes(b);
+  if (to == BulkState::aborted && left && *left && (*left)->counts.unsent > 0) {
+    print(fmt::format("{} of its tasks are scheduled, and still go out", (*left)->counts.unsent));
+    if (b.action == BulkAction::redrive)
+      print(fmt::format(": `rung bulk abort {} --put-back` parks them again", b.id));
+    print("\n");
+  }
   return kSuccess;
 }
 
@@ -193,7 +202,12 @@ void add_bulk(CLI::App& app, int* exit) {
   add_reason(pause, *o);
   pause.callback([o, exit] { *exit = set_state(*o, BulkState::paused); });
   CLI::App& abort = add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed",
-                            "Examples:\n  rung bulk abort 7", *o);
+                            "Examples:\n"
+                            "  rung bulk abort 7\n"
+                            "  rung bulk abort 7 --put-back         what is not sent yet is parked again",
+                            *o);
+  abort.add_flag("--put-back", o->put_back,
+                 "Of a redrive, also one that has ended: park what it has made due and is not sent yet");
   add_reason(abort, *o);
   abort.callback([o, exit] { *exit = set_state(*o, BulkState::aborted); });
   CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and runs it here",

@@ -49,15 +49,6 @@ Exit worse_of(Exit a, Exit b) {
   return weight(a) >= weight(b) ? a : b;
 }
 
-int read_ids(const std::vector<std::string>& words, std::vector<TaskId>& ids) {
-  for (const std::string& word : words) {
-    const auto id = TaskId::parse(word);
-    if (!id) return report_no_id(word);
-    if (std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
-  }
-  return kSuccess;
-}
-
 // The rows after the changes. Fewer changes than ids: `stopped` says why.
 Done<Change> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what,
                    const std::string& reason) {
@@ -117,11 +108,11 @@ Json change_json(const Change& change) {
 }
 
 int run(Session& session, const ChangeOptions& options, const Happening& what) {
-  std::vector<TaskId> ids;
-  if (const int code = read_ids(options.ids, ids); code != kSuccess) return code;
   if (session.service.tasks == nullptr) {
     if (const int code = open_service(options.common, session); code != kSuccess) return code;
   }
+  std::vector<TaskId> ids;
+  if (const int code = find_ids(session, options.ids, ids); code != kSuccess) return code;
   const Done<Change> done = apply(session, ids, what, clean_utf8(options.reason, kErrorBytes));
   if (done.results.empty() && done.stopped) return report_error(*done.stopped);
   if (auto now = session.service.tasks->now()) session.now = *now;
@@ -201,7 +192,7 @@ int run_finish(const ChangeOptions& o) {
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
   add_utc(command);
-  return *command.add_option("ID", options.ids, "Retry-ids, as listed by rung list");
+  return *command.add_option("ID", options.ids, "Retry-ids or message-ids, as listed by rung list");
 }
 
 // Options of a change that takes ids or a filter.

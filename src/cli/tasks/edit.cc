@@ -78,16 +78,16 @@ std::string edit_text(const Task& task, const Message& message) {
          headers_text(message) + "\n" + std::string(kBodyLine) + "\n" + message.body.str();
 }
 
-// What differs from `before`. A line break that the editor added at the end is not part of the body.
+// What differs from `before`. A line break that the editor added at the end is not part of the body, nor is
+// the CR of an editor that ends all lines with CR LF.
 Result<api::Changes> read_edit_text(std::string_view text, const Message& before) {
-  const std::string line = "\n" + std::string(kBodyLine) + "\n";
+  const std::string line = "\n" + std::string(kBodyLine);
   const std::size_t at = text.find(line);
-  if (at == std::string_view::npos)
+  std::string body(at == std::string_view::npos ? "" : text.substr(at + line.size()));
+  const bool has_cr = body.starts_with("\r\n");
+  if (!has_cr && !body.starts_with('\n'))
     return permanent("the line '" + std::string(kBodyLine) + "' is missing: it divides headers and body");
-  const std::string head = without_comments(text.substr(0, at + 1));
-  if (const std::string where = api::where_not_json(head); !where.empty())
-    return permanent("headers: " + where + ": not JSON");
-  auto json = api::parse_json(head);
+  auto json = api::parse_json(without_comments(text.substr(0, at + 1)));
   if (!json) return permanent("headers: " + json.error().message);
   api::Changes changes;
   if (json->dump(2, ' ', false, Json::error_handler_t::replace) != headers_text(before)) {
@@ -95,10 +95,13 @@ Result<api::Changes> read_edit_text(std::string_view text, const Message& before
     if (!headers) return permanent("headers: " + headers.error().message);
     changes.headers = *std::move(headers);
   }
-  std::string body(text.substr(at + line.size()));
-  if (body == before.body.str() + "\n") body.pop_back();
-  if (body.ends_with('\n') && !before.body.str().ends_with('\n')) body.pop_back();
-  if (body != before.body.str()) changes.body = std::move(body);
+  const std::string& was = before.body.str();
+  body.erase(0, has_cr ? 2 : 1);
+  if (has_cr && was.find('\r') == std::string::npos) std::erase(body, '\r');
+  const std::string end = body.ends_with("\r\n") ? "\r\n" : "\n";
+  if (body == was + end || (body.ends_with(end) && !was.ends_with('\n')))
+    body.resize(body.size() - end.size());
+  if (body != was) changes.body = std::move(body);
   return changes;
 }
 
@@ -325,11 +328,11 @@ int send(Session& session, const EditOptions& o, const api::Original& original, 
 }
 
 int run(const EditOptions& o) {
-  const auto id = TaskId::parse(o.id);
-  if (!id) return report_no_id(o.id);
   Session session;
   if (const int code = open_service(o.common, session); code != kSuccess) return code;
-  const auto original = session.service.changes->original(*id);
+  std::vector<TaskId> ids;
+  if (const int code = find_ids(session, {o.id}, ids); code != kSuccess) return code;
+  const auto original = session.service.changes->original(ids.front());
   if (!original) return report_error(original.error());
   // By flags a repeat of an edit is recognised below.
   const Task& task = original->row.task;
@@ -371,7 +374,7 @@ void add_edit(CLI::App& app, int* exit) {
       "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.",
       o->common);
   add_utc(c);
-  c.add_option("ID", o->id, "A retry-id, as listed by rung list")->required();
+  c.add_option("ID", o->id, "A retry-id or message-id, as listed by rung list")->required();
   c.add_option("--body", o->body, "The new body is in this file; - is stdin")->type_name("FILE");
   c.add_option("--set-header", o->set,
                "Add or change a header; can be repeated. A number or true/false keeps its type")

@@ -86,7 +86,10 @@ int print_pages(Session& session, Filter filter, const ListOptions& options) {
     Table table = make_table(filter);
     for (const TaskRow& row : *rows) add_row(table, row, session.now, filter);
     if (!table.empty()) print(table.str(terminal));
-    if (table.empty() && first) print("no tasks match\n");
+    if (table.empty() && first) {
+      print("no tasks match\n");
+      suggest_queue(session, filter.queue);
+    }
     first = false;
   } while (options.all && !next.empty());
   if (options.common.json) {
@@ -104,6 +107,7 @@ int print_count(Session& session, const Filter& filter, const std::optional<Coun
   const bool more = counts.total >= counted->most;
   if (json) return print_json(api::to_json(counts, by, counted->most));
   print(by ? counts_text(counts, *by) : std::to_string(counts.total) + (more ? " or more\n" : "\n"));
+  if (counts.total == 0) suggest_queue(session, filter.queue);
   return kSuccess;
 }
 

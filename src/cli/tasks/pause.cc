@@ -10,6 +10,7 @@
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
+#include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
@@ -52,6 +53,7 @@ int pause(const PauseOptions& options) {
   if (!made) return report_error(made.error());
   if (options.common.json) return print_json(api::to_json(*made));
   print(one_line(fmt::format("{} is paused {}", made->queue, api::pause_text(*made))) + "\n");
+  suggest_queue(session, made->queue);
   return kSuccess;
 }
 
@@ -101,13 +103,15 @@ std::string end_cell(const QueueGate& gate, EpochMs now) {
 
 std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
   using enum Table::Align;
-  if (gates.empty()) return "no queue has scheduled tasks, and none is held back\n";
+  if (gates.empty()) return "no queue has open tasks, is held back or attached\n";
   Table table({{"QUEUE", left, 12},
                {"STATE", left},
                {"SINCE", left, 0, 3},
                {"UNTIL", left},
                {"WAITING", right},
                {"NEXT", left, 0, 2},
+               {"PARKED", right},
+               {"ATTACHED", left},
                {"BY", left, 8, 1},
                {"REASON", left}});
   for (const QueueGate& gate : gates) {
@@ -117,6 +121,8 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
                end_cell(gate, now),
                std::to_string(gate.waiting),
                gate.next_at ? relative(*gate.next_at, now) : "-",
+               std::to_string(gate.parked),
+               !gate.attached ? "-" : *gate.attached ? "yes" : "no",
                gate.by.empty() ? "-" : gate.by,
                gate.reason.empty() ? "-" : gate.reason});
   }
@@ -139,11 +145,12 @@ int queues(const QueuesOptions& options) {
 void add_queues(CLI::App& app, int* exit) {
   auto o = std::make_shared<QueuesOptions>();
   CLI::App& c = add_service_command(
-      app, "queues", "Lists the queues that have scheduled tasks or are held back",
+      app, "queues", "Lists the queues that have open tasks, are held back or attached",
       "Examples:\n"
       "  rung queues\n"
       "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
       "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
+      "ATTACHED: whether the sidecars see that its dead letters come here; - is a queue that never was.\n"
       "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
       o->common);
   add_utc(c);

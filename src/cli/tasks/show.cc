@@ -167,7 +167,7 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
   field("retry-id", t.id.str());
   field("state", to_word(t.state));
   field("next", what_next(row, facts.silence.means, session.now));
-  if (facts.gate) field("held", one_line(api::gate_text(*facts.gate)));
+  if (facts.gate) field("held", one_line(held_text(*facts.gate)));
   const bool delay = t.kind == Kind::delay;
   field("kind", to_word(t.kind));
   const bool by_exchange = t.queue.empty() && target_of(t).is_set();

@@ -341,6 +341,15 @@ struct Machine {
     return given_up(State::discarded, e.reason);
   }
 
+  Decision operator()(const event::Park&) const {
+    if (task.state == State::parked) return stale(task, "it is parked already");
+    if (task.state != State::scheduled)
+      return refused(task, "only a scheduled task can be parked: " + is_in(task));
+    Task next = task;
+    park(next, rules, at.now);
+    return applied(std::move(next));
+  }
+
   Decision operator()(const event::Redrive& e) const {
     if (!body_stored(task)) return refused(task, not_stored_text(task));
     if (task.replaced_by.value != 0 && !e.even_replaced) return refused(task, replaced_text(task));
@@ -532,10 +541,10 @@ struct Machine {
 }  // namespace
 
 std::string_view name_of(const Happening& what) {
-  constexpr std::array<std::string_view, 15> kNames{"claim",  "confirmed", "returned",     "deferred",
+  constexpr std::array<std::string_view, 16> kNames{"claim",  "confirmed", "returned",     "deferred",
                                                     "failed", "succeeded", "silence_over", "parked_copy_sent",
                                                     "cancel", "redrive",   "finish",       "reschedule",
-                                                    "fire",   "discard",   "edit"};
+                                                    "fire",   "discard",   "park",         "edit"};
   static_assert(kNames.size() == std::variant_size_v<Happening>);
   return kNames[what.index()];
 }

@@ -139,7 +139,8 @@ struct Reschedule {
 struct Fire {};  // by a person, on a scheduled task: now
 struct Discard {
   std::string reason;
-};  // by a person: parked or scheduled -> discarded
+};               // by a person: parked or scheduled -> discarded
+struct Park {};  // by a person, on a scheduled task: a redrive that has not been sent yet is taken back
 struct Edit {
   std::shared_ptr<const EditedMessage> edited;
 };  // by a person: a parked task is discarded, and Decision::child is sent in its place
@@ -148,7 +149,7 @@ struct Edit {
 using Happening =
     std::variant<event::Claim, event::Confirmed, event::Returned, event::Deferred, event::Failed,
                  event::Succeeded, event::SilenceOver, event::ParkedCopySent, event::Cancel, event::Redrive,
-                 event::Finish, event::Reschedule, event::Fire, event::Discard, event::Edit>;
+                 event::Finish, event::Reschedule, event::Fire, event::Discard, event::Park, event::Edit>;
 
 // "claim", "silence_over" ...: for people and failpoints.
 std::string_view name_of(const Happening& what);

@@ -31,7 +31,7 @@ Result<Json> read_overview(Store& store, api::TaskCounter& counter) {
   if (!now) return tl::unexpected(now.error());
   const auto stats = api::read_stats(store, counter, {*now, kMaxOverdue, kOverviewCounts});
   if (!stats) return tl::unexpected(stats.error());
-  auto gates = store.queue_gates();
+  auto gates = api::read_queues(store);
   if (!gates) return tl::unexpected(gates.error());
   std::ranges::sort(*gates, std::ranges::greater{}, &QueueGate::waiting);
   Json queues = Json::array();

@@ -140,6 +140,7 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   api::Fields fields(*json, "", errors);
   std::optional<double> rate;
   if (state == BulkState::running) rate = read_rate(fields);
+  const bool back = state == BulkState::aborted && fields.flag("put_back").value_or(false);
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
@@ -156,12 +157,12 @@ Response set_state(Context& context, const Call& call, BulkState state) {
       return problem(errors, call.request.path);
     }
   }
-  auto bulk = context.reads.run([&](Store& store) {
-    return api::control_bulk(store, {*id, state, rate, call.who, reason});
-  });
+  const api::BulkControl control{*id, state, rate, call.who, reason, back};
+  auto bulk =
+      context.reads.run([&](Store& store) { return api::control_bulk(store, control, context.rules()); });
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
-  if ((*bulk)->state != state) {
+  if ((*bulk)->state != state && !back) {
     return problem(409, "the bulk is " + std::string(to_word((*bulk)->state)) + " and can no longer change",
                    call.request.path, {{"state", to_word((*bulk)->state)}});
   }
@@ -215,7 +216,7 @@ Response show_bulk(Context& context, const Call& call) {
   auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
-  auto outcomes = context.reads.run([&](BulkStore& store) { return api::outcomes_of(store, **bulk); });
+  auto outcomes = context.reads.run([&](Store& store) { return api::outcomes_of(store, **bulk); });
   if (!outcomes) return problem(outcomes.error(), call.request.path);
   return answer(200, api::to_json(**bulk, *outcomes));
 }

@@ -35,7 +35,7 @@ Response tell(Context& context, const Call& call, const Decision& decision) {
           path, more);
     return problem(409, decision.reason, path, more);
   }
-  Json json = api::to_json(context.named(decision.task));
+  Json json = context.changed(decision.task);
   if (decision.verdict == Decision::Verdict::stale) json["unchanged_because"] = decision.reason;
   Response response = answer(200, json);
   response.headers.emplace_back("ETag", api::etag(decision.task));

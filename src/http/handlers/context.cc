@@ -3,6 +3,9 @@
 #include <condition_variable>
 #include <nlohmann/json.hpp>
 
+#include "src/api/queues/gates.h"
+#include "src/api/tasks/views.h"
+
 namespace rung::http {
 
 std::optional<Vitals> Context::vitals() const {
@@ -35,6 +38,13 @@ TaskRow Context::named(const Task& task) {
   }
   const auto known = nodes_.find(task.node);  // if missing, the next call asks again
   return {task, known != nodes_.end() ? known->second : ""};
+}
+
+Json Context::changed(const Task& task) {
+  Json json = api::to_json(named(task));
+  const auto gate = reads.run([&](Store& store) { return api::holding_gate(store, task); });
+  json["held"] = gate && *gate ? api::gate_json(**gate) : Json();
+  return json;
 }
 
 Response no_such_task(const Call& call) {

@@ -66,6 +66,8 @@ class Context {
   std::optional<Vitals> vitals() const;
   // The row, with the name of its node.
   TaskRow named(const Task& task);
+  // The task as a change has left it, with the gate that holds it back.
+  Json changed(const Task& task);
 
  private:
   const AskVitals ask_;

@@ -79,8 +79,7 @@ Response tell(Context& context, const Call& call, const api::Edited& edited) {
         return problem(403, outside_queues(call.person, task.queue), path, outside_members(task.queue));
       return problem(409, edited.reason, path, more);
   }
-  Response response =
-      answer(edited.how == api::Edited::How::created ? 201 : 200, api::to_json(context.named(task)));
+  Response response = answer(edited.how == api::Edited::How::created ? 201 : 200, context.changed(task));
   response.headers.emplace_back("ETag", api::etag(task));
   if (response.status == 201) response.headers.emplace_back("Location", "/v1/tasks/" + task.id.str());
   return response;

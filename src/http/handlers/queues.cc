@@ -80,7 +80,7 @@ Response list_queues(Context& context, const Call& call) {
   const api::Page page = take_page(query, Cursor::text, errors);
   refuse_rest(query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
-  auto gates = context.reads.run([](GateStore& store) { return store.queue_gates(); });
+  auto gates = context.reads.run([](Store& store) { return api::read_queues(store); });
   if (!gates) return problem(gates.error(), call.request.path);
   return answer(200, api::queues_page(*std::move(gates), page));
 }
@@ -90,7 +90,7 @@ Response show_queue(Context& context, const Call& call) {
   const std::string queue = queue_of(call);
   const RuleBookPtr rules = context.rules();
   const auto found = context.reads.run([&](Store& store) -> Result<std::optional<QueueGate>> {
-    auto gates = store.queue_gates();
+    auto gates = api::read_queues(store);
     if (!gates) return tl::unexpected(gates.error());
     if (const auto gate = std::ranges::find(*gates, queue, &QueueGate::queue); gate != gates->end())
       return std::move(*gate);

@@ -222,9 +222,33 @@ TEST_F(Edit, AnEditorThatChangesNothingOrFailsSendsNothing) {
       bad.err.substr(bad.err.find("'cp ") + 4, bad.err.find("' rung") - bad.err.find("'cp ") - 4);
   EXPECT_TRUE(std::filesystem::remove(file)) << file;
   EXPECT_THAT(in_editor(id, "sed -i 's/^  \"tenant.*/  oops/' \"$1\"").err,
-              HasSubstr("headers: line 4, column"));
+              HasSubstr("headers: invalid JSON at line 4, column"));
   EXPECT_THAT(in_editor(parked("\xff\x01", "x/y"), "true").err, HasSubstr("its body is not text"));
   EXPECT_EQ(row(id).version, 1U);
+}
+
+TEST_F(Edit, AnEditorThatEndsLinesWithCrLf) {
+  const TaskId id = parked("{\n \"order\": 17\n}\n");
+  EXPECT_THAT(in_editor(id, "sed -i 's/$/\\r/' \"$1\"").err,
+              HasSubstr("nothing was changed: nothing is sent"));
+  EXPECT_EQ(in_editor(id, "sed -i 's/17/18/; s/$/\\r/' \"$1\"").exit, 0);
+  EXPECT_EQ(message_of(row(id).replaced_by).body, "{\n \"order\": 18\n}\n");
+  const TaskId with_cr = parked("a\r\nb\r\n", "text/plain");
+  EXPECT_THAT(in_editor(with_cr, "sed -i 's/\\r*$/\\r/' \"$1\"").err, HasSubstr("nothing was changed"));
+}
+
+TEST_F(Edit, AMessageIdIsAnId) {
+  const TaskId id = parked();
+  EXPECT_EQ(rung({"edit", "close-17", "--set-header", "tenant=beta"}).exit, 0);
+  EXPECT_NE(row(id).replaced_by, TaskId{});
+  const Ran several = rung({"redrive", "close-17"});
+  EXPECT_EQ(several.exit, 1);
+  EXPECT_THAT(several.err,
+              HasSubstr("several tasks have the message-id 'close-17': `rung list --message-id close-17`"));
+  EXPECT_EQ(rung({"redrive", "no-such"}).exit, 3);
+  const TaskId other = insert(fresh("orders", 1h, "4711"));
+  EXPECT_THAT(rung({"cancel", "4711", other.str()}).out, testing::StartsWith(other.str() + "  cancelled"));
+  EXPECT_EQ(row(other).version, 2U) << "once";
 }
 
 TEST_F(Edit, AtATerminalItShowsTheDifferenceAndAsks) {

@@ -5,6 +5,7 @@ namespace rung::cli {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -91,7 +92,7 @@ TEST_F(PauseCommand, WhatIsWrongIsSaid) {
   refused({"resume", prefix + ".failed"}, "are Rung's own");
   refused({"pause", ""}, "cannot be a queue");
   refused({"pause"}, "QUEUE is required");
-  EXPECT_EQ(rung({"queues"}).out, "no queue has scheduled tasks, and none is held back\n");
+  EXPECT_EQ(rung({"queues"}).out, "no queue has open tasks, is held back or attached\n");
 }
 
 TEST_F(PauseCommand, ShowSaysWhatHoldsATaskBack) {
@@ -118,9 +119,9 @@ TEST_F(PauseCommand, TasksOfAPausedQueueAreNoProblem) {
 TEST_F(PauseCommand, AnOpenBreakerIsShownAndIsNotResumed) {
   const TaskId held = insert(fresh("orders", -5min));
   const std::string until = format_utc(open_breaker("orders"));
-  EXPECT_THAT(
-      rung({"queues"}).out,
-      ContainsRegex("orders +breaker open +.+ +in (9m[0-9]+s|10m) +1 +5m.* ago +- +20 of the last 100"));
+  EXPECT_THAT(rung({"queues"}).out,
+              ContainsRegex(
+                  "orders +breaker open +.+ +in (9m[0-9]+s|10m) +1 +5m.* ago +0 +- +- +20 of the last 100"));
   EXPECT_EQ(queue("orders")["state"], "breaker_open");
   const std::string why = "queue orders: breaker open until " + until +
                           " UTC (20 of the last 100 deliveries failed, the last one with: boom)";
@@ -137,13 +138,60 @@ TEST_F(PauseCommand, AnOpenBreakerIsShownAndIsNotResumed) {
             "last 100 deliveries failed, the last one with: boom)\n");
 }
 
+TEST_F(PauseCommand, ChangesSayWhatHoldsTheQueue) {
+  const TaskId id = insert(fresh("orders", 10min));
+  open_breaker("orders");
+  const std::string held = "queue orders: breaker open until ",
+                    mend = "`rung resume orders --probe` tries one now";
+  EXPECT_THAT(rung({"fire", id.str()}).out,
+              AllOf(HasSubstr("scheduled: "), HasSubstr("; " + held), HasSubstr(mend)));
+  NewTask parked = fresh("orders", 10min, "order-1");
+  parked.task.state = State::parked;
+  parked.task.next_at.reset();
+  const TaskId first = insert(parked);
+  parked.task.id = fresh("orders", 10min).task.id;
+  parked.task.message_id = "order-2";
+  const TaskId second = insert(parked);
+  const Ran sent = rung({"redrive", "--queue", "orders", "--yes"});
+  EXPECT_THAT(sent.err, AllOf(HasSubstr("rung: 2 not sent yet:\nrung: " + held), HasSubstr(mend)));
+  EXPECT_THAT(rung({"bulk", "show", "1"}).out, ContainsRegex("\nheld +" + held));
+
+  EXPECT_THAT(rung({"bulk", "abort", "1"}).err, HasSubstr("has already ended: it is done"));
+  db.exec("UPDATE rung_bulks SET state = 'paused', finished_at = NULL");
+  const Ran aborted = rung({"bulk", "abort", "1"});
+  EXPECT_THAT(aborted.out,
+              HasSubstr("2 of its tasks are scheduled, and still go out: `rung bulk abort 1 --put-back`"));
+  const Ran back = rung({"bulk", "abort", "1", "--put-back", "--reason", "too early"});
+  EXPECT_EQ(back.exit, 0) << back.err;
+  EXPECT_THAT(back.out, Not(HasSubstr("still go out")));
+  for (const TaskId one : {first, second}) EXPECT_EQ(state_of(one), State::parked);
+  EXPECT_EQ(state_of(id), State::scheduled);
+  EXPECT_EQ(
+      db.value(
+          "SELECT COUNT(*) FROM retry_audit WHERE what = 'park' AND bulk_id = 1 AND reason = 'too early'"),
+      "2");
+}
+
+TEST_F(PauseCommand, AQueueThatIsNotKnownIsSuggested) {
+  insert(fresh("orders", 10min));
+  const std::string why = "rung: no queue \"ordres\": did you mean orders?\n";
+  EXPECT_EQ(rung({"list", "--queue", "ordres"}).err, why);
+  EXPECT_EQ(rung({"list", "--queue", "ordres", "--count"}).err, why);
+  EXPECT_EQ(rung({"redrive", "--queue", "ordres", "--yes"}).err, why);
+  EXPECT_EQ(rung({"redrive", "--queue", "orders", "--yes"}).err, "") << "it has tasks";
+  const Ran paused = rung({"pause", "ordres"});
+  EXPECT_EQ(paused.exit, 0) << "it need not exist yet";
+  EXPECT_EQ(paused.err, why);
+}
+
 TEST_F(PauseCommand, ARateAndAWindowAreShown) {
   const TaskId due = insert(fresh("orders", -5min)), later = insert(fresh("orders", 1h));
   EXPECT_TRUE(store().change_gate("orders", [](GateState& state, EpochMs now) {
     state.limited = {now, now + Ms{600'000}, "rate 5/s"};
     return std::vector<SystemEvent>{};
   }));
-  EXPECT_THAT(rung({"queues"}).out, ContainsRegex("orders +rate limited +.+ +- +2 +5m.* ago +- +rate 5/s"));
+  EXPECT_THAT(rung({"queues"}).out,
+              ContainsRegex("orders +rate limited +.+ +- +2 +5m.* ago +0 +- +- +rate 5/s"));
   EXPECT_THAT(rung({"show", due.str()}).out, HasSubstr("waits for the rate of queue orders (rate 5/s)\n"));
   EXPECT_THAT(rung({"show", later.str()}).out, Not(HasSubstr("\nheld")));
   EXPECT_TRUE(store().change_gate("orders", [](GateState& state, EpochMs now) {

@@ -110,6 +110,7 @@ TEST_F(HttpQueues, ATaskSaysWhatHoldsItBack) {
   EXPECT_EQ(task(id).at("held").at("reason"), "20 of the last 100 deliveries failed");
   EXPECT_EQ(queue("orders").at("state"), "breaker_open");
   EXPECT_EQ(queue("orders").at("waiting"), 1);
+  EXPECT_EQ(post("/v1/tasks/" + id + "/fire").json().at("held").at("state"), "breaker_open");
   const json nothing = post("/v1/queues/orders/resume").json();
   EXPECT_EQ(nothing.at("ended"), json::array());
   EXPECT_EQ(nothing.at("state"), "breaker_open");

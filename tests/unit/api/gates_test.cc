@@ -103,6 +103,27 @@ TEST_F(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
   EXPECT_EQ(to_json(resume_queue(*store_, {"orders", "ann", ""}, rules).value())["ended"], Json({"pause"}));
 }
 
+TEST_F(HeldBack, QueuesWithParkedTasksAloneAndAttachedOnesAreListed) {
+  ASSERT_TRUE(store_->pause({"invoices", {}, "ann", ""}));
+  NewTask parked;
+  parked.task.id = {4711};
+  parked.task.queue = "orders";
+  parked.task.state = State::parked;
+  parked.message = std::make_shared<Message>();
+  ASSERT_TRUE(store_->insert({&parked, 1}, Fence{0, {}, true}));
+  const AttachmentSighting seen[] = {{"orders", AttachmentState::detached, "", EpochMs{1}, false, true},
+                                     {"mails", AttachmentState::attached, "", EpochMs{1}},
+                                     {"gone", AttachmentState::gone, "", EpochMs{1}, false, true}};
+  ASSERT_TRUE(store_->see_attachments(seen));
+  std::string all;
+  for (const QueueGate& gate : read_queues(*store_).value()) {
+    EXPECT_EQ(to_json(*gate_from_json(to_json(gate))), to_json(gate));
+    all += gate.queue + " " + gate.state + " " + std::to_string(gate.parked) + " " +
+           (gate.attached ? (*gate.attached ? "yes" : "no") : "-") + "; ";
+  }
+  EXPECT_EQ(all, "invoices paused 0 -; mails flowing 0 yes; orders flowing 1 no; ");
+}
+
 TEST_F(HeldBack, AProbeEndsTheWaitOfAnOpenBreaker) {
   const TargetRules rules;
   change([](GateState& state, EpochMs at) { state.breaker = opened(at); });

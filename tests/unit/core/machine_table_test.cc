@@ -179,6 +179,7 @@ TEST(MachineTable, PeopleAndTheParkingLot) {
     {"reschedule, same", event::Reschedule{kNow + seconds(20), Ms{0}}, "=  S  x  x  x  x  x  x  x  x  x  x  x "},
     {"fire",             event::Fire{},                 "S  =  =  =  =  =  =  x  x  x  x  x  x "},
     {"discard",          event::Discard{},              "D  D  x  x  x  x  x  x  x  D  D  x  = "},
+    {"park",             event::Park{},                 "K  K  x  x  x  x  x  x  x  =  =  x  x "},
     {"edit",             edited(),                      "x  x  x  x  x  x  x  x  x  D  D  x  x "},
     {"finish, succeeded", event::Finish{true, ""},      "Y  Y  Y+ Y+ Y+ Y+ Y+ =  Y  Y  Y  x  x "},
     {"finish, failed",   event::Finish{false, "e"},     "x  x  S+ S+ S+ S+ S+ x  S+ x  x  x  x "},
