@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/views.h"
