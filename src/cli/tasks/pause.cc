@@ -122,7 +122,9 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
                std::to_string(gate.waiting),
                gate.next_at ? relative(*gate.next_at, now) : "-",
                std::to_string(gate.parked),
-               !gate.attached ? "-" : *gate.attached ? "yes" : "no",
+               !gate.attached   ? "-"
+               : *gate.attached ? "yes"
+                                : "no",
                gate.by.empty() ? "-" : gate.by,
                gate.reason.empty() ? "-" : gate.reason});
   }
