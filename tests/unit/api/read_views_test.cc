@@ -160,8 +160,11 @@ TEST(ReadViews, Bulks) {
   EXPECT_EQ(dump(to_json(*bulk_from_json(with), *outcomes_from_json(with))), dump(with));
   const Json without = to_json(bulk, std::nullopt);
   EXPECT_FALSE(outcomes_from_json(without)->has_value());
-  const std::vector<Expired> expired = {{"orders", Ms{3'600'000}, 7}};
-  EXPECT_EQ(to_json(*expired_from_json({{"expired", to_json(expired)}})), to_json(expired));
+  const Json one = {{"queue", "orders"}, {"after_ms", 3'600'000}, {"tasks", 7}};
+  const Expired expired = expired_from_json({{"expired", Json::array({one})}})->front();
+  EXPECT_EQ(expired.queue, "orders");
+  EXPECT_EQ(expired.after, Ms{3'600'000});
+  EXPECT_EQ(expired.tasks, 7);
   EXPECT_TRUE(expired_from_json(Json::object())->empty());
 }
 
