@@ -36,7 +36,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       })),
       crash_loop_(loop, {*jobs_, intake_holds_, health_, record_, settings_.identity.name}),
       ownership_(loop, {broker, *jobs_, health_, record_, [this](bool ours) { ownership_changed(ours); }}),
-      proof_(loop.clock(), settings_.require_token, [this] { return shards_.older_beside(); }),
+      proof_(loop.clock(), settings_.require_token),
       key_reader_(loop, *jobs_, proof_,
                   [this] {
                     intake_pause_.answered();

@@ -164,7 +164,8 @@ std::vector<Key> make_table() {
       "how often Rung checks its exchanges, queues and bindings, and redeclares missing ones"},
      [](Value& v) { return v.duration(config(v).broker.rabbitmq.topology_check, Ms{100}, std::chrono::hours{1}); }},
     {{"broker.queue_type", "auto, classic or quorum", "auto", false, false,
-      "type of the queues that Rung declares; auto: quorum on RabbitMQ 4 and newer, else classic"},
+      "type of the queues that Rung declares; auto: quorum on a cluster, classic on a single node, by the "
+      "management API; where that does not tell, quorum on RabbitMQ 4 and newer, else classic"},
      [](Value& v) { return v.choice(config(v).broker.rabbitmq.queue_type, {"auto", "classic", "quorum"}); }},
     {{"broker.management", "URL", "", false, true,
       "RabbitMQ's management API, used to check which queues are attached; default: the broker's hosts, port 15672"},
@@ -205,7 +206,7 @@ std::vector<Key> make_table() {
      [](Value& v) { return v.file(config(v).store.cert); }},
     {{"store.key", "file", "", false, false, "with tls: verify: private key (PEM) of the client certificate"},
      [](Value& v) { return v.file(config(v).store.key); }},
-    {{"store.connections", "1 to 64", "3", false, false, "number of database connections for leases (1) and messages (the others); each has its own thread. Gates have two more, sweeps and upkeep one each"},
+    {{"store.connections", "1 to 64", "3", false, false, "number of database connections for leases (1) and messages (the others); each has its own thread. Gates have two more; sweeps, upkeep and retention one each"},
      [](Value& v) { return v.integer(config(v).store.connections, 1, 64); }},
     {{"store.timeout", "whole seconds", "10s", false, false,
       "timeout for connecting and for each read and write"},

@@ -26,6 +26,8 @@ struct ShardRow {
   std::optional<EpochMs> expires_at;
   std::optional<EpochMs> acquired_at;
   std::string owner_name = {};  // "" = no owner
+  // When the shard was last taken from an owner that had not given it back: its lease had expired.
+  std::optional<EpochMs> taken_over_at = {};
 };
 
 // An instance's connection for publishing. Persisted as numbers. NOTE: only append.

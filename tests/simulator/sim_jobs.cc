@@ -19,6 +19,7 @@ SimJobs::SimJobs(Deps deps, OnStatus on_status)
   workers_[2].lane = Lane::gates;
   workers_[3].lane = Lane::sweeps;
   workers_[4].lane = Lane::gate_writes;
+  workers_[5].lane = Lane::retention;
 }
 
 void SimJobs::enqueue(Lane lane, Job job) {
@@ -64,7 +65,7 @@ void SimJobs::ended(Worker& worker, const std::optional<Error>& error) {
     worker.attempt.reset();
     if (error && error->is_transient()) worker.connection.reset();
     if (!error || error->kind != Error::Kind::transient) answered_ = deps_.loop.clock().boot();
-    const bool given_up = error && error->kind == Error::Kind::refused && worker.lane == Lane::upkeep;
+    const bool given_up = error && error->kind == Error::Kind::refused && sees_refusals(worker.lane);
     if (!error || !error->is_transient() || given_up) {
       tell(outage_.goes_on(worker.away));
       if (error) worker.job->give_up(*error);

@@ -145,7 +145,7 @@ void VirtualJobs::attempt(Work& work) {
   if (!store && !error->is_transient()) error->kind = Error::Kind::refused;  // a login may be allowed again
   const bool refused = error && error->kind == Error::Kind::refused;
   if (!error || error->kind != Error::Kind::transient) answered_ = loop_.clock().boot();
-  const bool given_up = refused && store && work.lane == Lane::upkeep;
+  const bool given_up = refused && store && sees_refusals(work.lane);
   if (!error || !error->is_transient() || given_up) return finish(work, error);
   try_later(work, *error);
 }

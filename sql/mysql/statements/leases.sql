@@ -44,7 +44,7 @@ WHERE expires_at > UTC_TIMESTAMP(3) ORDER BY id
 SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config FROM rung_nodes ORDER BY id
 
 -- name: shards
-SELECT s.id, COALESCE(s.owner, 0), s.epoch, s.expires_at, s.acquired_at, COALESCE(n.name, '') FROM rung_shards s
+SELECT s.id, COALESCE(s.owner, 0), s.epoch, s.expires_at, s.acquired_at, COALESCE(n.name, ''), s.taken_over_at FROM rung_shards s
 LEFT JOIN rung_nodes n ON n.id = s.owner ORDER BY s.id
 
 -- name: leases_share
@@ -73,7 +73,8 @@ WHERE id IN (:shards) AND (owner IS NULL OR owner = :node OR expires_at <= UTC_T
 FOR UPDATE SKIP LOCKED
 
 -- name: leases_take
-UPDATE rung_shards SET owner = :node, epoch = GREATEST(epoch, :above) + 1, acquired_at = UTC_TIMESTAMP(3),
+UPDATE rung_shards SET taken_over_at = IF(owner <> :node, UTC_TIMESTAMP(3), taken_over_at),
+  owner = :node, epoch = GREATEST(epoch, :above) + 1, acquired_at = UTC_TIMESTAMP(3),
   expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
 WHERE id IN (:shards)
 

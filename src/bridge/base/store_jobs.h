@@ -3,8 +3,9 @@
 //
 // A job with a transient error is retried, on a new connection and with backoff, until it succeeds or stop()
 // is called: an outage pauses the flow but does not break it. So is a job that the database refuses (a
-// missing right or table), except on the upkeep lane, which does its own waiting. (Jobs may be repeated: see
-// store.h.) Thread: the loop's for submit() and the callbacks; work may run on another thread.
+// missing right or table), except on the lanes upkeep and retention, whose callers do their own waiting.
+// (Jobs may be repeated: see store.h.) Thread: the loop's for submit() and the callbacks; work may run on
+// another thread.
 #pragma once
 
 #include <cstddef>
@@ -26,22 +27,26 @@ inline constexpr std::size_t kBytesInBatch = 8 * 1024 * 1024;  // bodies of one 
 inline constexpr int kMostInFlight = 2;
 
 // What runs where. Each lane has a thread and a connection of its own, flow several: nothing delays the
-// leases, and gates wait for no sweep. upkeep may wait for a table; its connection is opened for its first
-// job.
+// leases, and gates wait for no sweep. upkeep and retention may wait for a table; each opens its connection
+// for its first job.
 // - leases: cycles, one at a time, and leaving. Nothing else.
 // - gates: what Gates reads, one job at a time.
 // - gate_writes: what GateWriter writes. A locked row delays no read.
 // - sweeps: queries for rows (the heap, sweeps, silence, stranded tasks, parked copies), a few jobs of each.
 // - flow: inserts, claims, changes, send times, bounded by their callers (kMostInFlight, max_unconfirmed).
-// - upkeep: retention, events, attachments, counts of causes and deliveries.
+// - upkeep: events, attachments, counts of causes and deliveries.
+// - retention: deletes, and changes of partitions, which may take minutes.
 // most_waiting() bounds the lanes whose callers set no bound: a job beyond it is refused.
-enum class Lane { leases, flow, upkeep, gates, gate_writes, sweeps };
-inline constexpr std::size_t kLanes = 6;
+enum class Lane { leases, flow, upkeep, gates, gate_writes, sweeps, retention };
+inline constexpr std::size_t kLanes = 7;
 constexpr std::size_t most_waiting(Lane lane) {
   constexpr std::size_t kFew = 200, kMany = 2000;
   if (lane == Lane::flow || lane == Lane::leases) return static_cast<std::size_t>(-1);
   return lane == Lane::upkeep ? kMany : kFew;
 }
+
+// Its callers see what the database refuses; else it is retried.
+constexpr bool sees_refusals(Lane lane) { return lane == Lane::upkeep || lane == Lane::retention; }
 
 class StoreJobs {
  public:
@@ -58,7 +63,7 @@ class StoreJobs {
   virtual ~StoreJobs() = default;
 
   // `work(Store&) -> Result<T>` then `done(Result<T>)` on the loop. done sees a transient error only after
-  // stop(), and Kind::refused only on the upkeep lane, or if too many jobs wait (most_waiting()).
+  // stop(), and Kind::refused only on those two lanes, or if too many jobs wait (most_waiting()).
   template <typename T, typename Work, typename Done>
   void submit(Lane lane, Work work, Done done) {
     auto result = std::make_shared<std::optional<Result<T>>>();

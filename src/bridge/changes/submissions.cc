@@ -121,22 +121,20 @@ void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
       [batch, fence = deps_.shards.fence()](TaskStore& store) { return store.insert(batch->tasks, fence); },
       [this, batch](const Result<std::vector<Inserted>>& result) {
         --in_flight_;
-        // If a shard was lost, only the next renewal tells which are ours: an immediate retry is useless.
-        if (inserted(*batch, result)) flush();
-        wait();
+        inserted(*batch, result);
+        flush();
       });
 }
 
-bool Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& result) {
+void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& result) {
   if (!result) {
     const bool apart = !result.error().is_transient() && batch.calls.size() > 1;
     if (apart) again(batch);
     for (const Call& call : batch.calls) {
       if (!apart) call.done(tl::unexpected(result.error()));
     }
-    return true;
+    return;
   }
-  bool held = true;
   std::size_t at = 0;
   for (Call& call : batch.calls) {
     std::vector<Submitted> answers;
@@ -147,14 +145,13 @@ bool Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
       if (answer.how == Inserted::How::inserted) deps_.observer.inserted(batch.tasks[at]);
       answers.push_back({answer, batch.tasks[at].task});
     }
-    held = held && lost == 0;
     if (lost > 0) {
+      deps_.shards.refused();
       waiting_.push_back(std::move(call));  // one shard for the whole call: none of it was written
     } else {
       call.done(std::move(answers));
     }
   }
-  return held;
 }
 
 // The database refuses one of the calls: retries each alone, so that it does not fail the others.

@@ -66,7 +66,7 @@ class Submissions {
   void add(Call call);
   NewTask make_task(Submission& submission, int shard);
   void insert(const std::shared_ptr<Batch>& batch, int shard);
-  bool inserted(Batch& batch, const Result<std::vector<Inserted>>& result);  // false: a shard was lost
+  void inserted(Batch& batch, const Result<std::vector<Inserted>>& result);
   void wait();
   void again(Batch& batch);
   void give_up_old();

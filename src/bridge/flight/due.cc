@@ -134,39 +134,34 @@ Result<void> write_former_claims(TaskStore& store, std::span<const Lease> leases
 
 void StrandedTasks::gained(const std::vector<Gained>& gained) {
   waiting_.insert(waiting_.end(), gained.begin(), gained.end());
-  // At once, so that the sweep does not find them among what is due. look() does it for those that are ripe.
-  std::vector<Lease> leases;
-  for (const Gained& g : gained) {
-    if (g.recover_at > deps_.clock.here().boot()) leases.push_back(g.lease);
-  }
-  if (!leases.empty()) {
-    deps_.jobs.submit<void>(
-        Lane::sweeps,
-        [leases = std::move(leases)](TaskStore& store) { return write_former_claims(store, leases); },
-        [](const Result<void>& written) {
-          if (!written)
-            log::error("writing the former owner's claims failed", {{"reason", written.error().message}});
-        });
-  }
+  for (const Gained& g : gained) unwritten_.push_back(g.lease);
   look();
 }
 
 void StrandedTasks::look() {
+  // At once, so that the sweep does not find them among what is due; and before the query below: it is the
+  // next job of this lane, which does one at a time.
+  if (!unwritten_.empty()) {
+    deps_.jobs.submit<void>(
+        Lane::sweeps, [leases = unwritten_](TaskStore& store) { return write_former_claims(store, leases); },
+        [this, leases = unwritten_](const Result<void>& written) {
+          if (written) return;
+          log::error("writing the former owner's claims failed", {{"reason", written.error().message}});
+          unwritten_.insert(unwritten_.end(), leases.begin(), leases.end());
+        });
+    unwritten_.clear();
+  }
   std::vector<Lease> ripe;
   const BootMs now = deps_.clock.here().boot();
   std::erase_if(waiting_, [&](const Gained& g) {
-    if (!deps_.shards.held(g.lease.shard)) return true;  // its current owner checks it
-    if (g.recover_at > now) return false;
+    if (deps_.shards.epoch(g.lease.shard) != g.lease.epoch) return true;        // its current owner checks it
+    if (g.recover_at > now || !deps_.shards.held(g.lease.shard)) return false;  // leaving: it may stay
     ripe.push_back(g.lease);
     return true;
   });
   if (ripe.empty()) return;
   deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::sweeps,
-      [ripe](TaskStore& store) -> Result<std::vector<DueEntry>> {
-        if (auto written = write_former_claims(store, ripe); !written) return tl::unexpected(written.error());
-        return store.stranded(ripe, kMostStranded);
-      },
+      Lane::sweeps, [ripe](TaskStore& store) { return store.stranded(ripe, kMostStranded); },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) { found(ripe, rows); });
 }
 

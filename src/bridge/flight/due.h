@@ -76,7 +76,8 @@ class StrandedTasks {
   void found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows);
 
   const DueDeps deps_;
-  std::vector<Gained> waiting_;  // shards to check
+  std::vector<Gained> waiting_;   // shards to check
+  std::vector<Lease> unwritten_;  // those whose former owner's short claims are to be written
 };
 
 }  // namespace rung::bridge

@@ -86,8 +86,11 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
     not_claimed(items[i]);
     // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
-    if (task.state == State::scheduled && task.next_at)
+    if (decision.reason == kNotOurShard) {
+      deps_.flow.shards.refused();  // if it is ours after all, the sweep finds it
+    } else if (task.state == State::scheduled && task.next_at) {
       deps_.flow.horizon.schedule(deps_.flow.names.item(task, *task.next_at));
+    }
   }
   if (!fresh.ids.empty()) short_.push_back(std::move(fresh));
   deps_.publisher.publish(reads, result->messages);

@@ -25,11 +25,13 @@ const BreakerRules* Breakers::rules(const std::string& queue) const {
 }
 
 void Breakers::published(const Task& task) {
-  if (rules(task.queue) != nullptr)
-    deps_.writer.outcome(task.queue, {DeliveryOutcome::Kind::published, task.probe, {}});
+  if (rules(task.queue) == nullptr) return;
+  deps_.writer.outcome(task.queue, {DeliveryOutcome::Kind::published, task.probe, {}});
+  if (task.probe != 0) ++totals_of(task.queue).probes;
 }
 
 void Breakers::unsent(const std::string& queue, int probe) {
+  ask_again_[queue] = deps_.clock.here().boot() + kAskAgainLater;
   deps_.writer.outcome(queue, {DeliveryOutcome::Kind::dropped, probe, {}});
 }
 
@@ -102,12 +104,7 @@ void Breakers::granted(const std::string& queue, int probe) {
   if (probe == 0) return;
   log::info("breaker probes", {{"queue", queue}, {"probe", probe}});
   // Meanwhile it may have been paused.
-  if (is_closed_by_breaker(queue) && deps_.send_probe(queue, probe)) {
-    ++totals_of(queue).probes;
-  } else {
-    ask_again_[queue] = deps_.clock.here().boot() + kAskAgainLater;
-    unsent(queue, probe);
-  }
+  if (!is_closed_by_breaker(queue) || !deps_.send_probe(queue, probe)) unsent(queue, probe);
 }
 
 void Breakers::note(const std::string& queue, const Breaker& breaker) {

@@ -1,6 +1,7 @@
 #include "src/bridge/gates/gate_writer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "src/core/base/require.h"
@@ -158,16 +159,21 @@ void GateWriter::flush() {
   };
   deps_.jobs.submit<std::vector<GateState>>(
       Lane::gate_writes,
-      [batch = std::move(batch), probes, singly = std::make_shared<std::map<std::string, GateState>>()](
+      [batch = std::move(batch), probes,
+       singly = std::make_shared<std::optional<std::map<std::string, GateState>>>()](
           GateStore& store) -> Result<std::vector<GateState>> {
-        auto states = store.change_gates(batch);
-        if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1)
-          return states;
+        if (!*singly) {
+          auto states = store.change_gates(batch);
+          if (states || states.error().kind != Error::Kind::permanent || batch.queues.size() == 1)
+            return states;
+          singly->emplace();  // for good: the batch as a whole would count again what is written by then
+        }
         // Something about one of them: the others are written.
         std::vector<GateState> written;
         for (std::size_t i = 0; i < batch.queues.size(); ++i) {
           const std::string& queue = batch.queues[i];
-          if (const auto before = singly->find(queue); before != singly->end()) {  // by the attempt before
+          if (const auto before = (*singly)->find(queue);
+              before != (*singly)->end()) {  // by the attempt before
             written.push_back(before->second);
             continue;
           }
@@ -175,7 +181,7 @@ void GateWriter::flush() {
               store.change_gates({{queue}, batch.change, batch.maker, batch.id + '/' + std::to_string(i)});
           if (one) {
             written.push_back(one->front());
-            singly->emplace(queue, std::move(one->front()));
+            (*singly)->emplace(queue, std::move(one->front()));
           } else if (one.error().is_transient()) {
             return one;
           } else {

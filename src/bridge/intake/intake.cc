@@ -329,8 +329,10 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
                               "the same message, with the same failure, was taken in before"});
         deps_.acks.add(batch[i].delivery->tag);
         break;
-      case Inserted::How::id_taken:  // the next turn gives it a new id
       case Inserted::How::not_held:
+        deps_.shards.refused();
+        [[fallthrough]];
+      case Inserted::How::id_taken:  // the next turn gives it a new id
         waiting_.push(std::move(batch[i]));
         break;
       case Inserted::How::too_large:

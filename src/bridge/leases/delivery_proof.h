@@ -39,10 +39,7 @@ class DeliveryProof {
 
   // `required`: results.require_token of the config; none: required if this release or a later one created
   // the database.
-  // `older_beside`: whether an instance of an older release is live. It refuses a token with a digest: a
-  // reported success would be ignored, and a failure begin anew as another task. Empty function: never.
-  DeliveryProof(const Clock& clock, std::optional<bool> required, std::function<bool()> older_beside = {})
-      : clock_(clock), configured_(required), older_beside_(std::move(older_beside)) {}
+  DeliveryProof(const Clock& clock, std::optional<bool> required) : clock_(clock), configured_(required) {}
 
   // On a store thread. Creates the key if there is none.
   static Result<Shared> read(SystemStore& store);
@@ -53,8 +50,7 @@ class DeliveryProof {
   // The token header for the current attempt. REQUIRES: ready().
   std::string token(const Task& task) const {
     RUNG_REQUIRE(ready());
-    const bool plain = older_beside_ && older_beside_();
-    return tokens_->token(task.id, task.attempt, plain ? "" : task.digest, task.copy_number);
+    return tokens_->token(task.id, task.attempt, task.digest, task.copy_number);
   }
   // Whether the claim carries the right token. REQUIRES: ready().
   bool proven(const Claim& claim) const {
@@ -74,7 +70,6 @@ class DeliveryProof {
 
   const Clock& clock_;
   const std::optional<bool> configured_;
-  const std::function<bool()> older_beside_;
   bool required_ = true;
   std::optional<DeliveryTokens> tokens_;
   Refused refused_;

@@ -61,8 +61,6 @@ Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const C
                            const std::vector<NodeRow>& nodes) {
   const auto rows = store.shards();
   if (!rows) return tl::unexpected(rows.error());
-  c.older_beside = std::ranges::any_of(
-      nodes, [&](const NodeRow& node) { return node.id != c.node && node.config.empty(); });
   c.other_version_beside = std::ranges::any_of(nodes, [&](const NodeRow& node) {
     return node.id != c.node && node.version != settings.identity.version;
   });

@@ -44,13 +44,16 @@ ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& h
   plan.stepped_back = std::ranges::find(live, node) == live.end();
   plan.share = fair_share(node, live);
   int mine = static_cast<int>(held.size());
-  const auto take = [&](int shard, BootMs recover_at, std::string from = "") {
-    plan.take.push_back(shard);
-    plan.facts.push_back({{shard, 0}, recover_at, std::move(from)});
+  const Ms wait = planted(Bug::takeover_without_waiting) ? Ms{0} : connection_death;
+  const auto take = [&](const ShardRow& row, bool expired = false) {
+    const auto since = expired ? view.now : row.taken_over_at;
+    const Ms left = since ? std::clamp(*since + wait - view.now, Ms{0}, wait) : Ms{0};
+    plan.take.push_back(row.shard);
+    plan.facts.push_back({{row.shard, 0}, boot + left, expired ? row.owner_name : ""});
     ++mine;
   };
   for (const ShardRow& row : view.rows) {
-    if (row.owner == node && !is_held(row.shard) && !plan.stepped_back) take(row.shard, boot);
+    if (row.owner == node && !is_held(row.shard) && !plan.stepped_back) take(row);
   }
   // Each instance starts at a different place, so that simultaneous plans do not ask for the same shards.
   const auto place = static_cast<std::size_t>(std::ranges::find(live, node) - live.begin());
@@ -64,9 +67,7 @@ ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& h
     if (row.owner == node) continue;
     const bool free = row.owner == 0;
     const bool expired = row.expires_at && *row.expires_at < view.now;
-    if (free) take(row.shard, boot);
-    const Ms wait = planted(Bug::takeover_without_waiting) ? Ms{0} : connection_death;
-    if (!free && expired) take(row.shard, boot + wait, row.owner_name);
+    if (free || expired) take(row, !free);
   }
   plan.surplus = somebody ? std::max(mine - plan.share, 0) : 0;
   return plan;

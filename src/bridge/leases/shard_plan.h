@@ -13,9 +13,8 @@ namespace rung::bridge {
 
 struct Gained {
   Lease lease;
-  // When tasks that the former owner left in `publishing` may be published again: its connection to the
-  // broker must be dead by then. At once if that owner was this node before a restart, or gave the shard
-  // back.
+  // When tasks that a former owner left in `publishing` may be published again: the connection to the broker
+  // of the last one that did not give the shard back must be dead by then, whoever has had the shard since.
   BootMs recover_at;
   std::string from = {};  // the instance whose lease had expired; "" = the shard was free, or this node's
 };

@@ -32,6 +32,10 @@ void Shards::set_link(BrokerLink link) {
   if (!cycling_) timer_.at_once();  // tell the others
 }
 
+void Shards::refused() {
+  if (!std::exchange(refused_, true) && !cycling_ && !leaving_) timer_.at_once();
+}
+
 TaskId Shards::new_id(EpochMs now) {
   RUNG_REQUIRE(node_ != 0);
   if (!ids_) ids_ = std::make_unique<IdSource>(node_);
@@ -82,7 +86,6 @@ void Shards::end_cycle(const LeaseCycle& cycle) {
     listener_.name_taken();
     return;
   }
-  older_beside_ = cycle.older_beside;
   other_version_beside_ = cycle.other_version_beside;
   notice(cycle);
   clock_.measured(cycle.clock.db, cycle.clock.sent, cycle.clock.received);
@@ -99,10 +102,9 @@ void Shards::end_cycle(const LeaseCycle& cycle) {
   // Stepping back closes the fence: messages that wait for the broker return unsent, and their shards can go.
   const bool open = any() && !stepped_back_;
   listener_.publish_until(open ? cycle.sent + settings_.lease - margin : BootMs{0});
-  if (!cycle.gained.empty()) {
+  if (!cycle.gained.empty())
     log::info("shards acquired", {{"taken", cycle.gained.size()}, {"held", count()}, {"of", kShards}});
-    listener_.gained(cycle.gained);
-  }
+  if (std::exchange(refused_, false) || !cycle.gained.empty()) listener_.gained(cycle.gained);
 }
 
 std::vector<int> Shards::apply(const LeaseCycle& cycle) {

@@ -42,10 +42,10 @@ class Shards {
     std::string detail;  // for people
   };
   struct Listener {
-    std::function<void(const std::vector<Gained>&)> gained;
-    std::function<void(const std::vector<int>&)> lost;  // involuntarily: don't act on their tasks
-    std::function<void(BootMs)> publish_until;          // the fence, after each renewal
-    std::function<void()> name_taken;                   // another process runs under our name: stop
+    std::function<void(const std::vector<Gained>&)> gained;  // also when home() has one again: may be empty
+    std::function<void(const std::vector<int>&)> lost;       // involuntarily: don't act on their tasks
+    std::function<void(BootMs)> publish_until;               // the fence, after each renewal
+    std::function<void()> name_taken;                        // another process runs under our name: stop
     std::function<void(const Notice&)> noticed;
   };
 
@@ -66,8 +66,6 @@ class Shards {
   // Also written: a fingerprint of this instance's config.
   void set_config(std::string fingerprint) { config_ = std::move(fingerprint); }
 
-  // An instance of an older release, which knows tokens without a digest only, was live in the last cycle.
-  bool older_beside() const { return older_beside_; }
   // A live instance is of another release: it may not know what this one has added to rows.
   bool other_version_beside() const { return other_version_beside_; }
 
@@ -81,7 +79,9 @@ class Shards {
   std::vector<int> list() const { return held_.list(); }  // includes those about to be given back
   Fence fence() const { return {node_, held_.leases()}; }
   // A held shard for a new task, round-robin; -1 if there is none.
-  int home() { return held_.next(); }
+  int home() { return refused_ ? -1 : held_.next(); }
+  // The database says that a shard is not ours. Only a cycle can tell which are: home() has none until then.
+  void refused();
   // REQUIRES: node() is known, as it is once a shard is held.
   TaskId new_id(EpochMs now);
 
@@ -112,10 +112,10 @@ class Shards {
   ClockStep clock_step_;
   BrokerLink link_ = BrokerLink::up;
   bool stepped_back_ = false;  // another instance can publish and we cannot: our share is 0
-  bool older_beside_ = false;
   bool other_version_beside_ = false;
   bool started_ = false;
   bool cycling_ = false;
+  bool refused_ = false;
   bool leaving_ = false;
   std::function<void()> left_;
   io::Timer leave_timer_;

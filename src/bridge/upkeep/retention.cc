@@ -138,7 +138,7 @@ void Retention::submit() {
   if (pass_.stage == Stage::done) return timer_.start(kRest);
   busy_ = true;
   deps_.jobs.submit<RetentionPass>(
-      Lane::upkeep,
+      Lane::retention,
       [pass = pass_, &here = deps_.clock.here()](RetentionStore& store) {
         return perform_step(pass, here, store);
       },

@@ -21,7 +21,8 @@ StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_thread
       on_status_(std::move(on_status)),
       idle_(idle),
       answered_ms_(loop.clock().boot().ms) {
-  constexpr std::array kAlone{Lane::leases, Lane::gates, Lane::gate_writes, Lane::sweeps, Lane::upkeep};
+  constexpr std::array kAlone{Lane::leases, Lane::gates,  Lane::gate_writes,
+                              Lane::sweeps, Lane::upkeep, Lane::retention};
   running_ = flow_threads + static_cast<int>(kAlone.size());
   for (const Lane lane : kAlone) threads_.emplace_back([this, lane] { run(lane); });
   for (int i = 0; i < flow_threads; ++i) threads_.emplace_back([this] { run(Lane::flow); });
@@ -93,7 +94,7 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
     // A refused login is retried too: somebody may be changing the password right now.
     if (error && !store && !error->is_transient()) error->kind = Error::Kind::refused;
     if (!error || error->kind != Error::Kind::transient) answered_ms_ = loop_.clock().boot().ms;
-    const bool given_up = error && store && error->kind == Error::Kind::refused && lane == Lane::upkeep;
+    const bool given_up = error && store && error->kind == Error::Kind::refused && sees_refusals(lane);
     // A session keeps the rights on the schema that it had when it was opened: some may have been granted
     // since.
     if (given_up && std::exchange(of_an_earlier_job, false)) {

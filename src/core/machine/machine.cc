@@ -96,7 +96,7 @@ struct Machine {
   const Circumstances& at;
 
   Decision operator()(const event::Claim& e) const {
-    if (at.epoch == 0) return stale(task, "its shard is not ours");
+    if (at.epoch == 0) return stale(task, std::string(kNotOurShard));
     Task next = task;
     bool is_short = false;
     if (task.state == State::scheduled) {

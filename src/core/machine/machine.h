@@ -188,6 +188,8 @@ struct Circumstances {
 
 // Reason of a refusal: there is no row. A store gives it without calling decide().
 inline constexpr std::string_view kNoSuchTask = "no such task";
+// Reason why a claim is stale: this instance does not hold the lease of the task's shard.
+inline constexpr std::string_view kNotOurShard = "its shard is not ours";
 // Reason of a refusal: the row has an ENUM word that only newer versions know.
 inline constexpr std::string_view kUnknownState =
     "a newer version of Rung has written its row: ask that version";

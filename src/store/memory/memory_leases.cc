@@ -143,6 +143,7 @@ Result<std::vector<Lease>> MemoryStore::acquire(int node, std::uint64_t incarnat
     for (ShardRow& s : db_.leases_.shards()) {
       if (std::find(shards.begin(), shards.end(), s.shard) == shards.end()) continue;
       if (s.owner != 0 && s.owner != node && s.expires_at && *s.expires_at > now) continue;
+      if (s.owner != 0 && s.owner != node) s.taken_over_at = now;
       s.owner = node;
       s.epoch = std::max(s.epoch, above) + 1;
       s.acquired_at = now;

@@ -220,7 +220,7 @@ Result<std::vector<ShardRow>> MysqlStore::shards() {
     auto row = session_->query(render("shards"));
     while (row->next()) {
       shards.push_back({row->getInt(1), row->getInt(2), row->getUInt64(3), time_at(*row, 4), time_at(*row, 5),
-                        text_at(*row, 6)});
+                        text_at(*row, 6), time_at(*row, 7)});
     }
     return shards;
   });

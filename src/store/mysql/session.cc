@@ -298,11 +298,10 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
 }
 
 void Session::commit() {
-  last_rows_.reset();
   if (last_.empty()) {
     send(render("commit"), 1);
   } else {
-    last_rows_ = std::move(send(last_ + kNextStatement + render("commit"), 2).at(0));
+    read_last_(*send(last_ + kNextStatement + render("commit"), 2).at(0));
   }
 }
 

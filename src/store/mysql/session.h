@@ -82,10 +82,11 @@ class Session {
   // of the commit (in run(): at the end). The server stops at the first statement that fails,
   // so no commit follows a failure; the error is thrown where the packet is sent.
   void later(const std::string& sql);
-  // Sends this query in the packet of the commit, before it. After a transaction that was committed,
-  // last_rows() returns its rows, once.
-  void last(std::string sql) { last_ = std::move(sql); }
-  ResultPtr last_rows() { return std::move(last_rows_); }
+  // Sends this query in the packet of the commit, before it. `read` gets its rows after the commit.
+  void last(std::string sql, std::function<void(::sql::ResultSet&)> read) {
+    last_ = std::move(sql);
+    read_last_ = std::move(read);
+  }
   // The last later() must match so many rows, or the transaction is undone and repeated.
   void expect_rows(std::int64_t rows);
   std::unique_ptr<::sql::PreparedStatement> prepare(const std::string& sql);
@@ -131,7 +132,7 @@ class Session {
   };
   Waiting waiting_;
   std::string last_;  // of last(); "" = none
-  ResultPtr last_rows_;
+  std::function<void(::sql::ResultSet&)> read_last_;
   std::int64_t max_packet_ = 0;
   bool has_database_ = false;
   bool is_read_only_ = false;  // the server of the last try

@@ -243,7 +243,9 @@ void MysqlTables::keep_sent(const BulkStep& step, std::span<const TaskId> change
 }
 
 void MysqlTables::read_messages(std::span<const TaskId> ids) {
-  if (!ids.empty()) session_.last(render("messages", {{"ids", Literal::ids(ids)}}));
+  if (ids.empty()) return;
+  session_.last(render("messages", {{"ids", Literal::ids(ids)}}),
+                [this](::sql::ResultSet& rows) { messages_ = messages_at(rows); });
 }
 
 double MysqlTables::random() {

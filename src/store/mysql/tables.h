@@ -45,12 +45,15 @@ class MysqlTables final : public Tables {
   void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
 
   std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) override;  // intake_rows.cc
-  // Session::last_rows() has them after the commit.
   void read_messages(std::span<const TaskId> ids) override;
   double random() override;
 
+  // The messages that the last transaction has read, once.
+  std::vector<StoredMessage> messages() { return std::exchange(messages_, {}); }
+
  private:
   Session& session_;
+  std::vector<StoredMessage> messages_;
 };
 
 }  // namespace rung::mysql

@@ -49,13 +49,7 @@ Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fe
                                   std::size_t most_bytes) {
   auto decisions = writer_.claim(claims, fence, decide, {most_bytes, short_claims_from()});
   if (!decisions) return tl::unexpected(decisions.error());
-  Claimed claimed{*std::move(decisions), {}};
-  const auto rows = session_->last_rows();
-  if (rows == nullptr) return claimed;
-  auto messages = session_->run_for([&] { return messages_at(*rows); });
-  if (!messages) return tl::unexpected(messages.error());
-  claimed.messages = *std::move(messages);
-  return claimed;
+  return Claimed{*std::move(decisions), tables_.messages()};
 }
 
 Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {

@@ -111,6 +111,22 @@ TEST_P(StoreContract, AnExpiredLeaseIsNeitherRenewedNorWrittenWithAndIsFree) {
   EXPECT_EQ(b.leases[0].epoch, 2U);
 }
 
+TEST_P(StoreContract, AShardSaysWhenItWasLastTakenFromAnOwnerThatHadNotGivenItBack) {
+  const auto taken_over_at = [&] { return must(store_->shards())[0].taken_over_at; };
+  const std::vector<int> zero{0};
+  join(*store_, "a", zero, Ms{1});
+  EXPECT_FALSE(taken_over_at()) << "it was free";
+  wait_until([&] { return must(store_->now()) > *must(store_->shards())[0].expires_at; });
+  const Fence b = join(*store_, "b", zero);
+  const auto then = taken_over_at();
+  ASSERT_TRUE(then);
+  EXPECT_EQ(then, must(store_->shards())[0].acquired_at);
+  const auto again = must(store_->acquire(b.node, kIncarnation, zero, kTtl));
+  must(store_->release(b.node, again));
+  ASSERT_EQ(join(*store_, "c", zero).leases.size(), 1U);
+  EXPECT_EQ(taken_over_at(), then) << "also for those who have it after";
+}
+
 TEST_P(StoreContract, ReleasedShardsAreFreeAndForeignOnesAreNotReleased) {
   const Fence a = join(*store_, "a", {0, 1});
   const Fence b = join(*store_, "b", {2});

@@ -165,6 +165,30 @@ TEST_F(BreakerStory, AProbeWhoseClaimFailsIsGivenBack) {
   EXPECT_EQ(flow->writer.pending() + flow->jobs.waiting(Lane::gate_writes), 1U);
 }
 
+class PatternBreakers : public GateStory {
+ protected:
+  PatternBreakers() : GateStory(gated_by_pattern(with_breaker())) {}
+};
+
+// Regression: the failure that was written before the error counted twice.
+TEST_F(PatternBreakers, ABatchThatWasSplitIsNotRepeatedAsAWhole) {
+  flow->broker.declare("orders.a");
+  flow->broker.declare("orders.b");
+  std::vector<TaskId> ids;
+  for (const char* queue : {"orders.a", "orders.a", "orders.b"}) ids.push_back(scheduled(queue, Ms{10}));
+  world.loop.run_for(Ms{100});
+  flow->jobs.by_hand(Lane::gate_writes);
+  for (const TaskId id : ids) fails(id);
+  ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::gate_writes) == 1; }));
+  world.db->fail_next(1, Error::Kind::permanent);  // the batch: then singly ...
+  world.db->lose_next_answers(1);                  // ... of which the first is written
+  ASSERT_TRUE(flow->jobs.run_next(Lane::gate_writes));
+  ASSERT_TRUE(flow->jobs.run_next(Lane::gate_writes));
+  const auto states = world.eyes->gate_states().value();
+  ASSERT_THAT(states, SizeIs(2));
+  for (const GateState& state : states) EXPECT_EQ(state.breaker.state, Breaker::State::closed) << state.queue;
+}
+
 TEST_F(BreakerStory, AnotherErrorOfAProbeSaysThatTheTargetAnswers) {
   open_it();
   world.run_until(*breaker().until + Ms{600});

@@ -25,6 +25,18 @@ class DispatchStory : public testing::Test {
   Flow flow{world};
 };
 
+// As for intake: only the next cycle tells whose they are.
+TEST_F(DispatchStory, ClaimsUnderLeasesThatWereLostUnnoticedAreNotRepeatedAtOnce) {
+  ASSERT_TRUE(world.eyes->release(flow.shards.node(), flow.shards.fence().leases));
+  world.peer("peer", Ms{60'000});
+  const TaskId id = world.insert("orders", world.now());
+  const std::size_t before = flow.jobs.submitted(Lane::flow);
+  flow.hand_over(id);
+  world.loop.run_for(Ms{100});
+  EXPECT_LE(flow.jobs.submitted(Lane::flow) - before, 2U);
+  EXPECT_FALSE(flow.shards.any());
+}
+
 TEST_F(DispatchStory, AClaimWhoseAnswerIsLostIsPublishedOnceUnderTheSameAttempt) {
   const TaskId id = world.insert("orders", world.now());
   flow.jobs.by_hand(Lane::flow);

@@ -61,6 +61,18 @@ TEST_F(IntakeStory, AnInsertWhoseLeaseWasLostGoesToAnotherShard) {
   EXPECT_EQ(flow.broker.unacked(), 0U);
 }
 
+// Regression: it asked without a pause until the next cycle (2,512 questions in 3 s).
+TEST_F(IntakeStory, LeasesThatWereLostUnnoticedAreRefusedOnceAndNotAskedAboutAgain) {
+  ASSERT_TRUE(world.eyes->release(flow.shards.node(), flow.shards.fence().leases));
+  world.peer("peer", Ms{60'000});
+  const std::size_t before = flow.jobs.submitted(Lane::flow);
+  ASSERT_TRUE(flow.put_failed("orders"));
+  world.loop.run_for(Ms{100});
+  EXPECT_LE(flow.jobs.submitted(Lane::flow) - before, 2U);
+  EXPECT_FALSE(flow.shards.any()) << "a refusal makes it look which leases are its own";
+  EXPECT_EQ(flow.broker.unacked(), 1U);
+}
+
 // No message-id: nothing else tells that it is the same.
 TEST_F(IntakeStory, ADeliveryWhoseConnectionIsGoneIsLeftToTheNextOne) {
   flow.jobs.by_hand(Lane::flow);

@@ -93,6 +93,55 @@ TEST_F(JanitorStory, WhatAnOwnerLeftThatGaveItsShardsBackIsPublishedAtOnce) {
   EXPECT_EQ(flow.attempts_in("orders"), (std::vector<int>{1}));
 }
 
+// The shards count as its own then, but the peer's connection may be alive.
+TEST_F(JanitorStory, TheWaitForADeadOwnersConnectionOutlivesItsSuccessors) {
+  const TaskId id = world.insert("orders", world.now());
+  const Fence peer = world.peer("peer", Ms{2000});
+  ASSERT_EQ(world.apply(peer, {id, event::Claim{}}).verdict, Decision::Verdict::applied);
+  start();
+  const EpochMs taken = world.now();
+  world.loop.run_for(Ms{1000});
+  bool left = false;
+  flow.shards.leave([&] { left = true; });  // one that gives the shards back ...
+  ASSERT_TRUE(world.loop.run_until([&] { return left; }));
+  auto next = std::make_unique<Flow>(world, Flow::Options{.name = "b"});
+  next->take_shards();
+  next = std::make_unique<Flow>(world, Flow::Options{.name = "b"});  // ... and one that restarts
+  next->take_shards();
+  next->janitor.start();
+  world.run_until(taken + Ms{4900});
+  EXPECT_EQ(next->broker.depth("orders"), 0U);
+  world.run_until(taken + Ms{6100});
+  EXPECT_EQ(next->attempts_in("orders"), (std::vector<int>{1}));
+}
+
+// Regression: the sweep found them as due, and their claims were refused for ever.
+TEST_F(JanitorStory, ShortClaimsAreWrittenAlsoIfTheirShardWasToBeGivenBackMeanwhile) {
+  constexpr int kShard = kShards - 1;  // the first to be given back
+  std::vector<Event> claims;
+  for (std::size_t i = 0; i < kShortClaims; ++i)
+    claims.push_back({world.insert("orders", world.now(), kShard), event::Claim{}});
+  const Fence peer = world.peer("peer", Ms{2000});
+  ASSERT_TRUE(world.eyes->claim(claims, peer, decider(world.rules), 1'000'000));
+  flow.jobs.by_hand(Lane::sweeps);
+  start();
+  ASSERT_TRUE(flow.jobs.run_next(Lane::sweeps));  // loads what is due
+  world.db->fail_next(1, Error::Kind::permanent);
+  ASSERT_TRUE(flow.jobs.run_next(Lane::sweeps)) << "the first write";
+  flow.jobs.by_itself(Lane::sweeps);
+  flow.shards.begin_use(kShard);
+  const int other = world.eyes->register_node({"other", "0", "there", 8}, Ms{60'000}).value();
+  ASSERT_TRUE(world.loop.run_until([&] { return !flow.shards.held(kShard); }));
+  world.loop.run_for(Ms{2000});
+  ASSERT_NE(flow.shards.epoch(kShard), 0U);
+  ASSERT_FALSE(flow.shards.held(kShard)) << "when its time has come";
+  ASSERT_TRUE(world.eyes->leave(other, 8));
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.shards.held(kShard); }));
+  flow.shards.end_use(kShard);
+  world.loop.run_for(Ms{5000});
+  EXPECT_EQ(flow.attempts_in("orders"), std::vector<int>(claims.size(), 1));
+}
+
 TEST_F(JanitorStory, SilenceIsASuccessWhenItsTimeIsOverAndNotBefore) {
   start();
   const TaskId id = world.insert_awaiting("orders");

@@ -128,6 +128,18 @@ TEST_F(RetentionPasses, OfTwoOneDoesItAndTheOtherGoesOnWhenThatLeaves) {
   EXPECT_FALSE(there(second));
 }
 
+// Regression: counts, notes of attachments and events waited for minutes.
+TEST_F(RetentionPasses, AChangeOfPartitionsThatTakesLongDelaysNoOtherUpkeep) {
+  Upkeep one(loop, db, "one", 1, kOneHour);
+  one.jobs.by_hand(Lane::retention);
+  ASSERT_TRUE(until([&] { return one.jobs.waiting(Lane::retention) == 1; })) << "it is under way";
+  bool recorded = false;
+  one.jobs.submit<void>(
+      Lane::upkeep, [](SystemStore& events) { return events.record_event(0, {}); },
+      [&](const Result<void>&) { recorded = true; });
+  EXPECT_TRUE(until([&] { return recorded; }));
+}
+
 TEST_F(RetentionPasses, ItSaysWhenNothingWasLeftAndTriesAgainAtOnceOnAReload) {
   Upkeep one(loop, db, "one", 1, kOneHour);
   EXPECT_EQ(one.retention.state().tasks_done, EpochMs{});
@@ -136,12 +148,12 @@ TEST_F(RetentionPasses, ItSaysWhenNothingWasLeftAndTriesAgainAtOnceOnAReload) {
   const EpochMs first = one.retention.state().tasks_done;
   ASSERT_TRUE(until([&] { return one.retention.state().tasks_done > first; }));
   // While the database refuses, the times stay.
-  one.jobs.by_hand(Lane::upkeep);
-  ASSERT_TRUE(until([&] { return one.jobs.waiting(Lane::upkeep) == 1; }));
+  one.jobs.by_hand(Lane::retention);
+  ASSERT_TRUE(until([&] { return one.jobs.waiting(Lane::retention) == 1; }));
   const EpochMs last = one.retention.state().tasks_done;
   db->fail_next(1, Error::Kind::refused);
-  ASSERT_TRUE(one.jobs.run_next(Lane::upkeep));
-  one.jobs.by_itself(Lane::upkeep);
+  ASSERT_TRUE(one.jobs.run_next(Lane::retention));
+  one.jobs.by_itself(Lane::retention);
   loop.run_for(Ms{60'000});
   EXPECT_EQ(one.retention.state().tasks_done, last);
   one.retention.reload(kOneHour);

@@ -103,20 +103,6 @@ TEST_F(ShardsCycle, WhoLosesTheBrokerAloneGivesItsShardsUpUntilItIsBack) {
   EXPECT_LT(until([&] { return balanced() && !cut.shards.stepped_back(); }), lease * 2);
 }
 
-// It writes no fingerprint of its config.
-TEST_F(ShardsCycle, KnowsWhileAnInstanceOfAnOlderReleaseIsLive) {
-  Instance &fresh = add("a"), &old = add("b");
-  fresh.shards.set_config("1f2e");
-  fresh.shards.start();
-  old.shards.start();
-  until([&] { return balanced(); });
-  until([&] { return fresh.shards.older_beside(); });
-  old.shards.set_config("1f2e");  // upgraded
-  until([&] { return !fresh.shards.older_beside(); });
-  loop.run_for(kLease * 4);
-  EXPECT_FALSE(fresh.shards.older_beside());
-}
-
 TEST_F(ShardsCycle, ALinkThatChangesDuringACycleIsToldAtOnce) {
   lease = Ms{9000};
   Instance& one = add("a");

@@ -39,23 +39,6 @@ TEST_F(TokenKeyReaderTest, AKeyThatCannotBeUsedIsReadAgainUntilAPersonHasMendedI
   EXPECT_TRUE(proof.ready());
 }
 
-// An instance of an older release knows tokens without a digest alone.
-TEST_F(TokenKeyReaderTest, TokensCarryNoDigestWhileAnOlderInstanceIsLive) {
-  bool older = true;
-  DeliveryProof mixed{*clock, true, [&] { return older; }};
-  ASSERT_TRUE(mixed.set(*DeliveryProof::read(*open_memory_store(db))));
-  Task task;
-  task.id = {7};
-  task.attempt = 2;
-  task.digest = std::string(kMessageDigestBytes, 'd');
-  const std::string plain = mixed.token(task);
-  EXPECT_EQ(digest_of_token(plain), "");
-  EXPECT_TRUE(mixed.proven({task.id, 2, plain}));
-  older = false;
-  EXPECT_EQ(digest_of_token(mixed.token(task)), task.digest);
-  EXPECT_TRUE(mixed.proven({task.id, 2, plain})) << "what was sent before stays valid";
-}
-
 TEST_F(TokenKeyReaderTest, DuringADrainItIsNotReadAgain) {
   set_key("not hexadecimal");
   reader.read();
