@@ -15,7 +15,7 @@ namespace rung {
 namespace rabbit {
 // Config keys: broker.NAME.
 struct Options {
-  // Of the queues that Rung declares: classic, quorum, or auto: what the broker's version suggests
+  // Of the queues that Rung declares: classic, quorum, or auto: what the broker's nodes suggest
   // (topology.h). A queue of either type stays as it is.
   std::string queue_type = "auto";
   // Exchanges declared in addition to <prefix>.delay, to which their messages go: delays.*.from of the

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/topology/command_connection.h"
+#include "plugin/rabbitmq/topology/management.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "src/core/base/url.h"
 
@@ -24,6 +25,8 @@ constexpr std::pair<Inlet, std::string_view> kTags[] = {
 // gains nobody a right.
 constexpr std::pair<std::string_view, std::string_view> kExpiredTo[] = {
     {".failed", ".delay"}, {".delay", ".failed"}, {".results", ".failed"}};
+
+constexpr Ms kNodesWithin{3000};
 
 constexpr std::string_view kAuto = "auto", kClassic = "classic", kQuorum = "quorum";
 
@@ -69,7 +72,7 @@ void add_adopted(std::string& adopted, const std::string& what, const Error& why
 Result<void> declare_own_queue(const BrokerOptions& options, OwnQueueTypes& types, const Calls& calls,
                                const std::string& queue, bool may_reopen) {
   const std::string& wanted = options.rabbitmq.queue_type;
-  const std::string type = types.of(queue, wanted, calls.connection.major_version());
+  const std::string type = types.of(queue, options, calls.connection.major_version());
   auto done = calls.queue(queue, QueueArguments(type, queue).table());
   if (done || wanted != kAuto || !may_reopen || !found_different(calls)) return done;
   if (auto opened = calls.open_channel(); !opened) return opened;
@@ -207,13 +210,16 @@ QueueArguments::QueueArguments(const std::string& type, std::string_view queue) 
   limit.value.value.i32 = kDeliveryLimit;
 }
 
-std::string OwnQueueTypes::of(const std::string& queue, const std::string& queue_type,
-                              int major_version) const {
-  if (queue_type != kAuto) return queue_type;
+std::string OwnQueueTypes::of(const std::string& queue, const BrokerOptions& options, int major_version) {
+  if (options.rabbitmq.queue_type != kAuto) return options.rabbitmq.queue_type;
   const std::lock_guard lock(mutex_);
-  const auto known = types_.find(queue);
-  if (known != types_.end()) return known->second;
-  return std::string(major_version >= 4 ? kQuorum : kClassic);
+  if (const auto known = types_.find(queue); known != types_.end()) return known->second;
+  std::string& of_new = types_[""];
+  if (of_new.empty()) {
+    const std::size_t nodes = cluster_nodes(options, {}, kNodesWithin).size();
+    of_new = nodes > 1 || (nodes == 0 && major_version >= 4) ? kQuorum : kClassic;
+  }
+  return of_new;
 }
 
 void OwnQueueTypes::found(const std::string& queue, std::string type) {

@@ -49,14 +49,15 @@ class QueueArguments {
 // declaring them, which the broker refuses, and logs, for another type. So it is asked once. Thread: any.
 class OwnQueueTypes {
  public:
-  // The type to declare the queue with: its own, else that of new queues: `queue_type`, or for auto classic
-  // before RabbitMQ 4, and quorum since.
-  std::string of(const std::string& queue, const std::string& queue_type, int major_version) const;
+  // The type to declare the queue with: its own, else that of new queues: broker.queue_type, or for auto
+  // quorum on a cluster and classic on a single node. The first call for auto asks the management API, which
+  // may block for some seconds. If that does not tell the nodes: classic before RabbitMQ 4, and quorum since.
+  std::string of(const std::string& queue, const BrokerOptions& options, int major_version);
   void found(const std::string& queue, std::string type);
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::string, std::string> types_;  // by queue; guarded by mutex_
+  std::mutex mutex_;
+  std::map<std::string, std::string> types_;  // by queue; "" = of new queues; guarded by mutex_
 };
 
 // Declares everything except <prefix>.return. Kind::refused: it exists with other arguments, or we lack the

@@ -100,7 +100,8 @@ TEST_F(Topology, TheTypeOfTheQueuesIsWrittenOut) {
   EXPECT_NO_THROW(probe().declare(failed(), own("classic")));
 }
 
-TEST_F(Topology, NewQueuesHaveTheTypeThatTheBrokersVersionSuggests) {
+// management_test.cc has the nodes.
+TEST_F(Topology, NewQueuesHaveTheTypeThatTheBrokersVersionSuggestsIfTheNodesAreNotTold) {
   start_up();
   if (probe().major_version() >= 4) {
     EXPECT_NO_THROW(probe().declare(failed(), own("quorum")));

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string>
 
+#include "plugin/rabbitmq/topology/topology.h"
 #include "tests/support/http_script.h"
 
 namespace rung::rabbit {
@@ -45,6 +46,31 @@ TEST_F(ManagementBounds, QueuesComeInPages) {
   ASSERT_EQ(queues->size(), 7U);
   EXPECT_EQ(queues->back().name, "q6");
   EXPECT_EQ(server.requests().size(), 2U);
+}
+
+TEST_F(ManagementBounds, NewQueuesOfOurOwnAreQuorumQueuesOnAClusterAndClassicOnASingleNode) {
+  const auto type = [&](const HttpScript::Answer& nodes, int major_version) {
+    const HttpScript server(
+        [&](const HttpScript::Request&, std::size_t) -> HttpScript::Answer { return nodes; });
+    options_.url = "amqp://guest:guest@127.0.0.1:1";
+    options_.rabbitmq.management = server.url();
+    OwnQueueTypes types;
+    const std::string first = types.of("rung.failed", options_, major_version);
+    EXPECT_EQ(types.of("rung.delay", options_, major_version), first);
+    EXPECT_EQ(server.requests().size(), 1U) << "asked once";
+    types.found("rung.results", "stream");
+    EXPECT_EQ(types.of("rung.results", options_, major_version), "stream") << "one that is there stays";
+    return first;
+  };
+  const HttpScript::Answer one{.body = R"([{"name":"rabbit@a"}])"};
+  const HttpScript::Answer two{.body = R"([{"name":"rabbit@a"},{"name":"rabbit@b"}])"};
+  const HttpScript::Answer refused{.status = 401};  // the user lacks the tag monitoring
+  EXPECT_EQ(type(one, 4), "classic");
+  EXPECT_EQ(type(one, 3), "classic");
+  EXPECT_EQ(type(two, 4), "quorum");
+  EXPECT_EQ(type(two, 3), "quorum");
+  EXPECT_EQ(type(refused, 4), "quorum");
+  EXPECT_EQ(type(refused, 3), "classic");
 }
 
 TEST_F(ManagementBounds, AnAnswerWithoutAnEndIsCutOff) {
