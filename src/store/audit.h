@@ -16,10 +16,11 @@ struct AuditPlace {
   auto operator<=>(const AuditPlace&) const = default;
 };
 
-// Empty = all.
+// Empty = all, without what bulks have done to single tasks.
 struct AuditFilter {
   std::string queue = {}, what = {};
   std::string who = {};                           // how the name begins: it ends with an address or a host
+  std::int64_t bulk = 0;                          // what it has done to each task; 0 = a bulk is one row
   std::optional<EpochMs> since = {}, until = {};  // without `until` itself
   std::optional<AuditPlace> after = {};           // only what is listed behind it
   int limit = 50;
@@ -37,7 +38,7 @@ struct AuditPage {
   std::optional<AuditPlace> next;  // none: there are no more. The page may have no rows all the same
 };
 
-// The queue that was paused or resumed; "" = it is another change.
+// The queue that was paused or resumed, or that a bulk's filter names; "" = it is another change.
 std::string paused_queue(const AuditRow& row);
 
 }  // namespace rung

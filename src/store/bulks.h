@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "src/core/base/result.h"
+#include "src/core/machine/audit.h"
 #include "src/core/machine/machine.h"
 #include "src/core/task/task.h"
 #include "src/store/queries.h"
+#include "src/store/system.h"
 
 namespace rung {
 
@@ -22,7 +24,8 @@ enum class BulkAction : std::uint8_t { cancel = 1, fire, redrive, discard, succe
 inline bool is_finish(BulkAction action) {
   return action == BulkAction::succeed || action == BulkAction::fail;
 }
-enum class BulkState : std::uint8_t { running = 1, paused, aborted, done };
+// aborted: by a person; stopped: by itself, see Bulk::stopped_because.
+enum class BulkState : std::uint8_t { running = 1, paused, aborted, done, stopped };
 std::string_view to_word(BulkAction);
 std::string_view to_word(BulkState);
 std::optional<BulkAction> bulk_action_from(std::string_view word);
@@ -50,7 +53,7 @@ inline constexpr std::int64_t kMostCanary = 1000;
 struct NewBulk {
   BulkAction action = BulkAction::cancel;
   Filter filter;               // its limit, after and order are ignored
-  std::string filter_text;     // the filter as the user wrote it: for people
+  std::string filter_text;     // what was asked for, as JSON: for people
   std::string reason;          // as the person gave it
   Target elsewhere;            // of a redrive
   bool even_reported = false;  // of a redrive or a failure
@@ -78,7 +81,22 @@ struct Bulk {
   Care care = {};
   std::optional<std::int64_t> canary_done = {};  // `done` when its canary had succeeded
   std::string stopped_because = {};              // why it ended itself; "" = it has not
+  // When a person last paused, resumed or aborted it, who, and why.
+  std::optional<EpochMs> changed_at = {};
+  std::string changed_by = {}, changed_because = {};
 };
+
+struct BulkControl {
+  std::int64_t id = 0;
+  BulkState state = BulkState::running;  // the one wanted
+  std::optional<double> rate = {};       // of a resume: a new one
+  std::string who = {}, reason = {};     // reason: as the person gave it; "" = none
+  bool put_back = false;  // of an abort: api::control_bulk() parks what a redrive has made due and not sent
+};
+// What is recorded of a bulk that a person has created or changed.
+AuditRow audit_of_new(const Bulk& bulk);
+AuditRow audit_of_change(const Bulk& bulk);
+SystemEvent event_of_change(const Bulk& bulk);
 
 // It has ended and may have changed tasks: one that was aborted before its first step has not.
 bool has_ended(const Bulk& bulk);
@@ -123,11 +141,15 @@ std::string refused_states(const NewBulk& bulk);
 // The event it applies to one task.
 Event event_of(const Bulk& bulk, TaskId id);
 
+// The error of a step whose bulk `runner` does not own any more.
+inline constexpr std::string_view kNotItsRunner =
+    "the bulk is paused, has ended, or is run by another process";
+
 // The progress of a bulk, written in the same apply() as its events, so that no task is processed twice.
 struct BulkStep {
   std::int64_t bulk = 0;
   // REQUIRES: `runner` owns the bulk (take_bulk), and its Bulk::last is `from`; else nothing is written and
-  // the error is permanent.
+  // the error is permanent: kNotItsRunner.
   std::string runner;
   TaskId from = {};
   double rate = 0;          // at which this step runs; 0 = no limit
@@ -140,14 +162,14 @@ class BulkStore {
   virtual ~BulkStore() = default;
 
   // Freezes the ids that match now; of a redrive, without those that another redrive has frozen and has still
-  // to send. Ids of bulks are never reused.
+  // to send. Leaves a row in the audit, if there are any. Ids of bulks are never reused.
   virtual Result<Bulk> create_bulk(const NewBulk& bulk) = 0;
   virtual Result<std::optional<Bulk>> bulk(std::int64_t id) = 0;
   // The newest first. `below`: only those with a smaller id.
   virtual Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below = std::nullopt) = 0;
-  // running <-> paused, either -> aborted; nullopt if there is no such bulk; unchanged if it has ended.
-  virtual Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state,
-                                               std::optional<double> rate) = 0;
+  // running <-> paused, either -> aborted; nullopt if there is no such bulk; unchanged if it has ended. A
+  // change leaves an event (bulk_paused, bulk_resumed, bulk_aborted) and a row in the audit.
+  virtual Result<std::optional<Bulk>> set_bulk(const BulkControl& control) = 0;
   // Takes the most overdue bulk that is running, whose next step is due by its rate, and that has no runner,
   // an expired one, or us. We own it until now + ttl, and after a step until a little after the next step is
   // due. `only`: consider only that bulk.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <variant>
 
 #include "src/core/base/utf8.h"
@@ -31,7 +32,7 @@ std::vector<TaskId> first_claimed(std::span<const Decision> decisions, std::size
 namespace {
 
 constexpr std::array<std::string_view, 6> kActions{"cancel", "fire", "redrive", "discard", "succeed", "fail"};
-constexpr std::array<std::string_view, 4> kStates{"running", "paused", "aborted", "done"};
+constexpr std::array<std::string_view, 5> kStates{"running", "paused", "aborted", "done", "stopped"};
 
 template <typename Enum, std::size_t N>
 std::optional<Enum> from(const std::array<std::string_view, N>& words, std::string_view word) {
@@ -156,16 +157,53 @@ Event event_of(const Bulk& bulk, TaskId id) {
 }
 
 bool has_ended(const Bulk& bulk) {
-  return bulk.state == BulkState::done || (bulk.state == BulkState::aborted && bulk.done > 0);
+  const bool early = bulk.state == BulkState::aborted || bulk.state == BulkState::stopped;
+  return bulk.state == BulkState::done || (early && bulk.done > 0);
 }
 
 std::string describe_end(const Bulk& bulk) {
   std::string text = std::string(to_word(bulk.action)) + ": " + std::to_string(bulk.done) + " of " +
                      std::to_string(bulk.total) + " processed, " + std::to_string(bulk.applied) +
                      " changed, " + std::to_string(bulk.refused) + " refused";
-  if (bulk.state == BulkState::aborted) text += "; aborted";
+  if (bulk.state != BulkState::done) text.append("; ").append(to_word(bulk.state));
   if (!bulk.stopped_because.empty()) text += ": " + bulk.stopped_because;
   return text;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of a bulk as a whole. It is found by the queue that its filter names.
+AuditRow row_of(const Bulk& b, EpochMs at, const std::string& who, std::string_view what, Json facts,
+                const std::string& reason) {
+  const Json filter = Json::parse(b.filter_text, nullptr, false);
+  if (filter.is_object() && filter.contains("queue")) facts["queue"] = filter["queue"];
+  const std::string after = facts.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return {0, at, who, std::string(what), TaskId{}, "{}", after, reason, b.id};
+}
+
+}  // namespace
+
+AuditRow audit_of_new(const Bulk& b) {
+  const std::string_view what = name_of(event_of(b, TaskId{}).what);
+  return row_of(b, b.created_at, b.who, what, {{"tasks", b.total}}, b.reason);
+}
+
+AuditRow audit_of_change(const Bulk& b) {
+  const char* what = b.state == BulkState::paused    ? "pause"
+                     : b.state == BulkState::aborted ? "abort"
+                                                     : "resume";
+  const Json facts = {{"state", to_word(b.state)}, {"rate", b.rate}, {"done", b.done}};
+  return row_of(b, b.changed_at.value(), b.changed_by, what, facts, b.changed_because);
+}
+
+SystemEvent event_of_change(const Bulk& b) {
+  const std::string kind = b.state == BulkState::running ? "resumed" : std::string(to_word(b.state));
+  std::string detail =
+      "by " + b.changed_by + " at " + std::to_string(b.done) + " of " + std::to_string(b.total);
+  if (!b.changed_because.empty()) detail += ": " + b.changed_because;
+  return {0, {}, "", "bulk_" + kind, std::to_string(b.id), std::move(detail)};
 }
 
 bool has_failed(const SentTask& task) {

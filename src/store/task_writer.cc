@@ -48,7 +48,7 @@ class Application {
     read(tables_.lock(fence, ids()));
     std::vector<Decision> decisions = ask_all(decide);
     if (step != nullptr && !tables_.step_bulk(*step, counts(decisions)))
-      throw Abort{{Error::Kind::permanent, "the bulk is paused, has ended, or is run by another process"}};
+      throw Abort{{Error::Kind::permanent, std::string(kNotItsRunner)}};
     tables_.write_tasks(changed_tasks());
     if (step != nullptr && step->keeps_sent) keep_sent(*step, decisions);
     write_records();

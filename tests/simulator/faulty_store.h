@@ -125,9 +125,8 @@ class FaultyStore final : public Store {
   Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below) override {
     return call([&] { return db_->bulks(limit, below); });
   }
-  Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state,
-                                       std::optional<double> rate) override {
-    return call([&] { return db_->set_bulk(id, state, rate); });
+  Result<std::optional<Bulk>> set_bulk(const BulkControl& control) override {
+    return call([&] { return db_->set_bulk(control); });
   }
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override {

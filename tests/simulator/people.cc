@@ -115,7 +115,7 @@ void People::bulk() {
     // Until it is through, each may be moved to "now" at any time.
     for (const TaskRow& row : *rows) judge_.asked(row.task.id, event::Fire{});
   }
-  const auto set = [this, id = bulk.id](BulkState state) { (void)store_->set_bulk(id, state, std::nullopt); };
+  const auto set = [this, id = bulk.id](BulkState state) { (void)store_->set_bulk({id, state}); };
   if (dice_.one_in(2)) {
     world_.events.after(dice_.between(1, 3000) * kMs, nullptr, [set] { set(BulkState::paused); });
     const bool aborts = dice_.one_in(3);

@@ -20,9 +20,13 @@ FROM retry_audit u LEFT JOIN retry_current t ON t.retry_id = u.retry_id WHERE TR
 SELECT u.at, u.audit_id FROM retry_audit u WHERE TRUE
 
 -- name: audit_log.queue_value
--- A pause is about a queue, not about a task.
+-- A pause is about a queue, not about a task; so is a bulk.
 COALESCE(t.queue, CASE WHEN u.retry_id = 0 AND JSON_VALID(u.after_change)
                        THEN JSON_UNQUOTE(JSON_EXTRACT(u.after_change, '$.queue')) END)
+
+-- name: audit_log.bulk
+-- 0: what stands for itself; else what this bulk has done to each of its tasks.
+AND u.part_of_bulk = :bulk
 
 -- name: audit_log.since
 AND u.at >= :since
@@ -37,7 +41,9 @@ AND u.at <= :at AND (u.at < :at OR u.audit_id < :id)
 AND u.at >= :at AND (u.at > :at OR u.audit_id >= :id)
 
 -- name: audit_log.queue
-AND :value = :queue AND CHAR_LENGTH(:value) = CHAR_LENGTH(:queue)
+-- A bulk whose filter names no queue may have changed its tasks.
+AND ((:value = :queue AND CHAR_LENGTH(:value) = CHAR_LENGTH(:queue))
+  OR (u.retry_id = 0 AND u.bulk_id IS NOT NULL AND :value IS NULL))
 
 -- name: audit_log.what
 AND u.what = :what
@@ -71,7 +77,7 @@ INSERT INTO rung_bulk_items (bulk_id, task_id) SELECT :bulk, t.id FROM rung_task
 
 -- name: bulk_freeze.no_other_redrive
 AND NOT EXISTS (SELECT 1 FROM rung_bulks b JOIN rung_bulk_items i ON i.bulk_id = b.id AND i.task_id = t.id
-  WHERE b.state IN ('running','paused') AND b.action IN ('redrive','careful_redrive') AND b.id <> :bulk
+  WHERE b.state IN ('running','paused') AND b.action = 'redrive' AND b.id <> :bulk
     AND i.task_id > b.last_id)
 
 -- name: bulk_freeze.end
@@ -89,7 +95,7 @@ UPDATE rung_bulks SET total = :total WHERE id = :bulk
 -- name: bulks
 SELECT id, action, state, filter, reason, queue, exchange, routing_key, rate, who, total, done, applied, refused,
   created_at, finished_at, runner, last_id, even_reported, canary, watch_ms, ramp, stop_above, canary_done,
-  stopped_because
+  stopped_because, changed_at, changed_by, changed_because
 FROM rung_bulks WHERE TRUE
 
 -- name: bulks.id
@@ -104,13 +110,14 @@ ORDER BY id DESC LIMIT :limit
 -- name: bulk_set
 -- An ended bulk stays ended. The runner notices the change at its next step. A new rate applies at once.
 UPDATE rung_bulks SET finished_at = IF(:state = 'aborted', UTC_TIMESTAMP(3), NULL), state = :state,
-  next_at = IF(:rate IS NULL, next_at, UTC_TIMESTAMP(3)), rate = COALESCE(:rate, rate), runner = '', runner_until = NULL
+  next_at = IF(:rate IS NULL, next_at, UTC_TIMESTAMP(3)), rate = COALESCE(:rate, rate), runner = '', runner_until = NULL,
+  changed_at = UTC_TIMESTAMP(3), changed_by = :who, changed_because = :reason
 WHERE id = :bulk AND state IN ('running','paused')
 
 -- name: bulk_due
 -- The bulk that is due first: each runs at its own rate, none has priority. Read without a lock, which would
 -- wait for a bulk that is being created; bulk_take checks again. Ignores actions that a later version added.
-SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','careful_redrive','discard','succeed','fail')
+SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','discard','succeed','fail')
 
 -- name: bulk_due.free
 AND state = 'running' AND next_at <= UTC_TIMESTAMP(3)
@@ -168,7 +175,7 @@ UPDATE rung_bulks SET canary_done = done
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from AND canary_done IS NULL
 
 -- name: bulk_stop
-UPDATE rung_bulks SET state = 'aborted', stopped_because = :why, finished_at = UTC_TIMESTAMP(3), runner = '',
+UPDATE rung_bulks SET state = 'stopped', stopped_because = :why, finished_at = UTC_TIMESTAMP(3), runner = '',
   runner_until = NULL
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 

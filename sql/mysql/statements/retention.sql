@@ -93,7 +93,7 @@ SELECT id FROM rung_audit WHERE at < :before ORDER BY at LIMIT :limit
 DELETE a FROM rung_audit a FORCE INDEX (PRIMARY) WHERE a.id IN (:ids)
 
 -- name: old_bulk
-SELECT id FROM rung_bulks WHERE state IN ('aborted','done') AND finished_at < :before ORDER BY id LIMIT 1
+SELECT id FROM rung_bulks WHERE state IN ('aborted','done','stopped') AND finished_at < :before ORDER BY id LIMIT 1
 
 -- name: old_bulk_items
 SELECT task_id FROM rung_bulk_items WHERE bulk_id = :bulk ORDER BY task_id LIMIT :limit
@@ -103,4 +103,4 @@ DELETE i FROM rung_bulk_items i FORCE INDEX (PRIMARY) WHERE i.bulk_id = :bulk AN
 
 -- name: old_bulk_delete
 -- The row of an ended bulk is still shown: delete its items first.
-DELETE FROM rung_bulks WHERE id = :bulk AND state IN ('aborted','done')
+DELETE FROM rung_bulks WHERE id = :bulk AND state IN ('aborted','done','stopped')

@@ -13,9 +13,9 @@
 namespace rung::api {
 
 // What can be in AuditRow::what.
-inline constexpr std::array<std::string_view, 11> kAuditActions{"cancel", "discard",    "edit",     "failed",
-                                                                "finish", "fire",       "pause",    "redrive",
-                                                                "resume", "reschedule", "succeeded"};
+inline constexpr std::array<std::string_view, 12> kAuditActions{
+    "abort", "cancel", "discard", "edit",   "failed",     "finish",
+    "fire",  "pause",  "redrive", "resume", "reschedule", "succeeded"};
 bool is_audit_action(std::string_view word);
 std::string audit_action_words();  // "cancel, discard, ... or succeeded"
 

@@ -9,6 +9,7 @@
 
 #include "src/api/json/reading.h"
 #include "src/api/queues/gates.h"
+#include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/core/base/utf8.h"
 
@@ -16,17 +17,6 @@ namespace rung::api {
 namespace {
 
 constexpr std::size_t kMostPutBack = 500;  // in a transaction
-
-const char* event_of(BulkState state) {
-  switch (state) {
-    case BulkState::paused:
-      return "bulk_paused";
-    case BulkState::aborted:
-      return "bulk_aborted";
-    default:
-      return "bulk_resumed";
-  }
-}
 
 bool is_unsent(const SentTask& task) { return task.state == State::scheduled && !task.published_at; }
 
@@ -51,21 +41,16 @@ Result<void> put_back(Store& store, const Bulk& bulk, const BulkControl& control
 }  // namespace
 
 Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control, const RuleBookPtr& rules) {
-  const auto before = store.bulk(control.id);
-  if (!before) return tl::unexpected(before.error());
-  auto after = store.set_bulk(control.id, control.state, control.rate);
-  if (!after || !*after) return after;
-  if (control.put_back) {
-    if (auto done = put_back(store, **after, control, rules); !done) return tl::unexpected(done.error());
-  }
-  const bool changed = *before && (*before)->state != (*after)->state;
-  if (!changed || (*after)->state != control.state) return after;
-  std::string detail = "by " + control.who + " at " + std::to_string((*after)->done) + " of " +
-                       std::to_string((*after)->total);
-  if (!control.reason.empty()) detail += ": " + clean_utf8(control.reason, kErrorBytes);
-  const SystemEvent event{0, {}, "", event_of(control.state), std::to_string(control.id), std::move(detail)};
-  if (auto recorded = store.record_event(0, event); !recorded) return tl::unexpected(recorded.error());
+  auto after = store.set_bulk(control);
+  if (!after || !*after || !control.put_back) return after;
+  if (auto done = put_back(store, **after, control, rules); !done) return tl::unexpected(done.error());
   return after;
+}
+
+std::string filter_text(const NewBulk& bulk) {
+  Json json = filter_json(bulk.filter);
+  if (bulk.limit > 0) json["limit"] = std::to_string(bulk.limit);
+  return dump(json);
 }
 
 std::optional<double> parse_percent(std::string_view text) {

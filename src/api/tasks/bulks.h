@@ -1,4 +1,4 @@
-// People pause, resume and abort bulks. Thread: any.
+// Bulks as people ask for them, and what became of their tasks. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,11 @@
 
 namespace rung::api {
 
-struct BulkControl {
-  std::int64_t id = 0;
-  BulkState state = BulkState::running;  // the one wanted
-  std::optional<double> rate = {};       // of a resume: a new one
-  std::string who, reason;               // reason: as the person gave it; "" = none
-  bool put_back = false;                 // of an abort: parks again what a redrive has made due and not sent
-};
-// nullopt: there is no such bulk. One that has ended in another state keeps it. A change is recorded as an
-// event (bulk_paused, bulk_resumed, bulk_aborted), with who asked for it and why.
+// People pause, resume and abort bulks: BulkStore::set_bulk(), and what `put_back` asks for.
 Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control, const RuleBookPtr& rules);
+
+// NewBulk::filter_text: its filter and limit as the JSON object that the API takes.
+std::string filter_text(const NewBulk& bulk);
 
 // "5%", "0.5 %": in percent, from 0 to below 100. nullopt: it is none.
 std::optional<double> parse_percent(std::string_view text);

@@ -101,66 +101,6 @@ Json nodes_page(const Nodes& nodes, EpochMs now, const Page& page) {
   return json;
 }
 
-namespace {
-
-// Splits a command line written by shell_quote(): plain, 'quoted', or $'quoted' with octal escapes.
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  bool in_word = false, in_quotes = false, octal = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == ' ' && !in_quotes) {
-      in_word = false;
-      continue;
-    }
-    if (!in_word) words.emplace_back();
-    in_word = true;
-    if (c == '\'') {
-      in_quotes = !in_quotes;
-    } else if (c == '$' && !in_quotes && text.substr(i + 1).starts_with('\'')) {
-      octal = in_quotes = true;
-      ++i;
-      continue;
-    } else if (c == '\\' && in_quotes && octal && i + 3 < text.size() && text[i + 1] >= '0' &&
-               text[i + 1] <= '3') {
-      words.back() +=
-          static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-      i += 3;
-    } else if (c == '\\' && (!in_quotes || octal) && i + 1 < text.size()) {
-      words.back() += text[++i];
-    } else {
-      words.back() += c;
-    }
-    octal = octal && in_quotes;
-  }
-  return words;
-}
-
-}  // namespace
-
-Json filter_of_text(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_object()) return json;
-  json = Json::object();
-  const std::vector<std::string> words = words_of(text);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    std::string name = words[i].substr(std::min(words[i].find_first_not_of('-'), words[i].size()));
-    std::ranges::replace(name, '-', '_');
-    if (name == "silence_held") {
-      json[name] = "true";  // the only one without a value
-      continue;
-    }
-    if (++i == words.size()) break;
-    const std::size_t equals = words[i].find('=');
-    if (name == "header" && equals != std::string::npos) {
-      json["header." + words[i].substr(0, equals)] = words[i].substr(equals + 1);
-    } else {
-      json[name] = words[i];
-    }
-  }
-  return json;
-}
-
 Json filter_json(const Filter& f) {
   Json json = Json::object();
   const auto text = [&](const std::string& name, std::string_view value) {

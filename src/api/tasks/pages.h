@@ -46,8 +46,4 @@ Json nodes_page(const Nodes& nodes, EpochMs now, const Page& page);
 // limit.
 Json filter_json(const Filter& filter);
 
-// That of a bulk's row. Its text is JSON if the bulk was created over HTTP, and flags if by the command line:
-// "--queue orders --state parked".
-Json filter_of_text(const std::string& text);
-
 }  // namespace rung::api

@@ -109,6 +109,7 @@ Json to_json(const AuditRow& row) {
 }
 
 Json to_json(const Bulk& b) {
+  const Json filter = Json::parse(b.filter_text, nullptr, false);
   Json elsewhere = nullptr;
   if (!b.elsewhere.queue.empty()) {
     elsewhere = {{"queue", b.elsewhere.queue}};
@@ -118,7 +119,7 @@ Json to_json(const Bulk& b) {
   return {{"id", std::to_string(b.id)},
           {"action", to_word(b.action)},
           {"state", to_word(b.state)},
-          {"filter", filter_of_text(b.filter_text)},
+          {"filter", filter.is_object() ? filter : Json::object()},
           {"reason", text_or_null(b.reason)},
           {"elsewhere", elsewhere},
           {"even_reported", b.even_reported},
@@ -133,6 +134,9 @@ Json to_json(const Bulk& b) {
           {"stop_on_failures", b.care.stop_above ? Json(percent_text(*b.care.stop_above)) : Json()},
           {"stage", stage_of(b)},
           {"stopped_because", text_or_null(b.stopped_because)},
+          {"changed_at", time_or_null(b.changed_at)},
+          {"changed_by", text_or_null(b.changed_by)},
+          {"changed_because", text_or_null(b.changed_because)},
           {"who", b.who},
           {"runner", text_or_null(b.runner)},
           {"created_at", to_rfc3339(b.created_at)},
@@ -340,6 +344,9 @@ Result<Bulk> bulk_from_json(const Json& json) {
   }
   if (read.text("stage") == "all") b.canary_done = b.care.canary;
   b.stopped_because = read.text("stopped_because");
+  b.changed_at = read.time("changed_at");
+  b.changed_by = read.text("changed_by");
+  b.changed_because = read.text("changed_because");
   b.who = read.text("who");
   b.runner = read.text("runner");
   b.created_at = read.time("created_at").value_or(EpochMs{});

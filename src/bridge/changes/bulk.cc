@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/bridge/changes/careful_redrive.h"
+#include "src/bridge/changes/single_rows.h"
 #include "src/bridge/changes/transitions.h"
 #include "src/io/log.h"
 
@@ -25,8 +26,10 @@ int bulk_step_size(double rate) {
   return rate > 0 ? std::clamp(static_cast<int>(std::ceil(rate * kStepSeconds)), 1, kMost) : kMost;
 }
 
-Result<BulkProgress> perform_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
-                                  const RuleBookPtr& rules) {
+namespace {
+
+Result<BulkProgress> try_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
+                              const RuleBookPtr& rules) {
   using Go = BulkVerdict::Go;
   BulkProgress out;
   BulkStep step{bulk.id, runner, bulk.last};
@@ -50,10 +53,24 @@ Result<BulkProgress> perform_step(Store& store, Bulk bulk, const std::string& ru
   if (ids->empty()) return out;
   std::vector<Event> events;
   for (const TaskId id : *ids) events.push_back(event_of(bulk, id));
-  auto decisions = store.apply(events, fence, decider(rules), &step);
+  auto decisions = apply_step(store, events, fence, decider(rules), step);
   if (!decisions) return tl::unexpected(decisions.error());
   out.decisions = *std::move(decisions);
   return out;
+}
+
+}  // namespace
+
+Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::string& runner,
+                                  const Fence& fence, const RuleBookPtr& rules) {
+  auto done = try_step(store, bulk, runner, fence, rules);
+  if (done || done.error().kind != Error::Kind::permanent || done.error().message == kNotItsRunner)
+    return done;
+  // Else it would be taken again and again, before all others.
+  BulkProgress stopped{{BulkVerdict::Go::stop, "its next step failed: " + done.error().message}, {}};
+  auto written = store.judge_bulk({bulk.id, runner, bulk.last}, stopped.verdict, Ms{0});
+  if (!written) return tl::unexpected(written.error());
+  return stopped;
 }
 
 struct BulkRunner::Step {

@@ -21,9 +21,10 @@ struct BulkProgress {
   BulkVerdict verdict;              // wait, stop: nothing was sent
   std::vector<Decision> decisions;  // none, and verdict on: the bulk is complete
 };
-// The step of `bulk` in transactions of its own. A permanent error if it is not the runner's any more.
-Result<BulkProgress> perform_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
-                                  const RuleBookPtr& rules);
+// The step of `bulk` in transactions of its own. If it fails for good, the bulk is stopped, with the error.
+// kNotItsRunner: it is not the runner's any more.
+Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::string& runner,
+                                  const Fence& fence, const RuleBookPtr& rules);
 
 class BulkRunner {
  public:

@@ -15,12 +15,16 @@ namespace rung::bridge {
 namespace {
 
 // `call` (span) -> Result<vector>; `failed` (item, Error) -> the result of a single item that failed for
-// good.
+// good, or an error.
 template <typename Out, typename In, typename Call, typename Failed>
 Result<std::vector<Out>> split_on_error(std::span<const In> items, const Call& call, const Failed& failed) {
   auto done = call(items);
   if (done || done.error().kind != Error::Kind::permanent || items.empty()) return done;
-  if (items.size() == 1) return std::vector<Out>{failed(items.front(), std::move(done.error()))};
+  if (items.size() == 1) {
+    Result<Out> one = failed(items.front(), std::move(done.error()));
+    if (!one) return tl::unexpected(one.error());
+    return std::vector<Out>{*std::move(one)};
+  }
   const std::size_t half = items.size() / 2;
   auto first = split_on_error<Out>(items.first(half), call, failed);
   if (!first) return first;
@@ -61,10 +65,7 @@ Result<Claimed> claim_and_read(TaskStore& store, std::span<const Event> claims, 
       [](const Event& claim, Error why) {
         log::error("claim failed",
                    {{"tasks", 1}, {"reason", "task " + std::to_string(claim.id.value) + ": " + why.message}});
-        Decision refused;
-        refused.verdict = Decision::Verdict::refused;
-        refused.reason = std::move(why.message);
-        return refused;
+        return Decision{Decision::Verdict::refused, std::move(why.message), {}, {}};
       });
   if (!decisions) return tl::unexpected(decisions.error());
   auto messages = read_messages(store, first_claimed(*decisions, most_bytes));
@@ -82,6 +83,26 @@ Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, con
   for (const Decision& decision : claimed->decisions) tasks.emplace(decision.task.id, &decision.task);
   for (StoredMessage& stored : claimed->messages) prove(stored, *tasks.at(stored.id));
   return claimed;
+}
+
+Result<std::vector<Decision>> apply_step(TaskStore& store, std::span<const Event> events, const Fence& fence,
+                                         const Decider& decide, BulkStep step) {
+  const auto apply = [&](std::span<const Event> some, const Decider& decider) {
+    auto done = store.apply(some, fence, decider, &step);
+    if (done) step.from = some.back().id;
+    return done;
+  };
+  return split_on_error<Decision>(
+      events, [&](std::span<const Event> some) { return apply(some, decide); },
+      [&](const Event& event, const Error& why) -> Result<Decision> {
+        log::warn("bulk step failed", {{"reason", "task " + event.id.str() + ": " + why.message}});
+        // It counts as refused, and the next one follows.
+        auto done = apply({&event, 1}, [&](const Task& task, const Happening&, const Circumstances&) {
+          return Decision{Decision::Verdict::refused, why.message, task, {}};
+        });
+        if (!done) return tl::unexpected(done.error());
+        return done->front();
+      });
 }
 
 }  // namespace rung::bridge

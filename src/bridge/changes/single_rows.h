@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "src/store/bulks.h"
 #include "src/store/tasks.h"
 
 namespace rung::bridge {
@@ -20,5 +21,10 @@ void prove(StoredMessage& stored, const Task& task);
 // reason; a message whose reading does, as in read_messages(). Messages are proven.
 Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, const Fence& fence,
                             const Decider& decide, std::size_t most_bytes);
+
+// TaskStore::apply() for a step of a bulk, in as few transactions as possible, each of which records its
+// progress. An event that fails for good is refused, with the reason. REQUIRES: ascending ids.
+Result<std::vector<Decision>> apply_step(TaskStore& store, std::span<const Event> events, const Fence& fence,
+                                         const Decider& decide, BulkStep step);
 
 }  // namespace rung::bridge

@@ -12,6 +12,7 @@
 
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/management.h"
+#include "src/api/tasks/bulks.h"
 #include "src/cli/attach/under_way.h"
 #include "src/cli/service/retry.h"
 #include "src/cli/shared/bulk_run.h"
@@ -79,7 +80,7 @@ class Drain {
       bulk.action = BulkAction::fire;
       bulk.filter.queue = queue;
       bulk.filter = of_bulk(bulk);
-      bulk.filter_text = "--queue " + queue + " --state scheduled";
+      bulk.filter_text = api::filter_text(bulk);
       bulk.who = cli_user();
       auto made = session_.store->create_bulk(bulk);
       if (!made) return report_error(made.error());

@@ -105,7 +105,7 @@ class ApiBulks final : public BulkService {
                      below ? std::to_string(*below) : "");
   }
 
-  Result<std::optional<Bulk>> control(const api::BulkControl& control) override {
+  Result<std::optional<Bulk>> control(const BulkControl& control) override {
     Json body = Json::object();
     if (!control.reason.empty()) body["reason"] = control.reason;
     if (control.rate) body["rate"] = *control.rate;
@@ -121,9 +121,6 @@ class ApiBulks final : public BulkService {
     auto bulk = read_answer(*client_, answer->json, api::bulk_from_json);
     if (!bulk) return tl::unexpected(bulk.error());
     return *std::move(bulk);
-  }
-  Result<std::optional<Bulk>> set(std::int64_t id, BulkState state) override {
-    return control({.id = id, .state = state, .who = "", .reason = ""});
   }
 
   Result<std::optional<api::Outcomes>> outcomes(const Bulk& bulk) override {

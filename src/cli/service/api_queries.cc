@@ -103,6 +103,7 @@ class ApiQueries final : public TaskQueries {
     const Parameters parameters{{"queue", filter.queue},
                                 {"action", filter.what},
                                 {"who", filter.who},
+                                {"bulk", filter.bulk == 0 ? "" : std::to_string(filter.bulk)},
                                 {"since", time(filter.since)},
                                 {"until", time(filter.until)},
                                 {"limit", std::to_string(filter.limit)},

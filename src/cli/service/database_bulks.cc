@@ -120,13 +120,10 @@ class DatabaseBulks final : public BulkService {
   Result<std::vector<Bulk>> list(int limit, std::optional<std::int64_t> below) override {
     return parts_.store.bulks(limit, below);
   }
-  Result<std::optional<Bulk>> control(const api::BulkControl& control) override {
-    api::BulkControl whole = control;
+  Result<std::optional<Bulk>> control(const BulkControl& control) override {
+    BulkControl whole = control;
     whole.who = parts_.who;
     return api::control_bulk(parts_.store, whole, parts_.config.rules);
-  }
-  Result<std::optional<Bulk>> set(std::int64_t id, BulkState state) override {
-    return parts_.store.set_bulk(id, state, std::nullopt);
   }
   Result<std::optional<api::Outcomes>> outcomes(const Bulk& bulk) override {
     return api::outcomes_of(parts_.store, bulk);

@@ -132,9 +132,7 @@ class BulkService {
   virtual Result<std::optional<Bulk>> find(std::int64_t id) = 0;
   virtual Result<std::vector<Bulk>> list(int limit, std::optional<std::int64_t> below) = 0;
   // A person changes its state. nullopt: there is no such bulk; one that has ended keeps its state.
-  virtual Result<std::optional<Bulk>> control(const api::BulkControl& control) = 0;
-  // The process that has created it does.
-  virtual Result<std::optional<Bulk>> set(std::int64_t id, BulkState state) = 0;
+  virtual Result<std::optional<Bulk>> control(const BulkControl& control) = 0;
   virtual Result<std::optional<api::Outcomes>> outcomes(const Bulk& bulk) = 0;
   virtual std::unique_ptr<BulkRun> run(Bulk bulk) = 0;
 };

@@ -95,7 +95,7 @@ Result<Bulk> run_to_end(Session& session, Bulk bulk) {
   progress.at(run->bulk().done);
   tell_held(session, run->bulk(), held);
   if (interrupted == 0) return run->bulk();
-  auto paused = session.service.bulks->set(run->bulk().id, BulkState::paused);
+  auto paused = session.service.bulks->control({run->bulk().id, BulkState::paused});
   if (!paused) return tl::unexpected(paused.error());
   return paused->value_or(run->bulk());
 }
@@ -115,7 +115,7 @@ int dry_run(Session& session, const Common& common, const NewBulk& asked, const 
   print(fmt::format("{}{} {} ({}): nothing was changed\n",
                     asked.limit == 0 && counted->total >= api::kMostCounted ? "at least " : "",
                     counted->total, counted->total == 1 ? "task matches" : "tasks match",
-                    one_line(asked.filter_text)));
+                    one_line(filter_flags(asked.filter_text))));
   if (by) print("\n" + counts_text(*counted, *by));
   return kSuccess;
 }
@@ -168,7 +168,8 @@ int report_none(Session& session, const NewBulk& asked, const Bulk& ended, bool 
                                       "rung bulk list; rung bulk resume or abort BULK",
                                       matching->total, matching->total == 1 ? "task is" : "tasks are"));
   }
-  print(json ? dump(api::to_json(ended)) + "\n" : "no tasks match (" + one_line(asked.filter_text) + ")\n");
+  print(json ? dump(api::to_json(ended)) + "\n"
+             : "no tasks match (" + one_line(filter_flags(asked.filter_text)) + ")\n");
   suggest_queue(session, asked.filter.queue);
   return kSuccess;
 }
@@ -195,9 +196,10 @@ int print_result(const Bulk& bulk, bool json) {
     if (!json) print(outcome_of(bulk) + "\n");
     return kSuccess;
   }
-  if (bulk.state == BulkState::aborted && !bulk.stopped_because.empty())
-    return report_error(kUserError, fmt::format("bulk {} stopped at {} of {}: {}", bulk.id, bulk.done,
-                                                bulk.total, bulk.stopped_because));
+  if (bulk.state == BulkState::stopped)
+    return report_error(kUserError,
+                        fmt::format("bulk {} stopped at {} of {}: {}\nonce that is mended: {}", bulk.id,
+                                    bulk.done, bulk.total, bulk.stopped_because, rest_of(bulk)));
   if (bulk.state == BulkState::aborted)
     return report_error(kUserError,
                         fmt::format("bulk {} was aborted at {} of {}", bulk.id, bulk.done, bulk.total));
@@ -240,7 +242,7 @@ void add_care_options(CLI::App& c, BulkOptions& o) {
 std::string tasks_of(Session& session, const Bulk& bulk) {
   constexpr std::string_view kCause = "--cause ";
   constexpr std::size_t kNameBytes = 80;
-  const std::string flags = filter_flags(bulk);
+  const std::string flags = filter_flags(bulk.filter_text);
   const auto at = flags.find(kCause);
   if (at == std::string::npos) return flags;
   const auto json = session.service.system->cause(flags.substr(at + kCause.size(), 12));
@@ -254,6 +256,13 @@ std::string outcome_of(const Bulk& bulk) {
   if (bulk.refused > 0) text += fmt::format(", {} refused: their state no longer allowed it", bulk.refused);
   if (same > 0) text += fmt::format(", {} unchanged", same);
   return text;
+}
+
+std::string rest_of(const Bulk& bulk) {
+  const std::string_view word = bulk.action == BulkAction::succeed ? "finish --succeeded"
+                                : bulk.action == BulkAction::fail  ? "finish --failed"
+                                                                   : to_word(bulk.action);
+  return fmt::format("rung {} {}", word, filter_flags(bulk.filter_text));
 }
 
 int run_bulk(Session& session, Bulk bulk, bool json) {
@@ -285,9 +294,8 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
     return report_error(kUserError, why);
   if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;
   asked.filter = of_bulk(asked);
-  asked.filter_text = to_flags(asked.filter);
-  if (options.limit > 0) asked.filter_text += fmt::format(" --limit {}", options.limit);
   asked.limit = options.limit;
+  asked.filter_text = api::filter_text(asked);
   asked.rate = options.rate;
   if (const int code = read_care(options, asked); code != kSuccess) return code;
   tell_notes(session, asked);
@@ -296,7 +304,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   auto made = session.service.bulks->create(asked);
   if (!made) return report_error(made.error());
   if (made->total == 0) {
-    auto ended = session.service.bulks->set(made->id, BulkState::aborted);
+    auto ended = session.service.bulks->control({made->id, BulkState::aborted});
     if (!ended) return report_error(ended.error());
     return report_none(session, asked, ended->value_or(*made), common.json);
   }
@@ -304,7 +312,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
     print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), made->id));
   } else {
     const bool yes = says_yes(summary_of(session, *made) + "? [y/N] ");
-    auto set = session.service.bulks->set(made->id, yes ? BulkState::running : BulkState::aborted);
+    auto set = session.service.bulks->control({made->id, yes ? BulkState::running : BulkState::aborted});
     if (!set) return report_error(set.error());
     if (!yes) return report_error(kUserError, "nothing was changed");
     if (*set) *made = **set;

@@ -40,6 +40,8 @@ std::string tasks_of(Session& session, const Bulk& bulk);
 
 // "cancel: 980 of 1000 done, 15 refused: ..., 5 unchanged".
 std::string outcome_of(const Bulk& bulk);
+// The command for what a stopped bulk has not done.
+std::string rest_of(const Bulk& bulk);
 
 // Progress of a long operation, on stderr: a bar on a terminal, otherwise a line from time to time.
 class Progress {

@@ -195,11 +195,8 @@ std::string flags_of(const Json& filter) {
 
 }  // namespace
 
-std::string to_flags(const Filter& filter) { return flags_of(api::filter_json(filter)); }
-
-std::string filter_flags(const Bulk& bulk) {
-  const Json json = Json::parse(bulk.filter_text, nullptr, false);
-  return json.is_object() ? flags_of(json) : bulk.filter_text;
+std::string filter_flags(const std::string& filter_text) {
+  return flags_of(Json::parse(filter_text, nullptr, false));
 }
 
 CLI::Option* add_count_by(CLI::App& c, std::string& by) {

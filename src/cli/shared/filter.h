@@ -49,11 +49,8 @@ int read_time(const char* flag, const std::string& text, EpochMs now, Direction 
 // code.
 int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor);
 
-// "--queue orders --due-before 2026-11-21T17:05:00.000Z": the parsed filter, for output and for the row of a
-// bulk.
-std::string to_flags(const Filter& filter);
-// The same of a bulk; of one that was created over HTTP, its filter as flags.
-std::string filter_flags(const Bulk& bulk);
+// "--queue orders --due-before 2026-11-21T17:05:00.000Z": a bulk's filter as people write it.
+std::string filter_flags(const std::string& filter_text);
 
 // Counts of tasks, by a field or in all: `rung list --count`, and dry runs of bulks.
 // Adds --by. Use the returned option for needs().

@@ -30,7 +30,9 @@ std::string change_line(const AuditRow& row) {
   std::string out;
   for (const auto& [name, value] : after.items()) {
     const Json was = before.contains(name) ? before[name] : Json();
-    if (was != value) out += (out.empty() ? "" : "; ") + name + " " + word(was) + " -> " + word(value);
+    if (was == value) continue;
+    out += (out.empty() ? "" : "; ") + name + " " + (before.contains(name) ? word(was) + " -> " : "") +
+           word(value);
   }
   return out;
 }
@@ -128,6 +130,7 @@ void add_audit(CLI::App& app, int* exit) {
       "  rung audit order-17                   by message-id: the newest task\n"
       "  rung audit --since 24h                of all tasks and queues\n"
       "  rung audit --queue orders --action redrive --who alice\n"
+      "  rung audit --bulk 7                   what it did to each task\n"
       "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
       o->task.common);
   CLI::Option* id =
@@ -135,7 +138,11 @@ void add_audit(CLI::App& app, int* exit) {
   const auto list_option = [&](const char* flag, auto& value, const char* help, const char* type) {
     return c.add_option(flag, value, help)->type_name(type)->excludes(id);
   };
-  list_option("--queue", o->filter.queue, "Changes of tasks that are in this queue, and its pauses", "QUEUE");
+  list_option("--queue", o->filter.queue,
+              "Changes of tasks that are in this queue, its pauses, and bulks that name it or no queue",
+              "QUEUE");
+  list_option("--bulk", o->filter.bulk, "Each task that this bulk has changed; without it a bulk is one row",
+              "ID");
   list_option("--action", o->filter.what, "cancel, redrive, pause ...", "WORD")
       ->check(CLI::IsMember(std::vector<std::string>(api::kAuditActions.begin(), api::kAuditActions.end())));
   list_option("--who", o->filter.who, "By whom: how the name begins", "TEXT");

@@ -101,6 +101,10 @@ std::string show_text(Session& session, const Bulk& b, const api::Outcomes& outc
                                     b.done > api::kOutcomesCounted ? " (of the latest)" : ""));
   for (const QueueGate& gate : outcomes.held) field("held", held_text(gate));
   field("stopped", b.stopped_because);
+  if (b.state == BulkState::stopped) field("the rest", rest_of(b));
+  if (b.changed_at)
+    field("changed", fmt::format("{} by {}{}{}", at(*b.changed_at), b.changed_by,
+                                 b.changed_because.empty() ? "" : ": ", b.changed_because));
   field("who", b.who);
   field("runner", b.runner);
   field("created", at(b.created_at));
@@ -121,23 +125,27 @@ int show(const BulkCommandOptions& o) {
   return kSuccess;
 }
 
-// Pause and abort. A bulk that has ended does not change, which is an error.
-int set_state(const BulkCommandOptions& o, BulkState to) {
+// A bulk that has ended does not change, which is an error.
+int control(const BulkCommandOptions& o, BulkState to) {
   Session session;
   if (const int code = open_service(o.common, session); code != kSuccess) return code;
-  auto bulk = session.service.bulks->control({o.id, to, std::nullopt, "", o.reason, o.put_back});
+  const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
+  auto bulk = session.service.bulks->control({o.id, to, rate, "", o.reason, o.put_back});
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);
   const Bulk& b = **bulk;
+  if (b.state == to && to == BulkState::running && !o.detach) return run_bulk(session, b, o.common.json);
   if (o.common.json) print_json(api::to_json(b));
-  if (b.state != to && !o.put_back) {
+  if (b.state != to && !o.put_back)
     return report_error(kUserError,
                         fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
-  }
   if (o.common.json) return kSuccess;
-  print(fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
+  print(to == BulkState::running
+            ? fmt::format("bulk {} will be resumed by a sidecar\n", b.id)
+            : fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
+  if (to != BulkState::aborted) return kSuccess;
   const auto left = session.service.bulks->outcomes(b);
-  if (to == BulkState::aborted && left && *left && (*left)->counts.unsent > 0) {
+  if (left && *left && (*left)->counts.unsent > 0) {
     print(fmt::format("{} of its tasks are scheduled, and still go out", (*left)->counts.unsent));
     if (b.action == BulkAction::redrive)
       print(fmt::format(": `rung bulk abort {} --put-back` parks them again", b.id));
@@ -146,25 +154,8 @@ int set_state(const BulkCommandOptions& o, BulkState to) {
   return kSuccess;
 }
 
-int resume(const BulkCommandOptions& o) {
-  Session session;
-  if (const int code = open_service(o.common, session); code != kSuccess) return code;
-  const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
-  auto bulk = session.service.bulks->control({o.id, BulkState::running, rate, "", o.reason});
-  if (!bulk) return report_error(bulk.error());
-  if (!*bulk) return report_no_bulk(o.id);
-  if ((*bulk)->state != BulkState::running) {
-    return report_error(kUserError,
-                        fmt::format("bulk {} has already ended: it is {}", o.id, to_word((*bulk)->state)));
-  }
-  if (!o.detach) return run_bulk(session, **bulk, o.common.json);
-  if (o.common.json) return print_json(api::to_json(**bulk));
-  print(fmt::format("bulk {} will be resumed by a sidecar\n", o.id));
-  return kSuccess;
-}
-
 void add_reason(CLI::App& c, BulkCommandOptions& o) {
-  c.add_option("--reason", o.reason, "Why; recorded in retry_events")->type_name("TEXT");
+  c.add_option("--reason", o.reason, "Why; recorded in the audit")->type_name("TEXT");
 }
 
 CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
@@ -200,7 +191,7 @@ void add_bulk(CLI::App& app, int* exit) {
   CLI::App& pause = add_one(bulk, "pause", "Pauses a bulk, wherever it runs",
                             "Examples:\n  rung bulk pause 7 --reason \"the shop is down\"", *o);
   add_reason(pause, *o);
-  pause.callback([o, exit] { *exit = set_state(*o, BulkState::paused); });
+  pause.callback([o, exit] { *exit = control(*o, BulkState::paused); });
   CLI::App& abort = add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed",
                             "Examples:\n"
                             "  rung bulk abort 7\n"
@@ -209,7 +200,7 @@ void add_bulk(CLI::App& app, int* exit) {
   abort.add_flag("--put-back", o->put_back,
                  "Of a redrive, also one that has ended: park what it has made due and is not sent yet");
   add_reason(abort, *o);
-  abort.callback([o, exit] { *exit = set_state(*o, BulkState::aborted); });
+  abort.callback([o, exit] { *exit = control(*o, BulkState::aborted); });
   CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and runs it here",
                          "Examples:\n"
                          "  rung bulk resume 7\n"
@@ -221,7 +212,7 @@ void add_bulk(CLI::App& app, int* exit) {
       ->check(CLI::Range(0.01, 1e6));
   add_reason(on, *o);
   on.add_flag("--detach", o->detach, "Let a sidecar run it");
-  on.callback([o, exit] { *exit = resume(*o); });
+  on.callback([o, exit] { *exit = control(*o, BulkState::running); });
 }
 
 }  // namespace rung::cli

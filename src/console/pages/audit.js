@@ -2,7 +2,7 @@ import { html } from "../lib/html.js";
 import { withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
-import { setQuery } from "../lib/router.js";
+import { setQuery, to } from "../lib/router.js";
 import { AuditTable } from "../parts/audit_table.js";
 import { Empty } from "../parts/empty.js";
 import { Field } from "../parts/field.js";
@@ -12,6 +12,7 @@ import { Problem } from "../parts/problem.js";
 
 // As AuditAction of the API.
 const ACTIONS = [
+  "abort",
   "cancel",
   "discard",
   "edit",
@@ -27,7 +28,12 @@ const ACTIONS = [
 
 /** @param {{ query: URLSearchParams }} props */
 export function Audit({ query }) {
-  const asked = { queue: query.get("queue"), action: query.get("action"), who: query.get("who") };
+  const asked = {
+    queue: query.get("queue"),
+    action: query.get("action"),
+    who: query.get("who"),
+    bulk: query.get("bulk"),
+  };
   const { data, error, loading, stale, reload } = useData(
     withQuery("/v1/audit", { ...asked, limit: 50, cursor: query.get("cursor") }),
   );
@@ -37,7 +43,14 @@ export function Audit({ query }) {
     setQuery({ [name]: value.trim(), cursor: null });
   const none = () => {};
   return html`<${Page} title="Audit">
-    <p class="lead">Who changed what, and why.</p>
+    <p class="lead">
+      ${
+        asked.bulk
+          ? html`What bulk <a href=${to("bulks", asked.bulk)}>${asked.bulk}</a> did to each task.
+              <a href=${to("audit")}>All changes</a>`
+          : "Who changed what, and why."
+      }
+    </p>
     <div class="filters">
       <${Field} label="Queue" value=${asked.queue ?? ""} onInput=${none} onChange=${set("queue")} />
       <${Field}
@@ -55,7 +68,7 @@ export function Audit({ query }) {
       (rows.length
         ? html`<${AuditTable} rows=${rows} busy=${stale} />
             <${Pager} query=${query} next=${data.next_cursor ?? data.next} shown=${rows.length} what="change" />`
-        : html`<${Empty} title="No change by hand${asked.queue || asked.action || asked.who ? " matches" : " yet"}.">
+        : html`<${Empty} title="No change by hand${Object.values(asked).some(Boolean) ? " matches" : " yet"}.">
             <p>Each redrive, edit, cancel, discard and pause is kept here, with who did it and the reason.</p>
           <//>`)
     }

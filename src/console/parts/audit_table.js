@@ -1,4 +1,5 @@
 import { html } from "../lib/html.js";
+import { plural } from "../lib/format.js";
 import { stringify } from "../lib/json.js";
 import { to } from "../lib/router.js";
 import { Table } from "./table.js";
@@ -51,7 +52,11 @@ export function AuditTable({ rows, withTask = true, busy }) {
             cell: (/** @type {any} */ change) =>
               change.retry_id
                 ? html`<a data-row class="id" href=${to("tasks", change.retry_id)}>${change.retry_id}</a>`
-                : html`<${Text} value=${change.queue} />`,
+                : change.after?.tasks
+                  ? html`<a data-row href="${to("audit")}?bulk=${change.bulk_id}"
+                      >${plural(change.after.tasks, "task")}</a
+                    >`
+                  : html`<${Text} value=${change.queue} />`,
           },
         ]
       : []),

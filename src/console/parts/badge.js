@@ -24,6 +24,7 @@ const LOOKS = /** @type {Record<string, [string, string, string?]>} */ ({
   running: ["blue", "▸"],
   done: ["green", "✓"],
   aborted: ["red", "✕"],
+  stopped: ["red", "■"],
   pending: ["violet", "◔", "awaiting an answer"],
   failed: ["red", "✕"],
   timed_out: ["red", "◷", "timed out"],

@@ -2,7 +2,6 @@
 // (src/bridge/changes/bulk.h) picks them up from the table.
 #include "src/api/tasks/bulks.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "src/api/json/fields.h"
@@ -53,7 +52,6 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   }
   if (const Json* filter = fields.get("filter")) {
     wish.bulk.filter = read_filter_object(*filter, errors);
-    wish.bulk.filter_text = dump(*filter);
   } else {
     fields.wrong("filter", "say which tasks: {\"queue\": \"orders\"}");
   }
@@ -83,27 +81,15 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
   if (wish.bulk.even_reported && wish.bulk.action != BulkAction::redrive &&
       wish.bulk.action != BulkAction::fail)
     fields.wrong("even_reported", "only valid with the actions redrive and fail");
-  if (wish.bulk.limit > 0 && !wish.bulk.filter_text.empty()) {
-    // As the command line shows it: the tasks are those of the filter, but so many.
-    Json shown = *fields.get("filter");
-    if (shown.is_object()) shown["limit"] = std::to_string(wish.bulk.limit);
-    wish.bulk.filter_text = dump(shown);
-  }
   if (errors.empty()) {
     if (std::string why = refused_states(wish.bulk); !why.empty())
       fields.wrong("filter.state", std::move(why));
     if (auto wrong = api::wrong_care(wish.bulk)) fields.wrong(wrong->field, std::move(wrong->detail));
   }
   fields.finish();
+  wish.bulk.filter_text = api::filter_text(wish.bulk);
   wish.bulk.who = who;
   return wish;
-}
-
-std::optional<std::int64_t> bulk_id(std::string_view text) {
-  std::int64_t id = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (error != std::errc{} || end != text.data() + text.size() || id <= 0) return std::nullopt;
-  return id;
 }
 
 Response no_such_bulk(const Call& call) {
@@ -122,7 +108,7 @@ std::optional<Response> refuse_bulk(const Call& call, std::string_view queue, co
   return elsewhere.is_set() ? refuse_target(call.person, elsewhere, path) : std::nullopt;
 }
 
-// The queue in a bulk's filter; "" = it names none, or the command line has written the filter.
+// The queue in a bulk's filter; "" = it names none.
 std::string queue_of(const Bulk& bulk) {
   const auto filter = api::parse_json(bulk.filter_text);
   if (!filter || !filter->is_object() || !filter->contains("queue") || !filter->at("queue").is_string())
@@ -132,7 +118,7 @@ std::string queue_of(const Bulk& bulk) {
 
 // `state` is the state wanted. A bulk that ended in another state keeps it, and the response says so.
 Response set_state(Context& context, const Call& call, BulkState state) {
-  const auto id = bulk_id(call.id);
+  const auto id = api::id_of_cursor(call.id);
   if (!id) return no_such_bulk(call);
   const auto json = object_of(call.request, kObjectOrEmpty, true);
   if (!json) return problem(400, json.error().message, call.request.path);
@@ -157,7 +143,7 @@ Response set_state(Context& context, const Call& call, BulkState state) {
       return problem(errors, call.request.path);
     }
   }
-  const api::BulkControl control{*id, state, rate, call.who, reason, back};
+  const BulkControl control{*id, state, rate, call.who, reason, back};
   auto bulk =
       context.reads.run([&](Store& store) { return api::control_bulk(store, control, context.rules()); });
   if (!bulk) return problem(bulk.error(), call.request.path);
@@ -211,7 +197,7 @@ Response list_bulks(Context& context, const Call& call) {
 }
 
 Response show_bulk(Context& context, const Call& call) {
-  const auto id = bulk_id(call.id);
+  const auto id = api::id_of_cursor(call.id);
   if (!id) return no_such_bulk(call);
   auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
   if (!bulk) return problem(bulk.error(), call.request.path);

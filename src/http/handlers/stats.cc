@@ -151,6 +151,10 @@ AuditFilter audit_filter_of(const Call& call, FieldErrors& errors) {
   if (!filter.what.empty() && !api::is_audit_action(filter.what))
     errors.push_back({"action", "must be " + api::audit_action_words()});
   filter.who = take_text(query, "who", errors);
+  if (const std::string bulk = take_text(query, "bulk", errors); !bulk.empty()) {
+    filter.bulk = api::id_of_cursor(bulk).value_or(0);
+    if (filter.bulk == 0) errors.push_back({"bulk", "must be the id of a bulk"});
+  }
   filter.since = take_time(query, "since", errors);
   filter.until = take_time(query, "until", errors);
   refuse_rest(query, errors);

@@ -20,7 +20,8 @@ Result<AuditPage> MemoryStore::audit_log(const AuditFilter& filter) {
     const auto place_of = [](const AuditRow& row) { return AuditPlace{row.at, row.id}; };
     std::vector<AuditRow> all = db_.records_.audit();
     std::erase_if(all, [&](const AuditRow& row) {
-      return (filter.since && row.at < *filter.since) || (filter.until && row.at >= *filter.until) ||
+      return (row.task.value == 0 ? 0 : row.bulk) != filter.bulk ||
+             (filter.since && row.at < *filter.since) || (filter.until && row.at >= *filter.until) ||
              (filter.after && place_of(row) >= *filter.after);
     });
     std::ranges::sort(all, std::ranges::greater{}, place_of);
@@ -33,7 +34,8 @@ Result<AuditPage> MemoryStore::audit_log(const AuditFilter& filter) {
       }
       const MemoryTask* task = db_.tasks_.find(row.task);
       const std::string queue = task == nullptr ? paused_queue(row) : task->task.queue;
-      const bool wanted = (filter.queue.empty() || queue == filter.queue) &&
+      const bool anywhere = row.task.value == 0 && row.bulk != 0 && queue.empty();
+      const bool wanted = (filter.queue.empty() || queue == filter.queue || anywhere) &&
                           (filter.what.empty() || row.what == filter.what) && row.who.starts_with(filter.who);
       if (wanted) page.rows.push_back({row, queue});
       if (!filter.selects() || ++read < kMostAuditRead) continue;

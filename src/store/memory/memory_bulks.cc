@@ -80,7 +80,9 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
       if (shows(filter, task.task) && has_headers(filter, *task.message)) row.ids.push_back(id);
     }
     bulk.total = static_cast<std::int64_t>(row.ids.size());
-    return db_.bulks_.add(std::move(row));
+    const Bulk created = db_.bulks_.add(std::move(row));
+    if (created.total > 0) db_.records_.write(audit_of_new(created));
+    return created;
   });
 }
 
@@ -108,21 +110,29 @@ Result<std::vector<Bulk>> MemoryStore::bulks(int limit, std::optional<std::int64
   });
 }
 
-Result<std::optional<Bulk>> MemoryStore::set_bulk(std::int64_t id, BulkState state,
-                                                  std::optional<double> rate) {
+Result<std::optional<Bulk>> MemoryStore::set_bulk(const BulkControl& control) {
   return call([&] {
     std::optional<Bulk> out;
-    MemoryBulks::Row* const row = db_.bulks_.find(id);
+    MemoryBulks::Row* const row = db_.bulks_.find(control.id);
     if (row == nullptr) return out;
+    Bulk& bulk = row->bulk;
     if (row->is_open()) {
-      row->bulk.state = state;
-      row->bulk.runner.clear();
-      if (rate) row->bulk.rate = *rate;
-      if (rate) row->next = db_.now_();
-      if (state == BulkState::aborted) row->bulk.finished_at = db_.now_();
-      bulk_ended(row->bulk);
+      const BulkState before = bulk.state;
+      bulk.state = control.state;
+      bulk.runner.clear();
+      bulk.changed_at = db_.now_();
+      bulk.changed_by = control.who;
+      bulk.changed_because = control.reason;
+      if (control.rate) bulk.rate = *control.rate;
+      if (control.rate) row->next = db_.now_();
+      if (bulk.state == BulkState::aborted) bulk.finished_at = db_.now_();
+      if (before != bulk.state || control.rate) {
+        db_.records_.write(audit_of_change(bulk));
+        record(event_of_change(bulk));
+      }
+      bulk_ended(bulk);
     }
-    out = row->bulk;
+    out = bulk;
     return out;
   });
 }
@@ -204,7 +214,7 @@ Result<void> MemoryStore::judge_bulk(const BulkStep& step, const BulkVerdict& ve
     }
     if (verdict.go == Go::passed && !row->bulk.canary_done) row->bulk.canary_done = row->bulk.done;
     if (verdict.go != Go::stop) return;
-    row->bulk.state = BulkState::aborted;
+    row->bulk.state = BulkState::stopped;
     row->bulk.stopped_because = verdict.why;
     row->bulk.finished_at = now;
     row->bulk.runner.clear();

@@ -75,7 +75,7 @@ class MemoryStore final : public Store {
   Result<Bulk> create_bulk(const NewBulk& bulk) override;
   Result<std::optional<Bulk>> bulk(std::int64_t id) override;
   Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below) override;
-  Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state, std::optional<double> rate) override;
+  Result<std::optional<Bulk>> set_bulk(const BulkControl& control) override;
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;

@@ -23,7 +23,7 @@ Literal name_literal(const std::string& name) { return Literal::text(clean_utf8(
 
 // What the index serves.
 std::string range_of(const AuditFilter& filter) {
-  std::string sql;
+  std::string sql = ' ' + render("audit_log.bulk", {{"bulk", Literal::number(filter.bulk)}});
   if (filter.since) sql += ' ' + render("audit_log.since", {{"since", Literal::time(filter.since)}});
   if (filter.until) sql += ' ' + render("audit_log.until", {{"until", Literal::time(filter.until)}});
   if (filter.after)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "src/core/base/utf8.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
@@ -12,16 +13,12 @@ namespace {
 // Ids frozen per statement, which must end well within the read timeout.
 constexpr std::int64_t kFrozenAtOnce = 20'000;
 
-// The action of a redrive with care in the table: what releases before it do not know, they do not run.
-constexpr std::string_view kCarefulRedrive = "careful_redrive";
-
 // None for an action that a later version added: we would mistake it for another.
 std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
   Bulk b;
   std::uint32_t c = 0;
   b.id = row.getInt64(++c);
-  const std::string word = text_at(row, ++c);
-  const auto action = word == kCarefulRedrive ? BulkAction::redrive : bulk_action_from(word);
+  const auto action = bulk_action_from(text_at(row, ++c));
   if (!action) return std::nullopt;
   b.action = *action;
   b.state = bulk_state_from(text_at(row, ++c)).value_or(BulkState::paused);
@@ -47,6 +44,9 @@ std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
   if (!row.isNull(++c)) b.care.stop_above = static_cast<double>(row.getDouble(c));
   if (!row.isNull(++c)) b.canary_done = row.getInt64(c);
   b.stopped_because = text_at(row, ++c);
+  b.changed_at = time_at(row, ++c);
+  b.changed_by = text_at(row, ++c);
+  b.changed_because = text_at(row, ++c);
   return b;
 }
 
@@ -79,7 +79,7 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
         if (asked.action == BulkAction::redrive) session_->exec(render("bulk_redrives_in_turn"));
         session_->exec(render(
             "bulk_insert",
-            {{"action", Literal::text(asked.care.any() ? kCarefulRedrive : to_word(asked.action))},
+            {{"action", Literal::text(to_word(asked.action))},
              {"state", Literal::text(to_word(asked.paused ? BulkState::paused : BulkState::running))},
              {"filter", Literal::text(asked.filter_text)},
              {"reason", Literal::text(asked.reason)},
@@ -104,7 +104,10 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
         const std::int64_t total = filter.error_matches ? freeze_matching(bulk, filter, also, most)
                                                         : freeze(bulk, filter, also, most);
         session_->exec(render("bulk_total", {{"bulk", bulk}, {"total", Literal::number(total)}}));
-        return read_bulks(render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
+        const Bulk created = read_bulks(render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
+        const AuditRow action = audit_of_new(created);
+        if (total > 0) tables_.write_audit({&action, 1});
+        return created;
       },
       "bulk");
 }
@@ -140,16 +143,22 @@ Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_
   });
 }
 
-Result<std::optional<Bulk>> MysqlStore::set_bulk(std::int64_t id, BulkState state,
-                                                 std::optional<double> rate) {
-  return session_->transaction_for([&] {
-    const auto set =
-        session_->exec(render("bulk_set", {{"bulk", Literal::number(id)},
-                                           {"state", Literal::text(to_word(state))},
-                                           {"rate", rate ? Literal::decimal(*rate) : Literal::null()}}));
-    const auto found = read_bulks(by_id(id));
-    if (set == 1 && !found.empty()) write_ended(*session_, found[0]);
-    return found.empty() ? std::optional<Bulk>() : found[0];
+Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {
+  return session_->transaction_for([&]() -> std::optional<Bulk> {
+    const auto before = read_bulks(by_id(control.id));
+    if (before.empty()) return std::nullopt;
+    const auto set = session_->exec(
+        render("bulk_set", {{"bulk", Literal::number(control.id)},
+                            {"state", Literal::text(to_word(control.state))},
+                            {"rate", control.rate ? Literal::decimal(*control.rate) : Literal::null()},
+                            {"who", Literal::text(clean_utf8(control.who, 255))},
+                            {"reason", Literal::text(clean_utf8(control.reason, kErrorBytes))}}));
+    Bulk after = read_bulks(by_id(control.id)).at(0);
+    if (set != 1) return after;
+    if (before[0].state != after.state || control.rate)
+      record_change(audit_of_change(after), event_of_change(after));
+    write_ended(*session_, after);
+    return after;
   });
 }
 

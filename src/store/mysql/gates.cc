@@ -32,16 +32,12 @@ std::optional<Pause> lock_hold(Session& session, const std::string& queue) {
   return hold_in_force(state, EpochMs{});
 }
 
-void record(Session& session, const AuditRow& audit, const SystemEvent& event) {
-  Rows rows;
-  rows.row() << Literal::time(audit.at) << Literal::text(audit.who) << Literal::text(audit.what)
-             << Literal::number(audit.task.value) << Literal::text(audit.before) << Literal::text(audit.after)
-             << Literal::text(audit.reason) << Literal::number(audit.bulk);
-  session.exec(render("write_audit", {{"rows", rows.done()}}));
-  write_event(session, event);
-}
-
 }  // namespace
+
+void MysqlStore::record_change(const AuditRow& change, const SystemEvent& event) {
+  tables_.write_audit({&change, 1});
+  write_event(*session_, event);
+}
 
 Result<Pause> MysqlStore::pause(const NewPause& asked) {
   NewPause request = asked;
@@ -58,7 +54,7 @@ Result<Pause> MysqlStore::pause(const NewPause& asked) {
                                           {"who", Literal::text(after->who)},
                                           {"reason", Literal::text(after->reason)}}));
     session_->exec(render("pauses_forget", {{"before", Literal::time(now - kPausesKept)}}));
-    record(*session_, audit_of(before, *after, after->reason, now), event_of(*after, after->reason));
+    record_change(audit_of(before, *after, after->reason, now), event_of(*after, after->reason));
     return *after;
   });
 }
@@ -76,12 +72,11 @@ Result<Resumed> MysqlStore::resume(const std::string& name, const std::string& b
                   hold && *hold->until > now ? resumed(hold, who, now) : std::nullopt};
     if (ended.pause) {
       session_->exec(render("pause_end", {{"queue", queue}, until, {"who", Literal::text(who)}}));
-      record(*session_, audit_of(before, *ended.pause, reason, now), event_of(*ended.pause, reason));
+      record_change(audit_of(before, *ended.pause, reason, now), event_of(*ended.pause, reason));
     }
     if (ended.retry_after) {
       session_->exec(render("hold_end", {{"queue", queue}, until}));
-      record(*session_, audit_of(hold, *ended.retry_after, reason, now),
-             event_of(*ended.retry_after, reason));
+      record_change(audit_of(hold, *ended.retry_after, reason, now), event_of(*ended.retry_after, reason));
     }
     return ended;
   });

@@ -82,7 +82,7 @@ class MysqlStore final : public Store {
   Result<Bulk> create_bulk(const NewBulk& bulk) override;
   Result<std::optional<Bulk>> bulk(std::int64_t id) override;
   Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below) override;
-  Result<std::optional<Bulk>> set_bulk(std::int64_t id, BulkState state, std::optional<double> rate) override;
+  Result<std::optional<Bulk>> set_bulk(const BulkControl& control) override;
   Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
                                         std::optional<std::int64_t> only) override;
   Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
@@ -172,6 +172,7 @@ class MysqlStore final : public Store {
                                std::int64_t most);
   std::vector<Bulk> read_bulks(const std::string& sql);  // inside run()
   Result<std::vector<NodeRow>> read_nodes(std::string_view statement);
+  void record_change(const AuditRow& change, const SystemEvent& event);  // inside a transaction
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);
 
   // The name of the statement that reads the tables, or for a user who may read the views alone, the views.

@@ -70,6 +70,38 @@ TEST_P(AuditContract, Filters) {
   EXPECT_THAT(lines({.who = "o"}), IsEmpty()) << "how the name begins";
 }
 
+TEST_P(AuditContract, ABulkIsOneRowAndItsTasksAreListedWhenAskedFor) {
+  const TaskId first = waiting("orders"), second = waiting("orders");
+  const auto cancel = [&](const std::string& filter_text) {
+    NewBulk asked;
+    asked.filter.queue = "orders";
+    asked.filter_text = filter_text;
+    asked.reason = "closed";
+    asked.who = "ann";
+    return must(store_->create_bulk(asked));
+  };
+  const Bulk bulk = cancel(R"({"queue":"orders"})");
+  must(store_->take_bulk("us", kTtl));
+  const std::vector<Event> events = {event_of(bulk, first), event_of(bulk, second)};
+  const BulkStep step{bulk.id, "us", {}};
+  must(store_->apply(events, Fence{}, decider(), &step));
+  EXPECT_THAT(lines({}), ElementsAre("cancel orders"));
+  const AuditRow whole = log({}).rows.at(0).change;
+  EXPECT_EQ(whole.task, TaskId{0});
+  EXPECT_EQ(whole.bulk, bulk.id);
+  EXPECT_EQ(whole.who, "ann");
+  EXPECT_EQ(whole.reason, "closed");
+  EXPECT_EQ(whole.after, R"({"tasks":2,"queue":"orders"})");
+  EXPECT_THAT(lines({.bulk = bulk.id}), ElementsAre("cancel orders", "cancel orders"));
+  EXPECT_THAT(lines({.queue = "orders"}), ElementsAre("cancel orders"));
+  EXPECT_THAT(lines({.queue = "invoices"}), IsEmpty());
+  EXPECT_EQ(must(store_->audit(first)).size(), 1U) << "a task has its own rows";
+  waiting("orders");
+  cancel(R"({"tag":"t"})");
+  EXPECT_THAT(lines({.queue = "invoices"}), ElementsAre("cancel "))
+      << "it may have changed some of that queue";
+}
+
 TEST_P(AuditContract, BySinceAndUntil) {
   const TaskId id = waiting("orders");
   for (int i = 0; i < 3; ++i) {

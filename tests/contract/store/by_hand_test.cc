@@ -186,7 +186,7 @@ TEST_P(ByHandTest, ABulkIsDueByItsRateAndHoldsUpNoOther) {
   EXPECT_EQ(must(step(*taken, "us", 10)), 0U);
   EXPECT_FALSE(must(store_->take_bulk("us", kTtl)));
   // A new rate applies at once.
-  ASSERT_TRUE(must(store_->set_bulk(slow.id, BulkState::running, 1000)));
+  ASSERT_TRUE(must(store_->set_bulk({slow.id, BulkState::running, 1000})));
   ASSERT_TRUE(must(store_->take_bulk("them", kTtl)));
   EXPECT_EQ(must(step(slow, "them", 10)), 3U);
   NewBulk tiny = cancel_all();
@@ -199,21 +199,37 @@ TEST_P(ByHandTest, ABulkIsPausedGoesOnAndIsAborted) {
   const Bulk made = must(store_->create_bulk(cancel_all()));
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
   EXPECT_EQ(must(step(made, "us", 1)), 1U);
-  EXPECT_EQ(must(store_->set_bulk(made.id, BulkState::paused, {}))->state, BulkState::paused);
+  const BulkControl pause{made.id, BulkState::paused, {}, "bob", "wait for the fix"};
+  const Bulk paused = *must(store_->set_bulk(pause));
+  EXPECT_EQ(paused.state, BulkState::paused);
+  EXPECT_EQ(paused.changed_by, "bob");
+  EXPECT_EQ(paused.changed_because, "wait for the fix");
+  must(store_->set_bulk(pause));  // again: nothing to record
   EXPECT_FALSE(step(made, "us", 1));
   EXPECT_FALSE(must(store_->take_bulk("us", kTtl)));
-  const auto on = must(store_->set_bulk(made.id, BulkState::running, 2.5));
+  const auto on = must(store_->set_bulk({made.id, BulkState::running, 2.5}));
   EXPECT_EQ(on->state, BulkState::running);
   EXPECT_DOUBLE_EQ(on->rate, 2.5);
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl, made.id)));
   EXPECT_EQ(must(step(made, "us", 1)), 1U);
-  EXPECT_EQ(must(store_->set_bulk(made.id, BulkState::aborted, {}))->state, BulkState::aborted);
-  EXPECT_EQ(must(store_->set_bulk(made.id, BulkState::running, {}))->state, BulkState::aborted)
+  EXPECT_EQ(must(store_->set_bulk({made.id, BulkState::aborted}))->state, BulkState::aborted);
+  EXPECT_EQ(must(store_->set_bulk({made.id, BulkState::running}))->state, BulkState::aborted)
       << "it has ended";
   const Bulk end = *must(store_->bulk(made.id));
   EXPECT_EQ(end.done, 2);
   EXPECT_TRUE(end.finished_at);
-  EXPECT_FALSE(must(store_->set_bulk(made.id + 1000, BulkState::paused, {})));
+  EXPECT_FALSE(must(store_->set_bulk({made.id + 1000, BulkState::paused})));
+  std::vector<std::string> by_people;
+  for (const auto& [row, queue] : must(store_->audit_log({})).rows) {
+    by_people.push_back(row.what + " by " + row.who);
+    EXPECT_EQ(row.bulk, made.id);
+  }
+  EXPECT_THAT(by_people,
+              testing::ElementsAre("abort by ", "resume by ", "pause by bob", "cancel by ann@desk (test)"));
+  const auto events = must(store_->events(10));
+  EXPECT_EQ(std::ranges::count(events, "bulk_paused", &SystemEvent::kind), 1);
+  EXPECT_EQ(std::ranges::find(events, "bulk_paused", &SystemEvent::kind)->detail,
+            "by bob at 1 of 4: wait for the fix");
 }
 
 TEST_P(ByHandTest, ARedriveFreezesWhatIsParked) {

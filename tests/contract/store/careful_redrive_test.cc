@@ -151,7 +151,7 @@ TEST_P(CarefulRedrive, ItWaitsGoesOnAndStops) {
   EXPECT_EQ(must(store_->bulk(made.id))->state, BulkState::running) << "neither has it";
   ASSERT_TRUE(store_->judge_bulk(here(), {Go::stop, "2 of 10 failed"}, Ms{0}));
   const Bulk end = *must(store_->bulk(made.id));
-  EXPECT_EQ(end.state, BulkState::aborted);
+  EXPECT_EQ(end.state, BulkState::stopped) << "aborted is by a person";
   EXPECT_EQ(end.stopped_because, "2 of 10 failed");
   EXPECT_TRUE(end.finished_at);
   const auto events = must(store_->events(10));

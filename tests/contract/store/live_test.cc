@@ -77,7 +77,7 @@ TEST_P(LiveContract, NewTasksAndEventsAndOpenBulksAreSeen) {
   EXPECT_EQ(after.newest_task, id.value);
   EXPECT_THAT(after.event_kinds, Contains("clock_step"));
   EXPECT_EQ(after.bulks.at(bulk.id), 0);
-  must(store_->set_bulk(bulk.id, BulkState::aborted, {}));
+  must(store_->set_bulk({bulk.id, BulkState::aborted}));
   EXPECT_FALSE(since(after).bulks.contains(bulk.id));
 }
 

@@ -96,7 +96,7 @@ TEST_P(StoreContract, WhichKindsOfWorkWaitIsOneAnswer) {
   cancel.who = "ann";
   const Bulk bulk = must(store_->create_bulk(cancel));
   EXPECT_TRUE(waiting().bulks);
-  must(store_->set_bulk(bulk.id, BulkState::paused, {}));
+  must(store_->set_bulk({bulk.id, BulkState::paused}));
   EXPECT_FALSE(waiting().bulks);
 }
 
@@ -352,7 +352,7 @@ TEST_P(FilterContract, ABulkFreezesTheOldestThatMatchAnExpression) {
   NewBulk bulk;
   bulk.action = BulkAction::cancel;
   bulk.filter.error_matches = pattern("/HTTP/i");
-  bulk.filter_text = "--error /HTTP/i";
+  bulk.filter_text = R"({"error":"/HTTP/i"})";
   bulk.who = "ann@desk (test)";
   EXPECT_EQ(must(store_->create_bulk(bulk)).total, 3);
   bulk.limit = 2;

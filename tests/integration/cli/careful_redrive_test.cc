@@ -73,6 +73,9 @@ TEST_F(CarefulRedriveCommand, StopsWhenItsCanaryFails) {
   const Ran ran = command.get();
   EXPECT_EQ(ran.code, 1) << ran.out;
   EXPECT_THAT(ran.out, HasSubstr("bulk 1 stopped at 2 of 6: 1 of the canary's 2 failed: " + retry_id(bad)));
+  const std::string rest = "rung redrive --queue " + queue + " --state parked\n";
+  EXPECT_THAT(ran.out, HasSubstr("once that is mended: " + rest));
+  EXPECT_THAT(run_shell(rung_program() + " bulk show 1" + access()).out, HasSubstr("the rest      " + rest));
   EXPECT_EQ(rows("SELECT 1 FROM retry_current WHERE state = 'parked'").size(), 5U);
   expect_nothing(queue);
 }

@@ -62,7 +62,7 @@ TEST_F(HttpAudit, TheNewestFirstWithFiltersAndPages) {
   EXPECT_THAT(seen, ElementsAre("cancel", "pause", "reschedule"));
 
   EXPECT_THAT(refused(get("/v1/audit?action=claim"), 400),
-              HasSubstr("action: must be cancel, discard, edit"));
+              HasSubstr("action: must be abort, cancel, discard, edit"));
   EXPECT_THAT(refused(get("/v1/audit?cursor=5"), 400), HasSubstr("cursor: must be the `next_cursor`"));
   EXPECT_THAT(refused(get("/v1/audit?since=today"), 400), HasSubstr("since: must be an RFC 3339 time"));
   EXPECT_THAT(refused(get("/v1/audit?task=1"), 400), HasSubstr("task"));

@@ -162,7 +162,7 @@ TEST_F(HttpInstances, AnotherGoesOnWithTheBulkOfADeadOne) {
   const auto ask = [&] { return first_runs ? other("GET", path).json() : get(path).json(); };
   EXPECT_TRUE(eventually([&] { return (bulk = ask()).at("state") == "done"; }, Ms{60'000})) << bulk.dump();
   EXPECT_EQ(bulk.at("applied"), 200);
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit"), "200");
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE retry_id > 0"), "200");
 }
 
 TEST_F(HttpInstances, ADrainAnswersWhatItHasTaken) {

@@ -34,12 +34,12 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "in_time_last_day", "late_last_day", "gated_last_day"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_audit"),
               ElementsAre("audit_id", "at", "who", "what", "retry_id", "before_change", "after_change",
-                          "reason", "bulk_id"));
-  EXPECT_THAT(
-      schema.columns("SELECT * FROM retry_bulks"),
-      ElementsAre("bulk_id", "action", "state", "filter", "reason", "queue", "exchange", "routing_key",
-                  "rate", "who", "total", "done", "applied", "refused", "created_at", "finished_at", "runner",
-                  "canary", "watch_ms", "ramp", "stop_above", "stopped_because"));
+                          "reason", "bulk_id", "part_of_bulk"));
+  EXPECT_THAT(schema.columns("SELECT * FROM retry_bulks"),
+              ElementsAre("bulk_id", "action", "state", "filter", "reason", "queue", "exchange",
+                          "routing_key", "rate", "who", "total", "done", "applied", "refused", "created_at",
+                          "finished_at", "runner", "canary", "watch_ms", "ramp", "stop_above",
+                          "stopped_because", "changed_at", "changed_by", "changed_because"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_queues"),
               ElementsAre("queue", "state", "since", "until", "reason", "by", "waiting", "next_at"));
   EXPECT_THAT(

@@ -132,7 +132,7 @@ TEST(ReadViews, Bulks) {
   bulk.id = 12;
   bulk.action = BulkAction::redrive;
   bulk.state = BulkState::aborted;
-  bulk.filter_text = "--queue orders --error 'it'\\''s' --header tenant=acme --silence-held --limit 10";
+  bulk.filter_text = R"({"queue":"orders","error":"it's","limit":"10"})";
   bulk.reason = "bank is back";
   bulk.who = "ann";
   bulk.elsewhere = {"", "shop", "new"};
@@ -147,6 +147,9 @@ TEST(ReadViews, Bulks) {
   bulk.runner = "host:1";
   bulk.care = {3, Ms{120'000}, true, 5.5};
   bulk.stopped_because = "1 of the canary's 3 failed";
+  bulk.changed_at = kLater;
+  bulk.changed_by = "bob";
+  bulk.changed_because = "too early";
   expect_back(to_json(bulk), bulk_from_json);
   bulk.canary_done = 3;
   expect_back(to_json(bulk), bulk_from_json);
@@ -275,7 +278,6 @@ TEST(ReadViews, Messages) {
   EXPECT_EQ(**message_from_json(Json::parse(dump(to_json(original)))), *message);
 }
 
-// Flags that the command line has written, and the filter itself, are the same object.
 TEST(ReadViews, Filters) {
   Filter filter;
   filter.queue = "it's \xc3\xbc";
@@ -286,7 +288,6 @@ TEST(ReadViews, Filters) {
   EXPECT_EQ(dump(filter_json(filter)),
             "{\"queue\":\"it's \xc3\xbc\",\"state\":\"parked,scheduled\",\"header.tenant\":\"acme\","
             "\"first_failed_after\":\"2026-09-21T14:13:20.123Z\",\"silence_held\":\"true\"}");
-  EXPECT_EQ(filter_of_text(dump(filter_json(filter))), filter_json(filter));
 }
 
 TEST(ReadViews, WhatIsNotSoWrittenIsAnError) {

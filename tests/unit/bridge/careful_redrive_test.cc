@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "src/bridge/changes/bulk.h"
+#include "src/bridge/changes/single_rows.h"
+#include "src/store/tables.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -111,7 +113,7 @@ TEST_F(CarefulRedriveStory, AFailureOfTheCanaryStopsIt) {
   const BulkProgress stopped = step(bulk);
   EXPECT_EQ(stopped.verdict.go, Go::stop);
   const Bulk end = row(bulk);
-  EXPECT_EQ(end.state, BulkState::aborted);
+  EXPECT_EQ(end.state, BulkState::stopped);
   EXPECT_EQ(end.stopped_because, "1 of the canary's 3 failed: " + ids[1].str() + ": no such column: total");
   EXPECT_EQ(end.done, 3);
   EXPECT_EQ(world.row(ids[3]).state, State::parked);
@@ -244,6 +246,21 @@ TEST_F(CarefulRedriveStory, TooManyFailuresStopIt) {
   EXPECT_EQ(row(bulk).done, 60);
 }
 
+// Its look reads 10,000 rows: not with each of five steps a second.
+TEST_F(CarefulRedriveStory, ItLooksAtTheFailuresOnceASecondHoweverManyStepsThatIs) {
+  const auto ids = parked(5000);
+  const Bulk bulk = redrive({.stop_above = 5}, 2500);
+  for (std::size_t sent = 0; sent < 2500; sent += 500) {
+    EXPECT_EQ(step(bulk).decisions.size(), 500U) << sent;
+    for (std::size_t i = sent; i < sent + 500; ++i) {
+      deliver(ids[i]);
+      fail(ids[i], "connection refused");
+    }
+    world.loop.run_for(Ms{200});
+  }
+  EXPECT_EQ(step(bulk).verdict.go, Go::stop);
+}
+
 TEST_F(CarefulRedriveStory, OneFailureOfTheFirstFewIsNoShare) {
   const auto ids = parked(200);
   const Bulk bulk = redrive({.stop_above = 5}, 5);
@@ -272,6 +289,48 @@ TEST_F(CarefulRedriveStory, WhatIsNotSentHoldsUpTheOthers) {
   world.loop.run_for(kLookAtOutcomes);
   EXPECT_EQ(step(bulk).verdict.go, Go::stop);
   EXPECT_EQ(row(bulk).done, 1000);
+}
+
+// Regression: it was taken again and again, before all others.
+TEST_F(CarefulRedriveStory, AStepThatFailsForGoodStopsItsBulkAlone) {
+  parked(3);
+  parked(2, "invoices");
+  const Bulk bad = redrive({}), good = redrive({}, 0, "invoices");
+  const Bulk taken = world.eyes->take_bulk("a", kOneMinute).value().value();
+  ASSERT_EQ(taken.id, bad.id);
+  world.db->fail_next(1, Error::Kind::permanent);  // reading its tasks
+  const auto stopped = perform_step(*world.eyes, taken, "a", fence, world.rules).value();
+  EXPECT_EQ(stopped.verdict.go, Go::stop);
+  EXPECT_EQ(row(bad).state, BulkState::stopped);
+  EXPECT_THAT(row(bad).stopped_because, HasSubstr("its next step failed: the memory store"));
+  EXPECT_EQ(world.eyes->take_bulk("a", kOneMinute).value()->id, good.id);
+}
+
+TEST_F(CarefulRedriveStory, ATaskThatCannotBeChangedIsRefusedAndTheOthersFollow) {
+  const auto ids = parked(3);
+  const Bulk bulk = redrive({});
+  const Bulk taken = world.eyes->take_bulk("a", kOneMinute).value().value();
+  std::vector<Event> events;
+  for (const TaskId id : ids) events.push_back(event_of(bulk, id));
+  const auto unwritable = [&](const Task& task, const Happening& what, const Circumstances& at) {
+    if (task.id == ids[1]) throw Abort{{Error::Kind::permanent, "a value that its column does not accept"}};
+    return decider(world.rules)(task, what, at);
+  };
+  const auto decisions = apply_step(*world.eyes, events, fence, unwritable, {bulk.id, "a", taken.last});
+  ASSERT_TRUE(decisions) << decisions.error().message;
+  EXPECT_EQ(row(bulk).done, 3);
+  EXPECT_EQ(row(bulk).applied, 2);
+  EXPECT_EQ(row(bulk).refused, 1);
+  EXPECT_EQ(world.row(ids[1]).state, State::parked);
+}
+
+TEST_F(CarefulRedriveStory, WhatAPersonHasPausedIsNoError) {
+  parked(3);
+  const Bulk bulk = redrive({});
+  const Bulk taken = world.eyes->take_bulk("a", kOneMinute).value().value();
+  ASSERT_TRUE(world.eyes->set_bulk({bulk.id, BulkState::paused}));
+  EXPECT_FALSE(perform_step(*world.eyes, taken, "a", fence, world.rules));
+  EXPECT_EQ(row(bulk).state, BulkState::paused);
 }
 
 TEST(CarefulRedriveRate, TheRampDoublesEveryTenSeconds) {
