@@ -93,6 +93,7 @@ struct BulkControl {
   std::string who = {}, reason = {};     // reason: as the person gave it; "" = none
   bool put_back = false;  // of an abort: api::control_bulk() parks what a redrive has made due and not sent
 };
+std::string queue_of(const Bulk& bulk);  // that its filter names; "" = it names none
 // What is recorded of a bulk that a person has created or changed.
 AuditRow audit_of_new(const Bulk& bulk);
 AuditRow audit_of_change(const Bulk& bulk);

@@ -177,13 +177,17 @@ using Json = nlohmann::ordered_json;
 // Of a bulk as a whole. It is found by the queue that its filter names.
 AuditRow row_of(const Bulk& b, EpochMs at, const std::string& who, std::string_view what, Json facts,
                 const std::string& reason) {
-  const Json filter = Json::parse(b.filter_text, nullptr, false);
-  if (filter.is_object() && filter.contains("queue")) facts["queue"] = filter["queue"];
+  if (std::string queue = queue_of(b); !queue.empty()) facts["queue"] = std::move(queue);
   const std::string after = facts.dump(-1, ' ', false, Json::error_handler_t::replace);
   return {0, at, who, std::string(what), TaskId{}, "{}", after, reason, b.id};
 }
 
 }  // namespace
+
+std::string queue_of(const Bulk& b) {
+  const Json filter = Json::parse(b.filter_text, nullptr, false);
+  return filter.is_object() ? filter.value("queue", "") : "";
+}
 
 AuditRow audit_of_new(const Bulk& b) {
   const std::string_view what = name_of(event_of(b, TaskId{}).what);

@@ -22,13 +22,12 @@ void Claims::claim(std::vector<io::DueItem> items) {
   std::vector<Event> claims;
   claims.reserve(items.size());
   Batch batch;
-  const bool all_in_full = deps_.flow.shards.other_version_beside();
   for (const io::DueItem& item : items) {
     const Flight* flight = deps_.flights.find(item.id);
     RUNG_REQUIRE(flight != nullptr && flight->stage == Flight::Stage::claiming);
     const Ms gated = deps_.flow.gates.waited(deps_.flow.names.name(item.queue), item.at);
     const Permit* permit = flight->permit.get();
-    claims.push_back({item.id, event::Claim{kAhead, gated, permit ? permit->probe : 0, permit || all_in_full,
+    claims.push_back({item.id, event::Claim{kAhead, gated, permit ? permit->probe : 0, permit != nullptr,
                                             permit && permit->again}});
     batch.behind_gates.push_back(behind_gates(item, *flight));
   }

@@ -61,9 +61,6 @@ Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const C
                            const std::vector<NodeRow>& nodes) {
   const auto rows = store.shards();
   if (!rows) return tl::unexpected(rows.error());
-  c.other_version_beside = std::ranges::any_of(nodes, [&](const NodeRow& node) {
-    return node.id != c.node && node.version != settings.identity.version;
-  });
   // Higher than any epoch given out before the database went back: old writes stay fenced off.
   const std::uint64_t above = c.restored ? c.memory.highest_epoch : 0;
   std::uint64_t& highest = c.memory.highest_epoch;

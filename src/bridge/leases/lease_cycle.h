@@ -83,7 +83,6 @@ struct LeaseCycle {
   int surplus = 0;
   bool unsettled = false;  // the shards that we hold differ from our share
   bool stepped_back = false;
-  bool other_version_beside = false;  // a live instance is of another release
   std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours
 };
 

@@ -86,7 +86,6 @@ void Shards::end_cycle(const LeaseCycle& cycle) {
     listener_.name_taken();
     return;
   }
-  other_version_beside_ = cycle.other_version_beside;
   notice(cycle);
   clock_.measured(cycle.clock.db, cycle.clock.sent, cycle.clock.received);
   const std::vector<int> lost = apply(cycle);

@@ -66,9 +66,6 @@ class Shards {
   // Also written: a fingerprint of this instance's config.
   void set_config(std::string fingerprint) { config_ = std::move(fingerprint); }
 
-  // A live instance is of another release: it may not know what this one has added to rows.
-  bool other_version_beside() const { return other_version_beside_; }
-
   int node() const { return node_; }
   bool any() const { return held_.count() > 0; }
   int count() const { return held_.count(); }
@@ -112,7 +109,6 @@ class Shards {
   ClockStep clock_step_;
   BrokerLink link_ = BrokerLink::up;
   bool stepped_back_ = false;  // another instance can publish and we cannot: our share is 0
-  bool other_version_beside_ = false;
   bool started_ = false;
   bool cycling_ = false;
   bool refused_ = false;

@@ -259,10 +259,9 @@ std::string outcome_of(const Bulk& bulk) {
 }
 
 std::string rest_of(const Bulk& bulk) {
-  const std::string_view word = bulk.action == BulkAction::succeed ? "finish --succeeded"
-                                : bulk.action == BulkAction::fail  ? "finish --failed"
-                                                                   : to_word(bulk.action);
-  return fmt::format("rung {} {}", word, filter_flags(bulk.filter_text));
+  const bool finish = is_finish(bulk.action);
+  return fmt::format("rung {}{}{} {}", finish ? "finish --" : "", to_word(bulk.action), finish ? "ed" : "",
+                     filter_flags(bulk.filter_text));
 }
 
 int run_bulk(Session& session, Bulk bulk, bool json) {

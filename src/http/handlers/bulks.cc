@@ -108,14 +108,6 @@ std::optional<Response> refuse_bulk(const Call& call, std::string_view queue, co
   return elsewhere.is_set() ? refuse_target(call.person, elsewhere, path) : std::nullopt;
 }
 
-// The queue in a bulk's filter; "" = it names none.
-std::string queue_of(const Bulk& bulk) {
-  const auto filter = api::parse_json(bulk.filter_text);
-  if (!filter || !filter->is_object() || !filter->contains("queue") || !filter->at("queue").is_string())
-    return {};
-  return filter->at("queue").get<std::string>();
-}
-
 // `state` is the state wanted. A bulk that ended in another state keeps it, and the response says so.
 Response set_state(Context& context, const Call& call, BulkState state) {
   const auto id = api::id_of_cursor(call.id);
