@@ -43,7 +43,7 @@ void Janitor::found(const WorkWaiting& waiting) {
   half_ = !half_;
   if (!half_) return;
   if (waiting.awaiting) silence_.check();
-  if (waiting.parked && deps_.can_publish()) copies_.send_owed();
+  if (deps_.can_publish()) copies_.send_owed(waiting.parked);
 }
 
 }  // namespace rung::bridge

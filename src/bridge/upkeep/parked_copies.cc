@@ -24,16 +24,14 @@ std::size_t body_bytes_of(const Task& task) {
 
 }  // namespace
 
-void ParkedCopies::send_owed() {
+void ParkedCopies::send_owed(bool any) {
+  // A copy for it is tried again after ten minutes at most, if it is owed still.
+  if (deps_.clock.here().boot() - returned_at_ > std::chrono::minutes{11}) no_queue_.clear();
+  deps_.health.show("parked_copies", no_queue_.empty()
+                                         ? no_queue_
+                                         : no_queue_ + " is missing: copies of parked messages wait for it");
+  if (!any) return;
   recorded_.clear();
-  std::erase_if(without_queue_, [this](const auto& one) {
-    return deps_.clock.here().boot() - one.second > std::chrono::minutes{11};
-  });
-  deps_.health.show("parked_copies", without_queue_.empty()
-                                         ? std::string()
-                                         : "no queue takes the copies of parked messages for " +
-                                               without_queue_.begin()->first +
-                                               ": declare it, or change `parked` in the config; they wait");
   batches_left_ = kBatches;
   next_batch();
 }
@@ -150,14 +148,13 @@ void ParkedCopies::send(const Copy& copy) {
   if (copy.stored.message == nullptr) return never(copy.stored.broken);
   deps_.outbox.send(outgoing_for(copy), [this, task, never](const PublishResult& result) {
     const std::string& queue = deps_.rules->returns_parked(task) ? task.error_queue : deps_.exchange;
-    if (result.how == PublishResult::How::confirmed) {
-      without_queue_.erase(queue);
-      return done(task);
-    }
     if (result.how == PublishResult::How::returned) {
-      without_queue_[queue] = deps_.clock.here().boot();
+      no_queue_ = queue;
+      returned_at_ = deps_.clock.here().boot();
       return done(task, true);
     }
+    if (no_queue_ == queue) no_queue_.clear();
+    if (result.how == PublishResult::How::confirmed) return done(task);
     // Each retry would close the channel for all others. The row has the message.
     if (result.how == PublishResult::How::rejected) return never(result.reason);
     under_way_.erase(task.id);  // retried a second later

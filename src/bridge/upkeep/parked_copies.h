@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -36,8 +35,8 @@ class ParkedCopies {
   };
 
   explicit ParkedCopies(Deps deps) : deps_(std::move(deps)) {}
-  // Call each second, with shards, while the broker accepts publishes.
-  void send_owed();
+  // Call each second, with shards, while the broker accepts publishes. `any`: whether a copy is owed by now.
+  void send_owed(bool any);
   // No further batches.
   void stop() { batches_left_ = 0; }
 
@@ -59,9 +58,10 @@ class ParkedCopies {
   const Deps deps_;
   std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
   std::unordered_set<TaskId> recorded_;   // since the last call: a cluster's other node may not have it yet
-  std::map<std::string, BootMs> without_queue_;  // queues that are missing, and when that was last found
-  int batches_left_ = 0;                         // until the next call
-  std::size_t bytes_ = 0;                        // bodies of those without an answer
+  std::string no_queue_;                  // one that is missing, ...
+  BootMs returned_at_{0};                 // ... as was found then
+  int batches_left_ = 0;                  // until the next call
+  std::size_t bytes_ = 0;                 // bodies of those without an answer
   bool busy_ = false;
 };
 
