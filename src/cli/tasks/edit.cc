@@ -267,23 +267,23 @@ Edit edit(const EditOptions& o, const api::Original& original, const ReservedHea
   return out;
 }
 
-std::string cell(const Json& headers, const std::string& name) {
-  if (!headers.contains(name)) return "(none)";
-  return one_line(headers[name].is_string() ? headers[name].get<std::string>() : dump(headers[name], false));
+std::string cell(const Message& message, const std::string& name) {
+  const Value* value = find(message.headers, name);
+  if (value == nullptr) return "(none)";
+  const Json json = Json::parse(headers_to_json({{"v", *value}}), nullptr, false)["v"];
+  return clean_utf8(one_line(json.is_string() ? json.get<std::string>() : dump(json, false)), 200);
 }
 
 std::string summary(const Message& before, const Message& after) {
-  const MessageDifference texts = difference(before, after);
-  const Json was = Json::parse(texts.before, nullptr, false), is = Json::parse(texts.after, nullptr, false);
+  const Json is = Json::parse(difference(before, after).after, nullptr, false);
   std::string out;
   if (is.contains("body_bytes"))
     out += fmt::format("  body: {} bytes -> {} bytes\n", before.body.size(), after.body.size());
   if (!is.contains("headers")) return out;
-  Json names = was["headers"];
-  names.update(is["headers"]);
-  for (const auto& [name, value] : names.items())
-    out += fmt::format("  {}: {} -> {}\n", one_line(name), cell(was["headers"], name),
-                       cell(is["headers"], name));
+  for (const auto& [name, how] : is["headers"].items())
+    out += how.is_number()
+               ? fmt::format("  and {} more headers\n", dump(how, false))
+               : fmt::format("  {}: {} -> {}\n", one_line(name), cell(before, name), cell(after, name));
   return out;
 }
 

@@ -5,11 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/core/base/utf8.h"
 #include "src/core/machine/climb.h"
 #include "src/core/message/digest.h"
 #include "src/core/message/identity.h"
-#include "src/core/message/message_json.h"
 
 namespace rung {
 namespace {
@@ -24,32 +22,27 @@ Decision not_edited(const Task& task, std::string why) {
   return d;
 }
 
-// As JSON of message_json.h, or its beginning.
-Json told(const Value& value) {
-  Json json = Json::parse(headers_to_json({{"v", value}}), nullptr, false);
-  json = json.is_object() && json.contains("v") ? json["v"] : Json();
-  const std::string text =
-      json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() <= kHeaderTold) return json;
-  return clean_utf8(text, kHeaderTold) + "... (" + std::to_string(text.size()) + " bytes)";
-}
-
 Json body_facts(const Message& message) {
   return {{"body_bytes", message.body.size()}, {"body_sha256", to_hex(sha256(message.body))}};
 }
 
-// The headers of `mine` that `other` has not, or with another value.
-Json headers_apart(const Table& mine, const Table& other) {
+// The names of headers that differ, and how. No values: whoever reads the audit may not see messages.
+Json changed_headers(const Table& before, const Table& after) {
   Json headers = Json::object();
   std::size_t left_out = 0;
-  for (const auto& [name, value] : mine) {
-    const Value* theirs = find(other, name);
-    if ((theirs != nullptr && *theirs == value) || headers.contains(name)) continue;
-    if (headers.size() < kHeadersTold) {
-      headers[name] = told(value);
+  const auto note = [&](const std::string& name, const char* how) {
+    if (headers.size() < kHeadersTold || headers.contains(name)) {
+      headers[name] = how;
     } else {
       ++left_out;
     }
+  };
+  for (const auto& [name, value] : before) {
+    const Value* is = find(after, name);
+    if (is == nullptr || *is != value) note(name, is == nullptr ? "removed" : "changed");
+  }
+  for (const auto& [name, value] : after) {
+    if (find(before, name) == nullptr) note(name, "added");
   }
   if (left_out > 0) headers["(left out)"] = left_out;
   return headers;
@@ -139,13 +132,8 @@ MessageDifference difference(const Message& before, const Message& after) {
     was = body_facts(before);
     is = body_facts(after);
   }
-  const Table none;
-  const Table& old_headers = before.headers ? *before.headers : none;
-  const Table& new_headers = after.headers ? *after.headers : none;
-  if (old_headers != new_headers) {
-    was["headers"] = headers_apart(old_headers, new_headers);
-    is["headers"] = headers_apart(new_headers, old_headers);
-  }
+  if (before.headers != after.headers)
+    is["headers"] = changed_headers(before.headers.value_or(Table{}), after.headers.value_or(Table{}));
   return {dumped(was), dumped(is)};
 }
 

@@ -20,13 +20,13 @@ std::string replaced_text(const Task& task);
 
 Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rules, const Circumstances& at);
 
-// EditedMessage::before and after: size and SHA-256 of the body, and the headers that differ, each value cut
-// to kHeaderTold bytes; never a body.
+// EditedMessage::before and after: size and SHA-256 of the body, and the names of the headers that differ;
+// never what is in them.
 struct MessageDifference {
   std::string before, after;
   bool operator==(const MessageDifference&) const = default;
 };
-inline constexpr std::size_t kHeaderTold = 200, kHeadersTold = 50;
+inline constexpr std::size_t kHeadersTold = 50;
 MessageDifference difference(const Message& before, const Message& after);
 
 // NewTask::origin_json of the new task, with a fingerprint of its message. `who`: ByHand::who.

@@ -75,8 +75,9 @@ TEST_F(Readers, ListShowAndHistoryNeedTheViewsAlone) {
   EXPECT_EQ(rung_json({"audit", "--queue", "orders", "--action", "fire"}), audited);
   const Ran shown = rung({"show", id.str()});
   EXPECT_EQ(shown.exit, 0) << shown.err;
-  EXPECT_THAT(shown.out, AllOf(HasSubstr("first boom"), HasSubstr("not readable"), HasSubstr("retry_bodies"),
-                               Not(HasSubstr("acme"))));
+  EXPECT_THAT(shown.out,
+              AllOf(HasSubstr("ValueError: boom"), HasSubstr("not readable"), HasSubstr("retry_bodies"),
+                    HasSubstr("retry_origins"), Not(HasSubstr("acme"))));
 }
 
 TEST_F(Readers, BodiesAreARightOfTheirOwn) {
