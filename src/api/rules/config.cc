@@ -75,4 +75,17 @@ Json config_json(const RuleBook& rules) {
           {"error_queues", rules.error_queues().patterns()}};
 }
 
+Json queue_config_json(const RuleBook& rules, const std::string& queue) {
+  const QueueRules& own = rules.queue(queue);
+  const RuleBook::PatternRules* pattern = rules.pattern_of(queue);
+  const FailureRules* list = rules.failure_rules(queue);
+  Json json = queue_json(own);
+  json.update(ladder_json(*rules.ladder(own.ladder)));
+  json["entry"] = pattern != nullptr               ? Json(pattern->pattern.text())
+                  : rules.queues().contains(queue) ? Json(queue)
+                                                   : Json();
+  json["failure_rules"] = list != nullptr ? rules_json(*list) : Json::array();
+  return json;
+}
+
 }  // namespace rung::api

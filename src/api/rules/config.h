@@ -2,11 +2,16 @@
 // Thread: pure functions.
 #pragma once
 
+#include <string>
+
 #include "src/api/json/json.h"
 #include "src/core/rules/policy.h"
 
 namespace rung::api {
 
 Json config_json(const RuleBook& rules);
+// What applies to one queue: its entry (`entry`: its name, or the pattern that it matches; null: the
+// defaults), the delays of its ladder and its rules for failures.
+Json queue_config_json(const RuleBook& rules, const std::string& queue);
 
 }  // namespace rung::api

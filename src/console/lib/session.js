@@ -9,7 +9,7 @@ import { call, connection, get, ifThere, post } from "./api.js";
  * @property {string} name
  * @property {string} role
  * @property {string[] | null} queues null: all
- * @property {string[]} may
+ * @property {Record<string, string>} may_not why not, by action
  * @property {string} way
  * @property {{ token: boolean, oidc: boolean }} sign_in
  * @property {{ name: string, url: string }[]} peers
@@ -23,7 +23,7 @@ const NOBODY = {
   name: "",
   role: "reader",
   queues: [],
-  may: [],
+  may_not: {},
   way: "open",
   sign_in: { token: true, oidc: false },
   peers: [],
@@ -36,6 +36,7 @@ export const useSession = () => useAtom(session);
 /** @param {any} answer */
 async function take(answer) {
   connection.csrf = answer?.csrf ?? "";
+  onQueue = new Map();
   if (answer && !answer.signed_in) {
     session.set({ ...NOBODY, ...answer, loading: false });
     return;
@@ -67,23 +68,28 @@ export async function signOut() {
   await refresh();
 }
 
-const LEAST = /** @type {Record<string, string>} */ ({ body: "editor", edit: "editor", adopt: "admin" });
+/** Why what is not allowed on a queue, as the server says; null: it is being asked. @type {Map<string, Record<string, string> | null>} */
+let onQueue = new Map();
 
-/** @param {string} pattern @param {string} name */
-function matches(pattern, name) {
-  const parts = pattern.split("*").map(part => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`^${parts.join(".*")}$`, "s").test(name);
+/** @param {string} queue */
+async function ask(queue) {
+  const { may_not } = session.get();
+  const mine = onQueue.set(queue, null);
+  // Without an answer everything is offered that the role allows: the API decides.
+  const you = await get(`/v1/you?queue=${encodeURIComponent(queue)}`).catch(() => ({ may_not }));
+  mine.set(queue, you.may_not);
+  session.set({ ...session.get() });
 }
 
 /**
  * Why not; "" if it is allowed.
  * @param {string} action as in GET /v1/you
- * @param {string | null} [queue] null: all queues; undefined: not known yet
+ * @param {string | null} [queue] null: no queue is named; undefined: not known yet
  */
 export function refusal(action, queue) {
-  const { may, role, queues, name } = session.get();
-  if (!may.includes(action)) return `This needs the role ${LEAST[action] ?? "operator"}; yours is ${role}.`;
-  if (queue === undefined || queues === null || queues.includes("*")) return "";
-  if (queue === null) return `${name} may act only on some queues: choose one of them (${queues.join(", ")}).`;
-  return queues.some(pattern => matches(pattern, queue)) ? "" : `${name} may not act on the queue ${queue}.`;
+  const { may_not, queues } = session.get();
+  if (queue === undefined || queues === null) return may_not[action] ?? "";
+  if (!onQueue.has(queue ?? "")) ask(queue ?? "");
+  const answer = onQueue.get(queue ?? "");
+  return answer ? (answer[action] ?? "") : "What you may do here is being asked.";
 }

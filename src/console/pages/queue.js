@@ -6,7 +6,6 @@ import { useData } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
 import { refusal } from "../lib/session.js";
 import { count, percent } from "../lib/format.js";
-import { configOf } from "../lib/config.js";
 import { together } from "../lib/queues.js";
 import { Act } from "../parts/act.js";
 import { Badge } from "../parts/badge.js";
@@ -26,21 +25,14 @@ import { History } from "./overview.js";
 
 /** @param {string} name @param {{ signal: AbortSignal }} options */
 async function readQueue(name, options) {
-  const [stats, gate, config, causes, levels] = await Promise.all([
+  const [stats, gate, causes, levels] = await Promise.all([
     get("/v1/stats", options),
-    ifThere(get(`/v1/queues/${encodeURIComponent(name)}`, options)),
-    ifThere(get("/v1/config", options)),
+    get(`/v1/queues/${encodeURIComponent(name)}`, options),
     get(withQuery("/v1/causes", { queue: name, with_tasks: true, limit: 10 }), options),
     ifThere(get(withQuery("/v1/tasks", { queue: name, state: "scheduled", count: true, by: "level" }), options), [400]),
   ]);
-  const known = together(stats, gate ? [gate] : []).find(queue => queue.queue === name);
-  return {
-    known: known ?? together({}, [{ queue: name, state: "flowing", waiting: 0 }])[0],
-    gate,
-    config,
-    causes: causes.causes,
-    levels,
-  };
+  const known = /** @type {any} */ (together(stats, [gate]).find(queue => queue.queue === name));
+  return { known, gate, causes, levels };
 }
 
 /** @param {{ params: { name: string }, query: URLSearchParams }} props */
@@ -55,25 +47,24 @@ export function Queue({ params, query }) {
     return html`<${Page} title=${name} up=${up}
       >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
     >`;
-  const { known, gate, config, causes, levels } = data;
+  const { known, gate, causes, levels } = data;
   const paused = known.state === "paused";
-  const rules = configOf(config, name);
   const waiting = levels?.groups && Object.fromEntries(levels.groups.map((/** @type {any} */ g) => [g.value, g.count]));
   return html`<${Page}
     title=${html`<${Text} value=${name} />`}
     name=${name}
     up=${up}
-    badge=${html`<${Badge} is=${known.state} />`}
+    badge=${html`<${Badge} is=${known.state} /> <span class="badge ${gate.attached ? "green" : "amber"}">${gate.attached ? "attached" : "not attached"}</span>`}
     actions=${
       paused
         ? html`<${Act} class="primary" why=${refusal("resume", name)} onClick=${() => setAsking("resume")}>Resume…<//>
             <${Act} why=${refusal("pause", name)} onClick=${() => setAsking("pause")}>Change the pause…<//>`
         : html`<${Act} why=${refusal("pause", name)} onClick=${() => setAsking("pause")}>Pause…<//>
-            ${gate?.by === "retry-after" && html`<${Act} why=${refusal("resume", name)} onClick=${() => setAsking("resume")}>Resume…<//>`}`
+            ${gate.by === "retry-after" && html`<${Act} why=${refusal("resume", name)} onClick=${() => setAsking("resume")}>Resume…<//>`}`
     }
   >
     <${Problem} error=${error} retry=${reload} />
-    ${gate && known.state !== "flowing" && html`<${Gate} gate=${gate} />`}
+    ${known.state !== "flowing" && html`<${Gate} gate=${gate} />`}
     <ul class="totals">
       ${figure(known.tasks.parked ?? 0, "Parked", "red", withQuery("/console/tasks", { queue: name, state: "parked" }))}
       ${figure(known.waiting, "Waiting", "", withQuery("/console/tasks", { queue: name, state: "scheduled", sort: "due" }))}
@@ -91,19 +82,18 @@ export function Queue({ params, query }) {
     </ul>
     <div class="columns even">
       <${Section} title="Ladder">
-        ${
-          rules.ladder
-            ? html`<${LadderPicture} ladder=${rules.ladder} waiting=${waiting} parked=${known.tasks.parked ?? 0} />`
-            : html`<p class="faint">The config is not known here.</p>`
-        }
+        <${LadderPicture} ladder=${gate.config} waiting=${waiting} parked=${known.tasks.parked ?? 0} />
       <//>
       <div>
-        <${Section} title="Rules"><${Rules} rules=${rules} /><//>
+        <${Section} title="Rules"><${Rules} config=${gate.config} /><//>
         <${Section} title="What if"><${Simulate} queue=${name} /><//>
       </div>
     </div>
-    <${Section} title="Causes">
-      ${causes.length ? html`<${CauseTable} causes=${causes} brief />` : html`<p class="calm"><span aria-hidden="true">✓</span> Nothing of this queue fails.</p>`}
+    <${Section}
+      title="Causes"
+      actions=${causes.next && html`<a class="button small" href=${withQuery("/console/causes", { queue: name })}>All causes</a>`}
+    >
+      ${causes.causes.length ? html`<${CauseTable} causes=${causes.causes} brief />` : html`<p class="calm"><span aria-hidden="true">✓</span> Nothing of this queue fails.</p>`}
     <//>
     <${History} query=${query} queue=${name} />
     ${asking && html`<${Ask} what=${asking} name=${name} waiting=${known.waiting} onClose=${() => setAsking("")} onDone=${() => (setAsking(""), reload())} />`}

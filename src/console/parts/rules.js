@@ -67,10 +67,10 @@ export function RuleList({ rules }) {
   </ol>`;
 }
 
-/** @param {{ rules: import("../lib/config.js").Rules }} props */
-export function Rules({ rules }) {
-  const from = rules.pattern
-    ? html`<code><${Text} value=${rules.pattern} /></code> of the config`
+/** What applies to one queue, as GET /v1/queues/{queue} says it. @param {{ config: any }} props */
+export function Rules({ config }) {
+  const from = config.entry
+    ? html`<code><${Text} value=${config.entry} /></code> of the config`
     : "the defaults of the config";
-  return html`<${Facts} rows=${[["From", from], ...rowsOf(rules.own)]} /> <${RuleList} rules=${rules.rules} />`;
+  return html`<${Facts} rows=${[["From", from], ...rowsOf(config)]} /> <${RuleList} rules=${config.failure_rules} />`;
 }

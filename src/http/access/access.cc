@@ -74,14 +74,11 @@ Response refuse_token(const oidc::Refusal& refusal, const Request& request) {
   return response;
 }
 
-Response lacks_role(const Person& person, Action action, const Request& request) {
-  const Right& right = right_of(action);
-  const std::string least(to_word(right.least));
+std::string lacks_role(const Person& person, const Right& right) {
   const std::string whose = person.name == kTokenRead
                                 ? "this token is read-only (http.read_token_file)"
                                 : whose_token(person) + " has the role " + std::string(to_word(person.role));
-  return problem(403, whose + ": " + std::string(right.word) + " needs the role " + least, request.path,
-                 {{"needs_role", least}});
+  return whose + ": " + std::string(right.word) + " needs the role " + std::string(to_word(right.least));
 }
 
 }  // namespace
@@ -129,7 +126,11 @@ tl::expected<Person, Response> Access::admit(const Request& request, Action acti
     return open_person();
   }
   auto person = bearer(*all, request);
-  if (person && !may(*person, action)) return tl::unexpected(lacks_role(*person, action, request));
+  if (person && !may(*person, action)) {
+    const Right& right = right_of(action);
+    return tl::unexpected(
+        problem(403, lacks_role(*person, right), request.path, {{"needs_role", to_word(right.least)}}));
+  }
   return person;
 }
 
@@ -153,16 +154,24 @@ tl::expected<Person, Response> Access::bearer(const std::vector<PersonToken>& al
   return *std::move(person);
 }
 
-Json person_json(const Person& person) {
-  Json allowed = Json::array();
+Json person_json(const Person& person, const std::optional<std::string>& queue) {
+  Json allowed = Json::array(), refused = Json::object();
   for (const Right& right : kRights) {
-    if (right.action != Action::probe && may(person, right.action)) allowed.push_back(right.word);
+    if (right.action == Action::probe) continue;
+    if (!may(person, right.action)) {
+      refused[std::string(right.word)] = lacks_role(person, right);
+    } else if (queue && right.by_queue && !holds(person.queues, *queue)) {
+      refused[std::string(right.word)] = outside_queues(person, *queue);
+    } else {
+      allowed.push_back(right.word);
+    }
   }
   const auto& queues = person.queues;
   return {{"name", person.name},
           {"role", to_word(person.role)},
           {"queues", queues == nullptr ? Json() : Json(queues->texts())},
-          {"may", std::move(allowed)}};
+          {"may", std::move(allowed)},
+          {"may_not", std::move(refused)}};
 }
 
 std::string who_asks(const Person& person, const Request& request) {

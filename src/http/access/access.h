@@ -73,9 +73,9 @@ class Access {
   Valid valid_;  // guarded by mutex_
 };
 
-// What /v1/you and /v1/session say of a person: also what the token may do, so that a console offers only
-// that.
-Json person_json(const Person& person);
+// What /v1/you and /v1/session say of a person: also what the token may do, and why it may not do the rest,
+// so that a console offers only that. `queue`: to this queue; "" = where no queue is named.
+Json person_json(const Person& person, const std::optional<std::string>& queue = {});
 
 // "alice, 10.0.0.3 (http)", "alice, 10.0.0.3 (http, oidc sub 7f3c)", "token full, 10.0.0.3 (http)": for the
 // audit.

@@ -7,6 +7,7 @@
 #include "src/api/json/fields.h"
 #include "src/api/queues/gates.h"
 #include "src/api/queues/pauses.h"
+#include "src/api/rules/config.h"
 #include "src/api/tasks/pages.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
@@ -105,7 +106,9 @@ Response show_queue(Context& context, const Call& call) {
                        " is not known: it has no task, is not attached, and the config does not name it: "
                        "GET /v1/queues",
                    call.request.path);
-  return answer(200, api::to_json(**found));
+  Json json = api::to_json(**found);
+  json["config"] = api::queue_config_json(*rules, queue);
+  return answer(200, json);
 }
 
 }  // namespace rung::http

@@ -123,9 +123,14 @@ Response show_metrics(Context& context, const Call&, int connections) {
   return response;
 }
 
+// `queue`: what it may do to this queue; empty: to what names no queue.
 Response show_you(const Call& call) {
-  if (auto no = refuse_query(call.request)) return *std::move(no);
-  return answer(200, person_json(call.person));
+  FieldErrors errors;
+  Pairs query = call.request.query;
+  const auto queue = take(query, "queue", errors);
+  refuse_rest(query, errors);
+  if (!errors.empty()) return problem(errors, call.request.path);
+  return answer(200, person_json(call.person, queue));
 }
 
 Response show_openapi(const Call&) {

@@ -5,7 +5,10 @@ export async function run(test) {
   const page = await test.page();
   await page.goto("/console/queues");
   await page.getByRole("link", { name: "shipments" }).click();
-  await page.getByRole("img", { name: /^Ladder: level 1 after 30s/ }).waitFor();
+  // The server says which entry it follows: "shipment?".
+  await page.getByRole("img", { name: /^Ladder: level 1 after 1h/ }).waitFor();
+  await page.locator(".facts", { hasText: "shipment?" }).waitFor();
+  await page.locator("h1 .badge", { hasText: /^attached$/ }).waitFor();
   await page.getByRole("button", { name: "Pause…" }).click();
   await page.getByLabel(/^For/).fill("2h");
   await page.getByLabel(/^Reason/).fill("the depot is closed");

@@ -332,13 +332,22 @@ TEST_F(HttpPeople, YouSaysWhatATokenMayDo) {
     return words;
   };
   for (std::size_t role = 0; role < kPeople.size(); ++role) {
-    EXPECT_EQ(as(kPeople[role], "GET", "/v1/you").json(), (json{{"name", kPeople[role]},
-                                                                {"role", kRoleWords.at(role)},
-                                                                {"queues", nullptr},
-                                                                {"may", actions(static_cast<Role>(role))}}));
+    json you = as(kPeople[role], "GET", "/v1/you").json();
+    you.erase("may_not");
+    EXPECT_EQ(you, (json{{"name", kPeople[role]},
+                         {"role", kRoleWords.at(role)},
+                         {"queues", nullptr},
+                         {"may", actions(static_cast<Role>(role))}}));
   }
   EXPECT_EQ(actions(Role::reads), (json{"read"}));
   EXPECT_EQ(as("sam", "GET", "/v1/you").json().at("queues"), (json{"his-*"}));
+  const auto sam = [&](const std::string& queue) {
+    return as("sam", "GET", "/v1/you?queue=" + queue).json().at("may_not").value("redrive", "");
+  };
+  EXPECT_EQ(sam("his-1"), "");
+  EXPECT_THAT(sam("hers"),
+              HasSubstr("may act only on the queues his-*. This request concerns the queue 'hers'"));
+  EXPECT_THAT(sam(""), HasSubstr("names no queue"));
   // The older files go on working beside it.
   const auto you = [&](const std::string& bearer) {
     return call("GET", "/v1/you", {}, {{"Authorization", "Bearer " + bearer}});

@@ -40,7 +40,10 @@ TEST_F(HttpQueues, APausedQueueGetsNothingUntilItIsResumed) {
   EXPECT_EQ(shown.at("waiting"), 1);
   EXPECT_EQ(shown.at("next_due_at"), task(id).at("next_due_at"));
   EXPECT_EQ(shown.at("since"), paused.json().at("since"));
-  EXPECT_EQ(get("/v1/queues/" + name).json(), shown);
+  json one = get("/v1/queues/" + name).json();
+  EXPECT_EQ(one.at("config").at("ladder"), "default");
+  one.erase("config");
+  EXPECT_EQ(one, shown);
   EXPECT_EQ(get("/v1/queues/no-such").json().at("code"), "not_found");
 
   const HttpAnswer resumed = post("/v1/queues/" + name + "/resume");

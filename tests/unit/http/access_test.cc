@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,24 @@ TEST(Access, QueuesOutsideOfTheScope) {
   EXPECT_TRUE(refuse_target(olaf, {"", "", "invoices"}, "/v1"));
   EXPECT_TRUE(refuse_target(olaf, {"", "orders", "orders"}, "/v1"));
   EXPECT_FALSE(refuse_target(person("x", Role::acts, "x", {"*"}).person, {"", "events", "x"}, "/v1"));
+}
+
+TEST(Access, YouAreToldWhatYouMayDoToAQueueAndWhyNot) {
+  const Person olaf = person("olaf", Role::acts, "o", {"pay-?", "[mp]ails"}).person;
+  const auto why_not = [&](const std::optional<std::string>& queue, const char* action) {
+    return person_json(olaf, queue).at("may_not").value(action, "");
+  };
+  for (const auto* queue : {"pay-1", "mails", "pails"}) EXPECT_EQ(why_not(queue, "redrive"), "") << queue;
+  for (const auto* queue : {"pay-", "pay-12", "rails", ""}) {
+    const auto no = refuse_queue(olaf, queue, "/v1");
+    ASSERT_TRUE(no) << queue;
+    EXPECT_EQ(why_not(queue, "redrive"), body(*no).at("detail")) << queue;
+  }
+  EXPECT_EQ(why_not({}, "redrive"), "") << "what the role allows";
+  EXPECT_EQ(why_not("mails", "edit"), "the token olaf has the role operator: edit needs the role editor");
+  EXPECT_EQ(why_not("rails", "read"), "") << "queues do not limit what one may read";
+  const Json you = person_json(olaf, "rails");
+  EXPECT_EQ(you.at("may").size() + you.at("may_not").size() + 1, kRights.size()) << "each action, but probe";
 }
 
 TEST(Access, WithoutTokensOnlyThisMachinesNames) {
