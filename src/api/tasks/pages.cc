@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "src/api/queues/gates.h"
@@ -89,6 +90,16 @@ Json queues_page(std::vector<QueueGate> gates, const Page& page) {
   return cut(
       "queues", gates, page.limit, [](const QueueGate& gate) { return gate.queue; },
       [](const QueueGate& gate) { return to_json(gate); });
+}
+
+Json overview_queues(std::vector<QueueGate> gates, std::size_t most) {
+  const auto flows = [](const QueueGate& gate) { return gate.state == "flowing"; };
+  std::ranges::sort(gates, {}, [&](const QueueGate& gate) { return std::pair(flows(gate), -gate.waiting); });
+  const auto flowing = static_cast<std::size_t>(std::ranges::count_if(gates, flows));
+  const std::size_t shown = std::max(std::min(gates.size(), most), gates.size() - flowing);
+  Json json = {{"queues", Json::array()}, {"queues_left_out", gates.size() - shown}};
+  for (std::size_t i = 0; i < shown; ++i) json["queues"].push_back(to_json(gates[i]));
+  return json;
 }
 
 Json nodes_page(const Nodes& nodes, EpochMs now, const Page& page) {

@@ -38,6 +38,9 @@ Json bulks_page(const std::vector<Bulk>& bulks, int limit);
 Json history_page(const std::vector<AttemptRow>& rows, const Page& page);
 Json audit_page(const std::vector<AuditRow>& rows, const Page& page);
 Json queues_page(std::vector<QueueGate> gates, const Page& page);
+// {"queues", "queues_left_out"}: what is held first, which is never left out, then those with the most
+// waiting tasks, `most` in all. A page takes a queue that is missing for a flowing one.
+Json overview_queues(std::vector<QueueGate> gates, std::size_t most);
 // Each page has `unowned` and `not_shown`.
 Json nodes_page(const Nodes& nodes, EpochMs now, const Page& page);
 

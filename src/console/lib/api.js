@@ -123,3 +123,21 @@ export async function ifThere(promise, statuses = [404, 405]) {
     throw error;
   }
 }
+
+/**
+ * A list to its end: its pages follow `next`.
+ * @param {string} path
+ * @param {string} list the member of the answer that it is
+ * @param {{ signal?: AbortSignal }} [options]
+ * @param {Record<string, any>} [query]
+ */
+export async function getAll(path, list, options, query) {
+  const page = (/** @type {string} */ cursor) => get(withQuery(path, { ...query, limit: 1000, cursor }), options);
+  const whole = await page("");
+  for (let next = whole.next; next;) {
+    const more = await page(next);
+    whole[list].push(...more[list]);
+    next = more.next;
+  }
+  return whole;
+}

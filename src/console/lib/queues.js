@@ -65,11 +65,12 @@ export function together(stats, gates, due = []) {
   return [...found.values()].sort((a, b) => a.queue.localeCompare(b.queue));
 }
 
-/** What is held or has parked tasks comes first. @param {QueueSummary} a @param {QueueSummary} b */
-export function atPlace(a, b) {
-  const weight = (/** @type {QueueSummary} */ q) => (held(q) ? 1e9 : 0) + (q.tasks.parked ?? 0) * 1000 + q.waiting;
-  return weight(b) - weight(a) || a.queue.localeCompare(b.queue);
-}
+/** What is held comes first, then what has parked tasks. @param {QueueSummary} a @param {QueueSummary} b */
+export const atPlace = (a, b) =>
+  Number(held(b)) - Number(held(a)) ||
+  (b.tasks.parked ?? 0) - (a.tasks.parked ?? 0) ||
+  b.waiting - a.waiting ||
+  a.queue.localeCompare(b.queue);
 
 /** @param {{ state: string }} queue */
 export const held = queue => queue.state !== "flowing" && queue.state !== "rate_limited";

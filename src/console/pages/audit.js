@@ -38,7 +38,7 @@ export function Audit({ query }) {
     withQuery("/v1/audit", { ...asked, limit: 50, cursor: query.get("cursor") }),
   );
   useChanges(() => true, reload, 3000);
-  const rows = data?.audit ?? data?.changes ?? [];
+  const rows = data?.audit ?? [];
   const set = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     setQuery({ [name]: value.trim(), cursor: null });
   const none = () => {};
@@ -65,9 +65,10 @@ export function Audit({ query }) {
     ${!data && loading && html`<${Loading} />`}
     ${
       data &&
-      (rows.length
+      // A page looks at so many changes: it may have none of those that are asked for, and there are more.
+      (rows.length || data.next_cursor
         ? html`<${AuditTable} rows=${rows} busy=${stale} />
-            <${Pager} query=${query} next=${data.next_cursor ?? data.next} shown=${rows.length} what="change" />`
+            <${Pager} query=${query} next=${data.next_cursor} shown=${rows.length} what="change" />`
         : html`<${Empty} title="No change by hand${Object.values(asked).some(Boolean) ? " matches" : " yet"}.">
             <p>Each redrive, edit, cancel, discard and pause is kept here, with who did it and the reason.</p>
           <//>`)

@@ -2,7 +2,7 @@ import { html } from "../lib/html.js";
 import { useData } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
-import { withQuery } from "../lib/api.js";
+import { getAll } from "../lib/api.js";
 import { count, plural } from "../lib/format.js";
 import { duration } from "../lib/time.js";
 import { Badge } from "../parts/badge.js";
@@ -17,7 +17,9 @@ const SHARDS = 64;
 /** @param {{ query: URLSearchParams }} props */
 export function Nodes({ query }) {
   const all = query.get("all") === "true";
-  const { data, error, loading, reload } = useData(withQuery("/v1/nodes", { all, limit: 200 }));
+  const { data, error, loading, reload } = useData(`/v1/nodes ${all}`, (_, options) =>
+    getAll("/v1/nodes", "nodes", options, { all }),
+  );
   useChanges(() => true, reload, 3000);
   return html`<${Page} title="Nodes">
     <p class="lead">

@@ -1,7 +1,7 @@
 // What needs a person first; then each queue; then how it went.
 import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
-import { get, withQuery } from "../lib/api.js";
+import { get, getAll, withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges, useLatest, useLive } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
@@ -19,7 +19,7 @@ const MOST_TILES = 12;
 
 /** What the event `overview` has, too. @param {string} _ @param {{ signal: AbortSignal }} options */
 async function readFigures(_, options) {
-  const [stats, { queues }] = await Promise.all([get("/v1/stats", options), get("/v1/queues?limit=200", options)]);
+  const [stats, { queues }] = await Promise.all([get("/v1/stats", options), getAll("/v1/queues", "queues", options)]);
   setNow(stats.now);
   return { ...stats, queues };
 }
@@ -29,7 +29,7 @@ async function readRest(_, options) {
   const soon = new Date(now() + 60000).toISOString();
   const [causes, nodes, due] = await Promise.all([
     get("/v1/causes?state=new,regressed&with_tasks=true&limit=6", options),
-    get("/v1/nodes", options),
+    getAll("/v1/nodes", "nodes", options),
     get(withQuery("/v1/tasks", { state: "scheduled", due_before: soon, count: true, by: "queue" }), options),
   ]);
   return { causes: causes.causes, moreCauses: causes.next, nodes, due: due.groups ?? [] };

@@ -1,5 +1,5 @@
 import { html } from "../lib/html.js";
-import { get } from "../lib/api.js";
+import { get, getAll } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
 import { to } from "../lib/router.js";
@@ -15,7 +15,7 @@ import { Time } from "../parts/time.js";
 
 /** @param {string} _ @param {{ signal: AbortSignal }} options */
 async function readQueues(_, options) {
-  const [stats, queues] = await Promise.all([get("/v1/stats", options), get("/v1/queues?limit=1000", options)]);
+  const [stats, queues] = await Promise.all([get("/v1/stats", options), getAll("/v1/queues", "queues", options)]);
   return together(stats, queues.queues).sort(atPlace);
 }
 

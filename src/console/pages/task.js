@@ -1,6 +1,6 @@
 // A task: what can be done with it, its life, its message, who changed it.
 import { html } from "../lib/html.js";
-import { get, ifThere } from "../lib/api.js";
+import { get, getAll, ifThere } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges, useWatch } from "../lib/live.js";
 import { to } from "../lib/router.js";
@@ -23,7 +23,7 @@ async function readTask(id, options) {
   const path = `/v1/tasks/${encodeURIComponent(id)}`;
   const [task, audit, origin] = await Promise.all([
     get(path, options),
-    get(`${path}/audit?limit=100`, options),
+    getAll(`${path}/audit`, "changes", options),
     ifThere(get(`${path}/origin`, options), [403, 404]),
   ]);
   return { task, audit: audit.changes, origin: origin?.origin ?? null };

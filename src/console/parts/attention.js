@@ -10,6 +10,8 @@ import { Section } from "./page.js";
 import { Text } from "./text.js";
 import { Time } from "./time.js";
 
+const MOST_HELD = 20;
+
 /** What needs a person, the worst first. Without `stats` while tasks are being counted. @param {{ data: any, queues: any[] }} props */
 export function Attention({ data, queues }) {
   const { stats, nodes, causes } = data;
@@ -64,7 +66,8 @@ export function Attention({ data, queues }) {
       ),
     );
   }
-  for (const queue of queues.filter(held)) {
+  const all = queues.filter(held);
+  for (const queue of all.slice(0, MOST_HELD)) {
     const gate = queue.gate;
     rows.push(
       row(
@@ -74,6 +77,10 @@ export function Attention({ data, queues }) {
       ),
     );
   }
+  if (all.length > MOST_HELD)
+    rows.push(
+      row("paused", html`<a href="/console/queues">${count(all.length - MOST_HELD)} more queues</a> are held`, "held"),
+    );
   for (const promise of stats?.late_by ?? []) {
     const share = promise.last_hour?.share;
     if (share !== null && share !== undefined && share < 0.999) {

@@ -8,6 +8,7 @@
 #include "src/api/queues/gates.h"
 #include "src/api/stats/activity.h"
 #include "src/api/stats/stats.h"
+#include "src/api/tasks/pages.h"
 #include "src/core/base/rfc3339.h"
 #include "src/io/log.h"
 
@@ -33,14 +34,8 @@ Result<Json> read_overview(Store& store, api::TaskCounter& counter) {
   if (!stats) return tl::unexpected(stats.error());
   auto gates = api::read_queues(store);
   if (!gates) return tl::unexpected(gates.error());
-  std::ranges::sort(*gates, std::ranges::greater{}, &QueueGate::waiting);
-  Json queues = Json::array();
-  for (const QueueGate& gate : *gates) {
-    if (queues.size() < kMostQueues) queues.push_back(api::to_json(gate));
-  }
   Json json = api::to_json(*stats, *now);
-  json["queues"] = std::move(queues);
-  json["queues_left_out"] = gates->size() - std::min(gates->size(), kMostQueues);
+  json.update(api::overview_queues(*std::move(gates), kMostQueues));
   json["now"] = to_rfc3339(*now);
   return json;
 }

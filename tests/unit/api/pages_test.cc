@@ -70,5 +70,26 @@ TEST(Pages, OfQueuesGoByName) {
   EXPECT_EQ(queues_page(gates, {2, "bb"}).at("queues").size(), 1U) << "whose queue has gone";
 }
 
+TEST(OverviewQueues, WhatIsHeldComesFirstAndIsNeverLeftOut) {
+  std::vector<QueueGate> gates(5);
+  for (std::size_t i = 0; i < gates.size(); ++i) {
+    gates[i].queue = std::string(1, static_cast<char>('a' + i));
+    gates[i].state = "flowing";
+    gates[i].waiting = static_cast<std::int64_t>(i) * 100;
+  }
+  gates[0].state = "paused";  // with nothing that waits
+  gates[1].state = "breaker_open";
+  const auto names = [](const Json& json) {
+    std::string all;
+    for (const Json& queue : json.at("queues")) all += queue.at("queue").get<std::string>();
+    return all;
+  };
+  const Json cut = overview_queues(gates, 3);
+  EXPECT_EQ(names(cut), "bae");
+  EXPECT_EQ(cut.at("queues_left_out"), 2);
+  EXPECT_EQ(names(overview_queues(gates, 1)), "ba");
+  EXPECT_EQ(names(overview_queues(gates, 200)), "baedc");
+}
+
 }  // namespace
 }  // namespace rung::api
