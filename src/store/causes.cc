@@ -4,6 +4,7 @@
 
 #include "src/core/base/utf8.h"
 #include "src/core/causes/fingerprint.h"
+#include "src/core/task/task.h"
 
 namespace rung {
 namespace {
@@ -173,8 +174,7 @@ CauseState state_after(const CauseRow& before, const CauseTriage& triage) {
 }
 
 std::string describe(const CauseRow& cause) {
-  return "queue " + cause.queue + ": " + (cause.error_type.empty() ? "" : cause.error_type + ": ") +
-         cause.sample;
+  return "queue " + cause.queue + ": " + error_line(cause.error_type, cause.sample);
 }
 
 std::string describe_triage(const CauseRow& before, const CauseRow& after, const std::string& who) {

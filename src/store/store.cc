@@ -143,7 +143,7 @@ std::string refused_states(const NewBulk& bulk) {
 }
 
 Event event_of(const Bulk& bulk, TaskId id) {
-  Event event{id, event::Cancel{bulk.reason}, ByHand{bulk.who, {}, bulk.reason, bulk.id}};
+  Event event{id, event::Cancel{}, ByHand{bulk.who, {}, bulk.reason, bulk.id}};
   if (bulk.action == BulkAction::fire) event.what = event::Fire{};
   if (bulk.action == BulkAction::redrive)
     event.what = event::Redrive{
@@ -152,7 +152,7 @@ Event event_of(const Bulk& bulk, TaskId id) {
     const bool succeeded = bulk.action == BulkAction::succeed;
     event.what = event::Finish{succeeded, succeeded ? "" : bulk.reason, {}, 0, bulk.even_reported, true};
   }
-  if (bulk.action == BulkAction::discard) event.what = event::Discard{bulk.reason};
+  if (bulk.action == BulkAction::discard) event.what = event::Discard{};
   return event;
 }
 

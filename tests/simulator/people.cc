@@ -43,7 +43,7 @@ Happening People::draw() {
   switch (dice_.below(8)) {
     case 0:
     case 1:
-      return event::Cancel{"not wanted"};
+      return event::Cancel{};
     case 2:
       return event::Reschedule{{}, Ms{dice_.spread(1, 20'000)}};
     case 3:
@@ -55,7 +55,7 @@ Happening People::draw() {
     case 6:
       return event::Finish{false, "seen by a person"};
     default:
-      return event::Discard{"no use"};
+      return event::Discard{};
   }
 }
 
@@ -82,8 +82,8 @@ void People::by_bridge(TaskId id, const Happening& what) {
 }
 
 void People::discard(TaskId id) {
-  judge_.asked(id, event::Discard{"seen"});
-  by_hand(id, event::Discard{"seen"});
+  judge_.asked(id, event::Discard{});
+  by_hand(id, event::Discard{});
 }
 
 // As the command line does it: straight into the database, without a lease.

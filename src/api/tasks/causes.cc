@@ -7,6 +7,7 @@
 #include "src/api/json/reading.h"
 #include "src/api/tasks/views.h"
 #include "src/core/base/rfc3339.h"
+#include "src/core/task/task.h"
 
 namespace rung::api {
 namespace {
@@ -65,11 +66,7 @@ bool is_cause_id(std::string_view text) {
   return text.size() == 12 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-std::string name_of(const CauseRow& cause) {
-  const std::string first = cause.sample.substr(0, cause.sample.find('\n'));
-  return cause.error_type.empty() || first.starts_with(cause.error_type) ? first
-                                                                         : cause.error_type + ": " + first;
-}
+std::string name_of(const CauseRow& cause) { return error_line(cause.error_type, cause.sample); }
 
 std::string advice(const CauseRow& cause) {
   if (!cause.error_type.empty() || !cause.sample.starts_with("dead-lettered: rejected")) return {};

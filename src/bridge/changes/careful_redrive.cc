@@ -28,7 +28,7 @@ constexpr std::size_t kNamed = 3;         // failures that the reason names
 constexpr std::size_t kErrorShown = 200;  // bytes of each
 
 std::string error_of(const SentTask& task) {
-  return task.outcome == Outcome::pending ? "parked again without being sent" : task.error;
+  return task.outcome == Outcome::pending ? "parked again without being sent" : error_line("", task.error);
 }
 
 struct FailedTask {

@@ -142,8 +142,7 @@ std::string first_error(std::string_view origin_json) {
   message.headers = *std::move(headers);
   const BrokerFacts facts = stored_facts(message);
   const Failure failure = read_failure(message, "", "", facts.failure);
-  if (failure.error_type.empty() || failure.error.starts_with(failure.error_type)) return failure.error;
-  return failure.error_type + ": " + failure.error;
+  return error_line(failure.error_type, failure.error);
 }
 
 std::string dump(const Json& json, bool pretty) {

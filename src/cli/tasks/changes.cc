@@ -230,7 +230,7 @@ void add_cancel(CLI::App& app, int* exit) {
       o->common);
   add_selection(c, *o);
   add_reason(c, *o, kReasonToo);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Cancel{o->reason}, BulkAction::cancel); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Cancel{}, BulkAction::cancel); });
 }
 
 void add_discard(CLI::App& app, int* exit) {
@@ -245,7 +245,7 @@ void add_discard(CLI::App& app, int* exit) {
       o->common);
   add_selection(c, *o);
   add_reason(c, *o, kReasonToo);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Discard{o->reason}, BulkAction::discard); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Discard{}, BulkAction::discard); });
 }
 
 void add_fire(CLI::App& app, int* exit) {

@@ -72,7 +72,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
          "-",
          "-",
          "-",
-         first},
+         error_line("", first)},
         attempts.empty() ? t.rule : "");
   }
   for (const AttemptRow& each : attempts) {
@@ -88,7 +88,7 @@ std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& atte
          answered ? humanise(*a.outcome_at - *a.published_at) : "-",
          each.node.empty() ? "-" : each.node,
          a.executor.empty() ? "-" : a.executor,
-         a.error},
+         error_line("", a.error)},
         a.rule);
   }
   add_changes(std::numeric_limits<int>::max());

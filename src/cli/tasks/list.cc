@@ -37,7 +37,7 @@ void add_row(Table& table, const TaskRow& row, EpochMs now, const Filter& filter
   cells.emplace_back(age(t.first_failed_at.ms > 0 ? t.first_failed_at : t.created_at, now));
   cells.emplace_back(fmt::format("{}", t.version));
   cells.emplace_back(t.message_id.empty() ? "-" : shorten(one_line(t.message_id), 36));
-  cells.emplace_back(t.last_error);
+  cells.emplace_back(error_line("", t.last_error));
   table.row(std::move(cells));
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 struct ShowOptions {
   TaskOptions task;
-  bool body = false, raw = false;
+  bool body = false, raw = false, trace = false;
 };
 
 // A summary of an x-death entry; --json has all of it.
@@ -152,7 +152,7 @@ std::string silence_line(const Task& task) {
                      task.silence->means == Silence::Means::success ? "success" : "failure");
 }
 
-std::string show_text(const TaskRow& row, const Facts& facts, const Session& session) {
+std::string show_text(const TaskRow& row, const Facts& facts, const Session& session, bool trace) {
   const Terminal terminal = Terminal::of_stdout();
   const Task& t = row.task;
   const auto at = [&](EpochMs time) { return moment(time, session.now); };
@@ -188,8 +188,12 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
     field("finished",
           at(*t.finished_at) +
               (t.finished_by == FinishedBy::nobody ? "" : ", " + std::string(to_word(t.finished_by))));
-  field("last error",
-        joined({t.error_type}) + (t.error_type.empty() || t.last_error.empty() ? "" : ": ") + t.last_error);
+  const std::string error = error_line(t.error_type, t.last_error);
+  const std::size_t end = t.last_error.find('\n');
+  const bool more = end != std::string::npos;
+  field("last error", error + (!more   ? ""
+                               : trace ? t.last_error.substr(end)
+                                       : "\n(and its trace: rung show --trace)"));
   field("decided by", t.rule.empty() ? "" : "rule " + t.rule);
   field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "");
   if (t.parent.value != 0) field(is_edited(facts) ? "replaces" : "continues", "retry-id " + t.parent.str());
@@ -241,7 +245,7 @@ int show(const ShowOptions& options) {
   if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
   if (options.body && !facts.denial.empty()) return report_denied_body(facts, session);
   if (!options.task.common.json) {
-    print(show_text(row, facts, session));
+    print(show_text(row, facts, session, options.trace));
     if (options.body && facts.message != nullptr && body_stored(row.task))
       print("\n" + printable_body(facts.message->body) + "\n");
     return kSuccess;
@@ -274,6 +278,7 @@ void add_show(CLI::App& app, int* exit) {
   add_utc(c);
   c.add_option("ID", o->task.id, "A retry-id or a message-id")->required();
   CLI::Option* raw = c.add_flag("--raw", o->raw, "Print only the body, as raw bytes");
+  c.add_flag("--trace", o->trace, "Show the whole last error, not its first line alone")->excludes(raw);
   c.add_flag("--body", o->body, "Include the body; unprintable bytes are escaped")->excludes(raw);
   c.callback([o, exit] { *exit = show(*o); });
 }

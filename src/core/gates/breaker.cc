@@ -8,6 +8,7 @@
 
 #include "levels/duration.h"
 #include "src/core/rules/target_rules.h"
+#include "src/core/task/task.h"
 
 namespace rung {
 namespace {
@@ -75,7 +76,7 @@ void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& o
   if (failures < rules.open_after) return;
   open(breaker, rules,
        std::to_string(failures) + " of the last " + std::to_string(outcomes.size()) +
-           " deliveries failed, the last one with: " + outcome.error,
+           " deliveries failed, the last one with: " + error_line("", outcome.error),
        now);
 }
 

@@ -316,13 +316,12 @@ struct Machine {
     return applied(std::move(next));
   }
 
-  // By a person, who may give a reason.
-  Decision given_up(State state, const std::string& reason) const {
+  // By a person, whose reason is in the audit: the last error stays.
+  Decision given_up(State state) const {
     Task next = task;
     next.state = state;
     next.finished_at = at.now;
     next.next_at.reset();
-    if (!reason.empty()) next.last_error = clean_utf8(reason, kErrorBytes);
     return applied(std::move(next));
   }
 
@@ -331,14 +330,16 @@ struct Machine {
     const bool claimed = task.state == State::publishing && planted(Bug::cancel_of_claimed_task);
     if (task.state != State::scheduled && !claimed)
       return refused(task, "only a scheduled task can be cancelled: " + is_in(task));
-    return given_up(State::cancelled, e.reason);
+    Decision d = given_up(State::cancelled);
+    if (!e.moved.empty()) d.task.last_error = e.moved;
+    return d;
   }
 
-  Decision operator()(const event::Discard& e) const {
+  Decision operator()(const event::Discard&) const {
     if (task.state == State::discarded) return stale(task, "it is discarded already");
     if (task.state != State::parked && task.state != State::scheduled)
       return refused(task, "only a parked or scheduled task can be discarded: " + is_in(task));
-    return given_up(State::discarded, e.reason);
+    return given_up(State::discarded);
   }
 
   Decision operator()(const event::Park&) const {

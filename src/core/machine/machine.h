@@ -112,8 +112,8 @@ struct ParkedCopySent {
   bool no_queue = false;  // took it: it is owed still, and tried again later and later
 };                        // rung.parked, or its error queue, confirmed the copy
 struct Cancel {
-  std::string reason;
-};  // by a person
+  std::string moved = {};  // to which group it moves, or why its copy is not wanted: becomes its last error
+};                         // by a person
 struct Redrive {
   Target elsewhere = {};
   bool even_reported = false;  // also a success that a consumer or a person has reported
@@ -135,12 +135,10 @@ struct Finish {
 struct Reschedule {
   std::optional<EpochMs> at;  // else `delay` from now
   Ms delay{0};
-};               // by a person, on a scheduled task: the same attempt, at another time
-struct Fire {};  // by a person, on a scheduled task: now
-struct Discard {
-  std::string reason;
-};               // by a person: parked or scheduled -> discarded
-struct Park {};  // by a person, on a scheduled task: a redrive that has not been sent yet is taken back
+};                  // by a person, on a scheduled task: the same attempt, at another time
+struct Fire {};     // by a person, on a scheduled task: now
+struct Discard {};  // by a person: parked or scheduled -> discarded
+struct Park {};     // by a person, on a scheduled task: a redrive that has not been sent yet is taken back
 struct Edit {
   std::shared_ptr<const EditedMessage> edited;
 };  // by a person: a parked task is discarded, and Decision::child is sent in its place

@@ -47,6 +47,13 @@ Target normalised(Target target) {
   return {std::move(target.queue), "", ""};
 }
 
+std::string error_line(std::string_view type, std::string_view error) {
+  std::string_view line = error.substr(0, error.find('\n'));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (type.empty() || line.starts_with(type)) return std::string(line);
+  return std::string(type).append(line.empty() ? "" : ": ").append(line);
+}
+
 Target target_of(const Task& task) {
   if (!task.queue.empty() || !task.by_exchange) return {task.queue, "", ""};
   return {"", task.exchange, task.routing_key};

@@ -197,6 +197,9 @@ struct NewTask {
   bool moved = false;
 };
 
+// An error in one line: its first, with the type in front unless the line begins with it.
+std::string error_line(std::string_view type, std::string_view error);
+
 // Whether a row with the same intake key gives it up to the new task, by the rules above.
 inline bool gives_up_key(bool over, int attempt, EpochMs created_at, const NewTask& to) {
   if (!over) return to.may_be_its_retry && attempt > 0;

@@ -110,12 +110,11 @@ Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& ca
 }
 
 Response cancel_task(Context& context, const Call& call) {
-  return change(context, call, [](api::Fields&, const std::string& reason) { return event::Cancel{reason}; });
+  return change(context, call, [](api::Fields&, const std::string&) { return event::Cancel{}; });
 }
 
 Response discard_task(Context& context, const Call& call) {
-  return change(context, call,
-                [](api::Fields&, const std::string& reason) { return event::Discard{reason}; });
+  return change(context, call, [](api::Fields&, const std::string&) { return event::Discard{}; });
 }
 
 Response reschedule_task(Context& context, const Call& call) {

@@ -85,7 +85,8 @@ TEST_P(ByHandTest, TheReasonAndTheBulkStandInTheAudit) {
   const AuditRow by_id = must(store_->audit(id)).at(0), by_bulk = must(store_->audit(other)).at(0);
   EXPECT_EQ(by_id.reason, "the bank is back");
   EXPECT_EQ(by_id.bulk, 0);
-  EXPECT_EQ(get(*store_, id).last_error, "") << "only a cancel and a discard end with their reason";
+  EXPECT_EQ(get(*store_, id).last_error, "");
+  EXPECT_EQ(get(*store_, other).last_error, "") << "the reason is not an error of the message";
   EXPECT_EQ(by_bulk.reason, "season is over");
   EXPECT_EQ(by_bulk.bulk, bulk.id);
 }
@@ -129,7 +130,7 @@ TEST_P(ByHandTest, ABulkWorksOnTheIdsThatItFroze) {
   EXPECT_EQ(end.applied, 4) << "one was cancelled already";
   EXPECT_EQ(end.refused, 0);
   EXPECT_TRUE(end.finished_at);
-  EXPECT_EQ(get(*store_, ids[0]).last_error, "season is over");
+  EXPECT_EQ(get(*store_, ids[0]).last_error, "");
   EXPECT_EQ(get(*store_, after).state, State::scheduled);
   EXPECT_EQ(must(store_->audit(ids[0])).size(), 1U);
   EXPECT_FALSE(must(store_->take_bulk("us", kTtl)));
@@ -263,8 +264,9 @@ TEST_P(ByHandTest, ADiscardEndsWhatIsParked) {
   EXPECT_EQ(must(step(made, "us", 10)), 1U);
   const Task ended = get(*store_, n.task.id);
   EXPECT_EQ(ended.state, State::discarded);
-  EXPECT_EQ(ended.last_error, "refunded");
+  EXPECT_EQ(ended.last_error, "poison");
   EXPECT_EQ(must(store_->audit(n.task.id)).at(0).what, "discard");
+  EXPECT_EQ(must(store_->audit(n.task.id)).at(0).reason, "refunded");
   EXPECT_EQ(get(*store_, scheduled).state, State::scheduled);
 }
 

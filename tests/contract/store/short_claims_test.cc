@@ -131,7 +131,7 @@ TEST_P(ShortClaims, AConfirmOfAnotherVersionIsDecidedAsItIs) {
 TEST_P(ShortClaims, APersonFindsThemBeingPublished) {
   claim();
   const EpochMs later = must(store_->now()) + Ms{60'000};
-  const std::vector<Happening> changes{event::Cancel{"no"}, event::Discard{"no"}, event::Reschedule{later},
+  const std::vector<Happening> changes{event::Cancel{"no"}, event::Discard{}, event::Reschedule{later},
                                        event::Redrive{Target{"elsewhere", "", ""}}};
   for (const Happening& what : changes) {
     const Decision d = apply_one(*store_, Fence{}, ids_of_[0], what);

@@ -14,7 +14,8 @@ TEST_F(Changes, CancelIsKept) {
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr(id.str() + "  cancelled before its first retry"));
   EXPECT_EQ(state_of(id), State::cancelled);
-  EXPECT_EQ((*store().find(id))->task.last_error, "withdrawn");
+  EXPECT_EQ((*store().find(id))->task.last_error, fresh("orders", 10min).task.last_error);
+  EXPECT_EQ((*store().audit(id))[0].reason, "withdrawn");
   EXPECT_THROW(happen(id, event::Claim{}), std::runtime_error);
   const Ran again = rung({"cancel", id.str()});
   EXPECT_EQ(again.exit, 0);
@@ -198,7 +199,7 @@ TEST_F(Changes, DiscardGivesUpWhatIsParkedOrScheduled) {
   insert(parked);
   EXPECT_EQ(rung({"discard", scheduled.str(), "--reason", "withdrawn"}).exit, 0);
   EXPECT_EQ(state_of(scheduled), State::discarded);
-  EXPECT_EQ((*store().find(scheduled))->task.last_error, "withdrawn");
+  EXPECT_EQ((*store().find(scheduled))->task.last_error, fresh("orders", 10min).task.last_error);
   EXPECT_THAT(rung({"audit", scheduled.str()}).out, testing::HasSubstr("state scheduled -> discarded"));
   EXPECT_THAT(rung({"discard", scheduled.str()}).out, testing::HasSubstr("nothing to do"));
   EXPECT_EQ(rung({"discard", "--queue", "orders", "--yes"}).exit, 0);

@@ -142,13 +142,16 @@ TEST_F(Tasks, HistoryIsTheWholeStory) {
   const TaskId id = insert(fresh("orders", -1s, "m-1"));
   happen(id, event::Claim{});
   happen(id, event::Confirmed{1, now()});
-  happen(id, event::Failed{1, "second \x1b[31mboom", "", {}});
+  happen(id, event::Failed{1, "second \x1b[31mboom\n  at pay.py:17", "", {}});
   const Ran text = rung({"history", id.str()});
   EXPECT_EQ(text.exit, 0) << text.err;
   EXPECT_THAT(text.out, AllOf(HasSubstr("retry " + id.str()), HasSubstr("message-id m-1"),
                               HasSubstr("ValueError: first boom"), HasSubstr("second \\x1b[31mboom"),
                               HasSubstr("test-node"), HasSubstr("scheduled: level 2 of 2, due")));
-  EXPECT_THAT(text.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text.out, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("pay.py"))));
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"show", id.str()}, {"list"}})
+    EXPECT_THAT(rung(words).out, AllOf(HasSubstr("boom"), Not(HasSubstr("pay.py")))) << words[0];
+  EXPECT_THAT(rung({"show", id.str(), "--trace"}).out, HasSubstr("at pay.py:17"));
   const json story = rung_json({"history", id.str()});
   ASSERT_EQ(story["attempts"].size(), 1U);
   EXPECT_EQ(story["attempts"][0]["outcome"], "failed");

@@ -35,7 +35,7 @@ TEST_F(BreakerTest, OpensWhenSoManyOfTheLastFailed) {
   EXPECT_EQ(breaker.state, State::closed);
   put(Kind::failed);  // the first failure is no longer among the last ten
   EXPECT_EQ(breaker.state, State::closed);
-  put(Kind::failed, 2, 0, "HTTP 503");
+  put(Kind::failed, 2, 0, "HTTP 503\n  at pay.py:17\n  at shop.py:4");
   EXPECT_EQ(breaker.state, State::open);
   EXPECT_EQ(breaker.until, now + kSecond * 30);
   EXPECT_EQ(breaker.opened_at, now);

@@ -70,9 +70,8 @@ TEST(Redrive, NotWithoutAQueue) {
 
 TEST(Cancel, IsKept) {
   Life life{task_in(State::scheduled, kNow), {}};
-  EXPECT_EQ(life.happens(event::Cancel{"not wanted"}, kNow).verdict, Verdict::applied);
+  EXPECT_EQ(life.happens(event::Cancel{}, kNow).verdict, Verdict::applied);
   EXPECT_EQ(life.task.state, State::cancelled);
-  EXPECT_EQ(life.task.last_error, "not wanted");
   for (const Happening& what : {Happening{event::Claim{}}, Happening{event::Redrive{}}, Happening{failed(0)},
                                 Happening{event::Succeeded{0}}, Happening{event::Finish{false, ""}}}) {
     life.happens(what, kNow + hours(1));
@@ -80,9 +79,11 @@ TEST(Cancel, IsKept) {
   }
 }
 
-TEST(Cancel, KeepsTheErrorWhereNoReasonIsGiven) {
-  EXPECT_EQ(decide(task_in(State::scheduled), event::Cancel{""}, rules(), at()).task.last_error,
-            "the error before");
+TEST(Cancel, AndDiscardKeepTheLastErrorUnlessTheTaskMoves) {
+  const Task task = task_in(State::scheduled);
+  EXPECT_EQ(decide(task, event::Cancel{}, rules(), at()).task.last_error, "the error before");
+  EXPECT_EQ(decide(task, event::Discard{}, rules(), at()).task.last_error, "the error before");
+  EXPECT_EQ(decide(task, event::Cancel{"moved to us"}, rules(), at()).task.last_error, "moved to us");
 }
 
 // Claimed, and the lease of the claim is valid: whoever claimed it may still publish a copy. Were the attempt

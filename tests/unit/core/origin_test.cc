@@ -24,6 +24,15 @@ TEST(RetryReason, SaysWhyTheLastAttemptFailed) {
   EXPECT_EQ(retry_reason(Task{}), "");
 }
 
+TEST(ErrorLine, IsTheFirstWithItsTypeOnce) {
+  const std::string trace = "ValueError: bad\r\n  at pay.py:17";
+  EXPECT_EQ(error_line("ValueError", trace), "ValueError: bad") << "as our helpers write it";
+  EXPECT_EQ(error_line("PayError", trace), "PayError: ValueError: bad");
+  EXPECT_EQ(error_line("", trace), "ValueError: bad");
+  EXPECT_EQ(error_line("PayError", ""), "PayError");
+  EXPECT_EQ(error_line("", "\n  at pay.py:17"), "");
+}
+
 TEST(WithoutContent, LeavesWhatIsNoPartOfAMessage) {
   const std::string whole = add_earlier(R"({"retry-error":"boom","retry-token":"t","x-death":[1]})",
                                         {.attempt = 1, .properties = "{}", .headers = R"({"card":1})"});
