@@ -36,12 +36,6 @@ export function fromQuery(query) {
   return filter;
 }
 
-/** As one reads it: `queue orders, state parked`. @param {Record<string, string>} filter */
-export function described(filter) {
-  const said = Object.entries(filter).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`);
-  return said.length ? said.join(", ") : "all tasks";
-}
-
 /** What each action may be done to, and what it is called. @type {Record<string, { label: string, states: string[], past: string, danger?: boolean }>} */
 export const BULK_ACTIONS = {
   redrive: { label: "Redrive", states: ["parked"], past: "sent again" },

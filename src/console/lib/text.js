@@ -68,3 +68,13 @@ export function pieces(text, lines) {
 
 /** The same as one string, for titles and labels. @param {any} text */
 export const plain = text => String(text ?? "").replace(UNSEEN, shown);
+
+/**
+ * An error in one line. A text often begins with its type: it is not said twice.
+ * @param {string | null} type
+ * @param {string | null} error
+ */
+export function firstLine(type, error) {
+  const first = (error ?? "").split("\n")[0];
+  return { type: type && !first.startsWith(type) ? type : "", first };
+}

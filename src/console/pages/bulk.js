@@ -1,7 +1,7 @@
 // A bulk: frozen first, then its stages, its progress and what has become of the tasks.
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../lib/html.js";
-import { post } from "../lib/api.js";
+import { post, withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
 import { liveSwitch } from "../lib/prefs.js";
@@ -16,9 +16,10 @@ import { Bar } from "../parts/bar.js";
 import { Confirm } from "../parts/dialog.js";
 import { Field } from "../parts/field.js";
 import { FilterChips } from "../parts/filter_chips.js";
+import { Held } from "../parts/held.js";
 import { Facts, Loading, Page, Section } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
-import { Text } from "../parts/text.js";
+import { ErrorText, Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
 import { say } from "../parts/toast.js";
 
@@ -65,20 +66,29 @@ export function Bulk({ params }) {
     up=${UP}
     badge=${html`<${Badge} is=${bulk.state} label=${frozen ? "frozen" : undefined} />`}
     actions=${
-      open(bulk) &&
-      !frozen &&
-      html`
-        ${bulk.state === "running" ? html`<${Act} why=${why} onClick=${() => send("pause")}>Pause<//>` : html`<${Act} class="primary" why=${why} onClick=${() => setAsking("resume")}>Resume…<//>`}
-        <${Act} class="danger" why=${why} onClick=${() => setAsking("abort")}>Abort…<//>
-      `
+      !open(bulk) && bulk.done < bulk.total
+        ? html`<${Act}
+            class="primary"
+            href=${withQuery("/console/act", { action: bulk.action, ...bulk.filter })}
+            why=${why}
+            >${action.label} the rest…<//
+          >`
+        : open(bulk) &&
+          !frozen &&
+          html`
+            ${bulk.state === "running" ? html`<${Act} why=${why} onClick=${() => send("pause")}>Pause<//>` : html`<${Act} class="primary" why=${why} onClick=${() => setAsking("resume")}>Resume…<//>`}
+            <${Act} class="danger" why=${why} onClick=${() => setAsking("abort")}>Abort…<//>
+          `
     }
   >
     <${FilterChips} filter=${bulk.filter} />
     <${Problem} error=${failed ?? error} />
+    ${watched && html`<${Held} queue=${bulk.elsewhere?.queue ?? bulk.filter.queue} />`}
     ${
       bulk.stopped_because &&
       html`<div class="problem" role="alert">
-        <p><strong>It stopped by itself.</strong> <${Text} value=${bulk.stopped_because} lines /></p>
+        <p><strong>It stopped by itself.</strong></p>
+        <${ErrorText} value=${bulk.stopped_because} />
         <p>
           What was not sent is still parked. Look at the
           <a href="/console/tasks?${new URLSearchParams(bulk.filter)}">tasks</a>, mend the cause, and redrive again.
@@ -146,7 +156,7 @@ function Progress({ bulk, past }) {
       ${
         bulk.canary > 0 &&
         html`<ol class="stages">
-          ${STAGES.map(([, label], i) => html`<li class=${i < at ? "past" : i === at ? "now" : ""} aria-current=${i === at ? "step" : undefined}>${label}</li>`)}
+          ${STAGES.map(([, label], i) => html`<li class=${i < at ? "past" : i === at && open(bulk) ? "now" : ""} aria-current=${i === at && open(bulk) ? "step" : undefined}>${label}</li>`)}
         </ol>`
       }
       <${Bar}
@@ -175,7 +185,7 @@ function Progress({ bulk, past }) {
             { label: "no answer yet", n: out.open, tone: "violet" },
           ]}
         />
-        ${out.not_yet_sent > 0 && html`<p class="faint">${plural(out.not_yet_sent, "task is", "tasks are")} about to be sent.</p>`}
+        ${out.not_yet_sent > 0 && html`<p class="faint">${plural(out.not_yet_sent, "task is", "tasks are")} not sent yet.</p>`}
       <//>`
     }`;
 }

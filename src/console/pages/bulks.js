@@ -3,10 +3,11 @@ import { withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
 import { to } from "../lib/router.js";
-import { BULK_ACTIONS, described } from "../lib/filter.js";
+import { BULK_ACTIONS } from "../lib/filter.js";
 import { count, percent } from "../lib/format.js";
 import { Badge } from "../parts/badge.js";
 import { Empty } from "../parts/empty.js";
+import { Value } from "../parts/filter_chips.js";
 import { Loading, Page } from "../parts/page.js";
 import { Pager } from "../parts/pager.js";
 import { Problem } from "../parts/problem.js";
@@ -33,7 +34,12 @@ const COLUMNS = [
     cell: bulk =>
       html`${count(bulk.done)} <span class="faint">${percent(bulk.total ? bulk.done / bulk.total : 1)}</span>`,
   },
-  { label: "Filter", wide: true, cell: bulk => html`<${Text} value=${described(bulk.filter)} />` },
+  {
+    label: "Filter",
+    wide: true,
+    cell: bulk =>
+      html`${Object.entries(bulk.filter).map(([name, value], i) => html`${i ? ", " : ""}<span class="faint">${name.replaceAll("_", " ")}</span> <${Value} name=${name} value=${value} />`)}`,
+  },
   { label: "By", cell: bulk => html`<span class="clip"><${Text} value=${bulk.who} /></span>` },
   { label: "Created", cell: bulk => html`<${Time} at=${bulk.created_at} />` },
 ];

@@ -11,6 +11,7 @@ import { refusal } from "../lib/session.js";
 import { Diff } from "../parts/diff.js";
 import { Field } from "../parts/field.js";
 import { HeaderEditor, rowsFrom } from "../parts/header_editor.js";
+import { Held } from "../parts/held.js";
 import { Loading, Page } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
 import { say } from "../parts/toast.js";
@@ -62,7 +63,6 @@ function Editor({ task, message, up, reload }) {
     refusal("edit", task.queue) ||
     (task.state !== "parked" ? `Only a parked task can be edited: it is ${task.state}.` : "") ||
     changes.wrong ||
-    (json && !file && pretty(body) === null && body !== text ? "The body is not valid JSON." : "") ||
     (!bodyChanged && !changes.any ? "Nothing is changed yet." : "");
 
   const send = async () => {
@@ -92,6 +92,7 @@ function Editor({ task, message, up, reload }) {
       A new task with the edited message goes out in place of <span class="id">${task.retry_id}</span>, which stays as
       it is.
     </p>
+    <${Held} queue=${task.queue} />
     <${Problem} error=${error} retry=${error?.code === "version_conflict" ? reload : undefined} />
     ${
       looking

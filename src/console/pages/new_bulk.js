@@ -5,13 +5,14 @@ import { call, post } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { navigate, to } from "../lib/router.js";
 import { refusal } from "../lib/session.js";
-import { BULK_ACTIONS, described, fromQuery, narrowed } from "../lib/filter.js";
+import { BULK_ACTIONS, fromQuery, narrowed } from "../lib/filter.js";
 import { count, plural } from "../lib/format.js";
 import { duration } from "../lib/time.js";
 import { Act } from "../parts/act.js";
 import { Empty } from "../parts/empty.js";
 import { Field } from "../parts/field.js";
 import { FilterChips } from "../parts/filter_chips.js";
+import { Held } from "../parts/held.js";
 import { Page } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
 import { Text } from "../parts/text.js";
@@ -99,6 +100,7 @@ export function NewBulk({ query }) {
 
   return html`<${Page} title="${action.label} ${n === 1 ? "1 task" : `${number} tasks`}" name=${action.label} up=${up}>
     <${FilterChips} filter=${filter} />
+    <${Held} queue=${settings.queue.trim() || filter.queue} />
     <${Problem} error=${why ? { message: why } : dry.error} retry=${why ? undefined : dry.reload} />
     <div class="columns">
       <form ref=${form} class="stack card" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
@@ -149,7 +151,6 @@ export function NewBulk({ query }) {
                 ${duration(one.after_ms)} ago, its <code>give_up.after</code>. They are sent all the same.
               </p>`,
           )}
-          <p class="faint">${described(filter)}</p>
           <button type="button" class="small" onClick=${dry.reload}>Count again</button>
         </div>
         ${name === "redrive" && html`<${Plan} settings=${settings} n=${n} />`}

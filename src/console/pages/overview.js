@@ -27,12 +27,19 @@ async function readFigures(_, options) {
 /** @param {string} _ @param {{ signal: AbortSignal }} options */
 async function readRest(_, options) {
   const soon = new Date(now() + 60000).toISOString();
-  const [causes, nodes, due] = await Promise.all([
-    get("/v1/causes?state=new,regressed&with_tasks=true&limit=6", options),
+  const causes = (/** @type {string} */ state) => get(`/v1/causes?state=${state}&with_tasks=true&limit=6`, options);
+  const [fresh, owned, nodes, due] = await Promise.all([
+    causes("new,regressed"),
+    causes("working"),
     getAll("/v1/nodes", "nodes", options),
     get(withQuery("/v1/tasks", { state: "scheduled", due_before: soon, count: true, by: "queue" }), options),
   ]);
-  return { causes: causes.causes, moreCauses: causes.next, nodes, due: due.groups ?? [] };
+  return {
+    causes: [...fresh.causes, ...owned.causes],
+    moreCauses: fresh.next || owned.next,
+    nodes,
+    due: due.groups ?? [],
+  };
 }
 
 /** @param {{ query: URLSearchParams }} props */
@@ -89,7 +96,7 @@ const TOTALS = /** @type {[string, string, string][]} */ ([
 ]);
 
 /** @param {{ totals: any, overdue: number }} props */
-function Totals({ totals, overdue }) {
+export function Totals({ totals, overdue }) {
   return html`<ul class="totals">
     ${TOTALS.map(
       ([state, label, tone]) =>

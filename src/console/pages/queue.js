@@ -18,7 +18,7 @@ import { Problem } from "../parts/problem.js";
 import { useLastHour } from "../parts/queue_tile.js";
 import { Rules } from "../parts/rules.js";
 import { Simulate } from "../parts/simulate.js";
-import { Text } from "../parts/text.js";
+import { ErrorText, Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
 import { say } from "../parts/toast.js";
 import { History } from "./overview.js";
@@ -113,7 +113,7 @@ function Gate({ gate }) {
       rows=${[
         ["Held since", gate.since && html`<${Time} at=${gate.since} />`],
         ["Until", gate.until ? html`<${Time} at=${gate.until} />` : "it is resumed, or not known"],
-        ["Reason", gate.reason && html`<${Text} value=${gate.reason} />`],
+        ["Reason", gate.reason && html`<${ErrorText} value=${gate.reason} />`],
         ["By", gate.by && html`<${Text} value=${gate.by} />`],
       ]}
     />

@@ -5,6 +5,7 @@ import { useChanges } from "../lib/live.js";
 import { to } from "../lib/router.js";
 import { count, percent } from "../lib/format.js";
 import { atPlace, together } from "../lib/queues.js";
+import { firstLine } from "../lib/text.js";
 import { Badge } from "../parts/badge.js";
 import { Empty } from "../parts/empty.js";
 import { Loading, Page } from "../parts/page.js";
@@ -12,11 +13,12 @@ import { Problem } from "../parts/problem.js";
 import { Table } from "../parts/table.js";
 import { Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
+import { Totals } from "./overview.js";
 
 /** @param {string} _ @param {{ signal: AbortSignal }} options */
 async function readQueues(_, options) {
   const [stats, queues] = await Promise.all([get("/v1/stats", options), getAll("/v1/queues", "queues", options)]);
-  return together(stats, queues.queues).sort(atPlace);
+  return { stats, queues: together(stats, queues.queues).sort(atPlace) };
 }
 
 /** @type {import("../parts/table.js").Column[]} */
@@ -46,7 +48,7 @@ const COLUMNS = [
     wide: true,
     cell: queue =>
       queue.gate?.reason || queue.gate?.by
-        ? html`<${Text} value=${[queue.gate.reason, queue.gate.by].filter(Boolean).join(", ")} />`
+        ? html`<${Text} value=${[firstLine("", queue.gate.reason).first, queue.gate.by].filter(Boolean).join(", ")} />`
         : html`<span class="faint">–</span>`,
   },
 ];
@@ -59,14 +61,15 @@ export function Queues() {
     ${!data && loading && html`<${Loading} />`}
     ${
       data &&
-      (data.length
-        ? html`<${Table}
-            label="Queues"
-            columns=${COLUMNS}
-            rows=${data}
-            id=${(/** @type {any} */ q) => q.queue}
-            busy=${stale}
-          />`
+      (data.queues.length
+        ? html`<${Totals} totals=${data.stats.totals} overdue=${data.stats.overdue} />
+            <${Table}
+              label="Queues"
+              columns=${COLUMNS}
+              rows=${data.queues}
+              id=${(/** @type {any} */ q) => q.queue}
+              busy=${stale}
+            />`
         : html`<${Empty} title="No queue has a task." command="rung attach QUEUE">
             <p>
               Attach a queue, and what its consumers reject is sent again, by its ladder. To see whether it is attached:

@@ -8,8 +8,10 @@ import { refusal } from "../lib/session.js";
 import { size } from "../lib/bytes.js";
 import { duration } from "../lib/time.js";
 import { AuditTable } from "../parts/audit_table.js";
-import { Badge } from "../parts/badge.js";
+import { Badge, stateOf } from "../parts/badge.js";
 import { Copy } from "../parts/copy.js";
+import { HeldBy } from "../parts/held.js";
+import { Value } from "../parts/filter_chips.js";
 import { Life } from "../parts/life.js";
 import { MessageView } from "../parts/message.js";
 import { Facts, Loading, Page, Section } from "../parts/page.js";
@@ -53,12 +55,12 @@ export function Task({ params }) {
     title=${html`Task <span class="id">${task.retry_id}</span>`}
     name=${name}
     up=${up}
-    badge=${html`<${Badge} is=${task.state} />`}
+    badge=${html`<${Badge} is=${stateOf(task)} />`}
     actions=${html`<${TaskActions} task=${task} onDone=${reload} />`}
   >
     <${Problem} error=${error} retry=${reload} />
     ${task.replaced_by && html`<p class="warn">An edited copy has replaced it: <a class="id" href=${to("tasks", task.replaced_by)}>${task.replaced_by}</a>.</p>`}
-    ${task.held && html`<p class="warn"><${Badge} is=${task.held.state} /> Its queue holds it back${task.held.reason ? html`: <${Text} value=${task.held.reason} />` : null}${task.held.until ? html`, until <${Time} at=${task.held.until} />` : null}. <a href=${to("queues", task.held.queue)}>Queue</a></p>`}
+    <${HeldBy} gate=${task.held} />
     ${task.silence_held && html`<p class="warn">The silence after its delivery is held open: <${Text} value=${task.silence_held} />.</p>`}
     <div class="columns">
       <div>
@@ -75,7 +77,11 @@ export function Task({ params }) {
           rows=${[
             ["Queue", task.queue && html`<a href=${to("queues", task.queue)}><${Text} value=${task.queue} /></a>`],
             ["Exchange", task.by_exchange && html`<${Text} value="${task.exchange} / ${task.routing_key ?? ""}" />`],
-            ["Cause", task.cause_id && html`<a href=${to("causes", task.cause_id)}><code>${task.cause_id}</code></a>`],
+            [
+              "Cause",
+              task.cause_id &&
+                html`<a href=${to("causes", task.cause_id)}><${Value} name="cause" value=${task.cause_id} /></a>`,
+            ],
             ["Error type", task.error_type && html`<${Text} value=${task.error_type} />`],
             ["Due", task.next_due_at && html`<${Time} at=${task.next_due_at} />`],
             [

@@ -28,6 +28,7 @@ export function Tasks({ query }) {
   const limit = ["25", "50", "100", "500"].includes(query.get("limit") ?? "") ? query.get("limit") : "50";
   const path = withQuery("/v1/tasks", { ...filter, sort, limit, cursor: query.get("cursor") });
   const { data, error, loading, stale, reload } = useData(path);
+  const counted = useData(withQuery("/v1/tasks", { ...filter, count: true }));
   const [chosen, setChosen] = useState(/** @type {Map<string, any>} */ (new Map()));
   const filterText = JSON.stringify(filter);
   useEffect(() => setChosen(new Map()), [filterText]);
@@ -77,7 +78,7 @@ export function Tasks({ query }) {
                   on,
                 )}
             />
-            <${Pager} query=${query} next=${data.next} shown=${shown.length} what="task" />`
+            <${Pager} query=${query} next=${data.next} shown=${shown.length} what="task" counted=${counted.data} />`
         : any
           ? html`<${Empty} title="No task matches.">
               <p><button type="button" onClick=${() => navigate("/console/tasks")}>Remove the filter</button></p>

@@ -7,7 +7,7 @@ import { duration } from "../lib/time.js";
 import { CauseTable } from "./cause_table.js";
 import { Badge } from "./badge.js";
 import { Section } from "./page.js";
-import { Text } from "./text.js";
+import { ErrorText, Text } from "./text.js";
 import { Time } from "./time.js";
 
 const MOST_HELD = 20;
@@ -73,7 +73,7 @@ export function Attention({ data, queues }) {
       row(
         queue.state,
         html`<a href=${to("queues", queue.queue)}><${Text} value=${queue.queue} /></a> is held, ${count(queue.waiting)}
-          wait${gate?.reason ? html`: <${Text} value=${gate.reason} />` : null}${gate?.until ? html`, until <${Time} at=${gate.until} />` : null}`,
+          wait${gate?.reason ? html`: <${ErrorText} value=${gate.reason} />` : null}${gate?.until ? html`, until <${Time} at=${gate.until} />` : null}`,
       ),
     );
   }
@@ -107,9 +107,9 @@ export function Attention({ data, queues }) {
     }
     ${
       causes.length > 0 &&
-      html`<h3>Causes that are new or came back</h3>
+      html`<h3>Causes that are new or came back, and those that somebody works on</h3>
         <${CauseTable} causes=${causes} brief />
-        ${data.moreCauses && html`<p><a href="/console/causes?state=new,regressed">All of them</a></p>`}`
+        ${data.moreCauses && html`<p><a href="/console/causes?state=new,regressed,working">All of them</a></p>`}`
     }
     ${stats && !rows.length && !causes.length && html`<p class="calm"><span aria-hidden="true">✓</span> Nothing. No new cause, no held queue, all sidecars are there.</p>`}
   <//>`;

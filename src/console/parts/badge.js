@@ -29,10 +29,14 @@ const LOOKS = /** @type {Record<string, [string, string, string?]>} */ ({
   failed: ["red", "✕"],
   timed_out: ["red", "◷", "timed out"],
   returned: ["red", "↩"],
+  replaced: ["gray", "✎", "replaced by an edited copy"],
   live: ["green", "●"],
   dead: ["red", "✕"],
   left: ["gray", "–"],
 });
+
+/** A parked task that an edited copy has replaced waits for nobody. @param {any} task */
+export const stateOf = task => (task.state === "parked" && task.replaced_by ? "replaced" : task.state);
 
 /** @param {{ is: string, label?: string }} props */
 export function Badge({ is, label }) {

@@ -3,7 +3,7 @@ import { to } from "../lib/router.js";
 import { withQuery } from "../lib/api.js";
 import { refusal } from "../lib/session.js";
 import { count } from "../lib/format.js";
-import { plain } from "../lib/text.js";
+import { firstLine, plain } from "../lib/text.js";
 import { Act } from "./act.js";
 import { Badge } from "./badge.js";
 import { Sparkline } from "./sparkline.js";
@@ -17,11 +17,9 @@ export const actOn = (cause, action = "redrive") =>
 
 /** @param {{ cause: any }} props */
 export function CauseName({ cause }) {
-  const sample = (cause.sample ?? "").split("\n")[0];
-  // A stack trace often begins with its type.
-  const type = cause.error_type && !sample.startsWith(cause.error_type) ? cause.error_type : "";
+  const { type, first } = firstLine(cause.error_type, cause.sample);
   return html`<a data-row href=${to("causes", cause.cause_id)} class="cause-name" title=${plain(cause.sample)}>
-    ${type && html`<b><${Text} value=${type} /></b> `}<span><${Text} value=${sample || cause.cause_id} /></span>
+    ${type && html`<b><${Text} value=${type} /></b> `}<span><${Text} value=${first || cause.cause_id} /></span>
   </a>`;
 }
 
@@ -37,7 +35,7 @@ export function CauseTable({ causes, brief, busy }) {
           ? html`<a href=${to("queues", cause.queue)}><${Text} value=${cause.queue} /></a>`
           : html`<span class="faint">–</span>`,
     },
-    { label: "Last hour", num: true, cell: cause => html`${trend(cause)}${count(cause.last_hour)}` },
+    { label: "Last hour", num: true, cell: cause => html`${count(cause.last_hour)}${trend(cause)}` },
     ...(brief ? [] : [{ label: "Under way", num: true, cell: (/** @type {any} */ cause) => count(cause.scheduled) }]),
     { label: "Parked", num: true, cell: cause => html`<b>${count(cause.parked)}</b>` },
     ...(brief ? [] : [{ label: "Succeeded", num: true, cell: (/** @type {any} */ cause) => count(cause.succeeded) }]),
@@ -76,9 +74,9 @@ export function CauseTable({ causes, brief, busy }) {
 /** @param {any} cause */
 const trend = cause =>
   Array.isArray(cause.trend) && cause.trend.length > 1
-    ? html`<${Sparkline}
+    ? html` <${Sparkline}
         values=${cause.trend}
         tone="red"
         label="Failures by 5 minutes of the last hour: ${cause.trend.join(", ")}"
-      /> `
+      />`
     : null;

@@ -30,6 +30,9 @@ const columns = points => [
   ...SERIES.map(([key]) => points.map(p => p[key] ?? 0)),
 ];
 
+/** Room for the longest label. @param {any} _ @param {string[] | null} labels */
+const labelWidth = (_, labels) => Math.max(44, 12 + 7 * Math.max(0, ...(labels ?? []).map(label => label.length)));
+
 /** @param {{ points: any[], onRange?: (from: number, to: number) => void }} props */
 export function Chart({ points, onRange }) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
@@ -65,7 +68,7 @@ export function Chart({ points, onRange }) {
           },
           axes: [
             { ...axis, values: ticks, size: 30 },
-            { ...axis, size: 44 },
+            { ...axis, size: labelWidth },
           ],
           series: [
             {

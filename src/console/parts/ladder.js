@@ -32,8 +32,8 @@ export function LadderPicture({ ladder, waiting, parked, href }) {
         <line class="rung" x1="118" x2="182" y1=${y(i + 1)} y2=${y(i + 1)} />
         <text class="delay" x="106" y=${y(i + 1) + 4} text-anchor="end">${duration(ms)}</text>
         <text class="since" x="40" y=${y(i + 1) + 4} text-anchor="end">${i + 1}</text>
-        ${waiting && n > 0 && html`<rect class="wait" x="196" y=${y(i + 1) - 7} rx="3" height="14" width=${4 + (n / most) * 130} />`}
-        <text class="n" x=${waiting && n > 0 ? 208 + (n / most) * 130 : 196} y=${y(i + 1) + 4}>
+        ${waiting && n > 0 && html`<rect class="wait" x="196" y=${y(i + 1) - 7} rx="3" height="14" width=${4 + (n / most) * 100} />`}
+        <text class="n" x=${waiting && n > 0 ? 208 + (n / most) * 100 : 196} y=${y(i + 1) + 4}>
           ${n > 0 ? `${count(n)} wait` : ""}
         </text>
         <title>level ${i + 1}: ${duration(ms)} after the failure, ${duration(sinceFirst[i], 3)} after the first</title>

@@ -3,8 +3,8 @@ import { html } from "../lib/html.js";
 import { to } from "../lib/router.js";
 import { duration } from "../lib/time.js";
 import { Changed } from "./audit_table.js";
-import { Badge } from "./badge.js";
-import { Text } from "./text.js";
+import { Badge, stateOf } from "./badge.js";
+import { ErrorText, Text } from "./text.js";
 import { Time } from "./time.js";
 
 /** @param {{ task: any, audit: any[] }} props */
@@ -57,8 +57,6 @@ const TaskLink = ({ id }) => html`<a class="id" href=${to("tasks", id)}>${id}</a
 
 /** @param {{ attempt: any }} props */
 function Attempt({ attempt }) {
-  const first = (attempt.error ?? "").split("\n")[0];
-  const stack = (attempt.error ?? "").includes("\n");
   return html`<li class=${attempt.outcome}>
     <p>
       <b>Attempt ${attempt.attempt}</b> <span class="faint">level ${attempt.level}</span>
@@ -77,15 +75,7 @@ function Attempt({ attempt }) {
         attempt.executor && html`, handled by <${Text} value=${attempt.executor} />`
       }${attempt.node && html`, sent by <${Text} value=${attempt.node} />`}${attempt.rule && html`, rule <code>${attempt.rule}</code>`}
     </p>
-    ${
-      attempt.error &&
-      (stack
-        ? html`<details>
-            <summary><${Text} value=${first} most=${300} /></summary>
-            <pre class="sample" tabindex="0"><${Text} value=${attempt.error} lines /></pre>
-          </details>`
-        : html`<p><${Text} value=${first} /></p>`)
-    }
+    ${attempt.error && html`<div><${ErrorText} value=${attempt.error} /></div>`}
   </li>`;
 }
 
@@ -114,13 +104,14 @@ function Now({ task }) {
     publishing: "It is being published.",
     awaiting: "It is with the consumer; its answer is awaited.",
     parked: "It waits for a person: redrive it, edit it, or discard it.",
+    replaced: "It waits for nobody: its edited copy goes on.",
     succeeded: "It is done.",
     cancelled: "It will not be sent.",
     discarded: "It was given up.",
   });
   return html`<li class="now ${task.state}">
     <p>
-      <${Badge} is=${task.state} /> ${words[task.state]}
+      <${Badge} is=${stateOf(task)} /> ${words[stateOf(task)]}
       ${ended && html`<span class="when"><${Time} at=${ended} full ms /></span>`}
     </p>
     ${task.held && html`<p class="faint">Held by <${Badge} is=${task.held.state} /> <${Text} value=${task.held.reason ?? ""} /></p>`}

@@ -8,6 +8,7 @@ import { liveSwitch, zone } from "../lib/prefs.js";
 import { navigate, to } from "../lib/router.js";
 import { withQuery } from "../lib/api.js";
 import { useSession } from "../lib/session.js";
+import { count } from "../lib/format.js";
 import { zoneName } from "../lib/time.js";
 import { Help } from "./help.js";
 import { Text } from "./text.js";
@@ -107,9 +108,8 @@ export function Shell({ path, children }) {
           ${PAGES.map(
             ([, name, href]) =>
               html`<li>
-                <a href=${href} aria-current=${current(href) ? "page" : undefined}
-                  >${name}${name === "Tasks" && parked ? html` <span class="pill" title="parked">${parked.toLocaleString("en-US")}</span>` : null}</a
-                >
+                <a href=${href} aria-current=${current(href) ? "page" : undefined}>${name}</a
+                >${name === "Tasks" && parked > 0 && html`<a class="pill" href="/console/tasks?state=parked" title="parked tasks">${count(parked)}</a>`}
               </li>`,
           )}
         </ul>

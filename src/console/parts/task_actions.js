@@ -6,8 +6,10 @@ import { to } from "../lib/router.js";
 import { refusal } from "../lib/session.js";
 import { fromInput, zoneName } from "../lib/time.js";
 import { Act } from "./act.js";
+import { stateOf } from "./badge.js";
 import { Confirm } from "./dialog.js";
 import { Field } from "./field.js";
+import { Held } from "./held.js";
 import { say } from "./toast.js";
 
 /**
@@ -83,7 +85,7 @@ export function TaskActions({ task, onDone }) {
     ${ACTIONS.filter(action => offered(action, task)).map(
       action =>
         html`<${Act}
-          class=${action.look === "primary" && task.state !== "parked" ? "" : (action.look ?? "")}
+          class=${action.look === "primary" && stateOf(task) !== "parked" ? "" : (action.look ?? "")}
           why=${refusal(action.name, task.queue)}
           onClick=${() => setAsking(action)}
           >${action.label}<//
@@ -112,7 +114,7 @@ function Ask({ action, task, onClose, onDone }) {
   /** @type {any} */
   let body = {};
   let disabled = "";
-  let fields = null;
+  let fields = action.name === "fire" ? html`<${Held} queue=${task.queue} />` : null;
   let label = action.label;
   if (action.name === "redrive") {
     body = {
@@ -126,12 +128,8 @@ function Ask({ action, task, onClose, onDone }) {
         ? "also if its success was reported"
         : "";
     if (task.replaced_by && !form.even) disabled = "An edited copy has replaced it.";
-    fields = html`<${Field}
-        label="To another queue"
-        hint="empty: where it came from"
-        value=${form.queue}
-        onInput=${set("queue")}
-      />
+    fields = html`<${Held} queue=${form.queue.trim() || task.queue} />
+      <${Field} label="To another queue" hint="empty: where it came from" value=${form.queue} onInput=${set("queue")} />
       ${ask && html`<label class="check"><input type="checkbox" checked=${form.even} onChange=${(/** @type {any} */ e) => set("even")(e.target.checked)} /> ${ask}</label>`}`;
     if (form.queue.trim()) label = "Redrive elsewhere";
   } else if (action.name === "reschedule") {

@@ -1,7 +1,7 @@
 import { html } from "../lib/html.js";
 import { to } from "../lib/router.js";
-import { plain } from "../lib/text.js";
-import { Badge } from "./badge.js";
+import { firstLine, plain } from "../lib/text.js";
+import { Badge, stateOf } from "./badge.js";
 import { Table } from "./table.js";
 import { Text } from "./text.js";
 import { Time } from "./time.js";
@@ -11,9 +11,8 @@ const target = task => task.queue ?? (task.exchange ? `${task.exchange} / ${task
 
 /** @param {any} task */
 function what(task) {
-  const first = (task.last_error ?? "").split("\n")[0];
+  const { type, first } = firstLine(task.error_type, task.last_error);
   if (!first) return html`<span class="faint">${task.kind === "delay" ? "a delay" : "no error"}</span>`;
-  const type = task.error_type && !first.startsWith(task.error_type) ? task.error_type : "";
   return html`<span title=${plain(task.last_error).slice(0, 1000)}
     >${type && html`<b><${Text} value=${type} /></b> `}<${Text} value=${first} most=${300}
   /></span>`;
@@ -51,8 +50,7 @@ export function TaskTable({ tasks, without = [], chosen, choose, chooseAll, busy
     {
       name: "state",
       label: "State",
-      cell: task =>
-        html`<${Badge} is=${task.state} />${task.replaced_by ? html` <span class="badge gray">replaced</span>` : null}`,
+      cell: task => html`<${Badge} is=${stateOf(task)} />`,
     },
     { name: "queue", label: "Queue", cell: task => html`<${Text} value=${target(task)} />` },
     { name: "error", label: "Last error", wide: true, cell: what },

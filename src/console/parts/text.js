@@ -1,6 +1,16 @@
 // A stranger's text: never markup, and its unseen characters are shown.
 import { html } from "../lib/html.js";
-import { pieces } from "../lib/text.js";
+import { firstLine, pieces } from "../lib/text.js";
+
+/** An error: its first line, the others on demand. @param {{ value: string | null }} props */
+export function ErrorText({ value }) {
+  const { first } = firstLine("", value);
+  if (!value || first === value) return html`<${Text} value=${value} />`;
+  return html`<details>
+    <summary><${Text} value=${first} most=${300} /></summary>
+    <pre class="sample" tabindex="0"><${Text} value=${value} lines /></pre>
+  </details>`;
+}
 
 /** @param {{ value: any, lines?: boolean, most?: number }} props */
 export function Text({ value, lines = false, most = 200000 }) {

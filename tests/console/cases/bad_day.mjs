@@ -18,6 +18,7 @@ export async function run(test) {
   await rows.first().waitFor();
   equal(await rows.count(), 5, "causes at the first look");
   is((await rows.first().innerText()).includes("ServiceUnavailable"), "the largest cause comes first");
+  equal(await page.locator(".side .pill").getAttribute("href"), "/console/tasks?state=parked", "where the badge of parked tasks leads");
   const cause = test.sql("SELECT cause_id FROM retry_causes WHERE error_type = 'ServiceUnavailable'");
   const parked = Number(test.sql(`SELECT parked FROM retry_causes WHERE cause_id = '${cause}'`));
 
@@ -27,6 +28,7 @@ export async function run(test) {
   await page.getByRole("button", { name: `Freeze ${number} tasks` }).waitFor();
   await click(page.getByRole("button", { name: `Freeze ${number} tasks` }));
   await page.getByText("Nothing has moved.").waitFor();
+  await page.locator(".chips", { hasText: "ServiceUnavailable" }).waitFor();
   equal(test.sql("SELECT state, total, done, canary FROM retry_bulks"), `paused\t${parked}\t0\t10`, "the frozen set");
   if (test.world.screenshots) await page.screenshot({ path: `${test.world.screenshots}/frozen-light.png`, fullPage: true });
   await click(page.getByRole("button", { name: "Start with a canary of 10" }));

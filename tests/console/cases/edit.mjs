@@ -17,8 +17,12 @@ export async function run(test) {
 
   await page.getByRole("link", { name: "Edit and retry" }).click();
   const text = page.getByLabel(/^Body/).first();
-  await text.fill('{"id": 9223372036854775807, "city": ');
-  await page.getByText("The body is not valid JSON.").waitFor();
+  // The server says what is wrong, and where.
+  await text.fill('{"id": 9223372036854775807,\n "city": }');
+  await page.getByRole("button", { name: "Show the difference" }).click();
+  await page.getByRole("button", { name: "Send 1 edited message" }).click();
+  await page.getByRole("alert").getByText("line 2, column 10: not JSON").first().waitFor();
+  await page.getByRole("button", { name: "Back to the message" }).click();
   await text.fill('{"id": 9223372036854775807, "city": "Ulm", "price": 80.0}');
   await page.getByRole("button", { name: "Add a header" }).click();
   await page.getByLabel("Name of header 2").fill("mended");
@@ -39,6 +43,9 @@ export async function run(test) {
   // The life shows both ends of the branch.
   await page.locator(".life .branch", { hasText: id }).waitFor();
   await page.goto(`/console/tasks/${id}`);
+  // What an edited copy has replaced waits for nobody.
+  await page.locator("h1 .badge.gray", { hasText: "replaced by an edited copy" }).waitFor();
+  equal(await page.locator("button.primary").count(), 0, "blue buttons of a replaced task");
   await page.locator(".life .branch.out", { hasText: child }).waitFor();
   await page.locator(".life .hand", { hasText: "the city was missing" }).waitFor();
 }

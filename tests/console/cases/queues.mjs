@@ -17,6 +17,18 @@ export async function run(test) {
   equal(test.sql("SELECT state, reason FROM retry_queues WHERE queue = 'shipments'"), "paused\tthe depot is closed", "the pause");
   await page.goto("/");
   await page.locator(".attention", { hasText: "the depot is closed" }).waitFor();
+  // Pages of one queue each: what is held is on the last one.
+  await page.route(/\/v1\/queues\?/, route => route.continue({ url: route.request().url().replace("limit=1000", "limit=1") }));
+  await page.goto("/console/queues");
+  await page.locator("tr", { hasText: "shipments" }).locator(".badge", { hasText: "paused" }).waitFor();
+  await page.unrouteAll({ behavior: "wait" });
+  for (const path of ["/console/act?action=redrive&queue=shipments", `/console/tasks/${(await test.task({ queue: "shipments", state: "parked" })).retry_id}/edit`]) {
+    await page.goto(path);
+    await page.locator(".warn", { hasText: /shipments is held until .*the depot is closed/ }).waitFor();
+  }
+  await page.goto("/console/queues/no-such-queue");
+  await page.getByRole("alert").getByText("is not known").waitFor();
+  equal(await page.getByRole("button", { name: "Pause…" }).count() + (await page.locator("svg.ladder").count()), 0, "pauses and ladders of a queue that is not there");
   await page.goto("/console/queues/shipments");
   await page.getByRole("button", { name: "Resume…" }).click();
   await page.getByRole("button", { name: /^Resume:/ }).click();

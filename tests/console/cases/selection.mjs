@@ -5,6 +5,13 @@ const count = (test, where) => Number(test.sql(`SELECT COUNT(*) FROM retry_curre
 
 export async function run(test) {
   const page = await test.page();
+  await page.goto("/console/tasks?kind=retry&limit=25");
+  await page.getByText(`25 on this page, ${count(test, "kind = 'retry'").toLocaleString("en-US")} in all`).waitFor();
+  const overlaps = await page.locator(".field > input, .field > select").evaluateAll(fields => {
+    const boxes = fields.map(field => field.getBoundingClientRect());
+    return boxes.filter((a, i) => boxes.slice(i + 1).some(b => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)).length;
+  });
+  equal(overlaps, 0, "fields of the filter that lie on others");
   await page.goto("/console/tasks?queue=mails&state=parked&limit=25");
   const discarded = count(test, "state = 'discarded' AND queue = 'mails'");
   const gone = await page.locator("tbody a.id").first().innerText();
