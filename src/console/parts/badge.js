@@ -35,8 +35,8 @@ const LOOKS = /** @type {Record<string, [string, string, string?]>} */ ({
   left: ["gray", "–"],
 });
 
-/** A parked task that an edited copy has replaced waits for nobody. @param {any} task */
-export const stateOf = task => (task.state === "parked" && task.replaced_by ? "replaced" : task.state);
+/** A task that an edited copy has replaced was not given up. @param {any} task */
+export const stateOf = task => (task.state === "discarded" && task.replaced_by ? "replaced" : task.state);
 
 /** @param {{ is: string, label?: string }} props */
 export function Badge({ is, label }) {

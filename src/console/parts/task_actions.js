@@ -27,7 +27,7 @@ const ACTIONS = [
   {
     name: "redrive",
     label: "Redrive",
-    states: ["parked", "scheduled", "succeeded", "awaiting"],
+    states: ["parked", "scheduled", "succeeded", "awaiting", "replaced"],
     text: "It is sent now, and begins at the first level again.",
     done: "It is sent again.",
     look: "primary",
@@ -73,7 +73,8 @@ const ACTIONS = [
 
 /** What a state offers first. @param {Action} action @param {any} task */
 const offered = (action, task) =>
-  action.states.includes(task.state) && !(action.name === "redrive" && task.state === "awaiting" && !task.silence_held);
+  action.states.includes(stateOf(task)) &&
+  !(action.name === "redrive" && task.state === "awaiting" && !task.silence_held);
 
 /** @param {{ task: any, onDone: () => void }} props */
 export function TaskActions({ task, onDone }) {
