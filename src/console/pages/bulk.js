@@ -16,7 +16,7 @@ import { Bar } from "../parts/bar.js";
 import { Confirm } from "../parts/dialog.js";
 import { Field } from "../parts/field.js";
 import { FilterChips } from "../parts/filter_chips.js";
-import { Held } from "../parts/held.js";
+import { HeldBy } from "../parts/held.js";
 import { Facts, Loading, Page, Section } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
 import { ErrorText, Text } from "../parts/text.js";
@@ -83,7 +83,7 @@ export function Bulk({ params }) {
   >
     <${FilterChips} filter=${bulk.filter} />
     <${Problem} error=${failed ?? error} />
-    ${watched && html`<${Held} queue=${bulk.elsewhere?.queue ?? bulk.filter.queue} />`}
+    ${(bulk.outcomes?.held ?? []).map((/** @type {any} */ gate) => html`<${HeldBy} gate=${gate} />`)}
     ${
       bulk.stopped_because &&
       html`<div class="problem" role="alert">
@@ -130,6 +130,14 @@ export function Bulk({ params }) {
           ["Target", bulk.elsewhere && html`<${Text} value=${Object.values(bulk.elsewhere).join(" / ")} />`],
           ["Reason", bulk.reason && html`<${Text} value=${bulk.reason} />`],
           ["By", html`<${Text} value=${bulk.who} />`],
+          [
+            bulk.state === "aborted" ? "Aborted by" : "Last changed by",
+            bulk.changed_by &&
+              html`<${Text}
+                  value=${bulk.changed_by}
+                />${bulk.changed_because && html`: <${Text} value=${bulk.changed_because} />`}
+                <span class="faint"> <${Time} at=${bulk.changed_at} /></span>`,
+          ],
           ["Created", html`<${Time} at=${bulk.created_at} />`],
           ["Ended", bulk.finished_at && html`<${Time} at=${bulk.finished_at} />`],
           ["Run by", bulk.runner && html`<${Text} value=${bulk.runner} />`],
@@ -194,6 +202,8 @@ function Progress({ bulk, past }) {
 function Ask({ what, bulk, path, onClose, onDone }) {
   const [rate, setRate] = useState(bulk.rate ? String(bulk.rate) : "");
   const left = count(bulk.total - bulk.done);
+  const unsent = bulk.action === "redrive" ? (bulk.outcomes?.not_yet_sent ?? 0) : 0;
+  const [back, setBack] = useState(true);
   const done = (/** @type {string} */ text) => () => {
     say(text);
     onDone();
@@ -205,7 +215,14 @@ function Ask({ what, bulk, path, onClose, onDone }) {
       button="Abort; leave ${left} as they are"
       danger
       text="What has been done stays done. It cannot be resumed."
-      send=${(/** @type {string} */ reason) => post(`${path}/abort`, reason ? { reason } : {})}
+      fields=${
+        unsent > 0 &&
+        html`<label class="check"
+          ><input type="checkbox" checked=${back} onChange=${(/** @type {any} */ e) => setBack(e.target.checked)} />
+          park again what it has made due and not sent yet: ${plural(unsent, "task")}</label
+        >`
+      }
+      send=${(/** @type {string} */ reason) => post(`${path}/abort`, { ...(unsent > 0 && back && { put_back: true }), ...(reason && { reason }) })}
       onDone=${done("Aborted.")}
       onClose=${onClose}
     />`;

@@ -144,6 +144,7 @@ export function NewBulk({ query }) {
           <h2>Dry run</h2>
           <p class="figure"><b>${number}</b> ${n === 1 ? "task matches" : "tasks match"} now</p>
           <${Groups} dry=${counted} />
+          ${counted?.without_body > 0 && html`<p class="warn">${plural(counted.without_body, "task")} more are left out: the database could not store their bodies. Edit them.</p>`}
           ${(counted?.expired ?? []).map(
             (/** @type {any} */ one) =>
               html`<p class="warn">

@@ -60,6 +60,7 @@ export function Queue({ params, query }) {
         ? html`<${Act} class="primary" why=${refusal("resume", name)} onClick=${() => setAsking("resume")}>Resume…<//>
             <${Act} why=${refusal("pause", name)} onClick=${() => setAsking("pause")}>Change the pause…<//>`
         : html`<${Act} why=${refusal("pause", name)} onClick=${() => setAsking("pause")}>Pause…<//>
+            ${gate.state === "breaker_open" && html`<${Act} why=${refusal("resume", name)} onClick=${() => setAsking("probe")}>Probe now…<//>`}
             ${gate.by === "retry-after" && html`<${Act} why=${refusal("resume", name)} onClick=${() => setAsking("resume")}>Resume…<//>`}`
     }
   >
@@ -120,24 +121,33 @@ function Gate({ gate }) {
   </div>`;
 }
 
+const ASK = /** @type {Record<string, [string, string]>} */ ({
+  pause: ["Pause", "What is due waits until the queue is resumed. What is under way goes on."],
+  resume: ["Resume", "What is overdue is sent now, the oldest first."],
+  probe: ["Probe", "The task that is due first is sent within a second. If it succeeds, the others follow."],
+});
+
 /** @param {{ what: string, name: string, waiting: number, onClose: () => void, onDone: () => void }} props */
 function Ask({ what, name, waiting, onClose, onDone }) {
   const [length, setLength] = useState("");
-  const path = `/v1/queues/${encodeURIComponent(name)}/${what}`;
+  const [word, text] = ASK[what];
   const pause = what === "pause";
+  const path = `/v1/queues/${encodeURIComponent(name)}/${pause ? "pause" : "resume"}`;
   return html`<${Confirm}
-    title="${pause ? "Pause" : "Resume"} ${name}"
-    button="${pause ? "Pause" : "Resume"}: ${count(waiting)} ${waiting === 1 ? "task waits" : "tasks wait"}"
-    text=${pause ? "What is due waits until the queue is resumed. What is under way goes on." : "What is overdue is sent now, the oldest first."}
+    title="${word} ${name}"
+    button="${word}: ${count(waiting)} ${waiting === 1 ? "task waits" : "tasks wait"}"
+    text=${text}
     fields=${pause && html`<${Field} label="For" hint="30m, 2h, 1d; empty: until it is resumed" value=${length} onInput=${setLength} autofocus />`}
-    send=${(/** @type {string} */ reason) => post(path, { ...(pause && length.trim() && { for: length.trim() }), ...(reason && { reason }) })}
+    send=${(/** @type {string} */ reason) => post(path, { ...(pause && length.trim() && { for: length.trim() }), ...(what === "probe" && { probe: true }), ...(reason && { reason }) })}
     onDone=${(/** @type {any} */ answer) => {
       say(
         pause
           ? `${name} is paused.`
-          : answer?.held_still
-            ? `Resumed; it is still held: ${answer.held_still}`
-            : `${name} is resumed.`,
+          : what === "probe"
+            ? `${name} is probed.`
+            : answer?.held_still
+              ? `Resumed; it is still held: ${answer.held_still}`
+              : `${name} is resumed.`,
       );
       onDone();
     }}

@@ -61,6 +61,7 @@ export function Task({ params }) {
     <${Problem} error=${error} retry=${reload} />
     ${task.replaced_by && html`<p class="warn">An edited copy has replaced it: <a class="id" href=${to("tasks", task.replaced_by)}>${task.replaced_by}</a>.</p>`}
     <${HeldBy} gate=${task.held} />
+    ${!task.body_stored && html`<p class="warn">The database could not store its body: the copy in the queue of parked messages has it. Only an edit that gives a body sends it.</p>`}
     ${task.silence_held && html`<p class="warn">The silence after its delivery is held open: <${Text} value=${task.silence_held} />.</p>`}
     <div class="columns">
       <div>

@@ -50,7 +50,10 @@ export function TaskTable({ tasks, without = [], chosen, choose, chooseAll, busy
     {
       name: "state",
       label: "State",
-      cell: task => html`<${Badge} is=${stateOf(task)} />`,
+      cell: task =>
+        html`<${Badge}
+            is=${stateOf(task)}
+          />${task.body_stored ? null : html` <span class="badge amber">no body</span>`}`,
     },
     { name: "queue", label: "Queue", cell: task => html`<${Text} value=${target(task)} />` },
     { name: "error", label: "Last error", wide: true, cell: what },
