@@ -67,7 +67,6 @@ int main(int argc, char** argv) {
     rung::cli::add_convert_queues(app, &exit);
     rung::cli::add_attach(app, &exit);
     rung::cli::add_detach(app, &exit);
-    rung::cli::add_move(app, &exit);
     rung::cli::add_attached(app, &exit);
     rung::cli::add_dialects(app, &exit);
     rung::cli::add_doctor(app, &exit);

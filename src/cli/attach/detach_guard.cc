@@ -4,22 +4,38 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/api/tasks/bulks.h"
-#include "src/cli/attach/under_way.h"
 #include "src/cli/service/retry.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {
 namespace {
+
+// Sidecars read pauses twice a second; what they had claimed by then still goes out.
+constexpr Ms kPauseTakes{3000};
+constexpr Ms kPollUnderWay{500};
+constexpr Ms kTellEvery{5000};
+
+// One line to stderr.
+void tell(const std::string& line) {
+  const std::string text = "rung: " + one_line(line) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+// A database or a schema that does not exist has no tasks.
+bool has_no_tables(const Error& error) {
+  return error.kind == Error::Kind::refused && error.message.find("rung migrate") != std::string::npos;
+}
 
 struct UnderWay {
   std::int64_t scheduled = 0, publishing = 0, awaiting = 0;
@@ -110,25 +126,45 @@ class Drain {
     auto pauses = session_.store->pauses();
     if (!pauses) return report_error(pauses.error());
     for (const std::string& queue : queues_) {
-      const bool paused = std::ranges::any_of(
-          *pauses, [&](const Pause& p) { return p.queue == queue && !p.over && !p.until; });
-      if (paused) continue;
+      const auto before =
+          std::ranges::find_if(*pauses, [&](const Pause& p) { return p.queue == queue && !p.over; });
+      if (before != pauses->end() && !before->until) continue;
       auto made = session_.store->pause({queue, std::nullopt, cli_user(), "rung detach --drain"});
       if (!made) return report_error(made.error());
+      paused_.emplace_back(queue, before == pauses->end() ? std::nullopt : std::optional(*before));
       tell("queue " + queue + " is paused: nothing is delivered to it any more");
     }
     std::this_thread::sleep_for(kPauseTakes);
     return kSuccess;
   }
 
+  // What it did not finish leaves the queues as they were.
+  int give_up(int code) {
+    const auto now = session_.store->now();
+    for (const auto& [queue, before] : paused_) {
+      const NewPause asked{queue, before ? before->until : now.value_or(EpochMs{}),
+                           before ? before->who : cli_user(),
+                           before ? before->reason : "rung detach --drain gave up"};
+      const auto done = now ? session_.store->pause(asked) : tl::unexpected(now.error());
+      tell(done ? "queue " + queue + " is as it was before"
+                : "queue " + queue + " is still paused: rung resume " + queue);
+    }
+    return code;
+  }
+
   int wait_for_answers() {
+    StuckDrain stuck;
     const int code = wait(
         [&]() -> Result<std::int64_t> {
           auto counts = count_under_way(*session_.store, queues_);
           if (!counts) return tl::unexpected(counts.error());
-          std::int64_t open = 0;
-          for (const auto& [queue, n] : *counts) open += n.publishing + n.awaiting - n.held;
-          return open;
+          std::int64_t publishing = 0, awaiting = 0;
+          for (const auto& [queue, n] : *counts) {
+            publishing += n.publishing;
+            awaiting += n.awaiting - n.held;
+          }
+          if (stuck.is_stuck(publishing, awaiting, session_.clock->boot())) return tl::unexpected(lost());
+          return publishing + awaiting;
         },
         "to be answered");
     if (code != kSuccess) return code;
@@ -151,17 +187,54 @@ class Drain {
   }
 
  private:
+  // Until `open` returns 0.
   int wait(const std::function<Result<std::int64_t>()>& open, const char* what) {
-    return wait_for_none(*session_.clock, until_, open,
-                         {what, ": the queue is attached as before", "the queue stays attached"});
+    BootMs told{0};
+    for (;;) {
+      const auto left = open();
+      if (!left) return report_error(left.error());
+      if (*left == 0) return kSuccess;
+      const std::string still = fmt::format("{} deliveries are still {}", *left, what);
+      const BootMs now = session_.clock->boot();
+      if (now >= until_) return report_error(kUserError, still + ": the queue is attached as before");
+      if (now - told >= kTellEvery) {
+        tell(still + " (Ctrl-C ends the wait: the queue stays attached, and paused)");
+        told = now;
+      }
+      std::this_thread::sleep_for(kPollUnderWay);
+    }
+  }
+
+  // The deliveries that are left in the end.
+  Error lost() {
+    std::string ids;
+    for (const std::string& queue : queues_) {
+      Filter filter;
+      filter.queue = queue;
+      filter.state = State::publishing;
+      const auto tasks = session_.store->list(filter);
+      for (std::size_t i = 0; tasks && i < tasks->size(); ++i) ids += " " + (*tasks)[i].task.id.str();
+    }
+    return {
+        Error::Kind::permanent,
+        "what is left are deliveries whose publish was lost, and its repeat waits behind the pause:" + ids +
+            ". The queue is attached as before: they go out now; then run this again, or use --force"};
   }
 
   Session& session_;
   const std::vector<std::string>& queues_;
   const BootMs until_;
+  // Those that this has paused; their pause before, if it had an end.
+  std::vector<std::pair<std::string, std::optional<Pause>>> paused_;
 };
 
 }  // namespace
+
+bool StuckDrain::is_stuck(std::int64_t publishing, std::int64_t others, BootMs now) {
+  if (publishing == 0 || others > 0 || publishing != publishing_) since_ = now;
+  publishing_ = publishing;
+  return publishing > 0 && now - since_ >= kAfter;
+}
 
 int before_detach(const Common& common, const DetachChoice& choice, const std::vector<std::string>& queues,
                   Session& session) {
@@ -189,7 +262,8 @@ int before_detach(const Common& common, const DetachChoice& choice, const std::v
     Drain drain(session, queues, *wait);
     int code = choice.send_back ? drain.send_back() : kSuccess;
     if (code == kSuccess) code = drain.pause();
-    return code == kSuccess ? drain.wait_for_answers() : code;
+    if (code == kSuccess) code = drain.wait_for_answers();
+    return code == kSuccess ? code : drain.give_up(code);
   }
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   if (!can_ask)

@@ -2,6 +2,7 @@
 // Thread: main's; blocks. Prints errors.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,19 @@ struct DetachChoice {
   bool drain = false;        // pause the queues, and wait until no delivery is under way
   bool send_back = false;    // with drain: first deliver what is scheduled
   std::string wait = "30m";  // with drain: at most so long
+};
+
+// Says that a drain will not end. A publish that was lost with its connection is repeated, but a pause holds
+// the repeat back: its task stays `publishing`.
+class StuckDrain {
+ public:
+  static constexpr Ms kAfter{std::chrono::minutes{1}};
+  // For a minute nothing but such tasks has been left. `others`: deliveries that will be answered.
+  bool is_stuck(std::int64_t publishing, std::int64_t others, BootMs now);
+
+ private:
+  std::int64_t publishing_ = 0;
+  BootMs since_{0};
 };
 
 // kSuccess: the queues may be detached. `session`: opened for the database that has their tasks; without a

@@ -18,7 +18,6 @@ void add_adopt(CLI::App& app, int* exit);
 void add_convert_queues(CLI::App& app, int* exit);
 void add_attach(CLI::App& app, int* exit);
 void add_detach(CLI::App& app, int* exit);
-void add_move(CLI::App& app, int* exit);
 void add_attached(CLI::App& app, int* exit);
 void add_dialects(CLI::App& app, int* exit);
 void add_doctor(CLI::App& app, int* exit);

@@ -42,7 +42,7 @@ TEST_F(ConfigGroups, TheChosenOneIsTheConfig) {
   EXPECT_EQ(us.config.store.url, "mysql://u@db/us");
 }
 
-// `rung move` compares it: the password of another group's database need not be known.
+// The password of another group's database need not be known.
 TEST_F(ConfigGroups, AFingerprintLeavesOutTheDatabasesOfOtherGroups) {
   const auto of = [&](const std::string& text, const std::string& group) {
     return fingerprint(chosen(kBroker + text, {group}).config);
