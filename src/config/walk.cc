@@ -258,6 +258,11 @@ class Walker {
       if (queue) {
         draft_.current_rules = draft_.queue = &draft_.queues.emplace_back();
         draft_.queue->key = QueuePattern(key.text);
+        if (draft_.reports_warnings() && key.text.find_first_of("^$\\|") != std::string::npos)
+          problems_.warn(key.mark,
+                         "queues: " + in_quotes(key.text) +
+                             " is no regular expression here: * stands for any characters, ? for one, "
+                             "[a-z] for one of these; all others for themselves");
       } else {
         draft_.current_rules = &draft_.tags.emplace_back();
       }
@@ -331,6 +336,7 @@ bool Draft::reads_files_of(std::string_view path) const {
     case ConfigFor::database:
       return path.starts_with("store.");
     case ConfigFor::api:
+    case ConfigFor::reading:
       return path.starts_with("store.") || path.starts_with("api.");
     case ConfigFor::broker:
       return path.starts_with("broker.");

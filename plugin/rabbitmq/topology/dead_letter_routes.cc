@@ -75,8 +75,9 @@ bool matches_topic(std::string_view pattern, std::string_view key) {
   return match_words(words_of(pattern), key.empty() ? Words{} : words_of(key));
 }
 
-void DeadLetterRoutes::add_binding(const Binding& binding, const std::string& to) {
-  exchanges_[binding.source].edges.push_back({to, binding.routing_key, binding.arguments});
+void DeadLetterRoutes::add_binding(Binding binding, const std::string& to) {
+  binding.to = to;
+  exchanges_[binding.source].bindings.push_back(std::move(binding));
 }
 
 DeadLetterRoutes::Reach DeadLetterRoutes::reach(const std::string& exchange,
@@ -90,22 +91,34 @@ DeadLetterRoutes::Reach DeadLetterRoutes::reach(const std::string& exchange,
   if (it == exchanges_.end() || depth > kMostHops) return Reach::no;
   // The default exchange: messages keep the key with which they came, which is not the name of Rung's queue.
   if (exchange.empty() && !key) return Reach::no;
-  const std::string& type = it->second.type;
   Reach best = Reach::no;
-  for (const Edge& edge : it->second.edges) {
-    Reach one = Reach::some;  // an exchange type of a plugin
-    if (type == "fanout" || (type == "topic" && edge.routing_key == "#") ||
-        (type == "headers" && matches_all_headers(edge.arguments))) {
-      one = Reach::all;
-    } else if (key && type == "direct") {
-      one = *key == edge.routing_key ? Reach::all : Reach::no;
-    } else if (key && type == "topic") {
-      one = matches_topic(edge.routing_key, *key) ? Reach::all : Reach::no;
-    }
-    if (!edge.to.empty()) one = std::min(one, reach(edge.to, key, depth + 1));
-    best = std::max(best, one);
-  }
+  for (const Binding& binding : it->second.bindings)
+    best = std::max(best, through(it->second, binding, key, depth));
   return best;
+}
+
+DeadLetterRoutes::Reach DeadLetterRoutes::through(const Exchange& exchange, const Binding& binding,
+                                                  const std::optional<std::string>& key, int depth) const {
+  const std::string& type = exchange.type;
+  Reach one = Reach::some;  // an exchange type of a plugin
+  if (type == "fanout" || (type == "topic" && binding.routing_key == "#") ||
+      (type == "headers" && matches_all_headers(binding.arguments))) {
+    one = Reach::all;
+  } else if (key && type == "direct") {
+    one = *key == binding.routing_key ? Reach::all : Reach::no;
+  } else if (key && type == "topic") {
+    one = matches_topic(binding.routing_key, *key) ? Reach::all : Reach::no;
+  }
+  return binding.to.empty() ? one : std::min(one, reach(binding.to, key, depth + 1));
+}
+
+std::vector<Binding> DeadLetterRoutes::ways(const std::string& exchange,
+                                            const std::optional<std::string>& key) const {
+  const auto it = exchanges_.find(exchange);
+  if (it == exchanges_.end()) return {};
+  std::vector<Binding> ways = it->second.bindings;
+  std::erase_if(ways, [&](const Binding& one) { return through(it->second, one, key, 0) == Reach::no; });
+  return ways;
 }
 
 bool any_foreign(const std::vector<QueueFacts>& queues, const std::vector<Policy>& policies,
@@ -131,7 +144,7 @@ Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix,
       // A queue that does not exist has no binding either: the first sidecar declares and binds it.
       const auto queue = admin.queue(ours);
       if (!queue && queue.error().kind != Error::Kind::not_found) return tl::unexpected(queue.error());
-      if (!queue) routes.add_binding({ours, "", "{}"}, "");
+      if (!queue) routes.add_binding({ours, ""}, "");
     }
     for (const Binding& binding : *bindings) {
       const bool known = routes.knows(binding.source);

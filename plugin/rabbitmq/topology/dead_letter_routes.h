@@ -30,6 +30,7 @@ struct Binding {
   std::string source;  // the exchange
   std::string routing_key;
   std::string arguments = "{}";  // a JSON object, as text
+  std::string to = {};           // by DeadLetterRoutes::ways(): an exchange; "" = the queue <prefix>.failed
 };
 
 class DeadLetterRoutes {
@@ -38,21 +39,22 @@ class DeadLetterRoutes {
 
   void add_exchange(const std::string& name, std::string type) { exchanges_[name].type = std::move(type); }
   // `to`: an exchange that has been added; "" = the queue.
-  void add_binding(const Binding& binding, const std::string& to);
+  void add_binding(Binding binding, const std::string& to);
   bool knows(const std::string& exchange) const { return exchanges_.contains(exchange); }
 
   // `key`: none = any.
   Reach reach(const std::string& exchange, const std::optional<std::string>& key) const;
+  // The bindings of the exchange by which it does.
+  std::vector<Binding> ways(const std::string& exchange, const std::optional<std::string>& key) const;
 
  private:
-  struct Edge {
-    std::string to, routing_key, arguments;
-  };
   struct Exchange {
     std::string type;
-    std::vector<Edge> edges;
+    std::vector<Binding> bindings;
   };
   Reach reach(const std::string& exchange, const std::optional<std::string>& key, int depth) const;
+  Reach through(const Exchange& exchange, const Binding& binding, const std::optional<std::string>& key,
+                int depth) const;
 
   std::map<std::string, Exchange> exchanges_;
 };

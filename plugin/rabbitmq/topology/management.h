@@ -50,6 +50,9 @@ std::string policy_definition(std::string_view prefix);
 std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue);
 struct Policy;
 std::string policy_command(std::string_view vhost, const Policy& policy);
+// rabbitmqadmin -V VHOST declare (or delete) binding ...; `type`: queue or exchange.
+std::string binding_command(std::string_view verb, std::string_view vhost, std::string_view source,
+                            std::string_view type, std::string_view destination, std::string_view key);
 // `text` as one bash word: unchanged if that is safe, else in '...' or, with control characters, $'...'.
 std::string shell_quote(std::string_view text);
 

@@ -197,9 +197,8 @@ class Judge {
               binding.key +
               "', which Rung did not do: it gets retries of others, and such a retry counts as "
               "delivered",
-          "rabbitmqadmin -V " + shell_quote(state_.vhost) + " delete binding source=" +
-              shell_quote(exchange) + " destination_type=" + binding.destination_type + " destination=" +
-              shell_quote(binding.destination) + " properties_key=" + shell_quote(binding.key));
+          binding_command("delete", state_.vhost, exchange, binding.destination_type, binding.destination,
+                          binding.key));
     }
   }
 

@@ -164,4 +164,14 @@ std::string policy_command(std::string_view vhost, const Policy& policy) {
   return out;
 }
 
+std::string binding_command(std::string_view verb, std::string_view vhost, std::string_view source,
+                            std::string_view type, std::string_view destination, std::string_view key) {
+  const bool removes = verb == "delete";
+  if (removes && key.empty()) key = "~";  // its name in the management API
+  return "rabbitmqadmin -V " + shell_quote(vhost) + " " + std::string(verb) +
+         " binding source=" + shell_quote(source) + " destination_type=" + std::string(type) +
+         " destination=" + shell_quote(destination) + (removes ? " properties_key=" : " routing_key=") +
+         shell_quote(key);
+}
+
 }  // namespace rung::rabbit

@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/attach_run.h"
 #include "src/cli/attach/detach_guard.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/core/base/url.h"
 
 namespace rung::cli {
 namespace {
@@ -32,11 +32,6 @@ struct AttachOptions {
 
 // Queues by the prefix of their group.
 using ByPrefix = std::map<std::string, std::vector<std::string>>;
-
-std::string vhost_of(const Config& config) {
-  const auto url = parse_url(config.broker.url);
-  return url ? url->vhost() : "/";
-}
 
 Json outcome_json(const Outcome& outcome) {
   Json json = {{"queue", outcome.queue},
@@ -73,8 +68,8 @@ int print_outcomes(const AttachOptions& options, const std::vector<Outcome>& out
 
 std::string manual_command(const AttachOptions& options, const Config& config, const std::string& prefix,
                            const std::string& queue) {
-  if (!options.detach) return rabbit::policy_command(prefix, vhost_of(config), queue);
-  return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost_of(config)) + " " +
+  if (!options.detach) return rabbit::policy_command(prefix, vhost_of(config.broker), queue);
+  return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost_of(config.broker)) + " " +
          rabbit::shell_quote(rabbit::policy_name(queue));
 }
 
@@ -153,7 +148,8 @@ std::vector<std::string> prefixes(const Config& config) {
 }
 
 // The queues that --pattern or --all selects: to attach, existing ones; to detach, those with a policy by
-// attach. With groups, each queue goes to its own group; queues without a group are skipped.
+// attach, and those that are attached in any other way. With groups, each queue goes to its own group; queues
+// without a group are skipped.
 Result<ByPrefix> selected_queues(const AttachOptions& options, const Config& config, QueueAdmin& admin) {
   auto pattern = pattern_of(options);
   if (!pattern) return tl::unexpected(pattern.error());
@@ -168,6 +164,14 @@ Result<ByPrefix> selected_queues(const AttachOptions& options, const Config& con
       for (const std::string& prefix : prefixes(config)) {
         const auto queue = attached_by(policy, prefix);
         if (queue && wanted(*queue)) found[prefix].push_back(*queue);
+      }
+    }
+    for (const std::string& prefix : prefixes(config)) {
+      const auto look = rabbit::look_at_attached(admin, prefix, {});
+      for (const std::string& queue : look.all.value_or(std::vector<std::string>())) {
+        if (!is_own_queue(config, queue) && wanted(queue) &&
+            std::ranges::find(found[prefix], queue) == found[prefix].end())
+          found[prefix].push_back(queue);
       }
     }
   } else {
@@ -304,11 +308,13 @@ void add_detach(CLI::App& app, int* exit) {
       "  rung detach --pattern '^shop\\.'\n"
       "  rung detach --all\n"
       "  rung detach orders --drain            pause it, wait for the answers to what is delivered, detach\n"
-      "The previous policy takes effect again. Policies that rung attach did not create are kept.\n"
+      "The previous policy takes effect again. Policies that rung attach did not create are kept: a queue "
+      "that\n"
+      "is attached by one, by its argument or by a binding is an error, which says how to detach it.\n"
       "If tasks of a queue are under way it asks first, or refuses without a terminal: once detached, their\n"
       "failures are lost, and silence is no success.",
       o->common);
-  add_selection(c, *o, "Instead of names: all queues that rung attach has attached");
+  add_selection(c, *o, "Instead of names: all queues that are attached");
   add_detach_choice(c, o->choice);
   c.callback([o, exit] { *exit = run(*o); });
 }

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "src/core/base/url.h"
+
 namespace rung::cli {
 namespace {
 
@@ -25,12 +27,13 @@ const Policy* find_policy(const std::vector<Policy>& policies, std::string_view 
   return name.empty() || it == policies.end() ? nullptr : &*it;
 }
 
-std::optional<std::string> dead_letters_by_policy(const rabbit::QueueFacts& facts,
-                                                  const std::vector<Policy>& policies) {
-  const PlainJson definition = definition_of(find_policy(policies, facts.policy));
-  const auto it = definition.find(kDeadLetters);
-  if (it == definition.end() || !it->is_string()) return std::nullopt;
-  return it->get<std::string>();
+std::string attach_command(const std::string& queue) {
+  return "rung attach " + std::string(queue.starts_with('-') ? "-- " : "") + rabbit::shell_quote(queue);
+}
+
+std::string vhost_of(const BrokerOptions& broker) {
+  const auto url = parse_url(broker.url);
+  return url ? url->vhost() : "/";
 }
 
 namespace {
@@ -101,11 +104,13 @@ const Policy* policy_below(const rabbit::QueueFacts& facts, const std::vector<Po
   return best;
 }
 
-AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const rabbit::QueueFacts& facts,
+AttachPlan plan_attach(const BrokerOptions& broker, std::string_view queue, const rabbit::QueueFacts& facts,
                        const std::vector<Policy>& policies, const rabbit::DeadLetterRoutes& routes) {
   AttachPlan plan;
-  const std::string ours = rabbit::failed_exchange(prefix);
-  const auto answer = rabbit::judge_attached(prefix, facts, policies, routes);
+  plan.command = attach_command(std::string(queue));
+  const std::string ours = rabbit::failed_exchange(broker.prefix);
+  const rabbit::DeadLetters now = rabbit::dead_letters_of(facts, policies);
+  const auto answer = rabbit::judge_attached(broker.prefix, facts, policies, routes);
   if (answer.attached == rabbit::Attached::yes_by_binding) {
     plan.reason = "by the " + answer.detail;
     return plan;
@@ -116,20 +121,27 @@ AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const ra
       return plan;
     }
     plan.action = AttachPlan::Action::refuse;
-    plan.reason =
-        "it was declared with x-dead-letter-exchange '" + *facts.dead_letter_argument +
-        "', and a queue argument overrides any policy: redeclare it without the argument or with '" + ours +
-        "', or bind the queue " + ours + " to '" + *facts.dead_letter_argument +
-        "' (the queues that are bound to it now keep getting a copy of each failed message)";
+    plan.command = "redeclare it with x-dead-letter-exchange: " + ours;
+    if (!now.exchange->empty())  // nothing can be bound to the default exchange
+      plan.command = rabbit::binding_command("declare", vhost_of(broker), *now.exchange, "queue", ours,
+                                             now.routing_key.value_or("#"));
+    plan.reason = "it was declared with x-dead-letter-exchange '" + *now.exchange +
+                  "', and a queue argument overrides any policy: " + (now.exchange->empty() ? "" : "run ") +
+                  plan.command;
+    if (!now.exchange->empty())
+      plan.reason +=
+          " (the queues that are bound to it now keep getting a copy of each failed message" +
+          std::string(now.routing_key ? "" : "; a direct exchange needs each routing key instead of #") +
+          "), or redeclare it with '" + ours + "'";
     return plan;
   }
   if (facts.type == "stream") {
     plan.action = AttachPlan::Action::refuse;
+    plan.command.clear();
     plan.reason = "it is a stream, and streams do not dead-letter: publish failures to " + ours + " instead";
     return plan;
   }
-  const auto now = dead_letters_by_policy(facts, policies);
-  if (now == ours) {
+  if (now.exchange == ours) {
     plan.reason = "by policy " + facts.policy;
     const Policy* made = find_policy(policies, facts.policy);
     if (made != nullptr && made->name == rabbit::policy_name(queue))
@@ -139,7 +151,7 @@ AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const ra
 
   const Policy* in_effect = find_policy(policies, facts.policy);
   plan.action = AttachPlan::Action::put;
-  plan.previous_exchange = now.value_or("");
+  plan.previous_exchange = now.exchange.value_or("");
   plan.policy.name = rabbit::policy_name(queue);
   plan.policy.pattern = rabbit::policy_pattern(queue);
   // Only one policy applies to a queue, so ours copies the one in effect.

@@ -19,6 +19,7 @@ struct AttachPlan {
   };
   Action action = Action::nothing;
   std::string reason;
+  std::string command;  // attaches it; "" = nothing does
   rabbit::Policy policy;
   std::string overridden;         // the policy that it copies and overrides; "" = none
   std::string previous_exchange;  // where dead letters go now; "" = nowhere
@@ -27,17 +28,17 @@ struct AttachPlan {
   std::string drift;
 };
 
-AttachPlan plan_attach(std::string_view prefix, std::string_view queue, const rabbit::QueueFacts& facts,
+AttachPlan plan_attach(const BrokerOptions& broker, std::string_view queue, const rabbit::QueueFacts& facts,
                        const std::vector<rabbit::Policy>& policies, const rabbit::DeadLetterRoutes& routes);
+
+// "rung attach orders"
+std::string attach_command(const std::string& queue);
+std::string vhost_of(const BrokerOptions& broker);
 
 // The policy that would apply to the queue without the one named `except`; nullptr: none. Of several with the
 // same priority, RabbitMQ takes any: here the first by name.
 const rabbit::Policy* policy_below(const rabbit::QueueFacts& facts,
                                    const std::vector<rabbit::Policy>& policies, std::string_view except);
-
-// Where the policy in effect sends dead letters; nullopt if it does not set that.
-std::optional<std::string> dead_letters_by_policy(const rabbit::QueueFacts& facts,
-                                                  const std::vector<rabbit::Policy>& policies);
 
 const rabbit::Policy* find_policy(const std::vector<rabbit::Policy>& policies, std::string_view name);
 

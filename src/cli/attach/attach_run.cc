@@ -12,6 +12,7 @@
 #include "src/cli/attach/queue_notes.h"
 #include "src/cli/shared/ctl.h"
 #include "src/core/base/clock.h"
+#include "src/core/base/queue_pattern.h"
 
 namespace rung::cli {
 namespace {
@@ -33,7 +34,10 @@ Outcome failed(const std::string& queue, const Error& error) {
   return failed(queue, exit_of(error), error.message);
 }
 Outcome missing_queue(const std::string& queue) {
-  return failed(queue, kNotFound, "no queue '" + queue + "' in the virtual host of broker.url");
+  const bool pattern = QueuePattern(queue).only_name() != queue;
+  return failed(queue, kNotFound,
+                "no queue '" + queue + "' in the virtual host of broker.url" +
+                    (pattern ? "; it is taken as a name: --pattern takes a regular expression" : ""));
 }
 std::vector<Outcome> all_failed(const std::vector<std::string>& queues, const Error& error) {
   return {failed(queues.empty() ? "" : queues.front(), error)};
@@ -142,8 +146,27 @@ std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Pol
   return notes;
 }
 
-Outcome detach_one(QueueAdmin& admin, const std::string& prefix, const std::string& queue,
-                   const QueueFacts* facts, const std::vector<Policy>& policies) {
+// How to detach a queue that is attached by other means than the policy by attach.
+std::string how_to_detach(const BrokerOptions& broker, const QueueFacts& facts,
+                          const rabbit::AttachedAnswer& answer, const rabbit::DeadLetters& dead,
+                          const rabbit::DeadLetterRoutes& routes) {
+  if (answer.attached == rabbit::Attached::yes_by_argument)
+    return "its argument x-dead-letter-exchange: to detach it, redeclare the queue";
+  if (answer.attached == rabbit::Attached::yes_by_policy)
+    return "policy " + facts.policy + ", which rung attach did not create: change it by hand";
+  const std::string ours = rabbit::failed_exchange(broker.prefix);
+  std::string commands;
+  for (const rabbit::Binding& binding : routes.ways(*dead.exchange, dead.routing_key))
+    commands += (commands.empty() ? "" : "; ") +
+                rabbit::binding_command("delete", vhost_of(broker), binding.source,
+                                        binding.to.empty() ? "queue" : "exchange",
+                                        binding.to.empty() ? ours : binding.to, binding.routing_key);
+  return answer.detail + ": to detach it, and all other queues that dead-letter there, run: " + commands;
+}
+
+Outcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const std::string& queue,
+                   const QueueFacts* facts, const std::vector<Policy>& policies,
+                   const rabbit::DeadLetterRoutes& routes) {
   const std::string name = rabbit::policy_name(queue);
   const Policy* ours = find_policy(policies, name);
   if (ours != nullptr && ours->pattern != rabbit::policy_pattern(queue)) {
@@ -152,28 +175,29 @@ Outcome detach_one(QueueAdmin& admin, const std::string& prefix, const std::stri
         fmt::format("policy {} was not created by rung attach (its pattern is {}): remove it by hand", name,
                     ours->pattern));
   }
-  if (ours != nullptr && !attached_by(*ours, prefix)) {
+  if (ours != nullptr && !attached_by(*ours, broker.prefix)) {
     return failed(queue, kUserError,
                   fmt::format("policy {} does not send dead letters to {}: rung attach did not create it "
                               "with this config; remove it by hand",
-                              name, rabbit::failed_exchange(prefix)));
+                              name, rabbit::failed_exchange(broker.prefix)));
   }
   if (ours != nullptr) {
     if (auto gone = admin.remove(name); !gone) return failed(queue, gone.error());
   }
   if (facts == nullptr && ours == nullptr)
     return failed(queue, kNotFound, "no queue '" + queue + "' and no policy " + name);
-  const std::string exchange = rabbit::failed_exchange(prefix);
-  if (facts != nullptr && facts->dead_letter_argument == exchange) {
-    return failed(
-        queue, kUserError,
-        "queue " + queue +
-            " is attached by its argument x-dead-letter-exchange: to detach it, redeclare the queue");
-  }
-  if (facts != nullptr && facts->policy != name && dead_letters_by_policy(*facts, policies) == exchange) {
-    return failed(queue, kUserError,
-                  "queue " + queue + " is attached by policy " + facts->policy +
-                      ", which rung attach did not create: change it by hand");
+  if (facts != nullptr) {
+    QueueFacts after = *facts;  // without our policy
+    if (after.policy == name) {
+      const Policy* below = policy_below(*facts, policies, name);
+      after.policy = below == nullptr ? "" : below->name;
+    }
+    const auto answer = rabbit::judge_attached(broker.prefix, after, policies, routes);
+    if (is_attached(answer.attached))
+      return failed(
+          queue, kUserError,
+          "queue " + queue + " is attached by " +
+              how_to_detach(broker, after, answer, rabbit::dead_letters_of(after, policies), routes));
   }
   if (ours == nullptr)
     return {queue, kSuccess, "not attached", fmt::format("queue {} is not attached: nothing to do", queue),
@@ -223,7 +247,7 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
       done.push_back(missing_queue(queue));
       continue;
     }
-    AttachPlan plan = plan_attach(broker.prefix, queue, it->second, *policies, *routes);
+    AttachPlan plan = plan_attach(broker, queue, it->second, *policies, *routes);
     if (auto outcome = outcome_without_policy(queue, it->second, plan, named)) {
       if (plan.action == AttachPlan::Action::nothing) outcome->notes = notes_of(it->second, *policies);
       done.push_back(*std::move(outcome));
@@ -244,14 +268,9 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
       done.back().notes = notes_of(facts->at(queue), *policies);
     } else {
       done.push_back(failed(queue, put.error()));
-      done.back().may_be_set = put.error().is_transient();  // its answer may be lost
     }
   }
-  if (auto waited = wait_until_effective(admin, waiting); !waited) {
-    auto unknown = all_failed(queues, waited.error());
-    unknown.front().may_be_set = true;
-    return unknown;
-  }
+  if (auto waited = wait_until_effective(admin, waiting); !waited) return all_failed(queues, waited.error());
   for (Outcome& outcome : done) {
     const auto it = waiting.find(outcome.queue);
     if (it == waiting.end()) continue;
@@ -259,25 +278,8 @@ std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broke
                      fmt::format("policy {} is set but not in effect for queue {}: another policy of the "
                                  "same or a higher priority is (rabbitmqctl list_policies)",
                                  it->second, outcome.queue));
-    outcome.may_be_set = true;
   }
   return done;
-}
-
-std::optional<Outcome> why_not_attachable(QueueAdmin& admin, const BrokerOptions& broker,
-                                          const std::string& queue) {
-  const auto facts = existing_queues(admin, {queue});
-  if (!facts) return failed(queue, facts.error());
-  const auto policies = admin.policies();
-  if (!policies) return failed(queue, policies.error());
-  if (facts->empty()) return missing_queue(queue);
-  const QueueFacts& its = facts->at(queue);
-  const auto routes =
-      rabbit::read_routes(admin, broker.prefix, rabbit::any_foreign({its}, *policies, broker.prefix));
-  if (!routes) return failed(queue, routes.error());
-  auto outcome =
-      outcome_without_policy(queue, its, plan_attach(broker.prefix, queue, its, *policies, *routes), true);
-  return outcome && outcome->code != kSuccess ? std::move(outcome) : std::nullopt;
 }
 
 std::vector<Outcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,
@@ -286,11 +288,13 @@ std::vector<Outcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broke
   if (!policies) return all_failed(queues, policies.error());
   auto facts = existing_queues(admin, queues);
   if (!facts) return all_failed(queues, facts.error());
+  const auto routes = rabbit::read_routes(admin, broker.prefix, true);
+  if (!routes) return all_failed(queues, routes.error());
   std::vector<Outcome> done;
   for (const std::string& queue : queues) {
     const auto it = facts->find(queue);
-    done.push_back(
-        detach_one(admin, broker.prefix, queue, it == facts->end() ? nullptr : &it->second, *policies));
+    const QueueFacts* its = it == facts->end() ? nullptr : &it->second;
+    done.push_back(detach_one(admin, broker, queue, its, *policies, *routes));
   }
   return done;
 }

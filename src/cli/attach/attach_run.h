@@ -31,17 +31,12 @@ struct Outcome {
   std::optional<rabbit::Policy> policy;
   // Notes on how its arguments and policies affect its retries; not errors.
   std::vector<std::string> notes = {};
-  bool may_be_set = false;  // with an error: its policy may be set all the same, and take effect later
 };
 
 // `named`: the user named these queues. Otherwise it skips queues that a policy cannot attach, and those
 // whose dead letters already go elsewhere.
 std::vector<Outcome> attach_queues(rabbit::QueueAdmin& admin, const BrokerOptions& broker,
                                    const std::vector<std::string>& queues, bool named);
-// The outcome of attach_queues() for a queue that it could not attach, without changing anything; none: it
-// can.
-std::optional<Outcome> why_not_attachable(rabbit::QueueAdmin& admin, const BrokerOptions& broker,
-                                          const std::string& queue);
 // Removes the policies that attach created for these queues.
 std::vector<Outcome> detach_queues(rabbit::QueueAdmin& admin, const BrokerOptions& broker,
                                    const std::vector<std::string>& queues);

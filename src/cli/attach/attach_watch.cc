@@ -4,13 +4,8 @@
 #include <utility>
 
 #include "src/cli/attach/attach_plan.h"
-#include "src/core/base/url.h"
 
 namespace rung::cli {
-
-std::string attach_command(const std::string& queue) {
-  return "rung attach " + std::string(queue.starts_with('-') ? "-- " : "") + rabbit::shell_quote(queue);
-}
 
 namespace {
 
@@ -18,11 +13,6 @@ namespace {
 constexpr int kPause = 9;
 constexpr Ms kLongestPause{30'000};
 constexpr Ms kFirstLook{2000};
-
-std::string vhost_of(const BrokerOptions& broker) {
-  const auto url = parse_url(broker.url);
-  return url ? url->vhost() : "/";
-}
 
 }  // namespace
 
@@ -81,15 +71,17 @@ void AttachWatch::work() {
   }
 }
 
-// How to attach it without Rung: with the policy that attach would set, which keeps what others say.
-std::string AttachWatch::by_hand(const rabbit::AttachedLook& seen, std::size_t i,
-                                 const std::string& queue) const {
-  if (!seen.facts[i]) return rabbit::policy_command(broker_.prefix, vhost_, queue);
+// How to attach it, and how without Rung: with the policy that attach would set, which keeps what others say.
+void AttachWatch::advise(const rabbit::AttachedLook& seen, std::size_t i,
+                         bridge::QueueAttachment& one) const {
+  one.command = attach_command(one.queue);
+  one.policy = rabbit::policy_command(broker_.prefix, vhost_, one.queue);
+  if (!seen.facts[i]) return;
   const AttachPlan plan =
-      plan_attach(broker_.prefix, queue, *seen.facts[i], seen.policies, rabbit::DeadLetterRoutes());
-  if (plan.action == AttachPlan::Action::refuse) return "not by a policy: " + plan.reason;
-  return plan.action == AttachPlan::Action::put ? rabbit::policy_command(vhost_, plan.policy)
-                                                : rabbit::policy_command(broker_.prefix, vhost_, queue);
+      plan_attach(broker_, one.queue, *seen.facts[i], seen.policies, rabbit::DeadLetterRoutes());
+  one.command = plan.command;
+  if (plan.action == AttachPlan::Action::refuse) one.policy = "not by a policy: " + plan.reason;
+  if (plan.action == AttachPlan::Action::put) one.policy = rabbit::policy_command(vhost_, plan.policy);
 }
 
 bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
@@ -132,8 +124,8 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
                         : answer.attached == rabbit::Attached::no            ? State::detached
                         : answer.attached == rabbit::Attached::no_such_queue ? State::no_queue
                                                                              : State::unknown;
-    found.queues.push_back(
-        {queues[i], state, describe(answer), attach_command(queues[i]), by_hand(seen, i, queues[i])});
+    found.queues.push_back({queues[i], state, describe(answer), {}, {}});
+    advise(seen, i, found.queues.back());
   }
   return found;
 }

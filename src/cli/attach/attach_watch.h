@@ -43,7 +43,7 @@ class AttachWatch {
   void ask();
   void work();
   bridge::AttachmentLook look(const bridge::WatchedQueues& watched);
-  std::string by_hand(const rabbit::AttachedLook& seen, std::size_t i, const std::string& queue) const;
+  void advise(const rabbit::AttachedLook& seen, std::size_t i, bridge::QueueAttachment& one) const;
 
   io::Loop& loop_;
   const BrokerOptions broker_;
@@ -60,6 +60,5 @@ class AttachWatch {
 };
 
 // "rung attach QUEUE", quoted for a shell.
-std::string attach_command(const std::string& queue);
 
 }  // namespace rung::cli

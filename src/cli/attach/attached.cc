@@ -7,7 +7,6 @@
 
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/attach_run.h"
-#include "src/cli/attach/attach_watch.h"
 #include "src/cli/attach/queue_notes.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
@@ -26,7 +25,7 @@ struct Line {
   std::string pattern = {};  // which one
   std::string group = {};    // "" = it belongs to no group, or there are no groups
   std::vector<TargetNote> notes = {};
-  std::string drift = {};  // AttachPlan::drift
+  std::string drift = {}, command = {};  // of its AttachPlan
 };
 
 std::set<std::string> configured_queues(const Config& config) {
@@ -81,7 +80,11 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
         routes.emplace(*prefix, *std::move(read));
       }
       line.answer = rabbit::judge_attached(*prefix, *it, *policies, routes.at(*prefix));
-      line.drift = plan_attach(*prefix, queue, *it, *policies, routes.at(*prefix)).drift;
+      BrokerOptions broker = config.broker;
+      broker.prefix = *prefix;
+      const AttachPlan plan = plan_attach(broker, queue, *it, *policies, routes.at(*prefix));
+      line.drift = plan.drift;
+      line.command = plan.command;
     }
     if (it != queues->end() && !prefix) line.answer = {Attached::no, "it belongs to no group"};
     if (it != queues->end() && (is_attached(line.answer.attached) || line.configured))
@@ -137,10 +140,9 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
   }
   std::string out = table.str(Terminal::of_stdout(), false);
   for (const Line& line : lines) {
-    if (line.configured && line.answer.attached == Attached::no)
-      out += "\nto attach: " + attach_command(line.queue);
-    if (!line.drift.empty())
-      out += "\n" + one_line(line.drift) + "; to refresh it: " + attach_command(line.queue);
+    if (line.configured && line.answer.attached == Attached::no && !line.command.empty())
+      out += "\nto attach: " + line.command;
+    if (!line.drift.empty()) out += "\n" + one_line(line.drift) + "; to refresh it: " + line.command;
   }
   for (const Line& line : lines) {
     for (const TargetNote& note : line.notes)

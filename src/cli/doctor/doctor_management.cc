@@ -6,7 +6,6 @@
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/attach_run.h"
-#include "src/cli/attach/attach_watch.h"
 #include "src/cli/attach/queue_notes.h"
 #include "src/cli/doctor/doctor.h"
 
@@ -38,21 +37,15 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
     return;
   }
   const auto answer = rabbit::judge_attached(config.broker.prefix, *it, data.policies, data.routes);
+  const AttachPlan plan = plan_attach(config.broker, queue, *it, data.policies, data.routes);
   if (is_attached(answer.attached)) {
     all.push_back(good(name, answer.attached == rabbit::Attached::yes_by_argument
                                  ? "attached by its argument"
                                  : "attached by " + describe(answer)));
-    const AttachPlan plan = plan_attach(config.broker.prefix, queue, *it, data.policies, data.routes);
-    if (!plan.drift.empty()) all.push_back(warning(name + ".policy", plan.drift, attach_command(queue)));
-  } else if (it->dead_letter_argument) {
-    all.push_back(warning(
-        name, "not attached: " + answer.detail,
-        "redeclare the queue with x-dead-letter-exchange: " + rabbit::failed_exchange(config.broker.prefix) +
-            ", or bind " + rabbit::failed_exchange(config.broker.prefix) + " to '" +
-            *it->dead_letter_argument + "'"));
+    if (!plan.drift.empty()) all.push_back(warning(name + ".policy", plan.drift, plan.command));
   } else {
     // Only a warning: its consumer may publish failures itself.
-    all.push_back(warning(name, "not attached: " + answer.detail, attach_command(queue)));
+    all.push_back(warning(name, "not attached: " + answer.detail, plan.command));
   }
   for (TargetNote& note : target_notes(*it, data.policies))
     all.push_back(warning(name + "." + note.name, std::move(note.what), std::move(note.fix)));

@@ -95,6 +95,16 @@ TEST_F(Detached, ABindingThatIsGoneDetaches) {
   EXPECT_THAT(tell("attached"), HasSubstr("exchange 'dlx', which is bound to " + failed()));
   EXPECT_THAT(tell("attach orders"), HasSubstr("is already attached, by the exchange 'dlx'"));
   EXPECT_THAT(tell("doctor"), HasSubstr("attached by exchange 'dlx'"));
+  for (const std::string which : {"orders", "--all", "--pattern '^ord'"}) {
+    const Ran kept = run_shell(rung_program() + " detach " + which + " -c " + rung().config_path());
+    EXPECT_EQ(kept.code, 1);
+    EXPECT_THAT(kept.out,
+                HasSubstr("queue orders is attached by exchange 'dlx', which is bound to " + failed() +
+                          ": to detach it, and all other queues that dead-letter there, run: "
+                          "rabbitmqadmin -V "));
+    EXPECT_THAT(kept.out, HasSubstr(" delete binding source=dlx destination_type=queue destination=" +
+                                    failed() + " properties_key=dead"));
+  }
   deliver(3);
   admin.unbind("dlx", failed(), "dead");
   ASSERT_TRUE(eventually([&] { return held() == 3; })) << rung().log_tail();
@@ -133,6 +143,10 @@ TEST_F(Detached, DrainWaitsForTheAnswersAndThenDetaches) {
   const std::string program = rung_program() + " detach orders --drain -c " + rung().config_path();
   const Ran late = run_shell(program + " --wait 1ms");
   EXPECT_EQ(late.code, late.out.find("still to be answered") == std::string::npos ? 0 : 1) << late.out;
+  if (late.code == 1) {
+    EXPECT_THAT(late.out, HasSubstr("queue orders is as it was before"));
+    EXPECT_EQ(rows("SELECT state FROM retry_queues WHERE queue = 'orders'")[0].at("state"), "flowing");
+  }
   const Ran drained = run_shell(program);
   EXPECT_EQ(drained.code, 0) << drained.out;
   EXPECT_EQ(in("awaiting"), 0);

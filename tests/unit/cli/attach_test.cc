@@ -8,6 +8,7 @@
 
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/cli/attach/attach_plan.h"
+#include "src/cli/attach/detach_guard.h"
 #include "src/cli/shared/ctl.h"
 
 namespace rung::cli {
@@ -94,7 +95,10 @@ rabbit::DeadLetterRoutes own_routes(const std::string& prefix) {
 
 AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts, const std::vector<Policy>& policies) {
   facts.name = "orders";
-  return plan_attach(prefix, "orders", facts, policies, own_routes(prefix));
+  BrokerOptions broker;
+  broker.url = "amqp://localhost/%2f";
+  broker.prefix = prefix;
+  return plan_attach(broker, "orders", facts, policies, own_routes(prefix));
 }
 
 TEST(Plan, NothingStandsYet) {
@@ -149,6 +153,14 @@ TEST(Plan, ArgumentsWinOverPolicies) {
   EXPECT_THAT(plan.reason, HasSubstr("overrides any policy"));
   // The empty name is the default exchange: an argument like any other.
   EXPECT_EQ(planned("rung", {"", "", ""}, {}).action, AttachPlan::Action::refuse);
+  // A binding attaches it instead, which the default exchange cannot have.
+  EXPECT_EQ(plan.command,
+            "rabbitmqadmin -V / declare binding source=dlx destination_type=queue destination=rung.failed "
+            "routing_key='#'");
+  EXPECT_EQ(planned("rung", {"", "", ""}, {}).command,
+            "redeclare it with x-dead-letter-exchange: rung.failed");
+  EXPECT_EQ(planned("rung", {std::nullopt, "", "stream"}, {}).command, "");
+  EXPECT_EQ(planned("rung", {}, {}).command, "rung attach orders");
   EXPECT_EQ(planned("rung", {std::nullopt, "", "stream"}, {}).action, AttachPlan::Action::refuse);
 }
 
@@ -269,6 +281,19 @@ TEST(AskAttached, UnknownWhereNobodyAnswers) {
   EXPECT_EQ(answer.attached, rabbit::Attached::unknown);
   EXPECT_THAT(answer.detail, HasSubstr("127.0.0.1:1"));
   EXPECT_THAT(answer.detail, ::testing::Not(HasSubstr("top-secret")));
+}
+
+TEST(Drain, IsStuckOnceOnlyLostPublishesHaveBeenLeftForAMinute) {
+  StuckDrain drain;
+  const auto after = [&](std::int64_t publishing, std::int64_t others, int seconds) {
+    return drain.is_stuck(publishing, others, BootMs{std::chrono::seconds{seconds}});
+  };
+  EXPECT_FALSE(after(2, 1, 100));  // an answer may come
+  EXPECT_FALSE(after(2, 0, 159));
+  EXPECT_FALSE(after(1, 0, 170)) << "one was confirmed meanwhile: they are being sent";
+  EXPECT_FALSE(after(1, 0, 229));
+  EXPECT_TRUE(after(1, 0, 230));
+  EXPECT_FALSE(after(0, 0, 300)) << "nothing is left";
 }
 
 }  // namespace

@@ -71,6 +71,8 @@ TEST_F(ConfigPatterns, AWidePatternLetsHeadersNameEveryQueue) {
       "broker: { url: \"amqp://u@h\", targets: { allow: [] } }\nstore: { url: \"mysql://u@h/s\" }\n";
   EXPECT_THAT(warnings(servers + "queues: { \"*\": {} }\n"), ElementsAre(HasSubstr("broker.targets.allow")));
   EXPECT_THAT(warnings(servers + "queues: { \"orders.*\": {} }\n"), IsEmpty());
+  EXPECT_THAT(warnings(servers + "queues: { '^orders\\.': {} }\n"),
+              ElementsAre(HasSubstr("queues: '^orders\\.' is no regular expression here: * stands for")));
 }
 
 TEST_F(ConfigPatterns, RulesByQueueAreNotCheckedAgainstAPattern) {
