@@ -87,9 +87,7 @@ class ApiBulks final : public BulkService {
   }
   Result<Json> redrive_notes(const NewBulk& asked) override { return dry_run(asked, std::nullopt); }
   Result<Bulk> create(const NewBulk& asked) override {
-    Json body = body_of(asked);
-    if (asked.paused) body["paused"] = true;
-    return read_answer(*client_, client_->post("/v1/bulks", body), api::bulk_from_json);
+    return read_answer(*client_, client_->post("/v1/bulks", body_of(asked)), api::bulk_from_json);
   }
 
   Result<std::optional<Bulk>> find(std::int64_t id) override {

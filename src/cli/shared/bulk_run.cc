@@ -106,6 +106,31 @@ std::string summary_of(Session& session, const Bulk& bulk) {
                      one_line(tasks_of(session, bulk)));
 }
 
+Result<std::int64_t> matching(Session& session, const NewBulk& asked) {
+  const auto json = session.service.bulks->dry_run(asked, std::nullopt);
+  if (!json) return tl::unexpected(json.error());
+  const auto counted = api::counts_from_json(*json);
+  if (!counted) return tl::unexpected(counted.error());
+  return counted->total;
+}
+
+// Asks before anything is stored: a prompt can be left by Ctrl-C, or by closing the terminal. Then no more
+// tasks are taken than were confirmed.
+int confirm(Session& session, NewBulk& asked) {
+  const auto total = matching(session, asked);
+  if (!total) return report_error(total.error());
+  if (*total == 0) return kSuccess;
+  Bulk shown;
+  shown.action = asked.action;
+  shown.filter_text = asked.filter_text;
+  shown.total = *total;
+  const bool more = asked.limit == 0 && *total >= api::kMostCounted;
+  if (!says_yes((more ? "at least: " : "") + summary_of(session, shown) + "? [y/N] "))
+    return report_error(kUserError, "nothing was changed");
+  if (!more) asked.limit = *total;
+  return kSuccess;
+}
+
 int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
   const auto json = session.service.bulks->dry_run(asked, by);
   if (!json) return report_error(json.error());
@@ -158,15 +183,13 @@ void tell_notes(Session& session, const NewBulk& asked) {
 // Of a redrive for which nothing is left: another one has the tasks.
 int report_none(Session& session, const NewBulk& asked, const Bulk& ended, bool json) {
   if (asked.action == BulkAction::redrive) {
-    const auto counted = session.service.bulks->dry_run(asked, std::nullopt);
-    if (!counted) return report_error(counted.error());
-    const auto matching = api::counts_from_json(*counted);
-    if (!matching) return report_error(matching.error());
-    if (matching->total > 0)
+    const auto total = matching(session, asked);
+    if (!total) return report_error(total.error());
+    if (*total > 0)
       return report_error(kUserError,
                           fmt::format("the {} matching {} in a redrive that is running or paused: "
                                       "rung bulk list; rung bulk resume or abort BULK",
-                                      matching->total, matching->total == 1 ? "task is" : "tasks are"));
+                                      *total, *total == 1 ? "task is" : "tasks are"));
   }
   print(json ? dump(api::to_json(ended)) + "\n"
              : "no tasks match (" + one_line(filter_flags(asked.filter_text)) + ")\n");
@@ -299,7 +322,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (const int code = read_care(options, asked); code != kSuccess) return code;
   tell_notes(session, asked);
   if (options.dry_run) return dry_run(session, common, asked, by);
-  asked.paused = !options.yes;  // no sidecar starts it before the answer
+  if (const int code = options.yes ? kSuccess : confirm(session, asked); code != kSuccess) return code;
   auto made = session.service.bulks->create(asked);
   if (!made) return report_error(made.error());
   if (made->total == 0) {
@@ -307,15 +330,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
     if (!ended) return report_error(ended.error());
     return report_none(session, asked, ended->value_or(*made), common.json);
   }
-  if (options.yes) {
-    print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), made->id));
-  } else {
-    const bool yes = says_yes(summary_of(session, *made) + "? [y/N] ");
-    auto set = session.service.bulks->control({made->id, yes ? BulkState::running : BulkState::aborted});
-    if (!set) return report_error(set.error());
-    if (!yes) return report_error(kUserError, "nothing was changed");
-    if (*set) *made = **set;
-  }
+  print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), made->id));
   return run_bulk(session, *std::move(made), common.json);
 }
 

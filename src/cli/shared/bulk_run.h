@@ -28,8 +28,8 @@ struct BulkOptions {
 void add_care_options(CLI::App& command, BulkOptions& options);
 void add_bulk_options(CLI::App& command, BulkOptions& options);
 
-// Stores the ids that match, asks for confirmation (unless --yes), and runs. Sets `asked.filter_text`, `rate`
-// and `who`.
+// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and runs. Sets
+// `asked.filter_text`, `rate` and `who`.
 int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptions& options, NewBulk asked);
 
 // Runs it until it ends, is paused, or a sidecar has completed it; shows the progress. Ctrl-C pauses it.
