@@ -31,6 +31,11 @@ Result<GateState> probe_now(Store& store, const ResumeRequest& request) {
   });
 }
 
+// The store refuses to count the tasks of a pattern.
+Result<std::int64_t> no_pattern(Store& store, const std::string& queue) {
+  return store.count({.queue = queue}, 1);
+}
+
 }  // namespace
 
 std::string wrong_queue_name(const std::string& queue) {
@@ -41,6 +46,7 @@ std::string wrong_queue_name(const std::string& queue) {
 
 Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules) {
   if (std::string why = refused_name(request.queue, rules); !why.empty()) return permanent(std::move(why));
+  if (auto good = no_pattern(store, request.queue); !good) return tl::unexpected(good.error());
   std::optional<EpochMs> until = request.until;
   if (until || request.lasts) {
     const auto now = store.now();
@@ -55,6 +61,8 @@ Result<ResumedQueue> resume_queue(Store& store, const ResumeRequest& request, co
   if (std::string why = refused_name(request.queue, rules); !why.empty()) return permanent(std::move(why));
   auto ended = store.resume(request.queue, request.who, request.reason);
   if (!ended) return tl::unexpected(ended.error());
+  if (auto good = no_pattern(store, request.queue); !ended->any() && !good)
+    return tl::unexpected(good.error());
   ResumedQueue out{request.queue, *std::move(ended), false, {}, "flowing"};
   auto gate = gate_of(store, request.queue);
   if (request.probe && gate && *gate && (*gate)->state == "breaker_open") {

@@ -49,7 +49,8 @@ Response list_causes(Context& context, const Call& call) {
   const CauseFilter filter = filter_of(call, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   const auto causes = context.reads.run([&](Store& store) { return api::read_causes(store, filter); });
-  return causes ? answer(200, api::to_json(*causes)) : problem(causes.error(), call.request.path);
+  return causes ? answer(200, api::to_json(*causes))
+                : filter_problem({.queue = filter.queue}, causes.error(), call.request.path);
 }
 
 Response show_cause(Context& context, const Call& call) {

@@ -168,7 +168,8 @@ Response list_audit(Context& context, const Call& call) {
   const AuditFilter filter = audit_filter_of(call, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   const auto page = context.reads.run([&](QueryStore& store) { return store.audit_log(filter); });
-  return page ? answer(200, api::to_json(*page)) : problem(page.error(), call.request.path);
+  return page ? answer(200, api::to_json(*page))
+              : filter_problem({.queue = filter.queue}, page.error(), call.request.path);
 }
 
 }  // namespace rung::http

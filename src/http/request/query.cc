@@ -232,10 +232,10 @@ CountWanted take_count(Pairs& query, FieldErrors& errors) {
 
 Response filter_problem(const Filter& filter, const Error& error, std::string_view instance,
                         bool counted_by) {
-  // The header is not indexed (only the store knows which ones are), or there is too much to try an
-  // expression on.
-  const bool ours =
-      error.kind == Error::Kind::permanent && (!filter.headers.empty() || filter.error_matches || counted_by);
+  // The header is not indexed (only the store knows which ones are), the queue is a pattern, or there is too
+  // much to try an expression on.
+  const bool ours = error.kind == Error::Kind::permanent &&
+                    (!filter.headers.empty() || !filter.queue.empty() || filter.error_matches || counted_by);
   return ours ? problem(400, error.message, instance) : problem(error, instance);
 }
 

@@ -63,6 +63,7 @@ Result<std::vector<AuditRow>> MysqlStore::audit(TaskId id) {
 }
 
 Result<AuditPage> MysqlStore::audit_log(const AuditFilter& filter) {
+  if (auto good = check_queue(filter.queue); !good) return tl::unexpected(good.error());
   return session_->run_for([&] {
     AuditPage page;
     const auto end = filter.selects() ? end_of_reading(*session_, filter) : std::nullopt;

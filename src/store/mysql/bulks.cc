@@ -73,7 +73,7 @@ std::vector<Bulk> MysqlStore::read_bulks(const std::string& sql) {
 
 Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
   const Filter filter = of_bulk(asked);
-  if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
+  if (auto good = check(filter); !good) return tl::unexpected(good.error());
   return session_->transaction_for(
       [&] {
         if (asked.action == BulkAction::redrive) session_->exec(render("bulk_redrives_in_turn"));

@@ -180,6 +180,7 @@ void write_causes(Session& session, const CauseChanges& changes, int node, Epoch
 }
 
 Result<std::vector<CauseRow>> MysqlStore::causes(const CauseFilter& filter) {
+  if (auto good = check_queue(filter.queue); !good) return tl::unexpected(good.error());
   return session_->run_for([&] {
     auto rows = read_rows(*session_, filter);
     if (!by_views_) read_trends(*session_, rows);

@@ -155,11 +155,11 @@ Result<std::int64_t> MysqlStore::count_matching(const Filter& filter, std::int64
 }
 
 Result<TaskCounts> MysqlStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
-  if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
+  if (auto good = check(filter); !good) return tl::unexpected(good.error());
   if (by.field == CountBy::Field::header) {
     Filter indexed;
     indexed.headers.emplace_back(by.header, "");
-    if (auto good = check_headers(indexed); !good) return tl::unexpected(good.error());
+    if (auto good = check(indexed); !good) return tl::unexpected(good.error());
   }
   return filter.error_matches ? count_matching_by(filter, by, most) : session_->run_for([&] {
     TaskCounts out;

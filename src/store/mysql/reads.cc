@@ -3,6 +3,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "src/core/base/queue_pattern.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/message_json.h"
 #include "src/store/mysql/render.h"
@@ -100,7 +101,17 @@ Result<EpochMs> MysqlStore::now() {
   return session_->run_for([&] { return session_->now(); });
 }
 
-Result<void> MysqlStore::check_headers(const Filter& filter) const {
+Result<void> MysqlStore::check_queue(const std::string& queue) {
+  if (queue.empty() || QueuePattern(queue).only_name() == queue) return {};
+  const auto tasks = count_checked({.queue = queue}, 1);
+  if (!tasks) return tl::unexpected(tasks.error());
+  if (*tasks > 0) return {};
+  return permanent("'" + queue +
+                   "' is a pattern, and no task has a queue of that name: name one queue. Patterns are for "
+                   "the config and for tokens");
+}
+
+Result<void> MysqlStore::check(const Filter& filter) {
   const auto& indexed = session_->options().index_headers;
   for (const auto& [name, value] : filter.headers) {
     if (std::ranges::find(indexed, name) == indexed.end()) {
@@ -109,11 +120,15 @@ Result<void> MysqlStore::check_headers(const Filter& filter) const {
                        "after that can be found by it");
     }
   }
-  return {};
+  return check_queue(filter.queue);
 }
 
 Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) {
-  if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
+  if (auto good = check(filter); !good) return tl::unexpected(good.error());
+  return count_checked(filter, most);
+}
+
+Result<std::int64_t> MysqlStore::count_checked(const Filter& filter, std::int64_t most) {
   if (filter.error_matches) return count_matching(filter, most);
   return session_->run_for([&] {
     auto row =
@@ -124,7 +139,7 @@ Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) 
 }
 
 Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
-  if (auto good = check_headers(filter); !good) return tl::unexpected(good.error());
+  if (auto good = check(filter); !good) return tl::unexpected(good.error());
   if (filter.error_matches) return list_matching(filter);
   return session_->run_for([&] {
     std::vector<TaskRow> out;

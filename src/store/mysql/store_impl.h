@@ -153,8 +153,10 @@ class MysqlStore final : public Store {
   Result<std::vector<ShardOverdue>> overdue() override;
 
  private:
-  // Permanent error if the filter names a header that is not indexed.
-  Result<void> check_headers(const Filter& filter) const;
+  // Permanent error if the filter names a header that is not indexed, or if its queue is a pattern.
+  Result<void> check(const Filter& filter);
+  Result<void> check_queue(const std::string& queue);
+  Result<std::int64_t> count_checked(const Filter& filter, std::int64_t most);
   // Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
   Result<bool> change_tables(const std::function<void(Session&)>& body);
   // For a filter with an expression (matching.cc).

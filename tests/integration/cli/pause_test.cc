@@ -95,6 +95,29 @@ TEST_F(PauseCommand, WhatIsWrongIsSaid) {
   EXPECT_EQ(rung({"queues"}).out, "no queue has open tasks, is held back or attached\n");
 }
 
+TEST_F(PauseCommand, APatternIsRefusedWhereverAQueueIsNamed) {
+  insert(fresh("orders.eu", 10min));
+  for (const std::vector<std::string>& named :
+       std::vector<std::vector<std::string>>{{"pause", "orders.*"},
+                                             {"resume", "orders.*"},
+                                             {"list", "--queue", "orders.*"},
+                                             {"list", "--count", "--queue", "orders.[ab]"},
+                                             {"cancel", "--queue", "order?", "--yes"},
+                                             {"redrive", "--queue", "orders.*", "--yes"},
+                                             {"causes", "--queue", "orders.*"},
+                                             {"audit", "--queue", "orders.*"}}) {
+    const Ran ran = rung(named);
+    EXPECT_EQ(ran.exit, 1) << named.front() << ran.out;
+    EXPECT_THAT(ran.err, HasSubstr("' is a pattern, and no task has a queue of that name: name one queue"));
+  }
+  EXPECT_EQ(rung_json({"queues"})["queues"][0]["state"], "flowing");
+  // RabbitMQ takes such a name, too.
+  insert(fresh("all[*]", 10min));
+  EXPECT_EQ(rung({"pause", "all[*]"}).exit, 0);
+  EXPECT_THAT(rung({"list", "--queue", "all[*]"}).out, HasSubstr("all[*]"));
+  EXPECT_EQ(rung({"resume", "all[*]"}).exit, 0);
+}
+
 TEST_F(PauseCommand, ShowSaysWhatHoldsATaskBack) {
   const TaskId held = insert(fresh("orders", -5min)), other = insert(fresh("invoices", -5min));
   ASSERT_EQ(rung({"pause", "orders", "--until", "2099-01-01T08:00:00Z", "--reason", "deploy"}).exit, 0);
