@@ -41,7 +41,7 @@ void MemoryBroker::claim(std::string database, bool mark) {
   if (owner_.empty() && mark) owner_ = database;
   const auto url = parse_url(options_.url);
   place_ =
-      PlaceReport{{cluster_, url ? url->vhost() : "/", options_.prefix}, std::move(database), owner_, {}};
+      PlaceReport{{cluster_, url ? url->vhost() : "/", options_.prefix}, std::move(database), owner_, {}, 0};
   changed_.notify_all();
 }
 

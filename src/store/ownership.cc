@@ -68,4 +68,13 @@ std::string conflict(const Ownership& ownership, const PlaceReport& report) {
   return "";
 }
 
+std::string shared(const PlaceReport& report, std::size_t live) {
+  if (report.owner != report.asked_for || report.consumers <= static_cast<std::int64_t>(live)) return "";
+  return std::to_string(report.consumers) + " instances serve " + describe(report.place) + ", and only " +
+         std::to_string(live) +
+         " of them use this database: the others use a copy of it, and the two send messages twice. Run "
+         "`rung "
+         "adopt --yes` with the database that is to stay: the others then stop. See docs/ownership.md";
+}
+
 }  // namespace rung

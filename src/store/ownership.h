@@ -4,6 +4,7 @@
 // Thread, errors: store.h.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -29,5 +30,8 @@ Result<std::string> change_ownership(SystemStore& store, const BrokerPlace& plac
 // Why an instance must not serve the reported place with this database, and what to do; "" = it may, as far
 // as is known. REQUIRES: report.asked_for is the database's id.
 std::string conflict(const Ownership& ownership, const PlaceReport& report);
+// Whether more instances serve the place than the `live` ones of this database: then those of a copy of it,
+// which has the same id. "" = no. For a moment also after the end of a process that could not say goodbye.
+std::string shared(const PlaceReport& report, std::size_t live);
 
 }  // namespace rung

@@ -67,6 +67,12 @@ Result<PlaceReport> read_owner(const BrokerOptions& options, const OwnerClaim& c
     report.problem =
         "exchange " + name + ", which shows whose the prefix is: " + refusal + " (docs/permissions.md)";
   }
+  const auto inlet = calls.look_at_queue(options.prefix + ".failed");
+  if (inlet) {
+    report.consumers = inlet->consumer_count;
+  } else if (const auto none = outcome(calls, tl::unexpected(inlet.error()), refusal); !none) {
+    return tl::unexpected(none.error());
+  }
   return report;
 }
 

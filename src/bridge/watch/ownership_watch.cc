@@ -9,6 +9,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kOwnershipLookAgain{5000};  // while there is a conflict, or no answer
+constexpr int kSharedLooks = 3;
 constexpr const char* kConflict = "ownership";
 
 }  // namespace
@@ -44,17 +45,25 @@ void OwnershipWatch::reported(const PlaceReport& report) {
   // A place that is another's is not remembered: the config may be corrected.
   const bool may_be_ours = report.owner.empty() || report.owner == report.asked_for;
   const std::optional<BrokerPlace> place = may_be_ours ? std::optional(report.place) : std::nullopt;
-  deps_.jobs.submit<Ownership>(
-      Lane::flow, [place](SystemStore& store) { return read_ownership(store, place); },
-      [this, report](const Result<Ownership>& ownership) {
+  deps_.jobs.submit<Known>(
+      Lane::flow,
+      [place](Store& store) -> Result<Known> {
+        auto ownership = read_ownership(store, place);
+        if (!ownership) return tl::unexpected(ownership.error());
+        const auto live = store.live_nodes();
+        if (!live) return tl::unexpected(live.error());
+        return Known{*std::move(ownership), live->size()};
+      },
+      [this, report](const Result<Known>& known) {
         judging_ = false;
         if (draining_) return;
-        if (!ownership) return look_again(kOwnershipLookAgain);
-        judge(report, *ownership);
+        if (!known) return look_again(kOwnershipLookAgain);
+        judge(report, *known);
       });
 }
 
-void OwnershipWatch::judge(const PlaceReport& report, const Ownership& ownership) {
+void OwnershipWatch::judge(const PlaceReport& report, const Known& known) {
+  const Ownership& ownership = known.ownership;
   database_ = ownership.database;
   if (report.asked_for != database_) {  // a person has changed it meanwhile
     marking_ = false;
@@ -65,19 +74,25 @@ void OwnershipWatch::judge(const PlaceReport& report, const Ownership& ownership
     marking_ = true;
     return deps_.broker.claim(database_, true);
   }
-  accept(report, ownership);
+  accept(report, known);
 }
 
-void OwnershipWatch::accept(const PlaceReport& report, const Ownership& ownership) {
+void OwnershipWatch::accept(const PlaceReport& report, const Known& known) {
   if (deps_.health.show("ownership_unchecked", report.problem))
     log::warn("broker's mark cannot be checked", {{"reason", report.problem}});
   if (marking_ && report.owner == database_)
     log::info("broker marked as this database's",
               {{"place", describe(report.place)}, {"database", database_}});
   marking_ = false;
+  const std::string others = shared(report, known.live);
+  shared_looks_ = others.empty() ? 0 : shared_looks_ + 1;
+  if (deps_.health.show("ownership_shared", shared_looks_ < kSharedLooks ? "" : others)) {
+    log::error("instances of another database serve this place, too", {{"reason", others}});
+    deps_.record("ownership_shared", report.place.prefix, others);
+  }
   if (ours_) return;
   ours_ = true;
-  if (ownership.serves) deps_.broker.serve_only(ownership.serves->cluster);
+  if (known.ownership.serves) deps_.broker.serve_only(known.ownership.serves->cluster);
   if (!std::exchange(conflict_, "").empty()) {
     log::info("broker and database belong together again", {{"place", describe(report.place)}});
     deps_.health.clear(kConflict);

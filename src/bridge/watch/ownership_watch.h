@@ -5,6 +5,9 @@
 // process goes on, and it looks again every few seconds: a person has to correct the config, or run `rung
 // adopt`.
 //
+// A copy of the database has its id, and only shows by its instances: these are a warning, for a process that
+// was killed may look like one of them for a while.
+//
 // A free place and a new database are taken by whoever comes first: the database remembers the place first,
 // then the broker is marked. Thread: the loop's.
 #pragma once
@@ -42,14 +45,19 @@ class OwnershipWatch {
  private:
   void ask_database();
   void look_again(Ms after);
-  void judge(const PlaceReport& report, const Ownership& ownership);
-  void accept(const PlaceReport& report, const Ownership& ownership);
+  struct Known {
+    Ownership ownership;
+    std::size_t live = 0;  // instances that use the database
+  };
+  void judge(const PlaceReport& report, const Known& known);
+  void accept(const PlaceReport& report, const Known& known);
   void refuse(const std::string& why, const PlaceReport& report);
 
   const Deps deps_;
   io::Timer timer_;
   std::string database_;  // its id, as last read; "" = not yet
   std::string conflict_;  // as last told; "" = none
+  int shared_looks_ = 0;  // in a row, that found instances of another database
   bool marking_ = false;  // the last claim was to mark the place
   bool judging_ = false;  // a report waits for the database
   bool ours_ = false;

@@ -120,12 +120,14 @@ int adopt(const AdoptOptions& options) {
   if (!sides) return report_error(sides.error());
   const bool json = options.common.json;
   if (!json) print(text(*sides));
-  if (sides->fits()) {
-    print(json ? dump(to_json(*sides, false)) + "\n" : "they fit: nothing to do\n");
-    return kSuccess;
-  }
   if (!options.yes) {
     if (json) print_json(to_json(*sides, false));
+    const std::string others = shared(sides->report, sides->instances.size());
+    if (!others.empty()) return report_error(kUserError, others);
+    if (sides->fits()) {
+      if (!json) print("they fit: nothing to do\n");
+      return kSuccess;
+    }
     return report_error(kUserError,
                         "nothing was changed: stop whatever else serves this broker or this "
                         "database, then run `rung adopt --yes`");
@@ -147,7 +149,8 @@ void add_adopt(CLI::App& app, int* exit) {
       app, "adopt", "Says that this database serves this broker from now on",
       "Examples:\n"
       "  rung adopt                       what both sides remember, and whether they fit\n"
-      "  rung adopt --yes                 after a renamed or new cluster, or a new or restored database\n"
+      "  rung adopt --yes                 after a renamed or new cluster, a new, restored or copied "
+      "database\n"
       "A database serves one broker, virtual host and prefix, and each of these has one database; sidecars\n"
       "stop their flow on a conflict. It never takes more than this command to end one, so first make sure\n"
       "that nothing else serves the broker or the database. See docs/ownership.md.",

@@ -3,6 +3,7 @@
 // BrokerSink::on_place reports what the broker does. Thread: values, and pure functions.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct PlaceReport {
   std::string asked_for;  // the database that the claim named
   std::string owner;    // the database that the place is marked with; "" = no mark, or not known: see problem
   std::string problem;  // why the mark cannot be read or set; "" = nothing
+  std::int64_t consumers = 0;  // of <prefix>.failed: each instance that serves the place is one
 };
 
 // The owner in a report if the mark cannot be this program's.

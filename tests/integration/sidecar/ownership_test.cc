@@ -150,6 +150,29 @@ TEST_F(OwnershipOfABroker, APrefixHasOneDatabaseUntilAnotherIsAdopted) {
   EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound)) << "the second one alone";
 }
 
+TEST_F(OwnershipOfABroker, ACopyOfTheDatabaseIsFoundByItsInstancesAndStopsOnceTheOtherIsAdopted) {
+  start();
+  const MysqlSchema copy;
+  SidecarConfig its = copied();
+  its.store_url = copy.url();
+  second_ = std::make_unique<Sidecar>(its);
+  ASSERT_EQ(run_shell(rung_program() + " migrate -c " + second_->config_path()).code, 0);
+  db.exec("REPLACE INTO " + copy.name() + ".rung_settings SELECT * FROM " + db.name() + ".rung_settings");
+  second_->start();
+  for (Sidecar* one : {&rung(), second_.get()}) {
+    ASSERT_TRUE(one->logged("instances of another database serve this place, too")) << one->log_tail();
+    const Ran doctor = run_shell(rung_program() + " doctor -c " + one->config_path());
+    EXPECT_THAT(doctor.out, testing::ContainsRegex("wrong +ownership"));
+    EXPECT_THAT(adopt(*one, ""), AllOf(StartsWith("1: "), HasSubstr("use a copy of it")));
+  }
+  EXPECT_EQ(rows("SELECT * FROM retry_events WHERE kind = 'ownership_shared'").size(), 1U);
+  EXPECT_EQ(amqp.consumers(failed()), 2U) << "a warning stops nothing";
+  EXPECT_THAT(adopt(rung()), StartsWith("0: "));
+  EXPECT_TRUE(second_->logged("broker and database do not belong together")) << second_->log_tail();
+  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound)) << "the first one alone";
+  EXPECT_THAT(adopt(rung(), ""), HasSubstr("they fit: nothing to do"));
+}
+
 TEST_F(OwnershipOfABroker, TwoThatStartAtOnceWithTwoDatabasesGetOnePrefix) {
   const MysqlSchema other;
   sidecar_ = std::make_unique<Sidecar>(config);
