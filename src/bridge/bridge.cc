@@ -28,7 +28,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       intake_holds_(broker),
       intake_pause_(loop,
                     {intake_holds_, broker.name(), health_, [this] { return jobs_->answered(); },
-                     [this] { router_.drop_all(); }, record_, settings_.identity.name},
+                     [this] { return jobs_->served(); }, [this] { router_.drop_all(); }, record_,
+                     settings_.identity.name},
                     settings_.lease),
       jobs_(make_jobs([this](const StoreJobs::Status& status) {
         store_watch_.changed(status);

@@ -80,6 +80,8 @@ class StoreJobs {
 
   // When the database last completed or refused a job; if it never did, when this object was created.
   virtual BootMs answered() const = 0;
+  // When it last did what a job asked for, or refused it for the sake of its data alone.
+  virtual BootMs served() const { return answered(); }
 
   // Starts no further attempt of a job; a blocked call ends by its own timeout. Does not wait.
   virtual void stop() = 0;

@@ -54,7 +54,7 @@ void IntakePause::look() {
     if (!away_) return timer_.stop();
     if (now - answered < outage_timeout_) return timer_.start(outage_timeout_ - (now - answered));
     pause(now);
-  } else if (answered > paused_at_ && now - paused_at_ >= least_) {
+  } else if (deps_.served() > paused_at_ && now - paused_at_ >= least_) {
     begun_ ? resume(now) : begin(now);
     if (!away_) return timer_.stop();  // otherwise another kind of job still waits
   }

@@ -42,8 +42,8 @@ class IntakeHolds {
 // know whether another instance exists. If we are alone, the messages wait in the queue just as well as here,
 // and none goes back and forth, since nothing is consumed.
 //
-// A database that refuses (a missing right or table) counts as answering: it refuses the others too. Thread:
-// the loop's.
+// A database that refuses (a missing right or table) counts as answering, for it refuses the others too; but
+// a pause only ends once it serves us. Thread: the loop's.
 class IntakePause {
  public:
   struct Deps {
@@ -51,6 +51,7 @@ class IntakePause {
     std::string_view broker;  // Broker::name()
     Health& health;
     std::function<BootMs()> answered;  // when the database last answered
+    std::function<BootMs()> served;    // the same, without refusals
     std::function<void()> forget;      // drops all deliveries in hand
     RecordEvent record;
     std::string node;  // our name, for events

@@ -20,7 +20,8 @@ StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_thread
       factory_(std::move(factory)),
       on_status_(std::move(on_status)),
       idle_(idle),
-      answered_ms_(loop.clock().boot().ms) {
+      answered_ms_(loop.clock().boot().ms),
+      served_ms_(loop.clock().boot().ms) {
   constexpr std::array kAlone{Lane::leases, Lane::gates,  Lane::gate_writes,
                               Lane::sweeps, Lane::upkeep, Lane::retention};
   running_ = flow_threads + static_cast<int>(kAlone.size());
@@ -94,6 +95,7 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
     // A refused login is retried too: somebody may be changing the password right now.
     if (error && !store && !error->is_transient()) error->kind = Error::Kind::refused;
     if (!error || error->kind != Error::Kind::transient) answered_ms_ = loop_.clock().boot().ms;
+    if (!error || !error->is_transient()) served_ms_ = answered_ms_.load();
     const bool given_up = error && store && error->kind == Error::Kind::refused && sees_refusals(lane);
     // A session keeps the rights on the schema that it had when it was opened: some may have been granted
     // since.

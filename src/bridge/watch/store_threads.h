@@ -27,6 +27,7 @@ class StoreThreads final : public StoreJobs {
   ~StoreThreads() override;
 
   BootMs answered() const override { return {answered_ms_.load(std::memory_order_relaxed)}; }
+  BootMs served() const override { return {served_ms_.load(std::memory_order_relaxed)}; }
   void stop() override;
   bool join(Ms most) override;
 
@@ -57,7 +58,7 @@ class StoreThreads final : public StoreJobs {
   StoreOutage outage_;                // guarded by mutex_
   int running_ = 0;                   // guarded by mutex_
   std::condition_variable stopped_;
-  std::atomic<std::int64_t> answered_ms_;
+  std::atomic<std::int64_t> answered_ms_, served_ms_;
   std::vector<std::thread> threads_;
 };
 

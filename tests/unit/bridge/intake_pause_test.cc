@@ -33,11 +33,13 @@ class IntakePauseTest : public testing::Test {
   Health health{*clock, [] {}};
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, clock};
   BootMs answered = clock->boot();
+  bool refuses = false;
   int forgotten = 0;
   std::vector<SystemEvent> events;
   IntakeHolds holds{broker};
   IntakePause pause{loop,
-                    {holds, broker.name(), health, [this] { return answered; }, [this] { ++forgotten; },
+                    {holds, broker.name(), health, [this] { return answered; },
+                     [this] { return refuses ? BootMs{0} : answered; }, [this] { ++forgotten; },
                      [this](const char* kind, const std::string& subject, const std::string& detail) {
                        events.push_back({0, {}, "", kind, subject, detail});
                      },
@@ -53,6 +55,10 @@ TEST_F(IntakePauseTest, AfterAsLongWithoutAnAnswerUntilThereIsOne) {
   EXPECT_GE(clock->boot() - from, kPatience);
   EXPECT_EQ(forgotten, 1);
   EXPECT_FALSE(until([&] { return !paused(); }, kPatience * 5)) << "nobody has answered";
+  answers();
+  refuses = true;
+  EXPECT_FALSE(until([&] { return !paused(); }, kPatience * 5)) << "what refuses does not serve";
+  refuses = false;
   answers();
   EXPECT_TRUE(until([&] { return !paused(); }));
   pause.database_away(false);
