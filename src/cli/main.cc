@@ -1,11 +1,16 @@
 // The program: parses the command line, runs the command, returns its exit code.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <clocale>
 #include <csignal>
 #include <exception>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
@@ -42,7 +47,10 @@ int parse(CLI::App& app, int argc, char** argv, const int& exit) {
     app.parse(argc, argv);
     return exit;
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success);
+    std::ostringstream text;
+    const int code = app.exit(success, text, text);
+    rung::cli::print(text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     std::string what = rung::cli::explain_mistake(app, error.what());
     for (char& c : what) c = c == '\n' ? ' ' : c;
@@ -50,9 +58,21 @@ int parse(CLI::App& app, int argc, char** argv, const int& exit) {
   }
 }
 
+// What a parent may leave to us. A closed stream's number would go to the first socket, and what is printed
+// to the socket: reading or writing such a stream fails instead (stderr goes nowhere). A broken connection or
+// pipe is an error, not the end.
+void begin_process() {
+  for (const auto& [stream, mode] :
+       {std::pair{STDIN_FILENO, O_WRONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_WRONLY}}) {
+    if (fcntl(stream, F_GETFD) < 0) (void)open("/dev/null", mode);  // takes the lowest number that is free
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  begin_process();
   try {
     CLI::App app(kDescription, "rung");
     int exit = rung::cli::kSuccess;

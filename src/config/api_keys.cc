@@ -60,7 +60,8 @@ void complete_api(Draft& draft, Problems& problems) {
   if (draft.present.contains("api.token_file") && draft.reports_warnings())
     warn_if_readable(problems, draft.mark("api.token_file"), draft.config.api.token_file,
                      "api.token_file is secret");
-  if (draft.purpose != ConfigFor::check && draft.purpose != ConfigFor::api)
+  if (draft.purpose != ConfigFor::check && draft.purpose != ConfigFor::api &&
+      draft.purpose != ConfigFor::reading)
     problems.add(draft.mark("api"), std::string(kOnlyApi));
 }
 

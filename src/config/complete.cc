@@ -23,7 +23,7 @@ class Completion {
   Completion(Draft& draft, Problems& problems) : draft_(draft), config_(draft.config), problems_(problems) {}
 
   void run() {
-    required("broker", "amqp://user:password@host:port/%2f");
+    if (draft_.purpose != ConfigFor::reading) required("broker", "amqp://user:password@host:port/%2f");
     same_service("broker", "virtual host");
     for (const std::string& store : stores()) {
       required(store, "mysql://user:password@host:port/schema");

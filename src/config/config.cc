@@ -91,15 +91,29 @@ std::vector<std::string> keys_for_restart(const Config& running, const Config& l
 
 const Config::Dialects& built_in_dialects() { return confile::ready_dialects(); }
 
-LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice choice) {
+namespace {
+
+// The same lines, empty where they belong to a section that a command which only reads does not need: neither
+// a wrong value there nor wrong YAML matters then.
+std::string only_services(std::string_view text) {
+  std::string out;
+  for (bool needed = false; !text.empty();) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    if (!line.empty() && std::string_view(" \t\r#").find(line[0]) == std::string_view::npos)
+      needed = line.starts_with("store:") || line.starts_with("api:") || line.starts_with("groups:");
+    if (needed) out += line;
+    out += '\n';
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  return out;
+}
+
+LoadedConfig load_text(const std::string& path, const std::string& text, ConfigFor purpose,
+                       GroupChoice choice) {
   LoadedConfig loaded;
   Problems problems(path);
-  const auto text = read_whole(path);
-  if (text && choice.name.empty() && !choice.queue.empty()) choice.name = group_of_queue(*text, choice.queue);
-  if (!text) {
-    problems.add({}, text.error());
-  } else if (const auto root =
-                 confile::parse_document(*text, problems, unused_sections(purpose, choice.name))) {
+  if (choice.name.empty() && !choice.queue.empty()) choice.name = group_of_queue(text, choice.queue);
+  if (const auto root = confile::parse_document(text, problems, unused_sections(purpose, choice.name))) {
     const auto slash = path.rfind('/');
     auto draft = confile::walk(*root, slash == std::string::npos ? "" : path.substr(0, slash), problems,
                                purpose, std::move(choice));
@@ -110,6 +124,18 @@ LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice
   loaded.warnings = problems.take_warnings();
   loaded.problems = problems.take();
   return loaded;
+}
+
+}  // namespace
+
+LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice choice) {
+  const auto text = read_whole(path);
+  if (!text) return {.config = {}, .problems = {{path, 0, 0, text.error()}}, .warnings = {}, .keys_used = {}};
+  LoadedConfig loaded = load_text(path, *text, purpose, choice);
+  if (loaded.ok() || purpose != ConfigFor::reading) return loaded;
+  LoadedConfig services = load_text(path, only_services(*text), purpose, std::move(choice));
+  services.warnings = loaded.problems;
+  return services.ok() ? services : loaded;
 }
 
 std::vector<ConfigKey> config_keys() {

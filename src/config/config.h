@@ -118,6 +118,7 @@ enum class ConfigFor {
   sidecar,   // all of them
   database,  // those of store.*; others are ignored
   api,       // the same, or those of api.*: for commands that do without a database
+  reading,   // the same, for commands that only read: mistakes in other sections are warnings
   broker,    // those of broker.*; others are ignored
   health,    // variables of http.*; others, and all files, are ignored
   check,     // none: unreadable files are warnings, readable ones are checked

@@ -31,6 +31,7 @@ bool print_problems(const LoadedConfig& loaded) {
   return !loaded.ok();
 }
 
+volatile std::sig_atomic_t reload_wanted = 0;  // a SIGHUP from before the loop took them
 constexpr Ms kWatchStart{200};
 constexpr Ms kSlowReload{5000};  // the problem "config" begins after it
 constexpr Ms kEagerCheck{2000};  // after a queue became detached
@@ -88,7 +89,10 @@ class Sidecar {
       attach_watch_.start(config_.attachment_check);
       start_watch_.start(kWatchStart, kWatchStart);
       // Not when the servers are reached: a boot must not fail because one of them comes up later.
-      loop_.post([this] { service_.ready(); });
+      loop_.post([this] {
+        service_.ready();
+        if (reload_wanted != 0) read_config();
+      });
       loop_.run();
     } else {
       log::error("cannot start", {{"reason", started.error().message}});
@@ -330,6 +334,10 @@ class Sidecar {
 int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
   // Until the loop catches these signals there is nothing to drain.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int) { _exit(0); });
+  std::signal(SIGHUP, [](int) { reload_wanted = 1; });
+  sigset_t none;  // a parent may have blocked them
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
   LoadedConfig loaded = load_config(config_path, ConfigFor::sidecar, choice);
   if (print_problems(loaded)) return 1;
   log::configure(loaded.config.log.level, loaded.config.log.format);
@@ -339,7 +347,6 @@ int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
   // them, up to 32 MB, and keep their memory.
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 #endif
-  std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error code, not a crash
   const SystemClock clock;
   auto broker = make_broker(loaded.config.broker, clock);
   if (!broker) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <thread>
 
@@ -98,7 +99,7 @@ GroupChoice group_choice(const Common& common, const std::string& queue) {
 int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue,
          bool file_rights) {
   if (const int code = load_any(common, config, purpose, queue, file_rights); code != kSuccess) return code;
-  if (config.api.url.empty() || purpose == ConfigFor::api) return kSuccess;
+  if (config.api.url.empty() || purpose == ConfigFor::api || purpose == ConfigFor::reading) return kSuccess;
   return report_error(kUserError, find_config(common) + ": " + std::string(kOnlyApi));
 }
 
@@ -155,11 +156,11 @@ int check_api_options(const ApiOptions& api) {
 
 }  // namespace
 
-int open_service(const Common& common, Session& session, const std::string& queue) {
+int open_service(const Common& common, Session& session, const std::string& queue, ConfigFor purpose) {
   if (const int code = check_api_options(common.api); code != kSuccess) return code;
   if (!common.api.url.empty()) {
     session.config.api = common.api;
-  } else if (const int code = load(common, session.config, ConfigFor::api, queue); code != kSuccess) {
+  } else if (const int code = load(common, session.config, purpose, queue); code != kSuccess) {
     return code;
   }
   auto connected = connect(session);
@@ -273,8 +274,11 @@ bool says_yes(const std::string& question) {
 }
 
 void print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  // Half an answer is none. Who closed the pipe wants no more, and no word about it.
+  if (errno != EPIPE)
+    report_error(kUserError, std::string("the output cannot be written: ") + std::strerror(errno));
+  std::_Exit(kUserError);
 }
 
 }  // namespace rung::cli

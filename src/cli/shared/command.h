@@ -56,7 +56,7 @@ GroupChoice group_choice(const Common& common, const std::string& queue = {});
 // Loads the config for this purpose. Prints errors and warnings, one per line; returns kUserError on errors.
 // `queue`: the queue that the command is about. `file_rights`: also warns of files with secrets that others
 // can read.
-// One with only an API is an error, unless for ConfigFor::api.
+// One with only an API is an error, unless for ConfigFor::api and reading.
 int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {},
          bool file_rights = true);
 // The same; for ConfigFor::check it may have only an API.
@@ -74,7 +74,9 @@ struct Session {
 };
 // Prints errors.
 int open_session(const Common& common, Session& session, const std::string& queue = {});  // with a store
-int open_service(const Common& common, Session& session, const std::string& queue = {});  // with either
+// With either. A command that needs no rules is ConfigFor::reading.
+int open_service(const Common& common, Session& session, const std::string& queue = {},
+                 ConfigFor purpose = ConfigFor::api);
 // With the database of a group, or of the config if it has none; an error closes the session. Prints nothing.
 Result<void> open_group(const std::string& config, const GroupChoice& group, Session& session);
 // Connects with the session's config; does not print errors.
@@ -96,7 +98,7 @@ std::string cli_user();
 // Asks on stderr; whether the answer is yes.
 bool says_yes(const std::string& question);
 
-// Writes to stdout; a closed pipe ends the program silently.
+// Writes to stdout. If that fails the program ends with an error; a closed pipe ends it silently.
 void print(std::string_view text);
 
 }  // namespace rung::cli

@@ -120,7 +120,8 @@ int show(Session& session, const NodesOptions& options) {
 
 int run(const NodesOptions& options) {
   Session session;
-  if (const int code = open_service(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session, "", ConfigFor::reading); code != kSuccess)
+    return code;
   const auto draw = [&] { return show(session, options); };
   return options.watch ? watch(session, draw) : draw();
 }

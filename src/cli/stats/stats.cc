@@ -277,7 +277,8 @@ int run(const StatsOptions& options) {
     if (!config.groups.empty()) return run_groups(config.groups, options, *max_overdue);
   }
   Session session;
-  if (const int code = open_service(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session, "", ConfigFor::reading); code != kSuccess)
+    return code;
   const auto draw = [&] { return show(session, options, *max_overdue); };
   return options.watch ? watch(session, draw) : draw();
 }

@@ -101,7 +101,8 @@ std::string log_text(const AuditPage& page) {
 
 int audit_all(const AuditOptions& o) {
   Session session;
-  if (const int code = open_service(o.task.common, session); code != kSuccess) return code;
+  if (const int code = open_service(o.task.common, session, "", ConfigFor::reading); code != kSuccess)
+    return code;
   AuditFilter filter = o.filter;
   for (const auto& [flag, text, to] :
        {std::tuple("--since", &o.since, &filter.since), std::tuple("--until", &o.until, &filter.until)}) {

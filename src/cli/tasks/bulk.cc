@@ -33,7 +33,7 @@ int report_no_bulk(std::int64_t id) {
 
 int list(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(o.common, session, "", ConfigFor::reading); code != kSuccess) return code;
   std::optional<std::int64_t> below;
   if (const int code = read_cursor(o.cursor, below); code != kSuccess) return code;
   auto bulks = session.service.bulks->list(o.limit + 1, below);
@@ -114,7 +114,7 @@ std::string show_text(Session& session, const Bulk& b, const api::Outcomes& outc
 
 int show(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(o.common, session, "", ConfigFor::reading); code != kSuccess) return code;
   auto bulk = session.service.bulks->find(o.id);
   if (!bulk) return report_error(bulk.error());
   if (!*bulk) return report_no_bulk(o.id);

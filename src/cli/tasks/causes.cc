@@ -91,7 +91,9 @@ int show_causes(const CausesOptions& options) {
   filter.offset = offset.value_or(0);
   filter.limit = options.limit;
   Session session;
-  if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session, options.queue, ConfigFor::reading);
+      code != kSuccess)
+    return code;
   const auto draw = [&]() -> int {
     if (const int code = read_time("--since", options.since, session.now, Direction::past, filter.since);
         code != kSuccess)

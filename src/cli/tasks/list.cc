@@ -126,7 +126,8 @@ int show(Session& session, const ListOptions& options) {
 
 int run(const ListOptions& options) {
   Session session;
-  if (const int code = open_service(options.common, session, options.filter.filter.queue); code != kSuccess)
+  if (const int code = open_service(options.common, session, options.filter.filter.queue, ConfigFor::reading);
+      code != kSuccess)
     return code;
   if (options.watch) return watch(session, [&] { return show(session, options); });
   return show(session, options);

@@ -133,7 +133,8 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
 
 int queues(const QueuesOptions& options) {
   Session session;
-  if (const int code = open_service(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(options.common, session, "", ConfigFor::reading); code != kSuccess)
+    return code;
   const auto draw = [&]() -> int {
     auto gates = session.service.system->gates();
     if (!gates) return report_error(gates.error());

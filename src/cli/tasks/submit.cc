@@ -159,7 +159,9 @@ Result<void> read_lines(std::istream& in, TaskChanges& changes, bool json, Submi
     if (!batch.full() && !input_is_idle(in)) continue;
     if (auto done = flush(); !done) return done;
   }
-  return flush();
+  auto done = flush();
+  if (done && in.bad()) return permanent("the input cannot be read any further");
+  return done;
 }
 
 int submit_lines(const SubmitOptions& o) {

@@ -1,10 +1,11 @@
 #include "src/cli/tasks/submit_request.h"
 
+#include <array>
+#include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <iostream>
+#include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <tuple>
 
 #include "levels/duration.h"
@@ -76,18 +77,16 @@ Result<void> add_body(const SubmitFlags& flags, Json& to) {
 }  // namespace
 
 Result<std::string> read_bytes(const std::string& file) {
-  std::ostringstream bytes;
-  if (file == "-") {
-    bytes << std::cin.rdbuf();
-    return std::move(bytes).str();
-  }
-  std::ifstream in(file, std::ios::binary);
-  if (!in || !(bytes << in.rdbuf()).good()) {
-    // An empty file sets failbit, too.
-    if (in.is_open() && in.peek() == std::ifstream::traits_type::eof()) return std::string();
-    return permanent("cannot read " + file);
-  }
-  return std::move(bytes).str();
+  std::FILE* const in = file == "-" ? stdin : std::fopen(file.c_str(), "rb");
+  std::string bytes;
+  std::array<char, 65536> piece{};
+  for (std::size_t read = 1; in != nullptr && read > 0; bytes.append(piece.data(), read))
+    read = std::fread(piece.data(), 1, piece.size(), in);
+  const bool failed = in == nullptr || std::ferror(in) != 0;  // a closed stdin, a directory
+  const std::string why = std::strerror(errno);
+  if (in != nullptr && in != stdin) (void)std::fclose(in);
+  if (failed) return permanent("cannot read " + (file == "-" ? "stdin" : file) + ": " + why);
+  return bytes;
 }
 
 Result<Json> to_request(const SubmitFlags& flags, EpochMs now) {

@@ -51,6 +51,19 @@ TEST_F(Stats, HealthyThenOverdue) {
   EXPECT_EQ(stats["nodes"][0]["shards"].size(), 64U);
 }
 
+TEST_F(Stats, AreReadWhileTheFileHasAMistake) {
+  insert(fresh("orders", 10min));
+  hold_all();
+  std::ofstream(config_path(), std::ios::app) << "queues: { orders: { lader: fast } }\n";
+  for (const std::vector<std::string>& reads : std::vector<std::vector<std::string>>{
+           {"stats"}, {"nodes"}, {"list"}, {"queues"}, {"causes"}, {"audit"}, {"bulk", "list"}}) {
+    const Ran ran = rung(reads);
+    EXPECT_EQ(ran.exit, 0) << reads.front();
+    EXPECT_THAT(ran.err, by_api() ? HasSubstr("") : HasSubstr("warning: queues.orders.lader: unknown key"));
+  }
+  if (!by_api()) EXPECT_EQ(rung({"cancel", "1"}).exit, 1) << "a change needs the rules";
+}
+
 TEST_F(Stats, HowPromisesOfLatenessWereKept) {
   insert(fresh("orders", 10min));
   hold_all();

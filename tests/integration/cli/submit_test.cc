@@ -6,6 +6,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -122,6 +123,19 @@ TEST_F(Submit, BodiesToTheByte) {
   const auto ran = run_program({"sh", "-c", piped}, 60s);
   ASSERT_TRUE(ran);
   EXPECT_EQ(message_of(task_of(json::parse(ran->out)).id).body, std::string("a\0b", 3));
+}
+
+TEST_F(Submit, WhatCannotBeReadIsNoEmptyBody) {
+  store();
+  for (const std::string how : {"--queue q --delay 1h --file /tmp", "--queue q --delay 1h --file - <&-",
+                                "--queue q --delay 1h --file - </tmp", "--jsonl - <&-", "--jsonl /tmp"}) {
+    const auto ran = run_program(
+        {"sh", "-c", std::string(RUNG_TEST_PROGRAM) + " submit" + access_words("submit") + " " + how}, 60s);
+    ASSERT_TRUE(ran);
+    EXPECT_EQ(ran->exit, 1) << how;
+    EXPECT_THAT(ran->err, AnyOf(HasSubstr("cannot read "), HasSubstr("cannot be read"))) << how;
+  }
+  EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "0");
 }
 
 TEST_F(Submit, SilenceAndLadderOfItsOwn) {

@@ -362,5 +362,66 @@ TEST_F(Program, ManPagesAreWrittenForEachCommand) {
   EXPECT_TRUE(std::filesystem::exists(folder + "/rung-bulk-show.1"));
 }
 
+// As cron, supervisors, shells and containers start and end it; "$R" is the program, "$C" a config, "$D" a
+// folder.
+class Process : public Program {
+ protected:
+  // The exit code of the script's last command, then what the script has printed.
+  std::string bash(const std::string& script) {
+    const std::string whole =
+        "R=" RUNG_TEST_PROGRAM " C=" + good() + " D=" + folder_.string() + "\n" + script;
+    const auto ran = run_program({"bash", "-c", whole}, 60s);
+    EXPECT_TRUE(ran) << ran.error().message << script;
+    return ran ? std::to_string(ran->exit) + ": " + ran->out + ran->err : "";
+  }
+};
+
+TEST_F(Process, AnOutputIsWholeOrTheCommandFails) {
+  for (const std::string command :
+       {"check -c $C", "--help", "--version", "help list", "completion bash", "logs"}) {
+    EXPECT_EQ(bash("$R " + command + " >/dev/full"),
+              "1: rung: the output cannot be written: No space left on device\n");
+    EXPECT_EQ(bash("$R " + command + " >&-"), "1: rung: the output cannot be written: Bad file descriptor\n");
+    // With and without a parent that ignores SIGPIPE.
+    const std::string pipe = "{ sleep 0.2; $R " + command + "; echo $? >$D/code; } | true; cat $D/code";
+    EXPECT_EQ(bash(pipe), "0: 1\n") << command;
+    EXPECT_EQ(bash("trap '' PIPE; " + pipe), "0: 1\n") << command;
+  }
+}
+
+TEST_F(Process, AnOrderlyStopExits0HoweverItWasStarted) {
+  const std::string start = "$R run -c $C ", stop = " & kill $! && wait $!";
+  for (const std::string streams :
+       {"<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full", "2> >(true)"})
+    EXPECT_EQ(bash(start + streams + stop).substr(0, 2), "0:") << streams;
+  // What it writes to its log does not go to a socket that took the number of a closed stream.
+  EXPECT_THAT(bash(start + "<&- >&- 2>&- & until ls /proc/$!/fd | grep -qx 3; do :; done; "
+                           "readlink /proc/$!/fd/{0,1,2}; kill $!; wait $!"),
+              HasSubstr("/dev/null\n/dev/null\n/dev/null\n"));
+  const std::string log = " 2>$D/log & until grep -q connect $D/log; do sleep 0.02; done; ";
+  EXPECT_EQ(bash(start + log + "kill -TERM $!; kill -TERM $!; kill -INT $!; wait $!").substr(0, 2), "0:");
+  EXPECT_EQ(bash("trap '' INT HUP PIPE CHLD TERM; " + start + log + "kill -TERM $!; wait $!").substr(0, 2),
+            "0:");
+  EXPECT_EQ(
+      bash("for ((i = 0; i < 1500; ++i)); do exec {fd}</dev/null; done; " + start + log + "kill $!; wait $!")
+          .substr(0, 2),
+      "0:");
+}
+
+// Signals that came while they were blocked: between the start of the process and that of its loop.
+TEST_F(Process, ASignalBeforeTheStartIsFinishedIsNotLost) {
+  const auto pending = [](const std::string& signal) {
+    return "python3 -c 'import os, signal, sys; s = {signal.SIGHUP, signal.SIGTERM}; "
+           "signal.pthread_sigmask(signal.SIG_BLOCK, s); os.kill(os.getpid(), signal." +
+           signal + "); os.execv(sys.argv[1], sys.argv[1:])' $R run -c $C ";
+  };
+  EXPECT_EQ(bash(pending("SIGTERM")).substr(0, 2), "0:");
+  const std::string reloaded =
+      bash(pending("SIGHUP") +
+           "2>$D/log & until grep -q 'config reloaded' $D/log; do kill -0 $! || exit 9; sleep 0.02; "
+           "done; kill $!; wait $!");
+  EXPECT_EQ(reloaded.substr(0, 2), "0:") << reloaded;
+}
+
 }  // namespace
 }  // namespace rung::cli

@@ -331,5 +331,21 @@ TEST_F(ConfigErrors, GarbageNeverCrashes) {
   EXPECT_GT(broken, 50);
 }
 
+// On a bad day somebody looks at the tasks while the file is being mended.
+TEST_F(ConfigErrors, ElsewhereDoNotStopWhoOnlyReads) {
+  for (const std::string mistake : {"queues: { orders: { lader: fast } }\n", "queues:\n  *: {}\n",
+                                    "http: { listen: nowhere }\n", "ladders:\n\ta: [1s]\n"}) {
+    const std::string file = write("rung.yaml", mistake + kServers + mistake);
+    const LoadedConfig loaded = load_config(file, ConfigFor::reading);
+    EXPECT_TRUE(loaded.ok()) << loaded.problems.front().str();
+    EXPECT_EQ(loaded.config.store.url, "mysql://rung:secret@127.0.0.1:3306/rung");
+    ASSERT_FALSE(loaded.warnings.empty()) << mistake;
+    EXPECT_EQ(loaded.warnings.front().str(), load_config(file, ConfigFor::api).problems.front().str());
+  }
+  const LoadedConfig wrong = load_config(write("rung.yaml", "store: { url: nowhere }\n"), ConfigFor::reading);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.problems.back().what, ::testing::HasSubstr("store.url"));
+}
+
 }  // namespace
 }  // namespace rung
