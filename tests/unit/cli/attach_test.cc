@@ -286,7 +286,7 @@ TEST(AskAttached, UnknownWhereNobodyAnswers) {
 TEST(Drain, IsStuckOnceOnlyLostPublishesHaveBeenLeftForAMinute) {
   StuckDrain drain;
   const auto after = [&](std::int64_t publishing, std::int64_t others, int seconds) {
-    return drain.is_stuck(publishing, others, BootMs{std::chrono::seconds{seconds}});
+    return drain.is_stuck(publishing, others, BootMs{seconds * std::int64_t{1000}});
   };
   EXPECT_FALSE(after(2, 1, 100));  // an answer may come
   EXPECT_FALSE(after(2, 0, 159));
