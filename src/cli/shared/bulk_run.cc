@@ -93,8 +93,10 @@ Result<Bulk> run_to_end(Session& session, Bulk bulk) {
     if (run->bulk().state == BulkState::running) sleep_interruptibly(*session.clock, *wait);
   }
   progress.at(run->bulk().done);
-  tell_held(session, run->bulk(), held);
-  if (interrupted == 0) return run->bulk();
+  if (interrupted == 0) {
+    tell_held(session, run->bulk(), held);
+    return run->bulk();
+  }
   auto paused = session.service.bulks->control({run->bulk().id, BulkState::paused});
   if (!paused) return tl::unexpected(paused.error());
   return paused->value_or(run->bulk());
