@@ -94,6 +94,9 @@ class AttachmentStore {
   virtual Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) = 0;
   // When the current attempts of these tasks were confirmed; tasks without that time are left out.
   virtual Result<std::map<TaskId, EpochMs>> published_at(std::span<const TaskId> ids) = 0;
+  // The queues of tasks that await an answer: the first `most`, sorted. Of names that differ only in trailing
+  // blanks, one.
+  virtual Result<std::vector<std::string>> awaiting_queues(std::size_t most) = 0;
   // By queue: tasks whose silence is held open (is_silence_held()).
   virtual Result<std::map<std::string, std::int64_t>> held_silences() = 0;
   // The config names these queues, and no others. Returns those that it has named before.

@@ -186,6 +186,9 @@ class FaultyStore final : public Store {
   Result<std::map<TaskId, EpochMs>> published_at(std::span<const TaskId> ids) override {
     return call([&] { return db_->published_at(ids); });
   }
+  Result<std::vector<std::string>> awaiting_queues(std::size_t most) override {
+    return call([&] { return db_->awaiting_queues(most); });
+  }
   Result<std::map<std::string, std::int64_t>> held_silences() override {
     return call([&] { return db_->held_silences(); });
   }

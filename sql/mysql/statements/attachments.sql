@@ -23,6 +23,10 @@ SELECT a.task_id, a.published_at
 FROM rung_tasks t STRAIGHT_JOIN rung_attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 WHERE t.id IN (:ids) AND a.published_at > '1970-01-01'
 
+-- name: awaiting_queue
+SELECT queue FROM rung_tasks FORCE INDEX (by_due)
+WHERE state = 'awaiting' AND next_due_at IS NULL AND queue > :queue ORDER BY queue LIMIT 1
+
 -- name: held_silences
 -- stage 3: awaiting. by_shard begins with it (with `state` instead, this read the whole table), and has shard, next_at and queue. Shard by
 -- shard: rows without an end of silence are the first of each; BETWEEN would read all that await.

@@ -34,7 +34,9 @@ void Janitor::tick() {
   deps_.horizon.extend();
   silence_.tick();
   stranded_.look();
-  if (++ticks_ % kSlowTicks == 0) stranded_.look_for_forgotten();
+  if (++ticks_ % kSlowTicks != 0) return;
+  stranded_.look_for_forgotten();
+  silence_.find_queues();
 }
 
 void Janitor::found(const WorkWaiting& waiting) {

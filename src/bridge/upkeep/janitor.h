@@ -4,7 +4,7 @@
 //                   parked_copies: copies owed to <prefix>.parked
 //   (these three if work_poll has found that rows wait)
 //   at a takeover and every ten seconds  stranded_tasks: tasks left in `publishing` -> the same attempt
-//   again
+//   again; queues of what awaits an answer -> attachments
 // Thread: the loop's.
 #pragma once
 
@@ -34,7 +34,11 @@ class Janitor {
   // Call twice a second.
   void found(const WorkWaiting& waiting);
   // Shards were gained: looks for their stranded rows once the former owner's connection must be dead.
-  void gained(const std::vector<Gained>& gained) { stranded_.gained(gained); }
+  // Looks also for the queues of what awaits an answer.
+  void gained(const std::vector<Gained>& gained) {
+    stranded_.gained(gained);
+    silence_.find_queues();
+  }
   SilenceCheck& silence() { return silence_; }
   const SilenceCheck& silence() const { return silence_; }
 

@@ -97,7 +97,18 @@ void SilenceCheck::found(const std::vector<DueEntry>& rows) {
   waiting_ = true;
   std::vector<std::string> queues;
   for (const auto& [queue, some] : batch_) queues.push_back(queue);
-  if (!deps_.attachments.look_at(std::move(queues))) look_up();  // nobody can look
+  if (!deps_.attachments.look_at(queues)) look_up();  // nobody can look
+}
+
+void SilenceCheck::find_queues() {
+  if (std::exchange(finding_, true)) return;
+  deps_.jobs.submit<std::vector<std::string>>(
+      Lane::sweeps, [](AttachmentStore& store) { return store.awaiting_queues(Attachments::kMostSeen); },
+      [this](const Result<std::vector<std::string>>& queues) {
+        finding_ = false;
+        if (queues) return deps_.attachments.awaiting(*queues);
+        log::error("querying for unanswered deliveries failed", {{"reason", queues.error().message}});
+      });
 }
 
 void SilenceCheck::looked() {

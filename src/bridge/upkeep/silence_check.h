@@ -62,6 +62,9 @@ class SilenceCheck {
   void remove(std::vector<RemovedQueue> queues);
   // The attachments have taken the result of a look.
   void looked();
+  // Asks which queues have deliveries that await an answer, whoever made them: the attachments watch these.
+  // Call when shards are gained, and every ten seconds.
+  void find_queues();
 
   const SilenceCounts& counts() const { return counts_; }
 
@@ -98,6 +101,7 @@ class SilenceCheck {
   std::vector<RemovedQueue> removed_;
   bool knows_removed_ = true;
   bool waiting_ = false;
+  bool finding_ = false;  // the queues
   bool busy_ = false;
   SilenceCounts counts_;
 };

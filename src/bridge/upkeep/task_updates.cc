@@ -34,8 +34,6 @@ void TaskUpdates::decided(const Decision& decision) {
   const Task& task = decision.task;
   if (!decision.reason.empty()) deps_.store_watch.behind(task.id, decision.reason);
   deps_.counts.decided(decision);
-  if (decision.was == State::publishing && task.state == State::awaiting)
-    deps_.attachments.delivered(task.queue);
   deps_.dispatch.changed(task);
   schedule(task);
   if (decision.child != nullptr) schedule(decision.child->task);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "src/io/log.h"
 
@@ -42,13 +43,14 @@ void Attachments::failed(const Task& task, const DbClock& clock) {
   note_({{task.queue, AttachmentState::attached, std::string(kDeadLetterArrived), clock.now(), true}});
 }
 
-void Attachments::delivered(const std::string& queue) {
-  if (!queue.empty() && delivered_.size() < kMostSeen && delivered_.insert(queue).second) ask();
+void Attachments::awaiting(const std::vector<std::string>& queues) {
+  const auto before = std::exchange(awaiting_, {queues.begin(), queues.end()});
+  if (!std::ranges::includes(before, awaiting_)) ask();
 }
 
-bool Attachments::look_at(std::vector<std::string> queues) {
+bool Attachments::look_at(const std::vector<std::string>& queues) {
   if (!ask_) return false;
-  wanted_ = std::move(queues);
+  awaiting_.insert(queues.begin(), queues.end());
   ask();
   return true;
 }
@@ -71,8 +73,7 @@ std::vector<AttachmentSighting> Attachments::sightings(const std::vector<std::st
 
 std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& configured) const {
   std::set<std::string, std::less<>> others = seen_;
-  others.insert(delivered_.begin(), delivered_.end());
-  others.insert(wanted_.begin(), wanted_.end());
+  others.insert(awaiting_.begin(), awaiting_.end());
   for (const std::string& queue : configured) others.erase(queue);
   std::vector<std::string> all = configured;
   std::ranges::copy(others, std::back_inserter(all));
@@ -164,22 +165,22 @@ void Attachments::compare(const AttachmentLook& look, const std::vector<std::str
   for (const QueueAttachment& one : look.queues) {
     const bool matched = look.matched.contains(one.queue);
     const bool named = matched || std::ranges::find(configured, one.queue) != configured.end();
+    Known& known = known_[one.queue];
     if (one.state == State::unknown) {
       unknown = one.detail;
-      continue;
-    }
-    Known& known = known_[one.queue];
-    if (known.state != one.state) {
+      if (known.state == State::unknown) continue;  // else it is as it was
+    } else if (known.state != one.state) {
       changed(one, known, named);
       known.state = one.state;
       known.since = now;
     }
-    known.was_attached = known.was_attached || one.state == State::attached;
-    if (named) configured_.emplace_back(one.queue, one.state == State::attached);
+    known.was_attached = known.was_attached || known.state == State::attached;
+    if (named && one.state != State::unknown)
+      configured_.emplace_back(one.queue, one.state == State::attached);
     const bool ours = matched ? known.was_attached
                       : named ? known.was_attached || !seen_.contains(one.queue)
                               : known.was_attached && now - known.since < kRemember;
-    if (one.state == State::detached && ours) {
+    if (known.state == State::detached && ours) {
       detached.push_back(one.queue);
       commands.push_back(one.command);
     }
@@ -197,8 +198,6 @@ void Attachments::compare(const AttachmentLook& look, const std::vector<std::str
     }
   }
   told_unknown_ = !unknown.empty();
-  if (told_unknown_) return;  // keep the problem as last seen
-
   if (detached.empty()) return health_.clear("detached");
   std::string text = detached.size() == 1 ? "queue" : "queues";
   for (std::size_t i = 0; i < std::min(detached.size(), kMostNamed); ++i)

@@ -83,9 +83,9 @@ class Attachments {
   // A failure from this queue arrived.
   void seen(const std::string& queue);
   void failed(const Task& task, const DbClock& clock);
-  // A delivery to this queue was confirmed.
-  void delivered(const std::string& queue);
-  // The queues to check: `configured`, and those seen.
+  // Deliveries to these queues await an answer: they are watched until the next call. At most kMostSeen.
+  void awaiting(const std::vector<std::string>& queues);
+  // The queues to check: `configured`, those seen, and those with deliveries.
   std::vector<std::string> to_watch(const std::vector<std::string>& configured) const;
   // Takes the result of a check.
   void found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
@@ -101,7 +101,7 @@ class Attachments {
 
   // --- for SilenceCheck
   // Requests a look at these queues, too. False: nobody can look.
-  bool look_at(std::vector<std::string> queues);
+  bool look_at(const std::vector<std::string>& queues);
   BootMs last_look() const { return last_look_; }  // when it was requested
   // A look requested at or after `since` has decided about the queue.
   bool answered_for(std::string_view queue, BootMs since) const;
@@ -149,9 +149,8 @@ class Attachments {
   Health& health_;
   const RecordEvent record_;
   std::set<std::string, std::less<>> seen_;
-  std::set<std::string, std::less<>> delivered_;         // at most kMostSeen
+  std::set<std::string, std::less<>> awaiting_;
   std::set<std::string, std::less<>> by_failure_;        // noted; at most kMostSeen
-  std::vector<std::string> wanted_;                      // by look_at(), until the next look
   std::map<std::string, Sighted, std::less<>> sighted_;  // of the queues in the last look
   std::set<std::string, std::less<>> doubtful_;
   BootMs eager_until_{0};

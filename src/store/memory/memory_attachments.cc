@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "src/core/machine/machine.h"
@@ -65,6 +67,17 @@ Result<std::map<TaskId, EpochMs>> MemoryStore::published_at(std::span<const Task
         out.emplace(id, *attempt->second.published_at);
     }
     return out;
+  });
+}
+
+Result<std::vector<std::string>> MemoryStore::awaiting_queues(std::size_t most) {
+  return call([&] {
+    std::set<std::string> out;
+    for (const auto& [id, row] : db_.tasks_.rows()) {
+      if (row.task.state == State::awaiting && !row.task.queue.empty()) out.insert(row.task.queue);
+    }
+    while (out.size() > most) out.erase(std::prev(out.end()));
+    return std::vector<std::string>(out.begin(), out.end());
   });
 }
 

@@ -173,6 +173,20 @@ Result<std::map<TaskId, EpochMs>> MysqlStore::published_at(std::span<const TaskI
   });
 }
 
+// A call for each queue: a range of an index. GROUP BY reads all that await (45 ms for 100,000).
+Result<std::vector<std::string>> MysqlStore::awaiting_queues(std::size_t most) {
+  return session_->run_for([&] {
+    std::vector<std::string> out;
+    while (out.size() < most) {
+      const std::string last = out.empty() ? "" : out.back();
+      auto row = session_->query(render("awaiting_queue", {{"queue", Literal::text(last)}}));
+      if (!row->next()) break;
+      out.push_back(text_at(*row, 1));
+    }
+    return out;
+  });
+}
+
 Result<std::map<std::string, std::int64_t>> MysqlStore::held_silences() {
   return session_->run_for([&] {
     std::map<std::string, std::int64_t> out;

@@ -113,6 +113,15 @@ TEST_P(AttachmentContract, QueuesThatDifferInABlankAreTwo) {
   EXPECT_EQ(must(store_->attachments({})).size(), 2U);
 }
 
+TEST_P(AttachmentContract, TheQueuesOfWhatAwaits) {
+  const Fence fence = join(*store_, "a");
+  EXPECT_THAT(must(store_->awaiting_queues(10)), IsEmpty());
+  for (const char* queue : {"invoices", "orders", "orders", "shipping"}) awaiting(fence, queue);
+  due_task(*store_, fence, "scheduled");
+  EXPECT_EQ(must(store_->awaiting_queues(10)), (std::vector<std::string>{"invoices", "orders", "shipping"}));
+  EXPECT_EQ(must(store_->awaiting_queues(2)), (std::vector<std::string>{"invoices", "orders"}));
+}
+
 TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
   const Fence fence = join(*store_, "a");
   const TaskId held = awaiting(fence, "presumed"), other = awaiting(fence, "presumed");

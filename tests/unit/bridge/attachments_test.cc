@@ -89,6 +89,23 @@ TEST_F(AttachmentsTest, UnknownRaisesAndClearsNothing) {
   EXPECT_THAT(attachments.configured(), ElementsAre());
 }
 
+TEST_F(AttachmentsTest, AQueueThatIsUnknownHidesNoOthers) {
+  const auto look = [&](Found orders, Found invoices) {
+    AttachmentLook looked{{{"orders", orders, "", "rung attach orders", ""},
+                           {"invoices", invoices, "", "rung attach invoices", ""}},
+                          {},
+                          BootMs{1}};
+    attachments.found(looked, {"orders", "invoices"}, BootMs{1});
+  };
+  look(Found::unknown, Found::detached);
+  EXPECT_TRUE(problem());
+  look(Found::detached, Found::attached);
+  look(Found::unknown, Found::attached);
+  EXPECT_TRUE(problem()) << "orders is as it was last seen";
+  look(Found::attached, Found::unknown);
+  EXPECT_FALSE(problem());
+}
+
 TEST_F(AttachmentsTest, AQueueThatIsGoneIsNoProblem) {
   found("orders", Found::no_queue);
   EXPECT_FALSE(problem());

@@ -201,6 +201,36 @@ TEST_F(Silences, AQueueThatHasNeverBeenAttachedNeedsNoAttachment) {
   EXPECT_THAT(events(), IsEmpty());
 }
 
+// Another instance delivered it and has ended. Nothing but its row tells that the queue has to be watched.
+TEST_F(Silences, AfterATakeoverTheQueuesOfWhatAwaitsAreWatched) {
+  TaskId id;
+  {
+    Looking before(world);
+    before.configured = {};
+    before.start();
+    id = deliver("orders");
+  }
+  Looking b(world, {.name = "b"});
+  b.configured = {};
+  b.start();
+  attach(b, false);
+  attach(b, true);
+  pass(kOver);
+  EXPECT_TRUE(is_held(id));
+}
+
+TEST_F(Silences, AQueueThatTheConfigDoesNotNameIsWatchedOnceADeliveryAwaits) {
+  Looking a(world);
+  a.configured = {};
+  a.start();
+  const TaskId id = deliver("orders");
+  pass(Ms{11'000});
+  attach(a, false);
+  attach(a, true);
+  pass(kOver);
+  EXPECT_TRUE(is_held(id));
+}
+
 // The first failure arrived, and the queue was detached before anybody looked.
 TEST_F(Silences, ADeadLetterTellsThatTheQueueWasAttached) {
   Looking a(world);
