@@ -121,7 +121,6 @@ Result<void> Bridge::start() {
   breakers_.start();
   writer_.start();
   broker_watch_.start();
-  janitor_.silence().wait_for_removed();
   name_queues();
   retention_.start();
   causes_.start();

@@ -191,6 +191,8 @@ class Bridge final : public BrokerSink {
   Submissions submissions_;
   // Periodic work.
   Janitor janitor_;
+  int naming_ = 0;  // the latest name_queues()
+  io::Timer name_again_{loop_, [this] { name_queues(); }};
   BulkRunner bulks_;
   Retention retention_;
   CauseUpkeep causes_;

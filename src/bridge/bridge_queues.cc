@@ -6,6 +6,11 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+constexpr Ms kNameAgain{5000};
+
+}  // namespace
 
 // Their failures come from there: they need no attachment.
 std::set<std::string, std::less<>> Bridge::queues_with_error_queue() const {
@@ -36,7 +41,7 @@ void Bridge::reserve_names() {
 }
 
 WatchedQueues Bridge::queues_to_watch() const {
-  WatchedQueues watched{attachments_.to_watch(configured_queues())};
+  WatchedQueues watched{attachments_.to_watch(configured_queues()), {}, attachments_.awaiting()};
   if (!rules_->patterns().empty())
     watched.also = [rules = rules_, fed = queues_with_error_queue()](const std::string& queue) {
       return rules->watches(queue) && !fed.contains(queue);
@@ -54,18 +59,20 @@ void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
 }
 
 // Tells the database which queues the config names. What silence meant for one that it does not name any more
-// still holds for what has been delivered.
+// still holds for what has been delivered: until the database has answered, no silence ends.
 void Bridge::name_queues() {
+  janitor_.silence().wait_for_removed();
   std::vector<NamedQueue> named;
   for (const auto& [queue, rules] : rules_->queues()) {
     if (rules_->targets().groups.elsewhere(queue) == nullptr) named.push_back({queue, rules.silence});
   }
   jobs_->submit<std::vector<RemovedQueue>>(
       Lane::flow, [named = std::move(named)](AttachmentStore& store) { return store.name_queues(named); },
-      [this](const Result<std::vector<RemovedQueue>>& removed) {
+      [this, naming = ++naming_](const Result<std::vector<RemovedQueue>>& removed) {
+        if (naming != naming_) return;
         if (!removed) {
           log::error("recording the queues of the config failed", {{"reason", removed.error().message}});
-          return janitor_.silence().remove({});
+          return name_again_.start(kNameAgain);
         }
         for (const RemovedQueue& one : *removed) {
           if (!event_of(one)) continue;
@@ -90,7 +97,7 @@ void Bridge::attachments_found(const AttachmentLook& look) {
     rules_ = rules_->with_attached(*look.attached);
   router_.route_waiting();
   // Before that the database's clock is not known.
-  if (shards_.node() != 0) note_attachments(attachments_.news(clock_, loop_.clock().boot()));
+  if (shards_.node() != 0) note_attachments(attachments_.sightings(BootMs{0}, clock_));
   janitor_.silence().looked();
 }
 
@@ -99,7 +106,7 @@ void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {
   jobs_->submit<std::vector<AttachmentRecord>>(
       Lane::upkeep, [seen](AttachmentStore& store) { return store.see_attachments(seen); },
       [this, seen](const Result<std::vector<AttachmentRecord>>& done) {
-        if (done) return attachments_.recorded(seen, *done);
+        if (done) return;
         log::warn("attachments not recorded", {{"reason", done.error().message}});
         attachments_.not_recorded(seen);
       });

@@ -6,7 +6,7 @@
 namespace rung {
 namespace {
 
-constexpr std::array<std::string_view, 3> kWords{"attached", "detached", "gone"};
+constexpr std::array<std::string_view, 4> kWords{"attached", "detached", "gone", "unattached"};
 // checked_at is not written with each look.
 constexpr Ms kCheckedWithin{std::chrono::minutes{1}};
 
@@ -43,13 +43,42 @@ std::optional<AttachmentState> attachment_state_from(std::string_view word) {
   return std::nullopt;
 }
 
-AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
-                                EpochMs now) {
+QueueReading read_on(const std::optional<QueueReading>& before, const QueueDepth& seen) {
+  QueueReading next = before.value_or(QueueReading{});
+  if (seen.read_until && *seen.read_until > next.until) {
+    if (next.ready > 0) {  // the look before this one found some of it unread
+      next.from = next.until;
+      next.at = seen.seen_at;
+    }
+    next.until = *seen.read_until;
+  }
+  next.ready = seen.ready;
+  next.consumers = seen.consumers;
+  return next;
+}
+
+std::optional<EpochMs> read_at(const QueueReading& reading, EpochMs published) {
+  if (published >= reading.until) return std::nullopt;
+  return published >= reading.from ? std::max(published, reading.at) : published;
+}
+
+std::string unread_because(const std::string& queue, const QueueReading& reading) {
+  const std::string wait =
+      std::to_string(reading.ready) + (reading.ready == 1 ? " message waits in it" : " messages wait in it");
+  return "queue " + queue + (reading.consumers == 0 ? " has no consumer, and " + wait : ": " + wait);
+}
+
+namespace {
+
+// Whether it is attached. Without a state that changes nothing.
+AttachmentChange see_state(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
+                           EpochMs now) {
+  if (!seen.state) return {};
   // Not `now`: a later look must not count as older than this one because this one was written late.
   const EpochMs since = std::min(seen.seen_at, now);
-  if (!before) {
+  if (!before || before->state == AttachmentState::unattached) {
     if (seen.state != AttachmentState::attached && !seen.was_attached) return {};  // it never was
-    AttachmentRecord record{seen.queue, seen.state, since, {}, seen.detail, now};
+    AttachmentRecord record{seen.queue, *seen.state, since, {}, seen.detail, now};
     if (seen.state == AttachmentState::attached) return {record, {}};
     return {record, event_of(record)};
   }
@@ -61,7 +90,7 @@ AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, c
   const bool was = before->state == AttachmentState::attached;
   const bool is = seen.state == AttachmentState::attached;
   if (seen.state != before->state) {
-    record.state = seen.state;
+    record.state = *seen.state;
     record.since = since;
     if (is) record.attached_at = now;
   }
@@ -70,6 +99,25 @@ AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, c
   record.checked_at = now;
   if (was == is) return {record, {}};
   return {record, event_of(record)};
+}
+
+}  // namespace
+
+AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
+                                EpochMs now) {
+  AttachmentChange out = see_state(before, seen, now);
+  const auto reading = before ? before->reading : std::nullopt;
+  if (out.record) out.record->reading = reading;
+  if (!seen.depth) return out;
+  const QueueReading next = read_on(reading, *seen.depth);
+  const bool recent = before && now - before->checked_at < kCheckedWithin;
+  if (!out.record && reading == next && recent) return out;
+  if (!out.record)
+    out.record =
+        before ? *before : AttachmentRecord{seen.queue, AttachmentState::unattached, now, {}, "", now};
+  out.record->reading = next;
+  out.record->checked_at = now;
+  return out;
 }
 
 std::optional<SystemEvent> event_of(const RemovedQueue& removed) {
@@ -87,7 +135,7 @@ std::optional<SystemEvent> event_of(const RemovedQueue& removed) {
 }
 
 std::string held_because(const AttachmentRecord* known, EpochMs delivered_at) {
-  if (known == nullptr) return {};
+  if (known == nullptr || known->state == AttachmentState::unattached) return {};
   if (known->state != AttachmentState::attached)
     return what_is(*known) + " since " + format_utc(known->since) + " UTC";
   if (!known->attached_at || delivered_at >= *known->attached_at) return {};

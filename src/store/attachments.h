@@ -20,11 +20,38 @@
 namespace rung {
 
 // Persisted as words. NOTE: append only.
-enum class AttachmentState : std::uint8_t { attached = 1, detached, gone };  // gone: there is no such queue
+enum class AttachmentState : std::uint8_t {
+  attached = 1,
+  detached,
+  gone,       // there is no such queue
+  unattached  // it has never been attached, as far as is known: the row says how far it has been read
+};
 std::string_view to_word(AttachmentState);
 std::optional<AttachmentState> attachment_state_from(std::string_view word);
 
-// One row of rung_attachments: a queue that has been attached at some time.
+// Of a queue, at one moment.
+struct QueueDepth {
+  std::int64_t ready = 0, consumers = 0;
+  EpochMs seen_at;  // as AttachmentSighting::seen_at
+  // What was published to it before has been read; none: this look does not tell.
+  std::optional<EpochMs> read_until = {};
+  bool operator==(const QueueDepth&) const = default;
+};
+// How far a queue has been read, by all looks.
+struct QueueReading {
+  std::int64_t ready = 0, consumers = 0;  // at the latest look
+  EpochMs until;                          // what was published before has been read
+  // What was published between `from` and `until` was found unread by some look, and read by one at `at`.
+  EpochMs from, at;
+  bool operator==(const QueueReading&) const = default;
+};
+QueueReading read_on(const std::optional<QueueReading>& before, const QueueDepth& seen);
+// When a message that was published then was read, at the latest; none: it may still be unread.
+std::optional<EpochMs> read_at(const QueueReading& reading, EpochMs published);
+// "queue orders has no consumer, and 300 messages wait in it": why it has not been read.
+std::string unread_because(const std::string& queue, const QueueReading& reading);
+
+// One row of rung_attachments: a queue that has been attached at some time, or has had deliveries.
 struct AttachmentRecord {
   std::string queue;
   AttachmentState state = AttachmentState::attached;
@@ -32,13 +59,16 @@ struct AttachmentRecord {
   std::optional<EpochMs> attached_at;  // when it was last seen to be attached again; none: it always was
   std::string detail;                  // attached: by what. else: where its dead letters go
   EpochMs checked_at;                  // the latest look, to about a minute
+  std::optional<QueueReading> reading = {};  // none: no look has told
   bool operator==(const AttachmentRecord&) const = default;
 };
+
+using AttachmentRecords = std::map<std::string, AttachmentRecord, std::less<>>;  // by queue
 
 // What somebody saw.
 struct AttachmentSighting {
   std::string queue;
-  AttachmentState state = AttachmentState::attached;
+  std::optional<AttachmentState> state = AttachmentState::attached;  // none: only `depth` is known
   std::string detail;
   EpochMs seen_at;  // not later than what was seen, by the database's clock
   // Not a look at the broker: a failure arrived, so the queue was attached when it was sent. Only tells of
@@ -47,6 +77,7 @@ struct AttachmentSighting {
   // The queue counts as attached before, although nothing was known of it: rung detach has just detached it,
   // or the sidecar saw it attached before it could write that down.
   bool was_attached = false;
+  std::optional<QueueDepth> depth = {};
 };
 
 // AttachmentSighting::detail of a failure that arrived: nobody has looked.
@@ -63,8 +94,14 @@ AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, c
                                 EpochMs now);
 
 // Why the silence after a delivery at `delivered_at` is no success; "" if a failure would have arrived.
-// `known`: nullptr = the queue has never been attached.
+// `known`: nullptr = nothing is known of the queue.
 std::string held_because(const AttachmentRecord* known, EpochMs delivered_at);
+
+// A task that awaits an answer.
+struct Awaiting {
+  std::optional<EpochMs> published_at;  // none: not recorded
+  std::optional<Silence> silence;       // the task's own; none = its queue's
+};
 
 // A queue that the config names.
 struct NamedQueue {
@@ -88,12 +125,13 @@ class AttachmentStore {
  public:
   virtual ~AttachmentStore() = default;
 
-  // Those of `queues` that have been attached at some time; of all queues if it is empty. In any order.
+  // What is known of `queues`; of all queues if it is empty. In any order.
   virtual Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) = 0;
   // Writes what changes. Returns the records of these queues.
   virtual Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) = 0;
-  // When the current attempts of these tasks were confirmed; tasks without that time are left out.
-  virtual Result<std::map<TaskId, EpochMs>> published_at(std::span<const TaskId> ids) = 0;
+  // What their silence means, and when their current attempts were confirmed. Tasks that are gone are left
+  // out.
+  virtual Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) = 0;
   // The queues of tasks that await an answer: the first `most`, sorted. Of names that differ only in trailing
   // blanks, one.
   virtual Result<std::vector<std::string>> awaiting_queues(std::size_t most) = 0;

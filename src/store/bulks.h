@@ -11,6 +11,7 @@
 #include "src/core/machine/audit.h"
 #include "src/core/machine/machine.h"
 #include "src/core/task/task.h"
+#include "src/store/attachments.h"
 #include "src/store/queries.h"
 #include "src/store/system.h"
 
@@ -124,8 +125,15 @@ struct SentCounts {  // without what was withdrawn
   std::int64_t sent = 0, succeeded = 0, failed = 0;
   std::int64_t open = 0;    // delivered, no outcome yet
   std::int64_t unsent = 0;  // not delivered yet
+  std::string unread = {};  // unread_among()
 };
 SentCounts count(const std::vector<SentTask>& sent);
+// What is known of their queues.
+Result<AttachmentRecords> attachments_of(AttachmentStore& store, const std::vector<SentTask>& sent);
+// When it was read, at the latest: as delivered where nobody has counted. None: not delivered, or not read.
+std::optional<EpochMs> when_read(const SentTask& task, const AttachmentRecords& records);
+// Why some have not been read: "queue orders has no consumer, ..."; "" = they have, as far as is known.
+std::string unread_among(const std::vector<SentTask>& sent, const AttachmentRecords& records);
 
 // Whether a careful redrive goes on.
 struct BulkVerdict {

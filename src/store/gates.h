@@ -58,6 +58,8 @@ struct QueueGate {
   // Not of the view: api::read_queues() has them.
   std::int64_t parked = 0;
   std::optional<bool> attached = {};  // none: it has never been seen attached
+  // Messages that wait in it, if it has no consumer, and deliveries to it await an answer.
+  std::int64_t unread = 0;
 };
 
 class GateStore {

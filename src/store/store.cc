@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 #include <variant>
 
 #include "src/core/base/utf8.h"
@@ -220,6 +222,33 @@ bool is_withdrawn(const SentTask& task) {
   const bool succeeded_unsent = task.state == State::succeeded && !task.published_at;
   return task.outcome == Outcome::pending &&
          (task.state == State::cancelled || task.state == State::discarded || succeeded_unsent);
+}
+
+Result<AttachmentRecords> attachments_of(AttachmentStore& store, const std::vector<SentTask>& sent) {
+  std::set<std::string> queues;
+  for (const SentTask& task : sent) queues.insert(task.queue);
+  AttachmentRecords out;
+  if (queues.empty()) return out;
+  auto records = store.attachments(std::vector<std::string>(queues.begin(), queues.end()));
+  if (!records) return tl::unexpected(records.error());
+  for (AttachmentRecord& record : *records) out.insert_or_assign(record.queue, std::move(record));
+  return out;
+}
+
+std::optional<EpochMs> when_read(const SentTask& task, const AttachmentRecords& records) {
+  const auto known = records.find(task.queue);
+  if (!task.published_at || known == records.end() || !known->second.reading) return task.published_at;
+  return read_at(*known->second.reading, *task.published_at);
+}
+
+std::string unread_among(const std::vector<SentTask>& sent, const AttachmentRecords& records) {
+  for (const SentTask& task : sent) {
+    const bool open = task.state == State::awaiting && task.outcome == Outcome::pending && task.published_at;
+    if (!open || when_read(task, records)) continue;
+    const QueueReading& reading = *records.find(task.queue)->second.reading;
+    if (reading.ready > 0) return unread_because(task.queue, reading);
+  }
+  return {};
 }
 
 SentCounts count(const std::vector<SentTask>& sent) {

@@ -216,6 +216,7 @@ void BrokerServer::push(const std::string& name, Copy copy, std::uint64_t by) {
   std::erase_if(*copy.message.headers, [](const auto& header) { return header.first == "BCC"; });
   copy.serial = ++last_serial_;
   world_.events.mix(name);
+  ++queues_[name].published;
   const Message& message = queues_[name].ready.emplace_back(std::move(copy)).message;
   if (!is_ours(name)) {
     watcher_.arrived(name, message, by);
@@ -261,6 +262,14 @@ void BrokerServer::detach(const std::string& name, bool yes) {
   world_.note(0, [&] { return name + (yes ? " is detached" : " is attached again"); });
   if (yes && queue.detached++ == 0) queue.detached_at = world_.events.now();
   if (!yes) --queue.detached;
+}
+
+void BrokerServer::idle(const std::string& name, bool yes) {
+  Queue& queue = queues_[name];
+  world_.note(0, [&] { return name + (yes ? " has no consumer" : " has a consumer again"); });
+  queue.idle += yes ? 1 : -1;
+  if (queue.idle > 0) return;
+  for (std::size_t i = 0; i < queue.ready.size(); ++i) on_copy(name);
 }
 
 void BrokerServer::silence(const std::string& name, bool yes) {

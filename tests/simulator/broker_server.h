@@ -63,7 +63,9 @@ class BrokerServer {
     int silent = 0, full = 0;  // number of such faults now
     int detached = 0;          // number of such faults now
     Us detached_at = 0;        // when the first of them began
-    bool quorum = false;       // if silent, the first publish blocks its connection; else the 400th
+    int idle = 0;              // number of such faults now
+    std::int64_t published = 0;
+    bool quorum = false;  // if silent, the first publish blocks its connection; else the 400th
   };
 
   BrokerServer(World& world, Watcher& watcher);
@@ -97,6 +99,7 @@ class BrokerServer {
   // --- faults
   void silence(const std::string& queue, bool yes);
   void detach(const std::string& queue, bool yes);
+  void idle(const std::string& queue, bool yes);
   void block(bool yes);
   void go_away(bool yes);
   bool is_away() const { return away_ > 0; }

@@ -21,13 +21,15 @@ Consumers::Consumers(World& world, BrokerServer& server, Judge& judge, Producers
 void Consumers::take(const std::string& queue) {
   BrokerServer::Queue& at = server_.queues()[queue];
   std::deque<Copy>& ready = at.ready;
-  if (ready.empty() || at.silent > 0) return;  // a queue that answers no publish delivers nothing either
+  // A queue that answers no publish delivers nothing either.
+  if (ready.empty() || at.silent > 0 || at.idle > 0) return;
   Copy copy = std::move(ready.front());
   ready.pop_front();
   handle(queue, std::move(copy));
 }
 
 void Consumers::handle(const std::string& queue, Copy copy) {
+  if (const auto id = id_of(copy.message)) judge_.read(*id, int_header(copy.message, header::kAttempt));
   // The consumer dies with it: it is delivered again.
   if (!kind_ && dice_.one_in(25)) return server_.back(queue, std::move(copy));
   if (!id_of(copy.message)) return;

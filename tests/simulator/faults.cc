@@ -20,9 +20,10 @@ Faults::Faults(World& world, BrokerServer& server, Judge& judge, Nodes& nodes, P
 void Faults::start() {
   const Settings& settings = world_.settings;
   if (settings.faults.empty()) return;
-  if (settings.has(Fault::detach)) plan_detaching();
   std::vector<Fault> kinds(settings.faults.begin(), settings.faults.end());
-  std::erase(kinds, Fault::detach);
+  for (const Fault fault : {Fault::detach, Fault::idle}) {
+    if (std::erase(kinds, fault) > 0) plan(fault);
+  }
   if (kinds.empty()) return;
   const auto count = static_cast<std::uint64_t>(static_cast<double>(settings.active / kSecond) / 10 *
                                                 settings.trouble * static_cast<double>(kinds.size()) / 4) +
@@ -31,7 +32,7 @@ void Faults::start() {
     Rng dice(settings.seed, "fault", i);
     const Us at = dice.between(2 * kSecond, std::max(settings.active - 2 * kSecond, 3 * kSecond));
     // Drawn from all kinds, so that disabling one does not change the others.
-    const auto fault = static_cast<Fault>(dice.below(kFaults - 1));
+    const auto fault = static_cast<Fault>(dice.below(kTroubles));
     if (!settings.has(fault)) {
       const Fault other = dice.pick(kinds);
       if (other == Fault::dead_queue) continue;
@@ -43,14 +44,17 @@ void Faults::start() {
 }
 
 // Not among the troubles: nothing that is promised depends on it. Long enough for silence to end meanwhile.
-void Faults::plan_detaching() {
-  Rng dice(world_.settings.seed, "detaching");
+void Faults::plan(Fault fault) {
+  Rng dice(world_.settings.seed, fault == Fault::detach ? "detaching" : "idling");
   for (std::uint64_t i = 1 + dice.below(3); i > 0; --i) {
     const std::string queue = dice.pick(kQueues);
     const Us from = dice.between(0, world_.settings.active * 3 / 4);
     const Us until = std::min(from + dice.spread(1000, 120'000) * kMs, world_.settings.active);
-    world_.events.at(from, nullptr, [this, queue] { server_.detach(queue, true); });
-    world_.events.at(until, nullptr, [this, queue] { server_.detach(queue, false); });
+    const auto set = [this, queue, fault](bool yes) {
+      fault == Fault::detach ? server_.detach(queue, yes) : server_.idle(queue, yes);
+    };
+    world_.events.at(from, nullptr, [set] { set(true); });
+    world_.events.at(until, nullptr, [set] { set(false); });
   }
 }
 

@@ -18,7 +18,7 @@ class Faults {
   const std::string& dead_queue() const { return dead_queue_; }
 
  private:
-  void plan_detaching();
+  void plan(Fault fault);
   void happen(Fault fault, Rng dice);
   void to_a_node(Fault fault, Rng& dice);
   void to_the_broker(Fault fault, Rng& dice);

@@ -183,8 +183,8 @@ class FaultyStore final : public Store {
   Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) override {
     return call([&] { return db_->see_attachments(seen); });
   }
-  Result<std::map<TaskId, EpochMs>> published_at(std::span<const TaskId> ids) override {
-    return call([&] { return db_->published_at(ids); });
+  Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) override {
+    return call([&] { return db_->awaiting(ids); });
   }
   Result<std::vector<std::string>> awaiting_queues(std::size_t most) override {
     return call([&] { return db_->awaiting_queues(most); });

@@ -301,7 +301,12 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
 void Judge::judge_silence(const Facts& facts, const Task& task) {
   const BrokerServer::Queue* queue = server_ == nullptr ? nullptr : server_->queue(task.queue);
   const Us now = world_.events.now();
-  if (task.state != State::succeeded || queue == nullptr || queue->detached == 0) return;
+  if (task.state != State::succeeded || queue == nullptr) return;
+  const bool looks = world_.settings.has(Fault::detach) || world_.settings.has(Fault::idle);
+  if (looks && !read_.contains({task.id, task.attempt}) &&
+      std::ranges::any_of(queue->ready, [&](const Copy& copy) { return id_of(copy.message) == task.id; }))
+    return broken("silence is no success while nobody has read the message: " + task.queue, facts.message);
+  if (queue->detached == 0) return;
   // A look that was right, and an answer of the database that came late.
   constexpr Us kLooked = 10 * kSecond;
   if (now - queue->detached_at < kLooked || world_.troubles.any_in(now - kLooked, now)) return;

@@ -31,6 +31,7 @@ class Judge final : public Watcher {
   void failed(TaskId id, int attempt, std::optional<Ms> delay, bool never);
   // The broker has dropped a failure that was said: the queue was not attached.
   void dropped(TaskId id, int attempt);
+  void read(TaskId id, int attempt) { read_.emplace(id, attempt); }
   void succeeded(TaskId id, int attempt);
   // A person requests a change; it may take effect from now on.
   void asked(TaskId id, const Happening& what);
@@ -100,7 +101,8 @@ class Judge final : public Watcher {
     std::multiset<EpochMs> times;
     std::map<EpochMs, double> rates;  // that were asked for, by when
   };
-  std::map<std::string, Given> given_;  // send times, by queue: the latest seconds
+  std::map<std::string, Given> given_;     // send times, by queue: the latest seconds
+  std::set<std::pair<TaskId, int>> read_;  // attempts that a consumer took
 };
 
 }  // namespace rung::sim

@@ -66,7 +66,7 @@ void Node::start() {
   life.bridge = std::make_unique<bridge::Bridge>(life.loop, *life.broker, jobs, settings_of_bridge(),
                                                  world_.rules, name_taken);
   life.bridge->set_config("simulated");  // without one it counts as an older release
-  if (world_.settings.has(Fault::detach)) watch_attachments();
+  if (world_.settings.has(Fault::detach) || world_.settings.has(Fault::idle)) watch_attachments();
   (void)life.bridge->start();
 }
 
@@ -91,7 +91,8 @@ void Node::look_at_attachments() {
   }
   const ProcessPtr process = life_->process;
   const BootMs asked_at = life_->clock.boot();
-  world_.events.after(dice_.between(1, 300) * kMs, process, [this, process, asked_at] {
+  const bridge::WatchedQueues watched = life_->bridge->queues_to_watch();
+  world_.events.after(dice_.between(1, 300) * kMs, process, [this, process, asked_at, watched] {
     if (process->dead) return;
     life_->looking = false;
     bridge::AttachmentLook look;
@@ -103,8 +104,11 @@ void Node::look_at_attachments() {
       const bool exists = queue == nullptr || queue->exists;
       const bool attached = queue == nullptr || queue->detached == 0;
       const State state = !exists ? State::no_queue : attached ? State::attached : State::detached;
-      look.queues.push_back({name, state, attached ? "" : "its dead letters go nowhere", "", ""});
       if (state == State::attached) look.attached->insert(name);
+      if (std::ranges::find(watched.names, name) == watched.names.end()) continue;
+      look.queues.push_back({name, state, attached ? "" : "its dead letters go nowhere", "", ""});
+      if (exists && queue != nullptr && queue->silent == 0 && watched.awaiting.contains(name))
+        look.queues.back().count = {{std::ssize(queue->ready), queue->idle > 0 ? 0 : 1, queue->published}};
     }
     life_->bridge->attachments_found(look);
     const bool soon = std::exchange(life_->look_again, false);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<const char*, kFaults> kFaultWords = {
     "kill",        "pause",      "twin",       "drain",   "cut",         "slow",       "silent",
     "dead_queue",  "full",       "missing",    "blocked", "broker_away", "store_fail", "store_lose",
-    "store_stall", "store_away", "clock_step", "upgrade", "detach"};
+    "store_stall", "store_away", "clock_step", "upgrade", "detach",      "idle"};
 constexpr std::array<const char*, kActors> kActorWords = {"rejects", "silence", "results", "late",
                                                           "forgers", "delays",  "submits", "big",
                                                           "people",  "bulks",   "pauses",  "gates"};
@@ -83,9 +83,10 @@ Settings draw_settings(std::uint64_t seed, const Overrides& o) {
   s.require_token = !dice.one_in(4);
   s.trouble = std::array<double, 4>{0.3, 1, 2, 4}[dice.below(4)];
   if (s.active >= kHour) s.trouble = 0.02;
-  s.faults = draw_set<Fault>(Rng(seed, "faults"), kFaults - 1);
-  // Drawn apart: with it, all silence waits for looks at the broker.
+  s.faults = draw_set<Fault>(Rng(seed, "faults"), kTroubles);
+  // Drawn apart: with them, all silence waits for looks at the broker.
   if (Rng(seed, "detach").one_in(4)) s.faults.insert(Fault::detach);
+  if (Rng(seed, "idle").one_in(4)) s.faults.insert(Fault::idle);
   if (Rng(seed, "calm").one_in(16)) s.faults.clear();
   s.actors = draw_set<Actor>(Rng(seed, "actors"), kActors);
   s.actors.insert(Actor::rejects);
@@ -157,7 +158,13 @@ RuleBookPtr world_rules(const Settings& s) {
   TargetRules targets;
   targets.own = "rung.";
   for (const auto& [name, rules] : queues) targets.configured.insert(name);
-  return std::make_shared<RuleBook>(std::move(ladders), std::move(queues), RuleBook::Tags{}, QueueRules{},
+  // The config does not name it: whether it is watched follows from its deliveries.
+  QueueRules defaults;
+  if (s.has(Fault::detach) && !s.has(Actor::gates)) {
+    defaults = queues.at("stuck");
+    queues.erase("stuck");
+  }
+  return std::make_shared<RuleBook>(std::move(ladders), std::move(queues), RuleBook::Tags{}, defaults,
                                     std::move(targets));
 }
 

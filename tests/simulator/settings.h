@@ -34,8 +34,10 @@ enum class Fault : std::uint8_t {
   clock_step,   // the database's clock steps
   upgrade,      // a newer version of Rung writes a state that this one does not know
   detach,       // a queue is not attached for a while: what its consumers reject is dropped
+  idle,         // a queue has no consumer for a while: what was delivered to it is not read
 };
-inline constexpr int kFaults = 19;
+inline constexpr int kFaults = 20;
+inline constexpr int kTroubles = 18;  // the first ones are drawn together
 // The actors; their names are those of --actors.
 enum class Actor : std::uint8_t {
   rejects,  // consumers that fail messages, by reject or by a report

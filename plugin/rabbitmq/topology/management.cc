@@ -78,13 +78,35 @@ class ManagementAdmin final : public QueueAdmin {
   Result<std::vector<QueueFacts>> queues() override {
     std::vector<QueueFacts> all;
     std::set<std::string> names;  // a queue that was created or deleted meanwhile moves others between pages
+    auto listed = list(std::string(kFresh) +
+                           "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members,"
+                           "effective_policy_definition",
+                       [&](const json& row) {
+                         if (names.insert(text_at(row, "name")).second) all.push_back(queue_facts_of(row));
+                       });
+    if (!listed) return tl::unexpected(listed.error());
+    return all;
+  }
+
+  // Only with statistics there are these counters.
+  Result<std::map<std::string, std::int64_t, std::less<>>> published() override {
+    std::map<std::string, std::int64_t, std::less<>> all;
+    auto listed = list("?columns=name,message_stats.publish", [&](const json& row) {
+      const auto stats = row.find("message_stats");
+      if (stats != row.end() && stats->is_object() && stats->contains("publish"))
+        all[text_at(row, "name")] = number_at(*stats, "publish");
+    });
+    if (!listed) return tl::unexpected(listed.error());
+    return all;
+  }
+
+  // Page by page.
+  Result<void> list(const std::string& query, const std::function<void(const json& row)>& each) {
     listed_bytes_ = 0;
     listing_ = Ms{0};
     for (std::size_t page = 1, pages = 1; page <= pages; ++page) {
-      auto answer = get(queues_path() + kFresh + "&page=" + std::to_string(page) +
-                            "&page_size=" + std::to_string(kPageQueues) +
-                            "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members,"
-                            "effective_policy_definition",
+      auto answer = get(queues_path() + query + "&page=" + std::to_string(page) +
+                            "&page_size=" + std::to_string(kPageQueues),
                         "list queues");
       // The last page is gone: queues were deleted meanwhile.
       if (!answer && page > 1 && answer.error().kind == Error::Kind::permanent) break;
@@ -93,7 +115,7 @@ class ManagementAdmin final : public QueueAdmin {
       if (!answer->is_object() || items == answer->end() || !items->is_array())
         return transient(name() + " does not list queues in pages: is it RabbitMQ's?");
       for (const json& row : *items) {
-        if (row.is_object() && names.insert(text_at(row, "name")).second) all.push_back(queue_facts_of(row));
+        if (row.is_object()) each(row);
       }
       pages = static_cast<std::size_t>(std::max<std::int64_t>(number_at(*answer, "page_count"), 0));
       if (pages > kMostQueues / kPageQueues || listed_bytes_ > kMostListed)
@@ -102,7 +124,7 @@ class ManagementAdmin final : public QueueAdmin {
       if (listing_ > 10 * timeout_) return transient(name() + " takes too long to list the queues");
       if (items->empty()) break;
     }
-    return all;
+    return {};
   }
 
   // The current state of the queue. The policies in GET /api/queues/VHOST/NAME are up to five seconds old
@@ -352,6 +374,10 @@ Result<std::unique_ptr<ManagementAdmin>> make_admin(const BrokerOptions& options
 }
 
 }  // namespace
+
+Result<std::map<std::string, std::int64_t, std::less<>>> QueueAdmin::published() {
+  return not_found(name() + " does not count what is published to queues");
+}
 
 Result<OwnState> QueueAdmin::own_state(std::string_view) {
   return not_found(name() + " does not show what is set on Rung's own queues");

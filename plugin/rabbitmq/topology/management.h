@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -89,6 +91,9 @@ class QueueAdmin {
   virtual Result<QueueFacts> queue(std::string_view name) = 0;
   virtual Result<std::vector<QueueFacts>> queues() = 0;                  // all in the virtual host
   virtual Result<std::string> exchange_type(std::string_view name) = 0;  // "" = there is no such exchange
+  // By queue: how many messages have been published to it so far; a number seconds old. Without those of
+  // which nothing is known. Not found: this admin cannot tell.
+  virtual Result<std::map<std::string, std::int64_t, std::less<>>> published();
   // Of this queue, or else exchange, as the destination; none if it does not exist.
   virtual Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) = 0;
   virtual Result<std::vector<Policy>> policies() = 0;

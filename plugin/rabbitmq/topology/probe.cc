@@ -16,8 +16,9 @@ Result<void> may_consume(const Calls& calls, std::string_view queue) {
   return code == AMQP_NOT_FOUND ? not_found(done.error().message) : tl::unexpected(done.error());
 }
 
-Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, const Clock& clock, Ms timeout) {
-  auto opened = CommandConnection::open(options, clock, "doctor", timeout);
+Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, const Clock& clock, Ms timeout,
+                                           const std::string& purpose) {
+  auto opened = CommandConnection::open(options, clock, purpose, timeout);
   if (!opened) return tl::unexpected(opened.error());
   return std::unique_ptr<Probe>(new Probe(*std::move(opened)));
 }
@@ -67,9 +68,15 @@ Result<void> Probe::exchange_exists(std::string_view name) {
 }
 
 Result<void> Probe::queue_exists(std::string_view name) {
-  return check([&](const Calls& calls) -> Result<void> {
-    if (const auto found = calls.look_at_queue(name); !found) return tl::unexpected(found.error());
-    return {};
+  if (const auto found = depth(name); !found) return tl::unexpected(found.error());
+  return {};
+}
+
+Result<Probe::Depth> Probe::depth(std::string_view queue) {
+  return check([&](const Calls& calls) -> Result<Depth> {
+    const auto found = calls.look_at_queue(queue);
+    if (!found) return tl::unexpected(found.error());
+    return Depth{found->message_count, found->consumer_count};
   });
 }
 

@@ -4,6 +4,7 @@
 // timeout given to open().
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,12 +27,20 @@ Result<void> may_consume(const Calls& calls, std::string_view queue);
 // answer.
 class Probe {
  public:
-  // Connects to the first address that accepts us. REQUIRES: `clock` outlives it.
-  static Result<std::unique_ptr<Probe>> open(const BrokerOptions& options, const Clock& clock, Ms timeout);
+  // Connects to the first address that accepts us. `purpose` becomes part of the connection's name. REQUIRES:
+  // `clock` outlives it.
+  static Result<std::unique_ptr<Probe>> open(const BrokerOptions& options, const Clock& clock, Ms timeout,
+                                             const std::string& purpose = "doctor");
   const Address& address() const { return its_->connection().address(); }
 
   Result<void> exchange_exists(std::string_view name);
   Result<void> queue_exists(std::string_view name);
+  // How many messages are ready in the queue, and how many consumers it has. Unlike the management API's,
+  // these are the present ones.
+  struct Depth {
+    std::int64_t ready = 0, consumers = 0;
+  };
+  Result<Depth> depth(std::string_view queue);
   // Checks write permission on the queue and read permission on the exchange. Both must exist.
   Result<void> may_bind(std::string_view queue, std::string_view exchange);
   // Declares an exclusive queue: checks configure permission.

@@ -1,7 +1,8 @@
 -- Whether the failures of queues reach us: 0017_attachments.sql.
 
 -- name: attachments
-SELECT queue, state, since, attached_at, detail, checked_at FROM rung_attachments WHERE TRUE
+SELECT queue, state, since, attached_at, detail, checked_at, ready, consumers, read_until, read_from, read_at
+FROM rung_attachments WHERE TRUE
 
 -- name: attachments.queues
 -- The collation pads with spaces: the caller drops a queue that differs in them.
@@ -11,17 +12,19 @@ AND queue IN (:queues)
 FOR UPDATE
 
 -- name: attachments_write
-INSERT INTO rung_attachments (queue, length, state, since, attached_at, detail, checked_at) VALUES :rows
+INSERT INTO rung_attachments (queue, length, state, since, attached_at, detail, checked_at, ready, consumers, read_until,
+  read_from, read_at) VALUES :rows
 ON DUPLICATE KEY UPDATE state = VALUES(state), since = VALUES(since), attached_at = VALUES(attached_at),
-  detail = VALUES(detail), checked_at = VALUES(checked_at)
+  detail = VALUES(detail), checked_at = VALUES(checked_at), ready = VALUES(ready), consumers = VALUES(consumers),
+  read_until = VALUES(read_until), read_from = VALUES(read_from), read_at = VALUES(read_at)
 
 -- name: attachments_forget
 DELETE FROM rung_attachments WHERE checked_at < :before LIMIT 1000
 
--- name: published_at
-SELECT a.task_id, a.published_at
-FROM rung_tasks t STRAIGHT_JOIN rung_attempts a ON a.task_id = t.id AND a.attempt = t.attempt
-WHERE t.id IN (:ids) AND a.published_at > '1970-01-01'
+-- name: awaiting
+SELECT t.id, t.silence_means, t.silence_ms, CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END
+FROM rung_tasks t LEFT JOIN rung_attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+WHERE t.id IN (:ids)
 
 -- name: awaiting_queue
 SELECT queue FROM rung_tasks FORCE INDEX (by_due)

@@ -52,6 +52,21 @@ std::string without_prefix(std::string text, std::string_view prefix) {
 
 }  // namespace
 
+Result<std::map<std::string, std::int64_t>> unread_queues(AttachmentStore& store) {
+  constexpr std::size_t kMost = 1000;  // as many are looked at
+  std::map<std::string, std::int64_t> unread;
+  const auto queues = store.awaiting_queues(kMost);
+  if (!queues) return tl::unexpected(queues.error());
+  if (queues->empty()) return unread;
+  const auto records = store.attachments(*queues);
+  if (!records) return tl::unexpected(records.error());
+  for (const AttachmentRecord& record : *records) {
+    const auto& reading = record.reading;
+    if (reading && reading->consumers == 0 && reading->ready > 0) unread[record.queue] = reading->ready;
+  }
+  return unread;
+}
+
 Result<std::vector<QueueGate>> read_queues(Store& store) {
   auto gates = store.queue_gates();
   if (!gates) return gates;
@@ -59,6 +74,8 @@ Result<std::vector<QueueGate>> read_queues(Store& store) {
   const auto known = store.attachments({});
   if (!open) return tl::unexpected(open.error());
   if (!known) return tl::unexpected(known.error());
+  const auto unread = unread_queues(store);
+  if (!unread) return tl::unexpected(unread.error());
   std::map<std::string, QueueGate> all;
   for (QueueGate& gate : *gates) all[gate.queue] = std::move(gate);
   for (const QueueStat& stat : *open) {
@@ -67,9 +84,11 @@ Result<std::vector<QueueGate>> read_queues(Store& store) {
   }
   all.erase("");  // of tasks without one
   for (const AttachmentRecord& record : *known) {
+    if (record.state == AttachmentState::unattached) continue;
     const bool attached = record.state == AttachmentState::attached;
     if (attached || all.contains(record.queue)) all[record.queue].attached = attached;
   }
+  for (const auto& [queue, ready] : *unread) all[queue].unread = ready;
   gates->clear();
   for (auto& [queue, gate] : all) {
     gate.queue = queue;
@@ -166,6 +185,7 @@ Json to_json(const QueueGate& gate) {
   json["next_due_at"] = time_or_null(gate.next_at);
   json["parked"] = gate.parked;
   json["attached"] = gate.attached ? Json(*gate.attached) : Json();
+  json["unread"] = gate.unread;
   return json;
 }
 
@@ -183,6 +203,7 @@ Result<QueueGate> gate_from_json(const Json& json) {
   gate.next_at = read.time("next_due_at");
   gate.parked = read.integer("parked");
   if (read.part("attached").is_boolean()) gate.attached = read.part("attached") == true;
+  gate.unread = read.integer("unread");
   return read.done(std::move(gate));
 }
 

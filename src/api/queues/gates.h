@@ -2,6 +2,8 @@
 // counts no tasks. Thread: as the store's.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +14,8 @@
 
 namespace rung::api {
 
+// By queue: how many messages wait in it, if it has no consumer, and deliveries to it await an answer.
+Result<std::map<std::string, std::int64_t>> unread_queues(AttachmentStore& store);
 // The rows of retry_queues, and the other queues that have tasks which have not ended, or are attached.
 Result<std::vector<QueueGate>> read_queues(Store& store);
 

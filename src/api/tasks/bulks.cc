@@ -99,7 +99,10 @@ Result<std::optional<Outcomes>> outcomes_of(Store& store, const Bulk& bulk) {
   if (bulk.action != BulkAction::redrive && bulk.action != BulkAction::fire) return std::nullopt;
   const auto sent = store.sent_by_bulk(bulk.id, kOutcomesCounted);
   if (!sent) return tl::unexpected(sent.error());
+  const auto records = attachments_of(store, *sent);
+  if (!records) return tl::unexpected(records.error());
   Outcomes outcomes{count(*sent), {}};
+  outcomes.counts.unread = unread_among(*sent, *records);
   if (outcomes.counts.unsent == 0) return outcomes;
   std::set<std::string_view> queues;
   for (const SentTask& task : *sent) {
@@ -119,7 +122,8 @@ Json to_json(const Bulk& bulk, const std::optional<Outcomes>& outcomes) {
   if (!outcomes) return json;
   const SentCounts& counts = outcomes->counts;
   json["outcomes"] = {{"sent", counts.sent}, {"succeeded", counts.succeeded}, {"failed", counts.failed},
-                      {"open", counts.open}, {"not_yet_sent", counts.unsent}, {"held", Json::array()}};
+                      {"open", counts.open}, {"not_yet_sent", counts.unsent}, {"held", Json::array()},
+                      {"unread", text_or_null(counts.unread)}};
   for (const QueueGate& gate : outcomes->held) json["outcomes"]["held"].push_back(gate_json(gate));
   return json;
 }
@@ -136,6 +140,7 @@ Result<std::optional<Outcomes>> outcomes_from_json(const Json& json) {
   counts.failed = read.integer("failed");
   counts.open = read.integer("open");
   counts.unsent = read.integer("not_yet_sent");
+  counts.unread = read.text("unread");
   auto held = read_list(read.part("held"), gate_from_json);
   if (!held) return tl::unexpected(held.error());
   outcomes.held = *std::move(held);

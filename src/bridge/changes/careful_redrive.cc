@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
 #include "levels/duration.h"
 #include "src/bridge/changes/bulk.h"
@@ -52,12 +50,9 @@ struct Canary : CanaryCounts {
 
 class CanaryJudge {
  public:
-  CanaryJudge(const Bulk& bulk, const RuleBook& rules, EpochMs now)
-      : watch_(bulk.care.watch), rules_(rules), now_(now) {}
+  CanaryJudge(const Bulk& bulk, const RuleBook& rules, EpochMs now, const AttachmentRecords& records)
+      : watch_(bulk.care.watch), rules_(rules), now_(now), records_(records) {}
 
-  void know(std::vector<AttachmentRecord> records) {
-    for (AttachmentRecord& record : records) records_.insert_or_assign(record.queue, std::move(record));
-  }
   void add(const SentTask& task) {
     if (is_withdrawn(task)) return;
     ++canary_.sent;
@@ -69,8 +64,9 @@ class CanaryJudge {
       ++canary_.unsent;
     } else if (task.held) {
       fail(task, "its silence is held open: a failure could not have arrived");
-    } else if (watch_ && task.state == State::awaiting && now_ - *task.published_at >= *watch_) {
-      end_of_watch(task);
+    } else if (const auto read = when_read(task, records_);
+               watch_ && task.state == State::awaiting && read && now_ - *read >= *watch_) {
+      end_of_watch(task, *read + *watch_);
     } else {
       ++canary_.open;
     }
@@ -79,7 +75,7 @@ class CanaryJudge {
 
  private:
   void fail(const SentTask& task, std::string why) { canary_.failures.push_back({task.id, std::move(why)}); }
-  void end_of_watch(const SentTask& task) {
+  void end_of_watch(const SentTask& task, EpochMs end) {
     const QueueRules& queue = rules_.queue(task.queue);
     const Silence silence = task.silence.value_or(queue.silence);
     if (silence.means == Silence::Means::failure)
@@ -90,7 +86,6 @@ class CanaryJudge {
       held = held_because(known == records_.end() ? nullptr : &known->second, *task.published_at);
     if (!held.empty()) return fail(task, "its silence says nothing: " + held);
     // A look from before the end of the watch does not know of a queue that was detached since.
-    const EpochMs end = *task.published_at + *watch_;
     if (queue.needs_attachment && known != records_.end() && known->second.checked_at < end &&
         now_ - end < kUnverifiedSilence) {
       ++canary_.open;
@@ -103,7 +98,7 @@ class CanaryJudge {
   const std::optional<Ms> watch_;
   const RuleBook& rules_;
   const EpochMs now_;
-  std::map<std::string, AttachmentRecord, std::less<>> records_;
+  const AttachmentRecords& records_;
   Canary canary_;
 };
 
@@ -112,17 +107,12 @@ Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook&
   const auto sent =
       store.sent_by_bulk(bulk.id, static_cast<int>(std::min<std::int64_t>(bulk.done, INT32_MAX)));
   if (!sent) return tl::unexpected(sent.error());
-  CanaryJudge judged(bulk, rules, now);
-  if (bulk.care.watch) {
-    std::set<std::string> queues;
-    for (const SentTask& task : *sent) queues.insert(task.queue);
-    const std::vector<std::string> names(queues.begin(), queues.end());
-    auto records = store.attachments(names);
-    if (!records) return tl::unexpected(records.error());
-    judged.know(*std::move(records));
-  }
+  const auto records = attachments_of(store, *sent);
+  if (!records) return tl::unexpected(records.error());
+  CanaryJudge judged(bulk, rules, now, *records);
   for (const SentTask& task : *sent) judged.add(task);
-  const Canary& canary = judged.canary();
+  Canary canary = judged.canary();
+  canary.unread = unread_among(*sent, *records);
   if (!canary.failures.empty())
     return BulkVerdict{Go::stop, fmt::format("{} of the canary's {} failed: {}", canary.failures.size(),
                                              canary.sent, named(canary.failures))};
@@ -165,7 +155,7 @@ std::string waits_for(const Bulk& bulk, const CanaryCounts& canary) {
                                         : "the time in the queue's config");
   if (canary.unchecked > 0)
     text += fmt::format(", {} silent (until the next check that the queue is attached)", canary.unchecked);
-  return text;
+  return canary.unread.empty() ? text : text + "; " + canary.unread;
 }
 
 double rate_of(const Bulk& bulk) {

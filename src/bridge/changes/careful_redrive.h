@@ -3,8 +3,8 @@
 //
 //   canary: send N -> wait for the outcome of each -> all succeeded: the others follow. One failed: stop.
 //   an outcome is: a reported or presumed success; a failure, a silence that means failure, a return; or with
-//   `watch`, so much silence after the delivery: as the queue's silence means. Silence of a queue that is not
-//   attached is no success.
+//   `watch`, so much silence after the message was read: as the queue's silence means. Silence of a queue
+//   that is not attached is no success.
 //
 // All that it knows is in the bulk's row and its tasks' history, so that any process may take it over.
 // Thread: any.
@@ -36,6 +36,7 @@ Result<BulkVerdict> judge(Store& store, const Bulk& bulk, const RuleBook& rules,
 struct CanaryCounts {
   std::int64_t sent = 0, succeeded = 0, unsent = 0, open = 0;
   std::int64_t unchecked = 0;  // of `open`: silent for long enough; its queue has not been checked since
+  std::string unread = {};     // why some of `open` have not been read; "" = they have, as far as is known
 };
 // What the canary waits for, for people; and that it waits no longer.
 std::string waits_for(const Bulk& bulk, const CanaryCounts& canary);

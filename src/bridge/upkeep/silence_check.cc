@@ -10,12 +10,15 @@
 namespace rung::bridge {
 namespace {
 
-constexpr int kSilentPerShard = 1000;
+constexpr int kSilentPerShard = 300;
 constexpr Ms kLookTakes{30'000};                    // at most; then the queues count as not answered for
 constexpr Ms kDoubtPause{1000};                     // one look said detached: a second one decides
-constexpr Ms kNoAnswerPause{10'000};                // the broker did not tell
+constexpr Ms kNoAnswerPause{30'000};                // the broker did not tell
 constexpr Ms kAnswersAgain{std::chrono::hours{1}};  // after that nobody expects an answer any more
-constexpr std::size_t kMostOwn = 10'000;
+// Until the next look at a message that nobody has read: an eighth of the time since its delivery, but not
+// less than its silence. Each look writes its row.
+constexpr Ms kReadPause{2000}, kLongestReadPause{std::chrono::minutes{10}};
+constexpr int kReadShare = 8;
 
 }  // namespace
 
@@ -26,34 +29,31 @@ void SilenceCheck::tick() {
 void SilenceCheck::check() {
   if (busy_ || !knows_removed_) return;
   busy_ = true;
-  deps_.jobs.submit<std::vector<DueEntry>>(
+  deps_.jobs.submit<Found>(
       Lane::sweeps,
-      [shards = deps_.shards.list(), until = deps_.clock.now(), without = postponed()](TaskStore& store) {
-        return store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard, without);
+      [shards = deps_.shards.list(), until = deps_.clock.now()](Store& store) -> Result<Found> {
+        auto rows = store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard, {});
+        if (!rows) return tl::unexpected(rows.error());
+        std::vector<TaskId> ids;
+        for (const DueEntry& row : *rows) ids.push_back(row.id);
+        auto awaiting = store.awaiting(ids);
+        if (!awaiting) return tl::unexpected(awaiting.error());
+        return Found{*std::move(rows), *std::move(awaiting)};
       },
-      [this](const Result<std::vector<DueEntry>>& rows) {
-        if (!rows) {
+      [this](const Result<Found>& due) {
+        if (!due) {
           busy_ = false;
-          return log::error("querying for unanswered deliveries failed", {{"reason", rows.error().message}});
+          return log::error("querying for unanswered deliveries failed", {{"reason", due.error().message}});
         }
-        found(*rows);
+        found(*due);
       });
-}
-
-std::vector<std::string> SilenceCheck::postponed() {
-  const BootMs now = deps_.clock.here().boot();
-  std::erase_if(postponed_, [&](const auto& entry) { return entry.second <= now; });
-  std::vector<std::string> queues;
-  for (const auto& [queue, until] : postponed_) queues.push_back(queue);
-  return queues;
 }
 
 // The queue is not known yet if the task was published to an exchange. A queue of another group is attached
 // there.
-bool SilenceCheck::needs_look(const DueEntry& row) const {
-  if (row.queue.empty() || deps_.rules->targets().groups.elsewhere(row.queue) != nullptr) return false;
-  if (!deps_.rules->queue(row.queue).needs_attachment) return false;
-  return queue_means(row) == Silence::Means::success || own_silence_.contains(row.id);
+bool SilenceCheck::needs_attachment(std::string_view queue) const {
+  return deps_.rules->queue(queue).needs_attachment &&
+         deps_.rules->targets().groups.elsewhere(queue) == nullptr;
 }
 
 void SilenceCheck::remove(std::vector<RemovedQueue> queues) {
@@ -61,31 +61,29 @@ void SilenceCheck::remove(std::vector<RemovedQueue> queues) {
   knows_removed_ = true;
 }
 
-std::optional<Silence> SilenceCheck::said_then(const DueEntry& row) const {
+std::optional<Silence> SilenceCheck::said_then(const std::string& queue, EpochMs published) const {
   for (const RemovedQueue& removed : removed_) {
-    if (removed.queue != row.queue && !matches_pattern(removed.queue, row.queue)) continue;
-    if (deps_.rules->queues().contains(row.queue)) continue;  // named otherwise
-    if (row.at - removed.silence.after < removed.removed_at) return removed.silence;
+    if (removed.queue != queue && !matches_pattern(removed.queue, queue)) continue;
+    if (deps_.rules->queues().contains(queue)) continue;  // named otherwise
+    if (published < removed.removed_at) return removed.silence;
   }
   return std::nullopt;
 }
 
-Silence::Means SilenceCheck::queue_means(const DueEntry& row) const {
-  const auto then = said_then(row);
-  return then ? then->means : deps_.rules->queue(row.queue).silence.means;
-}
-
-void SilenceCheck::found(const std::vector<DueEntry>& rows) {
+void SilenceCheck::found(const Found& due) {
   batch_.clear();
-  for (const DueEntry& row : rows) {
-    if (ending_.contains(row.id)) continue;
-    if (needs_look(row)) {
-      batch_[row.queue].push_back(row);
+  for (const DueEntry& row : due.rows) {
+    const auto it = due.awaiting.find(row.id);
+    if (ending_.contains(row.id) || it == due.awaiting.end()) continue;
+    const Awaiting& its = it->second;
+    const Silence now = its.silence.value_or(deps_.rules->queue(row.queue).silence);
+    Silent task{row.id, its.published_at.value_or(row.at - now.after), {}, now};
+    task.said = said_then(row.queue, task.published);
+    if (task.said && !its.silence) task.silence = *task.said;
+    if (row.queue.empty() || task.silence.means == Silence::Means::failure) {
+      end(task, {}, false);
     } else {
-      const bool means_failure = queue_means(row) == Silence::Means::failure;
-      const bool ignored = row.queue.empty() || !deps_.rules->queue(row.queue).needs_attachment ||
-                           deps_.rules->targets().groups.elsewhere(row.queue) != nullptr;
-      end(row, {.held = {}, .unchecked = means_failure && !ignored}, false);
+      batch_[row.queue].push_back(std::move(task));
     }
   }
   deps_.transitions.flush();
@@ -97,11 +95,12 @@ void SilenceCheck::found(const std::vector<DueEntry>& rows) {
   waiting_ = true;
   std::vector<std::string> queues;
   for (const auto& [queue, some] : batch_) queues.push_back(queue);
-  if (!deps_.attachments.look_at(queues)) look_up();  // nobody can look
+  can_look_ = deps_.attachments.look_at(queues);
+  if (!can_look_) look_up();
 }
 
 void SilenceCheck::find_queues() {
-  if (std::exchange(finding_, true)) return;
+  if (planted(Bug::watch_forgotten) || std::exchange(finding_, true)) return;
   deps_.jobs.submit<std::vector<std::string>>(
       Lane::sweeps, [](AttachmentStore& store) { return store.awaiting_queues(Attachments::kMostSeen); },
       [this](const Result<std::vector<std::string>>& queues) {
@@ -119,98 +118,98 @@ void SilenceCheck::looked() {
 void SilenceCheck::look_up() {
   waiting_ = false;
   std::vector<std::string> queues;
-  std::vector<TaskId> ids;
-  for (const auto& [queue, rows] : batch_) {
-    queues.push_back(queue);
-    for (const DueEntry& row : rows) ids.push_back(row.id);
-  }
-  auto seen = deps_.attachments.sightings(queues, asked_at_, deps_.clock);
-  deps_.jobs.submit<Known>(
+  for (const auto& [queue, tasks] : batch_) queues.push_back(queue);
+  auto seen = deps_.attachments.sightings(asked_at_, deps_.clock);
+  using Records = std::vector<AttachmentRecord>;
+  deps_.jobs.submit<Records>(
       Lane::sweeps,
-      [queues, seen = std::move(seen), ids = std::move(ids)](Store& store) -> Result<Known> {
-        Known known;
+      [queues, seen = std::move(seen)](AttachmentStore& store) -> Result<Records> {
         if (auto written = store.see_attachments(seen); !written) return tl::unexpected(written.error());
-        auto records = store.attachments(queues);
-        if (!records) return tl::unexpected(records.error());
-        known.records = *std::move(records);
-        const auto again = [](const AttachmentRecord& r) {
-          return r.state == AttachmentState::attached && r.attached_at;
-        };
-        if (std::ranges::none_of(known.records, again)) return known;
-        auto published = store.published_at(ids);
-        if (!published) return tl::unexpected(published.error());
-        known.published = *std::move(published);
-        return known;
+        return store.attachments(queues);
       },
-      [this, batch = std::exchange(batch_, {})](const Result<Known>& known) {
+      [this, batch = std::exchange(batch_, {})](const Result<Records>& records) {
         busy_ = false;
-        if (!known)
+        if (!records)
           return log::error("looking up whether queues are attached failed",
-                            {{"reason", known.error().message}});
-        decide(batch, *known);
+                            {{"reason", records.error().message}});
+        if (knows_removed_) decide(batch, *records);  // else they are found again
       });
 }
 
-SilenceCheck::Verdict SilenceCheck::verdict(const std::string& queue, const std::vector<DueEntry>& rows,
-                                            const Known& known) const {
-  Verdict out;
-  const auto it = std::ranges::find(known.records, queue, &AttachmentRecord::queue);
-  if (it != known.records.end()) out.known = &*it;
-  out.verified = deps_.attachments.answered_for(queue, asked_at_);
-  if (out.verified || out.known == nullptr) return out;
-  if (deps_.attachments.is_doubtful(queue)) {
-    out.wait = true;
-  } else if (out.known->state == AttachmentState::attached && out.known->detail != kDeadLetterArrived) {
-    const EpochMs now = deps_.clock.now();
-    const EpochMs earliest = std::ranges::min_element(rows, {}, &DueEntry::at)->at;
-    out.wait = now - out.known->checked_at < kAnswersAgain && now - earliest < kUnverified;
-  }
-  return out;
-}
-
-void SilenceCheck::decide(const Batch& batch, const Known& known) {
-  const BootMs now = deps_.clock.here().boot();
-  for (const auto& [queue, rows] : batch) {
-    const Verdict verdict = this->verdict(queue, rows, known);
-    if (verdict.wait) {
-      postponed_[queue] = now + (deps_.attachments.is_doubtful(queue) ? kDoubtPause : kNoAnswerPause);
-      continue;
-    }
-    std::size_t held = 0;
-    std::string why;
-    for (const DueEntry& row : rows) {
-      const auto published = known.published.find(row.id);
-      // Without the time of its confirm: as early as it can have been.
-      const EpochMs delivered = published != known.published.end()
-                                    ? published->second
-                                    : row.at - deps_.rules->queue(queue).silence.after;
-      std::string because = held_because(verdict.known, delivered);
-      if (planted(Bug::silence_of_the_detached)) because.clear();
-      if (!because.empty()) {
-        ++held;
-        why = because;
-      }
-      end(row, {.held = std::move(because), .unchecked = false},
-          !verdict.verified && verdict.known != nullptr);
-    }
-    if (held > 0)
-      log::warn("silence is held open: no success is presumed",
-                {{"queue", queue}, {"tasks", held}, {"reason", why}});
+void SilenceCheck::decide(const Batch& batch, const std::vector<AttachmentRecord>& records) {
+  for (const auto& [queue, tasks] : batch) {
+    const auto known = std::ranges::find(records, queue, &AttachmentRecord::queue);
+    decide(queue, tasks, known == records.end() ? nullptr : &*known);
   }
   deps_.transitions.flush();
 }
 
-void SilenceCheck::end(const DueEntry& row, event::SilenceOver how, bool unverified) {
-  if (!ending_.insert(row.id).second) return;
-  how.queue_said = said_then(row);
-  const bool unchecked = how.unchecked;
+std::optional<EpochMs> SilenceCheck::ends_later(const std::string& queue, const Silent& task,
+                                                const AttachmentRecord* known, bool& unverified,
+                                                std::string& why) const {
+  const EpochMs now = deps_.clock.now(), last = task.published + task.silence.after + kUnverified;
+  const EpochMs soon = std::min(now + kNoAnswerPause, last);  // until then an answer is awaited
+  const bool counts = known != nullptr && known->state != AttachmentState::unattached;
+  if (counts && needs_attachment(queue)) {
+    const bool attached = known->state == AttachmentState::attached;
+    if (!deps_.attachments.answered_for(queue, asked_at_)) {
+      if (deps_.attachments.is_doubtful(queue)) return now + kDoubtPause;
+      const bool may_answer =
+          attached && known->detail != kDeadLetterArrived && now - known->checked_at < kAnswersAgain;
+      if (may_answer && now < last) return soon;
+      unverified = true;
+    }
+    if (!attached) return std::nullopt;  // held open
+  }
+  if (planted(Bug::silence_of_the_unread)) return std::nullopt;
+  if (known == nullptr || !known->reading) {  // nobody has ever counted what is in it
+    if (can_look_ && now < last) return soon;
+    unverified = unverified || can_look_;
+    return std::nullopt;
+  }
+  if (const auto read = read_at(*known->reading, task.published)) {
+    const EpochMs end = *read + task.silence.after;
+    if (end <= now) return std::nullopt;
+    why = "its silence began when it was read, at " + format_utc(*read) + " UTC";
+    return end;
+  }
+  if (now >= last && known->reading->consumers > 0 && deps_.attachments.is_uncounted(queue)) {
+    unverified = true;
+    return std::nullopt;
+  }
+  why = "unread so far: " + unread_because(queue, *known->reading);
+  return now + std::clamp(std::max(task.silence.after, (now - task.published) / kReadShare), kReadPause,
+                          kLongestReadPause);
+}
+
+void SilenceCheck::decide(const std::string& queue, const std::vector<Silent>& tasks,
+                          const AttachmentRecord* known) {
+  std::size_t held = 0;
+  std::string why;
+  for (const Silent& task : tasks) {
+    bool unverified = false;
+    event::SilenceOver how;
+    how.ends_at = ends_later(queue, task, known, unverified, how.why);
+    if (!how.ends_at && needs_attachment(queue)) how.held = held_because(known, task.published);
+    if (planted(Bug::silence_of_the_detached)) how.held.clear();
+    if (!how.held.empty()) {
+      ++held;
+      why = how.held;
+    }
+    end(task, std::move(how), unverified);
+  }
+  if (held > 0)
+    log::warn("silence is held open: no success is presumed",
+              {{"queue", queue}, {"tasks", held}, {"reason", why}});
+}
+
+void SilenceCheck::end(const Silent& task, event::SilenceOver how, bool unverified) {
+  if (!ending_.insert(task.id).second) return;
+  how.queue_said = task.said;
   deps_.transitions.add(
-      {row.id, std::move(how)}, [this, id = row.id, unverified, unchecked](const Result<Decision>& decision) {
+      {task.id, std::move(how)}, [this, id = task.id, unverified](const Result<Decision>& decision) {
         ending_.erase(id);
-        own_silence_.erase(id);
         if (!decision) return;
-        if (unchecked && decision->reason == kAttachmentUnchecked && own_silence_.size() < kMostOwn)
-          own_silence_.insert(id);
         if (decision->verdict == Decision::Verdict::applied) {
           const bool held = is_silence_held(decision->task);
           counts_.held += held ? 1 : 0;

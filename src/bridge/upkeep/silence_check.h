@@ -8,15 +8,18 @@
 //   not attached, or not for a part of that time         held open: the task stays awaiting, without an end
 //   never attached (delays; consumers that publish their failures themselves)   presumed success, as ever
 //   no answer   as last known; if that was attached, and somebody got an answer within the last hour, the
-//   batch
-//               waits kUnverified for one; then it is presumed successful, counted as unverified
-// One look for a batch, however many tasks and queues it has.
+//               task waits kUnverified for one; then it is presumed successful, counted as unverified
+// And silence begins when the message has been read (read_at()): until then, and for as long as that queue's
+// silence lasts after it, its end is put off. If messages always wait in the queue and nobody can tell how
+// many were published to it, it counts as read after kUnverified, if there is a consumer: unverified. One
+// look for a batch, however many tasks and queues it has.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -69,37 +72,38 @@ class SilenceCheck {
   const SilenceCounts& counts() const { return counts_; }
 
  private:
-  using Batch = std::map<std::string, std::vector<DueEntry>, std::less<>>;  // by queue
-  struct Known {
-    std::vector<AttachmentRecord> records;
-    std::map<TaskId, EpochMs> published;
+  // A task whose silence may be over.
+  struct Silent {
+    TaskId id;
+    EpochMs published;            // without the time of its confirm: as early as it can have been
+    std::optional<Silence> said;  // by its queue's rules when it was delivered; none: what they say now
+    Silence silence;              // what it means for this task
   };
-  // What is done with the tasks of a queue.
-  struct Verdict {
-    bool wait = false;  // nothing yet
-    bool verified = false;
-    const AttachmentRecord* known = nullptr;  // nullptr: it has never been attached
+  struct Found {
+    std::vector<DueEntry> rows;
+    std::map<TaskId, Awaiting> awaiting;
   };
+  using Batch = std::map<std::string, std::vector<Silent>, std::less<>>;  // by queue
 
-  std::vector<std::string> postponed();
-  void found(const std::vector<DueEntry>& rows);
+  void found(const Found& due);
   void look_up();
-  void decide(const Batch& batch, const Known& known);
-  Verdict verdict(const std::string& queue, const std::vector<DueEntry>& rows, const Known& known) const;
-  bool needs_look(const DueEntry& row) const;
-  // What the queue's rules said when it was delivered; none: what they say now.
-  std::optional<Silence> said_then(const DueEntry& row) const;
-  Silence::Means queue_means(const DueEntry& row) const;
-  void end(const DueEntry& row, event::SilenceOver how, bool unverified);
+  void decide(const Batch& batch, const std::vector<AttachmentRecord>& records);
+  void decide(const std::string& queue, const std::vector<Silent>& tasks, const AttachmentRecord* known);
+  // When its silence ends, if not now, and why. `unverified` becomes true if it ends
+  // because nobody can tell.
+  std::optional<EpochMs> ends_later(const std::string& queue, const Silent& task,
+                                    const AttachmentRecord* known, bool& unverified, std::string& why) const;
+  bool needs_attachment(std::string_view queue) const;
+  std::optional<Silence> said_then(const std::string& queue, EpochMs published) const;
+  void end(const Silent& task, event::SilenceOver how, bool unverified);
 
   const Deps deps_;
   std::unordered_set<TaskId> ending_;
-  std::unordered_set<TaskId> own_silence_;  // their silence means success, although their queue's does not
-  std::map<std::string, BootMs, std::less<>> postponed_;
   Batch batch_;  // waits for a look, requested at asked_at_
   BootMs asked_at_{0};
   std::vector<RemovedQueue> removed_;
   bool knows_removed_ = true;
+  bool can_look_ = false;  // somebody answers what is asked of the attachments
   bool waiting_ = false;
   bool finding_ = false;  // the queues
   bool busy_ = false;

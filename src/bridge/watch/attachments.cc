@@ -10,8 +10,6 @@ namespace rung::bridge {
 namespace {
 
 constexpr std::size_t kMostNamed = 5;  // queues in the problem's detail
-// What does not change is noted again after this, for the row's checked_at.
-constexpr Ms kNoteAgain{std::chrono::minutes{1}};
 
 std::optional<AttachmentState> state_of(QueueAttachment::State state) {
   switch (state) {
@@ -60,15 +58,34 @@ bool Attachments::answered_for(std::string_view queue, BootMs since) const {
   return it != sighted_.end() && it->second.asked_at >= since;
 }
 
-std::vector<AttachmentSighting> Attachments::sightings(const std::vector<std::string>& queues, BootMs since,
-                                                       const DbClock& clock) const {
+std::vector<AttachmentSighting> Attachments::sightings(BootMs since, const DbClock& clock) const {
   std::vector<AttachmentSighting> out;
-  for (const std::string& queue : queues) {
-    const auto it = sighted_.find(queue);
-    if (it == sighted_.end() || it->second.asked_at < since) continue;
-    out.push_back(sighting(queue, it->second, clock));
+  for (const auto& [queue, sighted] : sighted_) {
+    const BootMs latest = std::max(sighted.asked_at, sighted.counted_at);
+    if (latest != BootMs{0} && latest >= since) out.push_back(sighting(queue, sighted, clock));
   }
   return out;
+}
+
+bool Attachments::is_uncounted(std::string_view queue) const {
+  const auto it = sighted_.find(queue);
+  return it != sighted_.end() && it->second.count && !it->second.mark;
+}
+
+void Attachments::count(const QueueCount& count, BootMs at, Sighted& sighted) {
+  const bool comparable = sighted.mark && count.published && *count.published >= *sighted.mark;
+  const bool read = count.ready == 0 || (comparable && count.ready <= *count.published - *sighted.mark);
+  if (count.ready == 0) {
+    sighted.read_until = at;
+  } else if (read) {
+    sighted.read_until = std::max(sighted.read_until, sighted.marked_at - kCounterAge);
+  }
+  if (read || !comparable) {
+    sighted.mark = count.published;
+    sighted.marked_at = at;
+  }
+  sighted.count = count;
+  sighted.counted_at = at;
 }
 
 std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& configured) const {
@@ -103,11 +120,11 @@ void Attachments::decide(const AttachmentLook& look, BootMs now) {
     } else {
       doubtful_.erase(one.queue);
       if (differs && *state != AttachmentState::attached) eager_until_ = now + kEager;
-      if (differs) next.noted_at = {};
       next.state = *state;
       next.detail = one.detail;
       next.asked_at = look.asked_at;
     }
+    if (one.count) count(*one.count, look.asked_at, next);
     sighted.emplace(one.queue, std::move(next));
   }
   std::erase_if(doubtful_, [&](const std::string& queue) { return !sighted.contains(queue); });
@@ -115,41 +132,23 @@ void Attachments::decide(const AttachmentLook& look, BootMs now) {
   if (doubts) ask();
 }
 
-std::vector<AttachmentSighting> Attachments::news(const DbClock& clock, BootMs now) {
-  std::vector<AttachmentSighting> out;
-  for (auto& [queue, sighted] : sighted_) {
-    if (sighted.asked_at == BootMs{0}) continue;
-    if (sighted.noted_at != BootMs{0} && now - sighted.noted_at < kNoteAgain) continue;
-    sighted.noted_at = now;
-    out.push_back(sighting(queue, sighted, clock));
-  }
-  return out;
-}
-
-void Attachments::recorded(const std::vector<AttachmentSighting>& news,
-                           const std::vector<AttachmentRecord>& records) {
-  for (const AttachmentSighting& one : news) {
-    const auto stored = std::ranges::find(records, one.queue, &AttachmentRecord::queue);
-    if (one.by_failure || stored == records.end() || stored->state == one.state) continue;
-    if (const auto it = sighted_.find(one.queue); it != sighted_.end()) it->second.noted_at = {};
-  }
-}
-
-void Attachments::not_recorded(const std::vector<AttachmentSighting>& news) {
-  for (const AttachmentSighting& one : news) {
-    by_failure_.erase(one.queue);
-    if (const auto it = sighted_.find(one.queue); it != sighted_.end()) it->second.noted_at = {};
-  }
+void Attachments::not_recorded(const std::vector<AttachmentSighting>& seen) {
+  for (const AttachmentSighting& one : seen) by_failure_.erase(one.queue);
 }
 
 AttachmentSighting Attachments::sighting(const std::string& queue, const Sighted& sighted,
                                          const DbClock& clock) const {
   const auto known = known_.find(queue);
-  return {.queue = queue,
-          .state = sighted.state,
-          .detail = sighted.detail,
-          .seen_at = clock.at(sighted.asked_at),
-          .was_attached = known != known_.end() && known->second.was_attached};
+  AttachmentSighting out{.queue = queue,
+                         .state = sighted.state,
+                         .detail = sighted.detail,
+                         .seen_at = clock.at(sighted.asked_at),
+                         .was_attached = known != known_.end() && known->second.was_attached};
+  if (sighted.asked_at == BootMs{0}) out.state.reset();
+  if (!sighted.count) return out;
+  out.depth = {sighted.count->ready, sighted.count->consumers, clock.at(sighted.counted_at), {}};
+  if (sighted.read_until != BootMs{0}) out.depth->read_until = clock.at(sighted.read_until);
+  return out;
 }
 
 void Attachments::connected(BootMs now) {

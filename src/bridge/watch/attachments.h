@@ -34,6 +34,14 @@
 
 namespace rung::bridge {
 
+// What is in a queue, as the broker says.
+struct QueueCount {
+  std::int64_t ready = 0, consumers = 0;
+  // How many messages were published to it so far, some seconds ago; none: not known, or they don't leave in
+  // that order.
+  std::optional<std::int64_t> published = {};
+};
+
 // The result of checking one queue.
 struct QueueAttachment {
   enum class State { attached, detached, no_queue, unknown };
@@ -42,6 +50,7 @@ struct QueueAttachment {
   std::string detail;   // attached: by what. detached: where its dead letters go. unknown: why
   std::string command;  // a command that attaches it
   std::string policy;   // a command line that attaches it without Rung
+  std::optional<QueueCount> count = {};  // only of WatchedQueues::awaiting
 };
 
 // Something that others have set on Rung's own queues or exchanges.
@@ -58,6 +67,8 @@ struct WatchedQueues {
   std::vector<std::string> names;
   // Further queues of the virtual host; empty function: none. Any thread.
   std::function<bool(const std::string& queue)> also = {};
+  // Of `names`: those with deliveries. What is in them is counted, too.
+  std::set<std::string, std::less<>> awaiting = {};
 };
 
 // The result of checking all queues.
@@ -76,6 +87,9 @@ class Attachments {
   static constexpr std::size_t kMostSeen = 1000;  // queues that the config does not name
   // So long after a queue became detached, looks are frequent: once it is attached again, silence counts.
   static constexpr Ms kEager{std::chrono::minutes{10}};
+  // A message counted as published may have been published so long before: the management API's counters are
+  // as old (collect_statistics_interval, 5 s by default, twice).
+  static constexpr Ms kCounterAge{15'000};
   using Note = std::function<void(const std::vector<AttachmentSighting>&)>;
 
   Attachments(Health& health, RecordEvent record) : health_(health), record_(std::move(record)) {}
@@ -85,6 +99,7 @@ class Attachments {
   void failed(const Task& task, const DbClock& clock);
   // Deliveries to these queues await an answer: they are watched until the next call. At most kMostSeen.
   void awaiting(const std::vector<std::string>& queues);
+  const std::set<std::string, std::less<>>& awaiting() const { return awaiting_; }
   // The queues to check: `configured`, those seen, and those with deliveries.
   std::vector<std::string> to_watch(const std::vector<std::string>& configured) const;
   // Takes the result of a check.
@@ -105,18 +120,14 @@ class Attachments {
   BootMs last_look() const { return last_look_; }  // when it was requested
   // A look requested at or after `since` has decided about the queue.
   bool answered_for(std::string_view queue, BootMs since) const;
+  // How far it has been read is known only when it is empty.
+  bool is_uncounted(std::string_view queue) const;
   // The last look was the first to say that it is not attached.
   bool is_doubtful(std::string_view queue) const { return doubtful_.contains(queue); }
-  // What such looks said.
-  std::vector<AttachmentSighting> sightings(const std::vector<std::string>& queues, BootMs since,
-                                            const DbClock& clock) const;
-  // What the last look said that all instances have to know.
-  std::vector<AttachmentSighting> news(const DbClock& clock, BootMs now);
-  // What stands in the database after a write of `news`. Where another instance's look was taken for a later
-  // one, the next look is news again.
-  void recorded(const std::vector<AttachmentSighting>& news, const std::vector<AttachmentRecord>& records);
-  // Writing these failed: they are news again.
-  void not_recorded(const std::vector<AttachmentSighting>& news);
+  // What all instances have to know, by looks requested at or after `since`.
+  std::vector<AttachmentSighting> sightings(BootMs since, const DbClock& clock) const;
+  // Writing these failed: a failure is noted again; of looks the next one is.
+  void not_recorded(const std::vector<AttachmentSighting>& seen);
   // Looks should be frequent.
   bool is_eager(BootMs now) const { return now < eager_until_; }
 
@@ -136,8 +147,15 @@ class Attachments {
     AttachmentState state = AttachmentState::attached;
     std::string detail;
     BootMs asked_at{0};
-    BootMs noted_at{0};  // when it was last passed on
+    std::optional<QueueCount> count;
+    BootMs counted_at{0};
+    // What was published before has been read. Of a queue that is not empty: more were published since the
+    // look of `mark` than wait in it now, so all that was in it then is gone.
+    BootMs read_until{0};
+    std::optional<std::int64_t> mark;  // QueueCount::published at marked_at
+    BootMs marked_at{0};
   };
+  static void count(const QueueCount& count, BootMs at, Sighted& sighted);
   AttachmentSighting sighting(const std::string& queue, const Sighted& sighted, const DbClock& clock) const;
   void decide(const AttachmentLook& look, BootMs now);
   void ask() const {

@@ -56,7 +56,11 @@ void AttachWatch::work() {
     bridge::WatchedQueues queues;
     {
       std::unique_lock lock(mutex_);
-      asked_.wait(lock, [this] { return stopping_ || wanted_; });
+      const auto ready = [this] { return stopping_ || wanted_; };
+      if (!asked_.wait_for(lock, kKeep, ready)) {
+        probe_.reset();
+        asked_.wait(lock, ready);
+      }
       if (stopping_) return;
       queues = *std::exchange(wanted_, std::nullopt);
     }
@@ -102,8 +106,6 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
     }
     seen = rabbit::look_at_attached(*asked, broker_.prefix, watched.names, watched.also);
     own = asked->own_state(broker_.prefix);
-    const std::lock_guard lock(mutex_);
-    admin_.reset();
   }
   bridge::AttachmentLook found;
   if (own) {
@@ -127,7 +129,42 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
     found.queues.push_back({queues[i], state, describe(answer), {}, {}});
     advise(seen, i, found.queues.back());
   }
+  count(watched, seen, found);
+  const std::lock_guard lock(mutex_);
+  admin_.reset();
   return found;
+}
+
+// The connection stays open while checks follow each other: each one is two lines in the broker's log.
+void AttachWatch::count(const bridge::WatchedQueues& watched, const rabbit::AttachedLook& seen,
+                        bridge::AttachmentLook& found) {
+  bool backlog = false;
+  for (bridge::QueueAttachment& one : found.queues) {
+    if (!watched.awaiting.contains(one.queue) || one.state == bridge::QueueAttachment::State::no_queue)
+      continue;
+    if (probe_ == nullptr) {
+      auto opened = rabbit::Probe::open(broker_, loop_.clock(), kTimeout, "queues");
+      if (!opened) return;
+      probe_ = *std::move(opened);
+    }
+    const auto depth = probe_->depth(one.queue);
+    if (depth) {
+      one.count = {{depth->ready, depth->consumers, {}}};
+      backlog = backlog || depth->ready > 0;
+    } else if (depth.error().kind != Error::Kind::not_found) {
+      return probe_.reset();
+    }
+  }
+  if (!backlog || !seen.all) return;
+  const auto published = admin_->published();
+  for (std::size_t i = 0; published && i < found.queues.size(); ++i) {
+    bridge::QueueAttachment& one = found.queues[i];
+    const auto it = published->find(one.queue);
+    // With priorities, later messages leave first.
+    const bool in_order =
+        seen.facts[i] && seen.facts[i]->arguments.find("x-max-priority") == std::string::npos;
+    if (one.count && in_order && it != published->end()) one.count->published = it->second;
+  }
 }
 
 }  // namespace rung::cli

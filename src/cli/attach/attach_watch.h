@@ -1,4 +1,5 @@
-// Polls the management API for which queues are attached, and passes the result to the bridge.
+// Polls the management API for which queues are attached, and the broker for how many messages are ready in
+// those with deliveries. Passes the result to the bridge.
 // Thread: the loop's; requests, which can be slow or hang, run on a thread of their own.
 #pragma once
 
@@ -13,6 +14,7 @@
 
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/probe.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/io/uv_loop.h"
 
@@ -38,11 +40,14 @@ class AttachWatch {
   void look_within(Ms delay) { soon_.start(delay); }
 
   static constexpr Ms kTimeout{std::chrono::seconds{2}};  // for connecting, and for the response
+  static constexpr Ms kKeep{std::chrono::seconds{5}};     // without a check, the connection to the broker
 
  private:
   void ask();
   void work();
   bridge::AttachmentLook look(const bridge::WatchedQueues& watched);
+  void count(const bridge::WatchedQueues& watched, const rabbit::AttachedLook& seen,
+             bridge::AttachmentLook& found);
   void advise(const rabbit::AttachedLook& seen, std::size_t i, bridge::QueueAttachment& one) const;
 
   io::Loop& loop_;
@@ -56,6 +61,7 @@ class AttachWatch {
   std::optional<bridge::WatchedQueues> wanted_;  // guarded by mutex_; nullopt = no request pending
   std::unique_ptr<rabbit::QueueAdmin> admin_;    // guarded by mutex_, except calls by its own thread
   bool stopping_ = false;                        // guarded by mutex_
+  std::unique_ptr<rabbit::Probe> probe_;         // its own thread's; nullptr: not connected
   std::thread thread_;
 };
 

@@ -196,8 +196,13 @@ Finding check_routing_key(const Broker& b, rabbit::Probe& probe, const std::stri
 
 Findings check_routing_keys(const Broker& b, QueueList& list, rabbit::Probe& probe) {
   Findings all;
-  for (const auto& [queue, rules] : b.config.rules->queues())
+  for (const auto& [queue, rules] : b.config.rules->queues()) {
     all.push_back(check_routing_key(b, probe, queue));
+    if (const auto depth = probe.depth(queue); depth && depth->consumers == 0 && depth->ready > 0)
+      all.push_back(warning("queue." + queue + ".consumer",
+                            "it has no consumer, and " + std::to_string(depth->ready) + " messages wait in it",
+                            "start its consumer; until it has read them, silence does not count"));
+  }
   if (b.config.rules->patterns().empty()) return all;
   const auto& queues = list.get();
   if (!queues) return all;  // check_management says why

@@ -60,7 +60,7 @@ class WatchedRun final : public BulkRun {
   void note(bool passed, const SentCounts& sent, bool waits) {
     if (passed) news_ = bridge::kCanaryPassed;
     if (waits && bulk_.state == BulkState::running && sent.failed == 0)
-      news_ = bridge::waits_for(bulk_, {sent.sent, sent.succeeded, sent.unsent, sent.open, 0});
+      news_ = bridge::waits_for(bulk_, {sent.sent, sent.succeeded, sent.unsent, sent.open, 0, sent.unread});
   }
 
   const ApiClientPtr client_;

@@ -100,6 +100,7 @@ std::string show_text(Session& session, const Bulk& b, const api::Outcomes& outc
                                     counts.succeeded, counts.failed, counts.open, counts.unsent,
                                     b.done > api::kOutcomesCounted ? " (of the latest)" : ""));
   for (const QueueGate& gate : outcomes.held) field("held", held_text(gate));
+  field("waits", counts.unread);
   field("stopped", b.stopped_because);
   if (b.state == BulkState::stopped) field("the rest", rest_of(b));
   if (b.changed_at)

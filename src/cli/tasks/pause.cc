@@ -115,8 +115,10 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
                {"BY", left, 8, 1},
                {"REASON", left}});
   for (const QueueGate& gate : gates) {
+    const bool flows = gate.state == "flowing";
+    const std::string unread = gate.unread == 0 ? "" : fmt::format("no consumer: {} wait in it", gate.unread);
     table.row({gate.queue,
-               {api::state_text(gate), gate.state == "flowing" ? Colour::green : Colour::yellow},
+               {api::state_text(gate), flows && unread.empty() ? Colour::green : Colour::yellow},
                gate.since ? relative(*gate.since, now) : "-",
                end_cell(gate, now),
                std::to_string(gate.waiting),
@@ -126,7 +128,7 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
                : *gate.attached ? "yes"
                                 : "no",
                gate.by.empty() ? "-" : gate.by,
-               gate.reason.empty() ? "-" : gate.reason});
+               !gate.reason.empty() ? gate.reason : unread.empty() ? "-" : unread});
   }
   return table.str(Terminal::of_stdout());
 }
@@ -154,6 +156,7 @@ void add_queues(CLI::App& app, int* exit) {
       "  rung queues --json | jq '.queues[] | select(.state == \"paused\")'\n"
       "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
       "ATTACHED: whether the sidecars see that its dead letters come here; - is a queue that never was.\n"
+      "REASON also says if deliveries wait in a queue that has no consumer.\n"
       "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
       o->common);
   add_utc(c);

@@ -79,7 +79,7 @@ struct Facts {
   std::vector<TaskId> children;
   std::vector<std::string> denied;  // views that the user may not read
   std::string denial;               // the database's message for the body
-  std::string silence_held;         // why its silence is held open; "" = it is not
+  std::string silence_held;         // why its silence is held open, or begins later; "" = it does not
   Silence silence;                  // what it means
 };
 
@@ -105,7 +105,7 @@ int read_facts(Session& session, const Task& task, Facts& facts) {
   } else if (!is_denied(history.error(), "retry_history", facts)) {
     return report_error(history.error());
   }
-  if (is_silence_held(task) && !facts.history.empty())
+  if (task.state == State::awaiting && !facts.history.empty())
     facts.silence_held = facts.history.back().attempt.error;
   auto silence = tasks.silence_of(task);
   if (!silence) return report_error(silence.error());

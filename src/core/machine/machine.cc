@@ -293,7 +293,13 @@ struct Machine {
       return fail(task, Outcome::timed_out, "no word within " + levels::format_duration(silence.after),
                   "timed_out", {}, rules, at);
     }
-    if (e.unchecked) return stale(task, std::string(kAttachmentUnchecked));
+    if (e.ends_at) {
+      Task next = task;
+      next.next_at = std::max(*e.ends_at, at.now + Ms{1});
+      if (e.why.empty()) return applied(std::move(next));
+      return applied(std::move(next),
+                     history(task, task.attempt, Outcome::pending, at, clean_utf8(e.why, kErrorBytes / 4)));
+    }
     if (!e.held.empty()) {
       Task next = task;
       next.next_at.reset();

@@ -102,8 +102,10 @@ struct SilenceOver {
   // (its queue was not attached). The task then stays awaiting without an end, until it is answered or a
   // person decides. "" = a failure would have arrived. Without effect where silence means failure.
   std::string held = {};
-  // Nobody has looked yet: only a silence that means failure ends, else the answer is kAttachmentUnchecked.
-  bool unchecked = false;
+  // It ends later, and why, for its history; "" = nobody can tell. Without effect where silence means
+  // failure.
+  std::optional<EpochMs> ends_at = {};
+  std::string why = {};
   // What the queue's rules said when it was delivered, if they say something else since: the config no longer
   // names the queue.
   std::optional<Silence> queue_said = {};
@@ -225,10 +227,6 @@ inline constexpr std::string_view kRowBehind = "the row is older than the delive
 // Nobody saw it, and the task is, or will be, published again.
 inline constexpr std::string_view kRefusedPublish =
     "its queue was full and refused this publish: no consumer has seen it";
-
-// Not applied: whether a failure could have arrived must be known first (SilenceOver::unchecked).
-inline constexpr std::string_view kAttachmentUnchecked =
-    "whether its queue is attached has not been checked yet";
 
 struct Decision {
   enum class Verdict {

@@ -32,6 +32,9 @@ Result<Metrics::Totals> read_totals(Store& store, api::TaskCounter& counter) {
   auto held = store.held_silences();
   if (!held) return tl::unexpected(held.error());
   totals.silences_held = *std::move(held);
+  auto unread = api::unread_queues(store);
+  if (!unread) return tl::unexpected(unread.error());
+  totals.unread = *std::move(unread);
   auto causes = store.cause_totals();
   if (!causes) return tl::unexpected(causes.error());
   totals.causes = *std::move(causes);

@@ -93,13 +93,17 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
       oldest[queue] = std::max(oldest[queue], totals.now - *stat.oldest_due_at);
   }
   for (const auto& [queue, age] : oldest) ages[{{"queue", queue}}] = static_cast<double>(age.count()) / 1000;
-  std::map<prometheus::Labels, double> silences;
-  for (const auto& [queue, age] : oldest) silences[{{"queue", queue}}] = 0;
-  for (const auto& [queue, count] : totals.silences_held)
-    silences[{{"queue", oldest.contains(queue) ? queue : kOther}}] += static_cast<double>(count);
+  const auto by_queue = [&](const std::map<std::string, std::int64_t>& counts) {
+    std::map<prometheus::Labels, double> out;
+    for (const auto& [queue, age] : oldest) out[{{"queue", queue}}] = 0;
+    for (const auto& [queue, count] : counts)
+      out[{{"queue", oldest.contains(queue) ? queue : kOther}}] += static_cast<double>(count);
+    return out;
+  };
   const std::lock_guard lock(mutex_);
   families_->tasks.set(tasks);
-  families_->silences_held.set(silences);
+  families_->silences_held.set(by_queue(totals.silences_held));
+  families_->unread.set(by_queue(totals.unread));
   families_->oldest_overdue.set(ages);
   for (std::size_t i = 0; i < kCauseWords.size(); ++i) {
     const auto it = totals.causes.by_state.find(static_cast<CauseState>(i + 1));

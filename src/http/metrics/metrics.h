@@ -45,7 +45,7 @@ class Metrics {
     std::vector<std::string> held_back;  // queues behind a gate: their tasks are late by intent
     // The labels of queues that are counted with others, by pattern: bridge::matched_label().
     std::map<std::string, std::string> labels = {};
-    std::map<std::string, std::int64_t> silences_held;  // by queue
+    std::map<std::string, std::int64_t> silences_held, unread;  // by queue
     CauseStore::Totals causes;
     std::vector<CauseRow> failing;  // causes that nobody has triaged and that failed in the last hour
     std::size_t nodes = 0;          // live

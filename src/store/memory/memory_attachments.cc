@@ -56,15 +56,15 @@ Result<std::vector<AttachmentRecord>> MemoryStore::see_attachments(std::span<con
   });
 }
 
-Result<std::map<TaskId, EpochMs>> MemoryStore::published_at(std::span<const TaskId> ids) {
+Result<std::map<TaskId, Awaiting>> MemoryStore::awaiting(std::span<const TaskId> ids) {
   return call([&] {
-    std::map<TaskId, EpochMs> out;
+    std::map<TaskId, Awaiting> out;
     for (const TaskId id : ids) {
       const MemoryTask* row = db_.tasks_.find(id);
       if (row == nullptr) continue;
       const auto attempt = row->attempts.find(row->task.attempt);
-      if (attempt != row->attempts.end() && attempt->second.published_at)
-        out.emplace(id, *attempt->second.published_at);
+      const bool known = attempt != row->attempts.end();
+      out.emplace(id, Awaiting{known ? attempt->second.published_at : std::nullopt, row->task.silence});
     }
     return out;
   });

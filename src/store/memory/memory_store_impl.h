@@ -97,7 +97,7 @@ class MemoryStore final : public Store {
 
   Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) override;
   Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) override;
-  Result<std::map<TaskId, EpochMs>> published_at(std::span<const TaskId> ids) override;
+  Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) override;
   Result<std::vector<std::string>> awaiting_queues(std::size_t most) override;
   Result<std::map<std::string, std::int64_t>> held_silences() override;
   Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) override;

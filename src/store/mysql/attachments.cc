@@ -23,14 +23,12 @@ Records read_records(Session& session, std::span<const std::string> queues, bool
   while (row->next()) {
     const auto state = attachment_state_from(text_at(*row, 2));
     if (!state) continue;  // a later version's word
+    const auto time = [&](std::uint32_t column) { return time_at(*row, column).value_or(EpochMs{}); };
     std::string queue = text_at(*row, 1);
     if (!queues.empty() && std::ranges::find(queues, queue) == queues.end()) continue;
-    records[queue] = {queue,
-                      *state,
-                      time_at(*row, 3).value_or(EpochMs{}),
-                      time_at(*row, 4),
-                      text_at(*row, 5),
-                      time_at(*row, 6).value_or(EpochMs{})};
+    records[queue] = {queue, *state, time(3), time_at(*row, 4), text_at(*row, 5), time(6)};
+    if (!row->isNull(7))
+      records[queue].reading = {row->getInt64(7), row->getInt64(8), time(9), time(10), time(11)};
   }
   return records;
 }
@@ -52,6 +50,12 @@ void write_record(Session& session, const AttachmentRecord& record) {
   rows.row() << queue << length_of(queue) << Literal::text(to_word(record.state))
              << Literal::time(record.since) << Literal::time(record.attached_at)
              << Literal::text(clean_utf8(record.detail, kDetailBytes)) << Literal::time(record.checked_at);
+  const QueueReading reading = record.reading.value_or(QueueReading{});
+  const auto count = [&](std::int64_t number) {
+    return record.reading ? Literal::number(number) : Literal::null();
+  };
+  rows << count(reading.ready) << count(reading.consumers) << Literal::time(reading.until)
+       << Literal::time(reading.from) << Literal::time(reading.at);
   session.exec(render("attachments_write", {{"rows", rows.done()}}));
 }
 
@@ -161,14 +165,13 @@ Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<cons
   });
 }
 
-Result<std::map<TaskId, EpochMs>> MysqlStore::published_at(std::span<const TaskId> ids) {
-  if (ids.empty()) return std::map<TaskId, EpochMs>{};
+Result<std::map<TaskId, Awaiting>> MysqlStore::awaiting(std::span<const TaskId> ids) {
+  if (ids.empty()) return std::map<TaskId, Awaiting>{};
   return session_->run_for([&] {
-    std::map<TaskId, EpochMs> out;
-    auto row = session_->query(render("published_at", {{"ids", Literal::ids(ids)}}));
-    while (row->next()) {
-      if (const auto at = time_at(*row, 2)) out.emplace(TaskId{row->getInt64(1)}, *at);
-    }
+    std::map<TaskId, Awaiting> out;
+    auto row = session_->query(render("awaiting", {{"ids", Literal::ids(ids)}}));
+    while (row->next())
+      out.emplace(TaskId{row->getInt64(1)}, Awaiting{time_at(*row, 4), silence_at(*row, 2)});
     return out;
   });
 }

@@ -113,6 +113,35 @@ TEST_P(AttachmentContract, QueuesThatDifferInABlankAreTwo) {
   EXPECT_EQ(must(store_->attachments({})).size(), 2U);
 }
 
+TEST_P(AttachmentContract, HowFarAQueueHasBeenRead) {
+  const EpochMs first = now() - Ms{10'000}, second = first + Ms{1000}, third = first + Ms{2000};
+  const auto count = [&](std::int64_t ready, std::int64_t consumers, EpochMs at,
+                         std::optional<EpochMs> until) {
+    auto one = seen(detached);  // it never was attached
+    one.depth = {ready, consumers, at, until};
+    return see(one)->reading;
+  };
+  const auto empty = count(0, 2, first, first);
+  EXPECT_EQ(empty, (QueueReading{0, 2, first, {}, {}}));
+  EXPECT_EQ(read_at(*empty, first - Ms{1}), first - Ms{1}) << "no look found it unread";
+  EXPECT_EQ(read_at(*empty, first), std::nullopt);
+  const auto behind = count(3, 0, second, {});
+  EXPECT_EQ(read_at(*behind, first + Ms{500}), std::nullopt);
+  const auto read = count(0, 1, third, third);
+  EXPECT_EQ(read_at(*read, first + Ms{500}), third) << "it was unread a look ago";
+  EXPECT_EQ(read_at(*read, first - Ms{1}), first - Ms{1});
+  const std::string orders = "orders";
+  const auto stored = must(store_->attachments({&orders, 1}));
+  ASSERT_EQ(stored.size(), 1U);
+  EXPECT_EQ(stored[0].state, unattached);
+  EXPECT_EQ(stored[0].reading, read);
+  EXPECT_EQ(held_because(&stored[0], first), "");
+  EXPECT_THAT(kinds(), IsEmpty());
+  // Seen attached for the first time: it always was.
+  EXPECT_FALSE(see(seen(attached))->attached_at);
+  EXPECT_EQ(must(store_->attachments({&orders, 1}))[0].reading, read);
+}
+
 TEST_P(AttachmentContract, TheQueuesOfWhatAwaits) {
   const Fence fence = join(*store_, "a");
   EXPECT_THAT(must(store_->awaiting_queues(10)), IsEmpty());
@@ -125,7 +154,10 @@ TEST_P(AttachmentContract, TheQueuesOfWhatAwaits) {
 TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
   const Fence fence = join(*store_, "a");
   const TaskId held = awaiting(fence, "presumed"), other = awaiting(fence, "presumed");
-  EXPECT_EQ(must(store_->published_at(std::vector{held, TaskId{4711}})).size(), 1U);
+  const auto known = must(store_->awaiting(std::vector{held, TaskId{4711}}));
+  ASSERT_EQ(known.size(), 1U);
+  EXPECT_TRUE(known.at(held).published_at);
+  EXPECT_FALSE(known.at(held).silence);
   wait_until([&] {
     return apply_one(*store_, fence, held, event::SilenceOver{"it is detached"}).verdict ==
            Decision::Verdict::applied;

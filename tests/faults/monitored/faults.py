@@ -100,6 +100,22 @@ class SilencesHeld(Fault):
         self.follow("silences-held", "do")
 
 
+class NoConsumer(Fault):
+    name = "a queue has no consumer"
+    alerts = (("RungNoConsumer", {"queue": "idle"}),)
+    queue = "idle"
+
+    def make(self):
+        with pika.BlockingConnection(self.traffic.parameters) as connection:
+            connection.channel().queue_declare("idle", durable=True)
+        self.sidecar.post("/v1/tasks", [{"queue": "idle", "delay": "1s"} for _ in range(3)])
+
+    def mend(self):
+        self.follow("no-consumer", "do")
+        with pika.BlockingConnection(self.traffic.parameters) as connection:
+            connection.channel().queue_purge("idle")
+
+
 def know_causes(world):
     """A person has looked at each new cause, and at each that came back."""
     new = json.loads(world.run("rung causes --all --state new,regressed --json 2>/dev/null").stdout)
@@ -303,7 +319,7 @@ class ClockStepped(Fault):
 
 def together(world, traffic):
     """Those that do not disturb each other. Problem is mended before QueueDetached: `rung attach` needs Rung's queues."""
-    return [kind(world, traffic) for kind in (ParkedGrowing, BreakerOpen, Problem, QueueDetached, SilencesHeld, RetentionBehind, NoOwner)]
+    return [kind(world, traffic) for kind in (ParkedGrowing, BreakerOpen, Problem, QueueDetached, SilencesHeld, NoConsumer, RetentionBehind, NoOwner)]
 
 
 def of_causes(world, traffic):

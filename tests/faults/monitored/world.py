@@ -40,6 +40,7 @@ queues:
   payments: {{ gate: {{ breaker: {{ open_after: 5, of_last: 5, wait: [1s], probes: 1, probe_timeout: 1s, close_after: 1 }} }} }}
   invoices: {{ ladder: default }}
   mails: {{ rules: of_mails, late_by: 2s }}
+  idle: {{}}
 """
 
 

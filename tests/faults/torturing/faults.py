@@ -40,6 +40,8 @@ KINDS = {
     # sidecars from looking.
     "detach": ("broker", 8.0, 12.0, False),
     "full": ("full", 3.0, 8.0, False),
+    # Longer than the queue's silence.
+    "idle": ("idle", 8.0, 12.0, False),
 }
 METHODS = {"return": "return_"}  # where the name is a keyword
 TABLES = ["rung_tasks", "rung_bodies", "rung_attempts", "rung_shards", "rung_nodes"]
@@ -76,7 +78,7 @@ def make_plan(seed, minutes, kinds, instances):
             return plan
         free_at[0 if free_at[0] <= free_at[1] else 1] = at + stay + (6.0 if kind == "broker" else 1.0)
         sidecar = f"sidecar-{rng.randrange(instances) + 1}"
-        target = {"broker": "broker", "db": "db", "queue": "wobbly", "full": "crowded", "clock": f"sidecar-{instances}"}.get(what, sidecar)
+        target = {"broker": "broker", "db": "db", "queue": "wobbly", "full": "crowded", "idle": "mails", "clock": f"sidecar-{instances}"}.get(what, sidecar)
         plan.append(Strike(at, kind, target, rng.choice(["broker", "db"]), stay, rng.randrange(1 << 30)))
     return plan
 
@@ -87,7 +89,7 @@ class Faults:
     def __init__(self, world, ledger, plan):
         self.world, self.ledger, self.plan = world, ledger, plan
         self.by_name = {s.name: s for s in world.sidecars}
-        self.locks = {name: threading.Lock() for name in [*self.by_name, "broker", "db", "wobbly", "crowded"]}
+        self.locks = {name: threading.Lock() for name in [*self.by_name, "broker", "db", "wobbly", "crowded", "mails"]}
         self.slots = threading.Semaphore(AT_ONCE)
         self.errors, self.threads = [], []
         self.stop = threading.Event()
@@ -377,6 +379,16 @@ class Faults:
             self.stay(strike)
         finally:
             self.world.standing_still.clear()
+            self.ledger.healed(entry)
+
+    def idle(self, strike):
+        """A queue has no consumer: what is delivered to it is not read."""
+        entry = self.ledger.fault("idle", "mails", f"{strike.stay:.1f} s")
+        self.world.idle.set()
+        try:
+            self.stay(strike)
+        finally:
+            self.world.idle.clear()
             self.ledger.healed(entry)
 
     def on_broker(self, what):

@@ -329,6 +329,9 @@ class Judge:
         told = (first["level"], first["levels"], first["ladder"])
         if told != (attempt, len(queue.delays), queue.ladder):
             self.blame("attempts", number, f"attempt {attempt} says level, levels, ladder {told}")
+        if row is not None and row["outcome"] == "succeeded" and not first["redelivered"] \
+                and ms(row["outcome_at"]) < first["at"]:
+            self.blame("lost", number, f"attempt {attempt} succeeded before its consumer read it")
         self.routed(number, attempt, sightings, queue)
         self.early(number, retry_id, attempt, sightings, row, queue)
         if row is not None and row["published_at"] is None:

@@ -100,7 +100,12 @@ class Consumer(Reconnecting):
         self.ledger, self.seed, self.queue, self.canceller = ledger, seed, queue, canceller
         self.busy_since = None
 
+    def has_left(self):
+        return self.queue.name == "mails" and self.world.idle.is_set()
+
     def serve(self):
+        while self.has_left() and not self.stop.wait(0.1):
+            pass
         with self.connections() as (consuming, publishing):
             channel, out = consuming.channel(), publishing.channel()
             out.confirm_delivery()
@@ -111,7 +116,7 @@ class Consumer(Reconnecting):
                 if method is not None:
                     self.handle(channel, out, method, properties, body)
                 publishing.process_data_events(0)
-                if self.stop.is_set():
+                if self.stop.is_set() or self.has_left():
                     break
 
     def handle(self, channel, out, method, properties, body):

@@ -73,6 +73,7 @@ class World:
         self.folder, self.rung = folder, rung
         self.sidecars, self.proxies = [], None
         self.standing_still = threading.Event()  # the consumer of the queue with a length limit
+        self.idle = threading.Event()  # the queue mails has no consumer
         self.servers = starting.Servers(os.path.join(folder, "servers"), "--management", quiet=True)
         self.amqp, self.rabbitmqctl = self.servers.amqp, self.servers.rabbitmqctl
         self.broker_port, self.db_port = self.servers.broker_port, self.servers.db_port

@@ -31,13 +31,18 @@ class Detached : public SidecarTest {
     return queue.value("consumers", 0) > 0;
   }
   void attach() { admin.policy("a", "^orders$", {{"dead-letter-exchange", failed()}}); }
-  // That many messages fail once, and their first retries are delivered.
-  void deliver(int count) {
+  // That many messages fail once, and their first retries are delivered; the consumer says nothing of them,
+  // or has not read them yet.
+  void deliver(int count, bool read = true) {
     for (int i = 0; i < count; ++i) admin.publish("orders", "body " + std::to_string(i));
     int rejected = 0;
     ASSERT_TRUE(
         eventually([&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == count; }));
     ASSERT_TRUE(eventually([&] { return in("awaiting") == count; })) << rung().log_tail();
+    if (!read) return;
+    int taken = 0;
+    ASSERT_TRUE(
+        eventually([&] { return (taken += static_cast<int>(admin.take("orders").size())) == count; }));
   }
   int in(const std::string& state) {
     return std::stoi(
@@ -64,7 +69,7 @@ class Detached : public SidecarTest {
 TEST_F(Detached, FailuresOfADetachedQueueAreNoSuccesses) {
   attach();
   run();
-  deliver(50);
+  deliver(50, false);
   admin.remove_policy("a");
   reject_all(50);
   ASSERT_TRUE(eventually([&] { return held() == 50; })) << rung().log_tail();
@@ -83,7 +88,30 @@ TEST_F(Detached, FailuresOfADetachedQueueAreNoSuccesses) {
   })) << rung().log_tail();
   EXPECT_THAT(tell("finish " + id + " --failed --error gone"), HasSubstr("level 2"));
   EXPECT_THAT(tell("retry --queue orders --state awaiting --yes"), HasSubstr("49 of 49"));
-  ASSERT_TRUE(eventually([&] { return in("succeeded") == 50; }, 60s)) << rung().log_tail();
+  ASSERT_TRUE(eventually(
+      [&] {
+        (void)admin.take("orders");
+        return in("succeeded") == 50;
+      },
+      60s))
+      << rung().log_tail();
+}
+
+// C2: a queue without a consumer. 300 "succeeded" while 300 lay unread.
+TEST_F(Detached, WhatNobodyHasReadIsNoSuccess) {
+  attach();
+  run();
+  deliver(3, false);
+  ASSERT_TRUE(eventually([&] {
+    return tell("queues").find("no consumer: 3 wait in it") != std::string::npos;
+  })) << rung().log_tail();
+  EXPECT_THAT(tell("doctor"), HasSubstr("it has no consumer, and 3 messages wait in it"));
+  const auto version = [&] { return rows("SELECT MIN(version) AS v FROM retry_current")[0].at("v"); };
+  const std::string before = version();
+  ASSERT_TRUE(eventually([&] { return version() != before; })) << "each silence has ended once";
+  EXPECT_EQ(in("awaiting"), 3);
+  EXPECT_EQ(admin.take("orders").size(), 3U);
+  ASSERT_TRUE(eventually([&] { return in("succeeded") == 3; })) << rung().log_tail();
 }
 
 // Its own dead-letter exchange is bound to rung.failed; the binding goes; its routing key leads elsewhere.
@@ -158,13 +186,25 @@ TEST_F(Detached, DrainWaitsForTheAnswersAndThenDetaches) {
 // A queue that the config does not name any more: what is under way keeps its meaning of silence.
 TEST_F(Detached, AQueueThatIsRemovedFromTheConfigKeepsItsMeaningOfSilence) {
   config.queues.clear();
-  config.queue("orders", "{ success: { reported_within: 5s } }");
+  config.queue("orders", "{ success: { reported_within: 1h } }");
   attach();
   run();
   deliver(2);
   config.queues.clear();
+  // It is known late that the queue was removed (R2): until then, its silence is not judged by the defaults.
+  config.queue("default", "{ success: { presumed_after: 1s } }");
+  MysqlSchema lock;
+  lock.exec("LOCK TABLES " + db.name() + ".rung_queues WRITE");
   rung().rewrite(config.text());
   rung().signal(SIGHUP);
+  ASSERT_TRUE(rung().logged("reloaded")) << rung().log_tail();
+  db.exec("UPDATE rung_tasks SET next_at = UTC_TIMESTAMP(3) WHERE state = 'awaiting'");
+  ASSERT_TRUE(eventually([&] {
+    return rows("SELECT 1 AS x FROM rung_tasks WHERE next_at < UTC_TIMESTAMP(3) - INTERVAL 2 SECOND")
+               .size() == 2;
+  }));
+  EXPECT_EQ(in("awaiting"), 2);
+  lock.exec("UNLOCK TABLES");
   ASSERT_TRUE(rung().logged("the config no longer names a queue of which tasks are under way"))
       << rung().log_tail();
   ASSERT_TRUE(eventually([&] {

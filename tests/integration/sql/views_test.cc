@@ -42,9 +42,9 @@ TEST(Views, HaveTheColumnsOfTheContractInItsOrder) {
                           "stopped_because", "changed_at", "changed_by", "changed_because"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_queues"),
               ElementsAre("queue", "state", "since", "until", "reason", "by", "waiting", "next_at"));
-  EXPECT_THAT(
-      schema.columns("SELECT * FROM retry_attachments"),
-      ElementsAre("queue", "state", "since", "attached_at", "reason", "checked_at", "awaiting", "held"));
+  EXPECT_THAT(schema.columns("SELECT * FROM retry_attachments"),
+              ElementsAre("queue", "state", "since", "attached_at", "reason", "checked_at", "awaiting",
+                          "held", "ready", "consumers"));
   EXPECT_THAT(schema.columns("SELECT * FROM retry_activity"),
               ElementsAre("minute", "queue", "failed", "retried", "succeeded"));
   for (const char* column : {"next_due_at", "first_failed_at", "created_at", "finished_at"}) {

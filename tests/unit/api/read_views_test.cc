@@ -159,7 +159,7 @@ TEST(ReadViews, Bulks) {
   bulk.filter_text = "";
   expect_back(to_json(bulk), bulk_from_json);
   const Json with =
-      to_json(bulk, Outcomes{{5, 1, 2, 1, 1}, {{"orders", "breaker_open", {}, {}, "boom", "", 0, {}}}});
+      to_json(bulk, Outcomes{{5, 1, 2, 1, 1, "queue orders has no consumer"}, {{"orders", "breaker_open", {}, {}, "boom", "", 0, {}}}});
   EXPECT_EQ(dump(to_json(*bulk_from_json(with), *outcomes_from_json(with))), dump(with));
   const Json without = to_json(bulk, std::nullopt);
   EXPECT_FALSE(outcomes_from_json(without)->has_value());
@@ -182,7 +182,7 @@ TEST(ReadViews, Counts) {
 TEST(ReadViews, QueuesAndPauses) {
   const QueueGate gate{"orders", "breaker_open", kThen, kLater, "20 failed", "", 7, kLater};
   expect_back(to_json(gate), gate_from_json);
-  expect_back(to_json(QueueGate{"q", "flowing", {}, {}, "", "", 0, {}}), gate_from_json);
+  expect_back(to_json(QueueGate{"q", "flowing", {}, {}, "", "", 0, {}, 3}), gate_from_json);
   expect_back(to_json(Pause{"orders", kThen, kLater, "ann", "deploy", "", false}), pause_from_json);
   const Pause ended{"orders", kThen, kLater, "ann", "deploy", "bob", true};
   const Pause hold{"orders", kThen, kLater, "retry-after", "task 4711 asked for 10m", "bob", true};

@@ -71,6 +71,13 @@ class CarefulRedriveStory : public testing::Test {
     const AttachmentSighting seen{queue, state, "by policy", world.now()};
     ASSERT_TRUE(world.eyes->see_attachments({&seen, 1}));
   }
+  void count(const std::string& queue, std::int64_t ready, std::int64_t consumers) {
+    const QueueDepth depth{ready, consumers, world.now(),
+                           ready == 0 ? std::optional(world.now()) : std::nullopt};
+    const AttachmentSighting seen{queue, AttachmentState::attached, "by policy", world.now(), false, false,
+                                  depth};
+    ASSERT_TRUE(world.eyes->see_attachments({&seen, 1}));
+  }
   Bulk row(const Bulk& bulk) { return world.eyes->bulk(bulk.id).value().value(); }
 
   World world;
@@ -137,6 +144,29 @@ TEST_F(CarefulRedriveStory, TheWatchEndsTheSilenceOfAnAttachedQueue) {
   attach("orders");
   EXPECT_EQ(step(bulk).verdict.go, Go::passed);
   EXPECT_EQ(world.row(ids[0]).state, State::awaiting) << "its own silence goes on";
+}
+
+// C2: without a consumer the canary "succeeded" after 15 s, and 300 followed, unread.
+TEST_F(CarefulRedriveStory, TheWatchBeginsWhenTheMessagesHaveBeenRead) {
+  attach("orders");
+  const auto ids = parked(5);
+  const Bulk bulk = redrive({.canary = 2, .watch = kOneMinute * 2});
+  step(bulk);
+  deliver(ids[0]);
+  deliver(ids[1]);
+  count("orders", 2, 0);
+  for (int i = 0; i < 10; ++i) {
+    world.loop.run_for(kOneMinute);
+    const BulkProgress unread = step(bulk);
+    EXPECT_EQ(unread.verdict.go, Go::wait);
+    EXPECT_THAT(unread.verdict.why, HasSubstr("queue orders has no consumer, and 2 messages wait in it"));
+  }
+  count("orders", 0, 1);
+  world.loop.run_for(kOneMinute);
+  EXPECT_EQ(step(bulk).verdict.go, Go::wait) << "they have been read a minute ago";
+  world.loop.run_for(kOneMinute);
+  count("orders", 0, 1);
+  EXPECT_EQ(step(bulk).verdict.go, Go::passed);
 }
 
 TEST_F(CarefulRedriveStory, SilenceOfADetachedQueueIsNoSuccess) {

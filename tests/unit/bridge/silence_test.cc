@@ -21,9 +21,7 @@ struct Looking {
   }
   void record(const std::vector<AttachmentSighting>& seen) {
     if (!records) return flow.attachments.not_recorded(seen);
-    const auto written = world.eyes->see_attachments(seen);
-    ASSERT_TRUE(written);
-    flow.attachments.recorded(seen, *written);
+    ASSERT_TRUE(world.eyes->see_attachments(seen));
   }
   void start(int shards = kShards) {
     flow.take_shards(shards);
@@ -54,10 +52,13 @@ struct Looking {
                           : flow.broker.attached(queue) ? State::attached
                                                         : State::detached;
       look.queues.push_back({queue, state, "its dead letters go nowhere", "", ""});
+      if (!answers || state == State::no_queue || !flow.attachments.awaiting().contains(queue)) continue;
+      const auto depth = static_cast<std::int64_t>(flow.broker.depth(queue));
+      look.queues.back().count = {{reads ? 0 : depth, consumers, published}};
     }
     if (answers) look.attached.emplace();
     flow.attachments.found(look, configured, world.clock->boot());
-    if (joined) record(flow.attachments.news(flow.clock, world.clock->boot()));
+    if (joined) record(flow.attachments.sightings(BootMs{0}, flow.clock));
     flow.janitor.silence().looked();
     if (std::exchange(again, false)) ask();
   }
@@ -70,6 +71,9 @@ struct Looking {
   bool answers = true, looking = false, again = false;
   bool joined = true;   // has a number in the database
   bool records = true;  // the database takes what is written
+  bool reads = true;    // the consumers have taken all that was delivered
+  int consumers = 1;
+  std::optional<std::int64_t> published;
   int looks = 0, wrong = 0;
   Ms takes{20};
   BootMs looked_at{0};
@@ -398,6 +402,109 @@ TEST_F(Silences, AQueueWhoseAttachmentIsIgnored) {
   attach(a, false);
   pass(kOver);
   EXPECT_TRUE(is_presumed(id));
+}
+
+// C2: 300 lay unread, the canary had "succeeded", and when the consumer ran all of them failed.
+TEST_F(Silences, WhatNobodyHasReadIsNoSuccess) {
+  Looking a(world);
+  a.start();
+  a.reads = false;
+  a.consumers = 0;
+  const TaskId id = deliver("orders");
+  pass(kOver * 20);
+  EXPECT_EQ(world.row(id).state, State::awaiting);
+  EXPECT_FALSE(is_held(id)) << "it ends by itself";
+  const std::string orders = "orders";
+  const auto known = world.eyes->attachments({&orders, 1}).value().at(0).reading;
+  ASSERT_TRUE(known);
+  EXPECT_EQ(unread_because("orders", *known), "queue orders has no consumer, and 1 message waits in it");
+  EXPECT_EQ(world.eyes->history(id).value().at(0).attempt.error,
+            "unread so far: queue orders has no consumer, and 1 message waits in it");
+  // A consumer reads it: its silence begins now.
+  a.reads = true;
+  a.consumers = 1;
+  a.ask();
+  pass(kOver - Ms{10'000});
+  EXPECT_EQ(world.row(id).state, State::awaiting);
+  pass(kOver);
+  EXPECT_TRUE(is_presumed(id));
+  EXPECT_EQ(a.counts().unverified, 0);
+}
+
+TEST_F(Silences, AFailureOfWhatWasUnreadCounts) {
+  Looking a(world);
+  a.start();
+  a.reads = false;
+  a.consumers = 0;
+  const TaskId id = deliver("orders");
+  pass(kOver * 2);
+  ASSERT_TRUE(a.flow.broker.reject("orders"));
+  EXPECT_TRUE(world.loop.run_until([&] { return world.row(id).level == 2; }));
+  EXPECT_EQ(world.row(id).attempt, 1);
+}
+
+// Such consumers are none to the broker.
+TEST_F(Silences, AnEmptyQueueWithoutConsumersHasBeenRead) {
+  Looking a(world);
+  a.start();
+  a.consumers = 0;
+  const TaskId id = deliver("orders");
+  pass(kOver);
+  EXPECT_TRUE(is_presumed(id));
+}
+
+// The queue is never empty: it is read in order.
+TEST_F(Silences, InABacklogTheCountersTellWhatHasBeenRead) {
+  Looking a(world);
+  a.start();
+  a.reads = false;
+  a.published = 1000;
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(a.flow.broker.put("orders", Message{{}, {}, "other"}));
+  const TaskId id = deliver("orders");
+  const auto looks = [&](int minutes, int more) {
+    for (int i = 0; i < minutes; ++i) {
+      *a.published += more;
+      a.ask();
+      pass(kAMinute);
+    }
+  };
+  looks(12, 1);
+  EXPECT_EQ(world.row(id).state, State::awaiting) << "51 wait, and 12 came since";
+  looks(12, 40);
+  EXPECT_TRUE(is_presumed(id));
+  EXPECT_EQ(a.counts().unverified, 0);
+}
+
+TEST_F(Silences, InABacklogWithoutCountersAConsumerHasReadItInTheEnd) {
+  Looking a(world);
+  a.start();
+  a.reads = false;
+  const TaskId id = deliver("orders");
+  pass(kOver);
+  EXPECT_EQ(world.row(id).state, State::awaiting);
+  pass(kOver);
+  EXPECT_TRUE(is_presumed(id));
+  EXPECT_EQ(a.counts().unverified, 1);
+}
+
+// R3: beyond 10,000 such tasks, some stayed awaiting for ever.
+TEST_F(Silences, TasksWhoseOwnSilenceMeansSuccessNeedNoMemory) {
+  QueueRules reported;
+  reported.silence = {Silence::Means::failure, Ms{600'000}};
+  world.rules = std::make_shared<RuleBook>(world.rules->ladders(), RuleBook::Queues{{"orders", reported}},
+                                           RuleBook::Tags{}, QueueRules{});
+  Looking a(world);
+  a.start();
+  std::vector<TaskId> ids;
+  for (int i = 0; i < 10'100; ++i)
+    ids.push_back(world.insert("orders", world.now() + Ms{1000}, i % kShards, [](Task& task) {
+      task.state = State::awaiting;
+      task.attempt = 1;
+      task.silence = Silence{Silence::Means::success, Ms{1000}};
+    }));
+  pass(Ms{20'000});
+  const auto open = std::ranges::count_if(ids, [&](TaskId id) { return !is_presumed(id); });
+  EXPECT_EQ(open, 0);
 }
 
 // Thousands are held: the others' silence still ends, and so does that of another queue.

@@ -150,12 +150,12 @@ TEST(MachineTable, TheConsumersWord) {
     {"succeeded forged", event::Succeeded{3},           "x  x  x  x  x  x  x  x  x  x  x  x  x "},
     {"silence over",     event::SilenceOver{},          "=  =  =  =  =  =  Y+ =  =  =  =  =  = "},
     {"silence over, detached", event::SilenceOver{"detached"}, "=  =  =  =  =  =  A+ =  =  =  =  =  = "},
-    {"silence over, unchecked", event::SilenceOver{"", true}, "=  =  =  =  =  =  =  =  =  =  =  =  = "},
+    {"silence over, unread", event::SilenceOver{"", kNow + seconds(60)}, "=  =  =  =  =  =  A+ =  =  =  =  =  = "},
   }, at());
   check_all({
     {"silence over, which means failure", event::SilenceOver{}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
     {"silence means failure, detached", event::SilenceOver{"detached"}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
-    {"silence means failure, unchecked", event::SilenceOver{"", true}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
+    {"silence means failure, unread", event::SilenceOver{"", kNow + seconds(60)}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
   }, at(), "invoices");
   // clang-format on
 }
