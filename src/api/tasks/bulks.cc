@@ -121,8 +121,12 @@ Json to_json(const Bulk& bulk, const std::optional<Outcomes>& outcomes) {
   json["outcomes"] = nullptr;
   if (!outcomes) return json;
   const SentCounts& counts = outcomes->counts;
-  json["outcomes"] = {{"sent", counts.sent}, {"succeeded", counts.succeeded}, {"failed", counts.failed},
-                      {"open", counts.open}, {"not_yet_sent", counts.unsent}, {"held", Json::array()},
+  json["outcomes"] = {{"sent", counts.sent},
+                      {"succeeded", counts.succeeded},
+                      {"failed", counts.failed},
+                      {"open", counts.open},
+                      {"not_yet_sent", counts.unsent},
+                      {"held", Json::array()},
                       {"unread", text_or_null(counts.unread)}};
   for (const QueueGate& gate : outcomes->held) json["outcomes"]["held"].push_back(gate_json(gate));
   return json;

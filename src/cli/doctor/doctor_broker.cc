@@ -199,9 +199,10 @@ Findings check_routing_keys(const Broker& b, QueueList& list, rabbit::Probe& pro
   for (const auto& [queue, rules] : b.config.rules->queues()) {
     all.push_back(check_routing_key(b, probe, queue));
     if (const auto depth = probe.depth(queue); depth && depth->consumers == 0 && depth->ready > 0)
-      all.push_back(warning("queue." + queue + ".consumer",
-                            "it has no consumer, and " + std::to_string(depth->ready) + " messages wait in it",
-                            "start its consumer; until it has read them, silence does not count"));
+      all.push_back(
+          warning("queue." + queue + ".consumer",
+                  "it has no consumer, and " + std::to_string(depth->ready) + " messages wait in it",
+                  "start its consumer; until it has read them, silence does not count"));
   }
   if (b.config.rules->patterns().empty()) return all;
   const auto& queues = list.get();

@@ -128,7 +128,9 @@ std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
                : *gate.attached ? "yes"
                                 : "no",
                gate.by.empty() ? "-" : gate.by,
-               !gate.reason.empty() ? gate.reason : unread.empty() ? "-" : unread});
+               !gate.reason.empty() ? gate.reason
+               : unread.empty()     ? "-"
+                                    : unread});
   }
   return table.str(Terminal::of_stdout());
 }

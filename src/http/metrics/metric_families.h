@@ -147,9 +147,10 @@ struct Metrics::Families {
   GaugesByLabels silences_held{gauge("rung_silences_held",
                                      "Deliveries whose silence is held open, by queue, all instances: their "
                                      "queue was not attached, so silence is no success.")};
-  GaugesByLabels unread{gauge("rung_unread_messages",
-                              "Messages that wait in a queue without a consumer, if deliveries to it await an "
-                              "answer, by queue.")};
+  GaugesByLabels unread{
+      gauge("rung_unread_messages",
+            "Messages that wait in a queue without a consumer, if deliveries to it await an "
+            "answer, by queue.")};
   Gauges& causes = gauge("rung_causes", "Causes of failures by their state of triage; all instances.");
   Gauges& causes_worse =
       gauge("rung_causes_worse", "Ignored causes that got worse and have not been triaged since.");
@@ -160,9 +161,10 @@ struct Metrics::Families {
   Counters& held_silences =
       counter("rung_silences_held_total",
               "Deliveries whose silence this instance held open instead of presuming success.");
-  Counters& unverified = counter("rung_silences_unverified_total",
-                                 "Successes that this instance presumed although nobody could tell whether the "
-                                 "queue was attached, or whether the message had been read.");
+  Counters& unverified =
+      counter("rung_silences_unverified_total",
+              "Successes that this instance presumed although nobody could tell whether the "
+              "queue was attached, or whether the message had been read.");
   Gauges& error_queues = gauge(
       "rung_error_queues",
       "Error queues that exist and that this instance consumes, or in which only returned copies are left.");

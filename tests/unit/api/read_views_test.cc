@@ -158,8 +158,8 @@ TEST(ReadViews, Bulks) {
   bulk.canary_done.reset();
   bulk.filter_text = "";
   expect_back(to_json(bulk), bulk_from_json);
-  const Json with =
-      to_json(bulk, Outcomes{{5, 1, 2, 1, 1, "queue orders has no consumer"}, {{"orders", "breaker_open", {}, {}, "boom", "", 0, {}}}});
+  const Json with = to_json(bulk, Outcomes{{5, 1, 2, 1, 1, "queue orders has no consumer"},
+                                           {{"orders", "breaker_open", {}, {}, "boom", "", 0, {}}}});
   EXPECT_EQ(dump(to_json(*bulk_from_json(with), *outcomes_from_json(with))), dump(with));
   const Json without = to_json(bulk, std::nullopt);
   EXPECT_FALSE(outcomes_from_json(without)->has_value());
