@@ -30,7 +30,7 @@ struct HttpBetween::Impl {
 HttpBetween::HttpBetween(std::string server, Change change) : impl_(std::make_unique<Impl>()) {
   const auto url = parse_url(server);
   if (!url) throw std::runtime_error(url.error().message);
-  const auto hand_on = [url = *url, change = std::move(change)](const http::Request& request) {
+  const auto hand_on = [url = *url, change = std::move(change)](const http::Request& request, http::Budget&) {
     HttpClient client(url.port, url.host);
     const auto body = request.body.empty() ? std::nullopt : std::optional(std::string(request.body));
     const HttpAnswer got =
