@@ -94,6 +94,7 @@ class Builder {
   template <typename T>
   bool put(T&& value) {
     Json* there = &root_;
+    const bool begins_body = body_from_ == 0 && in_body();
     if (open_.empty()) {
       root_ = std::forward<T>(value);
     } else if (open_.back()->is_array()) {
@@ -104,7 +105,7 @@ class Builder {
     }
     // The pointer stays valid: nothing is added to the enclosing value before this one ends.
     if (!there->is_structured()) return true;
-    if (body_from_ == 0 && in_body()) body_from_ = open_.size();
+    if (begins_body) body_from_ = open_.size();
     open_.push_back(there);
     return true;
   }
