@@ -57,7 +57,6 @@ Json to_json(const TaskRow& row) {
                {"finished_by", text_or_null(to_word(t.finished_by))},
                {"last_error", text_or_null(t.last_error)},
                {"body_bytes", t.body_bytes},
-               {"body_stored", body_stored(t)},
                {"shard", t.shard},
                {"node", text_or_null(row.node)},
                {"version", t.version},
@@ -73,6 +72,7 @@ Json to_json(const TaskRow& row) {
   json["max_attempts"] = t.max_attempts == 0 ? Json(nullptr) : Json(t.max_attempts);
   json["success"] = silence_or_null(t.silence);
   json["by_exchange"] = t.by_exchange;
+  json["body_stored"] = body_stored(t);
   return json;
 }
 

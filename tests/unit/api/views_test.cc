@@ -26,7 +26,8 @@ TEST(Views, ATaskHasTheViewsColumnsInTheirOrderAndThreeMore) {
                                             "finished_by", "last_error", "body_bytes", "shard", "node",
                                             "version", "error_type", "correlation_id", "rule",
                                             "uncounted_attempts", "error_queue", "parent_id", "cause_id",
-                                            "replaced_by", "max_attempts", "success", "by_exchange"));
+                                            "replaced_by", "max_attempts", "success", "by_exchange",
+                                            "body_stored"));
   EXPECT_EQ(task["retry_id"], "42");
   EXPECT_TRUE(task["finished_at"].is_null());
   EXPECT_EQ(task["first_failed_at"], "2026-11-21T17:04:00.123Z");
