@@ -20,14 +20,13 @@ TEST(Views, ATaskHasTheViewsColumnsInTheirOrderAndThreeMore) {
   const Json task = to_json(row);
   std::vector<std::string> names;
   for (const auto& [name, value] : task.items()) names.push_back(name);
-  EXPECT_THAT(names, ::testing::ElementsAre("retry_id", "kind", "queue", "exchange", "routing_key", "tag",
-                                            "message_id", "state", "attempt", "level", "levels", "ladder",
-                                            "next_due_at", "first_failed_at", "created_at", "finished_at",
-                                            "finished_by", "last_error", "body_bytes", "shard", "node",
-                                            "version", "error_type", "correlation_id", "rule",
-                                            "uncounted_attempts", "error_queue", "parent_id", "cause_id",
-                                            "replaced_by", "max_attempts", "success", "by_exchange",
-                                            "body_stored"));
+  EXPECT_THAT(names,
+              ::testing::ElementsAre(
+                  "retry_id", "kind", "queue", "exchange", "routing_key", "tag", "message_id", "state",
+                  "attempt", "level", "levels", "ladder", "next_due_at", "first_failed_at", "created_at",
+                  "finished_at", "finished_by", "last_error", "body_bytes", "shard", "node", "version",
+                  "error_type", "correlation_id", "rule", "uncounted_attempts", "error_queue", "parent_id",
+                  "cause_id", "replaced_by", "max_attempts", "success", "by_exchange", "body_stored"));
   EXPECT_EQ(task["retry_id"], "42");
   EXPECT_TRUE(task["finished_at"].is_null());
   EXPECT_EQ(task["first_failed_at"], "2026-11-21T17:04:00.123Z");
