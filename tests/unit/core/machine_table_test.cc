@@ -150,12 +150,12 @@ TEST(MachineTable, TheConsumersWord) {
     {"succeeded forged", event::Succeeded{3},           "x  x  x  x  x  x  x  x  x  x  x  x  x "},
     {"silence over",     event::SilenceOver{},          "=  =  =  =  =  =  Y+ =  =  =  =  =  = "},
     {"silence over, detached", event::SilenceOver{"detached"}, "=  =  =  =  =  =  A+ =  =  =  =  =  = "},
-    {"silence over, unread", event::SilenceOver{"", kNow + seconds(60)}, "=  =  =  =  =  =  A+ =  =  =  =  =  = "},
+    {"silence over, unread", event::SilenceOver{"", kNow + seconds(60), "unread"}, "=  =  =  =  =  =  A+ =  =  =  =  =  = "},
   }, at());
   check_all({
     {"silence over, which means failure", event::SilenceOver{}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
     {"silence means failure, detached", event::SilenceOver{"detached"}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
-    {"silence means failure, unread", event::SilenceOver{"", kNow + seconds(60)}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
+    {"silence means failure, unread", event::SilenceOver{"", kNow + seconds(60), "unread"}, "=  =  =  =  =  =  S+ =  =  =  =  =  = "},
   }, at(), "invoices");
   // clang-format on
 }
