@@ -59,7 +59,7 @@ export function Overview({ query }) {
     >`;
   // What needs a person is there at once; a million tasks are counted for a second.
   const queues = stats ? together(stats, stats.queues, data.due) : [];
-  const nothing = stats && Object.keys(stats.totals).length === 0 && queues.length === 0;
+  const nothing = stats && Object.keys(stats.totals).length === 0;
   return html`<${Page} title="Overview">
     <${Problem} error=${error} retry=${reload} />
     ${stats ? html`<${Totals} totals=${stats.totals} overdue=${stats.overdue} />` : html`<${Loading} />`}

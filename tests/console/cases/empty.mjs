@@ -10,12 +10,13 @@ export async function run(test) {
   for (const [path, title] of [
     ["/console/causes", "Nothing fails."],
     ["/console/tasks", "No task yet."],
-    ["/console/queues", "No queue has a task."],
     ["/console/bulks", "No bulk yet."],
   ]) {
     await page.goto(path);
     await page.getByText(title).waitFor();
   }
+  await page.goto("/console/queues");
+  await page.getByRole("link", { name: "orders" }).waitFor(); // attached, without a task
   await page.goto("/console/nothing/here");
   await page.getByRole("heading", { name: "No such page" }).waitFor();
   await page.goto("/console/tasks/123456789012345678");
