@@ -116,7 +116,8 @@ TEST_F(HeldBack, QueuesWithParkedTasksAloneAndAttachedOnesAreListed) {
                                      {"gone", AttachmentState::gone, "", EpochMs{1}, false, true}};
   ASSERT_TRUE(store_->see_attachments(seen));
   std::string all;
-  for (const QueueGate& gate : read_queues(*store_).value()) {
+  const auto queues = read_queues(*store_).value();
+  for (const QueueGate& gate : queues) {
     EXPECT_EQ(to_json(*gate_from_json(to_json(gate))), to_json(gate));
     all += gate.queue + " " + gate.state + " " + std::to_string(gate.parked) + " " +
            (gate.attached ? (*gate.attached ? "yes" : "no") : "-") + "; ";
