@@ -368,8 +368,12 @@ class Process : public Program {
  protected:
   // The exit code of the script's last command, then what the script has printed.
   std::string bash(const std::string& script) {
-    const std::string whole =
-        "R=" RUNG_TEST_PROGRAM " C=" + good() + " D=" + folder_.string() + "\n" + script;
+    const std::string whole = "R=" RUNG_TEST_PROGRAM " C=" + good() + " D=" + folder_.string() +
+                              "\nchmod 600 $C\n"
+                              // Until it handles SIGTERM.
+                              "started() { until (( 0x$(awk '/SigCgt/ { print $2 }' /proc/$!/status) & "
+                              "0x4000 )); do sleep 0.01; done; }\n" +
+                              script;
     const auto ran = run_program({"bash", "-c", whole}, 60s);
     EXPECT_TRUE(ran) << ran.error().message << script;
     return ran ? std::to_string(ran->exit) + ": " + ran->out + ran->err : "";
@@ -378,25 +382,25 @@ class Process : public Program {
 
 TEST_F(Process, AnOutputIsWholeOrTheCommandFails) {
   for (const std::string command :
-       {"check -c $C", "--help", "--version", "help list", "completion bash", "logs"}) {
+       {"check -c $C", "--help", "--version", "help list", "completion bash", "dialects"}) {
     EXPECT_EQ(bash("$R " + command + " >/dev/full"),
               "1: rung: the output cannot be written: No space left on device\n");
     EXPECT_EQ(bash("$R " + command + " >&-"), "1: rung: the output cannot be written: Bad file descriptor\n");
     // With and without a parent that ignores SIGPIPE.
-    const std::string pipe = "{ sleep 0.2; $R " + command + "; echo $? >$D/code; } | true; cat $D/code";
+    const std::string pipe = "rm -f $D/closed; { until [ -e $D/closed ]; do sleep 0.01; done; $R " + command +
+                             "; echo $? >$D/code; } | { exec <&-; touch $D/closed; }; cat $D/code";
     EXPECT_EQ(bash(pipe), "0: 1\n") << command;
     EXPECT_EQ(bash("trap '' PIPE; " + pipe), "0: 1\n") << command;
   }
 }
 
 TEST_F(Process, AnOrderlyStopExits0HoweverItWasStarted) {
-  const std::string start = "$R run -c $C ", stop = " & kill $! && wait $!";
+  const std::string start = "$R run -c $C ", stop = " & started; kill $! && wait $!";
   for (const std::string streams :
        {"<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full", "2> >(true)"})
     EXPECT_EQ(bash(start + streams + stop).substr(0, 2), "0:") << streams;
   // What it writes to its log does not go to a socket that took the number of a closed stream.
-  EXPECT_THAT(bash(start + "<&- >&- 2>&- & until ls /proc/$!/fd | grep -qx 3; do :; done; "
-                           "readlink /proc/$!/fd/{0,1,2}; kill $!; wait $!"),
+  EXPECT_THAT(bash(start + "<&- >&- 2>&- & started; readlink /proc/$!/fd/{0,1,2}; kill $!; wait $!"),
               HasSubstr("/dev/null\n/dev/null\n/dev/null\n"));
   const std::string log = " 2>$D/log & until grep -q connect $D/log; do sleep 0.02; done; ";
   EXPECT_EQ(bash(start + log + "kill -TERM $!; kill -TERM $!; kill -INT $!; wait $!").substr(0, 2), "0:");

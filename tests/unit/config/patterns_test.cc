@@ -72,7 +72,7 @@ TEST_F(ConfigPatterns, AWidePatternLetsHeadersNameEveryQueue) {
   EXPECT_THAT(warnings(servers + "queues: { \"*\": {} }\n"), ElementsAre(HasSubstr("broker.targets.allow")));
   EXPECT_THAT(warnings(servers + "queues: { \"orders.*\": {} }\n"), IsEmpty());
   EXPECT_THAT(warnings(servers + "queues: { '^orders\\.': {} }\n"),
-              ElementsAre(HasSubstr("queues: '^orders\\.' is no regular expression here: * stands for")));
+              ElementsAre(HasSubstr("queues: \"^orders\\.\" is no regular expression here: * stands for")));
 }
 
 TEST_F(ConfigPatterns, RulesByQueueAreNotCheckedAgainstAPattern) {
