@@ -82,7 +82,9 @@ void suggest_queue(Session& session, const std::string& queue) {
   const auto tasks = session.service.tasks->count({.queue = queue}, std::nullopt);
   if (!known || !tasks || tasks->counts.total > 0) return;
   std::vector<std::string> names;
-  for (const QueueGate& gate : *known) names.push_back(gate.queue);
+  for (const QueueGate& gate : *known) {
+    if (gate.queue != queue || gate.attached) names.push_back(gate.queue);  // it may just have been paused
+  }
   const std::string near = confile::did_you_mean(queue, names);
   if (!near.empty() && std::ranges::find(names, queue) == names.end())
     report_error(kUserError, "no queue " + confile::in_quotes(queue) + near);
