@@ -21,7 +21,7 @@ class HttpCauses : public HttpTest {
 
 TEST_F(HttpCauses, FailuresAreGroupedCountedAndTriaged) {
   config.ladder = "[1h]";  // they stay scheduled
-  other_keys = "index_headers: [tenant]\n";
+  config.more += "index_headers: [tenant]\n";
   up();
   const std::string queue = new_name();
   amqp.declare(queue);
