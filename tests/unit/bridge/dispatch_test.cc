@@ -196,6 +196,7 @@ TEST_F(DispatchStory, AClaimThatReturnsDuringADrainEnds) {
     fresh.task = world.row(world.insert("orders", world.now()));
     fresh.task.id = world.ids.next(world.now());
     fresh.task.body_bytes = 2'000'000;
+    fresh.task.digest = message_digest(*message);
     ASSERT_TRUE(world.eyes->insert({&fresh, 1}, Fence{0, {}, true}));
     flow.hand_over(fresh.task.id);
   }
