@@ -77,9 +77,11 @@ void SilenceCheck::found(const Found& due) {
     if (ending_.contains(row.id) || it == due.awaiting.end()) continue;
     const Awaiting& its = it->second;
     const Silence now = its.silence.value_or(deps_.rules->queue(row.queue).silence);
-    Silent task{row.id, its.published_at.value_or(row.at - now.after), {}, now};
+    Silent task{row.id, its.published_at.value_or(row.at - now.after), {}, {}, now};
     task.said = said_then(row.queue, task.published);
     if (task.said && !its.silence) task.silence = *task.said;
+    // An instance's reading of that clock may be a little behind: published_at is by it.
+    task.queued = std::max(task.published, row.at - task.silence.after);
     if (row.queue.empty() || task.silence.means == Silence::Means::failure) {
       end(task, {}, false);
     } else {
@@ -167,7 +169,7 @@ std::optional<EpochMs> SilenceCheck::ends_later(const std::string& queue, const 
     unverified = unverified || can_look_;
     return std::nullopt;
   }
-  if (const auto read = read_at(*known->reading, task.published)) {
+  if (const auto read = read_at(*known->reading, task.queued)) {
     const EpochMs end = *read + task.silence.after;
     if (end <= now) return std::nullopt;
     why = "its silence began when it was read, at " + format_utc(*read) + " UTC";

@@ -76,6 +76,7 @@ class SilenceCheck {
   struct Silent {
     TaskId id;
     EpochMs published;            // without the time of its confirm: as early as it can have been
+    EpochMs queued;               // by then it was in its queue, by the database's clock
     std::optional<Silence> said;  // by its queue's rules when it was delivered; none: what they say now
     Silence silence;              // what it means for this task
   };
