@@ -59,7 +59,8 @@ TEST_F(HttpCarefulRedrive, ABadFixIsStoppedAfterTheCanary) {
   for (int i = 0; i < 5; ++i) canary.push_back(delivery(queue));
   wait_for_bulk(id, "stage", "watching");
   expect_nothing(queue);  // no more than the canary
-  const json all_open{{"sent", 5}, {"succeeded", 0}, {"failed", 0}, {"open", 5}, {"not_yet_sent", 0}};
+  const json all_open{{"sent", 5},         {"succeeded", 0},        {"failed", 0},      {"open", 5},
+                      {"not_yet_sent", 0}, {"held", json::array()}, {"unread", nullptr}};
   EXPECT_TRUE(eventually([&] { return bulk(id).at("outcomes") == all_open; }, kBound)) << bulk(id).dump();
   for (int i = 0; i < 4; ++i) report(canary[static_cast<std::size_t>(i)], "succeeded");
   report(canary[4], "failed", "no such column: total");
