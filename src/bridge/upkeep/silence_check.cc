@@ -102,7 +102,7 @@ void SilenceCheck::found(const Found& due) {
 }
 
 void SilenceCheck::find_queues() {
-  if (planted(Bug::watch_forgotten) || std::exchange(finding_, true)) return;
+  if (std::exchange(finding_, true)) return;
   deps_.jobs.submit<std::vector<std::string>>(
       Lane::sweeps, [](AttachmentStore& store) { return store.awaiting_queues(Attachments::kMostSeen); },
       [this](const Result<std::vector<std::string>>& queues) {

@@ -35,9 +35,8 @@ enum class Bug : std::uint8_t {
   damaged_gates,               // a row of gates that cannot be read stops the read of the others
   send_time_given_twice,       // a send time of a queue with a rate is given to two instances
   silence_of_the_unread,       // silence counts from the delivery, whether or not it can have been read
-  watch_forgotten,             // the queues of deliveries that other instances made are not watched
 };
-inline constexpr std::array<std::string_view, 19> kBugNames{"ack_before_commit",
+inline constexpr std::array<std::string_view, 18> kBugNames{"ack_before_commit",
                                                             "no_fence_on_insert",
                                                             "no_fence_on_publish",
                                                             "claim_counted_twice",
@@ -54,8 +53,7 @@ inline constexpr std::array<std::string_view, 19> kBugNames{"ack_before_commit",
                                                             "hold_without_proof",
                                                             "damaged_gates",
                                                             "send_time_given_twice",
-                                                            "silence_of_the_unread",
-                                                            "watch_forgotten"};
+                                                            "silence_of_the_unread"};
 constexpr std::string_view name_of(Bug bug) { return kBugNames[static_cast<std::size_t>(bug)]; }
 constexpr std::optional<Bug> bug_from(std::string_view name) {
   for (std::size_t i = 0; i < kBugNames.size(); ++i) {
