@@ -43,10 +43,10 @@ class Cookbook : public testing::Test {
     schema_ = nullptr;
   }
 
-  // Of the tasks that have failed.
+  // Of the tasks that have failed: their errors differ in a number alone.
   static void write_causes() {
     schema_->exec(
-        "UPDATE rung_tasks SET cause_id = LEFT(SHA2(CONCAT(queue, last_error), 256), 12) "
+        "UPDATE rung_tasks SET cause_id = LEFT(SHA2(CONCAT(queue, error_type), 256), 12) "
         "WHERE last_error IS NOT NULL AND first_failed_at > '1970-01-01'");
     schema_->exec(
         "INSERT INTO rung_causes (cause_id, queue, error_type, sample, first_seen, last_seen, scheduled, "
