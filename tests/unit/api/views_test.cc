@@ -10,7 +10,7 @@
 namespace rung::api {
 namespace {
 
-TEST(Views, ATaskHasTheViewsColumnsInTheirOrderAndThreeMore) {
+TEST(Views, ATaskHasTheViewsColumnsInTheirOrderAndFourMore) {
   TaskRow row;
   row.task.id = {42};
   row.task.first_failed_at = {1'795'280'640'123};
