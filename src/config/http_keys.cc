@@ -17,7 +17,7 @@ bool page_url(Value& v, std::string& url) {
   if (!parsed->user.empty() || !parsed->password.empty()) return v.add_error("the URL must have no user");
   while (url.ends_with('/')) url.pop_back();
   // It goes into cookies and into redirects as it stands.
-  if (url.find_first_of("?;%,\"\\ ") != std::string::npos)
+  if (url.find_first_of(";%,\"\\ ") != std::string::npos)
     return v.add_error("the URL must be an address and a plain path: https://example.com/rung");
   return true;
 }

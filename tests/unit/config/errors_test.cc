@@ -202,7 +202,7 @@ TEST_F(ConfigErrors, HttpBeyondThisMachineNeedsAToken) {
 TEST_F(ConfigErrors, TheConsolesUrlMayHaveAPath) {
   EXPECT_EQ(good(kServers + "http: { listen: \"127.0.0.1:1\", url: \"https://h:1/rung/\" }\n").http.url,
             "https://h:1/rung");
-  for (const auto* wrong : {"https://h/rung?a=b", "https://h/r;Domain=x", "https://h/r%20"})
+  for (const auto* wrong : {"https://h/r;Domain=x", "https://h/r%20"})
     EXPECT_THAT(problem("http: { url: \"" + std::string(wrong) + "\" }\n"),
                 HasSubstr("the URL must be an address and a plain path: https://example.com/rung"));
 }
