@@ -173,8 +173,8 @@ TEST_F(Edit, ErrorsSayWhatWouldBeRight) {
   EXPECT_THAT(wrong({"--body", "/no/such"}), HasSubstr("cannot read /no/such"));
   EXPECT_THAT(wrong({}), HasSubstr("set VISUAL"));
   EXPECT_EQ(rung({"edit", "77", "--body", "/dev/null"}).exit, 3);
-  EXPECT_THAT(rung({"edit", "close-17", "--body", "/dev/null"}).err,
-              HasSubstr("rung list --message-id close-17"));
+  EXPECT_THAT(rung({"edit", "close-18", "--body", "/dev/null"}).err,
+              HasSubstr("no task with retry-id or message-id 'close-18'"));
   const TaskId waits = insert(fresh("orders", 1h));
   EXPECT_THAT(
       rung({"edit", waits.str(), "--set-header", "a=1"}).err,
