@@ -116,7 +116,7 @@ TEST_F(Doctor, ACertificateThatExpiresSoon) {
     examine();
   };
   use(admin.url("guest", "guest"), db.url(), needed("RUNG_TEST_MANAGEMENT"), "classic",
-      "http: { listen: \"127.0.0.1:0\", cert: \"" + cert + "\", key: \"" + key + "\" }\n");
+      "http: { listen: \"127.0.0.1:8025\", cert: \"" + cert + "\", key: \"" + key + "\" }\n");
   make("1");
   EXPECT_THAT(said("files.http_cert"), testing::ContainsRegex("^warn: .*cert.pem expires in (1d|23h)"));
   make("60");
