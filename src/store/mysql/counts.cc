@@ -1,5 +1,5 @@
 // Counts of tasks, of promises of lateness and of activity: 0001_tables.sql, 0026_late_by.sql,
-// 0029_activity.sql.
+// 0028_activity.sql.
 #include "src/core/base/require.h"
 #include "src/core/base/utf8.h"
 #include "src/store/mysql/render.h"
