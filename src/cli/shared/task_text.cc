@@ -245,7 +245,8 @@ int find_ids(Session& session, const std::vector<std::string>& words, std::vecto
     bool more = false;
     const auto found = find_task(*session.service.tasks, word, &more);
     const auto id = found ? std::optional(found->task.id) : TaskId::parse(word);
-    if (!found && (!id || found.error().kind != Error::Kind::not_found)) return report_error(found.error());
+    // With a retry-id nothing has to be found: the change says whether there is such a task.
+    if (!found && !id) return report_error(found.error());
     if (more)
       return report_error(kUserError, "several tasks have the message-id '" + word +
                                           "': `rung list --message-id " + word + "` has their retry-ids");
