@@ -221,10 +221,11 @@ int print_result(const Bulk& bulk, bool json) {
     if (!json) print(outcome_of(bulk) + "\n");
     return kSuccess;
   }
-  if (bulk.state == BulkState::stopped)
-    return report_error(kUserError,
-                        fmt::format("bulk {} stopped at {} of {}: {}\nonce that is mended: {}", bulk.id,
-                                    bulk.done, bulk.total, bulk.stopped_because, rest_of(bulk)));
+  if (bulk.state == BulkState::stopped) {
+    report_error(kUserError, fmt::format("bulk {} stopped at {} of {}: {}", bulk.id, bulk.done, bulk.total,
+                                         bulk.stopped_because));
+    return report_error(kUserError, "once that is mended: " + rest_of(bulk));
+  }
   if (bulk.state == BulkState::aborted)
     return report_error(kUserError,
                         fmt::format("bulk {} was aborted at {} of {}", bulk.id, bulk.done, bulk.total));

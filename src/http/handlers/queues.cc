@@ -26,6 +26,7 @@ Result<bool> has_seen(Store& store, const std::string& queue) {
   if (!attached) return tl::unexpected(attached.error());
   if (!attached->empty()) return true;
   const auto tasks = store.count({.queue = queue}, 1);
+  if (!tasks && tasks.error().kind == Error::Kind::permanent) return false;  // a pattern, not a queue
   if (!tasks) return tl::unexpected(tasks.error());
   return *tasks > 0;
 }

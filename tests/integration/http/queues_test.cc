@@ -77,6 +77,7 @@ TEST_F(HttpQueues, AQuietQueueFlowsIfAnybodyKnowsIt) {
       "UTC_TIMESTAMP(3), UTC_TIMESTAMP(3))");
   EXPECT_EQ(get("/v1/queues/attached").json().at("state"), "flowing");
   EXPECT_THAT(refused(get("/v1/queues/named%20"), 404), HasSubstr("the config does not name it"));
+  EXPECT_THAT(refused(get("/v1/queues/%2A"), 404), HasSubstr("the config does not name it")) << "a pattern";
   EXPECT_EQ(queue("named"), nullptr) << "the list has only what waits or is held";
 }
 

@@ -395,14 +395,14 @@ TEST_F(Process, AnOutputIsWholeOrTheCommandFails) {
 }
 
 TEST_F(Process, AnOrderlyStopExits0HoweverItWasStarted) {
-  const std::string start = "$R run -c $C ", stop = " & started; kill $! && wait $!";
+  const std::string start = "rm -f $D/log; $R run -c $C ", stop = " & started; kill $! && wait $!";
   for (const std::string streams :
        {"<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full", "2> >(true)"})
     EXPECT_EQ(bash(start + streams + stop).substr(0, 2), "0:") << streams;
   // What it writes to its log does not go to a socket that took the number of a closed stream.
   EXPECT_THAT(bash(start + "<&- >&- 2>&- & started; readlink /proc/$!/fd/{0,1,2}; kill $!; wait $!"),
               HasSubstr("/dev/null\n/dev/null\n/dev/null\n"));
-  const std::string log = " 2>$D/log & until grep -q connect $D/log; do sleep 0.02; done; ";
+  const std::string log = " 2>$D/log & until grep -qs connect $D/log; do sleep 0.02; done; ";
   EXPECT_EQ(bash(start + log + "kill -TERM $!; kill -TERM $!; kill -INT $!; wait $!").substr(0, 2), "0:");
   EXPECT_EQ(bash("trap '' INT HUP PIPE CHLD TERM; " + start + log + "kill -TERM $!; wait $!").substr(0, 2),
             "0:");
