@@ -10,6 +10,7 @@
 namespace rung::bridge {
 namespace {
 
+constexpr Ms kReadingBehind{5000};  // an instance's reading of the database's clock, at most
 constexpr int kSilentPerShard = 300;
 constexpr Ms kLookTakes{30'000};                    // at most; then the queues count as not answered for
 constexpr Ms kDoubtPause{1000};                     // one look said detached: a second one decides
@@ -80,12 +81,14 @@ void SilenceCheck::found(const Found& due) {
     Silent task{row.id, its.published_at.value_or(row.at - now.after), {}, {}, now};
     task.said = said_then(row.queue, task.published);
     if (task.said && !its.silence) task.silence = *task.said;
-    // An instance's reading of that clock may be a little behind: published_at is by it.
-    task.queued = std::max(task.published, row.at - task.silence.after);
+    // An instance's reading of that clock may be a little behind: published_at is by it, row.at by the clock
+    // itself. But row.at is later than the end of the first silence if that was put off.
+    task.queued =
+        std::max(task.published, std::min(row.at - task.silence.after, task.published + kReadingBehind));
     if (row.queue.empty() || task.silence.means == Silence::Means::failure) {
       end(task, {}, false);
     } else {
-      batch_[row.queue].push_back(std::move(task));
+      batch_[row.queue].push_back(task);
     }
   }
   deps_.transitions.flush();

@@ -475,6 +475,22 @@ TEST_F(Silences, InABacklogTheCountersTellWhatHasBeenRead) {
   EXPECT_EQ(a.counts().unverified, 0);
 }
 
+// A message waits for eleven minutes in the queue, and its silence lasts ten.
+TEST_F(Silences, InABacklogThatIsLongerThanTheSilenceItEndsAllTheSame) {
+  Looking a(world);
+  a.start();
+  a.reads = false;
+  a.published = 1000;
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(a.flow.broker.put("orders", Message{{}, {}, "other"}));
+  const TaskId id = deliver("orders");
+  for (int i = 0; i < 60; ++i) {
+    *a.published += 5;
+    a.ask();
+    pass(kAMinute);
+  }
+  EXPECT_TRUE(is_presumed(id));
+}
+
 TEST_F(Silences, InABacklogWithoutCountersAConsumerHasReadItInTheEnd) {
   Looking a(world);
   a.start();
