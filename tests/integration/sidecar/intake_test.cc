@@ -260,15 +260,21 @@ TEST_F(Intake, WhatExpiresInRungsQueuesIsTakenInAllTheSame) {
   for (Message* message : {&first, &second, &delayed}) message->properties.expiration = "1";
   ASSERT_TRUE(amqp.publish(failed(), "key", first));
   ASSERT_TRUE(amqp.publish(failed(), "key", second));
-  ASSERT_TRUE(amqp.publish(delay, later, delayed));
-  // Each is in the other one's place.
-  ASSERT_TRUE(eventually([&] { return amqp.depth(delay) == 2U && amqp.depth(failed()) == 1U; }));
+  ASSERT_TRUE(eventually([&] { return amqp.depth(delay) == 2U; }));
   rung().start();
   ASSERT_TRUE(rung().wait_ready());
   EXPECT_EQ(amqp.take(queue, 2).size(), 2U);
   EXPECT_EQ(current(queue).at(0).at("last_error"), "no");
-  EXPECT_EQ(delivery(later).message.properties.message_id, delayed.properties.message_id);
   EXPECT_TRUE(rung().logged("a message expired in one of Rung's queues"));
+
+  // Apart: behind a message without a TTL none expires.
+  rung().signal(SIGTERM);
+  ASSERT_TRUE(rung().wait_exit());
+  ASSERT_TRUE(amqp.publish(delay, later, delayed));
+  ASSERT_TRUE(eventually([&] { return amqp.depth(failed()) == 1U; }));
+  rung().start();
+  ASSERT_TRUE(rung().wait_ready());
+  EXPECT_EQ(delivery(later).message.properties.message_id, delayed.properties.message_id);
 }
 
 // As by a shovel, or the management UI.
