@@ -454,13 +454,21 @@ TEST_F(Silences, AnEmptyQueueWithoutConsumersHasBeenRead) {
 }
 
 // The queue is never empty: it is read in order.
-TEST_F(Silences, InABacklogTheCountersTellWhatHasBeenRead) {
+class Backlog : public Silences {
+ protected:
+  // To a queue in which 50 others wait, and whose publishes are counted.
+  TaskId deliver_behind_50(Looking& a) {
+    a.start();
+    a.reads = false;
+    a.published = 1000;
+    for (int i = 0; i < 50; ++i) EXPECT_TRUE(a.flow.broker.put("orders", Message{{}, {}, "other"}));
+    return deliver("orders");
+  }
+};
+
+TEST_F(Backlog, TheCountersTellWhatHasBeenRead) {
   Looking a(world);
-  a.start();
-  a.reads = false;
-  a.published = 1000;
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(a.flow.broker.put("orders", Message{{}, {}, "other"}));
-  const TaskId id = deliver("orders");
+  const TaskId id = deliver_behind_50(a);
   const auto looks = [&](int minutes, int more) {
     for (int i = 0; i < minutes; ++i) {
       *a.published += more;
@@ -476,13 +484,9 @@ TEST_F(Silences, InABacklogTheCountersTellWhatHasBeenRead) {
 }
 
 // A message waits for eleven minutes in the queue, and its silence lasts ten.
-TEST_F(Silences, InABacklogThatIsLongerThanTheSilenceItEndsAllTheSame) {
+TEST_F(Backlog, ThatIsLongerThanTheSilenceItEndsAllTheSame) {
   Looking a(world);
-  a.start();
-  a.reads = false;
-  a.published = 1000;
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(a.flow.broker.put("orders", Message{{}, {}, "other"}));
-  const TaskId id = deliver("orders");
+  const TaskId id = deliver_behind_50(a);
   for (int i = 0; i < 60; ++i) {
     *a.published += 5;
     a.ask();
