@@ -26,7 +26,6 @@ CONFIG = """
 broker: {{ url: "{amqp}", management: "{management}", heartbeat: 1s, topology_check: 1s, attachment_check: 1s }}
 store: {{ url: "mysql://{login}@127.0.0.1:{db_port}/{schema}", timeout: 2s }}
 http: {{ listen: "127.0.0.1:{port}" }}
-events: [cause_appeared, cause_worse, task_parked]
 node: {node}
 lease: 3s
 retention: 1h
