@@ -103,7 +103,7 @@ void Claims::not_claimed(const io::DueItem& item) {
 void Claims::fetch() {
   std::vector<Flight*> batch;
   std::vector<TaskId> ids;
-  std::vector<std::shared_ptr<const Task>> tasks;
+  std::unordered_map<TaskId, std::shared_ptr<const Task>> tasks;
   std::size_t bytes = 0;
   while (!unread_.empty() && ids.size() < kMostTasks) {
     Flight& next = *unread_.front();
@@ -116,7 +116,7 @@ void Claims::fetch() {
     } else {
       deps_.flights.read(next);
       ids.push_back(task.id);
-      tasks.push_back(next.claim->task);
+      tasks.emplace(task.id, next.claim->task);
       batch.push_back(&next);
     }
   }
@@ -128,8 +128,7 @@ void Claims::fetch() {
       [ids = std::move(ids), tasks = std::move(tasks)](TaskStore& store) {
         auto messages = read_messages(store, ids);
         if (!messages) return messages;
-        for (StoredMessage& stored : *messages)
-          prove(stored, **std::ranges::find(tasks, stored.id, [](const auto& task) { return task->id; }));
+        for (StoredMessage& stored : *messages) prove(stored, *tasks.at(stored.id));
         return messages;
       },
       [this, batch = std::move(batch)](const Result<Messages>& messages) {

@@ -95,18 +95,25 @@ void append_properties(std::string& facts, const Properties& p) {
 
 std::string half_of(std::string_view facts) { return key_of_facts(facts).substr(0, kHalf); }
 
+std::string first_half(const Message& message) {
+  std::string facts;
+  append_property(facts, message.properties.message_id);
+  append_digest(facts, message.body);
+  return half_of(facts);
+}
+
 }  // namespace
 
 std::string message_digest(const Message& stripped) {
   std::string facts;
-  append_property(facts, stripped.properties.message_id);
-  append_digest(facts, stripped.body);
-  std::string digest = half_of(facts);
-  facts.clear();
   append_properties(facts, stripped.properties);
   // A message without headers comes back with an empty table.
   append_table(facts, stripped.headers ? *stripped.headers : Table{});
-  return digest + half_of(facts);
+  return first_half(stripped) + half_of(facts);
+}
+
+bool has_body_of(const Message& message, std::string_view digest) {
+  return digest.substr(0, kHalf) == first_half(message);
 }
 
 Likeness likeness_of(std::string_view digest, std::string_view other) {

@@ -25,6 +25,10 @@ inline constexpr std::size_t kMessageDigestBytes = 16;
 // REQUIRES: the message as it is published again (strip() in headers.h).
 std::string message_digest(const Message& stripped);
 
+// False if the body or the message-id differs from that of the message with the digest. It hashes no headers:
+// each publish of a stored message asks it.
+bool has_body_of(const Message& message, std::string_view digest);
+
 enum class Likeness : std::uint8_t {
   same,     // nothing differs
   changed,  // the same body and message-id; other properties or headers

@@ -105,9 +105,14 @@ class NoConsumer(Fault):
     alerts = (("RungNoConsumer", {"queue": "idle"}),)
     queue = "idle"
 
-    def make(self):
+    def prepare(self):
         with pika.BlockingConnection(self.traffic.parameters) as connection:
             connection.channel().queue_declare("idle", durable=True)
+        done = self.world.run("rung attach idle")
+        if done.returncode != 0:
+            raise AssertionError(done.stdout)
+
+    def make(self):
         self.sidecar.post("/v1/tasks", [{"queue": "idle", "delay": "1s"} for _ in range(3)])
 
     def mend(self):
