@@ -167,8 +167,9 @@ class CauseWorse(NewCause):
 
 class CauseRegressed(CauseWorse):
     name = "a resolved failure comes back"
-    alerts = (("RungCauseRegressed", {"job": "rung"}),)
     error = "hopeless: the address is wrong"
+    # By its error: the cause of the usual traffic's failures ends and comes back all the time.
+    alerts = (("RungCauseRegressed", {"error": error}),)
 
     def make(self):
         self.fail(1)
