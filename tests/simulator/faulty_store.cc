@@ -9,7 +9,7 @@ constexpr Us kTimeout = 10 * kSecond;  // StoreOptions::timeout
 
 }  // namespace
 
-FaultyStore::FaultyStore(Deps deps) : deps_(std::move(deps)), db_(deps_.connection) {}
+FaultyStore::FaultyStore(Deps deps) : MemoryStore(deps.world.db), deps_(std::move(deps)) {}
 
 FaultyStore::Plan FaultyStore::draw() {
   Rng& dice = deps_.dice;
@@ -30,7 +30,7 @@ FaultyStore::Plan FaultyStore::draw() {
 }
 
 void FaultyStore::travel(Us time, bool server) {
-  const auto attempt = deps_.attempt.lock();
+  const auto attempt = attempt_.lock();
   Events& events = deps_.world.events;
   if (attempt->abandoned) throw Fiber::Cancelled{};
   attempt->in_server = server;
@@ -45,16 +45,47 @@ void FaultyStore::travel(Us time, bool server) {
   attempt->fiber->wait();
 }
 
-std::optional<Error> FaultyStore::arrive(const Plan& plan) {
-  if (plan.away || deps_.trouble.away > 0) return Error{Error::Kind::transient, "the database is away"};
-  if (!plan.fails) return std::nullopt;
-  if (plan.refused) return Error{Error::Kind::refused, "the database refuses: a right is missing"};
+std::optional<Error> FaultyStore::arrive() {
+  if (plan_.away || deps_.trouble.away > 0) return Error{Error::Kind::transient, "the database is away"};
+  if (!plan_.fails) return std::nullopt;
+  if (plan_.refused) return Error{Error::Kind::refused, "the database refuses: a right is missing"};
   return Error{Error::Kind::transient, "deadlock: rolled back"};
+}
+
+std::optional<Error> FaultyStore::before_call() {
+  if (in_call_) return std::nullopt;
+  plan_ = draw();
+  travel(plan_.there, true);
+  auto error = arrive();
+  if (error) travel(plan_.back, false);
+  return error;
+}
+
+std::optional<Error> FaultyStore::after_call() {
+  if (in_call_) return std::nullopt;
+  if (deps_.step) deps_.step();
+  travel(plan_.back, false);
+  if (plan_.answer_lost) return Error{Error::Kind::transient, "the database's answer was lost"};
+  return std::nullopt;
+}
+
+template <typename F>
+auto FaultyStore::call(F body) -> decltype(body()) {
+  if (auto error = before_call()) return tl::unexpected(*std::move(error));
+  in_call_ = true;
+  auto out = body();
+  in_call_ = false;
+  if (auto error = after_call()) return tl::unexpected(*std::move(error));
+  return out;
+}
+
+Result<EpochUs> FaultyStore::clock() {
+  return call([&]() -> Result<EpochUs> { return EpochUs{deps_.world.wall->us()}; });
 }
 
 Result<std::vector<Inserted>> FaultyStore::insert(std::span<const NewTask> tasks, const Fence& fence) {
   return call([&] {
-    auto answers = db_->insert(tasks, fence);
+    auto answers = MemoryStore::insert(tasks, fence);
     if (answers) deps_.watcher.inserted(tasks, *answers, fence);
     return answers;
   });
@@ -63,7 +94,7 @@ Result<std::vector<Inserted>> FaultyStore::insert(std::span<const NewTask> tasks
 Result<std::vector<Decision>> FaultyStore::apply(std::span<const Event> events, const Fence& fence,
                                                  const Decider& decide, const BulkStep* step) {
   return call([&] {
-    auto decisions = db_->apply(events, fence, decide, step);
+    auto decisions = MemoryStore::apply(events, fence, decide, step);
     if (decisions) deps_.watcher.applied(events, *decisions, fence);
     return decisions;
   });
@@ -72,9 +103,21 @@ Result<std::vector<Decision>> FaultyStore::apply(std::span<const Event> events, 
 Result<Claimed> FaultyStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                                    std::size_t most_bytes) {
   return call([&] {
-    auto claimed = db_->claim(claims, fence, decide, most_bytes);
+    auto claimed = MemoryStore::claim(claims, fence, decide, most_bytes);
     if (claimed) deps_.watcher.applied(claims, claimed->decisions, fence);
     return claimed;
+  });
+}
+
+Result<void> FaultyStore::write_claims(std::span<const TaskId> ids) {
+  return call([&] { return MemoryStore::write_claims(ids); });
+}
+
+Result<std::vector<SendTimes>> FaultyStore::take_send_times(std::span<const SendRequest> requests) {
+  return call([&] {
+    auto times = MemoryStore::take_send_times(requests);
+    if (times) deps_.watcher.given(requests, *times);
+    return times;
   });
 }
 

@@ -41,15 +41,17 @@ void SimJobs::pump(Lane lane) {
 void SimJobs::attempt(Worker& worker) {
   auto attempt = std::make_shared<Attempt>();
   auto error = std::make_shared<std::optional<Error>>();
-  if (!worker.connection) worker.connection = open_memory_store(deps_.world.db);
-  const std::shared_ptr<Store> store = std::make_shared<FaultyStore>(FaultyStore::Deps{
-      deps_.world, deps_.process, deps_.trouble, deps_.watcher, deps_.dice, worker.connection, attempt,
-      [this, &worker](const std::shared_ptr<Attempt>& late) {
-        if (late != worker.attempt) return;
-        abandon(worker);
-        ended(worker, Error{Error::Kind::transient, "the database did not answer in time"});
-      },
-      deps_.step});
+  if (!worker.connection)
+    worker.connection = std::make_shared<FaultyStore>(FaultyStore::Deps{
+        deps_.world, deps_.process, deps_.trouble, deps_.watcher, deps_.dice,
+        [this, &worker](const std::shared_ptr<Attempt>& late) {
+          if (late != worker.attempt) return;
+          abandon(worker);
+          ended(worker, Error{Error::Kind::transient, "the database did not answer in time"});
+        },
+        deps_.step});
+  const std::shared_ptr<FaultyStore> store = worker.connection;
+  store->serve(attempt);
   attempt->fiber =
       std::make_unique<Fiber>([job = worker.job, store, error] { *error = job->attempt(*store); });
   attempt->ended = [this, &worker, error] { ended(worker, *error); };

@@ -43,7 +43,7 @@ class SimJobs final : public bridge::StoreJobs {
     bridge::Lane lane = bridge::Lane::flow;
     std::shared_ptr<Job> job;  // nullptr: free
     std::shared_ptr<Attempt> attempt;
-    std::shared_ptr<Store> connection;  // lost with each transient error
+    std::shared_ptr<FaultyStore> connection;  // lost with each transient error
     bool away = false;
     Ms pause{0};
   };

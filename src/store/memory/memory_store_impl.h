@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -16,7 +17,7 @@
 
 namespace rung {
 
-class MemoryStore final : public Store {
+class MemoryStore : public Store {
  public:
   explicit MemoryStore(std::shared_ptr<MemoryDb> db)
       : shared_(std::move(db)),
@@ -148,19 +149,29 @@ class MemoryStore final : public Store {
   Result<std::vector<NodeRow>> nodes() override;
   Result<std::vector<ShardOverdue>> overdue() override;
 
+ protected:
+  // For a database that is far away (tests/simulator): before a call takes effect, and after. An error is the
+  // call's answer. Calls that write tasks and clock() have neither.
+  virtual std::optional<Error> before_call() { return std::nullopt; }
+  virtual std::optional<Error> after_call() { return std::nullopt; }
+
  private:
   // Runs `body` under the lock, with the faults that tests have set.
   template <typename F>
   auto call(F body) -> Result<decltype(body())> {
-    const std::lock_guard lock(db_.mutex_);
-    if (auto error = db_.faults_.before_call()) return tl::unexpected(*std::move(error));
+    if (auto error = before_call()) return tl::unexpected(*std::move(error));
     Result<decltype(body())> out;
-    if constexpr (std::is_void_v<decltype(body())>) {
-      body();
-    } else {
-      out = body();
+    {
+      const std::lock_guard lock(db_.mutex_);
+      if (auto error = db_.faults_.before_call()) return tl::unexpected(*std::move(error));
+      if constexpr (std::is_void_v<decltype(body())>) {
+        body();
+      } else {
+        out = body();
+      }
+      if (auto error = db_.faults_.after_call()) return tl::unexpected(*std::move(error));
     }
-    if (auto error = db_.faults_.after_call()) return tl::unexpected(*std::move(error));
+    if (auto error = after_call()) return tl::unexpected(*std::move(error));
     return out;
   }
 
