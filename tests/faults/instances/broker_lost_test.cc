@@ -9,7 +9,7 @@ namespace {
 
 class BrokerLost : public InstancesTest {
  protected:
-  BrokerLost() : rabbit(parse_url(amqp_url())->host, port()) { config.ladder = "[6s, 6s, 6s]"; }
+  BrokerLost() : rabbit(parse_url(amqp_url())->host, port()) { config.ladder = "[1h, 200ms, 200ms]"; }
   static int port() {
     const int given = parse_url(amqp_url())->port;
     return given == 0 ? 5672 : given;
@@ -18,9 +18,9 @@ class BrokerLost : public InstancesTest {
     start_node(1, with_port(amqp_url(), rabbit.port()));
     start_node(2, second_url);
     for (const int i : {1, 2}) ASSERT_TRUE(node(i).wait_ready(kBound, 2));
-    until_balanced({1, 2}, kBound);
+    until_balanced({1, 2});
   }
-  // Tasks that are due in 6 s, in shards of both.
+  // Tasks in shards of both.
   void wait_for_tasks() {
     publish_failed(kTotal, "m");
     const std::string waiting = "SELECT COUNT(*) FROM retry_current WHERE state = 'scheduled'";
@@ -31,6 +31,7 @@ class BrokerLost : public InstancesTest {
     const std::string query = "SELECT COUNT(*) FROM retry_events WHERE kind = '" + kind + "'";
     return eventually([&] { return number(query) > 0; }, kBound) && number(query) == 1;
   }
+  void fall_due() { db.exec("UPDATE rung_tasks SET next_at = UTC_TIMESTAMP(3)"); }
   void cut() {
     rabbit.refuse();
     rabbit.cut();
@@ -43,19 +44,16 @@ class BrokerLost : public InstancesTest {
 TEST_F(BrokerLost, ByOneItsPeerSendsWhatIsDue) {
   start_both("");
   wait_for_tasks();
-  const std::int64_t cut_at = wall_ms();
   cut();
+  fall_due();
   const auto delivered_once = [&] { return consumer->seen().size(); };
   EXPECT_TRUE(eventually([&] { return delivered_once() == kTotal; }, kBound)) << delivered_once();
-  const Ms took{wall_ms() - cut_at};
-  std::printf("all delivered %ld ms after the cut\n", static_cast<long>(took.count()));
-  EXPECT_LT(took, Ms{6000} + kLease * 4);
   EXPECT_TRUE(eventually([&] { return balanced({2}); }, kBound));
   EXPECT_TRUE(node(1).logged("releasing all shards"));
   EXPECT_TRUE(node(1).running());
   EXPECT_TRUE(recorded_once("shards_given_up"));
   rabbit.refuse(false);
-  until_balanced({1, 2}, kBound);
+  until_balanced({1, 2});
   EXPECT_TRUE(recorded_once("shards_taken_again"));
   all_ended(kTotal);
 }
@@ -71,6 +69,7 @@ TEST_F(BrokerLost, ByBothNothingChangesHands) {
                          kBound));
   EXPECT_TRUE(balanced({1, 2}));
   EXPECT_EQ(number("SELECT COUNT(*) FROM retry_events WHERE kind = 'shards_given_up'"), 0);
+  fall_due();
   all_ended(kTotal);
 }
 

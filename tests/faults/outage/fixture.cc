@@ -105,9 +105,15 @@ OutageTest::OutageTest()
     : rabbit("127.0.0.1", port_of(amqp_url(), 5672)), mysql("127.0.0.1", port_of(db.url(), 3306)) {
   config.broker_url = with_port(amqp_url(), rabbit.port());
   config.store_url = with_port(db.url(), mysql.port());
+  config.broker = "  heartbeat: 300s\n";
+  config.store = "  timeout: 60s\n";
+  config.ladder = "[500ms, 1s, 1500ms]";
+  config.more = "lease: 10m\ndrain: 3s\n";
+}
+
+void OutageTest::notices_silence() {
   config.broker = "  heartbeat: 1s\n";
   config.store = "  timeout: 2s\n";
-  config.ladder = "[500ms, 1s, 1500ms]";
   config.more = "lease: 2s\ndrain: 3s\n";
 }
 
@@ -166,8 +172,15 @@ int OutageTest::times(const std::string& text) {
   return n;
 }
 
-void OutageTest::last(Ms length) {
-  ASSERT_FALSE(eventually([&] { return !rung().running(); }, length)) << "the process did not stay";
+void OutageTest::some_tries(const TcpProxy& proxy) {
+  const auto tries = [&] { return proxy.accepted() + proxy.requests(); };
+  ASSERT_TRUE(eventually([&, from = tries()] { return tries() >= from + 6 || !rung().running(); }, kBound));
+  ASSERT_TRUE(rung().running()) << rung().log_tail();
+}
+
+void OutageTest::leases_run_out() {
+  const char* held = "SELECT COUNT(*) FROM {}.rung_shards WHERE expires_at > UTC_TIMESTAMP(3)";
+  ASSERT_TRUE(eventually([&] { return number(held) == 0; }, kBound));
 }
 
 std::size_t OutageTest::all_ended(const std::string& queue, const FailingConsumer& consumer,

@@ -58,11 +58,12 @@ class FailingConsumer {
 class OutageTest : public SidecarTest {
  protected:
   static constexpr int kLevels = 3;
-  static constexpr Ms kOutage{std::chrono::seconds{10}};
 
+  // Leases, heartbeats and time-outs are longer than any test: on a busy machine none runs out by itself.
   OutageTest();
   ~OutageTest() override;
-
+  // For an outage without an error: they are as short as they can be. Call it before start().
+  void notices_silence();
   void start_unready();  // starts the sidecar without waiting for it
   // Publishes `count` failed messages for `queue`, confirmed, to <prefix>.failed with retry-queue.
   void publish_failed(const std::string& queue, std::size_t count, const std::string& name = "m");
@@ -74,8 +75,10 @@ class OutageTest : public SidecarTest {
   bool until_in_state(const std::string& queue, const std::string& state, std::size_t count,
                       Ms within = kBound * 2);
   int times(const std::string& text);  // number of its occurrences in the log
-  // Waits for the length of an outage; fails at once if the process ends meanwhile.
-  void last(Ms length);
+  // Waits until the sidecar has tried so often to reach a server that a single log line is not luck.
+  void some_tries(const TcpProxy& proxy);
+  // Waits until no lease holds, as the database says.
+  void leases_run_out();
 
   // Checks that every message of `queue` climbed the whole ladder and is parked: one row each, attempts 1 to
   // kLevels each once in the history and delivered at least once, repeats with the same attempt number, never

@@ -7,11 +7,6 @@ namespace {
 
 class NotThereAtStart : public OutageTest {
  protected:
-  // Long enough for several attempts, so that a single log line is not luck.
-  void some_tries(const TcpProxy& proxy) {
-    ASSERT_TRUE(eventually([&] { return proxy.accepted() >= 6 || !rung().running(); }, kBound));
-    ASSERT_TRUE(rung().running()) << rung().log_tail();
-  }
   void messages_flow() {
     const std::string queue = attached();
     fail(queue, Message{.properties = {}, .headers = {}, .body = "hello"});
@@ -58,31 +53,6 @@ TEST_F(NotThereAtStart, ADatabaseThatTakesEncryptedConnectionsOnly) {
   db.exec("SET GLOBAL require_secure_transport = OFF");
   EXPECT_TRUE(rung().logged("database available again"));
   messages_flow();
-}
-
-// No process listens there.
-TEST_F(NotThereAtStart, Both) {
-  config.broker_url = amqp_url();
-  config.store_url = db.url();
-  own_servers("kill-broker");
-  own_servers("kill-db");
-  start_unready();
-  EXPECT_TRUE(rung().logged("broker unavailable"));
-  EXPECT_TRUE(rung().logged("database unavailable"));
-  last(Ms{3000});
-  own_servers("start-broker");
-  own_servers("start-db");
-  EXPECT_TRUE(rung().logged("broker reconnected"));
-  EXPECT_TRUE(rung().logged("database available again"));
-  AmqpProbe probe;
-  const std::string queue = new_name();
-  probe.declare(queue);
-  FailingConsumer consumer(queue, failed(), FailingConsumer::How::publish);
-  publish_failed(queue, 3);
-  all_ended(queue, consumer, 3);
-  for (const char* said :
-       {"broker unavailable", "broker reconnected", "database unavailable", "database available again"})
-    EXPECT_EQ(times(said), 1) << said;
 }
 
 TEST(StartWarns, OfWhatTheServersSettingsPutAtRisk) {

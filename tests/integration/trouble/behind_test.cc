@@ -81,38 +81,6 @@ TEST_F(Behind, AFailureOfALaterAttemptIsThatAttemptAndClimbsOn) {
   amqp.ack(third);
 }
 
-TEST_F(Behind, ARowThatCatchesUpMeanwhileIsTakenAsItIs) {
-  start();
-  const std::string queue = attached();
-  const Received first = held(queue, 1);
-  const std::string id = retry_id(first);
-  db.exec("UPDATE rung_tasks SET state = 'scheduled', attempt = 0 WHERE id = " + id);
-  amqp.reject(first);
-  ASSERT_TRUE(eventually([&] { return amqp.depth(queue).value_or(1) == 0; }, kBound));
-  std::this_thread::sleep_for(Ms{300});  // it has been looked at, once or twice
-  EXPECT_EQ(current(queue).at(0)["state"], "scheduled");
-  db.exec("UPDATE rung_tasks SET state = 'awaiting', attempt = 1 WHERE id = " + id);
-  const Received second = delivery(queue);
-  EXPECT_EQ(int_header(second.message, "retry-attempt"), 2);
-  EXPECT_EQ(history(id).at(0).at("error").find("behind"), std::string::npos);
-  EXPECT_FALSE(told());
-  EXPECT_EQ(counted(), "0");
-  amqp.ack(second);
-}
-
-TEST_F(Behind, ASuccessOfALaterAttemptEndsIt) {
-  start();
-  const std::string queue = attached();
-  const Received second = held(queue, 2);
-  take_back(retry_id(second), 2);
-  amqp.ack(second);
-  report(second, "succeeded");
-  const Row row = wait_state(queue, "succeeded");
-  EXPECT_EQ(row.at("finished_by"), "reported");
-  EXPECT_EQ(row.at("attempt"), "2");
-  EXPECT_EQ(history(retry_id(second)).at(1).at("outcome"), "succeeded");
-}
-
 TEST_F(Behind, ARowThatIsGoneBeginsAnewWhereItsDeliveryWas) {
   start();
   const std::string queue = attached();
@@ -135,24 +103,6 @@ TEST_F(Behind, ARowThatIsGoneBeginsAnewWhereItsDeliveryWas) {
   EXPECT_TRUE(told());
   amqp.reject(third);  // the third level was the last one
   wait_state(queue, "parked");
-}
-
-TEST_F(Behind, AForgedAttemptIsStillAStranger) {
-  config.more += "results: { require_token: false }\n";
-  start();
-  const std::string queue = attached();
-  const Received first = held(queue, 1);
-  amqp.ack(first);
-  Message forged = first.message;
-  for (auto& [name, value] : *forged.headers) {
-    if (name == "retry-attempt") value = Value{std::int64_t{3}};
-    if (name == "retry-token") value = Value{"3-" + std::string(32, 'a')};
-  }
-  forged.headers->emplace_back("retry-queue", Value{queue});
-  amqp.publish(failed(), "", forged);
-  ASSERT_TRUE(eventually([&] { return current(queue).size() == 2; }, kBound));
-  EXPECT_EQ(current(queue).at(0)["state"], "awaiting") << "the task is as it was";
-  EXPECT_EQ(current(queue).at(1)["state"], "parked");
 }
 
 }  // namespace

@@ -30,18 +30,12 @@ class Refused : public TroubleTest {
 
 TEST_F(Refused, ATableThatIsAwayIsWaitedOut) {
   begin();
-  db.exec("RENAME TABLE rung_bodies TO away");
-  expect_told();
-  EXPECT_NE(rung().log().find("rung_bodies"), std::string::npos) << "the server's words are missing";
-  db.exec("RENAME TABLE away TO rung_bodies");
-  expect_healed();
-}
-
-TEST_F(Refused, EveryTableMayBeAway) {
-  begin();
-  for (const char* table : {"rung_tasks", "rung_attempts", "rung_shards"}) {
-    const std::string name = table;
+  for (const std::string name : {"rung_bodies", "rung_tasks", "rung_attempts", "rung_shards"}) {
     db.exec("RENAME TABLE " + name + " TO away");
+    if (name == "rung_bodies") {
+      expect_told();
+      EXPECT_NE(rung().log().find(name), std::string::npos) << "the server's words are missing";
+    }
     EXPECT_TRUE(eventually([&] { return both_tell("database"); }, kBound)) << name << ready(ports[0]).body;
     db.exec("RENAME TABLE away TO " + name);
     EXPECT_TRUE(eventually([&] { return both_ready(); }, kBound)) << name << ready(ports[0]).body;

@@ -30,13 +30,6 @@ class Restored : public TroubleTest {
     return std::stoll(db.value("SELECT COUNT(*) FROM retry_current WHERE " + condition));
   }
 
-  std::string unfinished() {
-    return db.value(
-        "SELECT CONCAT(COUNT(*), ' tasks, e.g. ', MIN(CONCAT_WS(' ', retry_id, message_id, state, attempt, "
-        "'due', "
-        "next_at, 'now', UTC_TIMESTAMP(3)))) FROM retry_current WHERE state IN ('scheduled', 'publishing')");
-  }
-
   const std::string dump_ = std::filesystem::temp_directory_path() / (unique_name("dump") + ".sql");
 };
 
@@ -58,13 +51,15 @@ TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
   const std::size_t before = traffic->count();
   ASSERT_TRUE(eventually([&] { return traffic->count() > before + 60; }, kBound));
   traffic->stop();
-  // On a busy machine every task may be out while messages still wait to be taken in.
+  // What the dump says is being published is found a minute later, as what nobody has in hand: JanitorStory.
+  const std::string since = "CAST(SUBSTRING(message_id, 3) AS UNSIGNED) >= " + std::to_string(before);
   EXPECT_TRUE(eventually(
       [&] {
-        return amqp.depth(failed()).value_or(1) == 0 && tasks("state IN ('scheduled', 'publishing')") == 0;
+        return tasks(since) >= static_cast<std::int64_t>(traffic->count() - before) &&
+               tasks("state = 'scheduled'") == 0 && tasks("state = 'publishing' AND " + since) == 0;
       },
-      kBound * 3))  // a row that the dump says is being published waits for a sweep
-      << unfinished();
+      kBound * 3))
+      << tasks("state = 'scheduled'") << " are scheduled";
 
   std::map<std::string, std::map<std::string, int>> seen;  // body -> retry-id/attempt -> deliveries
   std::size_t deliveries = 0, repeats = 0;
@@ -83,26 +78,6 @@ TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
     EXPECT_TRUE(seen.contains("m-" + std::to_string(i))) << "m-" << i << " was confirmed after the restore";
   std::printf("published %zu, delivered %zu times, %zu of them repeats, %zu gone (never delivered)\n",
               traffic->count(), deliveries, repeats, gone);
-}
-
-// A node that the dump doesn't know: its row is gone, and its number may be another's.
-TEST_F(Restored, ANodeThatTheDumpDoesNotKnowRegistersAnew) {
-  start();
-  ASSERT_TRUE(rung().logged("shards acquired"));
-  rows("SELECT 1");  // into the schema
-  rung().signal(SIGTERM);
-  ASSERT_EQ(rung().wait_exit(), 0);
-  sidecar_.reset();
-  db.exec("DELETE FROM rung_nodes");  // as if the dump were older than the first start
-  back_up();
-  begin();
-  restore();
-  for (Sidecar* one : {&rung(), second.get()}) {
-    EXPECT_TRUE(one->logged("the database went back in time")) << one->log_tail();
-    EXPECT_TRUE(one->running());
-  }
-  ASSERT_TRUE(eventually([&] { return both_ready(); }, kBound)) << ready(ports[0]).body;
-  EXPECT_EQ(db.value("SELECT COUNT(DISTINCT owner) FROM rung_shards"), "2");
 }
 
 }  // namespace
