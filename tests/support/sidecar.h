@@ -96,6 +96,10 @@ class SidecarTest : public ::testing::Test {
   // Starts a sidecar with `config` and waits until it consumes.
   void start();
   Sidecar& rung() { return *sidecar_; }
+  // `rung WORDS` with the sidecar's config.
+  Ran command(const std::string& words) {
+    return run_shell("'" + rung_program() + "' " + words + " -c '" + rung().config_path() + "'");
+  }
   std::string failed() const { return config.prefix + ".failed"; }
   std::string results() const { return config.prefix + ".results"; }
   std::string parked() const { return config.prefix + ".parked"; }

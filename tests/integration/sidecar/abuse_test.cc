@@ -1,7 +1,11 @@
-// Malformed and hostile messages: their size, loops, ids and attempts, damaged rows.
-#include "tests/integration/sidecar/abuse.h"
-
+// Malformed and hostile messages. Each is parked, climbs or is ignored, with a reason that a person
+// understands; none stops the flow: after each, a plain message still climbs, and nothing stays unacked. What
+// single headers may hold: ReadFailure, ReadResult, ReadDelay in tests/unit/core, and
+// Intake.GarbageHeadersNeverStopTheFlow.
 #include <gmock/gmock.h>
+
+#include "src/core/base/utf8.h"
+#include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {
 namespace {
@@ -10,14 +14,58 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What a consumer makes of the header that it was given.
-void with_attempt(Message& message, const Value& attempt) {
-  for (auto& [name, value] : *message.headers) {
-    if (name == "retry-attempt") value = attempt;
-  }
-}
+class Abuse : public SidecarTest {
+ protected:
+  void SetUp() override { config.ladder = "[200ms, 400ms]"; }
 
-// --- size
+  // Proves that nothing before it has stopped the flow.
+  void plain_one_climbs() {
+    const std::string queue = attached("plain");
+    const Message message = order(unique_name("plain"));
+    fail(queue, message);
+    const Received back = delivery(queue);
+    EXPECT_EQ(back.message.body, message.body);
+    amqp.ack(back);
+    report(back, "succeeded");
+    wait_id(retry_id(back), "succeeded");
+  }
+
+  // What stays unacked shows when the process has gone: it lies there again.
+  void nothing_stays() {
+    plain_one_climbs();
+    EXPECT_TRUE(rung().running());
+    rung().signal(SIGTERM);
+    EXPECT_EQ(rung().wait_exit(), 0);
+    EXPECT_EQ(amqp.depth(failed()), 0U) << "not acked";
+    EXPECT_EQ(amqp.depth(results()), 0U) << "not acked";
+  }
+
+  void send(const Message& message) { ASSERT_TRUE(amqp.publish(failed(), "", message)); }
+  void word(Table headers) {
+    Message message;
+    message.headers = std::move(headers);
+    ASSERT_TRUE(amqp.publish(results(), "", message));
+  }
+
+  // As a consumer says it: `more` beside retry-queue, to <prefix>.failed.
+  Message said(const std::string& queue, Table more, const std::string& message_id = unique_name("said")) {
+    Message message;
+    message.properties.message_id = message_id;
+    message.body = "said";
+    message.headers = Table{{"retry-queue", queue}};
+    for (auto& entry : more) message.headers->push_back(std::move(entry));
+    return message;
+  }
+
+  // Headers whose one text is so long that the header frame is the largest that this client sends.
+  static Message with_header_of(std::size_t bytes) {
+    Message message;
+    message.properties.message_id = unique_name("wide");
+    message.headers = Table{{"wide", std::string(bytes, 'w')}};
+    message.body = "small";
+    return message;
+  }
+};
 
 TEST_F(Abuse, BodyOfSixteenMegabytes) {
   start();
@@ -45,18 +93,6 @@ TEST_F(Abuse, BodyThatTheDatabaseDoesNotTake) {
   ASSERT_TRUE(copy);
   EXPECT_TRUE(copy->message.body == message.body);
   amqp.ack(*copy);
-  nothing_stays();
-}
-
-TEST_F(Abuse, TenThousandHeaders) {
-  start();
-  const std::string queue = attached();
-  Message message = order();
-  for (int i = 0; i < 10'000; ++i) message.headers->emplace_back("n" + std::to_string(i), std::int32_t{i});
-  fail(queue, message);
-  const Received back = delivery(queue);
-  expect_same(message, back.message);
-  amqp.ack(back);
   nothing_stays();
 }
 
@@ -92,21 +128,6 @@ TEST_F(Abuse, HeadersOfAWholeFrame) {
   nothing_stays();
 }
 
-// --- loops
-
-// A target whose messages expire at once, their dead letters to us: each delivery comes straight back.
-TEST_F(Abuse, TargetThatExpiresAtOnceEndsParked) {
-  start();
-  const std::string queue = new_name();
-  amqp.declare(queue, {{"x-dead-letter-exchange", failed()}, {"x-message-ttl", std::int32_t{1}}});
-  ASSERT_TRUE(amqp.publish("", queue, order()));
-  Row row = wait_state(queue, "parked");
-  EXPECT_EQ(row["attempt"], "2");
-  EXPECT_THAT(row["last_error"], HasSubstr("dead-lettered: expired"));
-  EXPECT_EQ(history(row["retry_id"]).size(), 2U);
-  nothing_stays();
-}
-
 // a -> b -> a -> b by rejections, then to us: x-death has entries of both, the newest names the queue.
 TEST_F(Abuse, RoundOfDeadLettersBeforeItComesToUs) {
   start();
@@ -130,68 +151,8 @@ TEST_F(Abuse, RoundOfDeadLettersBeforeItComesToUs) {
   nothing_stays();
 }
 
-// --- ids and attempts
-
-TEST_F(Abuse, RetryIdOfNoTaskIsTakenInAsNew) {
-  start();
-  for (const Value& id : {Value{"4711"}, Value{std::int64_t{4711}}, Value{"9223372036854775807"},
-                          Value{"nonsense"}, Value{std::int64_t{-1}}, Value{"\xff\xfe"}, Value{Table{}}}) {
-    const std::string queue = attached();
-    send(said(queue, {{"retry-id", id}, {"retry-attempt", std::int64_t{3}}, {"retry-error", "no stock"}}));
-    const Received back = delivery(queue);
-    EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
-    EXPECT_THAT(retry_id(back), Not(HasSubstr("4711")));
-    EXPECT_EQ(error_of(queue), "no stock");
-    amqp.ack(back);
-  }
-  nothing_stays();
-}
-
-TEST_F(Abuse, RetryAttemptOutOfRange) {
-  config.ladder = "[200ms, 1h]";
-  // Else the retry-token, which says the attempt too, would not fit.
-  config.more = "results: { require_token: false }\n";
-  start();
-  const auto odd = [](std::int64_t number) { return Value{number}; };
-  for (const Value& attempt :
-       {odd(0), odd(-1), odd(std::int64_t{1} << 31), odd(INT64_MAX), Value{~std::uint64_t{0}}, Value{"first"},
-        Value{""}, Value{Table{}}, Value{Array{Value{1.0}}}}) {
-    const std::string queue = attached();
-    fail(queue, order());
-    Received back = delivery(queue);
-    with_attempt(back.message, attempt);
-    back.message.headers->emplace_back("retry-error", "no stock");
-    send(back.message);
-    amqp.ack(back);
-    // It says which task; which attempt nobody can read: the one under way.
-    wait_id(retry_id(back), "scheduled");
-    Row row = current(queue).at(0);
-    EXPECT_EQ(row["level"], "2");
-    EXPECT_THAT(row["last_error"],
-                AllOf(HasSubstr("no stock"), HasSubstr("retry-attempt is not understood")));
-  }
-  // One that can be read, and is none of its attempts: beside it, for a person.
-  for (const std::int64_t attempt : {std::int64_t{2}, std::int64_t{1'000'000'000}}) {
-    const std::string queue = attached();
-    fail(queue, order());
-    Received back = delivery(queue);
-    with_attempt(back.message, attempt);
-    back.message.headers->emplace_back("retry-queue", queue);
-    send(back.message);
-    amqp.ack(back);
-    ASSERT_TRUE(eventually([&] { return current(queue).size() == 2; }, kBound));
-    Row apart = current(queue).at(1);
-    EXPECT_EQ(apart["state"], "parked");
-    EXPECT_THAT(apart["last_error"],
-                AllOf(HasSubstr("retry-attempt " + std::to_string(attempt)), HasSubstr("it had 1")));
-  }
-  nothing_stays();
-}
-
-// --- rows changed by hand
-
 TEST_F(Abuse, AMessageThatIsDamagedOrGoneParksAlone) {
-  config.ladder = "[2s]";
+  config.ladder = "[1h]";
   const std::string queue = attached("damaged"), good = attached("good");
   config.queue(queue, "{ parked: publish }");
   start();
@@ -207,6 +168,7 @@ TEST_F(Abuse, AMessageThatIsDamagedOrGoneParksAlone) {
       " WHERE task_id = (SELECT id FROM `" + db.name() + "`.rung_tasks WHERE message_id = ";
   db.exec("UPDATE " + bodies + " SET properties = '['" + ids + "'broken')");
   db.exec("DELETE FROM " + bodies + ids + "'gone')");
+  for (const std::string& each : {queue, good}) ASSERT_EQ(command("fire --queue " + each + " --yes").code, 0);
   EXPECT_EQ(delivery(good).message.properties.message_id, "good");
   ASSERT_TRUE(eventually(
       [&] {
@@ -227,6 +189,38 @@ TEST_F(Abuse, AMessageThatIsDamagedOrGoneParksAlone) {
       },
       kBound));
   EXPECT_EQ(amqp.depth(parked()), 0U);
+}
+
+TEST_F(Abuse, ResultsThatNobodyUnderstands) {
+  config.queue("default", "{ success: { presumed_after: 1h } }");
+  config.more += "results: { require_token: false }\n";
+  start();
+  const std::string queue = attached();
+  fail(queue, order());
+  const Received back = delivery(queue);
+  amqp.ack(back);
+  wait_state(queue, "awaiting");
+  const std::string id = retry_id(back);
+  const std::string bad("\xff\xfe\x1b[2J\n", 7);
+  for (const Value& result : {Value{"SUCCEEDED"}, Value{""}, Value{bad}, Value{true}, Value{Table{}}, Value{},
+                              Value{std::string(100'000, 's')}}) {
+    word({{"retry-id", id}, {"retry-result", result}});
+  }
+  word({{"retry-id", id}});
+  word({{"retry-id", "4711"}, {"retry-result", "succeeded"}});
+  word({{"retry-id", std::int64_t{INT64_MAX}}, {"retry-result", "failed"}, {"retry-error", bad}});
+  word({{"retry-id", id}, {"retry-attempt", std::int64_t{77}}, {"retry-result", "succeeded"}});
+  plain_one_climbs();
+  EXPECT_EQ(current(queue).at(0)["state"], "awaiting");
+  const std::string log = rung().log();
+  EXPECT_THAT(log, HasSubstr("retry-result must be succeeded or failed, not 'SUCCEEDED'"));
+  EXPECT_THAT(log, HasSubstr("no such task"));
+  EXPECT_THAT(log, HasSubstr("no such attempt: it had 1"));
+  EXPECT_THAT(log, Not(HasSubstr("\x1b[2J")));
+  EXPECT_TRUE(is_utf8(log));
+  report(back, "succeeded");
+  wait_id(id, "succeeded");
+  nothing_stays();
 }
 
 }  // namespace

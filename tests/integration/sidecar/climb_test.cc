@@ -102,24 +102,6 @@ TEST_F(Climb, NeverEarly) {
   }
 }
 
-TEST_F(Climb, ShownDueTimeIsTheOneThatHolds) {
-  config.ladder = "[1500ms]";
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  Row row = wait_state(queue, "scheduled");
-  const std::string due = row["next_due_at"];
-  EXPECT_EQ(row["level"], "1");
-  EXPECT_EQ(row["levels"], "1");
-  EXPECT_EQ(row["attempt"], "0");
-  EXPECT_EQ(row["ladder"], "default");
-  const Received back = delivery(queue);
-  EXPECT_GE(wall_ms(), ms_of(due));
-  auto attempts = history(retry_id(back));
-  ASSERT_EQ(attempts.size(), 1U);
-  EXPECT_EQ(attempts[0]["due_at"], due);
-}
-
 TEST_F(Climb, MessageComesBackAsItWas) {
   start();
   const std::string queue = attached();
@@ -136,37 +118,6 @@ TEST_F(Climb, MessageComesBackAsItWas) {
     EXPECT_EQ(back.routing_key, queue);
     amqp.reject(back);
   }
-}
-
-TEST_F(Climb, AddedHeadersHaveTheirTypes) {
-  start();
-  const std::string queue = attached();
-  const std::int64_t before = wall_ms();
-  fail(queue, order());
-  const Received back = delivery(queue);
-  const Table& headers = *back.message.headers;
-  EXPECT_EQ(headers.size(), 2U + 10U);
-  EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-id")->v));
-  EXPECT_TRUE(std::holds_alternative<std::string>(find(headers, "retry-ladder")->v));
-  for (const char* name : {"retry-attempt", "retry-level", "retry-levels", "retry-first-failed-at"}) {
-    EXPECT_TRUE(find(headers, name)->as_int().has_value()) << name;
-  }
-  const std::int64_t at = int_header(back.message, "retry-first-failed-at");
-  EXPECT_GE(at, before - 1000);  // x-death knows seconds only
-  EXPECT_LE(at, wall_ms());
-}
-
-TEST_F(Climb, MessageWithoutHeadersOrBody) {
-  start();
-  const std::string queue = attached();
-  fail(queue, Message{});
-  const Received back = delivery(queue);
-  EXPECT_EQ(back.message.body, "");
-  EXPECT_TRUE(without_added(back.message).empty());
-  EXPECT_EQ(back.message.properties.delivery_mode, 2);
-  Properties none;
-  none.delivery_mode = 2;
-  EXPECT_TRUE(back.message.properties == none);
 }
 
 // Traps 3 and 4: nothing of the broker's own, no copies, no user-id, no expiration; persistent.
@@ -200,47 +151,6 @@ TEST_F(Climb, TakenOff) {
   EXPECT_NE(kept.find("x-opt-delivery-time"), std::string::npos) << kept;
   EXPECT_EQ(amqp.depth(copies), 1U) << "CC fanned out again";
   EXPECT_EQ(amqp.depth(hidden), 1U) << "BCC fanned out again";
-}
-
-// The same where a client publishes them straight to <prefix>.failed, where no broker has removed BCC.
-TEST_F(Climb, TakenOffWhereAConsumerForwardsThem) {
-  start();
-  const std::string queue = attached(), copies = new_name("cc");
-  amqp.declare(copies);
-  Message message = order();
-  message.properties.user_id = "guest";
-  for (const char* name : {"CC", "BCC"}) message.headers->emplace_back(name, Array{Value{copies}});
-  for (const char* name : {"x-first-death-queue", "x-first-death-reason", "x-first-death-exchange",
-                           "x-last-death-queue", "x-last-death-reason", "x-last-death-exchange"}) {
-    message.headers->emplace_back(name, "elsewhere");
-  }
-  message.headers->emplace_back("x-delivery-count", std::int64_t{4});
-  message.headers->emplace_back("x-acquired-count", std::int64_t{5});
-  message.headers->emplace_back("x-opt-delivery-time", std::int64_t{4'000'000'000'000});
-  message.headers->emplace_back("retry-queue", queue);
-  message.headers->emplace_back("retry-error", "no");
-  ASSERT_TRUE(amqp.publish(failed(), "", message));
-  const Received back = delivery(queue);
-  EXPECT_EQ(without_added(back.message), (Table{{"tenant", "acme"}, {"tries", std::int64_t{3}}}));
-  EXPECT_EQ(amqp.depth(copies), 0U);
-}
-
-// Trap 5: through the default exchange to the queue that failed.
-TEST_F(Climb, OtherBindingsGetNoCopies) {
-  start();
-  const std::string queue = attached("a"), other = attached("b"), exchange = unique_name("x");
-  amqp.declare_exchange(exchange, "topic");
-  amqp.bind(queue, exchange, "orders.#");
-  amqp.bind(other, exchange, "orders.#");
-  ASSERT_TRUE(amqp.publish(exchange, "orders.new", order()));
-  amqp.reject(delivery(queue));
-  for (int attempt = 1; attempt <= 3; ++attempt) amqp.reject(delivery(queue));
-  Row row = wait_state(queue, "parked");
-  EXPECT_EQ(row["exchange"], exchange);
-  EXPECT_EQ(row["routing_key"], "orders.new");
-  EXPECT_EQ(amqp.depth(other), 1U);
-  EXPECT_TRUE(current(other).empty());
-  amqp.remove_exchange(exchange);
 }
 
 TEST_F(Climb, ParkedPublishSendsACopy) {

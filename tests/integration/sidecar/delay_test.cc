@@ -1,8 +1,69 @@
-// rung.delay: every form of a delay, never early, and what is none.
-#include "tests/integration/sidecar/delay.h"
+// rung.delay: a delayed message comes when its time has come, never early, and to where it says.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {
 namespace {
+
+class Delay : public SidecarTest {
+ protected:
+  std::string inlet() const { return config.prefix + ".delay"; }
+
+  // A message with a message-id, and these headers.
+  static Message delayed(Table headers, std::string body = unique_name("body")) {
+    Message message;
+    message.properties.message_id = unique_name("m");
+    message.properties.delivery_mode = std::uint8_t{2};
+    message.body = std::move(body);
+    message.headers = std::move(headers);
+    return message;
+  }
+
+  // The row of the message, once it is there.
+  Row row_of(const Message& message) {
+    std::vector<Row> found;
+    EXPECT_TRUE(eventually(
+        [&] {
+          found =
+              rows("SELECT * FROM retry_current WHERE message_id = '" + *message.properties.message_id + "'");
+          return !found.empty();
+        },
+        kBound))
+        << rung().log_tail();
+    return found.empty() ? Row{} : found[0];
+  }
+
+  Row wait_row(const Message& message, const std::string& state) {
+    Row row;
+    EXPECT_TRUE(eventually(
+        [&] {
+          row = row_of(message);
+          return row["state"] == state;
+        },
+        kBound))
+        << described(row) << rung().log_tail();
+    return row;
+  }
+
+  // An exchange with a queue bound to it; both removed at the end.
+  std::string exchange_to(const std::string& queue, std::string_view type = "topic",
+                          std::string_view key = "#") {
+    exchanges_.push_back(unique_name("x"));
+    amqp.declare_exchange(exchanges_.back(), type);
+    amqp.bind(queue, exchanges_.back(), key);
+    return exchanges_.back();
+  }
+  std::string new_exchange() { return exchanges_.emplace_back(unique_name("x")); }
+
+  void TearDown() override {
+    for (const std::string& name : exchanges_) amqp.remove_exchange(name);
+  }
+
+  std::vector<std::string> exchanges_;
+};
 
 TEST_F(Delay, ComesWhenItsTimeHasComeAsItWas) {
   start();
@@ -37,82 +98,6 @@ TEST_F(Delay, ComesWhenItsTimeHasComeAsItWas) {
   EXPECT_EQ(amqp.depth(inlet()), 0U);
 }
 
-TEST_F(Delay, EveryIntegerOfAmqpAndWhatClientsMakeOfIt) {
-  start();
-  const std::string queue = attached();
-  const std::vector<std::pair<Value, std::int64_t>> forms = {{std::int8_t{120}, 120},
-                                                             {std::uint8_t{220}, 220},
-                                                             {std::int16_t{400}, 400},
-                                                             {std::uint16_t{400}, 400},
-                                                             {std::int32_t{400}, 400},
-                                                             {std::uint32_t{400}, 400},
-                                                             {std::int64_t{400}, 400},
-                                                             {std::string("400"), 400},
-                                                             {400.9, 400},
-                                                             {Decimal{1, 4000}, 400},
-                                                             {std::int32_t{0}, 0},
-                                                             {std::int32_t{-9000}, 0},
-                                                             {Value{}, 0}};
-  std::vector<Message> sent;
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> wanted;  // body -> published, delay
-  for (const auto& [form, delay] : forms) {
-    sent.push_back(delayed({{"x-delay", form}}));
-    wanted[sent.back().body] = {wall_ms(), delay};
-    ASSERT_TRUE(amqp.publish(inlet(), queue, sent.back()));
-  }
-  for (std::size_t i = 0; i < forms.size(); ++i) {
-    const Received back = delivery(queue);
-    ASSERT_TRUE(wanted.contains(back.message.body));
-    const auto [published, delay] = wanted[back.message.body];
-    EXPECT_GE(wall_ms(), published + delay);
-    amqp.ack(back);
-  }
-  for (std::size_t i = 0; i < forms.size(); ++i) {
-    Row row = row_of(sent[i]);
-    auto attempts = history(row["retry_id"]);
-    ASSERT_EQ(attempts.size(), 1U);
-    EXPECT_EQ(ms_of(attempts[0]["due_at"]) - ms_of(row["created_at"]), forms[i].second) << i;
-  }
-}
-
-TEST_F(Delay, WhatCannotBeMeantIsParkedWithTheReason) {
-  start();
-  const std::string queue = attached();
-  const std::vector<std::pair<Table, const char*>> wrong = {
-      {{{"x-delay", "soon"}}, "x-delay 'soon' is not a number of milliseconds"},
-      {{{"x-delay", true}}, "x-delay is not a number of milliseconds"},
-      {{{"x-delay", Table{}}}, "x-delay is not a number of milliseconds"},
-      {{{"x-delay", std::int64_t{400'000'000'000}}}, "x-delay is longer than 3650d"},
-      {{{"retry-not-before", std::int64_t{1'800'000'000}}}, "looks like seconds"},
-      {{{"retry-queue", std::string(300, 'q')}}, "retry-queue is not a valid name"},
-  };
-  for (const auto& [headers, reason] : wrong) {
-    const Message message = delayed(headers);
-    ASSERT_TRUE(amqp.publish(inlet(), queue, message));
-    Row row = wait_row(message, "parked");
-    EXPECT_NE(row["last_error"].find(reason), std::string::npos) << described(row);
-    EXPECT_EQ(row["kind"], "delay");
-  }
-  // Without a target.
-  const Message nowhere = delayed({{"x-delay", 1}});
-  ASSERT_TRUE(amqp.publish("", inlet(), nowhere));
-  EXPECT_NE(wait_row(nowhere, "parked")["last_error"].find("nothing says where it goes"), std::string::npos);
-  EXPECT_EQ(amqp.depth(inlet()), 0U);
-}
-
-TEST_F(Delay, NotBeforeAndTheLaterOfTwo) {
-  start();
-  const std::string queue = attached();
-  const std::int64_t at = wall_ms() + 900;
-  const Message late = delayed({{"retry-not-before", at}, {"x-delay", 100}});
-  ASSERT_TRUE(amqp.publish(inlet(), queue, late));
-  delivery(queue);
-  EXPECT_GE(wall_ms(), at);
-  const Message over = delayed({{"retry-not-before", at - 5000}});
-  ASSERT_TRUE(amqp.publish(inlet(), queue, over));
-  EXPECT_EQ(delivery(queue).message.body, over.body);
-}
-
 // Against the row's due time and the publisher's own clock.
 TEST_F(Delay, NeverEarlyAndInOrderOfTheirTimes) {
   start();
@@ -141,6 +126,86 @@ TEST_F(Delay, NeverEarlyAndInOrderOfTheirTimes) {
       kBound));
   EXPECT_TRUE(
       rows("SELECT * FROM retry_history WHERE queue = '" + queue + "' AND published_at < due_at").empty());
+}
+
+TEST_F(Delay, GoesToTheMappingsExchangeWithItsRoutingKey) {
+  const std::string queue = attached(), from = new_exchange();
+  const std::string to = exchange_to(queue, "topic", "order.*");
+  config.more = "delays: [{ from: " + yaml(from) + ", to: " + yaml(to) + " }]\n";
+  start();
+  const Message message = delayed({{"x-delay", 300}, {"app", "kept"}});
+  ASSERT_TRUE(amqp.publish(from, "order.created", message));
+  const Received back = delivery(queue);
+  EXPECT_EQ(back.exchange, to);
+  EXPECT_EQ(back.routing_key, "order.created");
+  EXPECT_EQ(text_header(back.message, "app"), "kept");
+  Row row = row_of(message);
+  EXPECT_EQ(row["queue"], "");
+  EXPECT_EQ(row["exchange"], to);
+  EXPECT_EQ(row["routing_key"], "order.created");
+}
+
+// Several queues, one task: the word of one must not swallow the message of another.
+TEST_F(Delay, BehindAnExchangeEachQueueHasItsWord) {
+  const std::string queue = attached(), beside = attached();
+  const std::string exchange = exchange_to(queue, "fanout");
+  amqp.bind(beside, exchange);
+  config.ladder = "[500ms, 1h]";
+  start();
+  // One has succeeded; then the other fails.
+  const Message first = delayed({{"retry-exchange", exchange}});
+  ASSERT_TRUE(amqp.publish(inlet(), "key", first));
+  const Received there = delivery(beside);
+  amqp.ack(delivery(queue));
+  report(there, "succeeded");
+  amqp.ack(there);
+  wait_row(first, "succeeded");
+  ASSERT_TRUE(
+      amqp.publish(inlet(), "key", delayed({{"retry-exchange", exchange}, {"x-delay", 1}}, first.body)));
+  const Received late = delivery(beside);
+  amqp.ack(delivery(queue));
+  report(late, "succeeded");
+  ASSERT_TRUE(eventually(
+      [&] { return rows("SELECT 1 FROM retry_current WHERE state = 'succeeded'").size() == 2; }, kBound));
+  amqp.reject(late);
+  const Received back = delivery(beside);
+  EXPECT_EQ(back.message.body, late.message.body);
+  EXPECT_NE(retry_id(back), retry_id(late)) << "a task of its own";
+  EXPECT_FALSE(amqp.get(queue)) << "it would have been routed with that";
+  // One has failed; then the other succeeds.
+  const Message second = delayed({{"retry-exchange", exchange}});
+  ASSERT_TRUE(amqp.publish(inlet(), "key", second));
+  const Received failing = delivery(queue), fine = delivery(beside);
+  amqp.reject(failing);
+  ASSERT_TRUE(eventually([&] { return row_of(second)["queue"] == queue; }, kBound));
+  report(fine, "succeeded");
+  amqp.ack(fine);
+  const Received again = delivery(queue);
+  EXPECT_EQ(again.message.body, second.body);
+  EXPECT_EQ(retry_id(again), retry_id(failing));
+  EXPECT_EQ(int_header(again.message, "retry-attempt"), 2);
+}
+
+// As users of the plugin do it: a consumer postpones its delivery. That must not count as a duplicate of the
+// first message.
+TEST_F(Delay, PublishedAgainByItsConsumerItWaitsAgain) {
+  start();
+  const std::string queue = attached();
+  Message message = delayed({{"x-delay", 200}});
+  ASSERT_TRUE(amqp.publish(inlet(), queue, message));
+  const Received first = delivery(queue);
+  ASSERT_TRUE(amqp.publish(inlet(), queue, message)) << "as it was";
+  amqp.ack(first);
+  Received back = delivery(queue);
+  EXPECT_EQ(back.message.body, message.body);
+  EXPECT_NE(retry_id(back), retry_id(first));
+  Message with_headers = back.message;
+  with_headers.headers->emplace_back("x-delay", 200);
+  ASSERT_TRUE(amqp.publish(inlet(), queue, with_headers)) << "with all the headers that it came with";
+  amqp.ack(back);
+  const Received third = delivery(queue);
+  EXPECT_EQ(third.message.body, message.body);
+  EXPECT_NE(retry_id(third), retry_id(back));
 }
 
 }  // namespace

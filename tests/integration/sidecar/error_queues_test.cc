@@ -2,17 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <thread>
 
-#include "src/core/base/url.h"
 #include "src/core/message/header_reading.h"
-#include "tests/support/http_client.h"
-#include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {
@@ -25,16 +17,15 @@ std::string text_header(const Message& message, std::string_view name) {
 class ErrorQueuesOfTheConfig : public SidecarTest {
  protected:
   ErrorQueuesOfTheConfig() { config.ladder = "[300ms, 400ms]"; }
-  ~ErrorQueuesOfTheConfig() override { std::filesystem::remove(dialect_file_); }
 
   // `orders` and `orders_error`, taken in with these keys.
-  void run_with(const std::string& keys, const std::string& more = "") {
+  void run_with(const std::string& keys) {
     orders_ = new_name("orders");
     errors_ = orders_ + "_error";
     amqp.declare(orders_);
     amqp.declare(errors_);
     remove_at_end(errors_);
-    config.more += "error_queues: [ { from: " + errors_ + ", " + keys + " } ]\n" + more;
+    config.more += "error_queues: [ { from: " + errors_ + ", " + keys + " } ]\n";
     start();
     ASSERT_TRUE(rung().logged("consuming an error queue")) << rung().log_tail();
   }
@@ -69,8 +60,6 @@ class ErrorQueuesOfTheConfig : public SidecarTest {
   }
 
   std::string orders_, errors_;
-  const std::string dialect_file_ =
-      (std::filesystem::temp_directory_path() / (unique_name("dialect") + ".yaml")).string();
 };
 
 TEST_F(ErrorQueuesOfTheConfig, MassTransitFromErrorQueueToSuccess) {
@@ -152,16 +141,6 @@ TEST_F(ErrorQueuesOfTheConfig, NServiceBusFromErrorQueueToSuccess) {
   EXPECT_THAT(history.out, testing::HasSubstr("System.TimeoutException: no answer")) << "the first failure";
 }
 
-TEST_F(ErrorQueuesOfTheConfig, LadderNoneIsAParkingLotAndARedriveSendsItBack) {
-  run_with("dialect: masstransit, ladder: none");
-  fail_as_masstransit(envelope());
-  const Row row = wait_state(orders_, "parked");
-  EXPECT_EQ(row.at("error_type"), "Shop.PaymentException");
-  ASSERT_EQ(run_shell(rung_program() + " redrive " + row.at("retry_id") + " -c " + rung().config_path()).code,
-            0);
-  EXPECT_EQ(delivery(orders_).message.body, envelope().body);
-}
-
 TEST_F(ErrorQueuesOfTheConfig, AParkedMessageReturnsToItsErrorQueueAndStaysThere) {
   run_with("dialect: masstransit, parked: return");
   fail_as_masstransit(envelope());
@@ -207,40 +186,6 @@ TEST_F(ErrorQueuesOfTheConfig, AQueueThatIsDeclaredLaterOrAgainIsConsumed) {
   EXPECT_TRUE(rung().running());
 }
 
-// The broker closes the channel on which a missing queue was asked for; a close that is not answered woke the
-// thread all the time.
-TEST_F(ErrorQueuesOfTheConfig, LookingForAMissingQueueTakesNoProcessorTime) {
-  config.more = "error_queues: [ { from: " + new_name("missing") + ", to: nowhere } ]\n";
-  start();
-  const auto processor_time = [&] {
-    clockid_t clock{};
-    timespec used{};
-    EXPECT_EQ(clock_getcpuclockid(rung().pid(), &clock), 0);
-    EXPECT_EQ(clock_gettime(clock, &used), 0);
-    return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
-  };
-  // Longer than one look. With the fault, the thread used all of it.
-  const auto before = processor_time();
-  std::this_thread::sleep_for(std::chrono::seconds{6});
-  EXPECT_LT(processor_time() - before, std::chrono::seconds{3});
-}
-
-TEST_F(ErrorQueuesOfTheConfig, AQueueThatTheBrokerRefusesStopsNoOther) {
-  const std::string refused = new_name("exclusive");
-  AmqpProbe owner;
-  owner.declare(refused);
-  owner.consume(refused, 1, true);  // the broker refuses every other consumer
-  run_with("dialect: masstransit }, { from: " + refused + ", to: nowhere");
-  ASSERT_TRUE(rung().logged("error queue cannot be consumed")) << rung().log_tail();
-  fail_as_masstransit(envelope());
-  amqp.ack(delivery(orders_));
-  const std::string queue = attached();
-  Message message;
-  message.body = "body";
-  fail(queue, message);
-  EXPECT_EQ(delivery(queue).message.body, "body");
-}
-
 // With the table of bodies locked, the backlog fills what Rung takes of it. A dead letter that comes then is
 // committed before all but that part.
 TEST_F(ErrorQueuesOfTheConfig, ABacklogDelaysNoFreshDeadLetter) {
@@ -270,78 +215,6 @@ TEST_F(ErrorQueuesOfTheConfig, ABacklogDelaysNoFreshDeadLetter) {
   EXPECT_LE(std::stoul(before), kShare);
   rung().kill9();
   amqp.purge(errors_);
-}
-
-TEST_F(ErrorQueuesOfTheConfig, WithoutTheirConnectionTheProblemIsShownAndRungGoesOn) {
-  const auto broker = parse_url(config.broker_url);
-  TcpProxy proxy(broker->host, broker->port);
-  config.broker_url = with_port(config.broker_url, proxy.port());
-  const int port = free_port();
-  config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\" }\n";
-  run_with("dialect: masstransit");
-  ASSERT_TRUE(rung().logged("shards acquired")) << "it is ready";
-  HttpClient http(port);
-  proxy.cut_those_with("intake of error queues");
-  const std::string problem = "no error queue is consumed: ";
-  ASSERT_TRUE(eventually([&] { return http.call("GET", "/readyz").body.find(problem) != std::string::npos; },
-                         kBound));
-  const HttpAnswer ready = http.call("GET", "/readyz");
-  EXPECT_EQ(ready.status, 200) << ready.body;
-  EXPECT_NE(ready.body.find("\"error_queues\""), std::string::npos) << ready.body;
-  const std::string metrics = http.call("GET", "/metrics").body;
-  EXPECT_NE(metrics.find("rung_problem{problem=\"error_queues\"} 1"), std::string::npos) << metrics;
-  EXPECT_NE(metrics.find("rung_up{service=\"broker\"} 1"), std::string::npos) << "our own queues";
-  EXPECT_TRUE(rung().logged("error queue cannot be consumed"));
-  EXPECT_TRUE(eventually(
-      [&] {
-        return run_shell(rung_program() + " stats -c " + rung().config_path()).out.find(problem) !=
-               std::string::npos;
-      },
-      kBound));
-  const std::string queue = attached();
-  Message message;
-  message.body = "body";
-  fail(queue, message);
-  EXPECT_EQ(delivery(queue).message.body, "body");
-  fail_as_masstransit(envelope());
-  proxy.cut_those_with("");
-  amqp.ack(delivery(orders_));
-  EXPECT_TRUE(eventually(
-      [&] { return http.call("GET", "/readyz").body.find("error_queues") == std::string::npos; }, kBound));
-}
-
-TEST_F(ErrorQueuesOfTheConfig, AReloadChangesNoSource) {
-  std::ofstream(dialect_file_) << "name: mine\nqueue: [ { header: origin } ]\nerror: [ { header: why } ]\n";
-  config.more = "dialects: " + dialect_file_ + "\n";
-  run_with("dialect: mine");
-  Message message;
-  message.headers = Table{{"origin", orders_}, {"why", "no card"}, {"reason", "other"}};
-  ASSERT_TRUE(amqp.publish("", errors_, message));
-  amqp.ack(delivery(orders_));
-  EXPECT_EQ(current(orders_)[0].at("last_error"), "no card");
-  // Another dialect file, then no entry at all: both are named, and nothing changes.
-  std::ofstream(dialect_file_)
-      << "name: mine\nqueue: [ { header: origin } ]\nerror: [ { header: reason } ]\n";
-  rung().signal(SIGHUP);
-  ASSERT_TRUE(rung().logged("need a restart")) << rung().log_tail();
-  EXPECT_TRUE(rung().logged("keys=dialects")) << rung().log_tail();
-  SidecarConfig without = config;
-  without.more = "lease: 11s\n";
-  rung().rewrite(without.text());
-  rung().signal(SIGHUP);
-  ASSERT_TRUE(rung().logged("error_queues[1].from, lease")) << rung().log_tail();
-  ASSERT_TRUE(amqp.publish("", errors_, message));
-  amqp.ack(delivery(orders_));
-  ASSERT_EQ(current(orders_).size(), 2U);
-  for (const Row& row : current(orders_)) EXPECT_EQ(row.at("last_error"), "no card");
-}
-
-TEST_F(ErrorQueuesOfTheConfig, AMessageThatNothingNamesAQueueForIsParkedWithTheReason) {
-  run_with("dialect: nservicebus");
-  ASSERT_TRUE(amqp.publish("", errors_, envelope()));
-  const Row row = wait_state("", "parked");
-  EXPECT_NE(row.at("last_error").find("set `to` in error_queues"), std::string::npos) << row.at("last_error");
-  EXPECT_EQ(row.at("error_queue"), errors_);
 }
 
 TEST_F(ErrorQueuesOfTheConfig, APatternFindsQueuesByTheManagementApi) {

@@ -68,36 +68,6 @@ TEST_F(Intake, WithoutMessageIdTheyAreTwo) {
   EXPECT_EQ(count(queue), "2");
 }
 
-TEST_F(Intake, SameMessageIdFailsAgainAfterItsSuccess) {
-  start();
-  const std::string queue = attached();
-  const Message message = order();
-  fail(queue, message);
-  const Received first = delivery(queue);
-  amqp.ack(first);
-  report(first, "succeeded");
-  wait_id(retry_id(first), "succeeded");
-  // The broker notes deaths by the second: another second, another death.
-  const std::int64_t died = wall_ms() / 1000;
-  ASSERT_TRUE(eventually([&] { return wall_ms() / 1000 > died + 1; }));
-  fail(queue, message);
-  const Received second = delivery(queue);
-  EXPECT_NE(retry_id(second), retry_id(first));
-  EXPECT_EQ(int_header(second.message, "retry-attempt"), 1);
-  EXPECT_EQ(count(queue), "2");
-  amqp.ack(second);
-}
-
-// Two queues got the same event, each fails: two rows.
-TEST_F(Intake, SameMessageIdOfTwoQueuesIsTwoRows) {
-  start();
-  const std::string a = attached("a"), b = attached("b");
-  const Message message = order();
-  fail(a, message);
-  fail(b, message);
-  EXPECT_NE(retry_id(delivery(a)), retry_id(delivery(b)));
-}
-
 TEST_F(Intake, FromNowhereParksWithAReason) {
   start();
   std::vector<Message> lost(4);

@@ -1,10 +1,8 @@
 // A database serves one broker, virtual host and prefix, and each of these has one database.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "src/core/base/url.h"
 #include "tests/integration/sidecar/messages.h"
@@ -21,10 +19,7 @@ using testing::StartsWith;
 class OwnershipOfABroker : public SidecarTest {
  protected:
   OwnershipOfABroker() { config.broker += "  topology_check: 1s\n"; }
-  ~OwnershipOfABroker() override {
-    second_.reset();
-    for (const std::string& vhost : vhosts_) ctl("delete_vhost " + vhost);
-  }
+  ~OwnershipOfABroker() override { second_.reset(); }
 
   // A second sidecar with a config of its own.
   Sidecar& start_second(const SidecarConfig& its) {
@@ -78,45 +73,10 @@ class OwnershipOfABroker : public SidecarTest {
     const Ran ran = run_shell(rung_program() + " adopt " + options + " -c " + sidecar.config_path());
     return std::to_string(ran.code) + ": " + ran.out;
   }
-  std::string new_vhost() {
-    vhosts_.push_back(unique_name("v"));
-    ctl("add_vhost " + vhosts_.back());
-    ctl("set_permissions -p " + vhosts_.back() + " guest '.*' '.*' '.*'");
-    return vhosts_.back();
-  }
-  static void ctl(const std::string& command) {
-    const Ran ran = run_shell(std::string(std::getenv("RUNG_TEST_RABBITMQCTL")) + " -q " + command);
-    EXPECT_EQ(ran.code, 0) << command << ": " << ran.out;
-  }
 
   std::unique_ptr<Sidecar> second_;
   int port_ = 0;
-
- private:
-  std::vector<std::string> vhosts_;
 };
-
-TEST_F(OwnershipOfABroker, ACopiedConfigWithAnotherVirtualHostServesNothing) {
-  const std::string vhost = new_vhost();
-  start();
-  SidecarConfig its = copied();
-  const auto at = parse_url(amqp_url());
-  its.broker_url = "amqp://guest:guest@" + at->host + ":" + std::to_string(at->port) + "/" + vhost;
-  AmqpProbe there(its.broker_url);
-  start_second(its);
-  ASSERT_TRUE(eventually([&] { return there.consumers(its.prefix + ".failed").has_value(); }, kBound));
-  expect_conflict(its, there, "virtual host '" + vhost + "'");
-  EXPECT_EQ(rows("SELECT * FROM retry_events WHERE kind = 'ownership_conflict'").size(), 1U);
-}
-
-TEST_F(OwnershipOfABroker, ACopiedConfigWithAnotherPrefixServesNothing) {
-  start();
-  SidecarConfig its = copied();
-  its.prefix = unique_name("q");
-  start_second(its);
-  ASSERT_TRUE(eventually([&] { return amqp.consumers(its.prefix + ".failed").has_value(); }, kBound));
-  expect_conflict(its, amqp, "prefix '" + its.prefix + "'");
-}
 
 TEST_F(OwnershipOfABroker, OfAnotherNameIsServedOnlyOnceItIsAdopted) {
   start();
@@ -171,23 +131,6 @@ TEST_F(OwnershipOfABroker, ACopyOfTheDatabaseIsFoundByItsInstancesAndStopsOnceTh
   EXPECT_TRUE(second_->logged("broker and database do not belong together")) << second_->log_tail();
   EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound)) << "the first one alone";
   EXPECT_THAT(adopt(rung(), ""), HasSubstr("they fit: nothing to do"));
-}
-
-TEST_F(OwnershipOfABroker, TwoThatStartAtOnceWithTwoDatabasesGetOnePrefix) {
-  const MysqlSchema other;
-  sidecar_ = std::make_unique<Sidecar>(config);
-  SidecarConfig its = copied();
-  its.store_url = other.url();
-  rung().start();
-  start_second(its);
-  const std::string_view conflict = "broker and database do not belong together";
-  ASSERT_TRUE(eventually(
-      [&] {
-        return (rung().log().find(conflict) != std::string::npos) !=
-               (second_->log().find(conflict) != std::string::npos);
-      },
-      kBound));
-  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound));
 }
 
 }  // namespace

@@ -177,52 +177,6 @@ TEST_F(Outsider, AnAttachedQueueIsAllowed) {
   EXPECT_THAT(parked_row("stranger")["last_error"], HasSubstr("which broker.targets does not allow"));
 }
 
-TEST_F(Outsider, WithoutTheManagementApiNoAttachedQueueIsKnownAndWorkGoesOn) {
-  config.queue("ours", "{}");
-  config.broker +=
-      "  targets: { allow: [nothing-of-ours] }\n  management: \"http://127.0.0.1:1\"\n  attachment_check: "
-      "1s\n";
-  start();
-  const std::string queue = attached();
-  Message message = order();
-  message.properties.message_id = "unknown";
-  fail(queue, message);
-  EXPECT_THAT(parked_row("unknown")["last_error"], HasSubstr("which broker.targets does not allow"));
-}
-
-TEST_F(Outsider, WithoutAnAllowListOnlyRungsOwnNamesAreRefused) {
-  start();
-  EXPECT_TRUE(rung().logged("headers may name any queue or exchange as a message's target", kBound));
-  Message message = order();
-  message.properties.message_id = "loop";
-  message.headers = Table{{"retry-queue", results()}};
-  ASSERT_TRUE(outsider().publish(failed(), "", message));
-  EXPECT_THAT(parked_row("loop")["last_error"], HasSubstr("which broker.targets does not allow"));
-  const std::string other = new_name("other");
-  amqp.declare(other);
-  message.properties.message_id = "other";
-  message.headers = Table{{"retry-queue", other}};
-  ASSERT_TRUE(outsider().publish(failed(), "", message));
-  EXPECT_EQ(delivery(other).message.properties.message_id, "other");
-}
-
-TEST_F(Outsider, AResultForAFinishedTaskLeavesAnAuditRow) {
-  config.more = "defaults: { success: { presumed_after: 300ms } }\n";
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  const Received back = delivery(queue);
-  amqp.ack(back);
-  const std::string id = retry_id(back);
-  wait_id(id, "succeeded");
-  report(back, "failed", "too late");
-  delivery(queue);
-  const auto audited = audit(id);
-  ASSERT_EQ(audited.size(), 1U);
-  EXPECT_EQ(audited[0].at("who"), "a consumer (amqp, with retry-token)");
-  EXPECT_EQ(audited[0].at("what"), "failed");
-}
-
 TEST_F(Outsider, ADatabaseOfAnEarlierReleaseAsksForNoToken) {
   start();
   rung().signal(SIGTERM);

@@ -1,9 +1,7 @@
 // What a service manager (systemd, Type=notify) hears from a sidecar.
 #include <csignal>
 #include <cstdlib>
-#include <functional>
 
-#include "src/core/base/url.h"
 #include "tests/support/notify_socket.h"
 #include "tests/support/sidecar.h"
 
@@ -16,15 +14,6 @@ class ServiceManager : public SidecarTest {
     EXPECT_TRUE(eventually([&] { return notified.count(start) >= times; }, kBound))
         << start << " was not heard; this was:\n"
         << notified.all() << sidecar_->log_tail();
-  }
-  void launch() {
-    sidecar_ = std::make_unique<Sidecar>(config);
-    sidecar_->start();
-  }
-  void with_broker(const std::function<void(Url&)>& change) {
-    Url url = *parse_url(config.broker_url);
-    change(url);
-    config.broker_url = format_url(url);
   }
 
   NotifySocket notified;
@@ -50,24 +39,6 @@ TEST_F(ServiceManager, HearsOfAWholeLife) {
   heard("EXTEND_TIMEOUT_USEC=15000000");
   EXPECT_EQ(rung().wait_exit(), 0) << rung().log_tail();
   EXPECT_EQ(notified.count("READY=1"), 2U) << notified.all();
-}
-
-// systemd gives a service 90 s to become ready. A server that is away at boot must not cost the start.
-TEST_F(ServiceManager, HearsReadyAndWhatIsMissingWhileTheBrokerIsAway) {
-  with_broker([](Url& url) { url.port = 1; });
-  launch();
-  heard("READY=1");
-  // Not "... and the database", which is there.
-  EXPECT_TRUE(eventually(
-      [&] { return notified.messages().back().ends_with("STATUS=waiting for the broker"); }, kBound))
-      << notified.all();
-  EXPECT_TRUE(rung().running());
-}
-
-TEST_F(ServiceManager, HearsWhoRefuses) {
-  with_broker([](Url& url) { url.password = "wrong"; });
-  launch();
-  heard("STATUS=the broker refuses: ");
 }
 
 }  // namespace

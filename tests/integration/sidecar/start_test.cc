@@ -51,20 +51,10 @@ TEST_F(StartRefused, ByAMissingGrant) {
   db.exec("DROP USER '" + user + "'@'%'");
 }
 
-TEST_F(StartRefused, ByTheDatabaseThatIsNotThere) {
-  config.store = "  migrate: false\n";
-  ends_saying({"the database '" + db.name() + "' is missing: run `rung migrate`", "start.wait"});
-}
-
 TEST_F(StartRefused, ByTheBrokersLogin) {
   config.broker_url = with(config.broker_url, [](Url& url) { url.password = "wrong"; });
   ends_saying(
       {"ACCESS_REFUSED", "and its password in broker.url", "broker refuses this instance", "start.wait"});
-}
-
-TEST_F(StartRefused, ByTheVirtualHost) {
-  config.broker_url = with(config.broker_url, [](Url& url) { url.path = "no-such-vhost"; });
-  ends_saying({"no-such-vhost", "check the virtual host", "start.wait"});
 }
 
 // What waits in it must be taken in: it is used as it is, and told.

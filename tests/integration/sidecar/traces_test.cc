@@ -225,23 +225,6 @@ TEST_F(Traces, ARestartBetweenTwoAttemptsKeepsTheLinks) {
       << "it began with the publish, by another process";
 }
 
-TEST_F(Traces, WithoutTraceparentThereIsNoOrigin) {
-  record();
-  const std::string queue = attached("orders");
-  start();
-  Message plain = order();
-  plain.headers->emplace_back("traceparent", "00-nonsense");
-  fail(queue, plain);
-  const Received back = delivery(queue);
-  expect_same(plain, back.message);
-  amqp.ack(back);
-  const auto all = wait_spans(2);
-  EXPECT_THAT(one(all, "receive", 0).at("links"), SizeIs(0));
-  const Json published = one(all, "publish", 1);
-  ASSERT_THAT(published.at("links"), SizeIs(1));
-  EXPECT_TRUE(link(published, "previous").is_object());
-}
-
 // The collector is away: nobody listens on its port.
 TEST_F(Traces, WithoutACollectorOnlySpansAreLost) {
   const int http = free_port();
@@ -260,21 +243,6 @@ TEST_F(Traces, WithoutACollectorOnlySpansAreLost) {
             std::string::npos);
   rung().signal(SIGTERM);
   EXPECT_EQ(rung().wait_exit(), 0);
-}
-
-TEST_F(Traces, SampleZeroSendsNothing) {
-  record();
-  config.more.insert(config.more.find("service:"), "sample: 0, ");
-  const std::string queue = attached("orders");
-  start();
-  fail(queue, traced());
-  const Received back = delivery(queue);
-  report(back, "succeeded");
-  amqp.ack(back);
-  wait_state(queue, "succeeded");
-  rung().signal(SIGTERM);
-  ASSERT_EQ(rung().wait_exit(), 0);
-  EXPECT_THAT(spans(), SizeIs(0)) << "the exporter has sent all that it had";
 }
 
 }  // namespace
