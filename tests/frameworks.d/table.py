@@ -14,7 +14,6 @@ class Framework:
     language: str
     apt: list = dataclasses.field(default_factory=list)
     npm: str = ""  # the npm package whose version is printed
-    quick: bool = False
     example: str = ""  # its folder in examples/frameworks, if not the name
     consume: list = None
     send: list = None
@@ -45,26 +44,26 @@ TSX = CONSUME["ts"][:-1]
 SYMFONY = ["php-symfony-amqp-messenger", "php-amqp", "php-cli", "php-symfony-event-dispatcher", "php-symfony-serializer"]
 
 FRAMEWORKS = [
-    Framework("celery", "Celery, failures rejected", "python", ["python3-celery"], quick=True, consume=[*CELERY, "example", *WORKER]),
-    Framework("celery-defaults", "Celery as it comes: failures are acked", "python", ["python3-celery"], quick=True, example="celery",
+    Framework("celery", "Celery, failures rejected", "python", ["python3-celery"], consume=[*CELERY, "example", *WORKER]),
+    Framework("celery-defaults", "Celery as it comes: failures are acked", "python", ["python3-celery"], example="celery",
               extra=["celery_defaults.py"], consume=[*CELERY, "celery_defaults", *WORKER], check="unseen"),
-    Framework("pika", "pika", "python", ["python3-pika"], quick=True),
+    Framework("pika", "pika", "python", ["python3-pika"]),
     Framework("kombu", "kombu", "python", ["python3-kombu"]),
-    Framework("amqplib", "amqplib", "node", npm="amqplib", quick=True),
+    Framework("amqplib", "amqplib", "node", npm="amqplib"),
     Framework("rascal", "rascal", "node", npm="rascal"),
-    Framework("nestjs", "NestJS, RabbitMQ transport", "ts", npm="@nestjs/microservices", quick=True),
-    Framework("golevelup", "@golevelup/nestjs-rabbitmq", "ts", npm="@golevelup/nestjs-rabbitmq", quick=True),
+    Framework("nestjs", "NestJS, RabbitMQ transport", "ts", npm="@nestjs/microservices"),
+    Framework("golevelup", "@golevelup/nestjs-rabbitmq", "ts", npm="@golevelup/nestjs-rabbitmq"),
     Framework("moleculer", "Moleculer with @moleculer/channels", "node", npm="@moleculer/channels", queue="shop.{name}"),
-    Framework("bunny", "Bunny", "ruby", ["ruby-bunny"], quick=True),
-    Framework("symfony", "Symfony Messenger, failures rejected", "php", SYMFONY, quick=True, polls=True),
+    Framework("bunny", "Bunny", "ruby", ["ruby-bunny"]),
+    Framework("symfony", "Symfony Messenger, failures rejected", "php", SYMFONY, polls=True),
     Framework("go-amqp091", "Go, amqp091", "go", ["golang-github-rabbitmq-amqp091-go-dev", "golang-go"],
               env={"GO111MODULE": "off", "GOPATH": "/usr/share/gocode"}, build=["go", "build", "-o", "example", "example.go"]),
-    Framework("golevelup-defaults", "golevelup as it comes: failures are requeued", "ts", npm="@golevelup/nestjs-rabbitmq", quick=True,
+    Framework("golevelup-defaults", "golevelup as it comes: failures are requeued", "ts", npm="@golevelup/nestjs-rabbitmq",
               example="golevelup", extra=["golevelup_defaults.ts"], consume=[*TSX, "golevelup_defaults.ts"], check="requeued"),
-    Framework("nestjs-defaults", "NestJS as it comes: acked at delivery", "ts", npm="@nestjs/microservices", quick=True,
+    Framework("nestjs-defaults", "NestJS as it comes: acked at delivery", "ts", npm="@nestjs/microservices",
               example="nestjs", extra=["nestjs_defaults.ts"], consume=[*TSX, "nestjs_defaults.ts"], check="unseen"),
     Framework("nestjs-noack-false", "NestJS, noAck: false, no nack: stays unacked", "ts", npm="@nestjs/microservices",
               example="nestjs", extra=["nestjs_defaults.ts"], consume=[*TSX, "nestjs_defaults.ts"], env={"NO_ACK": "false"}, check="held"),
-    Framework("symfony-failure", "Symfony Messenger with a failure transport", "php", SYMFONY, quick=True, example="symfony",
+    Framework("symfony-failure", "Symfony Messenger with a failure transport", "php", SYMFONY, example="symfony",
               polls=True, env={"FAILURE_TRANSPORT": "symfony-failure.failed"}, check="error_queue"),
 ]
