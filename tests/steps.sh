@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by .ci/run, tests/run and tests/matrix.
+# Sourced by .ci/run and the programs of this folder.
 
 # timed STEP COMMAND...: runs the command, or a function that doesn't rely on errexit, and appends to the file
 # $RUNG_STEPS what it took: STEP, start (Unix seconds), wall, user and system seconds, separated by tabs. The CPU
@@ -23,4 +23,12 @@ keep_files_in_memory() {
   free=$(df --output=avail /dev/shm | tail -1)
   available=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)
   ((free < 8000000 || available < 12000000)) || export TMPDIR=/dev/shm  # kilobytes
+}
+
+# changed_sources PATTERN...: the files that differ from the commit $RUNG_BASE; without it, or if it is none, from the commit 20 before.
+changed_sources() {
+  local base
+  base=$(git rev-parse -q --verify "${RUNG_BASE:-}^{commit}" || git rev-parse -q --verify 'HEAD~20^{commit}' || git rev-list --max-parents=0 HEAD | tail -1)
+  git diff --name-only --diff-filter=d "$(git merge-base HEAD "$base")" -- "$@"
+  git ls-files --others --exclude-standard -- "$@"
 }
