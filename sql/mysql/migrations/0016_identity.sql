@@ -1,6 +1,5 @@
--- Which message a task has (src/core/message/identity.h), and the task whose place on the ladder it continues. Both are empty in
--- rows that exist already: the body of such a row tells its digest when it is needed. ADD counts as done if the column
--- already exists.
+-- Which message a task has (src/core/message/identity.h), and the task whose place on the ladder it continues. ADD
+-- counts as done if the column already exists.
 ALTER TABLE rung_tasks ADD COLUMN digest VARBINARY(16) NOT NULL DEFAULT '';
 
 ALTER TABLE rung_tasks ADD COLUMN parent_id BIGINT NOT NULL DEFAULT 0;

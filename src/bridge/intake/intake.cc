@@ -72,7 +72,6 @@ void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
     received->exchange = failure.exchange;
     received->routing_key = failure.routing_key;
   }
-  if (item->proven) received->delivered_digest = digest_of_token(failure.token);
   item->received = std::move(received);
   item->delivery = std::move(delivery);
   item->failure = std::move(failure);
@@ -118,7 +117,6 @@ void Intake::decided(const std::shared_ptr<Known>& item, const Result<Decision>&
 
 void Intake::refused(const std::shared_ptr<Known>& item, const Decision& decision) {
   const Failure& failure = item->failure;
-  if (decision.reason == kDigestUnknown) return read_delivered_digest(item);
   if (decision.reason == kNoSuchTask && item->proven) {
     deps_.store_watch.behind(*failure.id, "the row is missing, and attempt " +
                                               std::to_string(failure.attempt) +
@@ -160,33 +158,6 @@ void Intake::take_in(const Known& item, std::optional<Continuation> continues, s
   newcomer.proven = item.proven;
   wait(std::move(newcomer));
   flush();
-}
-
-// For a row, and a token, that are older than the digest: the row has the message that was delivered.
-void Intake::read_delivered_digest(const std::shared_ptr<Known>& item) {
-  deps_.jobs.submit<std::vector<StoredMessage>>(
-      Lane::flow,
-      [id = *item->failure.id](TaskStore& store) {
-        return store.messages({&id, 1});
-      },
-      [this, item](const Result<std::vector<StoredMessage>>& stored) {
-        if (!stored) return try_again(item, stored.error().message);
-        auto received = std::make_shared<ReceivedMessage>(*item->received);
-        // Not readable: nothing proves that it is the same, so the message at hand becomes a task of its own.
-        const bool readable = !stored->empty() && stored->front().message != nullptr;
-        received->delivered_digest =
-            readable ? message_digest(*stored->front().message) : std::string(kMessageDigestBytes, '\0');
-        item->received = std::move(received);
-        ask(item);
-        deps_.transitions.flush();
-      });
-}
-
-void Intake::try_again(const std::shared_ptr<Known>& item, const std::string& reason) {
-  deps_.left.add(item->delivery->tag.session, reason, [this, item] {
-    ask(item);
-    deps_.transitions.flush();
-  });
 }
 
 void Intake::note(Recognized::As as, const Known& item, TaskId task, std::string reason) {

@@ -80,8 +80,6 @@ class Intake {
   void decided(const std::shared_ptr<Known>& item, const Result<Decision>& decision);
   void refused(const std::shared_ptr<Known>& item, const Decision& decision);
   void take_in(const Known& item, std::optional<Continuation> continues, std::string park_reason = {});
-  void read_delivered_digest(const std::shared_ptr<Known>& item);
-  void try_again(const std::shared_ptr<Known>& item, const std::string& reason);
   void note(Recognized::As as, const Known& item, TaskId task, std::string reason);
   bool should_flush();
   int anybodys_shard();

@@ -181,10 +181,9 @@ struct Machine {
                        e.message_id != task.message_id;
     const bool anothers = (elsewhere || other) && !planted(Bug::failure_of_another_counted);
     if (anothers) return refused(task, std::string(kAnothersTask));
-    const auto likeness = likeness_to_row(e);
-    if (!likeness) return refused(task, std::string(kDigestUnknown));
-    if (*likeness == Likeness::other) return refused(task, std::string(kAnotherMessage));
-    const bool changed = *likeness == Likeness::changed;
+    const Likeness likeness = likeness_to_row(e);
+    if (likeness == Likeness::other) return refused(task, std::string(kAnotherMessage));
+    const bool changed = likeness == Likeness::changed;
     // Nothing proves that a message that differs is in the row already.
     const auto repeat = [&](std::string why) {
       return changed ? refused(task, std::string(kAnotherMessage)) : stale(task, std::move(why));
@@ -241,12 +240,10 @@ struct Machine {
     return d;
   }
 
-  // None: the row's digest is not known. A result has no message: its token is the proof.
-  std::optional<Likeness> likeness_to_row(const event::Failed& e) const {
+  // A result has no message: its token is the proof.
+  Likeness likeness_to_row(const event::Failed& e) const {
     if (e.received == nullptr || planted(Bug::failure_of_another_counted)) return Likeness::same;
-    const std::string& row = task.digest.empty() ? e.received->delivered_digest : task.digest;
-    if (row.empty()) return std::nullopt;
-    const Likeness likeness = likeness_of(row, e.received->digest);
+    const Likeness likeness = likeness_of(task.digest, e.received->digest);
     return likeness == Likeness::same && is_rerouted(*e.received) ? Likeness::changed : likeness;
   }
   // It came to its queue under another routing key than ours: somebody published it.

@@ -23,9 +23,6 @@ struct ReceivedMessage {
   MessagePtr message;  // as it is published again
   // With which it reached its queue, by the broker's record. "" = not known, or Rung's own.
   std::string exchange, routing_key;
-  // Of the message that was delivered, by its token or by the row's body; "" = not known. For rows without a
-  // digest.
-  std::string delivered_digest = {};
 };
 
 // The message of a parked task as a person has edited it, for the task that replaces that one.
@@ -197,8 +194,6 @@ inline constexpr std::string_view kUnknownState =
 inline constexpr std::string_view kAnothersTask = "it belongs to another message";
 // Reason of a refusal: the failed message is not the one in the row, although it carries its headers.
 inline constexpr std::string_view kAnotherMessage = "the row has another message";
-// Reason of a refusal: the row has no digest, and ReceivedMessage::delivered_digest is not given.
-inline constexpr std::string_view kDigestUnknown = "the row has no digest of its message";
 // Reason of a refusal: what failed is a copy of a parked message, and the task is not parked any more.
 inline constexpr std::string_view kGoneOn = "its task has gone on since this copy of it was parked";
 // Reason of an audit row: the same, and the task was parked still.

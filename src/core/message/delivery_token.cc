@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "src/core/message/digest.h"
-#include "src/core/message/identity.h"
 
 namespace rung {
 namespace {
@@ -61,11 +60,8 @@ std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
   return DeliveryTokens(std::move(context));
 }
 
-std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest,
-                                  std::uint32_t publish) const {
-  std::string token = std::to_string(attempt);
-  if (!digest.empty()) token += "-" + to_hex(digest) + "-" + std::to_string(publish);
-  const std::string facts = id.str() + "/" + token;
+std::string DeliveryTokens::mac(TaskId id, std::string_view said) const {
+  const std::string facts = id.str().append("/").append(said);
   Sha256 mac{};
   std::size_t size = 0;
   // Without a key: the same key again, from the start.
@@ -74,14 +70,22 @@ std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view diges
                                    facts.size()) == 1 &&
                     EVP_MAC_final(context_->keyed, mac.data(), &size, mac.size()) == 1;
   if (!made || size != mac.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
-  return token + "-" + to_hex(mac, kTokenBytes);
+  return to_hex(mac, kTokenBytes);
+}
+
+std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest,
+                                  std::uint32_t publish) const {
+  const std::string said = std::to_string(attempt) + "-" + to_hex(digest) + "-" + std::to_string(publish);
+  return said + "-" + mac(id, said);
 }
 
 bool DeliveryTokens::proves(std::string_view token, TaskId id, int attempt) const {
   const int said = attempt_of_token(token);
   if (said == 0 || (attempt != 0 && attempt != said)) return false;
-  const std::string right = this->token(id, said, digest_of_token(token), publish_of_token(token));
-  return right.size() == token.size() && CRYPTO_memcmp(right.data(), token.data(), right.size()) == 0;
+  const std::size_t end = token.rfind('-');
+  const std::string right = mac(id, token.substr(0, end));
+  const std::string_view given = token.substr(end + 1);
+  return right.size() == given.size() && CRYPTO_memcmp(right.data(), given.data(), right.size()) == 0;
 }
 
 int attempt_of_token(std::string_view token) {
@@ -91,18 +95,13 @@ int attempt_of_token(std::string_view token) {
   return good ? attempt : 0;
 }
 
-std::string digest_of_token(std::string_view token) {
-  const std::size_t begin = token.find('-') + 1;
-  if (begin == 0 || token.find('-', begin) != begin + kMessageDigestBytes * 2) return {};
-  return from_hex_digits(token.substr(begin, kMessageDigestBytes * 2)).value_or("");
-}
-
 std::uint32_t publish_of_token(std::string_view token) {
-  if (digest_of_token(token).empty()) return 0;
-  const std::size_t begin = token.find('-') + kMessageDigestBytes * 2 + 2;
+  if (attempt_of_token(token) == 0) return 0;
+  const std::size_t end = token.rfind('-'), before = token.rfind('-', end - 1);
+  if (before == std::string_view::npos) return 0;
   std::uint32_t publish = 0;
-  const auto [end, error] = std::from_chars(token.data() + begin, token.data() + token.size(), publish);
-  return error == std::errc{} && end != token.data() + token.size() && *end == '-' ? publish : 0;
+  const auto [behind, error] = std::from_chars(token.data() + before + 1, token.data() + end, publish);
+  return error == std::errc{} && behind == token.data() + end ? publish : 0;
 }
 
 }  // namespace rung

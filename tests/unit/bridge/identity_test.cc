@@ -257,33 +257,5 @@ TEST_F(IdentityStory, ALadderThatTheConsumerNamesIsAWish) {
   EXPECT_TRUE(world.row(id).ladder_pinned);
 }
 
-// A row, and a delivery's token, from before the digest.
-TEST_F(IdentityStory, ARowWithoutADigestIsComparedByItsBody) {
-  const auto insert_old = [&](const std::string& id) {
-    NewTask old;
-    old.message = std::make_shared<Message>(message("body", id));
-    old.task.id = world.ids.next(world.now());
-    old.task.queue = "orders";
-    old.task.message_id = id;
-    old.task.state = State::awaiting;
-    old.task.attempt = 1;
-    old.task.next_at = world.now() + Ms{600'000};
-    old.task.created_at = old.task.first_failed_at = world.now();
-    old.task.ladder = "default";
-    EXPECT_TRUE(world.eyes->insert({&old, 1}, Fence{0, {}, true}));
-    return old.task.id;
-  };
-  const TaskId same = insert_old("m-1");
-  EXPECT_EQ(digest_of_token(flow.proof.token(world.row(same))), "");
-  fails(message("body", "m-1", headers_of(same)));
-  EXPECT_EQ(world.row(same).state, State::scheduled);
-  EXPECT_EQ(all_rows().size(), 1U);
-
-  const TaskId other = insert_old("m-2");
-  fails(message("the next body", "m-2", headers_of(other)));
-  EXPECT_EQ(world.row(other).state, State::awaiting);
-  EXPECT_EQ(all_rows().size(), 3U);
-}
-
 }  // namespace
 }  // namespace rung::bridge

@@ -23,7 +23,6 @@ TEST(DeliveryToken, ProvesItsDeliveryAndNoOther) {
   EXPECT_TRUE(ours.proves(token, id, 2));
   EXPECT_TRUE(ours.proves(token, id, 0));  // the attempt was not said: the token's own
   EXPECT_EQ(attempt_of_token(token), 2);
-  EXPECT_EQ(digest_of_token(token), std::string(16, 'd'));
   EXPECT_EQ(publish_of_token(token), 7U);
   EXPECT_FALSE(ours.proves(token, id, 1));
   EXPECT_FALSE(ours.proves(token, {4712}, 2));
@@ -35,8 +34,9 @@ TEST(DeliveryToken, ProvesItsDeliveryAndNoOther) {
     EXPECT_FALSE(ours.proves(other, id, 0)) << other;
     EXPECT_FALSE(ours.proves(token.substr(0, i), id, 0)) << i;
   }
-  for (const std::string& none : {std::string(), std::string("2-"), token + "0", std::string("-2-x"),
-                                  std::string("99999999999999-x"), std::string(1 << 20, '7')}) {
+  for (const std::string& none :
+       {std::string(), std::string("2-"), std::string("2-x"), token + "0", std::string("-2-x"),
+        std::string("99999999999999-x"), std::string(1 << 20, '7')}) {
     EXPECT_FALSE(ours.proves(none, id, 0));
   }
 }
@@ -44,19 +44,16 @@ TEST(DeliveryToken, ProvesItsDeliveryAndNoOther) {
 TEST(DeliveryToken, HoldsAtLeast64BitsAndIsTheSameForAllInstances) {
   std::set<std::string> seen;
   for (int attempt = 1; attempt <= 100; ++attempt) {
-    const std::string token = tokens().token({7}, attempt, "", 0);
-    EXPECT_EQ(token, tokens().token({7}, attempt, "", 0));
-    EXPECT_EQ(token.substr(token.find('-') + 1).size(), 32U);  // 128 bits in hex
-    EXPECT_TRUE(seen.insert(token.substr(token.find('-') + 1)).second);
+    const std::string token = tokens().token({7}, attempt, std::string(16, 'd'), 7);
+    EXPECT_EQ(token, tokens().token({7}, attempt, std::string(16, 'd'), 7));
+    const std::string mac = token.substr(token.rfind('-') + 1);
+    EXPECT_EQ(mac.size(), 32U);  // 128 bits in hex
+    EXPECT_TRUE(seen.insert(mac).second);
   }
-  // HMAC-SHA256 by another program: printf %s 7/1 | openssl dgst -sha256 -mac HMAC -macopt hexkey:aa...
-  EXPECT_EQ(tokens().token({7}, 1, "", 0), "1-16dd7f753e1a65e17f664a2fb1464b24");
-}
-
-// Deliveries of before the digest are under way while Rung is upgraded.
-TEST(DeliveryToken, WithoutADigestItIsProvenToo) {
-  EXPECT_TRUE(tokens().proves("1-16dd7f753e1a65e17f664a2fb1464b24", {7}, 1));
-  EXPECT_EQ(digest_of_token("1-16dd7f753e1a65e17f664a2fb1464b24"), "");
+  // HMAC-SHA256 by another program: printf %s 7/1-6464...-7 | openssl dgst -sha256 -mac HMAC -macopt
+  // hexkey:aa...
+  EXPECT_EQ(tokens().token({7}, 1, std::string(16, 'd'), 7),
+            "1-64646464646464646464646464646464-7-9cef4b6636cd36b54db1d5374320d68d");
 }
 
 TEST(DeliveryToken, TheKeyIs64HexDigits) {
