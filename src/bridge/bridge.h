@@ -65,8 +65,8 @@ struct BridgeSettings {
   std::string prefix = "rung";
   DelayRoutes::Moves delays;  // `delays` in the config
   std::optional<Ms> retention;
-  std::optional<bool> require_token;  // results.require_token
-  Tracer* tracer = nullptr;           // must outlive the bridge; nullptr: traces are off
+  bool require_token = true;  // results.require_token
+  Tracer* tracer = nullptr;   // must outlive the bridge; nullptr: traces are off
 };
 
 class Bridge final : public BrokerSink {

@@ -83,9 +83,8 @@ struct Config {
   int max_loaded = 1'000'000;
   std::optional<Ms> retention;  // none: off
   DelayRoutes::Moves delays;    // from -> to
-  std::optional<bool>
-      require_token;   // results.require_token; nullopt: depends on which release created the database
-  QueueGroups groups;  // groups.own: the group that this Config is for
+  bool require_token = true;    // results.require_token
+  QueueGroups groups;           // groups.own: the group that this Config is for
   RuleBookPtr rules;
   Dialects dialects;  // all that error_queues may name, by name
   // The keys in the file that SIGHUP does not apply: "lease", "error_queues[1].from". Secret.

@@ -289,11 +289,8 @@ std::string describe_targets(const Config& config) {
 }
 
 std::string describe_results(const Config& config) {
-  if (!config.require_token)
-    return "results: retry-token is required, unless the database was created by a release that had none "
-           "(results.require_token is not set)\n";
-  return *config.require_token ? "results: retry-token is required\n"
-                               : "results: accepted without retry-token, from anyone who may publish them\n";
+  return config.require_token ? "results: retry-token is required\n"
+                              : "results: accepted without retry-token, from anyone who may publish them\n";
 }
 
 std::string describe_retention(const Config& config) {

@@ -181,9 +181,9 @@ std::vector<Key> make_table() {
       "queues and exchanges that headers may never name; takes precedence over allow; rung.* is always denied, amq.* unless allow lists it"},
      [](Value& v) { return v.list_of_patterns(v.draft.deny); }},
 
-    {{"results.require_token", "true or false", "", false, false,
-      "results, and failures with a retry-id, must carry the retry-token of their delivery; default: true, unless the database was created by a release that had no retry-token"},
-     [](Value& v) { return v.optional(config(v).require_token, &Value::boolean); }},
+    {{"results.require_token", "true or false", "true", false, false,
+      "results, and failures with a retry-id, must carry the retry-token of their delivery"},
+     [](Value& v) { return v.boolean(config(v).require_token); }},
 
     {{"store.url", "URL", "", false, true, "MySQL or MariaDB: mysql://user:password@host:port/schema"},
      [](Value& v) { return v.url(config(v).store.url, {"mysql"}); }},

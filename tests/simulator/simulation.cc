@@ -53,7 +53,6 @@ class Simulation {
     const Settings& settings = world_.settings;
     (void)store_->migrate();
     (void)store_->set_setting("result_token_key", std::string(64, '7'));
-    (void)store_->set_setting("installed_at_schema", "10");
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       world_.events.at(static_cast<Us>(i) * 300 * kMs, nullptr, [this, i] { nodes_[i]->start(); });
     producers_.start();

@@ -26,7 +26,3 @@ CREATE TABLE IF NOT EXISTS rung_settings (
   value VARCHAR(1024) NOT NULL,
   PRIMARY KEY (name)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-
--- Whether this database was in use before 0007: some defaults are stricter for new installations.
-INSERT IGNORE INTO rung_settings (name, value)
-SELECT 'installed_at_schema', IF(EXISTS(SELECT 1 FROM rung_nodes) OR EXISTS(SELECT 1 FROM rung_tasks), '6', '7');

@@ -1,8 +1,5 @@
 #include "src/bridge/leases/delivery_proof.h"
 
-#include <charconv>
-#include <utility>
-
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
@@ -10,37 +7,21 @@ namespace rung::bridge {
 
 namespace {
 
-constexpr int kFirstWithTokens = 7;  // schema of the first release whose deliveries carry retry-token
 constexpr Ms kBetweenWarnings{10'000};
-
-bool made_with_tokens(const std::string& version) {
-  int number = 0;
-  std::from_chars(version.data(), version.data() + version.size(), number);
-  return number >= kFirstWithTokens;
-}
 
 }  // namespace
 
-Result<DeliveryProof::Shared> DeliveryProof::read(SystemStore& store) {
-  auto key = store.setting("result_token_key", DeliveryTokens::new_key());
-  if (!key) return tl::unexpected(key.error());
-  auto since = store.setting("installed_at_schema", "");
-  if (!since) return tl::unexpected(since.error());
-  return Shared{*std::move(key), *std::move(since)};
+Result<std::string> DeliveryProof::read(SystemStore& store) {
+  return store.setting("result_token_key", DeliveryTokens::new_key());
 }
 
-bool DeliveryProof::set(const Shared& shared) {
-  tokens_ = DeliveryTokens::from_hex(shared.key);
-  if (!tokens_) return false;
-  required_ = configured_.value_or(made_with_tokens(shared.made_since));
-  if (!required_) {
+bool DeliveryProof::set(const std::string& key) {
+  tokens_ = DeliveryTokens::from_hex(key);
+  if (tokens_ && !required_)
     log::warn(
         "results are accepted without retry-token: anyone who may write to rung.results can finish any task",
-        {{"because", configured_ ? "results.require_token is false"
-                                 : "an earlier release made the database; write results: { "
-                                   "require_token: true } when all consumers copy retry-token"}});
-  }
-  return true;
+        {{"because", "results.require_token is false"}});
+  return tokens_.has_value();
 }
 
 bool DeliveryProof::takes_result(const Claim& claim) {
@@ -80,16 +61,16 @@ TokenKeyReader::TokenKeyReader(io::Loop& loop, StoreJobs& jobs, DeliveryProof& p
     : jobs_(jobs), proof_(proof), ready_(std::move(ready)), timer_(loop, [this] { read(); }) {}
 
 void TokenKeyReader::read() {
-  jobs_.submit<DeliveryProof::Shared>(
+  jobs_.submit<std::string>(
       Lane::flow, [](SystemStore& store) { return DeliveryProof::read(store); },
-      [this](const Result<DeliveryProof::Shared>& shared) { arrived(shared); });
+      [this](const Result<std::string>& key) { arrived(key); });
 }
 
-void TokenKeyReader::arrived(const Result<DeliveryProof::Shared>& shared) {
-  if (shared && proof_.set(*shared)) return ready_();
+void TokenKeyReader::arrived(const Result<std::string>& key) {
+  if (key && proof_.set(*key)) return ready_();
   log::error("delivery token key unusable: publishing and results are stopped",
-             {{"reason", shared ? "result_token_key in rung_settings is not 64 hex digits: delete that row"
-                                : shared.error().message}});
+             {{"reason", key ? "result_token_key in rung_settings is not 64 hex digits: delete that row"
+                             : key.error().message}});
   if (!draining_) timer_.start(kReadKeyAgain);
 }
 

@@ -29,22 +29,17 @@ class DeliveryProof {
     int attempt = 0;  // 0 = not given
     std::string_view token;
   };
-  struct Shared {
-    std::string key;         // 64 hex digits
-    std::string made_since;  // the schema version when the database was created: "7"
-  };
   struct Refused {
     std::int64_t results = 0, failures = 0;
   };
 
-  // `required`: results.require_token of the config; none: required if this release or a later one created
-  // the database.
-  DeliveryProof(const Clock& clock, std::optional<bool> required) : clock_(clock), configured_(required) {}
+  // `required`: results.require_token of the config.
+  DeliveryProof(const Clock& clock, bool required) : clock_(clock), required_(required) {}
 
-  // On a store thread. Creates the key if there is none.
-  static Result<Shared> read(SystemStore& store);
+  // The key, 64 hex digits. On a store thread. Creates it if there is none.
+  static Result<std::string> read(SystemStore& store);
   // False if the key is invalid: nothing is published then.
-  bool set(const Shared& shared);
+  bool set(const std::string& key);
   bool ready() const { return tokens_.has_value(); }
 
   // The token header for the current attempt. REQUIRES: ready().
@@ -69,8 +64,7 @@ class DeliveryProof {
   void tell(const Claim& claim, std::string_view what);
 
   const Clock& clock_;
-  const std::optional<bool> configured_;
-  bool required_ = true;
+  const bool required_;
   std::optional<DeliveryTokens> tokens_;
   Refused refused_;
   std::int64_t told_ = 0;  // how many of `refused_`, both kinds, are logged
@@ -88,7 +82,7 @@ class TokenKeyReader {
   void drain() { draining_ = true; }  // a read under way is the last
 
  private:
-  void arrived(const Result<DeliveryProof::Shared>& shared);
+  void arrived(const Result<std::string>& key);
 
   StoreJobs& jobs_;
   DeliveryProof& proof_;

@@ -153,7 +153,7 @@ Json check_json(const LoadedConfig& loaded) {
   json["defaults"] = {{"ladder", loaded.config.rules->defaults().ladder}};
   const TargetRules& targets = loaded.config.rules->targets();
   json["targets"] = {{"allow", targets.allow ? Json(*targets.allow) : Json()}, {"deny", targets.deny}};
-  json["require_token"] = loaded.config.require_token ? Json(*loaded.config.require_token) : Json();
+  json["require_token"] = loaded.config.require_token;
   for (const auto& [name, queue] : loaded.config.rules->queues()) json["queues"][name] = queue_json(queue);
   for (const RuleBook::PatternRules& entry : loaded.config.rules->patterns())
     json["patterns"].push_back({{"pattern", entry.pattern.text()}, {"rules", queue_json(entry.rules)}});

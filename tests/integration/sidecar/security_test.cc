@@ -177,21 +177,5 @@ TEST_F(Outsider, AnAttachedQueueIsAllowed) {
   EXPECT_THAT(parked_row("stranger")["last_error"], HasSubstr("which broker.targets does not allow"));
 }
 
-TEST_F(Outsider, ADatabaseOfAnEarlierReleaseAsksForNoToken) {
-  start();
-  rung().signal(SIGTERM);
-  ASSERT_TRUE(rung().wait_exit());
-  rows("SELECT 1");  // into the schema
-  db.exec("UPDATE rung_settings SET value = '6' WHERE name = 'installed_at_schema'");
-  start();
-  EXPECT_TRUE(rung().logged("results are accepted without retry-token", kBound));
-  const std::string queue = attached();
-  fail(queue, order());
-  const Received back = delivery(queue);
-  amqp.ack(back);
-  say({{"retry-id", retry_id(back)}, {"retry-result", "succeeded"}});
-  wait_id(retry_id(back), "succeeded");
-}
-
 }  // namespace
 }  // namespace rung::test

@@ -137,7 +137,7 @@ class Flow final : public BrokerSink {
                   breakers, proof, world.rules, horizon, updates, counts, "rung", tracer, options.most_held},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
-    EXPECT_TRUE(proof.set({std::string(64, 'a'), ""}));
+    EXPECT_TRUE(proof.set(std::string(64, 'a')));
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
     world.brokers.insert(&broker);
     EXPECT_TRUE(broker.start(*this));

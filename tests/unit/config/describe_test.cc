@@ -27,8 +27,7 @@ TEST_F(ConfigDescription, OfTheDefaultLadder) {
             "  (any other)  default  succeeded after 10m    keep\n"
             "\ntargets: message headers may name any queue or exchange except rung.* and amq.*; "
             "broker.targets.allow restricts this\n"
-            "results: retry-token is required, unless the database was created by a release that had none "
-            "(results.require_token is not set)\n"
+            "results: retry-token is required\n"
             "\nretention: off, nothing is deleted\n");
 }
 
@@ -56,8 +55,7 @@ TEST_F(ConfigDescription, OfJitterQueuesAndTheirSilence) {
             "  (any other)  default  succeeded after 10m    keep\n"
             "\ntargets: message headers may name any queue or exchange except shop.* and amq.*; "
             "broker.targets.allow restricts this\n"
-            "results: retry-token is required, unless the database was created by a release that had none "
-            "(results.require_token is not set)\n"
+            "results: retry-token is required\n"
             "\nretention: off, nothing is deleted\n");
 }
 

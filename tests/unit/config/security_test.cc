@@ -48,9 +48,8 @@ TEST_F(ConfigSecurity, TargetsThatMakeNoSense) {
 }
 
 TEST_F(ConfigSecurity, RequireToken) {
-  EXPECT_FALSE(good(kServers).require_token.has_value());
-  EXPECT_EQ(good(kServers + "results: { require_token: false }\n").require_token, false);
-  EXPECT_EQ(good(kServers + "results: { require_token: true }\n").require_token, true);
+  EXPECT_TRUE(good(kServers).require_token);
+  EXPECT_FALSE(good(kServers + "results: { require_token: false }\n").require_token);
 }
 
 TEST_F(ConfigSecurity, APasswordInAFileThatOthersMayRead) {
