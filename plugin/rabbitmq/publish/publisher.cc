@@ -279,21 +279,13 @@ Result<void> Publisher::begin_message(Connection& connection) {
 // Binds the target queue. False: the message has its result, or goes another way. If the broker does not
 // answer, the message waits: better late than without its routing key.
 Result<bool> Publisher::bind(Connection& connection, Sent& sent, const std::string& key) {
-  const ReturnExchange as = routing_.proven().return_exchange();
   Calls its = calls(connection);
   its.deadline = loop_.now() + kAnswerTimeout;
-  const auto done = bind_target_queue(routing_.return_exchange(), as, key, its);
-  if (done) {
-    other_kind_tried_ = false;
-    return true;
-  }
+  const auto done = bind_target_queue(routing_.return_exchange(), key, its);
+  if (done) return true;
   const std::string& why = done.error().message;
   const int code = why == connection.closing().text ? connection.closing().code : 0;
-  if (is_other_kind(code, why) && !std::exchange(other_kind_tried_, true)) {
-    routing_.proven().set_return_exchange(as == ReturnExchange::own ? ReturnExchange::plain
-                                                                    : ReturnExchange::own);
-    queue_.add_first(std::move(sent));
-  } else if (code == AMQP_NOT_FOUND) {
+  if (code == AMQP_NOT_FOUND) {
     outcomes_.result(sent.outgoing.token, How::returned, why);
   } else if (code == AMQP_ACCESS_REFUSED || code == AMQP_RESOURCE_LOCKED ||
              code == AMQP_PRECONDITION_FAILED) {

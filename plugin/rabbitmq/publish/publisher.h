@@ -98,8 +98,7 @@ class Publisher {
   MessageWriter writer_;
   RightsCheck rights_;
   ReturnedMessage returned_;
-  bool blocked_ = false;           // connection.blocked: an alarm in the broker
-  bool other_kind_tried_ = false;  // the last bind was for the other ReturnExchange
+  bool blocked_ = false;  // connection.blocked: an alarm in the broker
 
   ConnectionLoop loop_;  // last: its callbacks use the others
 };

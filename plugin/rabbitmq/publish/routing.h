@@ -56,10 +56,6 @@ class ProvenExchanges {
     no_helper_.store(false, std::memory_order_relaxed);
   }
 
-  // How <prefix>.return was declared, as far as is known.
-  ReturnExchange return_exchange() const { return return_exchange_.load(std::memory_order_relaxed); }
-  void set_return_exchange(ReturnExchange as) { return_exchange_.store(as, std::memory_order_relaxed); }
-
   // Bodies up to this size are known to be within the broker's limit (max_message_size), which can be any:
   // a message beyond it closes its channel.
   bool fits(std::size_t bytes) const { return bytes <= largest_.load(std::memory_order_relaxed); }
@@ -100,7 +96,6 @@ class ProvenExchanges {
     BootMs until;
   };
   const Clock& clock_;
-  std::atomic<ReturnExchange> return_exchange_{ReturnExchange::own};
   std::atomic<std::size_t> largest_{kSmall};
   std::atomic<bool> no_helper_{false};
   mutable std::mutex mutex_;

@@ -58,25 +58,17 @@ inline void use_default_exchange(Outgoing& outgoing, std::string_view binding_ke
   std::erase_if(*outgoing.message.headers, [](const auto& header) { return header.first == kBcc; });
 }
 
-// own: with itself as its alternate exchange. No policy can then set another one, to which a retry without a
-// binding would go, and count as delivered. plain: as earlier versions declared it; the two are not
-// equivalent to the broker.
-enum class ReturnExchange : std::uint8_t { own, plain };
-inline Result<void> declare_exchange(const std::string& return_exchange, ReturnExchange as,
-                                     const Calls& calls) {
-  if (as == ReturnExchange::plain) return calls.exchange(return_exchange, kDirect);
+// With itself as its alternate exchange. No policy can then set another one, to which a retry without a
+// binding would go, and count as delivered.
+inline Result<void> declare_exchange(const std::string& return_exchange, const Calls& calls) {
   return calls.exchange_with_alternate(return_exchange, kDirect, return_exchange);
-}
-// Whether the broker's refusal says that the exchange is of the other kind.
-inline bool is_other_kind(int code, std::string_view why) {
-  return code == AMQP_PRECONDITION_FAILED && why.find("'alternate-exchange'") != std::string_view::npos;
 }
 
 // Declares the exchange and binds the queue that `key` names. If the broker refuses, the channel is closed
 // and closing() of the connection says why.
-inline Result<void> bind_target_queue(const std::string& return_exchange, ReturnExchange as,
-                                      const std::string& key, const Calls& calls) {
-  if (auto declared = declare_exchange(return_exchange, as, calls); !declared) return declared;
+inline Result<void> bind_target_queue(const std::string& return_exchange, const std::string& key,
+                                      const Calls& calls) {
+  if (auto declared = declare_exchange(return_exchange, calls); !declared) return declared;
   return calls.bind(queue_of(key), return_exchange, key);
 }
 

@@ -120,14 +120,9 @@ class Repair {
         "exchange", name, [&] { return calls_.exchange(name, kFanout, true); },
         [&] { return calls_.exchange(name, kFanout); });
   }
-  // Earlier versions declared it without an alternate exchange: that is fine, too.
   void return_route(const std::string& name) {
-    const auto as = [&](ReturnExchange kind) {
-      return attempt([&] { return declare_exchange(name, kind, calls_); });
-    };
     const bool missing = attempt([&] { return calls_.exchange(name, kDirect, true); }) == AMQP_NOT_FOUND;
-    int code = as(ReturnExchange::own);
-    if (code == AMQP_PRECONDITION_FAILED) code = as(ReturnExchange::plain);
+    const int code = attempt([&] { return declare_exchange(name, calls_); });
     if (missing && code == 0) report_.repaired.push_back("exchange " + name);
     report_.return_route_changed = !broken_ && (missing || code == AMQP_PRECONDITION_FAILED);
     if (code != AMQP_ACCESS_REFUSED || missing) note(code, "exchange", name);
@@ -270,14 +265,8 @@ Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types
 }
 
 Result<void> declare_return_exchange(const BrokerOptions& options, const Calls& calls) {
-  const std::string name = return_exchange(options.prefix);
-  for (const ReturnExchange as : {ReturnExchange::own, ReturnExchange::plain}) {
-    const auto done = declare_exchange(name, as, calls);
-    if (done || !calls.connection.channel_closed()) return done;
-    const bool other = found_different(calls);
-    if (auto opened = calls.open_channel(); !opened || !other) return opened;
-  }
-  return {};
+  const auto done = declare_exchange(return_exchange(options.prefix), calls);
+  return done || !calls.connection.channel_closed() ? done : calls.open_channel();
 }
 
 Result<void> cancel_inlets(const BrokerOptions& options, const Calls& calls) {

@@ -114,19 +114,5 @@ TEST_F(ReturnRoute, AnAlternateExchangeByPolicyTakesNoRetry) {
   probe().remove_exchange(elsewhere);
 }
 
-// As earlier versions declared it.
-TEST_F(ReturnRoute, AnExchangeWithoutTheArgumentIsUsedAsItIs) {
-  probe().declare_exchange(rabbit::return_exchange(options_.prefix), "direct");
-  start_up();
-  for (const std::uint64_t token : {1U, 2U}) {
-    broker_->publish({retry(token, queue_, PublishLane::main)});
-    const auto result = sink_.result(token);
-    ASSERT_TRUE(result);
-    EXPECT_EQ(result->how, How::confirmed);
-    EXPECT_EQ(result->reason, "");
-    EXPECT_EQ(key_of_next(queue_), kKey);
-  }
-}
-
 }  // namespace
 }  // namespace rung::test
