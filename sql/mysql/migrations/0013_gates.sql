@@ -4,8 +4,7 @@
 ALTER TABLE rung_tasks ADD COLUMN probe INT NOT NULL DEFAULT 0;
 
 -- One row for each queue that has a gate. length: as in rung_pauses.
--- breaker_detail: JSON, what src/core/gates/breaker.h needs besides the columns. permits: JSON, which instance has permits
--- that it has not used yet, for in_flight.
+-- breaker_detail: JSON, what src/core/gates/breaker.h needs besides the columns.
 -- hold_*: a consumer's retry-after that holds back the whole queue.
 -- outside_*, limited_*: what instances saw: the queue is outside its window, tasks wait for a rate. Only for people.
 CREATE TABLE IF NOT EXISTS rung_gates (
@@ -16,7 +15,6 @@ CREATE TABLE IF NOT EXISTS rung_gates (
   breaker_until  DATETIME(3) NULL,
   breaker_reason TEXT NOT NULL,
   breaker_detail TEXT NOT NULL,
-  permits        TEXT NOT NULL,
   hold_since     DATETIME(3) NULL,
   hold_until     DATETIME(3) NULL,
   hold_by        VARCHAR(255) NOT NULL DEFAULT '',

@@ -1,8 +1,4 @@
--- Redrives that look at their own outcome. Their action has a word of its own: sidecars of an older release, which would
--- send all at once, do not take them.
-ALTER TABLE rung_bulks MODIFY action
-  ENUM('cancel','fire','redrive','discard','succeed','fail','careful_redrive') NOT NULL;
-
+-- Redrives that look at their own outcome.
 ALTER TABLE rung_bulks
   ADD COLUMN canary          BIGINT NOT NULL DEFAULT 0,
   ADD COLUMN watch_ms        BIGINT NULL,
@@ -15,7 +11,7 @@ ALTER TABLE rung_bulks
 ALTER TABLE rung_bulk_items ADD COLUMN after_attempt INT NULL;
 
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW retry_bulks AS
-SELECT id AS bulk_id, CASE action WHEN 'careful_redrive' THEN 'redrive' ELSE action END AS action, state, filter, reason,
+SELECT id AS bulk_id, action, state, filter, reason,
        queue, exchange, routing_key, rate, who, total, done, applied, refused, created_at, finished_at, runner,
        canary, watch_ms, ramp, stop_above, stopped_because
 FROM rung_bulks;

@@ -36,10 +36,10 @@ FROM rung_gates FORCE INDEX (PRIMARY) WHERE queue IN (:queues) ORDER BY queue, l
 
 -- name: gates_create
 -- For those that gates_lock does not find. It then runs again: another instance may have created a row, and changed it.
-INSERT IGNORE INTO rung_gates (queue, length, breaker_reason, breaker_detail, permits, seen_at) VALUES :rows
+INSERT IGNORE INTO rung_gates (queue, length, breaker_reason, breaker_detail, seen_at) VALUES :rows
 
 -- name: gates_write
-INSERT INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, permits,
+INSERT INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail,
   hold_since, hold_until, hold_by, outside_since, outside_until, outside_reason, limited_since, limited_until,
   limited_reason, seen_at) VALUES :rows
 ON DUPLICATE KEY UPDATE breaker = VALUES(breaker), breaker_since = VALUES(breaker_since),

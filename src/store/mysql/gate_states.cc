@@ -59,8 +59,7 @@ std::map<std::string, GateState> lock_states(Session& session, std::span<const s
   for (const std::string& queue : queues) {
     if (out.contains(queue)) continue;
     const Literal name = Literal::text(queue);
-    missing.row() << name << length_of(name) << Literal::text("") << Literal::text("") << Literal::text("")
-                  << now;
+    missing.row() << name << length_of(name) << Literal::text("") << Literal::text("") << now;
   }
   if (missing.count() == 0) return out;
   session.exec(render("gates_create", {{"rows", missing.done()}}));
@@ -88,7 +87,7 @@ void write_states(Session& session, std::span<const GateState> states) {
     rows.row() << queue << length_of(queue) << Literal::text(to_word(breaker.state))
                << (breaker.since.ms == 0 ? Literal::null() : Literal::time(breaker.since))
                << Literal::time(breaker.until) << Literal::text(clean_utf8(breaker.reason, kReasonBytes))
-               << Literal::text(detail_json(breaker)) << Literal::text("");  // permits: of older versions
+               << Literal::text(detail_json(breaker));
     for (const auto& hold : {state.retry_after, state.outside, state.limited}) {
       rows << (hold ? Literal::time(hold->since) : Literal::null())
            << (hold ? Literal::time(hold->until) : Literal::null())

@@ -106,10 +106,9 @@ TEST_F(HttpQueues, ATaskSaysWhatHoldsItBack) {
 
   db.exec(
       "INSERT INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, breaker_reason, "
-      "breaker_detail, "
-      "permits, seen_at) VALUES ('orders', 6, 'open', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3) + INTERVAL 2 HOUR, "
-      "'20 of "
-      "the last 100 deliveries failed', '', '', UTC_TIMESTAMP(3))");
+      "breaker_detail, seen_at) VALUES ('orders', 6, 'open', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3) + INTERVAL 2 "
+      "HOUR, "
+      "'20 of the last 100 deliveries failed', '', UTC_TIMESTAMP(3))");
   EXPECT_EQ(task(id).at("held").at("state"), "breaker_open");
   EXPECT_EQ(task(id).at("held").at("reason"), "20 of the last 100 deliveries failed");
   EXPECT_EQ(queue("orders").at("state"), "breaker_open");
