@@ -15,7 +15,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TESTS = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(TESTS, "bench"), os.path.join(TESTS, "upgrade.d")]
+sys.path.insert(0, os.path.join(TESTS, "bench"))
 sys.dont_write_bytecode = True
 
 from machinery import ROOT, Node, Servers, until  # noqa: E402
@@ -77,7 +77,6 @@ class Backup(unittest.TestCase):
     @classmethod
     def end(cls):
         try:
-            cls.traffic.producing.clear()
             cls.traffic.ending.set()
             subprocess.run([f"{cls.servers.dir}/programs/systemctl", "stop", "rung"], env=cls.env, check=False, timeout=60)
         finally:
