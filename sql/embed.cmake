@@ -1,10 +1,9 @@
-# cmake -DSQL_DIR=... -DOUT=... -P embed.cmake: writes every .sql file, sorted by name, and plan.json into OUT as raw
-# strings.
+# cmake -DSQL_DIR=... -DOUT=... -P embed.cmake: writes every .sql file, sorted by name, into OUT as raw strings.
 set(text "// Made by sql/embed.cmake from sql/mysql: do not edit.\n#include \"sql/embedded.h\"\n\n")
 string(APPEND text "namespace rung::sql::embedded {\n")
-foreach(kind migrations statements cookbook)
-  if(kind STREQUAL "cookbook")
-    set(files ${SQL_DIR}/cookbook.sql)
+foreach(kind schema statements cookbook)
+  if(NOT kind STREQUAL "statements")
+    set(files ${SQL_DIR}/${kind}.sql)
   else()
     file(GLOB files ${SQL_DIR}/${kind}/*.sql)
   endif()
@@ -17,7 +16,5 @@ foreach(kind migrations statements cookbook)
   endforeach()
   string(APPEND text "  };\n  return files;\n}\n")
 endforeach()
-file(READ ${SQL_DIR}/migrations/plan.json content)
-string(APPEND text "const std::string_view kPlan = R\"rungsql(${content})rungsql\";\n")
 string(APPEND text "}  // namespace rung::sql::embedded\n")
 file(WRITE ${OUT} "${text}")

@@ -10,8 +10,7 @@ struct File {
   std::string_view name;  // without .sql
   std::string_view text;
 };
-const std::vector<File>& migrations();
-extern const std::string_view kPlan;  // mysql/migrations/plan.json
+const std::vector<File>& schema();
 const std::vector<File>& statements();
 const std::vector<File>& cookbook();
 

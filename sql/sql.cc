@@ -1,13 +1,11 @@
 #include "sql/sql.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <utility>
 
 #include "sql/embedded.h"
-#include "sql/plan.h"
 
 namespace rung::sql {
 namespace {
@@ -66,29 +64,6 @@ const Statements& all_statements() {
   return statements;
 }
 
-// A table of a row format that is named: innodb_default_row_format may be COMPACT or REDUNDANT, whose indexes
-// are too short for ours. The migrations up to 0017 do not name it, and they are not changed.
-void name_row_format(std::string& statement) {
-  constexpr std::string_view kEngine = ") ENGINE=InnoDB ";
-  if (!statement.starts_with("CREATE TABLE ") || statement.find("ROW_FORMAT=") != std::string::npos) return;
-  if (const auto at = statement.rfind(kEngine); at != std::string::npos)
-    statement.insert(at + kEngine.size(), "ROW_FORMAT=DYNAMIC ");
-}
-
-std::vector<Migration> read_migrations() {
-  std::vector<Migration> all;
-  for (const auto& file : embedded::migrations()) {
-    Migration migration;
-    migration.version = std::atoi(std::string(file.name.substr(0, 4)).c_str());
-    migration.name = file.name;
-    migration.statements = split(file.text);
-    std::ranges::for_each(migration.statements, name_row_format);
-    all.push_back(std::move(migration));
-  }
-  add_plan(embedded::kPlan, all);
-  return all;
-}
-
 std::vector<Recipe> read_cookbook() {
   std::vector<Recipe> all;
   for (const auto& file : embedded::cookbook()) {
@@ -145,12 +120,10 @@ std::vector<std::string_view> statement_names() {
   return names;
 }
 
-const std::vector<Migration>& migrations() {
-  static const std::vector<Migration> all = read_migrations();
-  return all;
+const std::vector<std::string>& schema() {
+  static const std::vector<std::string> statements = split(embedded::schema().front().text);
+  return statements;
 }
-
-int newest_version() { return migrations().back().version; }
 
 const std::vector<Recipe>& cookbook() {
   static const std::vector<Recipe> all = read_cookbook();

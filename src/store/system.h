@@ -27,9 +27,9 @@ class SchemaStore {
  public:
   virtual ~SchemaStore() = default;
 
-  // Creates or upgrades the schema; safe to run twice at once; refuses a schema newer than this program
-  // knows. Returns the names of the applied migrations.
-  virtual Result<std::vector<std::string>> migrate() = 0;
+  // Creates the schema; safe to run twice at once, and again where it was interrupted; refuses a schema newer
+  // than this program knows. Returns what it created: "schema", "views" (whose definer is gone) or "".
+  virtual Result<std::string> migrate() = 0;
   // Permanent error that says "rung migrate" if the schema is not exactly the one this program needs.
   virtual Result<void> check_schema() = 0;
 };

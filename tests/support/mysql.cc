@@ -13,7 +13,6 @@
 #include <random>
 #include <stdexcept>
 
-#include "sql/sql.h"
 #include "src/core/base/url.h"
 #include "src/store/mysql/mysql_store.h"
 #include "tests/support/clock.h"
@@ -153,22 +152,6 @@ std::vector<std::map<std::string, std::string>> MysqlSchema::explain(const std::
     for (std::size_t i = 0; i < names.size(); ++i) line[names[i]] = row[i];
   }
   return out;
-}
-
-void MysqlSchema::make(int version) {
-  exec("CREATE DATABASE `" + name_ + "`");
-  exec("USE `" + name_ + "`");
-  exec(
-      "CREATE TABLE rung_schema (version INT NOT NULL, name VARCHAR(255) NOT NULL, applied_at DATETIME(3) "
-      "NOT NULL, "
-      "PRIMARY KEY (version)) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 "
-      "COLLATE=utf8mb4_bin");
-  for (const sql::Migration& migration : sql::migrations()) {
-    if (migration.version > version) return;
-    for (const std::string& statement : migration.statements) exec(statement);
-    exec("INSERT INTO rung_schema VALUES (" + std::to_string(migration.version) + ", '" +
-         std::string(migration.name) + "', UTC_TIMESTAMP(3))");
-  }
 }
 
 // Unlike information_schema, SHOW CREATE never comes from a cache.

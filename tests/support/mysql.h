@@ -47,9 +47,6 @@ class MysqlSchema {
     return (is_mariadb() ? "information_schema" : "performance_schema") + std::string(".processlist");
   }
 
-  // Makes the schema that a program leaves which knows the migrations up to `version`, and uses it; 0 = an
-  // empty one.
-  void make(int version);
   // SHOW CREATE of each table and view, by name: columns, indexes, partitions and counters.
   std::map<std::string, std::string> definitions();
   // Opens and migrates a store; throws if that fails.

@@ -1,9 +1,9 @@
--- Send times of queues with rates or a limit in flight (src/core/gates/send_times.h): 0013_gates.sql, 0020_send_times.sql.
+-- Send times of queues with rates or a limit in flight (src/core/gates/send_times.h).
 
 -- name: rates_lock
 -- Creates what is missing, and locks all. :rows in the order of the key, so that two instances wait for each other
--- in turn. tokens, filled_at: for sidecars of the release before.
-INSERT INTO rung_rates (queue, length, value, value_length, tokens, filled_at) VALUES :rows
+-- in turn.
+INSERT INTO rung_rates (queue, length, value, value_length, used_at) VALUES :rows
 ON DUPLICATE KEY UPDATE next_us = next_us
 
 -- name: rates
@@ -13,9 +13,8 @@ SELECT queue, value, next_us, reserved, UTC_TIMESTAMP(3) FROM rung_rates WHERE :
 (queue = :queue AND length = CHAR_LENGTH(:queue) AND value IN (:values))
 
 -- name: rates_write
--- filled_at: the next send time, or now. To sidecars of the release before it means that the bucket is empty until then.
-INSERT INTO rung_rates (queue, length, value, value_length, tokens, filled_at, next_us, reserved) VALUES :rows
-ON DUPLICATE KEY UPDATE tokens = 0, filled_at = VALUES(filled_at), next_us = VALUES(next_us), reserved = VALUES(reserved)
+INSERT INTO rung_rates (queue, length, value, value_length, used_at, next_us, reserved) VALUES :rows
+ON DUPLICATE KEY UPDATE used_at = VALUES(used_at), next_us = VALUES(next_us), reserved = VALUES(reserved)
 
 -- name: length_of
 CHAR_LENGTH(:text)
@@ -25,7 +24,7 @@ UTC_TIMESTAMP(3)
 
 -- name: rates_forget
 -- Their next send time has passed: the same as none.
-DELETE FROM rung_rates WHERE filled_at < :before AND next_us < :before_us LIMIT :most
+DELETE FROM rung_rates WHERE used_at < :before AND next_us < :before_us LIMIT :most
 
 -- name: rates_scheduled
 -- The tasks that may be claimed within a limit in flight. Read before gate_in_flight: one that is claimed meanwhile

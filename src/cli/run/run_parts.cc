@@ -10,7 +10,6 @@
 #include "src/cli/shared/text.h"
 #include "src/core/base/url.h"
 #include "src/io/log.h"
-#include "src/store/mysql/migrations.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
@@ -191,13 +190,9 @@ Result<std::unique_ptr<Store>> RunStores::checked(Result<std::unique_ptr<Store>>
 Result<void> RunStores::prepare(Store& store) const {
   warn_of_risks(store);
   if (!options_.migrate) return store.check_schema();
-  if (store.check_schema()) return {};
-  const auto applied =
-      apply_migrations(options_, clock_, [](std::string_view migration, std::optional<Ms> took) {
-        if (!took) return log::info("schema migration begins", {{"migration", migration}});
-        log::info("schema migrated", {{"migration", migration}, {"took_ms", took->count()}});
-      });
-  if (!applied) return tl::unexpected(applied.error());
+  const auto created = store.migrate();
+  if (!created) return tl::unexpected(created.error());
+  if (!created->empty()) log::info("schema migrated", {{"created", *created}});
   return {};
 }
 

@@ -73,9 +73,9 @@ SendBook MemoryGates::send_book(const SendRequest& request) const {
 }
 
 void MemoryGates::write(const std::string& queue, const SendBook& book, EpochMs now) {
-  rates_[{queue, ""}] = {book.queue, book.reserved, std::max(book.queue.next(), now)};
+  rates_[{queue, ""}] = {book.queue, book.reserved, now};
   for (const auto& [value, schedule] : book.values) {
-    if (!value.empty()) rates_[{queue, value}] = {schedule, {}, std::max(schedule.next(), now)};
+    if (!value.empty()) rates_[{queue, value}] = {schedule, {}, now};
   }
 }
 
@@ -83,7 +83,7 @@ int MemoryGates::forget_send_times(EpochMs before, int most) {
   int count = 0;
   std::erase_if(rates_, [&](const auto& entry) {
     const Rate& rate = entry.second;
-    const bool goes = count < most && rate.schedule.next() < before && rate.filled_at < before;
+    const bool goes = count < most && rate.schedule.next() < before && rate.used_at < before;
     count += goes ? 1 : 0;
     return goes;
   });

@@ -25,11 +25,8 @@ class MemoryStore : public Store {
         transactions_(db_),
         writer_(transactions_, db_.causes_.book()) {}
 
-  Result<std::vector<std::string>> migrate() override {
-    return call([&]() -> std::vector<std::string> {
-      if (std::exchange(db_.migrated_, true)) return {};
-      return {"memory"};
-    });
+  Result<std::string> migrate() override {
+    return call([&]() -> std::string { return std::exchange(db_.migrated_, true) ? "" : "schema"; });
   }
   Result<void> check_schema() override {
     auto migrated = call([&] { return db_.migrated_; });

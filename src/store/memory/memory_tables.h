@@ -191,7 +191,7 @@ class MemoryGates {
   struct Rate {
     SendSchedule schedule;
     std::vector<Reservation> reserved = {};  // of the queue's own
-    EpochMs filled_at = {};                  // as the column
+    EpochMs used_at = {};                    // as the column
   };
   Pauses pauses_;
   std::map<std::string, StateRow> states_;

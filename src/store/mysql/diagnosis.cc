@@ -13,7 +13,6 @@
 namespace rung {
 namespace {
 
-constexpr int kNoTable = 1146;
 
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(),
@@ -40,18 +39,6 @@ bool covers(std::string_view object, std::string_view schema) {
   object.remove_suffix(2);
   if (object.front() == '`') object = object.substr(1, object.size() - 2);
   return like(object, schema);
-}
-
-int schema_version(mysql::Session& session) {
-  try {
-    int newest = 0;
-    auto row = session.query(mysql::render("schema_versions"));
-    while (row->next()) newest = std::max(newest, row->getInt(1));
-    return newest;
-  } catch (const ::sql::SQLException& e) {
-    if (e.getErrorCode() != kNoTable) throw;
-    return 0;
-  }
 }
 
 }  // namespace
@@ -87,7 +74,7 @@ Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& c
   auto facts = session.run_for([&] {
     DatabaseFacts found;
     found.has_schema = session.has_database();
-    found.newest_version = sql::newest_version();
+    found.newest_version = sql::kSchemaVersion;
     found.variables = mysql::read_variables(session);
     auto isolation = session.query(mysql::render("doctor_isolation"));
     while (isolation->next())

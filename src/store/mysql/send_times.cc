@@ -20,7 +20,7 @@ std::set<std::string> keys_of(const SendRequest& request) {
 
 Rows& add_key(Rows& rows, const std::string& queue, const std::string& value) {
   const Literal q = Literal::text(queue), v = Literal::text(value);
-  return rows.row() << q << length_of(q) << v << length_of(v) << Literal::number(0);
+  return rows.row() << q << length_of(q) << v << length_of(v);
 }
 
 using Books = std::map<std::string, SendBook>;
@@ -85,7 +85,7 @@ void write_rates(Session& session, const Books& books, EpochMs now) {
   Rows rows;
   const auto add = [&](const std::string& queue, const std::string& value, const SendSchedule& schedule,
                        const std::string& reserved) {
-    add_key(rows, queue, value) << Literal::time(std::max(schedule.next(), now))
+    add_key(rows, queue, value) << Literal::time(now)
                                 << Literal::number(schedule.next_us) << Literal::text(reserved);
   };
   for (const auto& [queue, book] : books) {

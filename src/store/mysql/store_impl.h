@@ -31,7 +31,8 @@ std::string conditions(const Filter& filter, bool by_views = false);
 // Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
 
-// Inside a transaction: those that StoreOptions::events names.
+// Inside run(). 0: there is no schema, or it was not finished.
+int schema_version(Session& session);
 
 // Inside a transaction: writes the changes. `node`: of the instance, for the events of new causes.
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
@@ -42,7 +43,7 @@ class MysqlStore final : public Store {
       : session_(std::move(session)),
         causes_(session_->options().causes ? session_->options().causes : std::make_shared<CauseBook>()) {}
 
-  Result<std::vector<std::string>> migrate() override;
+  Result<std::string> migrate() override;
   Result<void> check_schema() override;
   Result<EpochMs> now() override;
   Result<EpochUs> clock() override;

@@ -17,18 +17,6 @@ std::vector<std::string> ids_of(const json& list) {
   return ids;
 }
 
-TEST_F(Tasks, MigrateSaysWhatItDid) {
-  const Ran before = rung({"list"});
-  EXPECT_EQ(before.exit, 1);
-  EXPECT_THAT(before.err, HasSubstr("rung migrate"));
-  const Ran first = rung({"migrate"});
-  EXPECT_EQ(first.exit, 0) << first.err;
-  EXPECT_THAT(first.out, AllOf(HasSubstr("applied 0001"), HasSubstr("schema is now up to date\n")));
-  EXPECT_EQ(rung({"migrate"}).out, "schema is up to date\n");
-  EXPECT_EQ(rung_json({"migrate"})["applied"], json::array());
-  EXPECT_EQ(rung({"list"}).out, "no tasks match\n");
-}
-
 // A typo in store.url creates nothing.
 TEST_F(Tasks, NobodyButMigrateAndRunMakesTheDatabase) {
   const std::string name = db.name() + "_slip";

@@ -12,53 +12,6 @@
 namespace rung::test {
 namespace {
 
-// The schema as it was before migration `number`.
-std::unique_ptr<Store> before_migration(MysqlSchema& schema, int number) {
-  auto store = must(open_mysql_store(schema.options(), test_clock()));
-  schema.exec("USE " + schema.name());
-  schema.exec(
-      "CREATE TABLE rung_schema (version INT NOT NULL, name VARCHAR(255) NOT NULL, applied_at DATETIME(3) "
-      "NOT NULL, PRIMARY KEY (version)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin");
-  for (const auto& migration : sql::migrations()) {
-    if (migration.version >= number) break;
-    for (const std::string& statement : migration.statements) schema.exec(statement);
-    schema.exec("INSERT INTO rung_schema VALUES (" + std::to_string(migration.version) + ", '" +
-                std::string(migration.name) + "', UTC_TIMESTAMP(3))");
-  }
-  return store;
-}
-
-std::string rows(MysqlSchema& schema) {
-  return schema.value(
-      "SELECT CONCAT((SELECT COUNT(*) FROM rung_attempts), ' ', (SELECT SUM(level) FROM "
-      "rung_attempts), ' ', (SELECT COUNT(*) FROM rung_bodies), ' ', (SELECT COUNT(*) FROM "
-      "retry_history))");
-}
-
-TEST(Parts, AreMadeOfTablesFullOfRowsAlsoWhereThatWasCutShort) {
-  MysqlSchema schema;
-  const auto store = before_migration(schema, 5);
-  fill(schema);
-  schema.exec("SET timestamp = DEFAULT");
-  const std::string before = rows(schema);
-  const auto& migration = sql::migrations().at(4);
-  ASSERT_EQ(migration.version, 5);
-  // As a kill -9 leaves it: one table is done.
-  for (std::size_t i = 0; i < 4; ++i) schema.exec(migration.statements.at(i));
-  const auto applied = must(store->migrate());
-  ASSERT_EQ(applied.at(0), migration.name);
-  EXPECT_EQ(rows(schema), before);
-  const auto parts = must(store->partitions());
-  ASSERT_EQ(parts.size(), 1U);
-  EXPECT_EQ(parts[0].from, TaskId{});
-  EXPECT_GT(parts[0].end, IdSource::floor(must(store->now())));
-  EXPECT_EQ(schema.value("SELECT COUNT(*) FROM rung_attempts PARTITION (rest)"), "0");
-  EXPECT_EQ(
-      schema.value("SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND "
-                   "partition_name IS NOT NULL"),
-      "4");
-}
-
 class PartsTest : public testing::Test {
  protected:
   PartsTest() {

@@ -11,15 +11,6 @@ TEST(Sql, SplitsAtSemicolonsThatEndALineAndDropsComments) {
               testing::ElementsAre("SELECT 1,\n'x;y'", "SELECT 2\n", "SELECT 3"));
 }
 
-TEST(Sql, MigrationsAreNumberedFromOneWithoutGaps) {
-  int wanted = 0;
-  for (const auto& m : sql::migrations()) {
-    EXPECT_EQ(m.version, ++wanted);
-    EXPECT_FALSE(m.statements.empty()) << m.name;
-  }
-  EXPECT_EQ(sql::newest_version(), wanted);
-}
-
 TEST(Sql, EveryStatementHasATextWithoutComments) {
   EXPECT_GT(sql::statement_names().size(), 40U);
   for (const auto name : sql::statement_names()) {
