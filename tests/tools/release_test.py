@@ -104,13 +104,13 @@ class Release(unittest.TestCase):
             self.refused(version, f"{version} does not follow 0.1.0: the next version is 0.1.1, 0.2.0 or 1.0.0")
         self.refused("0.1.1", "is a patch, and [Unreleased] has Added: it is 0.2.0 at least")
 
-    def test_a_patch_breaks_nothing_and_has_no_migration(self):
+    def test_a_patch_breaks_nothing_and_leaves_the_schema_as_it_is(self):
         self.edit("CHANGELOG.md", r"### Added\n- A thing.\n\n", "")
         self.edit("CHANGELOG.md", r"- Another thing", "- **Breaking**: another thing")
         self.edit("tests/surface.txt", r"config: lease\n", "")
-        (self.clone / "sql/mysql/migrations/9999_new.sql").write_text("")
+        self.edit("sql/mysql/schema.sql", r"VARCHAR\(64\)", "VARCHAR(65)")
         self.commit()
-        self.refused("0.1.1", "has migrations: it is 0.2.0 at least: sql/mysql/migrations/9999_new.sql", "has a breaking change",
+        self.refused("0.1.1", "changes the schema: it is 0.2.0 at least", "has a breaking change",
                      "these public names of 0.1.0 are gone, so it is 0.2.0 at least: config: lease")
 
     def test_a_repository_that_is_not_ready(self):
