@@ -13,7 +13,6 @@
 namespace rung {
 namespace {
 
-
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

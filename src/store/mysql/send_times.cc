@@ -85,8 +85,8 @@ void write_rates(Session& session, const Books& books, EpochMs now) {
   Rows rows;
   const auto add = [&](const std::string& queue, const std::string& value, const SendSchedule& schedule,
                        const std::string& reserved) {
-    add_key(rows, queue, value) << Literal::time(now)
-                                << Literal::number(schedule.next_us) << Literal::text(reserved);
+    add_key(rows, queue, value) << Literal::time(now) << Literal::number(schedule.next_us)
+                                << Literal::text(reserved);
   };
   for (const auto& [queue, book] : books) {
     add(queue, "", book.queue, to_text(book.reserved));
