@@ -145,6 +145,7 @@ void Session::log_rows() {
 }
 
 Result<void> Session::ensure() {
+  waiting_ = {};  // of an earlier body that failed
   const BootMs now = clock().boot();
   const auto silent_since = std::exchange(last_used_, now);
   // Idle for long: the server ends such a session, or already has. Three quarters are more than the time from
@@ -201,7 +202,6 @@ Result<void> Session::connect_to(const Address& address, Ms most, bool choosy) {
 }
 
 void Session::drop() {
-  waiting_ = {};
   statement_.reset();
   connection_.reset();
 }
@@ -245,7 +245,6 @@ Result<void> Session::create_database() {
 
 Result<void> Session::run(const std::function<void()>& body) {
   if (auto ready = ensure(); !ready) return ready;
-  waiting_ = {};  // of an earlier body that failed
   try {
     body();
     send({}, 0);
@@ -306,11 +305,10 @@ void Session::commit() {
 }
 
 void Session::rollback() noexcept {
-  waiting_ = {};
   if (connection_ == nullptr) return;
   try {
-    exec(render("rollback"));
-  } catch (...) {  // the server rolls back when the connection closes
+    statement_->executeUpdate(render("rollback"));  // without what waits
+  } catch (...) {                                   // the server rolls back when the connection closes
     drop();
   }
 }

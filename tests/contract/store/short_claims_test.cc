@@ -10,8 +10,18 @@ class ShortClaims : public StoreContract {
  protected:
   void SetUp() override {
     StoreContract::SetUp();
-    fence_ = join(*store_, "a");
-    for (std::size_t i = 0; i < kShortClaims; ++i) ids_of_.push_back(due_task(*store_, fence_));
+    std::vector<int> even, odd;  // shards, of two epochs
+    for (int shard = 0; shard < kShards; ++shard) (shard % 2 == 0 ? even : odd).push_back(shard);
+    fence_ = join(*store_, "a", even);
+    const auto later = must(store_->acquire(fence_.node, kIncarnation, odd, kTtl, fence_.leases[0].epoch));
+    fence_.leases.insert(fence_.leases.end(), later.begin(), later.end());
+    std::vector<NewTask> tasks;
+    for (std::size_t i = 0; i < kShortClaims; ++i) {
+      tasks.push_back(task());
+      tasks.back().task.shard = static_cast<int>(i % 2);
+      ids_of_.push_back(tasks.back().task.id);
+    }
+    must(store_->insert(tasks, fence_));
   }
 
   std::vector<Decision> claim(const Fence& fence, std::vector<TaskId> ids, event::Claim what = {}) {

@@ -1,4 +1,6 @@
 // A connection under faults of the server, the network, or by a person.
+#include "src/store/mysql/session.h"
+
 #include <unistd.h>
 
 #include <array>
@@ -283,6 +285,44 @@ TEST_F(Hurt, APacketWithAStatementThatFailsLeavesNothingBehind) {
   schema_.exec("DELETE FROM rung_bodies");
   EXPECT_EQ(must(store_->insert(tasks, fence_)).at(1).how, Inserted::How::inserted);
   EXPECT_EQ(schema_.value("SELECT COUNT(*) FROM rung_bodies"), "2");
+}
+
+// What later() has collected, in a session of the test's own.
+class Waiting : public Hurt {
+ protected:
+  std::string connection() {
+    return must(session_.run_for([&] {
+      auto row = session_.query("SELECT CONNECTION_ID()");
+      row->next();
+      return row->getString(1).asStdString();
+    }));
+  }
+  mysql::Session session_{schema_.options(), must(mysql_addresses(schema_.options(), test_clock())),
+                          Ms{10'000}};
+};
+
+TEST_F(Waiting, IsSentBeforeItIsMoreThanThePacketThatTheServerAccepts) {
+  must(session_.connect());
+  const std::string quarter =
+      "DO '" + std::string(static_cast<std::size_t>(session_.max_packet()) / 4, 'x') + "'";
+  must(session_.transaction([&] {
+    for (int i = 0; i < 5; ++i) session_.later(quarter);
+  }));
+}
+
+TEST_F(Waiting, IsNotSentIfItsBodyFails) {
+  const std::string before = connection();
+  const auto fail = [&](const std::string& sql) {
+    return [this, sql] {
+      session_.later(sql);
+      throw Abort{{Error::Kind::permanent, "a bug"}};
+    };
+  };
+  EXPECT_FALSE(session_.transaction(fail("no SQL")));
+  EXPECT_FALSE(session_.run(fail("UPDATE rung_nodes SET name = 'b'")));
+  must(session_.transaction([] {}));
+  EXPECT_EQ(schema_.value("SELECT name FROM rung_nodes"), "a");
+  EXPECT_EQ(connection(), before);
 }
 
 TEST_F(Hurt, ARenewalEachThirdOfALeaseNeedsNoLogin) {

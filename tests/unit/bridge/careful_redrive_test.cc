@@ -203,6 +203,16 @@ TEST_F(CarefulRedriveStory, WhatPeopleEndIsNoOutcome) {
   EXPECT_EQ(step(bulk).verdict.go, Go::passed);
 }
 
+TEST_F(CarefulRedriveStory, ACanaryOfWhichNothingWasSentStopsIt) {
+  const auto ids = parked(5);
+  const Bulk bulk = redrive({.canary = 2});
+  step(bulk);
+  for (int i = 0; i < 2; ++i) world.apply(fence, {ids[i], event::Cancel{"not wanted"}, ByHand{"bob", {}}});
+  EXPECT_EQ(step(bulk).verdict.go, Go::stop);
+  EXPECT_EQ(row(bulk).stopped_because, "no task of the canary was sent: all of them had ended before");
+  EXPECT_EQ(row(bulk).done, 2);
+}
+
 TEST_F(CarefulRedriveStory, ACanaryThatTakesAllIsWatchedToo) {
   const auto ids = parked(2);
   const Bulk bulk = redrive({.canary = 10});
@@ -377,6 +387,9 @@ TEST(CarefulRedriveRate, TheRampDoublesEveryTenSeconds) {
   }
   EXPECT_THAT(at_ten, testing::ElementsAre(1, 2, 4, 8, 16, 32, 64, 100));
   bulk.care.canary = 10;
+  bulk.applied = 7;  // two tasks were refused
+  bulk.done = 9;
+  EXPECT_EQ(step_size(bulk), 3);
   EXPECT_EQ(rate_of(bulk), 100) << "the canary goes by the rate itself";
   bulk.applied = bulk.canary_done.emplace(10);
   EXPECT_EQ(rate_of(bulk), 1);

@@ -404,6 +404,21 @@ TEST_F(Silences, AQueueWhoseAttachmentIsIgnored) {
   EXPECT_TRUE(is_presumed(id));
 }
 
+TEST_F(Silences, WhatARemovedQueueSaidHoldsUntilThenAndNotWhereTheConfigNamesTheQueue) {
+  Looking a(world);
+  a.start();
+  const Silence failure{Silence::Means::failure, Ms{600'000}};
+  const EpochMs then = world.now() + kAMinute;
+  a.flow.janitor.silence().remove({{"bill*", failure, then}, {"inv*", failure, then}});
+  const TaskId named = deliver("billed"), removed = deliver("invoices");
+  pass(kAMinute);
+  const TaskId later = deliver("invoices");
+  pass(kOver);
+  EXPECT_TRUE(is_presumed(named));
+  EXPECT_EQ(world.row(removed).level, 2);
+  EXPECT_TRUE(is_presumed(later));
+}
+
 // C2: 300 lay unread, the canary had "succeeded", and when the consumer ran all of them failed.
 TEST_F(Silences, WhatNobodyHasReadIsNoSuccess) {
   Looking a(world);

@@ -19,5 +19,26 @@ TEST(CauseBook, FailuresThatDifferInOneThingOnlyHaveDifferentCauses) {
   EXPECT_EQ(book.find(failure).id, id);
 }
 
+TEST(CauseChanges, AFailureAfterWhichARuleMovedTheTaskIsOfTheQueueWhereItFailed) {
+  const CauseBook book;
+  const std::string of_orders = book.find({"orders", "Timeout", "no answer"}).id;
+  NewTask fresh;
+  fresh.task.queue = "slow";
+  fresh.task.moved_from = "orders";
+  fresh.task.error_type = "Timeout";
+  fresh.task.last_error = "no answer";
+  fresh.task.first_failed_at = {1};
+  CauseChanges changes(book);
+  EXPECT_EQ(changes.of(fresh), of_orders);
+
+  Task before = fresh.task;
+  before.queue = "orders";
+  Decision failed{Decision::Verdict::applied, "", fresh.task, Attempt{}};
+  failed.attempt->outcome = Outcome::failed;
+  failed.attempt->error = "no answer";
+  changes.decided(before, failed);
+  EXPECT_EQ(failed.task.cause, of_orders);
+}
+
 }  // namespace
 }  // namespace rung
