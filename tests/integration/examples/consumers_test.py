@@ -1,11 +1,9 @@
 """The example consumers against the real sidecar: each body they know ends as it should, and is reported.
 
 usage: consumers_test.py RUNG-PROGRAM CPP-CONSUMER
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT. Node's runs where node and amqplib are found (npm install
-in examples/consumers/node); it says so where it does not.
+Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT.
 """
 import pathlib
-import subprocess
 import sys
 import unittest
 
@@ -74,16 +72,6 @@ class Consumers(unittest.TestCase):
 
     def test_cpp(self):
         self.climb("cpp", [CPP])
-
-    def test_node(self):
-        script = EXAMPLES / "node" / "consumer.js"
-        try:
-            found = subprocess.run(["node", "-e", "require('amqplib')"], cwd=script.parent, stderr=subprocess.DEVNULL)
-        except FileNotFoundError:
-            found = None
-        if found is None or found.returncode != 0:
-            self.skipTest("no node, or no amqplib: npm install in examples/consumers/node")
-        self.climb("node", ["node", str(script)])
 
 
 if __name__ == "__main__":

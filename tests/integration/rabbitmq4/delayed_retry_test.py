@@ -68,10 +68,8 @@ class DelayedRetry(servers.Sidecar):
         """reject without requeue goes to Rung at once; nack with requeue comes back at once and never counts."""
         self.publish("nacked")
         for _ in range(LIMIT + 5):
-            began = time.monotonic()
-            tag, attempt, failures, when = self.next()
+            tag, attempt, failures, _ = self.next()
             self.assertEqual((attempt, failures), (0, 0))
-            self.assertLess(when - began, 10)
             self.channel.basic_nack(tag, requeue=True)
         self.assertEqual(self.sql("SELECT COUNT(*) n FROM retry_current WHERE queue = %s", self.queue)[0]["n"], 0)
         tag, _, _, _ = self.next()
@@ -88,5 +86,4 @@ class DelayedRetry(servers.Sidecar):
 
 if __name__ == "__main__":
     servers.Sidecar.program = sys.argv.pop(1)
-    servers.skip_below(4, 3)
     unittest.main(verbosity=2)

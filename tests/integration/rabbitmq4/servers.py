@@ -9,26 +9,10 @@ import unittest
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 from starting import BOUND_SECONDS, Place, admin, until  # noqa: E402
 
-SKIPPED = 77
-
-
-def broker_since(*version):
-    return tuple(int(part) for part in broker_version().split(".")[:2]) >= version
-
 
 @functools.cache
-def broker_version():
-    return admin("GET", "overview")["rabbitmq_version"]
-
-
-def skip_below(*wanted):
-    """Ends the program with the code that ctest takes for skipped where the broker is older than (major, minor)."""
-    for name in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_MANAGEMENT"):
-        if name not in os.environ:
-            sys.exit(f"{name} is not set: run by tests/run")
-    if not broker_since(*wanted):
-        print(f"SKIPPED: RabbitMQ {broker_version()} is older than {'.'.join(map(str, wanted))}, which this test is about")
-        sys.exit(SKIPPED)
+def broker_since(*version):
+    return tuple(int(part) for part in admin("GET", "overview")["rabbitmq_version"].split(".")[:2]) >= version
 
 
 class Sidecar(unittest.TestCase):
