@@ -3,13 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <ostream>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "src/core/base/failpoint.h"
 #include "tests/support/sidecar.h"
@@ -176,7 +174,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     EXPECT_EQ(rung().wait_exit(), 0);
     if (left()) {  // delivered just as the process ended: the broker keeps it for the next one
       restart();
-      std::this_thread::sleep_for(std::chrono::seconds{1});
+      EXPECT_TRUE(eventually([&] { return !left(); }, kBound));
       rung().signal(SIGTERM);
       EXPECT_EQ(rung().wait_exit(), 0);
     }
