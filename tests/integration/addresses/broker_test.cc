@@ -21,13 +21,10 @@ class BrokerAddresses : public RabbitTest {
       BrokerRecorder sink;
       options_.url = i % 2 == 0 ? bad : good_;
       options_.other_urls = {i % 2 == 0 ? good_ : bad};
-      const auto began = std::chrono::steady_clock::now();
       const auto broker = make_rabbit_broker(options_, test_clock());
       ASSERT_TRUE(broker->start(sink));
       broker->allow_publish_until(test_clock().boot() + Ms{300'000});
       EXPECT_TRUE(sink.up()) << sink.statuses().back().reason;
-      EXPECT_LT(std::chrono::steady_clock::now() - began,
-                rabbit::kSetUpTimeout);  // 2 s of its own, not all of it
       broker->publish({outgoing(1)});
       const auto result = sink.result(1);
       EXPECT_TRUE(result && result->how == How::confirmed);

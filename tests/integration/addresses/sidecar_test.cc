@@ -27,9 +27,9 @@ class SidecarAddresses : public SidecarTest {
 };
 
 TEST_F(SidecarAddresses, OneOfTheBrokersIsSilentAndOneOfTheDatabases) {
-  const SilentPort silent(SilentPort::Kind::answers_syn), gone(SilentPort::Kind::answers_nothing);
-  config.broker_urls = {with_port(amqp_url(), silent.port()), amqp_url(), with_port(amqp_url(), gone.port())};
-  config.store_urls = {with_port(db.url(), gone.port()), with_port(db.url(), silent.port()), db.url()};
+  const SilentPort silent(SilentPort::Kind::answers_syn);
+  config.broker_urls = {with_port(amqp_url(), silent.port()), amqp_url()};
+  config.store_urls = {with_port(db.url(), silent.port()), db.url()};
   const std::string queue = attached();
   start();
   climbs(queue, "one");
@@ -41,10 +41,9 @@ TEST_F(SidecarAddresses, OneOfTheBrokersIsSilentAndOneOfTheDatabases) {
   EXPECT_EQ(rung().log().find("guest:guest"), std::string::npos);
   const Ran ran = doctor();
   EXPECT_EQ(ran.code, 0) << ran.out;
-  for (const std::string& word :
-       {std::to_string(silent.port()) + " is unavailable", std::to_string(gone.port()) + " is unavailable",
-        parse_url(amqp_url())->host_port(5672) + " is reachable and in use",
-        parse_url(db.url())->host_port(3306) + " accepts writes and is in use"})
+  for (const std::string& word : {std::to_string(silent.port()) + " is unavailable",
+                                  parse_url(amqp_url())->host_port(5672) + " is reachable and in use",
+                                  parse_url(db.url())->host_port(3306) + " accepts writes and is in use"})
     EXPECT_NE(ran.out.find(word), std::string::npos) << word << "\n" << ran.out;
 }
 

