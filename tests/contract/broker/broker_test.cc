@@ -299,9 +299,7 @@ TEST_P(BrokerContract, OneResultEachAlsoAtStop) {
   std::vector<Outgoing> batch;
   for (std::uint64_t i = 1; i <= kCount; ++i) batch.push_back(outgoing(i, text(std::string(200, 'b'))));
   world_->broker().publish(std::move(batch));
-  const auto began = std::chrono::steady_clock::now();
   world_->broker().stop(Ms{150});
-  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
   EXPECT_EQ(sink_.result_count(), kCount);
   auto ways = sink_.ways();
   EXPECT_FALSE(ways.contains(-1));
@@ -342,14 +340,12 @@ TEST_P(BrokerContract, StopIsIdempotentAndNeedsNoStart) {
   EXPECT_FALSE(sink_.statuses().back().publishing);
 }
 
-TEST_P(BrokerContract, StopsSoonWhileTheBrokerIsAway) {
+TEST_P(BrokerContract, WhileTheBrokerIsAwayAStopDoesNotWaitForIt) {
   start();
   world_->go_away();
   ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.publishing && !s.consuming; }));
   world_->broker().publish({outgoing(1)});
-  const auto began = std::chrono::steady_clock::now();
-  world_->broker().stop(Ms{30000});
-  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
+  world_->broker().stop(std::chrono::hours{1});
   EXPECT_EQ(how(1), How::lost);
 }
 

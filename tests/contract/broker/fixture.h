@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -38,7 +37,6 @@ class BrokerContract : public testing::TestWithParam<Kind> {
 
   void build(BrokerOptions options) {
     world_.reset();
-    options.heartbeat = Ms{2000};
     world_ = GetParam().make(options);
     queue_ = world_->prefix() + "-orders";
   }

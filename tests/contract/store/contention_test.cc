@@ -65,11 +65,11 @@ TEST_P(StoreContract, ATaskIsClaimedOnceHoweverManyTry) {
 }
 
 // The fence: while a write that relies on a lease is open, nobody gets that shard, and other shards do not
-// wait. Tests `shard` while `decide` holds the claim of its task open.
+// wait. The memory store's single lock excludes it by construction.
 class OpenClaim : public StoreContract {
  protected:
-  // A claim in shard 3, held open while `meanwhile` runs on its own thread, for at least half a second.
-  void hold_open(const std::function<void()>& meanwhile) {
+  // A claim in shard 3, held open while `meanwhile` runs on a thread of its own, until `reached`.
+  void hold_open(const std::function<void()>& meanwhile, const std::function<bool()>& reached) {
     a = join(*store_, "a", {3});
     NewTask n = task();
     n.task.shard = 3;
@@ -78,86 +78,73 @@ class OpenClaim : public StoreContract {
     std::thread other;
     const Decider slow = [&](const Task& task, const Happening& what, const Circumstances& at) {
       other = std::thread(meanwhile);
-      wait_until([&] { return trying.load(); });
-      std::this_thread::sleep_for(Ms{500});  // not synchronisation: it must NOT happen within this time
+      wait_until(reached);
       done_meanwhile = done;
       return decide(task, what, *rules(), at);
     };
     const auto decisions = must(store_->apply(std::span(&event, 1), a, slow));
-    open_until = std::chrono::steady_clock::now();
     other.join();
     EXPECT_EQ(decisions[0].verdict, Verdict::applied);
   }
+  // Somebody waits for a lock of this test's schema.
+  bool waits() {
+    return mysql_->value("SELECT COUNT(*) FROM information_schema.innodb_trx t JOIN " +
+                         mysql_->processlist() +
+                         " p ON p.id = t.trx_mysql_thread_id WHERE t.trx_state = 'LOCK WAIT' AND p.db = '" +
+                         mysql_->name() + "'") != "0";
+  }
+  // `call` waits until the claim has ended.
+  void expect_to_wait(const std::function<void(Store&)>& call) {
+    hold_open(
+        [&] {
+          call(*open());
+          done = true;
+        },
+        [this] { return waits(); });
+    EXPECT_FALSE(done_meanwhile) << "under an open claim";
+    EXPECT_TRUE(done);
+  }
 
   Fence a;
-  std::atomic<bool> trying{false}, done{false};
+  std::atomic<bool> done{false};
   bool done_meanwhile = false;
-  std::chrono::steady_clock::time_point open_until;
 };
 
 TEST_P(OpenClaim, ATakeoverPassesItOverAndTakesTheRest) {
-  if (memory_) return;  // its single lock excludes this by construction
   // The same node, started again, takes its shard back.
   std::vector<Lease> first;
-  std::chrono::steady_clock::time_point answered;
-  hold_open([&] {
-    const auto other = open();
-    const std::vector<int> shards{3, 4};
-    trying = true;
-    first = must(other->acquire(a.node, kIncarnation, shards, kTtl));
-    answered = std::chrono::steady_clock::now();
-    const std::vector<int> shard{3};
-    wait_until([&] { return must(other->acquire(a.node, kIncarnation, shard, kTtl)).size() == 1; });
-    done = true;
-  });
+  std::atomic<bool> answered{false};
+  hold_open(
+      [&] {
+        const auto other = open();
+        const std::vector<int> shards{3, 4}, shard{3};
+        first = must(other->acquire(a.node, kIncarnation, shards, kTtl));
+        answered = true;
+        wait_until([&] { return must(other->acquire(a.node, kIncarnation, shard, kTtl)).size() == 1; });
+        done = true;
+      },
+      [&] { return answered.load(); });
   EXPECT_THAT(first, testing::ElementsAre(Lease{4, 1}));
-  EXPECT_LT(answered, open_until) << "it waited for the lock";
   EXPECT_FALSE(done_meanwhile) << "the shard was taken under an open claim";
   EXPECT_TRUE(done);
 }
 
 TEST_P(OpenClaim, AReleaseWaitsForIt) {
-  if (memory_) return;
-  hold_open([&] {
-    const auto other = open();
-    trying = true;
-    must(other->release(a.node, a.leases));
-    done = true;
-  });
-  EXPECT_FALSE(done_meanwhile) << "the shard was free under an open claim";
+  expect_to_wait([&](Store& other) { must(other.release(a.node, a.leases)); });
   EXPECT_EQ(must(store_->shards())[3].owner, 0);
 }
 
 TEST_P(OpenClaim, LeavingWaitsForIt) {
-  if (memory_) return;
-  hold_open([&] {
-    const auto other = open();
-    trying = true;
-    must(other->leave(a.node, kIncarnation));
-    done = true;
-  });
-  EXPECT_FALSE(done_meanwhile) << "the shard was free under an open claim";
+  expect_to_wait([&](Store& other) { must(other.leave(a.node, kIncarnation)); });
   EXPECT_EQ(must(store_->shards())[3].owner, 0);
 }
 
 TEST_P(OpenClaim, ARenewalWaitsForIt) {
-  if (memory_) return;
-  hold_open([&] {
-    const auto other = open();
-    trying = true;
-    EXPECT_EQ(must(other->renew(a.node, a.leases, kTtl)), a.leases);
-    done = true;
-  });
-  EXPECT_FALSE(done_meanwhile);
-  EXPECT_TRUE(done);
+  expect_to_wait([&](Store& other) { EXPECT_EQ(must(other.renew(a.node, a.leases, kTtl)), a.leases); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, OpenClaim, testing::Values("memory", "mysql"),
-                         [](const auto& p) { return p.param; });
-
-TEST_P(StoreContract, ATakeoverPassesOverAnOpenInsertAndGetsTheShardAfterIt) {
-  if (memory_) return;
-  const Fence a = join(*store_, "a", {3});
+TEST_P(OpenClaim, ATakeoverPassesOverAnOpenInsertAndGetsTheShardAfterIt) {
+  a = join(*store_, "a", {3});
   NewTask n = task();
   n.task.shard = 3;
   n.intake_key = "key-of-16-bytes!";
@@ -178,6 +165,8 @@ TEST_P(StoreContract, ATakeoverPassesOverAnOpenInsertAndGetsTheShardAfterIt) {
   EXPECT_THAT(must(store_->acquire(a.node, kIncarnation, shards, kTtl)),
               testing::ElementsAre(Lease{3, 2}, Lease{4, 2}));
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, OpenClaim, testing::Values("mysql"), [](const auto& p) { return p.param; });
 
 TEST_P(StoreContract, AStormOfOverlappingBatchesEndsWithAllDone) {
   const Fence fence = join(*store_, "a");

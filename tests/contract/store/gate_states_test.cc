@@ -217,8 +217,9 @@ TEST_P(GateStateContract, ConcurrentBatchesLoseNothing) {
 TEST_P(GateStateContract, OnlyWhatHasChangedIsRead) {
   change("old", [](GateState& state, EpochMs) { state.breaker.last_probe = 1; });
   must(store_->pause({"old", {}, "ann", ""}));
-  std::this_thread::sleep_for(std::chrono::milliseconds{20});
-  const EpochMs since = must(store_->now());
+  const EpochMs changed = must(store_->now());
+  EpochMs since;
+  wait_until([&] { return (since = must(store_->now())) > changed + Ms{20}; });
   EXPECT_TRUE(must(store_->gate_states(since)).empty());
   EXPECT_TRUE(must(store_->pauses(since)).empty());
   change("new", [](GateState& state, EpochMs) { state.breaker.last_probe = 1; });

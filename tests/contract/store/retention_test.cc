@@ -115,10 +115,8 @@ TEST_P(RetentionTest, WhatIsOverGoesAndTheRestStays) {
 }
 
 TEST_P(RetentionTest, DiscardedGoesToo) {
-  if (!mysql_) GTEST_SKIP() << "no rule discards yet: its row is made by SQL";
-  const TaskId id = cancelled();
-  mysql_->exec("USE " + mysql_->name());
-  mysql_->exec("UPDATE rung_tasks SET state = 'discarded'");
+  const TaskId id = parked();
+  ASSERT_EQ(apply_one(*store_, fence, id, event::Discard{}).verdict, Decision::Verdict::applied);
   EXPECT_EQ(purge(tomorrow()), 1);
   EXPECT_FALSE(there(id));
 }
