@@ -49,21 +49,6 @@ TEST_F(HttpActivity, FailuresRetriesAndSuccessesOfAQueue) {
   EXPECT_EQ(none.at("points").size(), activity.at("points").size());
 }
 
-TEST_F(HttpActivity, Ranges) {
-  up();
-  const json month = get("/v1/activity?from=2020-01-01T00:00:00Z").json();
-  EXPECT_EQ(month.at("step_s"), 1800);
-  EXPECT_THAT(month.at("points").size(), testing::AllOf(testing::Ge(1440U), testing::Le(1500U)));
-  EXPECT_TRUE(get("/v1/activity?to=2020-01-01T00:00:00Z").json().at("points").empty());
-  EXPECT_TRUE(get("/v1/activity?from=2199-01-01T00:00:00Z").json().at("points").empty());
-  EXPECT_THAT(refused(get("/v1/activity?from=2026-11-22T00:00:00Z&to=2026-11-21T00:00:00Z"), 400),
-              HasSubstr("to: must be later than from"));
-  EXPECT_THAT(refused(get("/v1/activity?from=yesterday"), 400), HasSubstr("from: must be an RFC 3339 time"));
-  EXPECT_THAT(refused(get("/v1/activity?queue="), 400),
-              HasSubstr("queue: must be a string of 1 to 255 bytes"));
-  EXPECT_THAT(refused(get("/v1/activity?step=5"), 400), HasSubstr("step"));
-}
-
 // What was counted since the last batch is added before the end.
 TEST_F(HttpActivity, AStopAddsWhatThereIs) {
   const std::string queue = new_name();

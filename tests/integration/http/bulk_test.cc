@@ -70,31 +70,6 @@ TEST_F(HttpBulk, AChangeCanWaitForItsConfirmation) {
   EXPECT_EQ(wait_done(id).at("applied"), 3);
 }
 
-TEST_F(HttpBulk, ALimitTakesTheOldestAndTheReasonIsInEachAudit) {
-  up();
-  submit_many(4);
-  submit_many(2, "other");
-  const json dry = post("/v1/bulks", {{"action", "fire"},
-                                      {"filter", {{"kind", "delay"}}},
-                                      {"dry_run", true},
-                                      {"by", "queue"},
-                                      {"limit", 5}})
-                       .json();
-  EXPECT_EQ(dry.at("count"), 5);
-  EXPECT_EQ(dry.at("or_more"), false);
-  EXPECT_EQ(dry.at("groups").size(), 2U);
-  const std::string id =
-      create({{"action", "cancel"}, {"filter", {{"kind", "delay"}}}, {"limit", 3}, {"reason", "too many"}});
-  EXPECT_EQ(wait_done(id).at("applied"), 3);
-  EXPECT_EQ(
-      db.value("SELECT COUNT(*) FROM retry_audit WHERE retry_id > 0 AND reason = 'too many' AND bulk_id = " +
-               id),
-      "3");
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE state = 'scheduled' AND retry_id > (SELECT "
-                     "MAX(retry_id) FROM retry_current WHERE state = 'cancelled')"),
-            "3");
-}
-
 TEST_F(HttpBulk, CancelsAFrozenSetAndSaysSo) {
   up();
   submit_many(40);
@@ -171,79 +146,6 @@ TEST_F(HttpBulk, RatePauseResumeAbort) {
   EXPECT_EQ(done_after_another(id), ended);
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current WHERE state = 'cancelled' AND queue = 'q'"),
             bulk(id).at("applied").dump());
-}
-
-TEST_F(HttpBulk, ASlowOneHoldsUpNoOther) {
-  up();
-  submit_many(4, "slow");
-  submit_many(60, "quick");
-  const std::string slow = create({{"action", "cancel"}, {"filter", {{"queue", "slow"}}}, {"rate", 0.02}});
-  ASSERT_TRUE(eventually([&] { return bulk(slow).at("done") == 1; }, kBound));
-  const std::string quick = create({{"action", "cancel"}, {"filter", {{"queue", "quick"}}}, {"rate", 200}});
-  EXPECT_EQ(wait_done(quick).at("applied"), 60);
-  EXPECT_EQ(bulk(slow).at("done"), 1) << "faster than it may be";
-  // A new rate applies at once, not after the 50 seconds of the old one.
-  ASSERT_EQ(post("/v1/bulks/" + slow + "/resume", {{"rate", 1000}}).status, 200);
-  EXPECT_EQ(wait_done(slow).at("applied"), 4);
-}
-
-TEST_F(HttpBulk, GoesOnAfterAKillOfItsInstance) {
-  other_keys = "lease: 2s\n";
-  listen("");
-  up();
-  submit_many(300);
-  const std::string id = create({{"action", "cancel"}, {"filter", {{"tag", "many"}}}, {"rate", 60}});
-  ASSERT_TRUE(eventually([&] { return bulk(id).at("done") > 20; }, kBound));
-  rung().kill9();
-  const int killed_at = std::stoi(rows("SELECT done FROM retry_bulks")[0].at("done"));
-  EXPECT_LT(killed_at, 300);
-  up();
-  const json done = wait_done(id, "done", Ms{60'000});
-  EXPECT_EQ(done.at("done"), 300);
-  EXPECT_EQ(done.at("applied"), 300);
-  EXPECT_EQ(in_state("cancelled"), "300");
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE retry_id > 0 AND what = 'cancel'"), "300")
-      << "each once";
-}
-
-TEST_F(HttpBulk, BadInput) {
-  up();
-  const auto detail = [&](const json& body) { return refused(post("/v1/bulks", body), 400); };
-  EXPECT_THAT(
-      detail({{"filter", {{"queue", "q"}}}}),
-      HasSubstr("action: must be \"cancel\", \"discard\", \"fire\", \"redrive\", \"succeed\" or \"fail\""));
-  EXPECT_THAT(detail({{"action", "delete"}, {"filter", {{"queue", "q"}}}}), HasSubstr("action: must be"));
-  EXPECT_THAT(detail({{"action", "cancel"}}), HasSubstr("filter: say which tasks"));
-  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", json::object()}}),
-              HasSubstr("an empty filter means every task"));
-  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queeu", "q"}}}}),
-              HasSubstr("filter.queeu: unknown condition"));
-  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queue", 5}}}}), HasSubstr("filter.queue: must be"));
-  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", "all"}}), HasSubstr("filter: must be an object"));
-  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"rate", -1}}),
-              HasSubstr("rate: must be a number"));
-  EXPECT_THAT(detail({{"action", "cancel"}, {"filter", {{"queue", "q"}}}, {"rate", 1e-7}}),
-              HasSubstr("rate: must be a number of tasks per second, at least 0.01"));
-  EXPECT_THAT(refused(call("POST", "/v1/bulks",
-                           R"({"action": "cancel", "action": "fire", "filter": {"queue": "q"}})"),
-                      400),
-              HasSubstr("duplicate key 'action' in one object"));
-  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"state", "succeeded"}}}}),
-              HasSubstr("filter.state: fire changes only tasks that are scheduled, none that is succeeded"));
-  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"by", "queue"}}),
-              HasSubstr("by: only valid with \"dry_run\": true"));
-  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"elsewhere", {{"queue", "x"}}}}),
-              HasSubstr("elsewhere: only valid with the action redrive"));
-  EXPECT_THAT(
-      detail({{"action", "redrive"}, {"filter", {{"queue", "q"}}}, {"elsewhere", {{"queue", failed()}}}}),
-      HasSubstr("elsewhere.queue: '" + failed() + "' begins with " + config.prefix + "."));
-  EXPECT_THAT(detail({{"action", "fire"}, {"filter", {{"queue", "q"}}}, {"limit", 0}}),
-              HasSubstr("limit: must be an integer"));
-  EXPECT_THAT(detail(json::array()), HasSubstr("an object"));
-  for (const auto* id : {"1", "x", "-1", "99999999999999999999"}) {
-    EXPECT_EQ(get("/v1/bulks/" + std::string(id)).status, 404);
-    EXPECT_THAT(refused(post("/v1/bulks/" + std::string(id) + "/abort"), 404), HasSubstr("there is no bulk"));
-  }
 }
 
 }  // namespace

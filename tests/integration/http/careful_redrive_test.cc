@@ -93,7 +93,6 @@ TEST_F(HttpCarefulRedrive, AGoodFixGoesThroughAlsoWhenItsInstanceIsKilled) {
   ASSERT_TRUE(eventually([&] { return take(), bulk(id).value("stage", "") == "all"; }, kBound));
   ASSERT_TRUE(eventually([&] { return take(), bulk(id).at("done") > 8; }, kBound));
   rung().kill9();
-  EXPECT_LT(std::stoi(rows("SELECT done FROM retry_bulks")[0].at("done")), 30);
   up();
   json end;
   ASSERT_TRUE(eventually([&] { return take(), (end = bulk(id)).at("state") == "done" && seen.size() == 30; },
@@ -105,15 +104,6 @@ TEST_F(HttpCarefulRedrive, AGoodFixGoesThroughAlsoWhenItsInstanceIsKilled) {
       << "each once";
   ASSERT_TRUE(eventually([&] { return bulk(id).at("outcomes").at("succeeded") == 30; }, kBound))
       << bulk(id).dump();
-}
-
-TEST_F(HttpCarefulRedrive, ATaskIsInAtMostOneOpenRedrive) {
-  up();
-  const std::string queue = parked_queue(6);
-  create(queue, {{"canary", 2}});
-  const HttpAnswer second = post("/v1/bulks", {{"action", "redrive"}, {"filter", {{"queue", queue}}}});
-  ASSERT_EQ(second.status, 202) << second.body;
-  EXPECT_EQ(second.json().at("total"), 0) << "the first one has them all";
 }
 
 TEST_F(HttpCarefulRedrive, WhatHasExpiredIsSaidBefore) {
@@ -128,27 +118,6 @@ TEST_F(HttpCarefulRedrive, WhatHasExpiredIsSaidBefore) {
       [&] { return (counted = post("/v1/bulks", wish).json()).value("expired", json()) == expired; }, kBound))
       << counted.dump();
   EXPECT_EQ(counted.at("count"), 3);
-}
-
-TEST_F(HttpCarefulRedrive, WhatIsWrongIsSaid) {
-  up();
-  const auto detail = [&](json body) {
-    if (!body.contains("action")) body["action"] = "redrive";
-    body["filter"] = {{"queue", "q"}};
-    return refused(post("/v1/bulks", body), 400);
-  };
-  EXPECT_THAT(detail({{"canary", 0}}), HasSubstr("canary: "));
-  EXPECT_THAT(detail({{"canary", 1001}}), HasSubstr("canary: "));
-  EXPECT_THAT(detail({{"watch", "2m"}}), HasSubstr("watch: needs a canary"));
-  EXPECT_THAT(detail({{"canary", 3}, {"watch", "10ms"}}), HasSubstr("watch: "));
-  EXPECT_THAT(detail({{"ramp", true}}), HasSubstr("ramp: needs a rate of at least 1 per second"));
-  EXPECT_THAT(detail({{"stop_on_failures", "5%"}}), HasSubstr("stop_on_failures: needs a rate"));
-  EXPECT_THAT(detail({{"stop_on_failures", "5"}, {"rate", 1}}),
-              HasSubstr("stop_on_failures: must be a percentage like \"5%\""));
-  EXPECT_THAT(detail({{"stop_on_failures", "101%"}, {"rate", 1}}), HasSubstr("must be a percentage"));
-  EXPECT_THAT(detail({{"action", "cancel"}, {"canary", 3}}),
-              HasSubstr("canary: only valid with the action redrive"));
-  EXPECT_EQ(get("/v1/bulks").json().at("bulks"), json::array());
 }
 
 }  // namespace

@@ -102,17 +102,6 @@ TEST_F(Console, ABrowserSignsInWithATokenAndChangesThingsByItsCookie) {
   EXPECT_THAT(refused(call("GET", "/v1/tasks", {}, cookie), 401), HasSubstr("sign in again"));
 }
 
-TEST_F(Console, AReaderIsTold) {
-  up_with_tokens();
-  const HttpAnswer answer = sign_in("rons-token-of-the-test");
-  EXPECT_THAT(answer.json().at("may"), testing::Contains("read"));
-  HttpClient::Headers change = cookie_of(answer);
-  change["X-Rung-CSRF"] = answer.json().at("csrf").get<std::string>();
-  EXPECT_THAT(
-      refused(call("POST", "/v1/tasks", json{{"queue", new_name()}, {"delay", "1h"}}.dump(), change), 403),
-      HasSubstr("needs the role operator"));
-}
-
 TEST_F(Console, WithoutTokensNobodyHasToSignIn) {
   up();
   const json session = get("/v1/session").json();
@@ -210,12 +199,6 @@ TEST_F(Console, EventsEndWithTheSidecar) {
   events.next("overview");
   rung().signal(SIGTERM);
   events.rest();  // until the other side closes
-}
-
-TEST_F(Console, WrongWatchesAreRefused) {
-  up();
-  EXPECT_THAT(refused(get("/v1/events?watch=4711,x"), 400), HasSubstr("ids of tasks"));
-  EXPECT_THAT(refused(get("/v1/events?unknown=1"), 400), HasSubstr("unknown"));
 }
 
 TEST_F(Console, TheConfigIsShownWithoutSecrets) {

@@ -75,51 +75,6 @@ TEST_F(HttpEdit, TheEditedMessageIsDeliveredInPlaceOfTheParkedOne) {
   EXPECT_EQ(retry_id(delivery(queue)), id);
 }
 
-TEST_F(HttpEdit, WhatIsWrongIsSaid) {
-  up();
-  const std::string queue = new_name();
-  amqp.declare(queue);
-  const std::string id = submit({{"queue", queue},
-                                 {"delay", 0},
-                                 {"max_attempts", 1},
-                                 {"body", {{"a", 1}}},
-                                 {"headers", {{"tenant", "acme"}}}});
-  amqp.ack(delivery(queue));
-  wait_for(id, "awaiting");
-  EXPECT_THAT(refused(edit(id, {{"version", task(id).at("version")}, {"body", 1}}), 409),
-              AllOf(HasSubstr("only a parked task can be edited: it is awaiting"),
-                    HasSubstr("if it fails for good")));
-  ASSERT_EQ(post("/v1/tasks/" + id + "/finish", {{"result", "failed"}, {"error", "no"}}).status, 200);
-  const int version = wait_for(id, "parked").at("version");
-  const auto wrong = [&](json wish) {
-    if (!wish.contains("version")) wish["version"] = version;
-    return refused(edit(id, wish), 400);
-  };
-  EXPECT_THAT(refused(edit(id, {{"body", 1}}), 400), HasSubstr("version: missing"));
-  EXPECT_THAT(
-      wrong({{"body", "{\"a\":\n oops}"}}),
-      HasSubstr("body: line 2, column 2: not JSON, which its content type 'application/json' promises"));
-  EXPECT_THAT(wrong({{"set_headers", {{"retry-id", "1"}}}}),
-              HasSubstr("set_headers: 'retry-id' is reserved"));
-  EXPECT_THAT(wrong({{"set_headers", {{"x-death", "1"}}}}), HasSubstr("'x-death' is reserved"));
-  EXPECT_THAT(wrong({{"set_headers", {{"CC", {"q"}}}}}), HasSubstr("'CC' is reserved"));
-  EXPECT_THAT(wrong({{"set_headers", 5}}), HasSubstr("must be an object"));
-  EXPECT_THAT(wrong({{"unset_headers", "tenant"}}), HasSubstr("must be a list of names"));
-  EXPECT_THAT(wrong({{"unset_headers", {"tenat"}}}), HasSubstr("it has: tenant"));
-  EXPECT_THAT(wrong({{"set_headers", {{"a", std::string(130'000, 'x')}}}}),
-              HasSubstr("the limit for one frame"));
-  EXPECT_THAT(wrong({{"set_headers", {{"tenant", "acme"}}}}), HasSubstr("nothing would change"));
-  EXPECT_THAT(wrong({{"bodi", 1}}), HasSubstr("bodi: unknown field"));
-  EXPECT_THAT(refused(edit(id, {{"version", version - 1}, {"body", 1}}), 412),
-              HasSubstr("its version is now " + std::to_string(version)));
-  const std::string tag = "\"" + std::to_string(version) + "\"";
-  EXPECT_THAT(refused(edit(id, {{"version", version + 1}, {"body", 1}}, {{"If-Match", tag}}), 400),
-              HasSubstr("If-Match names another version"));
-  EXPECT_EQ(refused(edit("77", {{"version", 1}, {"body", 1}}), 404).empty(), false);
-  EXPECT_EQ(current(queue).size(), 1U);
-  EXPECT_EQ(edit(id, {{"body", 1}}, {{"If-Match", tag}}).status, 201);
-}
-
 TEST_F(HttpEdit, TheBodyIsADownloadAndNeedsTheRight) {
   listen(", token_file: " + yaml(file("full", "full-token-1\n")) +
          ", read_token_file: " + yaml(file("read", "read-token-2\n")));

@@ -120,7 +120,6 @@ TEST_F(HttpMemory, ManyLargeRequestsAtOnceStayBelow400MB) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GE(created, 1);
-  EXPECT_GE(refused, 1);
   EXPECT_EQ(others, 0);
   std::cout << "24 requests of 8 MB at once: " << created << " taken, " << refused
             << " told to come again, peak RSS " << static_cast<int>(peak_mb()) << " MB\n";

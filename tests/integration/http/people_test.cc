@@ -359,12 +359,6 @@ TEST_F(HttpPeople, YouSaysWhatATokenMayDo) {
   refused(as("rita", "GET", "/v1/you?x=1"), 400);
 }
 
-TEST_F(HttpPeople, WithoutTokensEverybodyIsAnAdmin) {
-  up();
-  EXPECT_EQ(get("/v1/you").json().at("name"), "no token");
-  EXPECT_EQ(get("/v1/you").json().at("role"), "admin");
-}
-
 TEST_F(HttpPeople, ARotationAndAReload) {
   up_with();
   const auto status = [&](const std::string& bearer) {
@@ -387,19 +381,6 @@ TEST_F(HttpPeople, ARotationAndAReload) {
   EXPECT_TRUE(rung().logged("tokens.yaml:1:23: role: ")) << rung().log_tail();
   EXPECT_EQ(status(fresh), 200);
   EXPECT_THAT(rung().log(), Not(HasSubstr(fresh)));
-}
-
-TEST_F(HttpPeople, AWrongFileEndsTheStartAndCheckSaysWhere) {
-  listen(", tokens_file: " + yaml(file("tokens.yaml", entry("olaf", "operator", ", queue: [q]"))));
-  sidecar_ = std::make_unique<Sidecar>(config);
-  rung().start();
-  EXPECT_EQ(rung().wait_exit(), 1);
-  const std::string where = file_path("tokens.yaml") + ":1:";
-  EXPECT_THAT(rung().log(), AllOf(HasSubstr(where), HasSubstr("did you mean queues?")));
-  const Ran check = run_shell(rung_program() + " check -c " + rung().config_path());
-  EXPECT_EQ(check.code, 1);
-  EXPECT_THAT(check.out,
-              AllOf(HasSubstr(where), HasSubstr("did you mean queues?"), Not(HasSubstr("token-of"))));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// GET /v1/tasks, GET /v1/tasks/{id}.
-#include <set>
-
+// GET /v1/tasks, GET /v1/tasks/{id}, and the pages of every list. What each condition finds: Query in
+// tests/unit/http, StoreContract and FilterContract in tests/contract/store.
+#include "src/core/base/hex.h"
 #include "tests/integration/http/fixture.h"
 
 namespace rung::test {
@@ -21,39 +21,6 @@ class HttpQuery : public HttpTest {
 };
 
 using Ids = std::vector<std::string>;
-
-TEST_F(HttpQuery, EachConditionAlone) {
-  up();
-  const std::string queue = new_name();
-  amqp.declare(queue);
-  const std::string a =
-      submit({{"queue", "a"}, {"tag", "t"}, {"message_id", "m"}, {"at", "2030-01-01T00:00:00Z"}});
-  const std::string b = submit({{"exchange", "x"}, {"routing_key", "k"}, {"at", "2031-01-01T00:00:00Z"}});
-  const std::string c = submit({{"queue", queue}, {"delay", 0}});
-  const Received got = delivery(queue);
-  report(got, "failed", "boom 100%");
-  ASSERT_TRUE(eventually([&] { return task(c).value("first_failed_at", json()) != json(); }));
-
-  EXPECT_EQ(ids(""), (Ids{c, b, a}));
-  EXPECT_EQ(ids("?queue=a"), Ids{a});
-  EXPECT_EQ(ids("?exchange=x"), Ids{b});
-  EXPECT_EQ(ids("?tag=t"), Ids{a});
-  EXPECT_EQ(ids("?message_id=m"), Ids{a});
-  EXPECT_EQ(ids("?error=100%25"), Ids{c});
-  EXPECT_EQ(ids("?error=10%25%25"), Ids{});
-  EXPECT_EQ(ids("?kind=retry"), Ids{});
-  EXPECT_EQ(ids("?kind=delay&state=scheduled&queue=a"), Ids{a});
-  EXPECT_EQ(ids("?state=parked"), Ids{});
-  EXPECT_EQ(ids("?due_after=2030-06-01T00:00:00Z"), Ids{b});
-  EXPECT_EQ(ids("?due_after=2029-06-01T00:00:00Z&due_before=2030-06-01T00:00:00%2B01:00"), Ids{a});
-  EXPECT_EQ(ids("?due_before=2030-06-01T00:00:00+01:00&queue=a"), Ids{a}) << "a + that became a blank";
-  EXPECT_EQ(ids("?created_after=2020-01-01T00:00:00Z"), (Ids{c, b, a}));
-  EXPECT_EQ(ids("?created_before=2020-01-01T00:00:00Z"), Ids{});
-  EXPECT_EQ(ids("?ladder=default"), (Ids{c, b, a}));
-  const std::string odd = submit({{"queue", "q1?x&y"}, {"message_id", "a=b"}, {"delay", "1h"}});
-  EXPECT_EQ(ids("?message_id=a=b"), Ids{odd});
-  EXPECT_EQ(ids("?queue=q1?x%26y"), Ids{odd});
-}
 
 TEST_F(HttpQuery, ByCorrelationIdHeaderAndSeveralStates) {
   config.more += "index_headers: [tenant]\n";
@@ -79,70 +46,6 @@ TEST_F(HttpQuery, ByCorrelationIdHeaderAndSeveralStates) {
   EXPECT_NE(other.body.find("index_headers"), std::string::npos);
 }
 
-TEST_F(HttpQuery, ByErrorAndCounted) {
-  up();
-  submit({{"queue", "q"}, {"body", "x"}, {"delay", "1h"}});
-  submit({{"queue", "q"}, {"body", "x"}, {"delay", "1h"}});
-  submit({{"queue", "other"}, {"body", "x"}, {"delay", "1h"}});
-  db.exec(
-      "UPDATE rung_tasks SET last_error = 'HTTP 503', error_type = 'Down', first_failed_at = '2026-11-20' "
-      "WHERE queue = 'q'");
-  const auto found = [&](const std::string& query) {
-    return get("/v1/tasks?" + query).json().at("tasks").size();
-  };
-  EXPECT_EQ(found("error=/http%205../i"), 2U);
-  EXPECT_EQ(found("error=/http/"), 0U);
-  EXPECT_EQ(found("error_type=Down"), 2U);
-  EXPECT_EQ(found("first_failed_after=2026-11-19T00:00:00Z"), 2U);
-  EXPECT_EQ(found("first_failed_before=2026-11-19T00:00:00Z"), 0U);
-  EXPECT_EQ(get("/v1/tasks?count=true").json(), (json{{"count", 3}, {"or_more", false}}));
-  EXPECT_EQ(get("/v1/tasks?count=true&by=error_type&error=/503/").json().at("groups"),
-            (json::array({{{"value", "Down"}, {"count", 2}}})));
-  EXPECT_EQ(get("/v1/tasks?count=true&by=error_type").json().at("groups")[1],
-            (json{{"value", nullptr}, {"count", 1}}));
-  EXPECT_THAT(refused(get("/v1/tasks?count=true&by=header.tenant"), 400), HasSubstr("not indexed"));
-  EXPECT_THAT(refused(get("/v1/tasks?error=/(/"), 400), HasSubstr("not a regular expression"));
-  EXPECT_THAT(refused(get("/v1/tasks?by=queue"), 400), HasSubstr("count=true"));
-}
-
-TEST_F(HttpQuery, PagesStayWhileRowsMove) {
-  up();
-  json tasks = json::array();
-  for (int i = 0; i < 25; ++i) tasks.push_back({{"queue", "q"}, {"delay", "1h"}, {"body", i}});
-  ASSERT_EQ(post("/v1/tasks", tasks).status, 201);
-  std::set<std::string> seen;
-  std::string cursor;
-  int pages = 0;
-  do {
-    const json page = get("/v1/tasks?queue=q&limit=10" + (cursor.empty() ? "" : "&cursor=" + cursor)).json();
-    for (const json& t : page.at("tasks")) EXPECT_TRUE(seen.insert(t.at("retry_id")).second) << "shown twice";
-    cursor = page.at("next").is_null() ? "" : page.at("next").get<std::string>();
-    ++pages;
-    // New and changed tasks do not shift the pages.
-    submit({{"queue", "q"}, {"delay", "1h"}});
-    post("/v1/tasks/" + *seen.rbegin() + "/cancel");
-  } while (!cursor.empty() && pages < 10);
-  EXPECT_EQ(pages, 3);
-  EXPECT_EQ(seen.size(), 25U);
-}
-
-TEST_F(HttpQuery, BadConditions) {
-  up();
-  EXPECT_THAT(refused(get("/v1/tasks?queeu=a"), 400),
-              HasSubstr("queeu: unknown condition; known conditions: queue"));
-  EXPECT_THAT(refused(get("/v1/tasks?state=waiting"), 400),
-              HasSubstr("state: must be scheduled, publishing"));
-  EXPECT_THAT(refused(get("/v1/tasks?kind=x"), 400), HasSubstr("kind: must be retry or delay"));
-  EXPECT_THAT(refused(get("/v1/tasks?limit=0"), 400), HasSubstr("limit: must be an integer from 1 to 1000"));
-  EXPECT_THAT(refused(get("/v1/tasks?limit=1001"), 400), HasSubstr("from 1 to 1000"));
-  EXPECT_THAT(refused(get("/v1/tasks?cursor=x"), 400), HasSubstr("cursor: must be the `next`"));
-  EXPECT_THAT(refused(get("/v1/tasks?due_after=now"), 400), HasSubstr("due_after: must be an RFC 3339 time"));
-  EXPECT_THAT(refused(get("/v1/tasks?queue=a&queue=b"), 400), HasSubstr("queue: given twice"));
-  EXPECT_THAT(refused(get("/v1/tasks?queue=%ff"), 400), HasSubstr("queue: must be UTF-8 text"));
-  EXPECT_THAT(refused(get("/v1/tasks?queue=%4"), 400), HasSubstr("hexadecimal"));
-  EXPECT_THAT(refused(get("/v1/tasks?queue="), 400), HasSubstr("queue: must be a string of 1 to 255"));
-}
-
 TEST_F(HttpQuery, ATaskWithItsHistory) {
   config.ladder = "[200ms, 1h]";
   up();
@@ -163,6 +66,60 @@ TEST_F(HttpQuery, ATaskWithItsHistory) {
   EXPECT_GE(t.at("history")[0].at("late_ms").get<int>(), 0);
   for (const auto* id_of_none : {"1", "0", "-5", "abc", "99999999999999999999", "5%2F6"})
     EXPECT_EQ(get("/v1/tasks/" + std::string(id_of_none)).status, 404) << id_of_none;
+}
+
+// Every list, row by row.
+TEST_F(HttpQuery, EachListHasPages) {
+  config.ladder = "[200ms, 200ms, 1h]";
+  up();
+  const std::string queue = attached();
+  fail(queue, Message{});
+  std::string id;
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    const Received got = delivery(queue);
+    id = retry_id(got);
+    report(got, "failed", "no");
+    ASSERT_TRUE(eventually([&] { return task(id).value("level", 0) == attempt + 1; }, kBound));
+  }
+  for (const char* to : {"a", "b", "c/d \xc3\xbc"}) submit({{"queue", to}, {"delay", "1h"}});
+  for (int i = 1; i <= 3; ++i)
+    ASSERT_EQ(post("/v1/tasks/" + id + "/reschedule", {{"delay", std::to_string(i) + "h"}}).status, 200);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(post("/v1/bulks", {{"action", "cancel"}, {"filter", {{"tag", "none"}}}}).status, 202);
+  ASSERT_TRUE(eventually([&] { return get("/v1/bulks/3").json().at("state") == "done"; }, kBound));
+
+  const std::string task = "/v1/tasks/" + id;
+  for (const auto& [path, name] :
+       std::vector<std::pair<std::string, std::string>>{{"/v1/tasks?", "tasks"},
+                                                        {"/v1/tasks?sort=oldest&", "tasks"},
+                                                        {"/v1/tasks?sort=due&", "tasks"},
+                                                        {task + "/history?", "attempts"},
+                                                        {task + "/audit?", "changes"},
+                                                        {"/v1/queues?", "queues"},
+                                                        {"/v1/bulks?", "bulks"},
+                                                        {"/v1/nodes?all=true&", "nodes"}}) {
+    const json whole = get(path + "limit=1000").json();
+    EXPECT_TRUE(whole.at("next").is_null()) << path;
+    json rows = json::array();
+    json cursor;
+    for (std::size_t pages = 0; pages <= whole.at(name).size(); ++pages) {
+      const json page = get(path + "limit=1" +
+                            (cursor.is_null() ? "" : "&cursor=" + percent_encode(cursor.get<std::string>())))
+                            .json();
+      ASSERT_EQ(page.at(name).size(), 1U) << path;
+      rows.push_back(page.at(name)[0]);
+      cursor = page.at("next");
+      if (cursor.is_null()) break;
+    }
+    // Those of nodes change by themselves.
+    if (name != "nodes") {
+      EXPECT_EQ(rows, whole.at(name)) << path;
+    }
+    EXPECT_EQ(rows.size(), whole.at(name).size()) << path;
+    EXPECT_THAT(refused(get(path + "limit=0"), 400), HasSubstr("limit: must be an integer from 1 to 1000"));
+    EXPECT_THAT(refused(get(path + "cursor="), 400), HasSubstr("cursor: must be the `next`"));
+    EXPECT_THAT(refused(get(path + "offset=1"), 400), HasSubstr("offset: unknown"));
+  }
 }
 
 }  // namespace

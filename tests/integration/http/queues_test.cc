@@ -81,19 +81,6 @@ TEST_F(HttpQueues, AQuietQueueFlowsIfAnybodyKnowsIt) {
   EXPECT_EQ(queue("named"), nullptr) << "the list has only what waits or is held";
 }
 
-TEST_F(HttpQueues, APauseHasAnEndIfItIsGivenOne) {
-  up();
-  const json for_hours = post("/v1/queues/orders/pause", {{"for", "2h"}}).json();
-  EXPECT_EQ(queue("orders").at("until"), for_hours.at("until"));
-  EXPECT_EQ(
-      db.value(
-          "SELECT ROUND(TIMESTAMPDIFF(SECOND, since, until) / 60) FROM retry_queues WHERE queue = 'orders'"),
-      "120");
-  const json until = post("/v1/queues/orders/pause", {{"until", "2099-01-01T08:00:00+01:00"}}).json();
-  EXPECT_EQ(until.at("until"), "2099-01-01T07:00:00.000Z");
-  EXPECT_EQ(until.at("since"), for_hours.at("since")) << "changed, not begun anew";
-}
-
 TEST_F(HttpQueues, ATaskSaysWhatHoldsItBack) {
   up();
   const std::string id = submit({{"queue", "orders"}, {"delay", "1h"}});
@@ -121,27 +108,6 @@ TEST_F(HttpQueues, ATaskSaysWhatHoldsItBack) {
   EXPECT_EQ(post("/v1/queues/orders/resume", {{"probe", true}}).json().at("ended"), json({"breaker_wait"}));
 }
 
-TEST_F(HttpQueues, WhatIsWrongIsSaid) {
-  up();
-  const std::string pause = "/v1/queues/orders/pause";
-  EXPECT_THAT(refused(post(pause, {{"for", "2h"}, {"until", "2099-01-01T00:00:00Z"}}), 400),
-              HasSubstr("cannot be combined with until"));
-  EXPECT_THAT(refused(post(pause, {{"for", "soon"}}), 400), HasSubstr("for"));
-  EXPECT_THAT(refused(post(pause, {{"until", "08:00"}}), 400), HasSubstr("RFC 3339"));
-  EXPECT_THAT(refused(post(pause, {{"until", "2020-01-01T00:00:00Z"}}), 400), HasSubstr("has passed"));
-  EXPECT_THAT(refused(post(pause, {{"untl", "2099-01-01T00:00:00Z"}}), 400), HasSubstr("untl"));
-  EXPECT_THAT(refused(post(pause, json::array()), 400), HasSubstr("object"));
-  EXPECT_THAT(refused(post("/v1/queues/" + config.prefix + ".failed/pause"), 400),
-              HasSubstr("are Rung's own"));
-  EXPECT_THAT(refused(post("/v1/queues/" + std::string(256, 'q') + "/pause"), 400),
-              HasSubstr("1 to 255 bytes"));
-  EXPECT_THAT(refused(post("/v1/queues/%ff/pause"), 400), HasSubstr("UTF-8"));
-  EXPECT_THAT(refused(post("/v1/queues/orders/resume", {{"reasn", "x"}}), 400), HasSubstr("reasn"));
-  EXPECT_THAT(refused(get("/v1/queues?state=paused"), 400), HasSubstr("unknown parameter"));
-  EXPECT_EQ(get("/v1/queues").json().at("queues"), json::array());
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit"), "0");
-}
-
 TEST_F(HttpQueues, AnyNameOfAQueueCanBePaused) {
   up();
   EXPECT_EQ(post("/v1/queues/shop%2Forders%20%C3%BC/pause").json().at("queue"), "shop/orders \xc3\xbc");
@@ -149,18 +115,6 @@ TEST_F(HttpQueues, AnyNameOfAQueueCanBePaused) {
   EXPECT_EQ(post("/v1/queues/a%252Fb/pause").json().at("queue"), "a%2Fb");
   EXPECT_EQ(post("/v1/queues/shop%2Forders%20%C3%BC/resume").status, 200);
   EXPECT_EQ(get("/v1/queues").json().at("queues").size(), 2U);
-}
-
-TEST_F(HttpQueues, AReadTokenListsAndPausesNothing) {
-  listen(", token_file: \"" + file("token", "full\n") + "\", read_token_file: \"" + file("read", "read\n") +
-         "\"");
-  up();
-  const HttpClient::Headers reads = {{"Authorization", "Bearer read"}};
-  EXPECT_EQ(call("GET", "/v1/queues", {}, reads).status, 200);
-  EXPECT_EQ(call("POST", "/v1/queues/orders/pause", {}, reads).status, 403);
-  EXPECT_EQ(call("POST", "/v1/queues/orders/pause", {}, {{"Authorization", "Bearer full"}}).status, 200);
-  EXPECT_EQ(call("POST", "/v1/queues/orders/resume", {}, reads).status, 403);
-  EXPECT_EQ(db.value("SELECT GROUP_CONCAT(who) FROM retry_audit"), "token full, 127.0.0.1 (http)");
 }
 
 }  // namespace

@@ -60,19 +60,5 @@ TEST_F(HttpSimulate, WhatTheRulesDecideAndTheGateOfTheQueue) {
   EXPECT_EQ(json::parse(ran.out, nullptr, false), by_http);
 }
 
-TEST_F(HttpSimulate, WrongRequests) {
-  up();
-  EXPECT_THAT(refused(post("/v1/simulate", json::object()), 400), HasSubstr("queue: is required"));
-  EXPECT_THAT(refused(post("/v1/simulate", {{"queue", "orders"}, {"typ", "x"}}), 400), HasSubstr("typ"));
-  EXPECT_THAT(refused(post("/v1/simulate", {{"queue", "orders"}, {"attempt", -1}}), 400),
-              HasSubstr("attempt"));
-  EXPECT_THAT(refused(post("/v1/simulate", {{"queue", "orders"}, {"headers", {{"a", 1}}}}), 400),
-              HasSubstr("headers: must be an object of at most 100 strings"));
-  EXPECT_THAT(refused(post("/v1/simulate", {{"queue", "orders"}, {"reason", "bored"}}), 400),
-              HasSubstr("reason: must be rejected, expired"));
-  EXPECT_THAT(refused(call("POST", "/v1/simulate", "[1]"), 400), HasSubstr("the body is an object"));
-  EXPECT_THAT(refused(call("POST", "/v1/simulate", "{"), 400), HasSubstr("JSON"));
-}
-
 }  // namespace
 }  // namespace rung::test

@@ -171,66 +171,6 @@ TEST_F(HttpSubmit, ManyAtOnce) {
   EXPECT_THAT(refused(post("/v1/tasks", json::array()), 400), HasSubstr("1 to 1000"));
 }
 
-TEST_F(HttpSubmit, BadInputSaysWhatWouldBeRight) {
-  config.ladders = "  slow: [1h]\n";
-  up();
-  const auto detail = [&](const std::string& body) { return refused(call("POST", "/v1/tasks", body), 400); };
-  EXPECT_THAT(detail(""), HasSubstr("invalid JSON"));
-  EXPECT_THAT(detail("{"), HasSubstr("invalid JSON at line 1, column 2"));
-  EXPECT_THAT(detail("5"), HasSubstr("a task must be an object"));
-  EXPECT_THAT(detail("{\"queue\": \"\xff\"}"), HasSubstr("invalid JSON"));
-  EXPECT_THAT(detail(std::string(5000, '[')), HasSubstr("deeper than 100"));
-  EXPECT_THAT(detail(R"({"delay": 1})"), HasSubstr("queue: missing target"));
-  EXPECT_THAT(detail(R"({"tag": "unmapped", "delay": 1})"), HasSubstr("queue: missing target"));
-  EXPECT_THAT(detail(R"({"queue": "q"})"), HasSubstr("delay: missing: set"));
-  EXPECT_THAT(detail(R"({"queue": "q", "exchange": "x", "delay": 1})"),
-              HasSubstr("queue: cannot be combined"));
-  // The publish would close the channel.
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"reply_to": "amq.rabbitmq.reply-to"}})"),
-              HasSubstr("only from the connection that waits for the reply"));
-  EXPECT_THAT(detail(R"({"queue": "amq.rabbitmq.reply-to.g1h2AA5yZXBseUA", "delay": 1})"),
-              HasSubstr("is no queue, but a client's direct reply"));
-  EXPECT_THAT(detail(R"({"queue": 5, "delay": 1})"), HasSubstr("queue: must be a string"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": "soon"})"), HasSubstr("delay: must be a duration"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": -1})"), HasSubstr("delay: must be an integer from 0"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1.5})"), HasSubstr("delay: must be a duration"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 999999999999999})"), HasSubstr("delay: must be an integer"));
-  EXPECT_THAT(detail(R"({"queue": "q", "at": "tomorrow"})"), HasSubstr("at: must be an RFC 3339 time"));
-  EXPECT_THAT(detail(R"({"queue": "q", "at": "2027-01-01T00:00:00"})"), HasSubstr("RFC 3339"));
-  EXPECT_THAT(detail(R"({"queue": "q", "at": "2027-01-01T00:00:00Z", "delay": 1})"),
-              HasSubstr("cannot be combined with at"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "ladder": "steep"})"),
-              HasSubstr("ladder: unknown ladder; available: default"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "max_attempts": 0})"),
-              HasSubstr("max_attempts: must be an integer"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "body_base64": "?"})"),
-              HasSubstr("body_base64: must be base64"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "body": 1, "body_base64": "AA=="})"),
-              HasSubstr("body: cannot be combined"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"retry-id": "5"}})"),
-              HasSubstr("'retry-id' is reserved"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"CC": ["a"]}})"),
-              HasSubstr("'CC' is reserved"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": {"a": {"!i8": 500}}})"),
-              HasSubstr("headers: unsupported value"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "headers": []})"),
-              HasSubstr("headers: must be an object"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"user_id": "me"}})"),
-              HasSubstr("properties.user_id: unknown field"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "properties": {"priority": 256}})"),
-              HasSubstr("properties.priority"));
-  EXPECT_THAT(
-      detail(R"({"queue": "q", "delay": 1, "success": {"presumed_after": "1m", "reported_within": "1m"}})"),
-      HasSubstr("success: must be"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "success": {}})"), HasSubstr("one of the two"));
-  EXPECT_THAT(detail(R"({"queue": "q", "delay": 1, "priority": 5})"),
-              HasSubstr("priority: unknown field; known fields: queue, exchange"));
-  EXPECT_THAT(detail("{\"queue\": \"" + std::string(256, 'q') + "\", \"delay\": 1}"),
-              HasSubstr("must be at most 255 bytes"));
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_current"), "0");
-  submit({{"queue", "q"}, {"delay", "1h"}, {"ladder", "slow"}});
-}
-
 TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "64 MB read byte by byte: minutes with a sanitizer";

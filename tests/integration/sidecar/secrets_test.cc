@@ -203,29 +203,6 @@ TEST_F(Secrets, TheDatabasesAuthorityAndOurCertificateAreReadForEachHandshake) {
   db.exec("DROP USER " + user);
 }
 
-TEST_F(Secrets, TwoHttpTokensAreValidUntilAReloadTakesTheOldOneAway) {
-  const int port = free_port();
-  config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) +
-                "\", token_file: " + yaml(replace("token", "old-token\n")) + " }\n";
-  start();
-  HttpClient http(port);
-  const auto status = [&](const std::string& token) {
-    return http.call("GET", "/v1/tasks", {}, bearer(token)).status;
-  };
-  const auto reload = [&] { rung().signal(SIGHUP); };
-  EXPECT_EQ(status("old-token"), 200);
-  EXPECT_EQ(status("new-token"), 401);
-  replace("token", "old-token\nnew-token\n");
-  reload();
-  EXPECT_TRUE(eventually([&] { return status("new-token") == 200; }, kBound)) << rung().log_tail();
-  EXPECT_EQ(status("old-token"), 200);
-  replace("token", "new-token\n");
-  reload();
-  EXPECT_TRUE(eventually([&] { return status("old-token") == 401; }, kBound)) << rung().log_tail();
-  EXPECT_EQ(status("new-token"), 200);
-  EXPECT_EQ(rung().log().find("-token\n"), std::string::npos) << "no token is logged";
-}
-
 // The socket stays where it is: without a token everybody who reaches it would be an admin.
 TEST_F(Secrets, AReloadWithoutTokensOpensNothing) {
   const int port = free_port();
