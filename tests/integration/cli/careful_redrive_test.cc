@@ -80,20 +80,5 @@ TEST_F(CarefulRedriveCommand, StopsWhenItsCanaryFails) {
   expect_nothing(queue);
 }
 
-TEST_F(CarefulRedriveCommand, WhatIsWrongIsSaid) {
-  const auto wrong = [&](const std::string& options) {
-    const Ran ran = redrive(options).get();
-    EXPECT_EQ(ran.code, 1) << ran.out;
-    return ran.out;
-  };
-  EXPECT_THAT(wrong("--watch 2m"), HasSubstr("--watch needs a canary"));
-  EXPECT_THAT(wrong("--canary 2 --watch soon"), HasSubstr("--watch: "));
-  EXPECT_THAT(wrong("--ramp"), HasSubstr("--ramp needs a rate"));
-  EXPECT_THAT(wrong("--stop-on-failures 5 --rate 1"), HasSubstr("must be a percentage like \"5%\""));
-  const Ran ids = run_shell(rung_program() + " redrive 1 --canary 2" + access());
-  EXPECT_THAT(ids.out, HasSubstr("need a filter, not retry-ids"));
-  EXPECT_EQ(rows("SELECT 1 FROM retry_bulks").size(), 0U);
-}
-
 }  // namespace
 }  // namespace rung::test

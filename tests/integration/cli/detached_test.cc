@@ -58,9 +58,13 @@ class Detached : public SidecarTest {
     ASSERT_TRUE(
         eventually([&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == count; }));
   }
-  std::string tell(const std::string& words) {
-    return run_shell(rung_program() + " " + words + " -c " + rung().config_path()).out;
+  std::string tell(const std::string& words) { return command(words).out; }
+  // The silence of deliveries ends when the test says so.
+  void long_silence() {
+    config.queues.clear();
+    config.queue("orders", "{ success: { presumed_after: 1h } }");
   }
+  void end_silence() { db.exec("UPDATE rung_tasks SET next_at = UTC_TIMESTAMP(3) WHERE state = 'awaiting'"); }
 
   cli::BrokerAdmin admin;
 };
@@ -116,6 +120,7 @@ TEST_F(Detached, WhatNobodyHasReadIsNoSuccess) {
 
 // Its own dead-letter exchange is bound to rung.failed; the binding goes; its routing key leads elsewhere.
 TEST_F(Detached, ABindingThatIsGoneDetaches) {
+  long_silence();
   run();
   admin.exchange("dlx", "direct");
   admin.policy("own", "^orders$", {{"dead-letter-exchange", "dlx"}, {"dead-letter-routing-key", "dead"}});
@@ -135,6 +140,7 @@ TEST_F(Detached, ABindingThatIsGoneDetaches) {
   }
   deliver(3);
   admin.unbind("dlx", failed(), "dead");
+  end_silence();
   ASSERT_TRUE(eventually([&] { return held() == 3; })) << rung().log_tail();
   admin.bind("dlx", failed(), "dead");
   ASSERT_TRUE(eventually([&] {
@@ -149,6 +155,7 @@ TEST_F(Detached, ABindingThatIsGoneDetaches) {
 
 // S2. rung detach counts, refuses without a terminal, and tells the sidecars at once.
 TEST_F(Detached, DetachCountsWhatIsUnderWay) {
+  long_silence();
   run();
   ASSERT_THAT(tell("attach orders"), HasSubstr("is attached by policy"));
   deliver(4);
@@ -161,6 +168,7 @@ TEST_F(Detached, DetachCountsWhatIsUnderWay) {
   EXPECT_EQ(forced.code, 0) << forced.out;
   EXPECT_THAT(rows("SELECT state, reason FROM retry_attachments")[0].at("reason"),
               HasSubstr("rung detach by"));
+  end_silence();
   ASSERT_TRUE(eventually([&] { return held() == 4; })) << rung().log_tail();
 }
 
@@ -198,7 +206,7 @@ TEST_F(Detached, AQueueThatIsRemovedFromTheConfigKeepsItsMeaningOfSilence) {
   rung().rewrite(config.text());
   rung().signal(SIGHUP);
   ASSERT_TRUE(rung().logged("reloaded")) << rung().log_tail();
-  db.exec("UPDATE rung_tasks SET next_at = UTC_TIMESTAMP(3) WHERE state = 'awaiting'");
+  end_silence();
   ASSERT_TRUE(eventually([&] {
     return rows("SELECT 1 AS x FROM rung_tasks WHERE next_at < UTC_TIMESTAMP(3) - INTERVAL 2 SECOND")
                .size() == 2;

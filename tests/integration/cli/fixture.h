@@ -147,7 +147,7 @@ class CliTest : public ::testing::Test {
   // Applies an event, with the rules of the config's defaults.
   void happen(TaskId id, const Happening& what) {
     const Event events[] = {{id, what}};
-    const RuleBook rules({{"default", *levels::Ladder::from_list({Ms{5000}, Ms{30000}})}}, {});
+    const RuleBook rules({{"default", *levels::Ladder::from_list({Ms{5000}, Ms{3'600'000}})}}, {});
     auto done = store().apply(
         events, fence_,
         [&](const Task& t, const Happening& h, const Circumstances& at) { return decide(t, h, rules, at); });

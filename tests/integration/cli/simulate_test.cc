@@ -93,15 +93,5 @@ TEST_F(Simulate, ReadsNoMoreThanTheLimit) {
   EXPECT_THAT(rung({"simulate", "--queue", "orders", "--limit", "3"}).out, HasSubstr("raise --limit"));
 }
 
-TEST_F(Simulate, WithoutFailuresThereIsNothingToReplay) {
-  store();
-  const Ran none = rung({"simulate", "--queue", "orders"});
-  EXPECT_EQ(none.exit, 3);
-  EXPECT_THAT(none.err, HasSubstr("nothing has failed in queue orders in the last 7d"));
-  const Ran wrong = rung({"simulate", "--queue", "orders", "--from-history", "a week"});
-  EXPECT_EQ(wrong.exit, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("--from-history a week: "));
-}
-
 }  // namespace
 }  // namespace rung::cli

@@ -65,36 +65,6 @@ TEST_F(Stats, AreReadWhileTheFileHasAMistake) {
   EXPECT_THAT(change.err, AllOf(HasSubstr("unknown key"), Not(HasSubstr("warning")))) << "it needs the rules";
 }
 
-TEST_F(Stats, HowPromisesOfLatenessWereKept) {
-  insert(fresh("orders", 10min));
-  hold_all();
-  EXPECT_THAT(rung({"stats"}).out, Not(HasSubstr("LATE BY"))) << "nobody has promised anything";
-  EXPECT_EQ(rung_json({"stats"})["late_by"], json::array());
-  const auto now = store().now();
-  ASSERT_TRUE(now);
-  CountBatch batch;
-  batch.changes = {{"orders", {99'999, 1, 7}, {}}, {"(other)", {0, 0, 2}, {}}};
-  batch.at = *now;
-  batch.maker = "a";
-  batch.id = "1";
-  ASSERT_TRUE(store().add_counts(batch));
-  const Ran ran = rung({"stats"});
-  EXPECT_EQ(ran.exit, 0) << "a broken promise is no fault of the system's health: " << ran.err;
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("LATE BY"), HasSubstr("(other)"), HasSubstr("99.99 %")));
-  const json told = rung_json({"stats"})["late_by"];
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[0]["queue"], "(other)");
-  EXPECT_EQ(told[0]["last_hour"]["share"], nullptr) << "nothing but what a gate held back";
-  EXPECT_EQ(told[0]["last_hour"]["gated"], 2);
-  EXPECT_EQ(told[1]["queue"], "orders");
-  for (const char* span : {"last_hour", "last_day"}) {
-    EXPECT_EQ(told[1][span]["share"], 0.99999);
-    EXPECT_EQ(told[1][span]["in_time"], 99'999);
-    EXPECT_EQ(told[1][span]["late"], 1);
-    EXPECT_EQ(told[1][span]["gated"], 7);
-  }
-}
-
 // by_queue counts scheduled tasks only; a task that hangs in another state is overdue all the same.
 TEST_F(Stats, WhatHangsInPublishingIsOverdue) {
   const TaskId id = insert(fresh("orders", -5min));

@@ -7,7 +7,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::AnyOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class Submit : public CliTest {
@@ -77,36 +76,6 @@ TEST_F(Submit, ADelayIsARowThatWaits) {
   EXPECT_EQ(message.headers, (Table{{"tenant", "acme"}, {"empty", ""}}));
 }
 
-TEST_F(Submit, TextSaysWhatIsNext) {
-  const Ran ran = rung({"submit", "--exchange", "shop", "--routing-key", "order.close", "--delay", "30m"});
-  EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("scheduled: the delay to exchange shop, routing key order.close, due "));
-  EXPECT_THAT(rung({"list"}).out,
-              AllOf(HasSubstr("shop > order.close"), HasSubstr("delay"), HasSubstr("0/9")));
-  const json listed = rung_json({"list"})["tasks"][0];
-  const std::string id = listed["retry_id"];
-  for (const json& task : {listed, rung_json({"show", id})}) {
-    EXPECT_TRUE(task["queue"].is_null()) << task["queue"];  // what is not there
-    EXPECT_EQ(task["exchange"], "shop");
-  }
-  EXPECT_THAT(rung({"stats"}).out, HasSubstr("(by exchange)  scheduled"));
-  EXPECT_TRUE(rung_json({"stats"})["by_queue"][0]["queue"].is_null());
-  EXPECT_THAT(rung({"show", id}).out, AllOf(HasSubstr("kind          delay"),
-                                            HasSubstr("goes to       exchange shop, routing key order.close"),
-                                            HasSubstr("version       1")));
-  EXPECT_THAT(rung({"history", id}).out, AllOf(HasSubstr("to shop > order.close"), HasSubstr("delayed")));
-}
-
-TEST_F(Submit, AtATime) {
-  const json answer = rung_json({"submit", "--queue", "q", "--at", "2099-01-02T03:04:05+01:00"});
-  EXPECT_EQ(task_of(answer).next_at->ms, 4071002645000);
-  EXPECT_EQ(answer["task"]["next_due_at"], "2099-01-02T02:04:05.000Z");
-  // A time in the past is due now, not never.
-  const json past = rung_json({"submit", "--queue", "q", "--at", "2001-01-01T00:00:00Z"});
-  EXPECT_LE(task_of(past).next_at->ms, now().ms);
-  EXPECT_GT(task_of(past).next_at->ms, now().ms - 60'000);
-}
-
 TEST_F(Submit, BodiesToTheByte) {
   const std::string bytes("\0\xff\x80 any\r\n", 9);
   const json from_file =
@@ -134,74 +103,6 @@ TEST_F(Submit, WhatCannotBeReadIsNoEmptyBody) {
     ASSERT_TRUE(ran);
     EXPECT_EQ(ran->exit, 1) << how;
     EXPECT_THAT(ran->err, AnyOf(HasSubstr("cannot read "), HasSubstr("cannot be read"))) << how;
-  }
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "0");
-}
-
-TEST_F(Submit, SilenceAndLadderOfItsOwn) {
-  write_config("ladders: { steep: [1h] }\n");
-  const Task task = task_of(
-      rung_json({"submit", "--queue", "q", "--delay", "1h", "--ladder", "steep", "--reported-within", "5m"}));
-  EXPECT_EQ(task.ladder, "steep");
-  EXPECT_EQ(task.levels, 1);
-  EXPECT_EQ(task.silence, (Silence{Silence::Means::failure, 5min}));
-  EXPECT_EQ(rung_json({"show", task.id.str()})["success"], (json{{"reported_within", "5m"}}));
-  EXPECT_THAT(rung({"show", task.id.str()}).out,
-              HasSubstr("silence       for 5m after a delivery means failure"));
-}
-
-TEST_F(Submit, TheSameMessageIdWithTheSameContentIsTheSameTask) {
-  const std::vector<std::string> once = {"submit",       "--queue", "q",      "--delay", "1h",
-                                         "--message-id", "m-1",     "--body", "x"};
-  const json first = rung_json(once);
-  // The time is not part of the content: a repeated request comes later.
-  const json again =
-      rung_json({"submit", "--queue", "q", "--delay", "2h", "--message-id", "m-1", "--body", "x"});
-  EXPECT_EQ(again["retry_id"], first["retry_id"]);
-  EXPECT_EQ(again["result"], "duplicate");
-  EXPECT_EQ(rung(once).exit, 0);
-  EXPECT_THAT(rung(once).out, HasSubstr("nothing to do: message-id m-1 was already submitted"));
-  const Ran other = rung({"submit", "--queue", "q", "--delay", "1h", "--message-id", "m-1", "--body", "y"});
-  EXPECT_EQ(other.exit, 1);
-  EXPECT_EQ(other.out, "");
-  EXPECT_THAT(other.err,
-              AllOf(HasSubstr("message-id m-1 belongs to task " + first["retry_id"].get<std::string>()),
-                    HasSubstr("different content")));
-  // Also after the task has ended: with the key, the caller says that it is the same task.
-  EXPECT_EQ(rung({"cancel", first["retry_id"]}).exit, 0);
-  EXPECT_EQ(rung_json(once)["retry_id"], first["retry_id"]);
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "1");
-}
-
-TEST_F(Submit, WhatIsWrongIsToldByItsName) {
-  const std::pair<std::vector<std::string>, std::string> mistakes[] = {
-      {{"--queue", "q"}, "delay: missing: set"},
-      {{"--queue", "q", "--delay", "1800000"}, "--delay: '1800000': "},
-      {{"--queue", "q", "--delay", "1h", "--reported-within", "5"}, "--reported-within: '5': "},
-      {{"--queue", "q", "--delay", "1h", "--at", "2099-01-01T00:00:00Z"}, "cannot be combined with at"},
-      {{"--delay", "1h"}, "queue: missing target"},
-      {{"--queue", "q", "--exchange", "e", "--delay", "1h"}, "cannot be combined with exchange"},
-      {{"--queue", "q", "--delay", "soon"}, "--delay: 'soon': not a duration"},
-      {{"--queue", "q", "--at", "soon"}, "--at: 'soon' is neither"},
-      {{"--queue", "q", "--delay", "1h", "--ladder", "none"}, "ladder: unknown ladder"},
-      {{"--queue", "q", "--delay", "1h", "--header", "x"}, "--header: 'x' is not NAME=VALUE"},
-      {{"--queue", "q", "--delay", "1h", "--header", "retry-id=7"}, "is reserved for the broker or for Rung"},
-      {{"--queue", "q", "--delay", "1h", "--property", "colour=red"}, "colour"},
-      // The publish would close the channel.
-      {{"--queue", "q", "--delay", "1h", "--property", "reply_to=amq.rabbitmq.reply-to"},
-       "only from the connection that waits for the reply"},
-      {{"--queue", "amq.rabbitmq.reply-to.g1h2AA5yZXBseUA", "--delay", "1h"},
-       "is no queue, but a client's direct reply"},
-      {{"--queue", "q", "--delay", "1h", "--presumed-after", "1m", "--reported-within", "1m"},
-       "one of the two"},
-  };
-  for (const auto& [flags, what] : mistakes) {
-    std::vector<std::string> words = {"submit"};
-    words.insert(words.end(), flags.begin(), flags.end());
-    const Ran ran = rung(words);
-    EXPECT_EQ(ran.exit, 1) << what;
-    EXPECT_EQ(ran.out, "") << what;
-    EXPECT_THAT(ran.err, HasSubstr(what));
   }
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM rung_tasks"), "0");
 }
@@ -250,12 +151,6 @@ TEST_F(Submit, APipeThatPausesIsNotWaitedFor) {
     EXPECT_GE(newest.front().task.next_at->ms, (before + 1h).ms);
   }
   EXPECT_EQ(pclose(pipe), 0);
-}
-
-TEST_F(Submit, WhoSubmittedStandsInTheRow) {
-  const json answer = rung_json({"submit", "--queue", "q", "--delay", "1h"});
-  const json shown = rung_json({"show", answer["retry_id"]});
-  EXPECT_THAT(shown["origin"]["submitted"]["by"].get<std::string>(), ::testing::MatchesRegex(who()));
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
-// migrate, list, show, history on rows as the sidecar writes them.
+// list, show, history on rows as the sidecar writes them. What they print: snapshot_test.cc.
+#include <unistd.h>
+
 #include "src/core/base/utf8.h"
 #include "tests/integration/cli/fixture.h"
 
@@ -9,6 +11,7 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 using Tasks = CliTest;
 
 std::vector<std::string> ids_of(const json& list) {
@@ -83,36 +86,6 @@ TEST_F(Tasks, ListFilters) {
   EXPECT_THAT(text.out, ::testing::ContainsRegex("in (10m|9m[0-9]+s)"));
 }
 
-TEST_F(Tasks, ListPages) {
-  std::vector<std::string> all;
-  for (int i = 0; i < 5; ++i) all.insert(all.begin(), insert(fresh("orders", 1h)).str());
-  const json first = rung_json({"list", "--limit", "2"});
-  EXPECT_EQ(ids_of(first), (std::vector<std::string>{all[0], all[1]}));
-  EXPECT_EQ(first["next"], all[1]);
-  const json second = rung_json({"list", "--limit", "2", "--cursor", first["next"]});
-  EXPECT_EQ(ids_of(second), (std::vector<std::string>{all[2], all[3]}));
-  const json last = rung_json({"list", "--limit", "2", "--cursor", second["next"]});
-  EXPECT_EQ(ids_of(last), (std::vector<std::string>{all[4]}));
-  EXPECT_TRUE(last["next"].is_null());
-  EXPECT_EQ(ids_of(rung_json({"list", "--all"})), all);
-  EXPECT_THAT(rung({"list", "--limit", "2"}).out, HasSubstr("--cursor " + all[1]));
-}
-
-TEST_F(Tasks, ShowTellsEverythingAndNoBody) {
-  const TaskId id = insert(fresh("orders", 10min, "m-1"));
-  const Ran text = rung({"show", id.str()});
-  EXPECT_EQ(text.exit, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr(id.str()), HasSubstr("scheduled: level 1 of 9, due"),
-                              HasSubstr("exchange shop"), HasSubstr("tenant: acme"),
-                              HasSubstr("retry-error: first boom"), HasSubstr("5 bytes"),
-                              HasSubstr("ValueError: boom"), Not(HasSubstr("hello"))));
-  const json shown = rung_json({"show", id.str()});
-  EXPECT_EQ(shown["headers"]["tenant"], "acme");
-  EXPECT_EQ(shown["origin"]["retry-error"], "first boom");
-  EXPECT_EQ(shown["state"], "scheduled");
-  EXPECT_EQ(shown["history"], json::array());
-}
-
 TEST_F(Tasks, ShowTakesAMessageIdAndSaysThereAreMore) {
   insert(fresh("orders", 10min, "m-1"));
   const TaskId newest = insert(fresh("invoices", 10min, "m-1"));
@@ -124,60 +97,6 @@ TEST_F(Tasks, ShowTakesAMessageIdAndSaysThereAreMore) {
   EXPECT_EQ(none.exit, 3);
   EXPECT_EQ(none.out, "");
   EXPECT_EQ(rung({"history", "12345"}).exit, 3);
-}
-
-TEST_F(Tasks, HistoryIsTheWholeStory) {
-  const TaskId id = insert(fresh("orders", -1s, "m-1"));
-  happen(id, event::Claim{});
-  happen(id, event::Confirmed{1, now()});
-  happen(id, event::Failed{1, "second \x1b[31mboom\n  at pay.py:17", "", {}});
-  const Ran text = rung({"history", id.str()});
-  EXPECT_EQ(text.exit, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("retry " + id.str()), HasSubstr("message-id m-1"),
-                              HasSubstr("ValueError: first boom"), HasSubstr("second \\x1b[31mboom"),
-                              HasSubstr("test-node"), HasSubstr("scheduled: level 2 of 2, due")));
-  EXPECT_THAT(text.out, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("pay.py"))));
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"show", id.str()}, {"list"}})
-    EXPECT_THAT(rung(words).out, AllOf(HasSubstr("boom"), Not(HasSubstr("pay.py")))) << words[0];
-  EXPECT_THAT(rung({"show", id.str(), "--trace"}).out, HasSubstr("at pay.py:17"));
-  const json story = rung_json({"history", id.str()});
-  ASSERT_EQ(story["attempts"].size(), 1U);
-  EXPECT_EQ(story["attempts"][0]["outcome"], "failed");
-  EXPECT_GE(story["attempts"][0]["late_ms"], 1000);
-  EXPECT_EQ(story["attempts"][0]["retry_id"], id.str());
-  EXPECT_EQ(story["next"], nullptr);
-}
-
-TEST_F(Tasks, AreFoundByCorrelationIdAndByIndexedHeaders) {
-  write_config("index_headers: [tenant, priority]\n");
-  ASSERT_EQ(rung({"migrate"}).exit, 0);
-  const auto submit = [&](const std::string& tenant, const std::string& correlation) {
-    const json made =
-        rung_json({"submit", "--queue", "orders", "--delay", "1h", "--header", "tenant=" + tenant, "--header",
-                   "other=x", "--property", "correlation_id=" + correlation});
-    const json& task = made.contains("task") ? made["task"] : made;
-    return task["retry_id"].get<std::string>();
-  };
-  const std::string a = submit("acme", "c-1"), b = submit("umbrella", "c-2");
-  EXPECT_EQ(ids_of(rung_json({"list", "--correlation-id", "c-2"})), std::vector{b});
-  EXPECT_EQ(ids_of(rung_json({"list", "--header", "tenant=acme"})), std::vector{a});
-  EXPECT_EQ(ids_of(rung_json({"list", "--header", "tenant=nobody"})), std::vector<std::string>{});
-  EXPECT_EQ(rung({"list", "--header", "tenant=acme", "--count"}).out, "1\n");
-  EXPECT_EQ(rung_json({"list", "--correlation-id", "c-1"})["tasks"][0]["correlation_id"], "c-1");
-  EXPECT_EQ(db.value("SELECT correlation_id FROM " + db.name() + ".retry_current WHERE retry_id = " + a),
-            "c-1");
-  EXPECT_EQ(db.value("SELECT COUNT(*) FROM " + db.name() + ".rung_task_headers"), "2");
-  // A header that is not indexed is an error, not an empty answer.
-  const Ran other = rung({"list", "--header", "other=x"});
-  EXPECT_EQ(other.exit, 1);
-  EXPECT_THAT(other.err, HasSubstr("the header 'other' is not indexed: add it to `index_headers`"));
-  EXPECT_EQ(rung({"list", "--header", "tenant"}).exit, 1);
-  const Ran twice = rung({"cancel", "--header", "tenant=acme", "--header", "tenant=beta", "--yes"});
-  EXPECT_EQ(twice.exit, 1);
-  EXPECT_THAT(twice.err, HasSubstr("--header: 'tenant' is given twice"));
-  // Of a bulk.
-  EXPECT_EQ(rung({"cancel", "--header", "tenant=acme", "--yes"}).exit, 0);
-  EXPECT_EQ(rung_json({"list", "--state", "cancelled"})["tasks"][0]["retry_id"], a);
 }
 
 TEST_F(Tasks, ShowPrintsTheBody) {
@@ -270,6 +189,51 @@ TEST_F(Tasks, NoControlOrFormatCharacterReachesTheTerminal) {
   }
   EXPECT_EQ(rung_json({"show", id.str()})["message_id"], "m" + bad);
   EXPECT_EQ(rung_json({"list", "--queue", "q" + bad})["tasks"][0]["tag"], "t" + bad);
+}
+
+TEST_F(Tasks, TheHistoryTellsWhoRedroveItAndWhy) {
+  const TaskId id = insert(fresh("orders", 0ms));
+  const EpochMs at = now();
+  happen(id, event::Claim{});
+  happen(id, event::Confirmed{1, at});
+  happen(id, event::Failed{1, "boom again", "", {}});
+  ASSERT_EQ(rung({"retry", id.str(), "--reason", "bank is back"}).exit, 0);
+  happen(id, event::Claim{});
+  happen(id, event::Confirmed{2, now()});
+  ASSERT_EQ(rung({"finish", id.str(), "--failed", "--error", "no", "--reason", "by phone"}).exit, 0);
+  const std::string text = rung({"history", id.str()}).out;
+  const auto first = text.find("boom again"), redrive = text.find("redrive by "),
+             finish = text.find("finish by ");
+  EXPECT_LT(first, redrive) << text;
+  EXPECT_LT(redrive, finish) << text;
+  EXPECT_NE(finish, std::string::npos) << text;
+  EXPECT_THAT(text, AllOf(HasSubstr(": bank is back\n"), HasSubstr(": by phone\n")));
+  const json changes = rung_json({"audit", id.str()})["changes"];
+  ASSERT_EQ(changes.size(), 2U);
+  EXPECT_EQ(changes[0]["what"], "redrive");
+  EXPECT_EQ(changes[0]["reason"], "bank is back");
+  EXPECT_THAT(rung({"audit", id.str()}).out, HasSubstr("bank is back"));
+}
+
+TEST_F(Tasks, TheHistoryHasTheWholeErrorIfItIsNotATerminal) {
+  NewTask n = fresh("orders", 1h);
+  n.origin_json = R"({"retry-error":")" + std::string(300, 'e') + R"("})";
+  const TaskId id = insert(n);
+  EXPECT_THAT(rung({"history", id.str()}).out, HasSubstr(std::string(300, 'e')));
+}
+
+// Changes are audited under the user who called sudo, not under root.
+TEST_F(Tasks, SudosCallerIsWhoDidIt) {
+  const TaskId id = insert(fresh("orders", 1h));
+  setenv("SUDO_USER", "alice", 1);
+  EXPECT_EQ(rung({"fire", id.str()}).exit, 0);
+  unsetenv("SUDO_USER");
+  const std::string who = db.value("SELECT who FROM retry_audit");
+  if (getuid() == 0) {
+    EXPECT_THAT(who, StartsWith("alice@"));
+  } else {
+    EXPECT_THAT(who, testing::Not(StartsWith("alice@"))) << "only root may name another";
+  }
 }
 
 }  // namespace
