@@ -117,7 +117,7 @@ void CauseChanges::inserted(const NewTask& task, const std::string& cause) {
   if (cause.empty()) return;
   count(cause, task.task.state, 1);
   ++counts_[cause].total;
-  counts_[cause].failures += task.edited || task.moved ? 0 : 1;
+  counts_[cause].failures += task.edited ? 0 : 1;
 }
 
 void CauseChanges::decided(const Task& before, Decision& decision) {

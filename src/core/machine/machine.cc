@@ -328,14 +328,12 @@ struct Machine {
     return applied(std::move(next));
   }
 
-  Decision operator()(const event::Cancel& e) const {
+  Decision operator()(const event::Cancel&) const {
     if (task.state == State::cancelled) return stale(task, "it is cancelled already");
     const bool claimed = task.state == State::publishing && planted(Bug::cancel_of_claimed_task);
     if (task.state != State::scheduled && !claimed)
       return refused(task, "only a scheduled task can be cancelled: " + is_in(task));
-    Decision d = given_up(State::cancelled);
-    if (!e.moved.empty()) d.task.last_error = e.moved;
-    return d;
+    return given_up(State::cancelled);
   }
 
   Decision operator()(const event::Discard&) const {

@@ -110,9 +110,7 @@ struct SilenceOver {
 struct ParkedCopySent {
   bool no_queue = false;  // took it: it is owed still, and tried again later and later
 };                        // rung.parked, or its error queue, confirmed the copy
-struct Cancel {
-  std::string moved = {};  // to which group it moves, or why its copy is not wanted: becomes its last error
-};                         // by a person
+struct Cancel {};         // by a person
 struct Redrive {
   Target elsewhere = {};
   bool even_reported = false;  // also a success that a consumer or a person has reported

@@ -193,8 +193,6 @@ struct NewTask {
   bool may_be_its_retry = false;
   // It replaces a parked task, whose last failure it has: no new failure.
   bool edited = false;
-  // It comes from another group's database, with its last failure: no new failure.
-  bool moved = false;
 };
 
 // An error in one line: its first, with the type in front unless the line begins with it.

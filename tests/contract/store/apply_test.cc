@@ -131,7 +131,7 @@ TEST_P(StoreContract, NobodyEndsAnAttemptThatAnotherInstanceMayStillPublish) {
       EXPECT_EQ(d.verdict, Verdict::refused) << fence.node;
       EXPECT_TRUE(d.reason == kNotPublishedYet || d.reason == kBeingPublished) << d.reason;
     }
-    EXPECT_EQ(apply_one(*store_, fence, n.task.id, event::Cancel{""}).verdict, Verdict::refused);
+    EXPECT_EQ(apply_one(*store_, fence, n.task.id, event::Cancel{}).verdict, Verdict::refused);
   }
   must(store_->release(a.node, a.leases));
   EXPECT_EQ(apply_one(*store_, Fence{}, n.task.id, event::Finish{false, ""}).verdict, Verdict::applied);
@@ -315,13 +315,13 @@ TEST_P(StoreContract, ByPeople) {
   const TaskId cancelled = due_task(*store_, fence);
   const TaskId finished = due_task(*store_, fence);
   Climb person(*store_, Fence{});  // the command line holds no lease
-  ASSERT_EQ(person(cancelled, event::Cancel{"not wanted"}).verdict, Verdict::applied);
+  ASSERT_EQ(person(cancelled, event::Cancel{}).verdict, Verdict::applied);
   EXPECT_EQ(get(*store_, cancelled).state, State::cancelled);
   EXPECT_EQ(apply_one(*store_, fence, cancelled, event::Claim{}).verdict, Verdict::stale);
   EXPECT_EQ(person(cancelled, event::Redrive{}).verdict, Verdict::refused);
   ASSERT_EQ(person(finished, event::Finish{true, ""}).verdict, Verdict::applied);
   EXPECT_EQ(get(*store_, finished).state, State::succeeded);
-  const Decision none = person(TaskId{4711}, event::Cancel{""});
+  const Decision none = person(TaskId{4711}, event::Cancel{});
   EXPECT_EQ(none.verdict, Verdict::refused);
   EXPECT_EQ(none.reason, "no such task");
 }

@@ -57,12 +57,12 @@ TEST_P(ByHandTest, EachChangeMakesAVersionAndAnAuditRow) {
   ASSERT_EQ(change(id, event::Reschedule{later, Ms{0}}, 1).verdict, Verdict::applied);
   EXPECT_EQ(get(*store_, id).next_at, later);
   EXPECT_EQ(get(*store_, id).version, 2U);
-  const Decision refused = change(id, event::Cancel{""}, 1);
+  const Decision refused = change(id, event::Cancel{}, 1);
   EXPECT_EQ(refused.verdict, Verdict::refused);
   EXPECT_EQ(refused.reason, kChangedMeanwhile);
   EXPECT_EQ(refused.task.version, 2U);
-  ASSERT_EQ(change(id, event::Cancel{"gone"}, 2).verdict, Verdict::applied);
-  EXPECT_EQ(change(id, event::Cancel{"gone"}).verdict, Verdict::stale);
+  ASSERT_EQ(change(id, event::Cancel{}, 2).verdict, Verdict::applied);
+  EXPECT_EQ(change(id, event::Cancel{}).verdict, Verdict::stale);
   const auto rows = must(store_->audit(id));
   ASSERT_EQ(rows.size(), 2U);  // refused and stale events changed nothing
   EXPECT_EQ(rows[0].who, "ann@desk (test)");
@@ -115,7 +115,7 @@ TEST_P(ByHandTest, ABulkWorksOnTheIdsThatItFroze) {
   EXPECT_EQ(made.total, 5);
   EXPECT_EQ(made.state, BulkState::running);
   const TaskId after = waiting();  // not frozen
-  ASSERT_EQ(change(ids[1], event::Cancel{"before"}).verdict, Verdict::applied);
+  ASSERT_EQ(change(ids[1], event::Cancel{}).verdict, Verdict::applied);
   const auto taken = must(store_->take_bulk("us", kTtl));
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->id, made.id);

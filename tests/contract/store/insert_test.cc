@@ -186,7 +186,7 @@ TEST_P(StoreContract, AFinishedRowLetsGoOfItsKeyUnlessTold) {
   NewTask first = task();
   first.intake_key = "0123456789abcdef";
   must(store_->insert(std::span(&first, 1), fence));
-  apply_one(*store_, fence, first.task.id, event::Cancel{"no"});
+  apply_one(*store_, fence, first.task.id, event::Cancel{});
   NewTask same = task();
   same.intake_key = first.intake_key;
   same.same_if_over_since = EpochMs{};

@@ -29,7 +29,7 @@ class RetentionTest : public StoreContract {
   }
   TaskId cancelled() {
     const TaskId id = waiting();
-    EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{"test"}).verdict, Decision::Verdict::applied);
+    EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
     return id;
   }
   // With an attempt, and a key.
@@ -165,7 +165,7 @@ TEST_P(RetentionTest, ABulkUnderWayKeepsWhatItNames) {
   asked.paused = true;
   const Bulk bulk = must(store_->create_bulk(asked));
   ASSERT_EQ(bulk.total, 1);
-  apply_one(*store_, fence, named, event::Cancel{"meanwhile"});
+  apply_one(*store_, fence, named, event::Cancel{});
   EXPECT_EQ(purge(tomorrow()), 1);
   EXPECT_TRUE(there(named));
   EXPECT_FALSE(there(other));

@@ -143,7 +143,7 @@ TEST_P(ShortClaimsChangedByHand, AConfirmOfAnotherVersionIsDecidedAsItIs) {
 TEST_P(ShortClaims, APersonFindsThemBeingPublished) {
   claim();
   const EpochMs later = must(store_->now()) + Ms{60'000};
-  const std::vector<Happening> changes{event::Cancel{"no"}, event::Discard{}, event::Reschedule{later},
+  const std::vector<Happening> changes{event::Cancel{}, event::Discard{}, event::Reschedule{later},
                                        event::Redrive{Target{"elsewhere", "", ""}}};
   for (const Happening& what : changes) {
     const Decision d = apply_one(*store_, Fence{}, ids_of_[0], what);
@@ -155,7 +155,7 @@ TEST_P(ShortClaims, APersonFindsThemBeingPublished) {
   EXPECT_EQ(finish.reason, kBeingPublished);
   // The row's version is not the task's any more.
   const Task row = get(*store_, ids_of_[1]);
-  const Event seen{row.id, event::Cancel{"no"}, ByHand{"alice", row.version}};
+  const Event seen{row.id, event::Cancel{}, ByHand{"alice", row.version}};
   EXPECT_EQ(must(store_->apply(std::span(&seen, 1), Fence{}, decider())).at(0).reason, kChangedMeanwhile);
 }
 
@@ -186,7 +186,7 @@ TEST_P(ShortClaims, ARefusedPublishGivesTheAttemptBack) {
     EXPECT_EQ(d.task.attempt, 0);
     EXPECT_TRUE(must(store_->history(d.task.id)).empty());
   }
-  EXPECT_EQ(apply_one(*store_, Fence{}, ids_of_[0], event::Cancel{"no"}).verdict, Verdict::applied);
+  EXPECT_EQ(apply_one(*store_, Fence{}, ids_of_[0], event::Cancel{}).verdict, Verdict::applied);
   ids_of_.push_back(due_task(*store_, fence_));
   const auto again = claim(fence_, {ids_of_.begin() + 1, ids_of_.end()});
   for (const Decision& d : again) EXPECT_EQ(d.task.attempt, 1);

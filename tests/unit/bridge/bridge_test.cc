@@ -234,7 +234,7 @@ TEST_F(BridgeTest, AParkedCopyThatIsMovedByHandAndFailsAgainIsNeverAckedAndGone)
 
   ASSERT_TRUE(broker_.put("rung.failed", "", second));  // straight there: it is tried again
   ASSERT_TRUE(until([&] { return store->find(id).value()->task.state == State::scheduled; }));
-  bridge_->change({{id, event::Cancel{"enough"}, ByHand{"ann", {}}}}, [](const auto&) {});
+  bridge_->change({{id, event::Cancel{}, ByHand{"ann", {}}}}, [](const auto&) {});
   ASSERT_TRUE(until([&] { return store->find(id).value()->task.state == State::cancelled; }));
   ASSERT_TRUE(broker_.put("orders", copy));  // the first one, much later
   ASSERT_TRUE(broker_.reject("orders"));

@@ -197,7 +197,7 @@ TEST_F(CarefulRedriveStory, WhatPeopleEndIsNoOutcome) {
   const auto ids = parked(5);
   const Bulk bulk = redrive({.canary = 2});
   step(bulk);
-  world.apply(fence, {ids[0], event::Cancel{"not wanted"}, ByHand{"bob", {}}});
+  world.apply(fence, {ids[0], event::Cancel{}, ByHand{"bob", {}}});
   deliver(ids[1]);
   succeed(ids[1]);
   EXPECT_EQ(step(bulk).verdict.go, Go::passed);
@@ -207,7 +207,7 @@ TEST_F(CarefulRedriveStory, ACanaryOfWhichNothingWasSentStopsIt) {
   const auto ids = parked(5);
   const Bulk bulk = redrive({.canary = 2});
   step(bulk);
-  for (int i = 0; i < 2; ++i) world.apply(fence, {ids[i], event::Cancel{"not wanted"}, ByHand{"bob", {}}});
+  for (int i = 0; i < 2; ++i) world.apply(fence, {ids[i], event::Cancel{}, ByHand{"bob", {}}});
   EXPECT_EQ(step(bulk).verdict.go, Go::stop);
   EXPECT_EQ(row(bulk).stopped_because, "no task of the canary was sent: all of them had ended before");
   EXPECT_EQ(row(bulk).done, 2);

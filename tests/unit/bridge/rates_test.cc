@@ -109,7 +109,7 @@ TEST_F(RateStory, CancelledTasksUseNoSendTimes) {
   for (int i = 0; i < 200; ++i) ids.push_back(scheduled("orders", Ms{100 + i}));
   world.loop.run_for(Ms{300});
   for (std::size_t i = 20; i < 190; ++i)
-    world.apply(Fence{0, {}, true}, {ids[i], event::Cancel{"no"}, ByHand{"ann", {}}});
+    world.apply(Fence{0, {}, true}, {ids[i], event::Cancel{}, ByHand{"ann", {}}});
   world.loop.run_for(kSecond * 5);
   EXPECT_EQ(world.row(ids.back()).state, State::awaiting) << "the 170 cancelled ones would take 8 s";
 }

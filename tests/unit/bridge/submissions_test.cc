@@ -127,7 +127,7 @@ TEST_F(SubmissionsTest, AChangeIsAnsweredWithWhatItCameTo) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->at(0).verdict, Decision::Verdict::applied);
   ASSERT_EQ(heard.decisions.size(), 1U) << "the heap hears of it";
-  answer = change({id, event::Cancel{"x"}, ByHand{"ann", 1}});
+  answer = change({id, event::Cancel{}, ByHand{"ann", 1}});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->at(0).reason, kChangedMeanwhile);
   EXPECT_EQ(eyes->audit(id)->size(), 1U);

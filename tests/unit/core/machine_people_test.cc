@@ -79,11 +79,10 @@ TEST(Cancel, IsKept) {
   }
 }
 
-TEST(Cancel, AndDiscardKeepTheLastErrorUnlessTheTaskMoves) {
+TEST(Cancel, AndDiscardKeepTheLastError) {
   const Task task = task_in(State::scheduled);
   EXPECT_EQ(decide(task, event::Cancel{}, rules(), at()).task.last_error, "the error before");
   EXPECT_EQ(decide(task, event::Discard{}, rules(), at()).task.last_error, "the error before");
-  EXPECT_EQ(decide(task, event::Cancel{"moved to us"}, rules(), at()).task.last_error, "moved to us");
 }
 
 // Claimed, and the lease of the claim is valid: whoever claimed it may still publish a copy. Were the attempt

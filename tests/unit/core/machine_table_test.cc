@@ -171,7 +171,7 @@ TEST(MachineTable, PeopleAndTheParkingLot) {
   check_all({
     //                                                   Sn Sd Pus Pold Pnew An Ad Yr Yp K  Kc C  D
     {"parked copy sent", event::ParkedCopySent{},       "=  =  =  =  =  =  =  =  =  =  K  =  = "},
-    {"cancel",           event::Cancel{"no"},           "C  C  x  x  x  x  x  x  x  x  x  =  x "},
+    {"cancel",           event::Cancel{},           "C  C  x  x  x  x  x  x  x  x  x  =  x "},
     {"redrive",          event::Redrive{},              "S  =  =  =  =  =  =  x  S  S  S  x  x "},
     {"redrive, even reported", event::Redrive{{}, true}, "S  =  =  =  =  =  =  S  S  S  S  x  x "},
     {"redrive elsewhere", event::Redrive{{"", "x", "k"}}, "S  S  x  x  x  x  x  x  S  S  S  x  x "},
@@ -212,7 +212,7 @@ TEST(MachineTable, WhenSilenceIsHeldOpen) {
                                                                 {event::Redrive{}, "S+"},
                                                                 {event::Redrive{{"", "x", "k"}}, "S+"},
                                                                 {event::Fire{}, "="},
-                                                                {event::Cancel{""}, "x"},
+                                                                {event::Cancel{}, "x"},
                                                                 {event::Discard{}, "x"}};
   for (const auto& [what, expected] : cases) {
     const Decision d = decide(held.task, what, rules(), at());

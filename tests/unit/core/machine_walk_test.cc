@@ -128,7 +128,7 @@ class Walk {
   Happening by_hand() {
     switch (pick(6)) {
       case 0:
-        return event::Cancel{"no"};
+        return event::Cancel{};
       case 1:
         return event::Reschedule{std::nullopt, Ms{pick(100'000)}};
       case 2:
