@@ -1,6 +1,6 @@
-"""Counts test cases by kind from the folders given: gtest's XML and ctest's. Exit 1 when any failed or none ran.
+"""Counts test cases by kind from the folders given: gtest's XML, pytest's and ctest's. Exit 1 when any failed or none ran.
 
-A ctest test that left no gtest XML (a script, or a binary that crashed) counts as one case, with ctest's word on it. Of what
+A ctest test that left no XML (a script, or a binary that crashed) counts as one case, with ctest's word on it. Of what
 failed, the first lines that it said follow: all of it is in ctest-*.log.
 
 --table: a Markdown table too, a line for each suite and a column for each folder, for docs/compatibility.md.
@@ -17,18 +17,18 @@ NEXT_TEST = re.compile(r"^(?: *\d+/\d+ Test +#| +Start +\d+:|The following tests
 LINES = 15
 
 
-def gtest_counts(path):
+def counts(path):
     """(passed, what failed with the first lines of its message, skipped) of one binary's cases."""
     passed, skipped, failed = 0, 0, []
     for case in ET.parse(path).getroot().iter("testcase"):
-        failure = case.find("failure")
+        failure = next(case.iter("failure"), next(case.iter("error"), None))
         if failure is not None:
             message = "\n  | ".join((failure.get("message") or "").strip().splitlines()[:LINES])
             failed.append(f"{case.get('classname')}.{case.get('name')}\n  | {message}")
-        elif case.get("result") == "completed":
-            passed += 1
-        else:
+        elif case.find("skipped") is not None or case.get("result", "completed") != "completed":
             skipped += 1
+        else:
+            passed += 1
     return passed, failed, skipped
 
 
@@ -59,7 +59,7 @@ def read(folder, totals, bad, suites):
             written = report_of(folder, kind, room)
             left_out = test.find("skipped") is not None  # it said so itself (SKIP_RETURN_CODE)
             if written:
-                passed, failed, skipped = gtest_counts(written)
+                passed, failed, skipped = counts(written)
             else:
                 passed, failed, skipped = int(ok), [] if ok or left_out else [last_words(printed, name)], int(left_out)
             if not ok and not left_out and not failed:

@@ -20,6 +20,8 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVERS = ROOT / "tests/servers"
+BUILD = pathlib.Path(os.environ.get("RUNG_TEST_BUILD") or ROOT / "build/dev").absolute()
+PROGRAM = os.path.abspath(os.environ.get("RUNG_PROGRAM") or BUILD / "rung")
 BOUND_SECONDS = 120  # for anything that is waited for
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
@@ -143,9 +145,6 @@ class Place(contextlib.ExitStack):
     def __init__(self, name, cursor=None):
         super().__init__()
         import pymysql  # what needs no database needs no package
-        for variable in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_MANAGEMENT"):
-            if variable not in os.environ:
-                raise AssertionError(f"{variable} is not set: run by tests/run")
         self.name = f"{name}_{os.getpid()}"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"rung-{name.replace('_', '-')}."))
         self.callback(shutil.rmtree, self.folder)
@@ -179,10 +178,10 @@ class Place(contextlib.ExitStack):
         self.callback(end, process)
         return process
 
-    def start_rung(self, program):
+    def start_rung(self):
         """`rung run`, until `rung stats` is content."""
-        process = self.start([program, "run", "-c", self.config])
-        until("the sidecar stands", lambda: subprocess.run([program, "stats", "-c", self.config], stdout=subprocess.DEVNULL,
+        process = self.start([PROGRAM, "run", "-c", self.config])
+        until("the sidecar stands", lambda: subprocess.run([PROGRAM, "stats", "-c", self.config], stdout=subprocess.DEVNULL,
                                                            stderr=subprocess.DEVNULL, check=False).returncode == 0,
               told=self.logs)
         return process

@@ -1,26 +1,20 @@
-#!/usr/bin/python3
 """Runs the commands of docs/backup.md against a server of its own, with two sidecars and traffic: what was in the backup is
 there after the restore, a restore to a point in time has everything up to that time, and the sidecars finish it all.
-
-usage: backup_test.py PROGRAM [unittest's arguments]
 
 MariaDB, or with RUNG_DB_ROOT the MySQL of another root folder (tests/servers --help)."""
 import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 import unittest
 
+from machinery import ROOT, Node, Servers, until
+from starting import PROGRAM
+from traffic import CONFIG, QUEUE, Traffic
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 TESTS = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(TESTS, "bench"))
-sys.dont_write_bytecode = True
-
-from machinery import ROOT, Node, Servers, until  # noqa: E402
-from traffic import CONFIG, QUEUE, Traffic  # noqa: E402
-
 DATABASE = "rung"
 LADDER = "[1s, 2s, 3s, 3s, 3s, 3s]"  # a failure of a task that the restore took back may skip levels
 PROGRAMS = ("mysql", "mysqldump", "mysqlbinlog")  # of MySQL's root folder
@@ -42,11 +36,10 @@ class Backup(unittest.TestCase):
         cls.servers.mysql = cls.servers.mysql.replace("/rung_bench", f"/{DATABASE}")
         (version,), = cls.servers.rows("SELECT VERSION()")
         cls.kind = "mariadb" if "MariaDB" in version else "mysql"
-        print(f"{version}; {sys.argv[1]}", flush=True)
         cls.blocks, cls.ran = blocks(), set()
         cls.make_environment()
         for number in (1, 2):
-            Node(cls.servers, number, more=CONFIG + "lease: 5s\n", ladder=LADDER, binary=sys.argv[1])
+            Node(cls.servers, number, more=CONFIG + "lease: 5s\n", ladder=LADDER, binary=PROGRAM)
         cls.run_block("start")
         until("both sidecars run", lambda: cls.servers.rows("SHOW DATABASES LIKE %s", DATABASE) and cls.balanced())
         cls.servers.rows(f"USE {DATABASE}")
@@ -70,7 +63,7 @@ class Backup(unittest.TestCase):
                 os.chmod(f"{programs}/{name}", 0o755)
         with open(f"{folder}/env", encoding="utf-8") as file:
             (sql,) = re.findall(r"RUNG_TEST_SQL=(\S+)", file.read())
-        cls.env = dict(os.environ, HOME=home, PATH=f"{programs}:{os.environ['PATH']}", SERVERS=folder, RUNG=sys.argv[1],
+        cls.env = dict(os.environ, HOME=home, PATH=f"{programs}:{os.environ['PATH']}", SERVERS=folder, RUNG=PROGRAM,
                        SERVERS_SCRIPT=f"{TESTS}/servers", RUNG_TEST_SQL=sql, BACKUP=f"{folder}/copy",
                        DATADIR=f"{folder}/db/data", BINLOGS=f"{folder}/db/data")
 
@@ -182,6 +175,3 @@ class Backup(unittest.TestCase):
     def test_3_each_block_of_this_server_was_run(self):
         self.assertEqual({key for key in self.blocks if key[0] in (self.kind, "both")} - self.ran, set())
 
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -1,29 +1,27 @@
 """The cases of examples/cases and the handlers by tag, against the real programs.
 
-usage: cases_test.py RUNG-PROGRAM CPP-HANDLERS [TEST ...]
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT. A story checks itself and says so by its exit code; here
+A story checks itself and says so by its exit code; here
 it is held that it told what it promises, and that nothing of it is left.
 """
 import datetime
 import os
-import pathlib
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import unittest
 import urllib.error
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from starting import ROOT, Place, admin, until  # noqa: E402
+import pytest
+from starting import BUILD, PROGRAM, ROOT, Place, admin, until
 
 CASES = ROOT / "examples" / "cases"
 HANDLERS = ROOT / "examples" / "handlers"
-PROGRAM = JOBS = ""
+JOBS = BUILD / "rung_example_jobs"
 BOUND_SECONDS = 200
 
 
+@pytest.mark.usefixtures("servers")
 class Own(unittest.TestCase):
     """A vhost, a schema and a folder of its own for each test."""
 
@@ -106,7 +104,7 @@ class Handlers(Own):
             text = text.replace(old, new)
         config = self.place.config
         config.write_text(text + f"node: {self.name}\n")
-        self.place.start_rung(PROGRAM)
+        self.place.start_rung()
         worker = self.place.start([*command, self.place.amqp, "jobs"], "worker.log")
         # A message that is published before the worker has declared its queue is returned: that is an attempt, too.
         self.until(lambda: self.queue_exists("jobs"), "the worker has declared its queue")
@@ -169,9 +167,3 @@ class Restart(unittest.TestCase):
                               text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("usage: examples/cases/run NAME", done.stderr)
-
-
-if __name__ == "__main__":
-    JOBS = sys.argv.pop(2)
-    PROGRAM = sys.argv.pop(1)
-    unittest.main(verbosity=2)

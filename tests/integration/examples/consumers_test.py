@@ -1,23 +1,16 @@
-"""The example consumers against the real sidecar: each body they know ends as it should, and is reported.
-
-usage: consumers_test.py RUNG-PROGRAM CPP-CONSUMER
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT.
-"""
-import pathlib
-import sys
+"""The example consumers against the real sidecar: each body they know ends as it should, and is reported."""
 import unittest
 
 import pika
 import pymysql
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from starting import ROOT, Place, until  # noqa: E402
+import pytest
+from starting import BUILD, ROOT, Place, until
 
 EXAMPLES = ROOT / "examples" / "consumers"
-PROGRAM = CPP = ""
 BODIES = {"ok": b"ok", "busy": b"busy 2", "broken": b"broken", "later": b"later"}
 
 
+@pytest.mark.usefixtures("servers")
 class Consumers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -27,7 +20,7 @@ class Consumers(unittest.TestCase):
         cls.folder, cls.amqp, cls.sql = place.folder, place.amqp, place.sql
         place.write_config(more="ladders: { default: [500ms, 1s, 1500ms] }\n"
                                 "queues: { default: { success: { presumed_after: 10m } } }")
-        place.start_rung(PROGRAM)
+        place.start_rung()
         parameters = pika.URLParameters(cls.amqp)
         parameters.heartbeat = 0  # nobody serves it while we wait
         connection = pika.BlockingConnection(parameters)
@@ -71,10 +64,4 @@ class Consumers(unittest.TestCase):
         self.climb("python", ["/usr/bin/python3", str(EXAMPLES / "python" / "consumer.py")])
 
     def test_cpp(self):
-        self.climb("cpp", [CPP])
-
-
-if __name__ == "__main__":
-    CPP = sys.argv.pop(2)
-    PROGRAM = sys.argv.pop(1)
-    unittest.main(verbosity=2)
+        self.climb("cpp", [str(BUILD / "rung_example_consumer")])

@@ -1,18 +1,16 @@
 """The helpers of examples/helpers against a real RabbitMQ and a real sidecar: what arrives in retry_current and
 retry_history, and that a message stays where the report cannot be sent.
 
-usage: helpers_test.py RUNG-PROGRAM [TEST ...]       by tests/helpers, which installs and starts what it needs
+By tests/helpers, which installs what it needs.
 """
-import os
 import sys
 import unittest
 
 import pika
-
+import pytest
 import world as the
 from world import CLIENTS, TRACEPARENT
 
-PROGRAM = ""
 WORDS = ("ok", "fail", "twice", "never", "flag", "later", "seconds", "date", "long")
 ORIGIN = ("retry-origin-exchange", "retry-origin-routing-key")
 ROUTED = ("fail", "twice", "never")  # by a topic exchange; the others directly
@@ -31,6 +29,7 @@ ADDED = {"bunny": {"priority": 0}, "aio-pika": {"priority": 0}}  # properties th
 TYPED = {"text": "Grüße", "number": 2**31 - 1, "yes": True, "half": 0.5, "table": {"a": [1, "b", {"c": False}]}}
 
 
+@pytest.mark.usefixtures("servers")
 class Helpers(unittest.TestCase):
     def has(self, part, whole, what=""):
         """assertIn, without 16 KiB of output."""
@@ -38,7 +37,7 @@ class Helpers(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.world = the.World(PROGRAM)
+        cls.world = the.World()
         cls.addClassCleanup(cls.world.close)
         # All workers at once: most of their time is start and waiting.
         cls.world.channel.exchange_declare("shop", "topic", durable=True)
@@ -220,7 +219,3 @@ def add(client):
 
 for one in CLIENTS:
     add(one)
-
-if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    unittest.main(verbosity=2)

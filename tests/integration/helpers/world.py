@@ -7,18 +7,14 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import threading
 import urllib.parse
 
 import amqp
 import pika
+from starting import ROOT, Place, until
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE.parents[1] / "support"))
-from starting import ROOT, Place, until  # noqa: E402
-
-WORKERS = HERE / "workers"
+WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
 BOUND_SECONDS = int(os.environ.get("RUNG_HELPER_SECONDS", "60"))  # for anything that is waited for
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 PYTHON = ["/usr/bin/python3", "-u"]
@@ -46,7 +42,7 @@ class Partner(http.server.BaseHTTPRequestHandler):
 
 
 class World:
-    def __init__(self, program):
+    def __init__(self):
         self.place = place = Place("helpers")
         self.schema, self.url, self.folder, self.sql = place.name, place.amqp, place.folder, place.sql
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Partner)
@@ -67,7 +63,7 @@ class World:
         self.typed = self.amqp.channel()
         place.write_config(more="ladders: { default: [300ms, 400ms, 4s] }\n"
                                 "queues: { default: { success: { presumed_after: 10m } } }")
-        place.start_rung(program)
+        place.start_rung()
 
     def work(self, client, queue, prefix="rung"):
         return self.place.start([*CLIENTS[client], self.url, queue, prefix], f"{queue}.log", cwd=WORKERS, env=self.environment)

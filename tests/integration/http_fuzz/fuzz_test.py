@@ -1,31 +1,28 @@
 """Requests drawn from openapi.json against a live sidecar: whatever they say, the answer is one that the document describes, to its
 last member, and the sidecar goes on.
 
-usage: fuzz_test.py RUNG-PROGRAM [--seconds 20] [--seed N]
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT (tests/run sets them); python3-jsonschema, python3-pymysql. A failure prints the seed and the
-request. Every request is sent on one of two tokens: of an admin, and of a reader that has one queue.
+RUNG_FUZZ_SECONDS (20), RUNG_FUZZ_SEED (drawn): a failure prints it, and the request. Every request is sent on one of two tokens: of an admin, and of a reader that has one queue.
 """
-import argparse
 import http.client
 import json
-import pathlib
+import os
 import random
-import sys
 import time
 
 import jsonschema
 import pymysql
+import pytest
 from drawn_requests import Generator, Known, Request
+from starting import PROGRAM, ROOT, Place, end, free_port, until
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from starting import ROOT, Place, end, free_port, until  # noqa: E402
-
+SECONDS = float(os.environ.get("RUNG_FUZZ_SECONDS", "20"))
+SEED = int(os.environ.get("RUNG_FUZZ_SEED", random.SystemRandom().randrange(10**6)))
 ANSWER_SECONDS = 60  # far more than any answer takes on a loaded machine
 TOKENS = {"admin": "a" * 40, "reader": "r" * 40}
 
 
 class Sidecar:
-    def __init__(self, program):
+    def __init__(self):
         self.place = place = Place("http_fuzz", pymysql.cursors.Cursor)
         self.sql, self.port = place.sql, free_port()
         (place.folder / "tokens.yaml").write_text(
@@ -38,7 +35,7 @@ http: {{ listen: "127.0.0.1:{self.port}", tokens_file: tokens.yaml }}
 ladders: {{ default: [1s, 1h] }}
 queues: {{ orders: {{ success: {{ presumed_after: 1s }} }} }}
 """)
-        self.process = place.start([program, "run", "-c", place.config])
+        self.process = place.start([PROGRAM, "run", "-c", place.config])
 
     def close(self):
         code = end(self.process, 60)
@@ -134,13 +131,14 @@ def seed_tasks(sidecar, known):
         known.add("cause", cause)
 
 
-def run(sidecar, seconds, seed):
+def draw(sidecar):
+    """Sends requests; how many answers the document does not describe."""
     document = json.loads((ROOT / "src/http/openapi.json").read_text())
     known, checker = Known(), Checker(document)
     seed_tasks(sidecar, known)
-    generator = Generator(document, known, random.Random(seed))
+    generator = Generator(document, known, random.Random(SEED))
     answers, complaints = {}, 0
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         request = generator.request()
         who = "admin" if generator.draw.random() < 0.85 else "reader"
@@ -160,44 +158,26 @@ def run(sidecar, seconds, seed):
                 pass
         if wrong:
             complaints += 1
-            print(f"seed {seed}, {who}: {request}\n  {status} {media} {body[:500]!r}\n  {wrong}\n", flush=True)
+            print(f"seed {SEED}, {who}: {request}\n  {status} {media} {body[:500]!r}\n  {wrong}\n")
             if complaints >= 10:
                 break
-    if sidecar.process.poll() is not None:
-        print(f"the sidecar has ended with {sidecar.process.returncode}")
-        return 1
-    if not sidecar.is_ready():
-        print("the sidecar is not ready any more")
-        return 1
-    print(f"{sum(answers.values())} requests, seed {seed}: " + ", ".join(f"{n} x {status}" for status, n in sorted(answers.items())))
+    assert sidecar.process.poll() is None, "the sidecar has ended"
+    assert sidecar.is_ready(), "the sidecar is not ready any more"
+    print(f"{sum(answers.values())} requests, seed {SEED}: " + ", ".join(f"{n} x {status}" for status, n in sorted(answers.items())))
     # It has seen what it should: successes of reads and changes, and refusals.
     for status in (200, 201, 202, 400, 403, 404, 409):
-        if status not in answers and seconds >= 15:
+        if status not in answers and SECONDS >= 15:
             print(f"no answer was {status}: the requests do not reach far enough")
             complaints += 1
-    return 1 if complaints else 0
+    return complaints
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    options = parser.parse_args()
-    sidecar = Sidecar(options.program)
-    code = 1
+@pytest.mark.usefixtures("servers")
+def test_each_answer_is_as_the_document_says():
+    sidecar = Sidecar()
     try:
         until("the sidecar is ready", sidecar.is_ready)
-        code = run(sidecar, options.seconds, options.seed)
+        assert draw(sidecar) == 0
     finally:
-        if code:
-            print(sidecar.place.logs())
-        ended = sidecar.close()
-    if ended != 0:
-        print(f"the sidecar ended with {ended} on SIGTERM")
-        code = 1
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        print(sidecar.place.logs())
+        assert sidecar.close() == 0, "how the sidecar ended on SIGTERM"

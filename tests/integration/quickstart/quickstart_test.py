@@ -1,6 +1,5 @@
 """Runs examples/quickstart in a terminal of its own: to its end, and cut by Ctrl-C at several moments.
 
-usage: quickstart_test.py RUNG-PROGRAM
 Holds: it ends by itself with every message succeeded or parked, and neither process nor folder is left, ever.
 """
 import os
@@ -10,13 +9,13 @@ import re
 import select
 import shutil
 import signal
-import sys
 import tempfile
 import time
 import unittest
 
-QUICKSTART = pathlib.Path(__file__).resolve().parents[3] / "examples" / "quickstart"
-PROGRAM = ""
+from starting import PROGRAM, ROOT
+
+QUICKSTART = ROOT / "examples" / "quickstart"
 RUN_SECONDS, END_SECONDS = 240, 60  # bounds, generous: sanitizers and a busy machine
 
 
@@ -142,8 +141,3 @@ class Quickstart(unittest.TestCase):
 
     def test_ctrl_c_at_the_end(self):
         self.cut(rb"story", 0)
-
-
-if __name__ == "__main__":
-    PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve())
-    unittest.main()

@@ -1,10 +1,7 @@
 """RabbitMQ 4.3 cancels a consumer that keeps a message unacked for too long: Rung's own consumes again, and loses nothing.
 
-usage: consumer_timeout_test.py RUNG-PROGRAM
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT; RabbitMQ 4.3 or newer.
+RabbitMQ 4.3 or newer.
 """
-import sys
-import unittest
 import urllib.parse
 
 import pika
@@ -65,8 +62,3 @@ class ConsumerTimeout(servers.Sidecar):
         """Not as a queue that had to be declared again: a basic.cancel doesn't say why, but the queue is as it was."""
         self.assertNotIn('missing="queue rung.failed"', self.log.read_text())
         return self.log.read_text().count('missing="consumer of queue rung.failed"')
-
-
-if __name__ == "__main__":
-    servers.Sidecar.program = sys.argv.pop(1)
-    unittest.main(verbosity=2)

@@ -1,11 +1,8 @@
 """RabbitMQ 4.3's own delayed retry and Rung together: the broker for seconds, Rung for longer.
 
-usage: delayed_retry_test.py RUNG-PROGRAM
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT; RabbitMQ 4.3 or newer. What docs/compatibility.md says of it.
+RabbitMQ 4.3 or newer. What docs/compatibility.md says of it.
 """
-import sys
 import time
-import unittest
 
 import pika
 
@@ -82,8 +79,3 @@ class DelayedRetry(servers.Sidecar):
     def test_doctor(self):
         self.rung("attach", self.queue)
         self.assertIn("note: RabbitMQ's own delayed retry (failed) holds back", self.rung("attach", self.queue))
-
-
-if __name__ == "__main__":
-    servers.Sidecar.program = sys.argv.pop(1)
-    unittest.main(verbosity=2)

@@ -1,15 +1,12 @@
 """A message that the database holds and the broker doesn't take: max_message_size is 16 MiB by default in RabbitMQ
 4.3.6, and 128 MiB in 4.0.5. The broker closes the channel for it.
 
-usage: message_size_test.py RUNG-PROGRAM
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT, RUNG_TEST_RABBITMQCTL; RabbitMQ 4.3 or newer. The tests' brokers
-take 128 MiB: this test sets the default of 4.3 for its own time, so no other test may run beside it.
+RabbitMQ 4.3 or newer. The tests' brokers take 128 MiB: this test sets the default of 4.3 for its own time, so no other test
+may run beside it.
 """
 import os
 import subprocess
-import sys
 import time
-import unittest
 
 import pika
 
@@ -81,8 +78,3 @@ class MessageSize(servers.Sidecar):
     def closed_channels(self):
         """Sidecar's ones: by the log of what it lost."""
         return self.log.read_text().count("larger than")
-
-
-if __name__ == "__main__":
-    servers.Sidecar.program = sys.argv.pop(1)
-    unittest.main(verbosity=2)

@@ -1,14 +1,11 @@
 """Messages of AMQP 1.0 clients: published, rejected by a consumer, retried by Rung, which speaks 0-9-1, received again.
 
-usage: round_trip_test.py RUNG-PROGRAM
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT; RabbitMQ 4.0 or newer. What it holds is the table of
-docs/compatibility.md: what changes is the broker's conversion, and nothing changes further with the second retry.
+RabbitMQ 4.0 or newer. What it holds is the table of docs/compatibility.md: what changes is the broker's conversion, and
+nothing changes further with the second retry.
 """
 import pathlib
 import subprocess
-import sys
 import time
-import unittest
 import uuid
 
 import pika
@@ -232,8 +229,3 @@ class RoundTrip(servers.Sidecar):
         self.assertEqual(got["application property: char"].application["c"], "x")
         self.assertEqual({row["last_error"] for row in self.sql("SELECT last_error FROM retry_current WHERE queue = %s", self.queue)},
                          {f"dead-lettered: rejected (queue {self.queue})"}, told)
-
-
-if __name__ == "__main__":
-    servers.Sidecar.program = sys.argv.pop(1)
-    unittest.main(verbosity=2)

@@ -1,13 +1,11 @@
 """A vhost, a schema and a sidecar of a test's own, on the servers of RUNG_TEST_*."""
 import functools
 import os
-import pathlib
 import subprocess
-import sys
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from starting import BOUND_SECONDS, Place, admin, until  # noqa: E402
+import pytest
+from starting import BOUND_SECONDS, PROGRAM, Place, admin, until
 
 
 @functools.cache
@@ -15,8 +13,8 @@ def broker_since(*version):
     return tuple(int(part) for part in admin("GET", "overview")["rabbitmq_version"].split(".")[:2]) >= version
 
 
+@pytest.mark.usefixtures("servers")
 class Sidecar(unittest.TestCase):
-    program = None
     ladder = "[200ms, 200ms]"
     queue_type = "classic"  # of Rung's own queues
     more = ""  # of the config
@@ -31,14 +29,14 @@ class Sidecar(unittest.TestCase):
                            f"ladders: {{ default: {cls.ladder} }}\n"
                            f"defaults: {{ success: {{ presumed_after: 10m }} }}\n{cls.more}")
         cls.before_start()
-        place.start_rung(cls.program)
+        place.start_rung()
 
     @classmethod
     def before_start(cls):
         """The virtual host and the schema are there, the sidecar isn't."""
 
     def rung(self, *words):
-        done = subprocess.run([self.program, words[0], "-c", str(self.config), *words[1:]], stdout=subprocess.PIPE,
+        done = subprocess.run([PROGRAM, words[0], "-c", str(self.config), *words[1:]], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=BOUND_SECONDS, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout

@@ -1,27 +1,19 @@
 """Signing in by OpenID Connect, with the real sidecar and a real identity provider (npm's oidc-provider).
 
-usage: sign_in_test.py RUNG-PROGRAM
-Needs RUNG_TEST_AMQP, RUNG_TEST_MYSQL, RUNG_TEST_MANAGEMENT (tests/run sets them), and Node.js with npm; exit code 77
-where the packages cannot be had.
+Needs Node.js with npm; it is skipped where the packages cannot be had.
 """
 import base64
 import json
-import os
-import pathlib
 import signal
 import subprocess
-import sys
 import unittest
 import urllib.error
 import urllib.request
 
+import pytest
+from starting import PROGRAM, Place, Unavailable, free_port, until
 from world import Provider, modules, new_browser
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
-from starting import Place, Unavailable, free_port, until  # noqa: E402
-
-PROGRAM = ""
-MODULES = None
 OWN_TOKEN = "0123456789abcdef0123456789abcdef"
 
 
@@ -31,16 +23,21 @@ class Answer:
         self.json = json.loads(body) if "json" in headers.get("Content-Type", "") else None
 
 
+@pytest.mark.usefixtures("servers")
 class SignIn(unittest.TestCase):
     """One sidecar, one provider; each test restores what it changed."""
 
     @classmethod
     def setUpClass(cls):
+        try:
+            packages = modules()
+        except Unavailable as why:
+            raise unittest.SkipTest(str(why))
         cls.place = place = Place("sign_in")
         cls.addClassCleanup(place.close)
         cls.folder, cls.config, cls.sql = place.folder, place.config, place.sql
         cls.port = free_port()
-        cls.provider = Provider(MODULES, f"http://127.0.0.1:{cls.port}/v1/session/callback")
+        cls.provider = Provider(packages, f"http://127.0.0.1:{cls.port}/v1/session/callback")
         cls.addClassCleanup(cls.provider.remove)
         cls.provider.start()
         (cls.folder / "token").write_text(OWN_TOKEN + "\n")
@@ -215,16 +212,3 @@ http:
         self.assertIn("identity provider's keys cannot be fetched", log)
         for token in (old, new, OWN_TOKEN):
             self.assertNotIn(token, log)
-
-
-if __name__ == "__main__":
-    PROGRAM = os.path.abspath(sys.argv.pop(1))
-    for variable in ("RUNG_TEST_AMQP", "RUNG_TEST_MYSQL", "RUNG_TEST_MANAGEMENT"):
-        if variable not in os.environ:
-            sys.exit(f"{variable} is not set: run by tests/run")
-    try:
-        MODULES = modules()
-    except Unavailable as why:
-        print(f"sign_in: nothing was tested: {why}")
-        sys.exit(77)
-    unittest.main(verbosity=2)

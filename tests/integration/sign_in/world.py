@@ -9,14 +9,13 @@ import re
 import secrets
 import shutil
 import subprocess
-import sys
 import urllib.error
 import urllib.parse
 import urllib.request
 
+from starting import free_port, npm_modules, until
+
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE.parents[1] / "support"))
-from starting import free_port, npm_modules, until  # noqa: E402
 
 CALLBACK = "http://127.0.0.1/callback"  # nobody listens there: the code is in the address
 

@@ -1,9 +1,8 @@
-"""The checks of tests/frameworks: what a consumer prints, and what Rung's views say.
+"""The checks of frameworks_test.py: what a consumer prints, and what Rung's views say.
 
 An example's consumer prints a line for each delivery: `attempt N BODY OUTCOME`; the outcome is `done`, `rejected` or
 `failed: TEXT`.
 """
-import ctypes
 import json
 import os
 import pathlib
@@ -11,12 +10,11 @@ import re
 import signal
 import subprocess
 import time
-import urllib.parse
 
 import pika
-import pymysql
+import starting
 
-BOUND_SECONDS = int(os.environ.get("RUNG_FRAMEWORKS_BOUND", "90"))  # the longest wait for a condition, generous for a busy machine
+BOUND_SECONDS = 90  # for anything that is waited for
 # A message that says nothing, one that says why, asks for a delay and reports its success, one that never succeeds.
 SILENT = '{"order": 1, "fails": 2}'
 SAYS_WHY = '{"order": 2, "fails": 2, "why": "HTTP 503", "after": "2s"}'
@@ -32,25 +30,19 @@ def require(condition, what):
 class Run:
     """One framework's consumer and queue."""
 
-    def __init__(self, framework, folder, servers):
+    def __init__(self, framework, folder, place):
         self.framework, self.folder = framework, folder
         self.queue = framework.queue
-        self.env = {**os.environ, "RUNG_EXAMPLE_BROKER": servers.amqp, "QUEUE": framework.name, **framework.env}
+        self.env = {**os.environ, "RUNG_EXAMPLE_BROKER": place.amqp, "QUEUE": framework.name, **framework.env}
         self.log = folder / "consumer.log"
-        self.amqp, self.consumer = servers.amqp, None
-        url = urllib.parse.urlsplit(servers.mysql)
-        self.db = pymysql.connect(host=url.hostname, port=url.port, user=url.username, password="", database="rung",
-                                  autocommit=True, cursorclass=pymysql.cursors.DictCursor)
+        self.amqp, self.sql, self.consumer = place.amqp, place.sql, None
 
     def __enter__(self):
-        with open(self.log, "wb") as log:
-            self.consumer = subprocess.Popen(self.framework.consume, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
-                                             stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent)
+        self.consumer = starting.start(self.framework.consume, self.log, cwd=self.folder, env=self.env, start_new_session=True)
         self.until(lambda: self.depth()[1] > 0 or self.framework.polls and self.depth()[0] >= 0, "the consumer is there")
         return self
 
     def __exit__(self, *_):
-        self.db.close()
         try:
             os.killpg(self.consumer.pid, signal.SIGKILL)  # a worker may have children
         except ProcessLookupError:
@@ -92,11 +84,6 @@ class Run:
             except pika.exceptions.ChannelClosedByBroker:
                 return -1, 0
 
-    def sql(self, text, *values):
-        with self.db.cursor() as cursor:
-            cursor.execute(text, values)
-            return list(cursor.fetchall())
-
     def tasks(self):
         return self.sql("SELECT * FROM retry_current WHERE queue = %s ORDER BY retry_id", self.queue)
 
@@ -104,13 +91,9 @@ class Run:
         return self.sql("SELECT * FROM retry_history WHERE retry_id = %s ORDER BY attempt", task["retry_id"])
 
 
-def die_with_parent():
-    ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-def run(framework, folder, servers):
-    with Run(framework, folder, servers) as it:
-        return globals()[framework.check](it)
+def run(framework, folder, place):
+    with Run(framework, folder, place) as it:
+        globals()[framework.check](it)
 
 
 def send_in_turn(it, bodies):
@@ -149,7 +132,6 @@ def ladder(it):
         failed = "failed: HTTP 503" if sent == SAYS_WHY else "rejected"
         require([outcome for _, _, outcome in got] == [failed, failed, last], f"the outcomes of order {order}: {got}")
     require(it.depth()[0] == 0, f"the queue is empty: {it.depth()}")
-    return "3 messages, 6 retries: presumed, reported, parked"
 
 
 def fence(it):
@@ -170,7 +152,6 @@ def unseen(it):
     fence(it)
     require(not it.tasks(), f"Rung has no task: {it.tasks()}")
     require(len(it.deliveries()[1]) == 1, f"it was handled once: {it.deliveries()}")
-    return "the failure does not reach Rung, as the README says"
 
 
 def requeued(it):
@@ -180,7 +161,6 @@ def requeued(it):
     fence(it)
     require(not it.tasks(), f"Rung has no task: {it.tasks()}")
     require({attempt for attempt, _, _ in it.deliveries()[1]} == {0}, "none of them is a retry by Rung")
-    return "requeued without end; Rung sees nothing, as the README says"
 
 
 def held(it):
@@ -194,7 +174,6 @@ def held(it):
     while it.depth()[0] != 1:
         require(time.monotonic() < deadline, f"the message is in the queue again: {it.depth()}")
         time.sleep(0.1)
-    return "stays unacked until the connection ends; Rung sees nothing, as the README says"
 
 
 def error_queue(it):
@@ -214,4 +193,3 @@ def error_queue(it):
         got = it.deliveries().get(order, [])
         require([attempt for attempt, _, _ in got] == [0, 1, 2], f"attempts 0, 1, 2 of order {order}, in order: {got}")
         require({body for _, body, _ in got} == {got[0][1]} and json.loads(got[0][1]) == json.loads(sent), f"the body is as sent: {got}")
-    return "3 messages, 6 retries, from the framework's error queue: presumed, parked"
