@@ -177,8 +177,6 @@ TEST_F(ConfigGroups, ADelayedExchangeBelongsToOne) {
   EXPECT_EQ(chosen(kBroker + delays + kTwo, {"eu"}).config.delays, (DelayRoutes::Moves{{"c", "d"}}));
   EXPECT_THAT(wrong("delays: [{ from: a, to: b }]\n" + kTwo),
               ElementsAre("2: delays[1].group: set the group that receives these messages: eu, us"));
-  EXPECT_THAT(problem("delays: [{ from: a, to: b, group: eu }]\n"),
-              HasSubstr("delays[1].group: the config has no groups"));
 }
 
 TEST_F(ConfigGroups, EachOnesNamesAreRungsOwn) {

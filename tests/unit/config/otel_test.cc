@@ -49,13 +49,9 @@ TEST_F(ConfigOfTraces, OtherProtocols) {
 }
 
 TEST_F(ConfigOfTraces, WrongValues) {
-  EXPECT_THAT(problem("otel: { endpoint: \"grpc://c:4317\" }\n"), HasSubstr("must begin with http or https"));
-  EXPECT_THAT(problem("otel: { endpoint: \"http://c:4318/v1/traces\" }\n"), HasSubstr("remove /v1/traces"));
   const std::string user = problem("otel: { endpoint: \"http://me:sesame@c\" }\n");
   EXPECT_THAT(user, HasSubstr("put the credentials into otel.headers"));
   EXPECT_THAT(user, Not(HasSubstr("sesame")));
-  EXPECT_THAT(problem("otel: { sample: 10 }\n"), HasSubstr("\"10\" is too high: 1 means all tasks"));
-  EXPECT_THAT(problem("otel: { sample: -1 }\n"), HasSubstr("is not a number"));
   EXPECT_EQ(good(kServers + "otel: { sample: 0 }\n").otel.sample, 0.0);
 }
 

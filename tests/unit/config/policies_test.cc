@@ -59,39 +59,6 @@ queues: { orders: { rules: none, give_up: { after: 1h } }, mails: {} }
   EXPECT_EQ(config.rules->queue("orders").give_up, (GiveUp{5, std::chrono::hours{1}}));
 }
 
-TEST_F(ConfigPolicies, ErrorsSayWhatWouldBeRight) {
-  EXPECT_EQ(problem("rules: { list: { then: park } }\n"),
-            "rung.yaml:3:16: rules.list: expected a list of rules: write [{ when: { type: TimeoutError }, "
-            "then: park }]");
-  EXPECT_EQ(of_rule("{ when: { type: A } }"),
-            "rung.yaml:5:7: rules.list[1]: then is missing: write e.g. { when: { type: TimeoutError }, then: "
-            "park }");
-  EXPECT_THAT(of_rule("{ when: { error: HTTP 429 }, then: park }"),
-              HasSubstr("5:24: rules.list[1].when.error: a regular expression stands between slashes"));
-  EXPECT_THAT(of_rule("{ when: { error: \"/(/\" }, then: park }"),
-              HasSubstr("not a regular expression (RE2 syntax)"));
-  EXPECT_THAT(of_rule("{ when: { reason: reject }, then: park }"), HasSubstr("did you mean rejected?"));
-  EXPECT_THAT(of_rule("{ when: { typ: A }, then: park }"),
-              HasSubstr("unknown key \"typ\": did you mean type?"));
-  EXPECT_THAT(of_rule("{ then: snooze }"), HasSubstr("the duration is missing: write { snooze: 5m }"));
-  EXPECT_THAT(of_rule("{ then: drop }"), HasSubstr("\"drop\" is not retry, park or discard"));
-  EXPECT_THAT(of_rule("{ then: { ladder: patiant } }"),
-              HasSubstr("unknown ladder \"patiant\": did you mean patient?"));
-  EXPECT_THAT(of_rule("{ then: { snooze: 5m, ladder: quick } }"), HasSubstr("snooze keeps the level"));
-  EXPECT_THAT(of_rule("{ then: { to: rung.failed } }"),
-              HasSubstr("names that begin with rung. are reserved for Rung"));
-  EXPECT_THAT(of_rule("{ type_from: \"/Error/\", then: park }"),
-              HasSubstr("type_from: the expression has no group"));
-  EXPECT_THAT(of_rule("{ when: { header: { retry-error: x } }, then: park }"),
-              HasSubstr("Rung removes headers"));
-  EXPECT_THAT(of_rule("{ when: { attempts_above: -1 }, then: park }"),
-              HasSubstr("an integer from 0 to 1000000"));
-  EXPECT_THAT(problem("queues: { orders: { rules: payment } }\n"),
-              HasSubstr("queues.orders.rules: there is no such list under rules"));
-  EXPECT_THAT(problem("queues: { orders: { give_up: 5 } }\n"), HasSubstr("expected keys: attempts, after"));
-  EXPECT_THAT(problem("queues: { orders: { give_up: { attempts: 0 } } }\n"), HasSubstr("an integer from 1"));
-}
-
 TEST_F(ConfigPolicies, ValuesFromTheEnvironmentAreNotShown) {
   env("RUNG_TEST_VALUE", "patian(t");
   EXPECT_THAT(of_rule("{ when: { error: \"/${RUNG_TEST_VALUE}/\" }, then: park }"),
@@ -126,9 +93,6 @@ queues: { orders: { late_by: 30s }, mails: {}, "shop.*": { late_by: 5s } }
   EXPECT_EQ(config.rules->queue("shop.eu").late_by, seconds{5});
   EXPECT_EQ(config.rules->queue("elsewhere").late_by, seconds{60});
   EXPECT_THAT(describe(config), HasSubstr("at most 30s"));
-  EXPECT_THAT(problem("queues: { orders: { late_by: soon } }\n"), HasSubstr("queues.orders.late_by: "));
-  EXPECT_THAT(problem("queues: { orders: { late_by: 0s } }\n"), HasSubstr("queues.orders.late_by: "));
-  EXPECT_THAT(problem("queues: { orders: { late_by: 30 } }\n"), HasSubstr("30s"));
 }
 
 TEST_F(ConfigPolicies, AReloadOfAPromiseIsToldAsAChangeOfItsQueue) {
