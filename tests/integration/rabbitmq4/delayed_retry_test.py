@@ -78,4 +78,4 @@ class DelayedRetry(servers.Sidecar):
 
     def test_doctor(self):
         self.rung("attach", self.queue)
-        self.assertIn("note: RabbitMQ's own delayed retry (failed) holds back", self.rung("attach", self.queue))
+        self.assertIn("note: RabbitMQ's own delayed retry (failed) delays", self.rung("attach", self.queue))

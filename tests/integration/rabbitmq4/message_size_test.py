@@ -58,12 +58,12 @@ class MessageSize(servers.Sidecar):
         self.assertEqual({attempt for _, attempt in got}, {1}, "no other attempt is used up")
         self.assertEqual({self.row(name)["attempt"] for name in small}, {1})
         # Its copy for rung.parked is just as large. It is owed no more, else each turn would close the channel again.
-        self.until(lambda: "copy for the parked queue refused" in self.log.read_text(), "the log says that there is no copy")
+        self.until(lambda: "the broker refused a copy of a parked message" in self.log.read_text(), "the log says that there is no copy")
         before = self.row("large"), self.closed_channels()
         self.rung("submit", "--queue", "sized", "--delay", "2s", "--message-id", "meanwhile", "--body", "meanwhile")
         self.until(lambda: channel.basic_get("sized", auto_ack=True)[0], "what comes meanwhile goes out")
         self.assertEqual((self.row("large"), self.closed_channels()), before, self.log.read_text())
-        self.assertEqual(self.log.read_text().count("copy for the parked queue refused"), 1)
+        self.assertEqual(self.log.read_text().count("the broker refused a copy of a parked message"), 1)
         # A person may want it elsewhere; it is the same again.
         self.rung("redrive", str(self.row("large")["retry_id"]))
         self.until(lambda: self.row("large")["state"] == "parked" and self.row("large")["version"] > before[0]["version"] + 1,
