@@ -90,7 +90,7 @@ TEST_F(Routes, RetryKeepsItsRoutingKey) {
     // The binding goes with the queue, and is made again.
     if (attempt == 1) {
       amqp.reject(back);
-      wait_state(queue, "scheduled");
+      ASSERT_TRUE(eventually([&] { return current(queue)[0]["level"] == "2"; }, kBound));
       amqp.remove(queue);
       declare_attached(queue);
       ASSERT_EQ(command("fire --queue " + queue + " --yes").code, 0);
