@@ -219,7 +219,7 @@ class RoundTrip(servers.Sidecar):
             return False
 
         self.until(all_there, "what was mended comes in")  # Rung asks for the same messages meanwhile: more than once, maybe
-        self.assertIn("messages in rung.failed could not be converted, and are mended", told)
+        self.assertIn("messages in rung.failed could not be converted and were repaired", told)
         got = {}
         while len(got) <= len(bad):
             delivery, message = self.client.receive(self.queue)
