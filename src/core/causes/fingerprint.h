@@ -1,18 +1,55 @@
-// Which failures have the same cause. docs/causes.md states the rule. Thread: pure functions.
+// Which failures have the same cause. docs/causes.md states the rule. Thread: pure functions; a CauseRules is
+// immutable.
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "src/core/rules/failure_rules.h"
 
 namespace rung {
+
+// An entry of the config's `causes`.
+struct CauseRule {
+  RuleRegex regex;
+  std::string name;  // of the cause of errors that it matches; "" = what it matches is a value (mask)
+};
+inline constexpr std::size_t kMostCauseRules = 50, kCauseRegexBytes = 500, kCauseNameBytes = 100;
+
+class CauseRules {
+ public:
+  // REQUIRES: each expression was accepted by parse_rule_regex.
+  explicit CauseRules(std::vector<CauseRule> rules);
+  ~CauseRules();
+
+  // That of the first rule that names the cause of `error`.
+  std::optional<std::string> name_of(std::string_view error) const;
+  // Of `text`, what a mask matches becomes a value.
+  void mask(std::string& text) const;
+
+ private:
+  struct Compiled;
+  std::unique_ptr<const Compiled> compiled_;
+};
+using CauseRulesPtr = std::shared_ptr<const CauseRules>;
+// Whether it matches no characters, and so everywhere.
+bool matches_nothing(const RuleRegex& regex);
 
 struct Fingerprint {
   std::string id;    // 12 hexadecimal digits
   std::string text;  // what was hashed besides queue and type, for people; at most 500 bytes of it, UTF-8
 };
 
-// Of a failure in `queue`. Any bytes are fine; at most 16 KB (kErrorBytes) of `error` are looked at, in
-// linear time.
-Fingerprint fingerprint(std::string_view queue, std::string_view error_type, std::string_view error);
+// What all errors of one cause have in common. Any bytes are fine; at most 16 KB (kErrorBytes) of `error` are
+// looked at, in linear time. Depends on nothing but the arguments.
+std::string cause_text(std::string_view error, const CauseRules* rules = nullptr);
+// Of a failure in `queue`. text: cause_text() of its error.
+Fingerprint fingerprint_of(std::string_view queue, std::string_view error_type, const std::string& text);
+Fingerprint fingerprint(std::string_view queue, std::string_view error_type, std::string_view error,
+                        const CauseRules* rules = nullptr);
 
 }  // namespace rung

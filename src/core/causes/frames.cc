@@ -1,296 +1,286 @@
 #include "src/core/causes/frames.h"
 
-#include <algorithm>
+#include <re2/re2.h>
 
-#include "src/core/causes/token.h"
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 namespace rung::causes {
 namespace {
 
-constexpr std::size_t kLongestFunction = 400;
-constexpr std::size_t kLongestErlangName = 120;
-constexpr std::size_t kLongestLine = 2000;
-constexpr std::string_view kErlangPlace = ",[{file,";
+using re2::StringPiece;
 
+constexpr std::size_t kMostLines = 400, kLongestLine = 2000;
+
+// How a frame is named.
+enum class Named { function, file_and_function, file };
+
+// A kind of line. The first that fits decides; `foreign` is asked before `line`.
+struct Form {
+  std::string_view begins;  // literally
+  const char* foreign;      // beginnings of lines with frames of the language or of a framework; "" = by file
+  const char* line;         // all of a line; its groups: function, file
+  Named named = Named::function;
+  bool file_first = false, innermost_last = false;
+};
+
+// clang-format off
+constexpr Form kForms[] = {
+    // Java, Kotlin, Scala, Clojure
+    {"at ", R"(at (?:java\.|(?:\w+/+)?(?:javax?|jakarta|sun|com\.sun|jdk|kotlinx?|scala|akka|groovy|clojure|reactor|rx|feign|okhttp3|okio|retrofit2|redis\.clients|oracle|liquibase|slick|play|cats|zio|graphql|org\.(?:springframework|apache|hibernate|postgresql|jboss|wildfly|junit|eclipse|slf4j|bson|jooq|elasticsearch|aspectj|mariadb|glassfish|h2|mongodb|quartz|yaml|codehaus|mybatis|gradle|thymeleaf|http4s|jetbrains|sqlite|redisson|flywaydb|axonframework)|com\.(?:rabbitmq|fasterxml|google|mysql|zaxxer|amazonaws|mongodb|microsoft|datastax|netflix|hazelcast|squareup|stripe|azure|twilio|oracle|ibm|typesafe|nimbusds|auth0|github\.benmanes)|io\.(?:netty|micrometer|grpc|lettuce|vertx|quarkus|micronaut|github\.resilience4j|reactivex|projectreactor|opentelemetry|smallrye|ktor|confluent|awspring|sentry|nats|r2dbc)|software\.amazon|ch\.qos|net\.bytebuddy|net\.sf|dev\.failsafe)[./]|\S*(?:\$\$Lambda|\$Proxy))[^\s]*\()",
+     R"(at (?:[\w.@-]*/+)*([\w.$<>-]+)\((?:[\w$.-]+\.(?:java|kt|scala|groovy|clj)|Native Method|Unknown Source|<generated>|SourceFile|NO_SOURCE_FILE)(?::\d+)?\).*())"},
+    // Node
+    {"at ", R"(at (?:async )?(?:process\.|.*\((?:native|<anonymous>|index \d+)\)))", R"(at (?:async )?(?:new )?(.*?) \(([^()]+):\d+:\d+\).*)"},
+    {"at ", R"(at (?:async )?(?:node:|native))", R"(at (?:async )?()([^()\s]+):\d+:\d+.*)", Named::file},
+    // PHP (Symfony)
+    {"at ", R"(at (?:Symfony|Doctrine|Illuminate)\\)", R"(at ([\w\\]+(?:->|::)\w+)\(.*\) \((.*):\d+\))"},
+    // .NET
+    {"at ", R"(at (?:(?:System|Microsoft|MassTransit|NServiceBus|RabbitMQ|Newtonsoft|Npgsql|MySql\w*|Dapper|Polly|EasyNetQ|StackExchange|Rebus|Azure|Amazon|MediatR|AutoMapper|Grpc|Castle|FluentValidation|MongoDB|Confluent|Oracle|Serilog|Refit|Wolverine|Hangfire|Quartz|GreenPipes|Autofac|Stripe|RestSharp|Flurl|Marten|Elastic\w*|Nest|NHibernate|Interop|Internal|Google|CsvHelper|MailKit|MimeKit|Akka|OpenTelemetry|Sentry)\.|lambda_method))",
+     R"(at ([\w.<>`+\[\],|$]+)\(.*\)(?: in .*)?())"},
+    // Python
+    {"File \"", "", R"re(File "([^"]+)", line \d+(?:, in (.+))?)re", Named::file_and_function, true, true},
+    // PHP
+    {"#", R"(#\d+ (?:\{main\}|(?:\S+\(\d+\)|\[internal function\]): (?:(?:Illuminate|Symfony|Doctrine|Laravel|GuzzleHttp|PhpAmqpLib|Monolog|Composer|Enqueue|Interop|Zend|Laminas|Predis|Carbon|Psr|Twig|League|React|Amp|Swoole|Hyperf|Cake|Nette|Ramsey|Aws|Stripe|MongoDB|Spatie)\\|PDO|mysqli|Soap|Reflection|Yii|AMQP|DateTime|[a-z_0-9]+\()))",
+     R"(#\d+ (\S+)\(\d+\): ([\w\\]+(?:\{closure[^}]*\})?(?:(?:->|::)[\w{}\\:]+)?).*)", Named::function, true},
+    // C++: gdb, Boost
+    {"#", R"(#\d+ +(?:0x[0-9a-f]+ in )?(?:std::|boost::|_|raise|abort|pthread_|kill|clone|malloc|free|operator|main |g_|gsignal|start_thread|\?\?))", R"(#\d+ +(?:0x[0-9a-f]+ in )?([\w:~<>]+).*?\)(?: (?:at|from) (\S+))?)"},
+    {"", R"(\d{1,3}# (?:std::|boost::|0x|_|raise|abort|main))", R"(\d{1,3}# ([\w:~<>]+).*?(?: (?:at|in) (\S+))?)"},
+    // Rust
+    {"", R"(\d{1,3}: (?:0x[0-9a-f]+ - )?<?(?:(?:core|std|alloc|tokio\w*|futures\w*|hyper\w*|lapin|sqlx\w*|reqwest|tracing\w*|serde\w*|anyhow|actix\w*|axum|tower\w*|tonic|backtrace|eyre|diesel|rayon\w*|rdkafka|redis|h2|rustls)::|rust_|_|clone|start_thread|main$|F |&))",
+     R"(\d{1,3}: (?:0x[0-9a-f]+ - )?(<?[\w:<>{}\[\]., &*-]+)())"},
+    // Elixir
+    {"(", R"(\((?:elixir|stdlib|kernel|phoenix\w*|ecto\w*|db_connection|broadway\w*|amqp\w*|plug\w*|postgrex|myxql|jason|gen_stage|cowboy|finch|mint|tesla|hackney|oban|logger|telemetry|req|redix|crypto|ssl) )",
+     R"(\(\w+ [\d.]+\S*\) \S+:\d+: ((?:anonymous fn/\d+ in )?[\w.?!:]+).*())"},
+    // Ruby
+    {"", "", R"((?:from )?(\S+?):\d+:in [`']([^']+)'.*)", Named::file_and_function, true},
+};
+constexpr char kForeignFiles[] =
+    R"(node_modules|node:|site-packages|dist-packages|/lib/python|<frozen|<string>|/gems/|/lib/ruby/|<internal:|vendor/|/pkg/mod/|/usr/lib|/usr/local/(?:go|lib)/|/rustc/|\.cargo/|/goroot/|/usr/include|/lib/x86_64|/lib64/|webpack/(?:bootstrap|runtime)|\((?:internal|deps)/|libc\.so|libstdc|\.nuget|/usr/share/php)";
+constexpr char kForeignGo[] =
+    R"((?:created by )?(?:panic\(|(?:runtime|net|database|encoding|reflect|sync|io|bufio|bytes|context|crypto|testing|os|syscall|strconv|errors|fmt|sort|strings|time|internal|math|text|html|log|regexp|hash|compress|mime|slices|maps)[./]|golang\.org/x/|google\.golang\.org/|go\.uber\.org/|go\.mongodb\.org/|gorm\.io/|k8s\.io/|cloud\.google\.com/|github\.com/(?:rabbitmq|streadway|gin-gonic|labstack|jackc|lib/pq|go-sql-driver|pkg/errors|redis|sirupsen|aws|gorilla|go-chi|stretchr|jmoiron|spf13|segmentio|nats-io|hashicorp|valyala|gofiber|uptrace|elastic|stripe|prometheus|getsentry|ThreeDotsLabs|IBM)/))";
+constexpr char kForeignErlang[] = R"(gen_|proc_lib|gen$|lists|maps|erlang|ets|supervisor|timer|amqp|rabbit|ssl|inet|io|erl_|httpc|hackney|cowboy|jsx|binary|base64)";
+// What compilers add to a name.
+constexpr char kDecoration[] =
+    R"(<(\w+)>[a-z]__\w*|\$?lambda\$(?:\d+\b)?|\$\$\w+|\$\d+|<>c\w*\.?|\.MoveNext|\.invokeSuspend|\.(?:func|gowrap|deferwrap)\d+(?:\.\d+)*|\{\{closure\}\}|::h[0-9a-f]{16}|(?:block |rescue |ensure )(?:\(\d+ levels\) )?in |anonymous fn/\d+ in | \[as .*\]|\([^*)]*\)|<[^<>]*>|`\d+|^Object\.)";
+// clang-format on
+
+struct Expressions {
+  std::deque<RE2> foreign, lines;  // by form
+  RE2 foreign_file{kForeignFiles}, foreign_go{kForeignGo}, foreign_erlang{kForeignErlang};
+  RE2 decoration{kDecoration};
+  RE2 go{R"((?:created by )?([\w./%\[\]-]+(?:\(\*?\w+\)[\w./\[\]-]*)?)(?:\(.*\))?(?: in goroutine \d+)?)"};
+  RE2 go_file{R"(\s*\S+\.go:\d+.*)"};
+  RE2 erlang{R"(\{(\w+),'?([\w/-]+)'?,\d+,\[\{file,)"};
+  RE2 php_place{R"( (?:in|at) (\S+\.php)(?::| on line |\()\d+)"};
+  RE2 rust_place{R"(panicked at (?:'.*', )?([^\s:']+\.rs):)"};
+  RE2 old_panic{R"((?s)panicked at '(.*)', \S+\.rs:)"};
+  RE2 ruby_message{R"(.*?:in [`'][^']*': (.*?)(?: \(([\w:]+)\))?)"};
+
+  Expressions() {
+    for (const Form& form : kForms) {
+      foreign.emplace_back(form.foreign);
+      lines.emplace_back(form.line);
+    }
+  }
+};
+const Expressions& expressions() {
+  static const Expressions* const all = new Expressions;
+  return *all;
+}
+
+StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
+std::string_view view(const StringPiece& text) { return {text.data(), text.size()}; }
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
-
-// Without ":12:5" at its end; none if there is none.
-std::optional<std::string_view> without_line(std::string_view text) {
-  std::size_t end = text.size();
-  bool found = false;
-  for (int i = 0; i < 2; ++i) {
-    std::size_t digits = end;
-    while (digits > 0 && is_digit(text[digits - 1])) --digits;
-    if (digits == end || digits == 0 || text[digits - 1] != ':') break;
-    end = digits - 1;
-    found = true;
-  }
-  if (!found) return std::nullopt;
-  return text.substr(0, end);
+bool begins_with(const RE2& expression, std::string_view text) {
+  return expression.Match(piece(text), 0, text.size(), RE2::ANCHOR_START, nullptr, 0);
 }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The position of the bracket that the last one closes. REQUIRES: text ends with ')'.
-std::size_t opening_of_last(std::string_view text) {
-  int depth = 0;
-  for (std::size_t i = text.size(); i-- > 0;) {
-    if (text[i] == ')') ++depth;
-    if (text[i] == '(' && --depth == 0) return i;
-  }
-  return std::string_view::npos;
-}
-
-void drop(std::string_view& text, std::string_view prefix) {
-  if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-}
-
-// orders.OrderService.ship(OrderService.java:42), with the module before it: app//com.acme.
-std::optional<Frame> java_frame(std::string_view function, std::string_view file) {
-  const std::size_t module = function.find_last_of('/');
-  if (module != std::string_view::npos && !contains(function, "Lambda")) function.remove_prefix(module + 1);
-  const std::size_t colon = file.find(':');
-  // A lambda's object; the lambda itself, lambda$ship$0, has a frame of its own.
-  const bool own = !is_foreign_name(Language::java, function) && !contains(function, "$$Lambda");
-  return Frame{Language::java, function, file.substr(0, colon), own};
-}
-
-std::optional<Frame> node_frame(std::string_view function, std::string_view location) {
-  const auto file = without_line(location);
-  if (!file && location != "native" && location != "<anonymous>" && !location.starts_with("index ") &&
-      !location.starts_with("eval at") && !location.starts_with("node:"))
-    return std::nullopt;
-  drop(function, "async ");
-  drop(function, "new ");
-  const std::string_view path = file.value_or(location);
-  const std::size_t as = function.find(" [as ");
-  if (as != std::string_view::npos) function = function.substr(0, as);
-  const bool own =
-      file && !is_foreign_file(path) && path != "<anonymous>" && !is_foreign_name(Language::node, function);
-  return Frame{Language::node, function, path, own};
-}
-
-// What follows "at ": Java, .NET, Node, Symfony.
-std::optional<Frame> at_frame(std::string_view text) {
-  const std::size_t open = text.find('(');
-  if (open == std::string_view::npos) {
-    drop(text, "async ");
-    const auto file = without_line(text);
-    if (!file || file->ends_with(".rs") || contains(*file, " ")) return std::nullopt;
-    return node_frame("", text);
-  }
-  if (open == 0 || open > kLongestFunction) return std::nullopt;
-  const bool blank = text[open - 1] == ' ';
-  const std::string_view function = text.substr(0, open - (blank ? 1 : 0)), rest = text.substr(open);
-  if (blank && text.ends_with(')') && !contains(rest, "[0x")) {
-    const std::size_t last = opening_of_last(text);
-    if (auto node = node_frame(function, text.substr(last + 1, text.size() - last - 2))) return node;
-  }
-  const std::size_t close = std::min(rest.find(')'), rest.size());
-  const std::string_view inside = rest.substr(1, close - 1);
-  if (contains(function, " ")) return std::nullopt;
-  if (contains(function, "->") || contains(function, "\\"))
-    return Frame{Language::php, function, text.substr(std::min(text.find_last_of('(') + 1, text.size())),
-                 !is_foreign_name(Language::php, function)};
-  const bool java =
-      !blank && (without_line(inside) || inside == "Native Method" || inside == "Unknown Source" ||
-                 inside.ends_with(".java") || inside.ends_with(".kt") || inside.ends_with(".scala") ||
-                 inside == "<generated>" || inside.ends_with("SourceFile"));
-  if (java) return java_frame(function, inside);
-  if (!is_letter(function[0]) && function[0] != '_' && function[0] != '<') return std::nullopt;
-  if (!contains(function, ".") && !contains(rest, " in ")) {
-    if (!rest.ends_with(')')) return std::nullopt;
-    return Frame{Language::dotnet, function, {}, false};
-  }
-  return Frame{Language::dotnet, function, {}, !is_foreign_name(Language::dotnet, function)};
-}
-
-// File "/app/orders.py", line 12, in ship
-std::optional<Frame> python_frame(std::string_view text) {
-  const std::size_t end = text.find("\", line ", 6);
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view file = text.substr(6, end - 6);
-  const std::size_t in = text.find(", in ", end);
-  return Frame{Language::python, in == std::string_view::npos ? std::string_view() : text.substr(in + 5),
-               file, !is_foreign_file(file)};
-}
-
-// app/models/order.rb:12:in `ship', or in 'Order#ship'
-std::optional<Frame> ruby_frame(std::string_view text) {
-  drop(text, "from ");
-  const std::size_t in = text.find(":in ");
-  if (in == std::string_view::npos || in + 5 >= text.size()) return std::nullopt;
-  const auto file = without_line(text.substr(0, in));
-  const char quote = text[in + 4];
-  if (!file || (quote != '`' && quote != '\'')) return std::nullopt;
-  const std::size_t end = text.find('\'', in + 5);
-  if (end == std::string_view::npos) return std::nullopt;
-  return Frame{Language::ruby, text.substr(in + 5, end - in - 5), *file, !is_foreign_file(*file)};
-}
-
-// #0 /app/src/Order.php(12): App\Order->ship(Object(App\Item)), and gdb's
-// #0  0x00007f11 in acme::ship (order=...) at /src/ship.cc:12
-std::optional<Frame> numbered_frame(std::string_view text) {
-  std::size_t at = 1;
-  while (at < text.size() && is_digit(text[at])) ++at;
-  if (at == 1 || at >= text.size() || text[at] != ' ') return std::nullopt;
-  text = trimmed(text.substr(at));
-  if (text.starts_with("{main}")) return Frame{Language::php, "{main}", {}, false};
-  const std::size_t colon = text.find("): ");
-  const bool internal = text.starts_with("[internal function]: ");
-  if (internal || (colon != std::string_view::npos && contains(text.substr(0, colon), ".php("))) {
-    const std::string_view file =
-        internal ? std::string_view("[internal function]") : text.substr(0, text.find(".php(") + 4);
-    const std::string_view call = text.substr(internal ? 21 : colon + 3);
-    const std::string_view function = call.substr(
-        0, call.find('(', call.starts_with("{closure:") ? std::min(call.find('}'), call.size()) : 0));
-    const bool own =
-        !is_foreign_name(Language::php, function) && (contains(function, "\\") || !is_foreign_file(file));
-    return Frame{Language::php, function, file, own};
-  }
-  if (text.starts_with("0x")) {
-    const std::size_t in = text.find(" in ");
-    if (in == std::string_view::npos) return std::nullopt;
-    text.remove_prefix(in + 4);
-  }
-  const std::size_t open = text.find(" (");
-  if (open == std::string_view::npos || open == 0) return std::nullopt;
-  const bool library = contains(text, ") from ");
-  const std::size_t place = text.rfind(") at ");
-  const std::string_view file = place == std::string_view::npos ? std::string_view() : text.substr(place + 5);
-  const std::string_view function = text.substr(0, open);
-  if (!library && file.empty() && !text.ends_with(')')) return std::nullopt;
-  return Frame{
-      Language::cpp, function, file,
-      !library && !is_foreign_name(Language::cpp, function) && !is_foreign_file(file) && function != "??"};
-}
-
-// Rust's "3: app::ship" with "at ./src/ship.rs:12" below it; boost's "3# app::ship(int) at /src/ship.cc:12".
-std::optional<Frame> counted_frame(std::string_view text, std::string_view next) {
-  std::size_t at = 0;
-  while (at < text.size() && is_digit(text[at])) ++at;
-  if (at == 0 || at > 3 || at + 2 >= text.size() || (text[at] != ':' && text[at] != '#') ||
-      text[at + 1] != ' ')
-    return std::nullopt;
-  const bool boost = text[at] == '#';
-  text = trimmed(text.substr(at + 1));
-  if (text.starts_with("0x")) {
-    const std::size_t dash = text.find(" - ");
-    if (dash == std::string_view::npos) return Frame{Language::cpp, "??", {}, false};
-    text.remove_prefix(dash + 3);
-  }
-  if (boost) {
-    const std::size_t place = std::min(text.find(" at "), text.find(" in "));
-    const std::string_view file =
-        place == std::string_view::npos ? std::string_view() : text.substr(place + 4);
-    const std::string_view function = text.substr(0, std::min(text.find('('), place));
-    return Frame{Language::cpp, function, file,
-                 !is_foreign_name(Language::cpp, function) && !is_foreign_file(file) && !function.empty()};
-  }
-  std::string_view place = trimmed(next);
-  place = place.starts_with("at ") ? place.substr(3) : std::string_view();
-  const bool words =
-      text.find(' ') != std::string_view::npos && !text.starts_with('<') && !contains(text, "::");
-  if (words || (place.empty() && !contains(text, "::") &&
-                text.find_first_of("._") == std::string_view::npos && text != "main"))
-    return std::nullopt;
-  return Frame{Language::rust, text, place,
-               contains(text, "::") && !is_foreign_name(Language::rust, text) && !is_foreign_file(place)};
-}
-
-// (app 2.7.1) lib/orders.ex:12: App.Orders.ship/2
-std::optional<Frame> elixir_frame(std::string_view text) {
-  std::string_view application;
-  if (text.starts_with('(')) {
-    const std::size_t close = text.find(") ");
-    if (close == std::string_view::npos) return std::nullopt;
-    application = text.substr(1, std::min(text.find(' ', 1), close) - 1);
-    text.remove_prefix(close + 2);
-  }
-  const std::size_t colon = text.find(": ");
-  if (colon == std::string_view::npos) {
-    if (application.empty() || !contains(text, "/")) return std::nullopt;
-    return Frame{Language::elixir, text, {}, !is_foreign_application(application)};
-  }
-  const auto file = without_line(text.substr(0, colon));
-  if (!file || !(file->ends_with(".ex") || file->ends_with(".exs") || file->ends_with(".erl")))
-    return std::nullopt;
-  const bool own = !is_foreign_application(application) && !is_foreign_file(*file) &&
-                   (!application.empty() || !file->ends_with(".erl"));
-  return Frame{Language::elixir, text.substr(colon + 2), *file, own};
-}
-
-// Of a list of {orders,ship,2,[{file,"src/orders.erl"},{line,12}]} the first own one, otherwise the first.
-std::optional<Frame> erlang_frame(std::string_view text) {
-  std::optional<Frame> first;
-  for (std::size_t at = text.find(kErlangPlace); at != std::string_view::npos;
-       at = text.find(kErlangPlace, at + 1)) {
-    const std::string_view before =
-        text.substr(at > kLongestErlangName ? at - kLongestErlangName : 0, std::min(at, kLongestErlangName));
-    const std::size_t open = before.find_last_of('{');
-    if (open == std::string_view::npos) continue;
-    const std::string_view call = before.substr(open + 1);  // orders,ship,2
-    const std::size_t arity = call.find_last_of(','), module = call.find(',');
-    if (arity == std::string_view::npos || arity == module || !all_digits(call.substr(arity + 1))) continue;
-    const std::string_view name = call.substr(0, arity);
-    const bool own = !is_foreign_name(Language::erlang, std::string(call.substr(0, module)) + ":");
-    if (own) return Frame{Language::erlang, name, {}, true};
-    if (!first) first = Frame{Language::erlang, name, {}, false};
-  }
-  return first;
-}
-
-// acme.com/orders.(*Service).Ship(0xc000010000) with "\t/app/orders.go:12 +0x1d" below it
-std::optional<Frame> go_frame(std::string_view text, std::string_view next) {
-  const std::string_view place = trimmed(next);
-  const std::size_t go = place.find(".go:");
-  if (go == std::string_view::npos || contains(place.substr(0, go), " ")) return std::nullopt;
-  drop(text, "created by ");
-  text = text.substr(0, text.find(" in goroutine"));
-  std::size_t open = text.find('(');
-  while (open != std::string_view::npos && open > 0 && text[open - 1] == '.') open = text.find('(', open + 1);
-  const std::string_view function = text.substr(0, open), file = place.substr(0, go + 3);
-  if (function.empty() || contains(function, " ") || !(contains(function, ".") || function == "panic"))
-    return std::nullopt;
-  return Frame{Language::go, function, file,
-               !is_foreign_name(Language::go, function) && !is_foreign_file(file)};
-}
-
-}  // namespace
-
+// Without blanks around it, and what draws the tree of an exception group.
 std::string_view trimmed(std::string_view line) {
   constexpr std::string_view kAround = " \t\r|";
-  for (;;) {
-    line.remove_prefix(std::min(line.find_first_not_of(kAround), line.size()));
-    if (!line.starts_with("\\t") && !line.starts_with("\\r")) break;
-    line.remove_prefix(2);
-  }
+  line.remove_prefix(std::min(line.find_first_not_of(kAround), line.size()));
   return line.substr(0, line.find_last_not_of(kAround) + 1);
 }
 
+// "/app/src/orders.ship.js" -> "orders".
 std::string_view stem_of(std::string_view file) {
   file = file.substr(file.find_last_of("/\\") + 1);
   return file.substr(0, file.find('.', 1));
 }
 
+// In lower case, with dots between its parts.
+std::string dotted(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    const bool word =
+        is_digit(c) || (c >= 'a' && c <= 'z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+    if (word || (c >= 'A' && c <= 'Z')) {
+      out += word ? c : static_cast<char>(c - 'A' + 'a');
+    } else if (!out.empty() && out.back() != '.') {
+      out += '.';
+    }
+  }
+  if (out.ends_with('.')) out.pop_back();
+  return out;
+}
+
+std::string name_of(Named named, std::string_view function, std::string_view file) {
+  std::string name(function);
+  RE2::GlobalReplace(&name, expressions().decoration, "\\1");
+  if (named == Named::function && !name.empty()) return dotted(name);
+  const std::string stem = dotted(stem_of(file));
+  name = dotted(std::string_view(name).substr(name.find_last_of("#.") + 1));
+  return named == Named::file_and_function && !name.empty() ? stem + "." + name : stem;
+}
+
+struct Frame {
+  std::string name = {};  // empty: it is the language's or a framework's
+  bool innermost_last = false;
+};
+
+// Whether `text` may be of this form, cheaply.
+bool may_be(const Form& form, std::string_view text) {
+  if (!form.begins.empty()) return text.starts_with(form.begins);
+  return form.named == Named::function ? is_digit(text[0]) : contains(text, ":in ");
+}
+
+// The frame that `line` is; `next`: the line after it, which has the file in Go and Rust.
 std::optional<Frame> frame_of(std::string_view line, std::string_view next) {
   const std::string_view text = trimmed(line);
-  if (text.size() < 4 || (text.size() > kLongestLine && !contains(text, kErlangPlace))) return std::nullopt;
-  if (text.starts_with("at ")) return at_frame(trimmed(text.substr(3)));
-  if (text.starts_with("bei ")) return at_frame(text.substr(4));
-  if (text.starts_with("File \"")) return python_frame(text);
-  if (text[0] == '#') return numbered_frame(text);
-  if (is_digit(text[0])) {
-    if (auto counted = counted_frame(text, next)) return counted;
+  if (text.size() < 4 || text.size() > kLongestLine) return std::nullopt;
+  const Expressions& all = expressions();
+  for (std::size_t i = 0; i < std::size(kForms); ++i) {
+    const Form& form = kForms[i];
+    if (!may_be(form, text)) continue;
+    if (form.foreign[0] != '\0' && begins_with(all.foreign[i], text)) return Frame{};
+    StringPiece function, file;
+    if (!RE2::FullMatch(piece(text), all.lines[i], &function, &file)) continue;
+    const bool place_below = trimmed(next).starts_with("at ") && is_digit(text[0]);
+    if (RE2::PartialMatch(piece(text), all.foreign_file) ||
+        (place_below && RE2::PartialMatch(piece(next), all.foreign_file)))
+      return Frame{{}, form.innermost_last};
+    if (form.file_first) std::swap(function, file);
+    return Frame{name_of(form.named, view(function), view(file)), form.innermost_last};
   }
-  if (text[0] == '(' || contains(text, ".ex")) {
-    if (auto elixir = elixir_frame(text)) return elixir;
-  }
-  if (contains(text, kErlangPlace)) return erlang_frame(text);
-  if (next.starts_with('\t') || next.starts_with(' ') || next.starts_with("\\t")) {
-    if (auto go = go_frame(text, next)) return go;
-  }
-  return ruby_frame(text);
+  StringPiece function;
+  if (!contains(next, ".go:") || !RE2::FullMatch(piece(next), all.go_file) ||
+      !RE2::FullMatch(piece(text), all.go, &function) || !(contains(text, ".") || text.starts_with("panic(")))
+    return std::nullopt;
+  if (begins_with(all.foreign_go, text) || RE2::PartialMatch(piece(next), all.foreign_file)) return Frame{};
+  return Frame{name_of(Named::function, view(function), {})};
 }
+
+// Also where newlines have been escaped, as in JSON.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  const bool escaped = !contains(text, "\n");
+  const std::string_view separator = escaped ? "\\n" : "\n";
+  std::vector<std::string_view> out;
+  for (std::size_t from = 0; from < text.size() && out.size() < kMostLines;) {
+    const std::size_t to = std::min(text.find(separator, from), text.size());
+    out.push_back(text.substr(from, to - from));
+    while (escaped && out.back().starts_with("\\t")) out.back().remove_prefix(2);
+    from = to + separator.size();
+  }
+  return out;
+}
+
+// What stands before the exception that caused the others.
+constexpr std::string_view kCauses[] = {"Caused by: ", "[cause]: ", "---> ", "[previous exception]",
+                                        "Traceback (most recent call last)"};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view error) : error_(error), lines_(lines_of(error)), first_(lines_.size()) {}
+
+  std::optional<Trace> read() {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const std::string_view text = trimmed(lines_[i]);
+      if (std::ranges::any_of(kCauses, [&](std::string_view begin) { return text.starts_with(begin); }))
+        cause_ = i;
+    }
+    if (lines_.size() > 1) walk(cause_, lines_.size());
+    if (frame_.empty() && cause_ > 0) {  // those around it
+      const std::size_t first = first_, last = last_;
+      walk(0, cause_);
+      if (first < lines_.size()) first_ = first, last_ = last;
+    }
+    if (first_ == lines_.size()) return without_frames();
+    return Trace{message(), frame_};
+  }
+
+ private:
+  // Finds the first own frame of these lines; of Python's, the last.
+  void walk(std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      const std::string_view text = trimmed(lines_[i]);
+      const bool ends = text.starts_with("goroutine ") || text.starts_with("Suppressed: ");
+      if (ends && (!frame_.empty() || first_ < i)) return;
+      const auto frame = frame_of(lines_[i], i + 1 < lines_.size() ? lines_[i + 1] : std::string_view());
+      if (!frame) continue;
+      first_ = std::min(first_, i);
+      last_ = i;
+      if (!frame->name.empty()) frame_ = frame->name;
+      if (!frame_.empty() && !frame->innermost_last) return;
+    }
+  }
+
+  std::string message() const {
+    const Expressions& all = expressions();
+    if (trimmed(lines_[cause_]).starts_with("Traceback")) {
+      for (std::size_t i = last_ + 1; i < lines_.size(); ++i) {
+        if (!lines_[i].empty() && lines_[i][0] != ' ') return std::string(lines_[i]);
+      }
+    }
+    const std::size_t from = first_ < cause_ ? 0 : cause_;
+    std::string text, type;
+    if (first_ == from) {  // Ruby
+      RE2::FullMatch(piece(trimmed(lines_[first_])), all.ruby_message, &text, &type);
+      return type.empty() ? text : type + ": " + text;
+    }
+    text.assign(lines_[from].data(), lines_[first_].data());
+    for (const std::string_view mark : kCauses) {
+      if (const std::size_t at = text.rfind(mark); at != std::string::npos) text.erase(0, at + mark.size());
+    }
+    return text;
+  }
+
+  // Erlang's stand in one term; PHP and Rust may say only where.
+  std::optional<Trace> without_frames() const {
+    const Expressions& all = expressions();
+    StringPiece rest = piece(error_), name, function;
+    std::string frame;
+    if (contains(error_, ",[{file,")) {
+      while (frame.empty() && RE2::FindAndConsume(&rest, all.erlang, &name, &function)) {
+        if (!begins_with(all.foreign_erlang, view(name)))
+          frame = std::string(name) + "." + std::string(function);
+      }
+      return Trace{std::string(error_.substr(0, error_.find("[{"))), frame};
+    }
+    StringPiece file;
+    const bool rust = contains(error_, "panicked at ") && RE2::PartialMatch(rest, all.rust_place, &file);
+    if (!rust && (!contains(error_, ".php") || !RE2::PartialMatch(rest, all.php_place, &file)))
+      return std::nullopt;
+    if (!RE2::PartialMatch(file, all.foreign_file)) frame = dotted(stem_of(view(file)));
+    std::string text(error_);
+    if (rust && !RE2::PartialMatch(rest, all.old_panic, &text)) text = lines_.size() > 1 ? lines_[1] : "";
+    return Trace{text, frame};
+  }
+
+  const std::string_view error_;
+  const std::vector<std::string_view> lines_;
+  std::size_t cause_ = 0;         // the line where the exception begins that caused the others
+  std::size_t first_, last_ = 0;  // its frames' lines
+  std::string frame_;
+};
+
+}  // namespace
+
+std::optional<Trace> find_trace(std::string_view error) { return Reader(error).read(); }
 
 }  // namespace rung::causes

@@ -1,0 +1,332 @@
+// docs/causes.md: what varies in a message, what stays, what of a stack trace counts, and what the config
+// adds.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/core/base/utf8.h"
+#include "src/core/causes/fingerprint.h"
+#include "src/core/task/task.h"
+
+namespace rung {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+// Each line's texts are of one cause, and no two lines' are.
+void expect_causes(const std::vector<Texts>& causes) {
+  for (std::size_t i = 0; i < causes.size(); ++i) {
+    for (const std::string& text : causes[i]) EXPECT_EQ(cause_text(text), cause_text(causes[i][0])) << text;
+    for (std::size_t other = 0; other < i; ++other)
+      EXPECT_NE(cause_text(causes[i][0]), cause_text(causes[other][0])) << causes[i][0];
+  }
+}
+
+TEST(CausesText, ShapesOfAValueAreOne) {
+  for (const char* value : {"4711",
+                            "-4711",
+                            "ORD-2024-AB12",
+                            "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+                            "[1, 2, 3]",
+                            "[]",
+                            "1.234,50",
+                            "1'234.50",
+                            "1\xc2\xa0"
+                            "234,50",
+                            "0x7ffe12",
+                            "2h45m",
+                            "1,234.50 EUR",
+                            "EUR 1,234.50",
+                            "\xe2\x82\xac 12",
+                            "12 %",
+                            "500ms",
+                            "2 seconds",
+                            "10.0.3.7:5432",
+                            "db-3.internal:5432",
+                            "localhost:5432",
+                            "ch_e778fec30fae",
+                            "NffrFeUfNVHib",
+                            "deadbeef",
+                            "QCXKHFZ",
+                            "'Z\xc3\xb6"
+                            "e'",
+                            "''",
+                            "https://example.com/a?b=c",
+                            "ann@example.com",
+                            "/var/lib/app/in/4711.csv",
+                            "a.csv",
+                            "C:\\Users\\Acme\\a.txt",
+                            "2024-01-02T03:04:05.678Z",
+                            "2024-01-02 03:04:05 +02:00",
+                            "Mon, 02 Jan 2006 15:04:05 GMT",
+                            "orders-7d9f8b6c5-x2kqz"})
+    EXPECT_EQ(cause_text("could not take " + std::string(value) + " now"), "could not take * now") << value;
+}
+
+TEST(CausesText, CaseBlanksPunctuationAndColoursDoNotCount) {
+  expect_causes({{"No stock", "no  STOCK", "no\tstock.", "\x1b[1;31mNo stock\x1b[0m"}});
+}
+
+TEST(CausesText, CodesStay) {
+  expect_causes({{"HTTP 404"},
+                 {"HTTP 503"},
+                 {"returned 404 for /a", "returned 404 for /b"},
+                 {"returned 503 for /a"},
+                 {"404 Not Found"},
+                 {"503 Service Unavailable"},
+                 {"[Errno 111] refused"},
+                 {"[Errno 113] refused"},
+                 {"exit code 1"},
+                 {"exit code 137"},
+                 {"SQLSTATE[23000]"},
+                 {"SQLSTATE[42S22]"},
+                 {"Error 1062: duplicate '7'", "Error 1062: duplicate '8'"},
+                 {"Error 1452: duplicate '7'"},
+                 {"ORA-00001: x"},
+                 {"ORA-01400: x"},
+                 {"E11000 duplicate"},
+                 {"E11001 duplicate"},
+                 {"550 5.1.1 unknown"},
+                 {"550 5.7.1 unknown"},
+                 {"connect ECONNREFUSED 10.0.0.1:1"},
+                 {"connect ETIMEDOUT 10.0.0.1:1"},
+                 {"not utf8"},
+                 {"not utf16"},
+                 {"digest sha256"},
+                 {"digest md5"}});
+}
+
+TEST(CausesText, OtherNumbersAreNoCodes) {
+  expect_causes({{"order 404 is lost", "order 503 is lost"},
+                 {"response took 200 ms", "response took 503 ms"},
+                 {"INV-00042 is open", "INV-00043 is open"},
+                 {"request 4711 returned 404", "request 4712 returned 404"}});
+}
+
+TEST(CausesText, WordsStayAlsoInQuotes) {
+  expect_causes({{"KeyError: 'customer_id'"},
+                 {"KeyError: 'shipping_address'"},
+                 {"column \"city\" of relation \"addresses\""},
+                 {"column \"zip\" of relation \"addresses\""},
+                 {"Cannot read properties of undefined (reading 'price')"},
+                 {"Cannot read properties of undefined (reading 'lines')"},
+                 {"No module named 'lxml'"},
+                 {"No module named 'yaml'"},
+                 {R"({"code":"declined","id":"a7"})", R"({"code": "declined", "id": "b8"})"},
+                 {R"({"code":"expired","id":"a7"})"}});
+}
+
+TEST(CausesText, ValuesAfterWhatAnnouncesThemVary) {
+  expect_causes(
+      {{"Duplicate entry 'Ann' for key 'users.email'", "Duplicate entry 'Bob' for key 'users.email'"},
+       {"Duplicate entry 'Ann' for key 'users.phone'"},
+       {"customer 'Ann' is unknown", "customer \"Bob\" is unknown"},
+       {"getaddrinfo ENOTFOUND db", "getaddrinfo ENOTFOUND cache"},
+       {"lost, id=abc", "lost, id=xyz"},
+       {"Failing row contains (1, null, Berlin).", "Failing row contains (2, Rome, null)."}});
+}
+
+TEST(CausesText, AttemptsAndValuesAroundTheTextAreOmitted) {
+  expect_causes({{"refused", "refused (attempt 3 of 10)", "refused [req-7f9a8b]", "7: refused"}});
+}
+
+TEST(CausesTrace, OfEachLanguageTheExceptionAndItsFirstOwnFrameCount) {
+  const std::vector<std::pair<std::string, std::string>> traces = {
+      {"java.lang.IllegalStateException: no stock of SKU-4711\n"
+       "\tat java.base/java.util.Optional.orElseThrow(Optional.java:403)\n"
+       "\tat com.acme.OrderService.lambda$ship$0(OrderService.java:42) ~[app.jar:1.4.2]\n"
+       "\tat org.springframework.amqp.rabbit.Listener.invoke(Listener.java:7)\n",
+       "java.lang.illegalstateexception no stock of in com.acme.orderservice.ship"},
+      {"System.Exception: order 7\n ---> System.InvalidOperationException: no stock\n"
+       "   at System.Linq.ThrowHelper.ThrowNoElementsException()\n"
+       "   at Acme.Orders.Shipper.<Ship>d__12.MoveNext() in C:\\src\\Shipper.cs:line 43\n"
+       "   --- End of inner exception stack trace ---\n   at Acme.Main.Run()\n",
+       "system.invalidoperationexception no stock in acme.orders.shipper.ship"},
+      {"Traceback (most recent call last):\n  File \"/app/a.py\", line 1, in a\n    b()\nKeyError: 'x'\n\n"
+       "During handling of the above exception, another exception occurred:\n\n"
+       "Traceback (most recent call last):\n  File \"/app/consume.py\", line 12, in on_message\n    "
+       "ship(order)\n"
+       "  File \"/app/orders.py\", line 42, in ship\n    raise OutOfStock(sku)\n"
+       "  File \"/app/venv/lib/python3.11/site-packages/pika/x.py\", line 1, in f\n    g()\n"
+       "acme.OutOfStock: SKU-4711\n",
+       "acme.outofstock in orders.ship"},
+      {"/app/lib/order.rb:12:in `block in ship': no stock (Acme::OutOfStock)\n\tfrom "
+       "/app/lib/order.rb:9:in `each'\n",
+       "acme outofstock no stock in order.ship"},
+      {"Uncaught PDOException: SQLSTATE[23000]: lost in /app/src/Order.php:33\nStack trace:\n"
+       "#0 /app/vendor/laravel/src/Connection.php(7): PDOStatement->execute()\n"
+       "#1 /app/src/Job.php(8): App\\Order->ship(Object(App\\Item))\n#2 {main}",
+       "uncaught pdoexception sqlstate 23000 lost in * stack trace in app.order.ship"},
+      {"OutOfStock: SKU-4711\n    at new Stock (/app/node_modules/stock/index.js:1:2)\n"
+       "    at async OrderService.ship (/app/dist/orders.js:42:11)\n",
+       "outofstock in orderservice.ship"},
+      {"panic: order 4711 is lost\n\ngoroutine 17 [running]:\npanic({0x1, 0x2})\n"
+       "\t/usr/local/go/src/runtime/panic.go:884 +0x213\n"
+       "example.com/acme/orders.(*Service).Ship.func1(0xc000010000, {0x1, 0x2})\n\t/app/orders/ship.go:42 "
+       "+0x1d\n",
+       "panic order * is lost goroutine * running in example.com.acme.orders.service.ship"},
+      {"thread 'main' panicked at src/orders.rs:42:5:\norder 4711 is lost\nnote: run with RUST_BACKTRACE=1",
+       "order * is lost in orders"},
+      {"** (KeyError) key :total not found\n    (elixir 1.14) lib/enum.ex:7: Enum.map/2\n"
+       "    (orders 0.1.0) lib/orders/ship.ex:12: anonymous fn/1 in Orders.Ship.run/2\n",
+       "keyerror key total not found in orders.ship.run"},
+      {"{badmatch,{error,timeout}}\n[{gen_server,call,2,[{file,\"gen_server.erl\"},{line,7}]},\n"
+       " {orders,ship,2,[{file,\"src/orders.erl\"},{line,42}]}]",
+       "badmatch error timeout in orders.ship"},
+      {"std::runtime_error: lost\n 0# boost::stacktrace::f() at /a.hpp:1\n 1# acme::ship(int) at "
+       "/src/ship.cc:42\n",
+       "std runtime_error lost in acme.ship"}};
+  for (const auto& [trace, text] : traces) EXPECT_EQ(cause_text(trace), text) << trace;
+}
+
+TEST(CausesTrace, TheCauseWithoutOwnFramesHasThoseAround) {
+  EXPECT_EQ(
+      cause_text("a.b.OuterException: x\n\tat com.acme.A.f(A.java:1)\nCaused by: java.net.SocketException: "
+                 "reset\n\tat java.net.Socket.read(Socket.java:2)\n\t... 9 more\n"),
+      "java.net.socketexception reset in com.acme.a.f");
+}
+
+TEST(CausesTrace, NewlinesMayBeEscaped) {
+  EXPECT_EQ(cause_text("java.lang.Error: x\\n\\tat com.acme.A.f(A.java:1)\\n"),
+            cause_text("java.lang.Error: x\n\tat com.acme.A.f(A.java:2)\n"));
+}
+
+TEST(CausesTrace, ALineThatOnlyBeginsLikeAFrameIsNone) {
+  EXPECT_EQ(cause_text("delivery failed\nat the door"), "delivery failed at the door");
+}
+
+CauseRule rule(std::string_view expression, std::string name) {
+  return {*parse_rule_regex(expression), std::move(name)};
+}
+
+TEST(CausesRules, TheFirstMatchNamesTheCauseAndMasksAddValues) {
+  const CauseRules rules(
+      {rule("/customer [a-z]+/", ""), rule("/quota/i", "over quota"), rule("/quota of/", "not this one")});
+  EXPECT_EQ(cause_text("the QUOTA of tenant Ann is used up", &rules), "over quota");
+  EXPECT_EQ(cause_text("customer ann is blocked since 3 days", &rules), "is blocked since");
+  EXPECT_EQ(cause_text("no mail to customer ann yet", &rules), "no mail to * yet");
+  EXPECT_EQ(cause_text("E: customer ann\n\tat com.acme.A.f(A.java:1)\n", &rules), "in com.acme.a.f");
+  EXPECT_TRUE(matches_nothing(rule("/x*/", "").regex));
+  EXPECT_FALSE(matches_nothing(rule("/x+/", "").regex));
+}
+
+// --- Whatever bytes an error has: it has a fingerprint, always the same.
+
+void expect_sound(std::string_view error) {
+  const Fingerprint print = fingerprint("orders", "E", error);
+  EXPECT_EQ(print.id.size(), 12U);
+  EXPECT_EQ(print.id.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_LE(print.text.size(), 500U);
+  EXPECT_TRUE(is_utf8(print.text));
+  EXPECT_EQ(fingerprint("orders", "E", std::string(error)).id, print.id);
+}
+
+std::string repeated(std::string_view part) {
+  std::string out;
+  while (out.size() < kErrorBytes) out += part;
+  return out;
+}
+
+const Texts kPieces = {"'",
+                       "\"",
+                       "`",
+                       "\\",
+                       "{",
+                       "}",
+                       "[",
+                       "]",
+                       "(",
+                       ")",
+                       "=",
+                       ":",
+                       "://",
+                       "@",
+                       "/",
+                       "\n",
+                       "\\n",
+                       " at ",
+                       "at a.b(",
+                       "C:\\",
+                       "1",
+                       "x7",
+                       "a.b",
+                       "::",
+                       "-",
+                       "\xe2",
+                       "\xff",
+                       "\t",
+                       "\x1a",
+                       "\x1b[",
+                       "from ",
+                       "#0 ",
+                       "#0 a.php(1): b()",
+                       "Caused by: ",
+                       "Suppressed: ",
+                       "---> ",
+                       "Traceback (most recent call last)\n",
+                       "File \"a.py\", line 1, in b",
+                       "thread 'a' panicked at ",
+                       "goroutine 1 [running]:\n",
+                       "main.f(0x1)\n\t/a.go:1",
+                       "** (",
+                       "(app 1.0) lib/a.ex:1: A.b/1",
+                       "{a,b,1,[{file,",
+                       "a.rb:1:in `b'",
+                       "0: a::b\n",
+                       "1# a() at b",
+                       ".php:",
+                       "<a>b__0",
+                       "status",
+                       "*.a",
+                       "<id>",
+                       "[Source: ",
+                       "values (",
+                       "id: ",
+                       std::string(1, '\0')};
+
+TEST(CausesHostile, RandomBytesAndPieces) {
+  std::mt19937 random(32);
+  for (int i = 0; i < 300; ++i) {
+    std::string error(random() % 2000, '\0');
+    for (char& c : error) c = static_cast<char>(random());
+    expect_sound(error);
+  }
+  for (int i = 0; i < 2000; ++i) {
+    std::string error;
+    for (std::size_t n = random() % 40; n > 0; --n) error += kPieces[random() % kPieces.size()];
+    expect_sound(error);
+  }
+}
+
+TEST(CausesHostile, SixteenKilobytesOfOneThing) {
+  for (const std::string& part : kPieces) expect_sound(repeated(part));
+}
+
+TEST(CausesHostile, OnlyTheFirstKilobytesCount) {
+  const std::string trace = repeated("\tat java.util.A.b(A.java:1)\n").substr(0, kErrorBytes);
+  EXPECT_EQ(cause_text("lost\n" + trace + "\n\tat com.acme.A.f(A.java:1)\n"), "lost");
+  const std::string words = repeated("not found, ");
+  EXPECT_EQ(cause_text(words + "and more"), cause_text(words));
+}
+
+TEST(CausesHostile, QueueAndTypeCount) {
+  const std::string id = fingerprint("orders", "A", "lost").id;
+  EXPECT_NE(fingerprint("invoices", "A", "lost").id, id);
+  EXPECT_NE(fingerprint("orders", "B", "lost").id, id);
+  EXPECT_NE(fingerprint("order", "sA", "lost").id, id);
+}
+
+// Ids are stored, and the same on each instance.
+TEST(CausesHostile, IdsStayTheSame) {
+  EXPECT_EQ(fingerprint("orders", "", "").text, "");
+  EXPECT_EQ(fingerprint("orders", "PaymentDeclined", "charge ch_e778fec30fae declined").text,
+            "charge * declined");
+  EXPECT_EQ(fingerprint("orders", "PaymentDeclined", "charge ch_e778fec30fae declined").id, "ab2e7d02d4f4");
+}
+
+}  // namespace
+}  // namespace rung
