@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 
 namespace rung::test {
 
@@ -103,6 +105,14 @@ sockaddr_in loopback(int port) {
 }
 
 }  // namespace
+
+HttpAnswer call_management(const std::string& method, const std::string& path,
+                           const std::optional<std::string>& body) {
+  const char* url = std::getenv("RUNG_TEST_MANAGEMENT");
+  if (url == nullptr) throw std::runtime_error("RUNG_TEST_MANAGEMENT is not set: run the tests by tests/run");
+  HttpClient http(std::stoi(std::string(url).substr(std::string_view(url).rfind(':') + 1)));
+  return http.call(method, path, body, {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}});
+}
 
 int free_port() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

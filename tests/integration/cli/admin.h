@@ -16,13 +16,13 @@ namespace rung::cli {
 
 class BrokerAdmin {
  public:
-  BrokerAdmin() : http_(parse_url(needed("RUNG_TEST_MANAGEMENT"))->port) {
+  BrokerAdmin() {
     call("PUT", "/api/vhosts/" + vhost, "{}");
     permit("guest", ".*", ".*", ".*");
   }
   ~BrokerAdmin() {
-    for (const std::string& user : users_) http_.call("DELETE", "/api/users/" + user, {}, headers());
-    http_.call("DELETE", "/api/vhosts/" + vhost, {}, headers());
+    for (const std::string& user : users_) test::call_management("DELETE", "/api/users/" + user);
+    test::call_management("DELETE", "/api/vhosts/" + vhost);
   }
   BrokerAdmin(const BrokerAdmin&) = delete;
   BrokerAdmin& operator=(const BrokerAdmin&) = delete;
@@ -88,7 +88,7 @@ class BrokerAdmin {
   void remove_policy(const std::string& name) {
     call("DELETE", "/api/policies/" + vhost + "/" + percent_encode(name), {});
   }
-  json get(const std::string& path) { return http_.call("GET", path, {}, headers()).json(); }
+  json get(const std::string& path) { return test::call_management("GET", path).json(); }
   // Names of the policies, sorted by the broker.
   std::vector<std::string> policies() {
     std::vector<std::string> names;
@@ -108,18 +108,15 @@ class BrokerAdmin {
     return call("POST", "/api/queues/" + vhost + "/" + percent_encode(queue) + "/get",
                 json{{"count", 1000}, {"ackmode", ackmode}, {"encoding", "auto"}}.dump());
   }
-  static test::HttpClient::Headers headers() {
-    return {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}};  // guest:guest
-  }
-  json call(const std::string& method, const std::string& path, const std::optional<std::string>& body) {
-    const auto answer = http_.call(method, path, body, headers());
+  static json call(const std::string& method, const std::string& path,
+                   const std::optional<std::string>& body) {
+    const auto answer = test::call_management(method, path, body);
     if (answer.status < 200 || answer.status > 299)
       throw std::runtime_error(method + " " + path + ": " + std::to_string(answer.status) + " " +
                                answer.body);
-    return json::parse(answer.body, nullptr, false);
+    return answer.json();
   }
 
-  test::HttpClient http_;
   std::vector<std::string> users_;
 };
 

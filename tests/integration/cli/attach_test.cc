@@ -1,6 +1,8 @@
 // attach, with the management API and with rabbitmqctl. A dead letter proves that it worked.
 #include "plugin/rabbitmq/topology/management.h"
+#include "src/core/base/hex.h"
 #include "tests/integration/cli/fixture.h"
+#include "tests/support/http_client.h"
 
 namespace rung::cli {
 namespace {
@@ -18,6 +20,14 @@ rabbit::AttachedAnswer look_at(const BrokerOptions& options, const std::string& 
   return rabbit::look_at_attached(**admin, options.prefix, {queue}).answers.front();
 }
 
+// Sets a policy of the virtual host /.
+void set_policy(const std::string& name, const json& policy) {
+  test::call_management("PUT", "/api/policies/%2f/" + percent_encode(name), policy.dump());
+}
+void clear_policy(const std::string& name) {
+  test::call_management("DELETE", "/api/policies/%2f/" + percent_encode(name));
+}
+
 class Attach : public CliTest, public ::testing::WithParamInterface<By> {
  protected:
   Attach() {
@@ -31,9 +41,7 @@ class Attach : public CliTest, public ::testing::WithParamInterface<By> {
     write_config("", ", management: \"" + management_ + "\"");
   }
   ~Attach() override {
-    // Not every queue got one; then this says so and fails, which is as well.
-    for (const std::string& policy : policies_)
-      run_program({needed("RUNG_TEST_RABBITMQCTL"), "clear_policy", policy}, 180s);
+    for (const std::string& policy : policies_) clear_policy(policy);
     for (const std::string& queue : queues_) amqp_.remove(queue);
     for (const char* name : {".failed", ".results", ".delay", ".parked"}) {
       amqp_.remove(prefix + name);
@@ -41,10 +49,6 @@ class Attach : public CliTest, public ::testing::WithParamInterface<By> {
     }
   }
 
-  static void ctl(std::vector<std::string> words) {
-    words.insert(words.begin(), needed("RUNG_TEST_RABBITMQCTL"));
-    ASSERT_EQ(run_program(words, 180s)->exit, 0);
-  }
   std::string queue(const std::string& name, const Table& arguments = {}) {
     amqp_.declare(name, arguments);
     queues_.push_back(name);
@@ -141,8 +145,9 @@ TEST_P(AttachByManagement, TheQueuesOfEachGroupGoToItsPrefix) {
 TEST_P(Attach, KeepsWhatThePolicyInEffectSays) {
   const std::string name = queue(test::unique_name("orders"));
   const std::string base = test::unique_name("base");
-  ctl({"set_policy", "--priority=7", "--apply-to", "all", base, "^" + name,
-       R"({"max-length":100,"dead-letter-exchange":"nowhere"})"});
+  set_policy(base, {{"pattern", "^" + name},
+                    {"priority", 7},
+                    {"definition", {{"max-length", 100}, {"dead-letter-exchange", "nowhere"}}}});
   policies_.push_back(base);
   // A policy takes effect shortly after it was set.
   ASSERT_TRUE(test::eventually([&] { return asked(name).detail.find(base) != std::string::npos; }, 60s));
@@ -241,18 +246,15 @@ TEST_F(Ask, EveryAnswer) {
   amqp.declare(elsewhere, {{"x-dead-letter-exchange", "dlx"}});
   amqp.declare(by_policy);
   amqp.declare(no);
-  const std::string ctl = needed("RUNG_TEST_RABBITMQCTL");
-  ASSERT_EQ(run_program(
-                {ctl, "set_policy", by_policy, "^" + by_policy + "$", rabbit::policy_definition(prefix)}, 60s)
-                ->exit,
-            0);
+  set_policy(by_policy, {{"pattern", "^" + by_policy + "$"},
+                         {"definition", json::parse(rabbit::policy_definition(prefix))}});
   EXPECT_TRUE(test::eventually([&] { return ask(by_policy).attached == Attached::yes_by_policy; }, 60s));
   EXPECT_EQ(ask(by_argument).attached, Attached::yes_by_argument);
   EXPECT_EQ(ask(no).attached, Attached::no);
   EXPECT_EQ(ask(elsewhere).attached, Attached::no);
   EXPECT_THAT(ask(elsewhere).detail, HasSubstr("'dlx'"));
   EXPECT_EQ(ask(test::unique_name("none")).attached, Attached::no_such_queue);
-  run_program({ctl, "clear_policy", by_policy}, 60s);
+  clear_policy(by_policy);
   for (const std::string& queue : {by_argument, by_policy, no, elsewhere}) amqp.remove(queue);
 }
 

@@ -12,12 +12,9 @@ namespace {
 class Rights : public SidecarTest {
  protected:
   Rights() {
-    const char* management = std::getenv("RUNG_TEST_MANAGEMENT");
-    if (management == nullptr) throw std::runtime_error("RUNG_TEST_MANAGEMENT is not set: see tests/run");
-    http_.emplace(parse_url(management)->port);
-    call("PUT", "/api/vhosts/" + vhost, "{}");
-    call("PUT", "/api/users/" + user, R"({"password":"secret","tags":""})");
-    call("PUT", "/api/permissions/" + vhost + "/guest", all());
+    call_management("PUT", "/api/vhosts/" + vhost, "{}");
+    call_management("PUT", "/api/users/" + user, R"({"password":"secret","tags":""})");
+    call_management("PUT", "/api/permissions/" + vhost + "/guest", all());
     allow(".*", ".*", ".*");
     own.emplace(url("guest", "guest"));
     config.broker_url = url(user, "secret");
@@ -25,8 +22,8 @@ class Rights : public SidecarTest {
   ~Rights() override {
     sidecar_.reset();
     own.reset();
-    call("DELETE", "/api/users/" + user, {});
-    call("DELETE", "/api/vhosts/" + vhost, {});
+    call_management("DELETE", "/api/users/" + user);
+    call_management("DELETE", "/api/vhosts/" + vhost);
   }
 
   void start_there() {
@@ -40,15 +37,10 @@ class Rights : public SidecarTest {
     const auto at = parse_url(amqp_url());
     return "amqp://" + name + ":" + password + "@" + at->host + ":" + std::to_string(at->port) + "/" + vhost;
   }
-  HttpAnswer call(const std::string& method, const std::string& path,
-                  const std::optional<std::string>& body) {
-    return http_->call(method, path, body, {{"authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="}});
-  }
   void allow(const std::string& configure, const std::string& write, const std::string& read) {
     const std::string body =
         R"({"configure":")" + configure + R"(","write":")" + write + R"(","read":")" + read + R"("})";
-    const HttpAnswer answer = call("PUT", "/api/permissions/" + vhost + "/" + user, body);
-    ASSERT_LT(answer.status, 300) << answer.body;
+    ASSERT_LT(call_management("PUT", "/api/permissions/" + vhost + "/" + user, body).status, 300);
   }
   void cut_connections() {
     const Ran ran = run_shell(std::string(std::getenv("RUNG_TEST_RABBITMQCTL")) +
@@ -71,7 +63,6 @@ class Rights : public SidecarTest {
 
   const std::string vhost = unique_name("v"), user = unique_name("u");
   std::optional<AmqpProbe> own;  // on the vhost, as guest
-  std::optional<HttpClient> http_;
 };
 
 TEST_F(Rights, RevokedForSecondsCostNoAttempt) {

@@ -17,7 +17,7 @@ class Secrets : public SidecarTest {
   }
   ~Secrets() override {
     sidecar_.reset();
-    if (!user_.empty()) (void)run_shell(ctl() + " delete_user " + user_);
+    if (!user_.empty()) call_management("DELETE", "/api/users/" + user_);
     std::filesystem::remove_all(folder_);
   }
 
@@ -40,11 +40,11 @@ class Secrets : public SidecarTest {
   }
   void new_broker_user(const std::string& password) {
     user_ = unique_name("u");
-    must_run(ctl() + " add_user " + user_ + " " + password);
-    must_run(ctl() + " set_permissions -p / " + user_ + " '.*' '.*' '.*'");
+    set_password(password);
+    call_management("PUT", "/api/permissions/%2f/" + user_, R"({"configure":".*","write":".*","read":".*"})");
   }
-  static HttpClient::Headers bearer(const std::string& token) {
-    return {{"Authorization", "Bearer " + token}};
+  void set_password(const std::string& password) const {
+    call_management("PUT", "/api/users/" + user_, R"({"tags":"","password":")" + password + "\"}");
   }
   // The subject of the certificate that the HTTP API shows.
   static std::string shown_certificate(int port) {
@@ -128,7 +128,7 @@ TEST_F(Secrets, TheBrokersPasswordIsReadAnewForEachLogin) {
   const std::string queue = attached();
   start();
   expect_flow(queue);
-  must_run(ctl() + " change_password " + user_ + " second");
+  set_password("second");
   replace("broker", "second\nmore lines are not read\n");
   must_run(ctl() + " close_all_user_connections " + user_ + " rotated");
   ASSERT_TRUE(rung().logged("broker reconnected")) << rung().log_tail();

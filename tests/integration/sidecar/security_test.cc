@@ -6,6 +6,7 @@
 
 #include "src/core/base/url.h"
 #include "tests/integration/sidecar/messages.h"
+#include "tests/support/http_client.h"
 
 namespace rung::test {
 namespace {
@@ -18,24 +19,20 @@ class Outsider : public SidecarTest {
   ~Outsider() override {
     if (!outsider_) return;
     outsider_.reset();
-    control("delete_user " + user_);
+    call_management("DELETE", "/api/users/" + user_);
   }
 
   // After the sidecar has made its exchanges.
   AmqpProbe& outsider() {
     if (outsider_) return *outsider_;
-    control("add_user " + user_ + " secret");
-    const std::string ours = "'^" + config.prefix + "\\.'";
-    control("set_permissions " + user_ + " '^$' " + ours + " '^$'");
+    call_management("PUT", "/api/users/" + user_, R"({"password":"secret","tags":""})");
+    call_management("PUT", "/api/permissions/%2f/" + user_,
+                    R"({"configure":"^$","read":"^$","write":"^)" + config.prefix + R"(\\."})");
     auto url = parse_url(amqp_url());
     url->user = user_;
     url->password = "secret";
     outsider_.emplace(format_url(*url));
     return *outsider_;
-  }
-  static void control(const std::string& command) {
-    const Ran ran = run_shell(std::string(std::getenv("RUNG_TEST_RABBITMQCTL")) + " -q " + command);
-    EXPECT_EQ(ran.code, 0) << ran.out;
   }
 
   void say(Table headers) {
