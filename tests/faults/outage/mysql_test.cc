@@ -34,6 +34,11 @@ class MysqlAway : public OutageTest {
     EXPECT_EQ(times("database available again"), 1);
     EXPECT_EQ(times("broker unavailable"), 0);
   }
+  // Where some lanes find it away and others do not: on a busy machine, or where reads work.
+  void ended_as_often_as_it_began() {
+    EXPECT_TRUE(eventually([&] { return times("database unavailable") == times("database available again"); },
+                           kBound));
+  }
 
   std::string queue;
   std::unique_ptr<FailingConsumer> consumer;
@@ -75,17 +80,12 @@ TEST_F(MysqlReadOnly, WaitsUntilItIsPromoted) {
   fail_meanwhile();
   db.exec("SET GLOBAL read_only = 0");
   EXPECT_EQ(all_ended(queue, *consumer, kBefore + kMeanwhile), 0U);
-  once();
+  ended_as_often_as_it_began();
 }
 
 class MysqlSilent : public MysqlAway {
  protected:
   MysqlSilent() { notices_silence(); }
-  // On a busy machine the database may seem to be away at other times, too.
-  void ended_as_often_as_it_began() {
-    EXPECT_TRUE(eventually([&] { return times("database unavailable") == times("database available again"); },
-                           kBound));
-  }
 };
 
 // Longer than the lease, and without any error.
