@@ -157,8 +157,7 @@ class CauseStore {
  public:
   virtual ~CauseStore() = default;
 
-  // Those that have regressed, then those with the most tasks under way and parked. Without `trend` for a
-  // user who may read the views alone.
+  // Those that have regressed, then those with the most tasks under way and parked.
   virtual Result<std::vector<CauseRow>> causes(const CauseFilter& filter) = 0;
   // The changed row; nullopt: no such cause. Leaves an event that names `who`.
   virtual Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,

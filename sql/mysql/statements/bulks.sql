@@ -7,12 +7,7 @@ INSERT INTO rung_audit (at, who, what, task_id, before_change, after_change, rea
 SELECT id, at, who, what, task_id, before_change, after_change, reason, bulk_id FROM rung_audit WHERE task_id = :id
 ORDER BY id
 
--- name: audit_by_views
-SELECT audit_id, at, who, what, retry_id, before_change, after_change, reason, bulk_id FROM retry_audit
-WHERE retry_id = :id ORDER BY audit_id
-
 -- name: audit_log
--- By the views, so that people who may read them alone can list it, too.
 SELECT u.audit_id, u.at, u.who, u.what, u.retry_id, u.before_change, u.after_change, u.reason, u.bulk_id, :value
 FROM retry_audit u LEFT JOIN retry_current t ON t.retry_id = u.retry_id WHERE TRUE
 
@@ -180,7 +175,7 @@ UPDATE rung_bulks SET state = 'stopped', stopped_because = :why, finished_at = U
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
 -- name: count_matching
-SELECT COUNT(*) FROM (SELECT 1 FROM :tasks t WHERE TRUE
+SELECT COUNT(*) FROM (SELECT 1 FROM rung_tasks t WHERE TRUE
 
 -- name: count_matching.end
 LIMIT :most) matching
@@ -188,7 +183,7 @@ LIMIT :most) matching
 -- name: count_by
 -- Counts the matching tasks by a value, at most :most. The length distinguishes 'a' from 'a '.
 SELECT m.value, COUNT(*) AS tasks, SUM(COUNT(*)) OVER () AS total
-FROM (SELECT :value AS value FROM :tasks t WHERE TRUE
+FROM (SELECT :value AS value FROM rung_tasks t WHERE TRUE
 
 -- name: count_by.end
 LIMIT :most) m
@@ -212,9 +207,6 @@ t.cause_id
 -- name: count_by.header
 (SELECT v.value FROM rung_task_headers v WHERE v.task_id = t.id AND v.name = :name)
 
--- name: count_by.header_by_views
-(SELECT v.value FROM retry_headers v WHERE v.retry_id = t.id AND v.name = :name)
-
 -- name: try
 -- What the program tries an expression on, in pages: the last errors of tasks that match everything else.
-SELECT t.id, t.last_error, :value FROM :tasks t WHERE TRUE
+SELECT t.id, t.last_error, :value FROM rung_tasks t WHERE TRUE

@@ -28,11 +28,6 @@ WHERE (minutes = 5 AND since > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR)
 GROUP BY queue, length
 ORDER BY queue
 
--- name: promises_by_views
--- Only queues that have tasks, and no patterns.
-SELECT DISTINCT queue, in_time_last_hour, late_last_hour, gated_last_hour, in_time_last_day, late_last_day, gated_last_day
-FROM retry_by_queue WHERE in_time_last_day IS NOT NULL ORDER BY queue
-
 -- name: promises_forget
 DELETE FROM rung_promises WHERE minutes = :minutes AND since <= :before LIMIT :limit
 

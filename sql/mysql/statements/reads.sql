@@ -3,9 +3,6 @@
 -- name: messages
 SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:ids)
 
--- name: messages_by_views
-SELECT retry_id, properties, headers, body FROM retry_bodies WHERE retry_id IN (:ids)
-
 -- name: work_waiting
 -- Asked twice a second: each part ends at the first row of an index.
 SELECT
@@ -68,26 +65,6 @@ SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, 
 FROM rung_tasks t LEFT JOIN rung_nodes n ON n.id = t.node
 WHERE TRUE
 
--- name: tasks_by_tables
-rung_tasks
-
--- name: tasks_by_views
--- For users who may read the views alone. Both servers merge it into the statement around it.
-(SELECT v.*, v.retry_id AS id FROM retry_current v)
-
--- name: list_by_views
--- The columns of list, as far as the views have them.
-SELECT t.id, t.shard, t.state, t.kind, COALESCE(t.next_due_at, t.silence_ends_at), t.attempt, t.level, t.levels,
-  t.max_attempts, t.ladder, t.ladder_pinned, 0, 0, t.queue, t.exchange, t.routing_key, t.tag, t.message_id,
-  t.first_failed_at, t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version,
-  t.silence_means, t.silence_ms, t.by_exchange, '', COALESCE(t.parent_id, 0), t.cause_id, 0,
-  CASE WHEN LENGTH(t.rule) + LENGTH(t.error_queue) + t.uncounted_attempts > 0 OR t.replaced_by IS NOT NULL
-    THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, 0, '', 0, NULL, t.error_queue, COALESCE(t.replaced_by, 0), 0)
-      AS CHAR) END,
-  t.node, t.correlation_id
-FROM (SELECT v.*, v.retry_id AS id FROM retry_current v) t
-WHERE TRUE
-
 -- name: list.id
 AND t.id = :id
 
@@ -123,10 +100,6 @@ AND t.:column = :value AND CHAR_LENGTH(t.:column) = CHAR_LENGTH(:value)
 AND t.id IN (SELECT h.task_id FROM rung_task_headers h
   WHERE h.name = :name AND h.value = :value AND CHAR_LENGTH(h.value) = CHAR_LENGTH(:value))
 
--- name: list.header_by_views
-AND t.id IN (SELECT h.retry_id FROM retry_headers h
-  WHERE h.name = :name AND h.value = :value AND CHAR_LENGTH(h.value) = CHAR_LENGTH(:value))
-
 -- name: list.cause
 AND t.cause_id = :cause
 
@@ -144,9 +117,6 @@ AND t.first_failed_at > '1970-01-01'
 
 -- name: list.silence_held
 AND t.state = 'awaiting' AND t.next_at IS NULL
-
--- name: list.silence_held_by_views
-AND t.state = 'awaiting' AND t.silence_ends_at IS NULL
 
 -- name: list.body_stored
 AND t.rule <> 'not_stored'
@@ -176,27 +146,12 @@ SELECT c.id FROM
    ORDER BY t.id LIMIT :look) c
 WHERE c.parent_id = :id ORDER BY c.id LIMIT :limit
 
--- name: children_by_views
-SELECT c.retry_id FROM
-  (SELECT t.retry_id, t.parent_id FROM retry_current t
-   WHERE t.message_id = :message_id AND CHAR_LENGTH(t.message_id) = CHAR_LENGTH(:message_id) AND t.retry_id > :id
-   ORDER BY t.retry_id LIMIT :look) c
-WHERE c.parent_id = :id ORDER BY c.retry_id LIMIT :limit
-
 -- name: history
 SELECT a.task_id, a.attempt, a.level, a.due_at,
   CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END, a.outcome, a.outcome_at, a.error, a.node,
   a.executor, a.rule, t.queue, t.message_id, n.name
 FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id LEFT JOIN rung_nodes n ON n.id = a.node
 WHERE a.task_id IN (:ids) ORDER BY a.task_id, a.attempt
-
--- name: history_by_views
-SELECT h.retry_id, h.attempt, h.level, h.due_at, h.published_at, h.outcome, h.outcome_at, h.error, 0, h.executor,
-  h.rule, h.queue, h.message_id, h.node
-FROM retry_history h WHERE h.retry_id IN (:ids) ORDER BY h.retry_id, h.attempt
-
--- name: origin_by_views
-SELECT origin FROM retry_origins WHERE retry_id = :id
 
 -- name: origin
 SELECT origin FROM rung_bodies WHERE task_id = :id
@@ -229,6 +184,3 @@ queue = :queue AND id > :id ORDER BY id
 
 -- name: count_ended.next_queues
 queue > :queue ORDER BY queue, id
-
--- name: count_ended_by_views
-SELECT queue, tasks FROM retry_by_queue WHERE state = :state ORDER BY queue

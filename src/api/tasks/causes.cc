@@ -86,7 +86,7 @@ Json to_json(const CauseRow& cause) {
           {"succeeded", cause.succeeded},
           {"total", cause.total},
           {"last_hour", cause.last_hour},
-          {"trend", cause.trend.empty() ? Json() : Json(cause.trend)},
+          {"trend", cause.trend},
           {"state", to_word(cause.state)},
           {"owner", text_or_null(cause.owner)},
           {"note", text_or_null(cause.note)},
@@ -116,7 +116,7 @@ Result<CauseRow> cause_from_json(const Json& json) {
   cause.total = read.integer("total");
   cause.last_hour = read.integer("last_hour");
   const auto trend = items_of(read.part("trend"));
-  if (!trend || (!trend->empty() && trend->size() != kCauseBuckets)) {
+  if (!trend || trend->size() != kCauseBuckets) {
     read.wrong("trend");
   } else {
     for (const Json* failures : *trend) {

@@ -7,7 +7,6 @@
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/views.h"
 #include "src/cli/service/service.h"
-#include "src/core/base/url.h"
 
 namespace rung::cli {
 namespace {
@@ -50,12 +49,7 @@ class DatabaseQueries final : public TaskQueries {
   }
 
   std::string missing_right(const std::string& view) const override {
-    std::string schema = "rung", user = "USER";
-    if (const auto url = parse_urls(parts_.config.store.url, {}); url && !url->empty()) {
-      schema = url->front().path;
-      user = url->front().user;
-    }
-    return fmt::format("GRANT SELECT ON `{}`.`{}` TO '{}'@'%'", schema, view, user);
+    return view + ": the database's user needs the rights of docs/permissions.md";
   }
   std::string whose() const override { return "this user"; }
 

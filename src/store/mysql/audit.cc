@@ -55,8 +55,7 @@ std::optional<AuditPlace> end_of_reading(Session& session, const AuditFilter& fi
 Result<std::vector<AuditRow>> MysqlStore::audit(TaskId id) {
   return session_->run_for([&] {
     std::vector<AuditRow> out;
-    auto row =
-        session_->query(render(either("audit", "audit_by_views"), {{"id", Literal::number(id.value)}}));
+    auto row = session_->query(render("audit", {{"id", Literal::number(id.value)}}));
     while (row->next()) out.push_back(audit_row_at(*row));
     return out;
   });

@@ -183,7 +183,7 @@ Result<std::vector<CauseRow>> MysqlStore::causes(const CauseFilter& filter) {
   if (auto good = check_queue(filter.queue); !good) return tl::unexpected(good.error());
   return session_->run_for([&] {
     auto rows = read_rows(*session_, filter);
-    if (!by_views_) read_trends(*session_, rows);
+    read_trends(*session_, rows);
     return rows;
   });
 }

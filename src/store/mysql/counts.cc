@@ -96,11 +96,7 @@ Result<std::vector<QueueStat>> MysqlStore::open_by_queue() {
 Result<EndedPiece> MysqlStore::count_ended(const EndedPlace& from, int most) {
   return session_->run_for([&] {
     EndedPiece piece;
-    if (by_views_) {
-      auto row =
-          session_->query(render("count_ended_by_views", {{"state", Literal::text(to_word(from.state))}}));
-      while (row->next()) piece.queues.push_back({text_at(*row, 1), from.state, row->getInt64(2), {}, 0});
-    } else if (from.id == TaskId{}) {
+    if (from.id == TaskId{}) {
       if (count_some(*session_, piece, from.state, render("count_ended.first"), most)) return piece;
     } else {
       // Two ranges of the index. One condition for both would read the queue's entries from the first on.
@@ -129,7 +125,7 @@ Result<void> MysqlStore::add_counts(const CountBatch& batch) {
 Result<std::vector<PromiseRow>> MysqlStore::promises() {
   return session_->run_for([&] {
     std::vector<PromiseRow> out;
-    auto row = session_->query(render(either("promises", "promises_by_views")));
+    auto row = session_->query(render("promises"));
     while (row->next()) out.push_back({text_at(*row, 1), counts_at(*row, 2), counts_at(*row, 5)});
     return out;
   });

@@ -50,10 +50,8 @@ bool is_listed_before(Filter::Order order, const TaskRow& a, const TaskRow& b) {
   return b.task.id < a.task.id;
 }
 
-}  // namespace
-
 // The expression of the value that tasks are counted by.
-Literal MysqlStore::value_of(const CountBy& by) const {
+Literal value_of(const CountBy& by) {
   switch (by.field) {
     case CountBy::Field::queue:
       return Literal::rendered(render("count_by.queue"));
@@ -68,9 +66,10 @@ Literal MysqlStore::value_of(const CountBy& by) const {
     case CountBy::Field::header:
       break;
   }
-  return Literal::rendered(
-      render(either("count_by.header", "count_by.header_by_views"), {{"name", Literal::text(by.header)}}));
+  return Literal::rendered(render("count_by.header", {{"name", Literal::text(by.header)}}));
 }
+
+}  // namespace
 
 std::int64_t MysqlStore::freeze_matching(const Literal& bulk, const Filter& filter, const std::string& also,
                                          std::int64_t most) {
@@ -79,9 +78,8 @@ std::int64_t MysqlStore::freeze_matching(const Literal& bulk, const Filter& filt
   for (int tried = kTriedAtOnce; tried == kTriedAtOnce && total < most;) {
     Rows rows;
     {
-      auto row = session_->query(render("try", {{"value", Literal::null()}, {"tasks", tasks()}}) +
-                                 conditions(filter) + also + ' ' +
-                                 render("list.above", {{"id", Literal::number(after)}}) + ' ' +
+      auto row = session_->query(render("try", {{"value", Literal::null()}}) + conditions(filter) + also +
+                                 ' ' + render("list.above", {{"id", Literal::number(after)}}) + ' ' +
                                  render("list.end_oldest", {{"limit", Literal::number(kTriedAtOnce)}}));
       for (tried = 0; row->next(); ++tried) {
         after = row->getInt64(1);
@@ -106,9 +104,8 @@ Result<std::vector<TaskRow>> MysqlStore::list_matching(const Filter& filter) {
     Tries tries(*session_);
     std::optional<TaskId> last;
     for (bool more = most > 0; more;) {
-      auto row =
-          session_->query(render(either("list", "list_by_views")) + conditions(filter, by_views_) +
-                          below(last) + ' ' + render("list.end", {{"limit", Literal::number(kTriedAtOnce)}}));
+      auto row = session_->query(render("list") + conditions(filter) + below(last) + ' ' +
+                                 render("list.end", {{"limit", Literal::number(kTriedAtOnce)}}));
       int tried = 0;
       for (; row->next(); ++tried) {
         TaskRow task = task_row_at(*row);
@@ -135,8 +132,7 @@ void MysqlStore::each_matching(const Filter& filter, const Literal& value,
   Tries tries(*session_);
   std::optional<TaskId> last;
   for (int tried = kTriedAtOnce; tried == kTriedAtOnce;) {
-    auto row = session_->query(render("try", {{"value", value}, {"tasks", tasks()}}) +
-                               conditions(filter, by_views_) + below(last) + ' ' +
+    auto row = session_->query(render("try", {{"value", value}}) + conditions(filter) + below(last) + ' ' +
                                render("list.end", {{"limit", Literal::number(kTriedAtOnce)}}));
     for (tried = 0; row->next(); ++tried) {
       last = TaskId{row->getInt64(1)};
@@ -165,8 +161,7 @@ Result<TaskCounts> MysqlStore::count_by(const Filter& filter, const CountBy& by,
     TaskCounts out;
     std::int64_t shown = 0;
     auto row = session_->query(
-        render("count_by", {{"value", value_of(by)}, {"tasks", tasks()}}) + conditions(filter, by_views_) +
-        ' ' +
+        render("count_by", {{"value", value_of(by)}}) + conditions(filter) + ' ' +
         render("count_by.end", {{"most", Literal::number(most)}, {"groups", Literal::number(kMostGroups)}}));
     while (row->next()) {
       out.groups.push_back({text_at(*row, 1), row->getInt64(2)});

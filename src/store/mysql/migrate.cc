@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::seconds kLockStep{2};   // wait of one GET_LOCK, well within any read timeout
 constexpr std::chrono::seconds kLockWait{60};  // for another process that migrates
 constexpr std::chrono::minutes kStatement{5};  // read timeout: a disk may be slow
-constexpr int kNoTable = 1146, kTableDenied = 1142, kNoDefiner = 1449, kDefinerMayNot = 1356;
+constexpr int kNoTable = 1146, kNoDefiner = 1449, kDefinerMayNot = 1356;
 
 }  // namespace
 
@@ -111,12 +111,7 @@ Result<void> MysqlStore::check_schema() {
         Error{Error::Kind::refused, "the database '" + session_->schema() + "' is missing" + advice});
   }
   return session_->run([&] {
-    try {
-      if (!is_current(*session_)) throw Abort{{Error::Kind::permanent, "the schema is missing" + advice}};
-    } catch (const ::sql::SQLException& e) {
-      if (e.getErrorCode() != kTableDenied) throw;
-      by_views_ = true;  // a reader: the views are a contract, whatever the version
-    }
+    if (!is_current(*session_)) throw Abort{{Error::Kind::permanent, "the schema is missing" + advice}};
   });
 }
 

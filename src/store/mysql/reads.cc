@@ -31,7 +31,7 @@ std::string place_of(const Filter& f) {
 }  // namespace
 
 // `f` as SQL conditions, for a statement in which rung_tasks is t.
-std::string conditions(const Filter& f, bool by_views) {
+std::string conditions(const Filter& f) {
   std::string sql;
   const auto also = [&](std::string_view name, Place place) {
     sql += ' ' + render(name, {std::move(place)});
@@ -55,9 +55,8 @@ std::string conditions(const Filter& f, bool by_views) {
   text("message_id", f.message_id);
   text("correlation_id", f.correlation_id);
   for (const auto& [header, value] : f.headers) {
-    sql += ' ' + render(by_views ? "list.header_by_views" : "list.header",
-                        {{"name", Literal::text(header)},
-                         {"value", Literal::text(clean_utf8(value, kIndexedBytes))}});
+    sql += ' ' + render("list.header", {{"name", Literal::text(header)},
+                                        {"value", Literal::text(clean_utf8(value, kIndexedBytes))}});
   }
   text("ladder", f.ladder);
   text("error_type", f.error_type);
@@ -69,7 +68,7 @@ std::string conditions(const Filter& f, bool by_views) {
   if (f.first_failed_before) sql += ' ' + render("list.has_failed");
   time("list.after", "first_failed_at", f.first_failed_after);
   if (f.body_stored) sql += ' ' + render(*f.body_stored ? "list.body_stored" : "list.not_stored");
-  if (f.silence_held) sql += ' ' + render(by_views ? "list.silence_held_by_views" : "list.silence_held", {});
+  if (f.silence_held) sql += ' ' + render("list.silence_held");
   time("list.before", "created_at", f.created_before);
   time("list.after", "created_at", f.created_after);
   return sql;
@@ -131,9 +130,8 @@ Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) 
 Result<std::int64_t> MysqlStore::count_checked(const Filter& filter, std::int64_t most) {
   if (filter.error_matches) return count_matching(filter, most);
   return session_->run_for([&] {
-    auto row =
-        session_->query(render("count_matching", {{"tasks", tasks()}}) + conditions(filter, by_views_) + ' ' +
-                        render("count_matching.end", {{"most", Literal::number(most)}}));
+    auto row = session_->query(render("count_matching") + conditions(filter) + ' ' +
+                               render("count_matching.end", {{"most", Literal::number(most)}}));
     return row->next() ? row->getInt64(1) : std::int64_t{0};
   });
 }
@@ -145,7 +143,7 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
     std::vector<TaskRow> out;
     const auto read = [&](const Filter& some, std::string_view end) {
       const auto left = std::max<std::int64_t>(0, some.limit - std::ssize(out));
-      auto row = session_->query(render(either("list", "list_by_views")) + conditions(some, by_views_) + ' ' +
+      auto row = session_->query(render("list") + conditions(some) + ' ' +
                                  render(end, {{"limit", Literal::number(left)}}));
       std::set<TaskId> there;  // a task that moved between the two statements is in both
       for (const TaskRow& task : out) there.insert(task.task.id);
@@ -172,8 +170,7 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
 Result<std::optional<TaskRow>> MysqlStore::find(TaskId id) {
   return session_->run_for([&] {
     std::optional<TaskRow> out;
-    auto row = session_->query(render(either("list", "list_by_views")) + ' ' +
-                               render("list.id", {{"id", Literal::number(id.value)}}));
+    auto row = session_->query(render("list") + ' ' + render("list.id", {{"id", Literal::number(id.value)}}));
     if (row->next()) out = task_row_at(*row);
     return out;
   });
@@ -183,11 +180,10 @@ Result<std::vector<TaskId>> MysqlStore::children(const Task& task) {
   if (task.message_id.empty()) return std::vector<TaskId>{};
   return session_->run_for([&] {
     std::vector<TaskId> out;
-    auto row = session_->query(
-        render(either("children", "children_by_views"), {{"message_id", Literal::text(task.message_id)},
-                                                         {"id", Literal::number(task.id.value)},
-                                                         {"look", Literal::number(kMostLookedAt)},
-                                                         {"limit", Literal::number(kMostChildren)}}));
+    auto row = session_->query(render("children", {{"message_id", Literal::text(task.message_id)},
+                                                   {"id", Literal::number(task.id.value)},
+                                                   {"look", Literal::number(kMostLookedAt)},
+                                                   {"limit", Literal::number(kMostChildren)}}));
     while (row->next()) out.push_back({row->getInt64(1)});
     return out;
   });
@@ -197,7 +193,7 @@ Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> id
   if (ids.empty()) return std::vector<AttemptRow>{};
   return session_->run_for([&] {
     std::vector<AttemptRow> out;
-    auto row = session_->query(render(either("history", "history_by_views"), {{"ids", Literal::ids(ids)}}));
+    auto row = session_->query(render("history", {{"ids", Literal::ids(ids)}}));
     while (row->next()) {
       out.push_back({attempt_at(*row), text_at(*row, 12), text_at(*row, 13), text_at(*row, 14)});
     }
@@ -207,8 +203,7 @@ Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> id
 
 Result<std::string> MysqlStore::origin(TaskId id) {
   return session_->run_for([&] {
-    auto row =
-        session_->query(render(either("origin", "origin_by_views"), {{"id", Literal::number(id.value)}}));
+    auto row = session_->query(render("origin", {{"id", Literal::number(id.value)}}));
     if (!row->next()) throw Abort{{Error::Kind::not_found, "no task " + id.str()}};
     return text_at(*row, 1);
   });
@@ -224,8 +219,7 @@ Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
       auto row = session_->query(render("origins", {{"ids", these}}));
       while (row->next()) origins[row->getInt64(1)] = text_at(*row, 2);
     }
-    auto row =
-        session_->query(render(either("list", "list_by_views")) + ' ' + render("list.ids", {{"ids", these}}));
+    auto row = session_->query(render("list") + ' ' + render("list.ids", {{"ids", these}}));
     while (row->next()) {
       TaskRow task = task_row_at(*row);
       std::string& origin = origins[task.task.id.value];

@@ -25,8 +25,7 @@ TaskRow task_row_at(const ::sql::ResultSet& row);
 ServerVariables read_variables(Session& session);
 
 // The filter as SQL conditions, for a statement in which rung_tasks is t. Begins with a blank, or is empty.
-// `by_views`: for a user who may read the views alone; t is `tasks_by_views` then.
-std::string conditions(const Filter& filter, bool by_views = false);
+std::string conditions(const Filter& filter);
 
 // Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
@@ -179,18 +178,10 @@ class MysqlStore final : public Store {
   void record_change(const AuditRow& change, const SystemEvent& event);  // inside a transaction
   Result<std::vector<DueEntry>> due_entries(const std::string& sql);
 
-  // The name of the statement that reads the tables, or for a user who may read the views alone, the views.
-  std::string_view either(std::string_view tables, std::string_view views) const {
-    return by_views_ ? views : tables;
-  }
-  Literal tasks() const { return Literal::rendered(render(either("tasks_by_tables", "tasks_by_views"))); }
-  Literal value_of(const CountBy& by) const;
-
   const std::unique_ptr<Session> session_;
   const std::shared_ptr<CauseBook> causes_;
   MysqlTables tables_{*session_};
   TaskWriter writer_{tables_, *causes_};
-  bool by_views_ = false;  // the user may not read the tables; check_schema() finds out
 };
 
 }  // namespace rung::mysql

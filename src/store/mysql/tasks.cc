@@ -55,8 +55,7 @@ Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fe
 Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<StoredMessage>{};
   return session_->run_for([&] {
-    return messages_at(
-        *session_->query(render(either("messages", "messages_by_views"), {{"ids", Literal::ids(ids)}})));
+    return messages_at(*session_->query(render("messages", {{"ids", Literal::ids(ids)}})));
   });
 }
 
