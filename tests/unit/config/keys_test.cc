@@ -1,5 +1,6 @@
 // The key table, examples/full.yaml and docs/configuration.md say the same.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -99,7 +100,8 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   // Each fallback written out gives the config that leaving it out gives.
   const Config plain = good(kServers);
   std::string text = "node: n\n";
-  std::string broker, store, http, log, start, otel;
+  std::map<std::string, std::string> sections{{"broker", "url: \"amqp://guest:guest@127.0.0.1:5672/%2f\""},
+                                              {"store", "url: \"mysql://rung:secret@127.0.0.1:3306/rung\""}};
   for (const auto& key : config_keys()) {
     if (key.fallback.empty() || key.path.find('*') != std::string_view::npos) continue;
     if (key.path == "broker.verify_host") continue;   // means nothing without amqps://
@@ -107,22 +109,14 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
     const auto dot = key.path.find('.');
     const std::string line = std::string(key.path.substr(dot == std::string_view::npos ? 0 : dot + 1)) +
                              ": " + std::string(key.fallback);
-    if (dot == std::string_view::npos)
+    if (dot == std::string_view::npos) {
       text += line + "\n";
-    else
-      (key.path.starts_with("broker")  ? broker
-       : key.path.starts_with("store") ? store
-       : key.path.starts_with("http")  ? http
-       : key.path.starts_with("start") ? start
-       : key.path.starts_with("otel")  ? otel
-                                       : log) += ", " + line;
+    } else {
+      std::string& section = sections[std::string(key.path.substr(0, dot))];
+      section += (section.empty() ? "" : ", ") + line;
+    }
   }
-  text += "broker: { url: \"amqp://guest:guest@127.0.0.1:5672/%2f\"" + broker + " }\n";
-  text += "store: { url: \"mysql://rung:secret@127.0.0.1:3306/rung\"" + store + " }\n";
-  text += "http: { " + http.substr(2) + " }\n";
-  text += "start: { " + start.substr(2) + " }\n";
-  text += "otel: { " + otel.substr(2) + " }\n";
-  text += "log: { " + log.substr(2) + " }\n";
+  for (const auto& [name, lines] : sections) text += name + ": { " + lines + " }\n";
   text += "defaults: { ladder: default, success: { presumed_after: 10m }, catch_up: 1000, parked: keep }\n";
   const Config spelled = good(text);
   EXPECT_EQ(spelled.broker.prefix, plain.broker.prefix);
@@ -130,6 +124,7 @@ TEST_F(ConfigKeys, TheFallbacksOfTheTableAreThoseOfTheProgram) {
   EXPECT_EQ(spelled.broker.max_unconfirmed, plain.broker.max_unconfirmed);
   EXPECT_EQ(spelled.broker.heartbeat, plain.broker.heartbeat);
   EXPECT_EQ(spelled.broker.rabbitmq.queue_type, plain.broker.rabbitmq.queue_type);
+  EXPECT_EQ(spelled.require_token, plain.require_token);
   EXPECT_EQ(spelled.store.tls, plain.store.tls);
   EXPECT_EQ(spelled.store.migrate, plain.store.migrate);
   EXPECT_EQ(spelled.store.connections, plain.store.connections);
