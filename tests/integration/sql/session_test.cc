@@ -296,7 +296,7 @@ class Waiting : public Hurt {
     }));
   }
   mysql::Session session_{schema_.options(), must(mysql_addresses(schema_.options(), test_clock())),
-                          Ms{10'000}};
+                          Ms{60'000}};
 };
 
 TEST_F(Waiting, IsSentBeforeItIsMoreThanThePacketThatTheServerAccepts) {
