@@ -91,7 +91,7 @@ bool InstancesTest::balanced(const std::vector<int>& nodes) {
 }
 
 void InstancesTest::until_balanced(const std::vector<int>& nodes) {
-  EXPECT_TRUE(eventually([&] { return balanced(nodes); }, kBound * 4)) << [&] {
+  EXPECT_TRUE(eventually([&] { return balanced(nodes); }, kBound)) << [&] {
     std::string who = "no balance:";
     for (const auto& [name, shards] : held()) who += " '" + name + "'=" + std::to_string(shards);
     return who;
@@ -163,7 +163,7 @@ std::size_t InstancesTest::all_ended(std::size_t count) {
     return number("SELECT COUNT(*) FROM retry_current WHERE queue = '" + queue + "' AND state = '" + state +
                   "'");
   };
-  EXPECT_TRUE(eventually([&] { return in_state("parked") == static_cast<std::int64_t>(count); }, kBound * 2))
+  EXPECT_TRUE(eventually([&] { return in_state("parked") == static_cast<std::int64_t>(count); }, kBound))
       << in_state("parked") << " of " << count << " parked, " << in_state("scheduled") << " scheduled, "
       << in_state("publishing") << " publishing, " << in_state("awaiting") << " awaiting";
   EXPECT_EQ(number("SELECT COUNT(*) FROM retry_current WHERE queue = '" + queue + "'"),

@@ -106,7 +106,7 @@ OutageTest::OutageTest()
   config.broker_url = with_port(amqp_url(), rabbit.port());
   config.store_url = with_port(db.url(), mysql.port());
   config.broker = "  heartbeat: 300s\n";
-  config.store = "  timeout: 60s\n";
+  config.store = "  timeout: 600s\n";
   config.ladder = "[500ms, 1s, 1500ms]";
   config.more = "lease: 10m\ndrain: 3s\n";
 }

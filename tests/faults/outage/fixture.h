@@ -73,7 +73,7 @@ class OutageTest : public SidecarTest {
   std::vector<std::vector<std::string>> look(std::string sql);
   std::int64_t in_state(const std::string& queue, const std::string& state);
   bool until_in_state(const std::string& queue, const std::string& state, std::size_t count,
-                      Ms within = kBound * 2);
+                      Ms within = kBound);
   int times(const std::string& text);  // number of its occurrences in the log
   // Waits until the sidecar has tried so often to reach a server that a single log line is not luck.
   void some_tries(const TcpProxy& proxy);

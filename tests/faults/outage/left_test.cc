@@ -85,8 +85,9 @@ TEST_F(LeftBehind, InTheQueueForTheDatabase) {
   publish_once();
   ASSERT_TRUE(eventually([&] { return amqp.depth(failed()).value_or(9) == 0; }, kBound));
   other_finishes();
+  ASSERT_TRUE(rung().logged("database unavailable"));
   mysql.stall(false);
-  ASSERT_TRUE(rung().logged("database available again", kBound * 2)) << rung().log_tail();
+  ASSERT_TRUE(rung().logged("database available again", kBound)) << rung().log_tail();
   rabbit.refuse(false);
   ASSERT_TRUE(rung().logged("broker reconnected")) << rung().log_tail();
   expect_one_life();
@@ -136,7 +137,7 @@ TEST_F(WithoutDatabase, WhatItHasUnackedIsItsPeersAfterALease) {
   EXPECT_TRUE(tells("intake"));
   // None of it takes effect a second time when the database is available again.
   mysql.refuse(false);
-  ASSERT_TRUE(rung().logged("intake resumed", kBound * 2));
+  ASSERT_TRUE(rung().logged("intake resumed", kBound));
   publish_failed(queue_, 5, "after");
   ASSERT_TRUE(eventually([&] { return tasks() == kHeld + 5; }, kBound)) << tasks();
   EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_current WHERE state = 'parked'"), 0);

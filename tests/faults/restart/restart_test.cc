@@ -185,7 +185,7 @@ TEST_P(Restart, ManyTimesOnTheWay) {
         parked_rows = rows_in(queue, "parked");
         return parked_rows == kMessages;
       },
-      kBound * 4))
+      kBound))
       << parked_rows << " parked after " << deliveries << " deliveries";
   EXPECT_EQ(attempts.size(), kMessages);
   for (const auto& [id, seen] : attempts) EXPECT_EQ(seen, (std::set<std::int64_t>{1, 2, 3})) << id;

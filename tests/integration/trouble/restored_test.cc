@@ -58,7 +58,7 @@ TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
         return tasks(since) >= static_cast<std::int64_t>(traffic->count() - before) &&
                tasks("state = 'scheduled'") == 0 && tasks("state = 'publishing' AND " + since) == 0;
       },
-      kBound * 3))
+      kBound))
       << tasks("state = 'scheduled'") << " are scheduled";
 
   std::map<std::string, std::map<std::string, int>> seen;  // body -> retry-id/attempt -> deliveries
