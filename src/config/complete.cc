@@ -375,6 +375,7 @@ void complete(Draft& draft, Problems& problems) {
   for (const auto& [name, dialect] : draft.config.dialects) {
     if (!draft.dialect_files.empty()) draft.config.not_reloadable["dialects " + name] = dialect->text;
   }
+  draft.config.store.cause_rules = build_cause_rules(draft, problems);
   draft.config.rules = build_rules(draft, problems);
   if (draft.config.rules != nullptr)
     draft.config.broker.error_queues = draft.config.rules->error_queues_ptr();

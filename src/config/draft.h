@@ -13,8 +13,12 @@
 
 #include "src/config/config.h"
 #include "src/config/document.h"
+#include "src/core/causes/fingerprint.h"
 
 namespace rung::confile {
+
+// An entry of `causes`, for errors.
+inline constexpr std::string_view kCauseForm = "{ match: /EXPRESSION/, as: NAME } or { mask: /EXPRESSION/ }";
 
 struct LadderDraft {
   std::string name;
@@ -104,6 +108,13 @@ struct DelayDraft {
   Mark from_mark, to_mark, group_mark;
 };
 
+struct CauseDraft {
+  Mark mark;
+  bool invalid = false;  // a part of it has a reported error
+  std::optional<RuleRegex> match, mask;
+  std::string as;
+};
+
 struct ErrorQueueDraft {
   Mark mark;
   bool invalid = false;  // a part of it has a reported error
@@ -137,6 +148,7 @@ struct Draft {
   std::vector<TagDraft> tags;
   std::vector<DelayDraft> delays;
   std::vector<ErrorQueueDraft> error_queues;
+  std::vector<CauseDraft> causes;
   std::vector<std::pair<std::string, Mark>> dialect_files;  // full paths
   std::vector<RuleListDraft> rule_lists;
   std::vector<GroupDraft> groups;
@@ -294,6 +306,8 @@ bool check_ladder(const LadderName& wanted, const std::string& path, const RuleB
 // The lists of `rules`, checked; warns of rules that never match.
 RuleBook::RuleLists build_rule_lists(const Draft& draft, const RuleBook::Ladders& ladders,
                                      Problems& problems);
+// `causes`, checked; nullptr: there are none.
+CauseRulesPtr build_cause_rules(const Draft& draft, Problems& problems);
 // Whether the list that the queue names exists; reports an error if not.
 bool check_rules_name(const QueueDraft& queue, const std::string& section, const Draft& draft,
                       Problems& problems);

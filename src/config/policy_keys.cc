@@ -28,6 +28,22 @@ bool set_regex(Value& v, std::optional<RuleRegex>& out) {
   return true;
 }
 
+bool set_cause_regex(Value& v, std::optional<RuleRegex>& out) {
+  if (v.node.text.size() > kCauseRegexBytes)
+    return v.add_error("longer than " + std::to_string(kCauseRegexBytes) + " bytes");
+  if (!set_regex(v, out)) return false;
+  if (!matches_nothing(*out)) return true;
+  out.reset();
+  return v.add_error("the expression also matches no characters, and so every error");
+}
+
+bool set_cause_name(Value& v) {
+  std::string& name = v.draft.causes.back().as;
+  if (!v.text(name)) return false;
+  if (!name.empty() && name.size() <= kCauseNameBytes) return true;
+  return v.add_error("a name has 1 to " + std::to_string(kCauseNameBytes) + " bytes");
+}
+
 bool set_reasons(Value& v) {
   std::vector<std::string> words;
   if (!v.patterns(words)) return false;
@@ -183,6 +199,15 @@ std::vector<Key> policy_keys() {
     {{"rules.*.type_from", "/regular expression/", "", true, false,
       "if the consumer names no error type: the first group of this expression, found in the error text, is the type for this rule"},
      set_type_from},
+
+    {{"causes.*.match", "/regular expression/", "", false, false,
+      "failures whose error it matches have one cause in each queue, whatever else varies; the first entry that matches decides"},
+     [](Value& v) { return set_cause_regex(v, v.draft.causes.back().match); }},
+    {{"causes.*.as", "text", "", false, false, "with match: the text of this cause"},
+     set_cause_name},
+    {{"causes.*.mask", "/regular expression/", "", false, false,
+      "instead: what it matches in an error is a value, which does not count; before Rung's own masks"},
+     [](Value& v) { return set_cause_regex(v, v.draft.causes.back().mask); }},
   };
   // clang-format on
 }

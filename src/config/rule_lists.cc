@@ -1,5 +1,5 @@
-// Builds the lists of `rules` from the draft: checks what involves several keys, and warns of rules that
-// never match.
+// Builds the lists of `rules`, and `causes`, from the draft: checks what involves several keys, and warns of
+// rules that never match.
 #include <algorithm>
 
 #include "src/config/draft.h"
@@ -105,6 +105,24 @@ RuleBook::RuleLists build_rule_lists(const Draft& draft, const RuleBook::Ladders
       lists.insert_or_assign(list.name, std::move(built));
   }
   return lists;
+}
+
+CauseRulesPtr build_cause_rules(const Draft& draft, Problems& problems) {
+  std::vector<CauseRule> rules;
+  for (std::size_t i = 0; i < draft.causes.size(); ++i) {
+    const CauseDraft& one = draft.causes[i];
+    const std::string path = "causes[" + std::to_string(i + 1) + "]";
+    if (i == kMostCauseRules)
+      problems.add(one.mark, path + ": too many: at most " + std::to_string(kMostCauseRules) + " entries");
+    if (one.invalid) continue;
+    const bool names = one.match && !one.as.empty() && !one.mask;
+    if (!names && (!one.mask || one.match || !one.as.empty())) {
+      problems.add(one.mark, path + ": write " + std::string(kCauseForm));
+      continue;
+    }
+    rules.push_back({names ? *one.match : *one.mask, one.as});
+  }
+  return rules.empty() ? nullptr : std::make_shared<const CauseRules>(std::move(rules));
 }
 
 bool check_rules_name(const QueueDraft& queue, const std::string& section, const Draft& draft,

@@ -102,6 +102,8 @@ class Walker {
       ok = items(value, path, draft_.delays, "{ from: EXCHANGE, to: EXCHANGE }");
     } else if (path == "error_queues" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
       ok = items(value, path, draft_.error_queues, kErrorQueueForm);
+    } else if (path == "causes" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
+      ok = items(value, path, draft_.causes, std::string(kCauseForm));
     } else if (value.kind == Node::Kind::map && is_section(path)) {
       if (success) draft_.current_rules->success_mark = key.mark;
       const auto before = problems_.count();
@@ -219,8 +221,10 @@ class Walker {
                     shown + ": expected keys: " + (hint.empty() ? "write { ladder: NAME }" : hint));
       return;
     }
-    if (path == "delays" || path == "error_queues") {
-      const std::string form = path == "delays" ? "{ from: EXCHANGE, to: EXCHANGE }" : kErrorQueueForm;
+    if (path == "delays" || path == "error_queues" || path == "causes") {
+      const std::string form = path == "delays"   ? "{ from: EXCHANGE, to: EXCHANGE }"
+                               : path == "causes" ? std::string(kCauseForm)
+                                                  : kErrorQueueForm;
       problems_.add(value.mark, path + ": expected a list: write [" + form + "]");
       return;
     }

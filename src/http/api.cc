@@ -50,7 +50,10 @@ class ApiImpl final : public Api {
         login_(parts.login),
         sign_ins_(clock, Cookies(console_.url, console_.tls)),
         access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
-        router_(routes()) {}
+        router_(routes()) {
+    context_.metrics.use(parts.cause_rules);
+    context_.cause_rules = std::move(parts.cause_rules);
+  }
 
   Result<void> begin(const ServerOptions& options) {
     auto server = Server::start(

@@ -20,6 +20,7 @@ struct ApiParts {
   RuleBookPtr rules;
   ReservedHeaders reserved_headers;  // the broker's
   std::vector<std::string> index_headers = {};
+  CauseRulesPtr cause_rules = nullptr;  // nullptr: the config has no `causes`
   std::string version;
   Tokens tokens;
   SignIn sign_in = {};  // empty: without http.oidc

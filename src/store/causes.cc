@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "src/core/base/require.h"
 #include "src/core/base/utf8.h"
-#include "src/core/causes/fingerprint.h"
 #include "src/core/task/task.h"
 
 namespace rung {
@@ -23,21 +23,6 @@ CauseOf beyond(std::string_view queue) {
   return {queue, "",
           queue.empty() ? std::string_view("other errors: there are more than 10,000 causes")
                         : std::string_view("other errors: the queue has more than 500 causes")};
-}
-
-// Its fingerprint. That of the thread's last failure is kept: all messages that a consumer of a queue rejects
-// have one text, and in an outage most others, too.
-std::string id_of(const CauseOf& failure) {
-  struct Last {
-    std::string queue, error_type, error, id;
-  };
-  thread_local Last last;
-  if (last.id.empty() || last.error != failure.error || last.queue != failure.queue ||
-      last.error_type != failure.error_type) {
-    last = {std::string(failure.queue), std::string(failure.error_type), std::string(failure.error),
-            fingerprint(failure.queue, failure.error_type, failure.error).id};
-  }
-  return last.id;
 }
 
 bool has_failed(const Decision& decision) {
@@ -65,8 +50,8 @@ void CauseCounts::add(const CauseCounts& other) {
 
 // --- CauseBook
 
-CauseBook::Found CauseBook::find(const CauseOf& failure) const {
-  std::string id = id_of(failure);
+CauseBook::Found CauseBook::find(const CauseOf& failure, const std::string& text) const {
+  std::string id = fingerprint_of(failure.queue, failure.error_type, text).id;
   const std::lock_guard lock(mutex_);
   if (queues_.contains(id)) return {std::move(id)};
   const auto count = counts_.find(std::string(failure.queue));
@@ -98,19 +83,35 @@ void CauseBook::add(const std::string& id, const std::string& queue) {
   if (queues_.emplace(id, queue).second) ++counts_[queue];
 }
 
+// --- CauseTexts
+
+void CauseTexts::prepare(std::string_view error) { of(error); }
+
+const std::string& CauseTexts::of(std::string_view error) {
+  const auto it = texts_.find(error);
+  if (it != texts_.end()) return it->second;
+  return texts_.emplace(error, cause_text(error, book_->rules())).first->second;
+}
+
 // --- CauseChanges
 
 std::string CauseChanges::find(const CauseOf& failure) {
-  CauseBook::Found found = book_->find(failure);
+  RUNG_REQUIRE(texts_ != nullptr);
+  CauseBook::Found found = book_->find(failure, texts_->of(failure.error));
   if (found.fresh) fresh_.try_emplace(found.id, *std::move(found.fresh));
   return std::move(found.id);
 }
 
-std::string CauseChanges::of(const NewTask& task) {
+std::optional<CauseOf> CauseChanges::failure_of(const NewTask& task) {
   const Task& t = task.task;
-  if (task.edited) return t.cause;
-  if (t.kind != Kind::retry || t.first_failed_at.ms == 0) return {};
-  return find({t.moved_from.empty() ? t.queue : t.moved_from, t.error_type, t.last_error});
+  if (task.edited || t.kind != Kind::retry || t.first_failed_at.ms == 0) return std::nullopt;
+  return CauseOf{t.moved_from.empty() ? t.queue : t.moved_from, t.error_type, t.last_error};
+}
+
+std::string CauseChanges::of(const NewTask& task) {
+  if (task.edited) return task.task.cause;
+  const auto failure = failure_of(task);
+  return failure ? find(*failure) : std::string();
 }
 
 void CauseChanges::inserted(const NewTask& task, const std::string& cause) {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,7 @@
 
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
+#include "src/core/causes/fingerprint.h"
 #include "src/core/machine/machine.h"
 #include "src/core/task/task.h"
 
@@ -78,12 +80,17 @@ class CauseBook {
  public:
   static constexpr std::size_t kMostOfQueue = 500, kMost = 10'000;
 
+  // `rules`: the config's `causes`.
+  explicit CauseBook(CauseRulesPtr rules = nullptr) : rules_(std::move(rules)) {}
+
   struct Found {
     std::string id;
     // Set for a cause that is not stored as far as this process knows.
     std::optional<CauseRow> fresh = {};
   };
-  Found find(const CauseOf& failure) const;
+  // `text`: cause_text() of its error.
+  Found find(const CauseOf& failure, const std::string& text) const;
+  const CauseRules* rules() const { return rules_.get(); }
   // They are stored.
   void stored(const std::vector<CauseRow>& fresh);
   // All that is stored now. Causes that are not in it are forgotten.
@@ -92,15 +99,34 @@ class CauseBook {
  private:
   void add(const std::string& id, const std::string& queue);
 
+  const CauseRulesPtr rules_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::string> queues_;  // by cause
   std::unordered_map<std::string, std::size_t> counts_;  // by queue
 };
 
+// cause_text() of the errors of a batch. Found before its transaction: each takes some microseconds, which
+// would pass under the locks of all rows of the batch. Equal errors are looked at once.
+class CauseTexts {
+ public:
+  explicit CauseTexts(const CauseBook& book) : book_(&book) {}
+  void prepare(std::string_view error);
+  // Also of an error that was not prepared.
+  const std::string& of(std::string_view error);
+
+ private:
+  const CauseBook* book_;
+  std::map<std::string, std::string, std::less<>> texts_;  // by error
+};
+
 // What one transaction changes in the counts of causes. Thread: values.
 class CauseChanges {
  public:
-  explicit CauseChanges(const CauseBook& book) : book_(&book) {}
+  // `texts` outlives this; nullptr: only for removed().
+  explicit CauseChanges(const CauseBook& book, CauseTexts* texts = nullptr) : book_(&book), texts_(texts) {}
+
+  // The failure of a new task; nullopt: it has not failed.
+  static std::optional<CauseOf> failure_of(const NewTask& task);
 
   // The cause of a new task that has failed; "" if it has not.
   std::string of(const NewTask& task);
@@ -120,6 +146,7 @@ class CauseChanges {
   void count(const std::string& cause, State state, std::int64_t tasks);
 
   const CauseBook* book_;
+  CauseTexts* texts_;
   std::map<std::string, CauseCounts> counts_;
   std::map<std::string, CauseRow> fresh_;
 };

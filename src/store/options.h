@@ -11,6 +11,7 @@
 namespace rung {
 
 class CauseBook;
+class CauseRules;
 
 struct StoreOptions {
   std::string url;  // mysql://user:password@host:port/schema
@@ -20,7 +21,8 @@ struct StoreOptions {
   std::shared_ptr<Addresses> addresses;
   // The same for what this process knows of causes (causes.h).
   std::shared_ptr<CauseBook> causes;
-  std::string password_file;  // its first line replaces the URLs' passwords
+  std::shared_ptr<const CauseRules> cause_rules;  // the config's `causes`; nullptr: it has none
+  std::string password_file;                      // its first line replaces the URLs' passwords
   std::string tls = "off";    // off or verify; encryption without verification is not offered
   std::string ca, cert, key;  // for tls: verify, which checks CA and host
   bool migrate = true;

@@ -72,7 +72,7 @@ const FailureRule* Explanation::match() const {
   return tried.empty() || !tried.back().why_not.empty() ? nullptr : tried.back().rule;
 }
 
-Explanation explain_failure(const SupposedFailure& failure, const RuleBook& rules) {
+Explanation explain_failure(const SupposedFailure& failure, const RuleBook& rules, const CauseRules* causes) {
   Explanation out;
   out.before = failed_task(failure, rules);
   if (const FailureRules* list = rules.failure_rules(failure.queue)) {
@@ -82,6 +82,7 @@ Explanation explain_failure(const SupposedFailure& failure, const RuleBook& rule
     }
   }
   out.after = decided(out.before, failure, rules);
+  out.cause = cause_text(out.before.last_error, causes);
   if (out.after.state == State::scheduled) out.delay = *out.after.next_at - kFailedAt;
   return out;
 }
@@ -129,6 +130,7 @@ Json to_json(const Explanation& explanation, const RuleBook& rules) {
           {"delays_ms", delays_of(after, rules)},
           {"queue", after.queue},
           {"error_type", text_or_null(after.error_type)},
+          {"cause", text_or_null(explanation.cause)},
           {"delay_ms", waits ? Json(explanation.delay.count()) : Json()},
           {"counts", after.level != before.level},
           {"result", result_text(explanation)}};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/api/json/json.h"
+#include "src/core/causes/fingerprint.h"
 #include "src/core/rules/failure_rules.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"
@@ -29,12 +30,14 @@ struct Explanation {
   std::vector<Tried> tried;  // in their order, up to the one that matches
   Task before, after;        // the task when it failed, and what became of it
   Ms delay{0};               // of a scheduled one, without the ladder's jitter
+  std::string cause;         // the text of its cause (docs/causes.md)
 
   const FailureRule* match() const;  // nullptr: the ladder decides
 };
 
-// REQUIRES: `rules` outlives the result.
-Explanation explain_failure(const SupposedFailure& failure, const RuleBook& rules);
+// `causes`: the config's, nullptr: it has none. REQUIRES: `rules` outlives the result.
+Explanation explain_failure(const SupposedFailure& failure, const RuleBook& rules,
+                            const CauseRules* causes = nullptr);
 // "retry in 5s, level 1 of 9 of ladder default (rule payments[2])"
 std::string result_text(const Explanation& explanation);
 Json to_json(const Explanation& explanation, const RuleBook& rules);

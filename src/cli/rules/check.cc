@@ -52,13 +52,15 @@ std::string to_text(const api::Explanation& explained, const RuleBook& rules) {
                     each.why_not.empty() ? "matches: " + describe(each.rule->then) : "no: " + each.why_not);
   }
   if (!list.empty() && explained.match() == nullptr) out += "  no rule matches: the ladder decides\n";
-  return out + "result: " + api::result_text(explained) + "\n";
+  return out + "result: " + api::result_text(explained) +
+         "\ncause: " + (explained.cause.empty() ? "(no words)" : explained.cause) + "\n";
 }
 
 // Adds --explain, and the options that need it.
 void add_explain_options(CLI::App& check, ExplainOptions& o) {
   CLI::Option* explain =
-      check.add_flag("--explain", o.explain, "Print what would happen to a failure, and which rule decides");
+      check.add_flag("--explain", o.explain,
+                     "Print what would happen to a failure, which rule decides, and the text of its cause");
   const std::vector<CLI::Option*> all = {
       check.add_option(
           "--queue", o.queue,
@@ -105,7 +107,7 @@ int explain(const Common& common, const ExplainOptions& options) {
   const RuleBook& rules = *config.rules;
   const auto failure = failure_of(options);
   if (!failure) return report_error(failure.error());
-  const api::Explanation explained = api::explain_failure(*failure, rules);
+  const api::Explanation explained = api::explain_failure(*failure, rules, config.store.cause_rules.get());
   print(common.json ? dump(api::to_json(explained, rules)) + "\n" : lines(to_text(explained, rules), 0));
   return kSuccess;
 }

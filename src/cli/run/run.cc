@@ -135,6 +135,7 @@ class Sidecar {
     parts.rules = config_.rules;
     parts.reserved_headers = reserved_headers(config_.broker);
     parts.index_headers = config_.store.index_headers;
+    parts.cause_rules = config_.store.cause_rules;
     parts.version = RUNG_VERSION;
     parts.tokens = {http.tokens, http.read_tokens, http.people};
     parts.sign_in = sign_in_.sign_in();

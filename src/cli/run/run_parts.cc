@@ -137,7 +137,7 @@ namespace {
 
 // All our connections use one address.
 StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
-  options.causes = std::make_shared<CauseBook>();
+  options.causes = std::make_shared<CauseBook>(options.cause_rules);
   auto addresses = mysql_addresses(options, clock);
   if (!addresses) return options;  // open() reports why
   options.addresses = *std::move(addresses);

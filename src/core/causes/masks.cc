@@ -38,7 +38,7 @@ constexpr const char* kStays[] = {
     R"(\bMsg \d{1,5}\b)",
     R"(\b[1-5]\d\d (?:[245]\.\d{1,2}\.\d{1,3}\b|[A-Z][a-z]+))",
     R"(\B\((?:\d{1,3}\)|\d{1,4}, ?b?["']))",
-    R"((?:->|→) [1-5]\d\d(?:\s|$))",
+    R"((?:(?:->|→) [1-5]|: [45])\d\d$)",
     R"(\b(?:ORA|PLS|TNS|E|CS|TS|AADSTS|SQL|DPY|PGRST|ERR)-?\d{3,6}[A-Z]?\b)",
     R"(\b(?i:utf-?(?:8|16|32)|utf8mb\d|iso-?8859-?\d+|sha-?(?:1|256|384|512)|md5|u?int(?:8|16|32|64)|float(?:32|64)|base64|http[/]?[123](?:\.[01])?|ipv[46]|x509|ec2|s3|oauth2|v[1-9]|tls1?|i18n|k8s|p12|log4j|h2)\b)",
     R"(\b(?:[A-Za-z_]\w*\.)+[A-Z]\w*)",
@@ -53,7 +53,7 @@ constexpr const char* kGoes[] = {
     R"(\[\]|\{\}|''|"")",
     R"(=\{[^{}\n]*\})",
     // places: URLs, addresses, hosts, paths, files
-    R"(\b[a-z][a-z0-9+.-]*://[^\s"'<>`)\]},]+)",
+    R"(\b[a-z][a-z0-9+.-]*://[^\s"'<>`)\]},]*[^\s"'<>`)\]},.:;])",
     R"(["']?[\w\x80-\xff.+%'-]+@[\w\x80-\xff-]+(?:\.[\w\x80-\xff-]+)+["']?)",
     R"(\b[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:internal|local|svc|com|net|org|io|de|lan|example|test)\b\.?(?:[:/][\w.:\[\]]*\d)?)",
     R"(\b(?:localhost\b|[A-Za-z][\w-]*(?:\.[\w-]+)*)(?:/[\w.\[\]:]*)?:\d{2,5}\b)",

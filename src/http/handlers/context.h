@@ -51,6 +51,7 @@ class Context {
   api::TaskCounter counter;
   LiveFeed live;
   Metrics metrics;
+  CauseRulesPtr cause_rules;
   std::atomic<bool> counts_failed{false};  // the database did not answer the query for /metrics
 
   RuleBookPtr rules() const {

@@ -59,7 +59,7 @@ Response simulate_failure(Context& context, const Call& call) {
   const api::SupposedFailure failure = failure_of(*json, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   const RuleBookPtr rules = context.rules();
-  const api::Explanation explained = api::explain_failure(failure, *rules);
+  const api::Explanation explained = api::explain_failure(failure, *rules, context.cause_rules.get());
   Json out = api::to_json(explained, *rules);
   const std::string& target = explained.after.queue;
   const auto gate = context.reads.run([&](Store& store) { return api::gate_of(store, target); });

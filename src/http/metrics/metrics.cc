@@ -22,9 +22,9 @@ constexpr std::array<State, 7> kStates{State::scheduled, State::publishing, Stat
                                        State::parked,    State::cancelled,  State::discarded};
 
 // Its error without what varies, which may be personal.
-prometheus::Labels labels_of(const CauseRow& cause) {
+prometheus::Labels labels_of(const CauseRow& cause, const CauseRules* rules) {
   constexpr std::size_t kNameBytes = 120;
-  const std::string text = fingerprint(cause.queue, cause.error_type, cause.sample).text;
+  const std::string text = cause_text(cause.sample, rules);
   return {{"queue", cause.queue},
           {"cause", cause.id},
           {"error", clean_utf8(cause.error_type.empty() ? text : cause.error_type + ": " + text, kNameBytes)},
@@ -112,7 +112,7 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
   }
   std::map<prometheus::Labels, double> failures;
   for (const CauseRow& cause : totals.failing)
-    failures[labels_of(cause)] = static_cast<double>(cause.last_hour);
+    failures[labels_of(cause, cause_rules_.get())] = static_cast<double>(cause.last_hour);
   families_->cause_failures.set(failures);
   families_->causes_worse.Add({}).Set(static_cast<double>(totals.causes.worse));
   families_->overdue.Add({}).Set(overdue);

@@ -29,6 +29,8 @@ class Metrics {
   // `group`: "" = the config has none. REQUIRES: `clock` outlives it.
   Metrics(std::string_view version, std::string_view group, const Clock& clock);
   ~Metrics();
+  // REQUIRES: called before the others. nullptr: the config has no `causes`.
+  void use(CauseRulesPtr rules) { cause_rules_ = std::move(rules); }
 
   // `seconds`: below 0 if the request was refused before any work.
   void request(std::string_view route, std::string_view method, int status, double seconds);
@@ -77,6 +79,7 @@ class Metrics {
   // `queue`: "" = all.
   void lateness(prometheus::Family<prometheus::Histogram>& family, const std::string& queue,
                 const bridge::Lateness& now);
+  CauseRulesPtr cause_rules_;
   const Clock& clock_;
   const std::unique_ptr<Families> families_;
   std::mutex mutex_;

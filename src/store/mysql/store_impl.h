@@ -40,7 +40,8 @@ class MysqlStore final : public Store {
  public:
   explicit MysqlStore(std::unique_ptr<Session> session)
       : session_(std::move(session)),
-        causes_(session_->options().causes ? session_->options().causes : std::make_shared<CauseBook>()) {}
+        causes_(session_->options().causes ? session_->options().causes
+                                           : std::make_shared<CauseBook>(session_->options().cause_rules)) {}
 
   Result<std::string> migrate() override;
   Result<void> check_schema() override;

@@ -76,6 +76,7 @@ TEST(Explain, AsJson) {
   EXPECT_EQ(json.at("delays_ms"), Json({5000, 3'600'000}));
   EXPECT_EQ(json.at("rules")[1].at("matches"), true);
   EXPECT_EQ(json.at("error_type"), "HttpError");
+  EXPECT_EQ(json.at("cause"), "http 404");
   const Json climbs = to_json(explain_failure({.queue = "orders"}, *book), *book);
   EXPECT_EQ(climbs.at("action"), nullptr);
   EXPECT_EQ(climbs.at("rule"), nullptr);

@@ -78,6 +78,8 @@ TEST(CausesText, CodesStay) {
                  {"returned 503 for /a"},
                  {"404 Not Found"},
                  {"503 Service Unavailable"},
+                 {"POST https://pay.example/charges/7: 503", "POST https://pay.example/charges/8: 503"},
+                 {"POST https://pay.example/charges/7: 404"},
                  {"[Errno 111] refused"},
                  {"[Errno 113] refused"},
                  {"exit code 1"},
