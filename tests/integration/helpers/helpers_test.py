@@ -9,6 +9,7 @@ import unittest
 import pika
 import pytest
 import world as the
+from starting import end
 from world import CLIENTS, TRACEPARENT
 
 WORDS = ("ok", "fail", "twice", "never", "flag", "later", "seconds", "date", "long")
@@ -132,8 +133,10 @@ class Helpers(unittest.TestCase):
                         f"{client}: the message is requeued and handled again", queue)
 
         tries_again()
+        if client == "cpp":  # rung_retry.h does not detect an exchange without a queue, its README says so: it is away meanwhile
+            end(workers[-1])
         world.channel.exchange_declare(failed, "fanout", durable=True)
-        if client != "cpp":  # rung_retry.h does not detect this: its README says so
+        if client != "cpp":
             tries_again()
             self.assertEqual(world.take(failed), [], f"{client}: nothing was routed anywhere")
         world.channel.queue_declare(failed, durable=True)
@@ -154,7 +157,7 @@ class Helpers(unittest.TestCase):
         found = {name: value for name, value in arrived.properties.items() if name != "application_headers"}
         self.assertEqual(found, {**ADDED.get(client, {}), **expected, "delivery_mode": 2})
         for worker in workers:
-            world.end(worker)
+            end(worker)
         self.assertEqual(world.waiting(queue), 0)
 
     def test_token(self):

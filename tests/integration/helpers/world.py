@@ -15,7 +15,6 @@ import pika
 from starting import ROOT, Place, until
 
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
-BOUND_SECONDS = int(os.environ.get("RUNG_HELPER_SECONDS", "60"))  # for anything that is waited for
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 PYTHON = ["/usr/bin/python3", "-u"]
 CLIENTS = {  # the command of each worker; it gets the AMQP URL, the queue and the prefix
@@ -72,7 +71,7 @@ class World:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def until(self, condition, what, log="rung"):
-        until(what, condition, BOUND_SECONDS, told=lambda: f"--- {log}\n{self.log(log)[-4000:]}")
+        until(what, condition, told=lambda: f"--- {log}\n{self.log(log)[-4000:]}")
 
     def body(self, client, word):
         """The message of a word, as the framework itself would publish it: body, properties, headers."""
