@@ -25,10 +25,10 @@ keep_files_in_memory() {
   ((free < 8000000 || available < 12000000)) || export TMPDIR=/dev/shm  # kilobytes
 }
 
-# changed_sources PATTERN...: the files that differ from the commit $RUNG_BASE; without it, or if it is none, from the commit 20 before.
+# changed_sources PATTERN...: the files that differ from the commit $RUNG_BASE; without it, or if it is none, from the commit 10 before.
 changed_sources() {
   local base
-  base=$(git rev-parse -q --verify "${RUNG_BASE:-}^{commit}" || git rev-parse -q --verify 'HEAD~20^{commit}' || git rev-list --max-parents=0 HEAD | tail -1)
+  base=$(git rev-parse -q --verify "${RUNG_BASE:-}^{commit}" || git rev-parse -q --verify 'HEAD~10^{commit}' || git rev-list --max-parents=0 HEAD | tail -1)
   git diff --name-only --diff-filter=d "$(git merge-base HEAD "$base")" -- "$@"
   git ls-files --others --exclude-standard -- "$@"
 }
