@@ -29,7 +29,7 @@ void Consumers::take(const std::string& queue) {
 }
 
 void Consumers::handle(const std::string& queue, Copy copy) {
-  if (const auto id = id_of(copy.message)) judge_.read(*id, int_header(copy.message, header::kAttempt));
+  if (id_of(copy.message)) judge_.read(copy.message);
   // The consumer dies with it: it is delivered again.
   if (!kind_ && dice_.one_in(25)) return server_.back(queue, std::move(copy));
   if (!id_of(copy.message)) return;
@@ -39,7 +39,7 @@ void Consumers::handle(const std::string& queue, Copy copy) {
 
 void Consumers::act(const std::string& queue, const Copy& copy, Rng& dice) {
   const Settings& settings = world_.settings;
-  const Word word{*id_of(copy.message), int_header(copy.message, header::kAttempt), queue, copy.message};
+  const Word word{queue, copy.message};
   if (kind_) return succeed(word);
   if (settings.has(Actor::forgers) && dice.one_in(8)) producers_.forge(copy.message, queue, dice);
   if (settings.has(Actor::late) && dice.one_in(6)) {  // the same once more, or an old word, later
@@ -55,10 +55,8 @@ void Consumers::act(const std::string& queue, const Copy& copy, Rng& dice) {
   }
   if (what < 5 && settings.has(Actor::results)) return succeed(word);
   if (what < 8) {  // reject: what it leaves to the broker
-    judge_.failed(word.id, word.attempt, {}, false);
-    world_.note(number_of(copy.message),
-                [&] { return "its consumer rejects attempt " + std::to_string(word.attempt); });
-    if (!server_.reject(queue, copy)) judge_.dropped(word.id, word.attempt);
+    judge_.failed(copy.message, queue, {}, false);
+    if (!server_.reject(queue, copy)) judge_.dropped(copy.message);
     return;
   }
   fail(word, dice, dice.one_in(2));
@@ -77,7 +75,7 @@ bool Consumers::put(const std::string& exchange, const std::string& key, const M
 
 void Consumers::fail(const Word& word, Rng& dice, bool by_result) {
   Message message = word.delivery;
-  message.headers->emplace_back(std::string(header::kError), "no");
+  set_header(message, header::kError, "no");
   std::optional<Ms> after;
   bool never = false;
   if (dice.one_in(5)) {
@@ -90,23 +88,17 @@ void Consumers::fail(const Word& word, Rng& dice, bool by_result) {
   if (by_result) {
     message.headers->emplace_back(std::string(header::kResult), "failed");
   } else {
-    message.headers->emplace_back(std::string(header::kQueue), word.queue);
+    set_header(message, header::kQueue, word.queue);
   }
-  put(by_result ? "rung.results" : "rung.failed", word.queue, message, [this, word, after, never] {
-    judge_.failed(word.id, word.attempt, after, never);
-    world_.note(number_of(word.delivery),
-                [&] { return "its consumer fails attempt " + std::to_string(word.attempt); });
+  put(by_result ? "rung.results" : "rung.failed", word.queue, message, [this, word, by_result, after, never] {
+    judge_.failed(word.delivery, by_result ? "" : word.queue, after, never);
   });
 }
 
 void Consumers::succeed(const Word& word) {
   Message message = word.delivery;
   message.headers->emplace_back(std::string(header::kResult), "succeeded");
-  put("rung.results", word.queue, message, [this, word] {
-    judge_.succeeded(word.id, word.attempt);
-    world_.note(number_of(word.delivery),
-                [&] { return "its consumer reports success of attempt " + std::to_string(word.attempt); });
-  });
+  put("rung.results", word.queue, message, [this, word] { judge_.succeeded(word.delivery); });
 }
 
 }  // namespace rung::sim

@@ -16,8 +16,6 @@ class Consumers {
 
  private:
   struct Word {
-    TaskId id;
-    int attempt = 0;
     std::string queue;
     Message delivery;
   };
@@ -26,7 +24,6 @@ class Consumers {
   void act(const std::string& queue, const Copy& copy, Rng& dice);
   void fail(const Word& word, Rng& dice, bool by_result);
   void succeed(const Word& word);
-  void result(const Word& word, Message message);
   bool put(const std::string& exchange, const std::string& key, const Message& message,
            const std::function<void()>& said);
 

@@ -13,8 +13,6 @@ namespace {
 
 // A pause is in force by then: a second, and a claim that was on its way.
 constexpr Us kUntilPaused = 1200 * kMs;
-// Without a fault for so long, nothing of one is on its way.
-constexpr Us kCalm = 30 * kSecond;
 
 }  // namespace
 
@@ -38,6 +36,10 @@ std::int64_t Judge::reading() const {
   return (world_.wall->us() - behind) / kMs * kMs;
 }
 
+void Judge::read(const Message& delivery) {
+  if (!is_parked_copy(delivery)) read_.emplace(*id_of(delivery), int_header(delivery, header::kAttempt));
+}
+
 std::int64_t Judge::next_due(const Facts::Arrival& arrival, std::int64_t from_us, bool probe) const {
   const levels::Ladder* ladder = world_.rules->ladder(arrival.ladder);
   if (ladder == nullptr) return kNever;
@@ -46,28 +48,52 @@ std::int64_t Judge::next_due(const Facts::Arrival& arrival, std::int64_t from_us
   return from_us / kMs * kMs + ladder->delay(level).count() * kMs;
 }
 
-void Judge::failed(TaskId id, int attempt, std::optional<Ms> delay, bool never) {
+void Judge::failed(const Message& delivery, const std::string& named, std::optional<Ms> delay, bool never) {
+  const TaskId id = *id_of(delivery);
+  const auto row = store_->find(id);
+  const std::string queue = named.empty() && *row ? (*row)->task.queue : named;
+  const int attempt = int_header(delivery, header::kAttempt);
   Facts& facts = facts_[id];
-  facts.failed_word[attempt] = true;
-  const auto& arrivals = facts.arrivals[attempt];
-  if (arrivals.empty()) return;
-  std::int64_t due = next_due(arrivals.front(), reading(), is_probe(id, attempt));
+  // Somebody else delivered a parked copy: it begins again on the first level.
+  const bool begins = is_parked_copy(delivery);
+  if (!begins) facts.failed_word[attempt] = true;
+  world_.note(facts.message, [&] {
+    return "its consumer fails attempt " + std::to_string(attempt) + (begins ? ", a parked copy" : "");
+  });
+  if (!begins && facts.arrivals[attempt].empty()) return;
+  const Facts::Arrival arrival =
+      begins ? Facts::Arrival{0, 0, world_.rules->queue(queue).ladder} : facts.arrivals[attempt].front();
+  std::int64_t due = next_due(arrival, reading(), !begins && is_probe(id, attempt));
   if (never) due = kNever;
   if (delay && !never && due != kNever) {
-    const levels::Ladder* ladder = world_.rules->ladder(arrivals.front().ladder);
-    const auto row = store_->find(id);
-    const auto& cap = world_.rules->queue((*row)->task.queue).gate.retry_after.cap;
+    const levels::Ladder* ladder = world_.rules->ladder(arrival.ladder);
+    const auto& cap = world_.rules->queue(queue).gate.retry_after.cap;
     due = reading() / kMs * kMs + std::min(*delay, cap.value_or(ladder->highest())).count() * kMs;
   }
-  facts.cause(attempt + 1, due);
+  if (!begins) return facts.cause(attempt + 1, due);
+  std::optional<std::int64_t>& known = facts.copies[text_header(delivery, header::kToken)];
+  known = std::min(known.value_or(kNever), due);
+  ++entries_[facts.message].may_have;
 }
 
-void Judge::dropped(TaskId id, int attempt) {
-  facts_[id].dropped_word[attempt] = true;
-  world_.note(facts_[id].message, [] { return std::string("and the broker drops it: not attached"); });
+void Judge::dropped(const Message& delivery) {
+  Facts& facts = facts_[*id_of(delivery)];
+  facts.dropped_word[int_header(delivery, header::kAttempt)] = true;
+  world_.note(facts.message, [] { return std::string("and the broker drops it: not attached"); });
 }
 
-void Judge::succeeded(TaskId id, int attempt) { facts_[id].succeeded_word[attempt] = true; }
+void Judge::succeeded(const Message& delivery) {
+  Facts& facts = facts_[*id_of(delivery)];
+  const int attempt = int_header(delivery, header::kAttempt);
+  facts.succeeded_word[attempt] = true;
+  world_.note(facts.message,
+              [&] { return "its consumer reports success of attempt " + std::to_string(attempt); });
+}
+
+bool Judge::is_parked_copy(const Message& delivery) const {
+  const auto facts = facts_.find(*id_of(delivery));
+  return facts != facts_.end() && facts->second.copies.contains(text_header(delivery, header::kToken));
+}
 
 void Judge::asked(TaskId id, const Happening& what) {
   Facts& facts = facts_[id];
@@ -82,13 +108,19 @@ void Judge::asked(TaskId id, const Happening& what) {
   } else {
     facts.given_up = true;
   }
+  const auto* edit = std::get_if<event::Edit>(&what);
+  if (edit == nullptr) return;
+  edits_.emplace(edit->edited->id, edit->edited->message->body.str());
+  ++entries_[facts.message].may_have;
 }
 
 void Judge::answered(TaskId id, const Happening& what, const Decision& decision) {
+  const bool edited = std::holds_alternative<event::Edit>(what);
   const bool gives_up =
-      std::holds_alternative<event::Cancel>(what) || std::holds_alternative<event::Discard>(what);
-  if (gives_up && decision.verdict == Decision::Verdict::applied && !facts_[id].cancelled_at)
-    facts_[id].cancelled_at = world_.events.now();
+      edited || std::holds_alternative<event::Cancel>(what) || std::holds_alternative<event::Discard>(what);
+  if (!gives_up || decision.verdict != Decision::Verdict::applied) return;
+  facts_[id].replaced = facts_[id].replaced || edited;
+  if (!facts_[id].cancelled_at) facts_[id].cancelled_at = world_.events.now();
 }
 
 void Judge::stepped(Us by) {
@@ -240,16 +272,26 @@ void Judge::inserted(std::span<const NewTask> tasks, const std::vector<Inserted>
     if (facts_.contains(id)) continue;  // repeated after a lost answer
     if (!fence.by_hand && !holds_lease(fence.node, tasks[i].task.shard))
       return broken("nobody inserts without the lease: node " + std::to_string(fence.node), number);
+    const TaskId parent = tasks[i].task.parent;
+    const bool continues = std::ranges::find(entry.tasks, parent) != entry.tasks.end();
+    if (entry.has_id && !entry.tasks.empty() && !continues)
+      return broken("the same intake twice makes one row: it is nobody's child", number);
     entry.tasks.push_back(id);
     Facts& facts = facts_[id];
     facts.message = number;
-    facts.cause(1, entry.due_us);
-    if (entry.has_id && entry.tasks.size() > 1) return broken("the same intake twice makes one row", number);
+    facts.body = continues ? facts_[parent].body : body_of(number);
+    facts.state = tasks[i].task.state;
+    facts.cause(1, continues ? due_by_copies(facts_[parent]).value_or(entry.due_us) : entry.due_us);
+    if (entry.has_id && std::ssize(entry.tasks) > entry.may_have)
+      return broken("the same intake twice makes one row", number);
   }
 }
 
 void Judge::applied(std::span<const Event> events, const std::vector<Decision>& decisions,
                     const Fence& fence) {
+  const bool by_hand = !events.empty() && events[0].by_hand.has_value();
+  const auto redrive = by_hand ? redrives_.find(events[0].by_hand->bulk) : redrives_.end();
+  if (redrive != redrives_.end()) judge_step(redrive->second, decisions);
   for (std::size_t i = 0; i < events.size(); ++i) {
     const Decision& decision = decisions[i];
     world_.events.mix(name_of(events[i].what));
@@ -269,6 +311,15 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     const bool again = before == State::succeeded || before == State::awaiting;
     if (again && std::holds_alternative<event::Redrive>(events[i].what))
       facts.cause(task.attempt + 1, world_.wall->us() / kMs * kMs);
+    if (before == State::parked && std::holds_alternative<event::Failed>(events[i].what))
+      judge_reopened(facts, task);
+    if (decision.child != nullptr) {
+      const TaskId child = decision.child->task.id;
+      entries_[facts.message].tasks.push_back(child);
+      facts_[child].message = facts.message;
+      facts_[child].body = edits_[child];
+      facts_[child].cause(1, world_.wall->us() / kMs * kMs);
+    }
     if (std::holds_alternative<event::SilenceOver>(events[i].what)) judge_silence(facts, task);
     if (const auto* confirm = std::get_if<event::Confirmed>(&events[i].what);
         confirm != nullptr && before == State::publishing) {
@@ -295,6 +346,25 @@ void Judge::applied(std::span<const Event> events, const std::vector<Decision>& 
     if (!holds_lease(fence.node, task.shard))
       return broken("nobody claims without the lease: node " + std::to_string(fence.node), facts.message);
   }
+}
+
+std::optional<std::int64_t> Judge::due_by_copies(const Facts& facts) {
+  std::optional<std::int64_t> due;
+  for (const auto& [token, failed] : facts.copies) {
+    if (failed) due = std::min(due.value_or(kNever), *failed);
+  }
+  return due;
+}
+
+// Somebody has moved a copy of it, and that has failed: a failure of its own, from the first level.
+void Judge::judge_reopened(Facts& facts, const Task& task) {
+  const auto due = due_by_copies(facts);
+  if (!due) return broken("only a failure of its copy reopens a parked task", facts.message);
+  if (task.state == State::scheduled && task.level != 1)
+    return broken("a parked copy that failed begins on the first level", facts.message);
+  ++entries_[facts.message].reopened;
+  facts.failed_word[task.attempt] = true;
+  facts.cause(task.attempt + 1, *due);
 }
 
 // No instance takes silence for a success while it can know that no failure would have come.

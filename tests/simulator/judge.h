@@ -26,18 +26,20 @@ class Judge final : public Watcher {
   // The database's clock in us, as a node may see it: until it has measured again, the clock from before a
   // step. Rounded to ms.
   std::int64_t reading() const;
-  // A consumer's answer to a delivery, as the broker received it. `delay`: the delay that it requested, else
-  // that of its ladder.
-  void failed(TaskId id, int attempt, std::optional<Ms> delay, bool never);
+  void read(const Message& delivery);  // by a consumer
+  // A consumer's answer to a delivery, as the broker received it. `queue`: that it names; "" = its task's.
+  // `delay`: the delay that it requested, else that of its ladder.
+  void failed(const Message& delivery, const std::string& queue, std::optional<Ms> delay, bool never);
   // The broker has dropped a failure that was said: the queue was not attached.
-  void dropped(TaskId id, int attempt);
-  void read(TaskId id, int attempt) { read_.emplace(id, attempt); }
-  void succeeded(TaskId id, int attempt);
+  void dropped(const Message& delivery);
+  void succeeded(const Message& delivery);
   // A person requests a change; it may take effect from now on.
   void asked(TaskId id, const Happening& what);
   void answered(TaskId id, const Happening& what, const Decision& decision);
   void stepped(Us by);  // the database's clock has stepped
   void paused(const std::string& queue);
+  void redrives(std::int64_t bulk, const Care& care);  // a person has asked for it
+  std::vector<TaskId> canary_of(std::int64_t bulk) const;
 
   // --- Watcher
   void inserted(std::span<const NewTask> tasks, const std::vector<Inserted>& answers,
@@ -67,9 +69,17 @@ class Judge final : public Watcher {
  private:
   // After a step of the database's clock: until all have measured it again.
   static constexpr Us kUntilMeasured = kMinute;
+  // Without a fault for so long, nothing of one is on its way.
+  static constexpr Us kCalm = 30 * kSecond;
   static constexpr Us kAhead = 100 * kMs;  // what the claim allows (Dispatch::kAhead)
 
   void broken(const std::string& promise, int message);
+  bool is_parked_copy(const Message& delivery) const;
+  // When a task may come again since one of its copies failed; none: none has.
+  static std::optional<std::int64_t> due_by_copies(const Facts& facts);
+  void judge_reopened(Facts& facts, const Task& task);
+  void judge_step(CarefulRedrive& redrive, const std::vector<Decision>& decisions);
+  void judge_canary(const CarefulRedrive& redrive);
   bool holds_lease(int node, std::optional<int> shard);
   Us tolerance(Us claimed_at) const;
   void judge_arrival(TaskId id, Facts& facts, const Message& message, std::uint64_t by);
@@ -101,8 +111,10 @@ class Judge final : public Watcher {
     std::multiset<EpochMs> times;
     std::map<EpochMs, double> rates;  // that were asked for, by when
   };
-  std::map<std::string, Given> given_;     // send times, by queue: the latest seconds
-  std::set<std::pair<TaskId, int>> read_;  // attempts that a consumer took
+  std::map<std::string, Given> given_;               // send times, by queue: the latest seconds
+  std::set<std::pair<TaskId, int>> read_;            // attempts that a consumer took
+  std::map<std::int64_t, CarefulRedrive> redrives_;  // by bulk
+  std::map<TaskId, std::string> edits_;              // the bodies that people gave, by new task
 };
 
 }  // namespace rung::sim

@@ -68,10 +68,16 @@ void Judge::arrived(const std::string& queue, const Message& message, std::uint6
     return "attempt " + std::to_string(attempt) + " is in " + queue + " (connection " + std::to_string(by) +
            ")";
   });
-  if (!id || by == 0 || queue == "rung.parked") return;
+  if (!id || by == 0) return;
   const auto found = facts_.find(*id);
   if (found == facts_.end()) return broken("what is published has a row: " + id->str(), number_of(message));
   Facts& facts = found->second;
+  if (message.body.str() != facts.body)
+    return broken("what comes back is the message: " + message.body.str(), facts.message);
+  if (queue == "rung.parked") {
+    facts.copies.try_emplace(text_header(message, header::kToken));
+    return;
+  }
   judge_arrival(*id, facts, message, by);
   Facts::Arrival arrival{world_.events.now(), int_header(message, header::kLevel),
                          text_header(message, header::kLadder)};
@@ -107,7 +113,9 @@ void Judge::judge_arrival(TaskId id, Facts& facts, const Message& message, std::
   const int number = number_of(message);
   const int attempt = int_header(message, header::kAttempt);
   if (facts.cancelled_at && !by_former_life(facts, attempt, by) && !ended_by_hand(facts, attempt, by))
-    return broken("a cancel that answered is kept", number);
+    return broken(
+        facts.replaced ? "what an edit has replaced is sent by nobody" : "a cancel that answered is kept",
+        number);
   const auto cause = facts.may_be.find(attempt);
   if (cause == facts.may_be.end() && !facts.failed_by_hand)
     return broken("attempts are not multiplied: nothing ended attempt " + std::to_string(attempt - 1),
@@ -156,7 +164,16 @@ void Judge::acked(const std::string& inlet, const Message& message) {
   world_.events.mix(static_cast<std::uint64_t>(number));
   if (inlet == "rung.results") return;
   world_.note(number, [&] { return "acked in " + inlet; });
-  if (entries_[number].tasks.empty()) broken("nothing is acked before its row is committed", number);
+  Entry& entry = entries_[number];
+  if (entry.tasks.empty()) return broken("nothing is acked before its row is committed", number);
+  const auto id = id_of(message);
+  const auto facts = id ? facts_.find(*id) : facts_.end();
+  if (facts == facts_.end() || facts->second.message != number || !is_parked_copy(message)) return;
+  // Its first row, and those that edits have made, are of something else.
+  entry.failed_copies.insert(text_header(message, header::kToken));
+  const auto edited = std::ranges::count_if(entry.tasks, [&](TaskId task) { return edits_.contains(task); });
+  if (std::ssize(entry.failed_copies) > std::ssize(entry.tasks) - 1 - edited + entry.reopened)
+    broken("a parked copy that failed has a row, or reopens its task", number);
 }
 
 bool Judge::is_for(int message, const std::string& queue) const {

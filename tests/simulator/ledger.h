@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/core/task/task.h"
@@ -23,6 +25,10 @@ struct Entry {
   std::int64_t due_us = 0;  // earliest time of its first delivery, by the database's clock
   Us at = 0;
   std::vector<TaskId> tasks;
+  int may_have = 1;  // so many tasks: one, and what became of edits and of its parked copies' failures
+  // Of its parked copies: the tokens of those whose failure was acked; how often one has reopened its task.
+  std::set<std::string> failed_copies;
+  int reopened = 0;
 };
 
 // One task: what its consumers and the people who changed it know.
@@ -48,6 +54,7 @@ struct Facts {
   };
 
   int message = 0;
+  std::string body;                              // that it is delivered with
   State state = State::scheduled;                // as of the last commit
   std::map<int, std::vector<Write>> writes;      // by attempt
   std::map<int, std::vector<Arrival>> arrivals;  // by attempt
@@ -55,15 +62,25 @@ struct Facts {
   // exist.
   std::map<int, std::int64_t> may_be;
   std::map<int, bool> failed_word, dropped_word, succeeded_word, returned;  // by attempt
+  // Its copies in rung.parked, by retry-token: since one has failed, when the task may come again.
+  std::map<std::string, std::optional<std::int64_t>> copies;
   std::vector<Claim> claims;
   std::vector<Hand> hands;
-  bool failed_by_hand = false, succeeded_by_hand = false, given_up = false;
+  bool failed_by_hand = false, succeeded_by_hand = false, given_up = false, replaced = false;
   std::optional<Us> cancelled_at;  // according to an answer, or a commit
 
   void cause(int attempt, std::int64_t due_us) {
     const auto [at, fresh] = may_be.try_emplace(attempt, due_us);
     if (!fresh && due_us < at->second) at->second = due_us;
   }
+};
+
+// A redrive that is to look at its own outcome: what was made due, in steps that were committed.
+struct CarefulRedrive {
+  std::int64_t canary = 0;
+  bool ramp = false;
+  std::vector<std::pair<TaskId, int>> sent;  // the canary: with the attempt that shows how it went
+  std::vector<Us> others;                    // when each of them was made due
 };
 
 }  // namespace rung::sim

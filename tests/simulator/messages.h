@@ -35,4 +35,9 @@ inline int int_header(const Message& message, std::string_view name) {
   return value != nullptr ? static_cast<int>(value->as_int().value_or(0)) : 0;
 }
 
+inline void set_header(Message& message, std::string_view name, const std::string& text) {
+  std::erase_if(*message.headers, [&](const auto& header) { return header.first == name; });
+  message.headers->emplace_back(std::string(name), text);
+}
+
 }  // namespace rung::sim

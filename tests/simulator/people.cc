@@ -3,11 +3,13 @@
 #include <utility>
 
 #include "src/bridge/changes/transitions.h"
+#include "tests/simulator/messages.h"
 
 namespace rung::sim {
 
-People::People(World& world, Judge& judge, const Nodes& nodes)
+People::People(World& world, BrokerServer& server, Judge& judge, const Nodes& nodes)
     : world_(world),
+      server_(server),
       judge_(judge),
       nodes_(nodes),
       store_(open_memory_store(world.db)),
@@ -23,6 +25,9 @@ void People::start() {
   if (settings.has(Actor::people)) plan(scale, [this] { once(); });
   if (settings.has(Actor::bulks)) plan(scale * 10, [this] { bulk(); });
   if (settings.has(Actor::pauses)) plan(scale * 8, [this] { pause(); });
+  if (settings.has(Actor::copies)) plan(scale * 2, [this] { move_copy(); });
+  if (settings.has(Actor::edits)) plan(scale * 2, [this] { edit(); });
+  if (settings.has(Actor::canary)) plan(scale * 10, [this] { redrive_carefully(); });
   // Somebody edits the row of a queue's gates by hand.
   if (settings.has(Actor::gates)) plan(scale * 20, [this] { world_.db->damage_gates("edited"); });
 }
@@ -62,9 +67,12 @@ Happening People::draw() {
 void People::once() {
   const auto id = some_task();
   if (!id) return;
-  const Happening what = draw();
-  judge_.asked(*id, what);
-  dice_.one_in(2) ? by_hand(*id, what) : by_bridge(*id, what);
+  change(*id, draw());
+}
+
+void People::change(TaskId id, const Happening& what) {
+  judge_.asked(id, what);
+  dice_.one_in(2) ? by_hand(id, what) : by_bridge(id, what);
 }
 
 void People::by_bridge(TaskId id, const Happening& what) {
@@ -102,6 +110,17 @@ void People::bulk() {
   asked.filter_text = "queue " + asked.filter.queue;
   asked.who = "ann";
   asked.rate = dice_.one_in(2) ? static_cast<double>(dice_.between(1, 50)) : 0;
+  const Bulk bulk = begin(asked);
+  const auto set = [this, id = bulk.id](BulkState state) { (void)store_->set_bulk({id, state}); };
+  if (dice_.one_in(2)) {
+    world_.events.after(dice_.between(1, 3000) * kMs, nullptr, [set] { set(BulkState::paused); });
+    const bool aborts = dice_.one_in(3);
+    world_.events.after(dice_.between(3001, 9000) * kMs, nullptr,
+                        [set, aborts] { set(aborts ? BulkState::aborted : BulkState::running); });
+  }
+}
+
+Bulk People::begin(const NewBulk& asked) {
   const auto made = store_->create_bulk(asked);
   const auto rows = store_->list([&] {
     Filter filter = of_bulk(asked);
@@ -115,19 +134,71 @@ void People::bulk() {
     // Until it is through, each may be moved to "now" at any time.
     for (const TaskRow& row : *rows) judge_.asked(row.task.id, event::Fire{});
   }
-  const auto set = [this, id = bulk.id](BulkState state) { (void)store_->set_bulk({id, state}); };
-  if (dice_.one_in(2)) {
-    world_.events.after(dice_.between(1, 3000) * kMs, nullptr, [set] { set(BulkState::paused); });
-    const bool aborts = dice_.one_in(3);
-    world_.events.after(dice_.between(3001, 9000) * kMs, nullptr,
-                        [set, aborts] { set(aborts ? BulkState::aborted : BulkState::running); });
+  return bulk;
+}
+
+// Sometimes the queue is paused, and what was to be sent first is cancelled before it is sent.
+void People::redrive_carefully() {
+  NewBulk asked;
+  asked.action = BulkAction::redrive;
+  asked.filter.queue = dice_.pick(kQueues);
+  asked.who = "ann";
+  asked.rate = static_cast<double>(dice_.between(2, 40));
+  asked.care.canary = dice_.between(0, 5);
+  asked.care.ramp = asked.care.canary == 0 || dice_.one_in(2);
+  if (dice_.one_in(2)) asked.care.watch = Ms{dice_.between(1000, 8000)};
+  const bool withdrawn = dice_.one_in(3);
+  if (withdrawn) pause(asked.filter.queue, 6 * kSecond);
+  world_.events.after(2 * kSecond, nullptr, [this, asked, withdrawn] {
+    const std::int64_t bulk = begin(asked).id;
+    judge_.redrives(bulk, asked.care);
+    if (!withdrawn) return;
+    world_.events.after(2 * kSecond, nullptr, [this, bulk] {
+      for (const TaskId id : judge_.canary_of(bulk)) change(id, event::Cancel{});
+    });
+  });
+}
+
+void People::edit() {
+  const auto& facts = judge_.facts();
+  std::vector<TaskId> parked;
+  for (const auto& [id, known] : facts) {
+    if (known.state == State::parked) parked.push_back(id);
   }
+  if (parked.empty()) return;
+  const TaskId id = dice_.pick(parked);
+  auto edited = std::make_shared<EditedMessage>();
+  edited->id = ids_.next(world_.db->now());
+  auto message = std::make_shared<Message>(*store_->messages({&id, 1})->front().message);
+  message->body = body_of(facts.at(id).message) + ", edited as " + edited->id.str();
+  edited->message = std::move(message);
+  edited->origin_json = edited->before = edited->after = "{}";  // for people, who are not here
+  change(id, event::Edit{std::move(edited)});
+}
+
+// By a shovel, or in the management UI: to its queue, to another, or to rung.failed.
+void People::move_copy() {
+  std::deque<Copy>& parked = server_.queues()["rung.parked"].ready;
+  if (parked.empty() || server_.is_away()) return;
+  const Message copy = std::move(parked.front().message);
+  parked.pop_front();
+  std::string queue = text_header(copy, header::kQueue);
+  const bool fails = dice_.one_in(4);
+  if (fails) judge_.failed(copy, queue, {}, false);
+  if (!fails && dice_.one_in(3)) queue = dice_.pick(kQueues);
+  world_.note(number_of(copy),
+              [&] { return "its parked copy is moved to " + (fails ? "rung.failed" : queue); });
+  server_.put(fails ? "rung.failed" : "", queue, copy);
 }
 
 // Ends by itself or is resumed, and in any case when the active time is over.
 void People::pause() {
   const std::string queue = dice_.pick(kQueues);
-  const Us lasts = std::min(dice_.between(200, 15'000) * kMs, world_.settings.active - world_.events.now());
+  pause(queue, dice_.between(200, 15'000) * kMs);
+}
+
+void People::pause(const std::string& queue, Us lasts) {
+  lasts = std::min(lasts, world_.settings.active - world_.events.now());
   std::optional<EpochMs> until;
   if (dice_.one_in(2)) until = world_.db->now() + Ms{lasts / kMs};
   (void)store_->pause({queue, until, "ann", ""});

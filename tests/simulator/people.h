@@ -10,7 +10,7 @@ namespace rung::sim {
 
 class People {
  public:
-  People(World& world, Judge& judge, const Nodes& nodes);
+  People(World& world, BrokerServer& server, Judge& judge, const Nodes& nodes);
 
   void start();  // until the active time is over
   void discard(TaskId id);
@@ -18,17 +18,25 @@ class People {
 
  private:
   void once();
+  void change(TaskId id, const Happening& what);
   void bulk();
+  Bulk begin(const NewBulk& asked);
+  void redrive_carefully();
+  void edit();
+  void move_copy();
   void pause();
+  void pause(const std::string& queue, Us lasts);
   void by_bridge(TaskId id, const Happening& what);
   void by_hand(TaskId id, const Happening& what);
   Happening draw();
   std::optional<TaskId> some_task();
 
   World& world_;
+  BrokerServer& server_;
   Judge& judge_;
   const Nodes& nodes_;
   const std::unique_ptr<Store> store_;
+  IdSource ids_{1023};
   Rng dice_;
 };
 

@@ -180,8 +180,7 @@ void Producers::forge(const Message& delivery, const std::string& queue, Rng& di
   if (!Rng(world_.settings.seed, "forge", static_cast<std::uint64_t>(number)).one_in(3))
     forged.properties.message_id = "id-" + std::to_string(number);
   judge_.entry(number).has_id = forged.properties.message_id.has_value();
-  std::erase_if(*forged.headers, [](const auto& h) { return h.first == header::kQueue; });
-  forged.headers->emplace_back(std::string(header::kQueue), queue);
+  set_header(forged, header::kQueue, queue);
   if (dice.one_in(2)) {
     for (auto& [name, value] : *forged.headers) {
       if (name == header::kToken) value = "1-00000000000000000000000000000000";

@@ -12,9 +12,9 @@ constexpr std::array<const char*, kFaults> kFaultWords = {
     "kill",        "pause",      "twin",       "drain",   "cut",         "slow",       "silent",
     "dead_queue",  "full",       "missing",    "blocked", "broker_away", "store_fail", "store_lose",
     "store_stall", "store_away", "clock_step", "upgrade", "detach",      "idle"};
-constexpr std::array<const char*, kActors> kActorWords = {"rejects", "silence", "results", "late",
-                                                          "forgers", "delays",  "submits", "big",
-                                                          "people",  "bulks",   "pauses",  "gates"};
+constexpr std::array<const char*, kActors> kActorWords = {
+    "rejects", "silence", "results", "late",  "forgers", "delays", "submits", "big",
+    "people",  "bulks",   "pauses",  "gates", "copies",  "edits",  "canary"};
 
 template <typename T, std::size_t N>
 std::optional<std::set<T>> read_words(const std::string& words, const std::array<const char*, N>& known) {
@@ -88,7 +88,10 @@ Settings draw_settings(std::uint64_t seed, const Overrides& o) {
   if (Rng(seed, "detach").one_in(4)) s.faults.insert(Fault::detach);
   if (Rng(seed, "idle").one_in(4)) s.faults.insert(Fault::idle);
   if (Rng(seed, "calm").one_in(16)) s.faults.clear();
-  s.actors = draw_set<Actor>(Rng(seed, "actors"), kActors);
+  s.actors = draw_set<Actor>(Rng(seed, "actors"), kTogether);
+  for (const Actor actor : {Actor::copies, Actor::edits, Actor::canary}) {
+    if (Rng(seed, word_of(actor)).one_in(3)) s.actors.insert(actor);
+  }
   s.actors.insert(Actor::rejects);
   s.nodes = o.nodes.value_or(s.nodes);
   s.messages = o.messages.value_or(s.messages);
@@ -149,9 +152,10 @@ RuleBookPtr world_rules(const Settings& s) {
   Rng dice(s.seed, "rules");
   using Means = Silence::Means;
   RuleBook::Queues queues;
-  queues["orders"] = {"default", {Means::success, Ms{dice.between(3000, 20'000)}}, false, 1000};
+  const bool copies = s.has(Actor::copies);
+  queues["orders"] = {"default", {Means::success, Ms{dice.between(3000, 20'000)}}, copies, 1000};
   queues["mails"] = {
-      "quick", {Means::failure, Ms{dice.between(1000, 6000)}}, false, dice.one_in(3) ? 50 : 1000};
+      "quick", {Means::failure, Ms{dice.between(1000, 6000)}}, copies, dice.one_in(3) ? 50 : 1000};
   queues["bills"] = {"long", {Means::success, Ms{dice.between(500, 5000)}}, true, 1000};
   queues["stuck"] = {"default", {Means::success, Ms{5000}}, dice.one_in(2), 1000};
   if (s.has(Actor::gates)) add_gates(queues, Rng(s.seed, "gates"));

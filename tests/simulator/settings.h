@@ -52,8 +52,12 @@ enum class Actor : std::uint8_t {
   bulks,    // the same, for many tasks at once
   pauses,   // people who pause and resume queues
   gates,    // breakers, rates, limits in flight, a window and retry-after in the config
+  copies,   // people who move copies from rung.parked: to their queue, to another, to rung.failed
+  edits,    // people who edit parked messages
+  canary,   // people who redrive with a canary and a ramp
 };
-inline constexpr int kActors = 12;
+inline constexpr int kActors = 15;
+inline constexpr int kTogether = 12;  // the first ones are drawn together
 
 const char* word_of(Fault fault);
 const char* word_of(Actor actor);

@@ -35,7 +35,7 @@ class Simulation {
         server_(world_, judge_),
         producers_(world_, server_, judge_, nodes_),
         consumers_(world_, server_, judge_, producers_),
-        people_(world_, judge_, nodes_),
+        people_(world_, server_, judge_, nodes_),
         faults_(world_, server_, judge_, nodes_, people_) {
     judge_.set_server(server_);
     world_.broken = [this](std::string promise, int message) {

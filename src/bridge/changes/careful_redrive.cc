@@ -7,6 +7,7 @@
 
 #include "levels/duration.h"
 #include "src/bridge/changes/bulk.h"
+#include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::bridge {
@@ -117,7 +118,7 @@ Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook&
     return BulkVerdict{Go::stop, fmt::format("{} of the canary's {} failed: {}", canary.failures.size(),
                                              canary.sent, named(canary.failures))};
   if (canary.unsent + canary.open > 0) return BulkVerdict{Go::wait, waits_for(bulk, canary)};
-  if (canary.succeeded == 0 && bulk.done < bulk.total)
+  if (canary.succeeded == 0 && bulk.done < bulk.total && !planted(Bug::canary_of_nothing))
     return BulkVerdict{Go::stop, "no task of the canary was sent: all of them had ended before"};
   return BulkVerdict{Go::passed, {}};
 }
@@ -160,7 +161,7 @@ std::string waits_for(const Bulk& bulk, const CanaryCounts& canary) {
 
 double rate_of(const Bulk& bulk) {
   const bool in_canary = bulk.care.canary > 0 && !bulk.canary_done;
-  if (!bulk.care.ramp || in_canary) return bulk.rate;
+  if (!bulk.care.ramp || in_canary || planted(Bug::ramp_at_once)) return bulk.rate;
   // After k doublings kRampSeconds * (2^k - 1) have been sent: so the count alone says where it stands.
   const auto sent = static_cast<double>(std::max<std::int64_t>(bulk.applied - bulk.care.canary, 0));
   return std::min(bulk.rate, std::exp2(std::floor(std::log2(sent / kRampSeconds + 1))));
@@ -171,7 +172,8 @@ int step_size(const Bulk& bulk) {
   const double per_step = bulk.care.stop_above ? 5 : 1;
   const int size = bulk_step_size(rate_of(bulk) * per_step);
   if (bulk.care.canary == 0 || bulk.canary_done) return size;
-  return static_cast<int>(std::clamp<std::int64_t>(bulk.care.canary - bulk.applied, 1, size));
+  const std::int64_t sent = planted(Bug::canary_too_large) ? 0 : bulk.applied;
+  return static_cast<int>(std::clamp<std::int64_t>(bulk.care.canary - sent, 1, size));
 }
 
 Result<BulkVerdict> judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {

@@ -35,8 +35,13 @@ enum class Bug : std::uint8_t {
   damaged_gates,               // a row of gates that cannot be read stops the read of the others
   send_time_given_twice,       // a send time of a queue with a rate is given to two instances
   silence_of_the_unread,       // silence counts from the delivery, whether or not it can have been read
+  moved_copy_is_a_repeat,      // a moved copy of a parked message that fails counts as taken in before
+  canary_of_nothing,           // a canary of which nothing was sent passes
+  canary_too_large,            // each step of a canary may be as large as all of it
+  ramp_at_once,                // a ramp begins at its highest rate
+  edited_stays_parked,         // a task that an edited copy replaces can still be sent
 };
-inline constexpr std::array<std::string_view, 18> kBugNames{"ack_before_commit",
+inline constexpr std::array<std::string_view, 23> kBugNames{"ack_before_commit",
                                                             "no_fence_on_insert",
                                                             "no_fence_on_publish",
                                                             "claim_counted_twice",
@@ -53,7 +58,12 @@ inline constexpr std::array<std::string_view, 18> kBugNames{"ack_before_commit",
                                                             "hold_without_proof",
                                                             "damaged_gates",
                                                             "send_time_given_twice",
-                                                            "silence_of_the_unread"};
+                                                            "silence_of_the_unread",
+                                                            "moved_copy_is_a_repeat",
+                                                            "canary_of_nothing",
+                                                            "canary_too_large",
+                                                            "ramp_at_once",
+                                                            "edited_stays_parked"};
 constexpr std::string_view name_of(Bug bug) { return kBugNames[static_cast<std::size_t>(bug)]; }
 constexpr std::optional<Bug> bug_from(std::string_view name) {
   for (std::size_t i = 0; i < kBugNames.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/core/base/failpoint.h"
 #include "src/core/machine/climb.h"
 #include "src/core/message/digest.h"
 #include "src/core/message/identity.h"
@@ -118,10 +119,12 @@ Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rul
   Decision d;
   d.verdict = Decision::Verdict::applied;
   d.task = task;
-  d.task.state = State::discarded;
-  d.task.finished_at = at.now;
-  d.task.next_at.reset();
-  d.task.replaced_by = t.id;
+  if (!planted(Bug::edited_stays_parked)) {
+    d.task.state = State::discarded;
+    d.task.finished_at = at.now;
+    d.task.next_at.reset();
+    d.task.replaced_by = t.id;
+  }
   d.child = std::make_shared<const NewTask>(std::move(child));
   return d;
 }

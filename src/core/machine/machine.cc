@@ -189,7 +189,8 @@ struct Machine {
       return changed ? refused(task, std::string(kAnotherMessage)) : stale(task, std::move(why));
     };
     if (is_parked_copy(e.publish)) {
-      if (e.publish == task.came_back) return repeat("this copy's failure has reopened it");
+      if (e.publish == task.came_back || planted(Bug::moved_copy_is_a_repeat))
+        return repeat("this copy's failure has reopened it");
       if (task.state != State::parked) return refused(task, std::string(kGoneOn));
       Task known = task;
       ++known.attempt;  // somebody else delivered it
