@@ -76,6 +76,7 @@ TEST_F(Migrate, KilledBetweenAnyTwoStatementsItGoesOnTheNextTime) {
     ASSERT_EQ(ran.exit, 128 + SIGKILL) << "statement " << n << ": " << ran.out << ran.err;
   }
   EXPECT_EQ(rung({"migrate"}).out, "schema created\n");
+  db.open_store();
   test::MysqlSchema plain;
   plain.open_store();
   auto expected = plain.definitions(), found = db.definitions();

@@ -43,6 +43,7 @@ class Readers : public CliTest {
 };
 
 TEST_F(Readers, TheGrantsOfThePageAreTheViewsWithoutBodies) {
+  db.open_store();
   const auto granted = [&] {
     std::set<std::string> views;
     for (const auto& row : db.query("SHOW GRANTS FOR '" + user_ + "'")) {
