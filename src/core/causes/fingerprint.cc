@@ -39,6 +39,8 @@ std::string without_escapes(std::string_view error) {
 
 struct CauseRules::Compiled {
   struct Named {
+    Named(const std::string& expression, const RE2::Options& options, std::string cause)
+        : regex(expression, options), name(std::move(cause)) {}
     RE2 regex;
     std::string name;
   };
@@ -47,12 +49,14 @@ struct CauseRules::Compiled {
 };
 
 CauseRules::CauseRules(std::vector<CauseRule> rules) {
+  RE2::Options quiet;
+  quiet.set_log_errors(false);
   auto compiled = std::make_unique<Compiled>();
   for (CauseRule& rule : rules) {
     if (rule.name.empty()) {
-      compiled->masks.emplace_back(expression_of(rule.regex));
+      compiled->masks.emplace_back(expression_of(rule.regex), quiet);
     } else {
-      compiled->names.emplace_back(expression_of(rule.regex), std::move(rule.name));
+      compiled->names.emplace_back(expression_of(rule.regex), quiet, std::move(rule.name));
     }
   }
   compiled_ = std::move(compiled);
