@@ -40,8 +40,8 @@ bool set_cause_regex(Value& v, std::optional<RuleRegex>& out) {
 bool set_cause_name(Value& v) {
   std::string& name = v.draft.causes.back().as;
   if (!v.text(name)) return false;
-  if (!name.empty() && name.size() <= kCauseNameBytes) return true;
-  return v.add_error("a name has 1 to " + std::to_string(kCauseNameBytes) + " bytes");
+  if (name.size() <= kCauseNameBytes) return true;
+  return v.add_error("longer than " + std::to_string(kCauseNameBytes) + " bytes");
 }
 
 bool set_reasons(Value& v) {
