@@ -36,7 +36,7 @@ class Restored : public TroubleTest {
 TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
   begin();
   back_up();
-  ASSERT_TRUE(eventually([&, n = traffic->count()] { return traffic->count() > n + 300; }, kBound));
+  ASSERT_TRUE(eventually([&, n = traffic->count()] { return traffic->count() > n + 100; }, kBound));
   restore();
   for (Sidecar* one : {&rung(), second.get()}) {
     EXPECT_TRUE(one->logged("the database went back in time")) << one->log_tail();
