@@ -73,6 +73,10 @@ class OwnershipOfABroker : public SidecarTest {
     const Ran ran = run_shell(rung_program() + " adopt " + options + " -c " + sidecar.config_path());
     return std::to_string(ran.code) + ": " + ran.out;
   }
+  // A running sidecar of another database may set its mark first: the command says so, and is run again.
+  bool adopted_beside_another(Sidecar& sidecar) {
+    return eventually([&] { return adopt(sidecar).starts_with("0: "); }, kBound);
+  }
 
   std::unique_ptr<Sidecar> second_;
   int port_ = 0;
@@ -104,7 +108,7 @@ TEST_F(OwnershipOfABroker, APrefixHasOneDatabaseUntilAnotherIsAdopted) {
   start_second(its);
   ASSERT_TRUE(second_->logged("another database (id ")) << second_->log_tail();
   EXPECT_EQ(amqp.consumers(failed()), 1U) << "the first one alone";
-  EXPECT_THAT(adopt(*second_), HasSubstr("0: "));
+  EXPECT_TRUE(adopted_beside_another(*second_));
   EXPECT_TRUE(second_->logged("broker and database belong together again")) << second_->log_tail();
   EXPECT_TRUE(rung().logged("broker and database do not belong together")) << rung().log_tail();
   EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound)) << "the second one alone";
@@ -127,7 +131,7 @@ TEST_F(OwnershipOfABroker, ACopyOfTheDatabaseIsFoundByItsInstancesAndStopsOnceTh
   }
   EXPECT_EQ(rows("SELECT * FROM retry_events WHERE kind = 'ownership_shared'").size(), 1U);
   EXPECT_EQ(amqp.consumers(failed()), 2U) << "a warning stops nothing";
-  EXPECT_THAT(adopt(rung()), StartsWith("0: "));
+  EXPECT_TRUE(adopted_beside_another(rung()));
   EXPECT_TRUE(second_->logged("broker and database do not belong together")) << second_->log_tail();
   EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound)) << "the first one alone";
   EXPECT_THAT(adopt(rung(), ""), HasSubstr("they fit: nothing to do"));
