@@ -74,34 +74,6 @@ class Hurt : public testing::Test {
   Fence fence_;
 };
 
-class LaterClock final : public Clock {
- public:
-  BootUs boot_us() const override { return {test_clock().boot_us().us + later_.count() * 1000}; }
-  EpochMs wall() const override { return test_clock().wall(); }
-  void pass(Ms time) { later_ += time; }
-
- private:
-  Ms later_{0};
-};
-
-TEST_F(Hurt, TheMessagesOfAClaimAreReadBeforeItsConnectionIsLookedAtAgain) {
-  LaterClock clock;
-  const auto store = must(open_mysql_store(schema_.options(), clock, Ms{8000}));
-  const NewTask n = task(1);
-  ASSERT_EQ(must(store_->insert(std::span(&n, 1), fence_)).at(0).how, Inserted::How::inserted);
-  const Event event{n.task.id, event::Claim{}};
-  const auto claimed = store->claim(
-      std::span(&event, 1), fence_,
-      [&](const Task& task, const Happening&, const Circumstances& at) {
-        clock.pass(Ms{7000});  // by then the next call opens another connection
-        return claim(task, at);
-      },
-      1'000'000);
-  ASSERT_TRUE(claimed) << claimed.error().message;
-  ASSERT_EQ(claimed->messages.size(), 1U);
-  EXPECT_EQ(claimed->messages[0].message->body, "x");
-}
-
 TEST_F(Hurt, AKilledConnectionIsTransientAndTheNextCallWorks) {
   kill();
   const NewTask n = task(1);
