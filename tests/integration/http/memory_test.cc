@@ -72,7 +72,7 @@ TEST_F(HttpMemory, BodiesBeyondTheBudgetAreRefusedBeforeTheyAreSent) {
 
 // Nobody reads them, and none is late: how many are answered follows from their sizes alone.
 TEST_F(HttpMemory, ResponsesBeyondTheBudgetAreRefused) {
-  listen(", timeout: 2m");
+  listen(", timeout: 10m");
   up();
   const std::string id = submit({{"queue", "q"}, {"delay", "1h"}, {"body", std::string(kBody, 'x')}});
   const std::string path = "/v1/tasks/" + id + "/";

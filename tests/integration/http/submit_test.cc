@@ -175,7 +175,7 @@ TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "64 MB read byte by byte: minutes with a sanitizer";
 #endif
-  listen(", max_body: 100");
+  listen(", max_body: 100, timeout: 10m");
   up();
   const auto most = std::stoul(db.value("SELECT @@max_allowed_packet"));
   ASSERT_LE(most, 90U << 20) << "tests/servers has a smaller one";
