@@ -103,6 +103,11 @@ TEST(ParkedCopy, WhereAndHowItFailedIsInTheBrokersRecord) {
   f = read_failure(message, "rung.failed", "", {});
   EXPECT_EQ(f.queue, "orders");
   EXPECT_EQ(f.error, "the error before");
+  // It is no repeat of the original's failure, which was published just like that.
+  message.properties.message_id = "m-1";
+  const std::string key = intake_key(f, message, digest);
+  f.token.clear();
+  EXPECT_NE(intake_key(f, message, digest), key);
 }
 
 }  // namespace
