@@ -42,6 +42,7 @@ KINDS = {
     "full": ("full", 3.0, 8.0, False),
     # Longer than the queue's silence.
     "idle": ("idle", 8.0, 12.0, False),
+    "shovel": ("parked", 3.0, 6.0, False),
 }
 METHODS = {"return": "return_"}  # where the name is a keyword
 TABLES = ["rung_tasks", "rung_bodies", "rung_attempts", "rung_shards", "rung_nodes"]
@@ -78,7 +79,7 @@ def make_plan(seed, minutes, kinds, instances):
             return plan
         free_at[0 if free_at[0] <= free_at[1] else 1] = at + stay + (6.0 if kind == "broker" else 1.0)
         sidecar = f"sidecar-{rng.randrange(instances) + 1}"
-        target = {"broker": "broker", "db": "db", "queue": "wobbly", "full": "crowded", "idle": "mails", "clock": f"sidecar-{instances}"}.get(what, sidecar)
+        target = {"broker": "broker", "db": "db", "queue": "wobbly", "full": "crowded", "idle": "mails", "parked": "parked", "clock": f"sidecar-{instances}"}.get(what, sidecar)
         plan.append(Strike(at, kind, target, rng.choice(["broker", "db"]), stay, rng.randrange(1 << 30)))
     return plan
 
@@ -89,7 +90,7 @@ class Faults:
     def __init__(self, world, ledger, plan):
         self.world, self.ledger, self.plan = world, ledger, plan
         self.by_name = {s.name: s for s in world.sidecars}
-        self.locks = {name: threading.Lock() for name in [*self.by_name, "broker", "db", "wobbly", "crowded", "mails"]}
+        self.locks = {name: threading.Lock() for name in [*self.by_name, "broker", "db", "wobbly", "crowded", "mails", "parked"]}
         self.slots = threading.Semaphore(AT_ONCE)
         self.errors, self.threads = [], []
         self.stop = threading.Event()
@@ -390,6 +391,29 @@ class Faults:
         finally:
             self.world.idle.clear()
             self.ledger.healed(entry)
+
+    def shovel(self, strike):
+        """Copies of parked messages are moved by hand: to their queue, to another, to the inlet. Some after a redrive of
+        their task."""
+        entry = self.ledger.fault("shovel", script.PARKED, f"for {strike.stay:.1f} s")
+        rng, until, moved = random.Random(strike.dice), time.monotonic() + strike.stay, 0
+        while time.monotonic() < until and not self.stop.is_set():
+            moved += self.on_broker(lambda channel: self.move(channel, rng))
+            self.stop.wait(0.1)
+        entry["detail"] += f", {moved} moved"
+        self.ledger.healed(entry)
+
+    def move(self, channel, rng):
+        channel.confirm_delivery()
+        method, properties, body = channel.basic_get(script.PARKED)
+        if method is None:
+            return 0
+        to, retry_id = rng.choice(["moved", "aside", script.FAILED]), properties.headers["retry-id"]
+        redriven = rng.random() < 0.3 and self.world.ctl_run("redrive", retry_id).returncode == 0
+        self.ledger.move(key=body.decode(), retry_id=retry_id, to=to, redriven=redriven)
+        channel.basic_publish("", to, body, properties, mandatory=True)
+        channel.basic_ack(method.delivery_tag)
+        return 1
 
     def on_broker(self, what):
         """Until it is done: the broker may be away by another fault."""

@@ -1,9 +1,11 @@
-"""Messages that are easily taken for one another, and their judge. Two queues, beside those of script.py:
+"""Messages that are easily taken for one another, and their judge. Queues beside those of script.py:
 
 twins    groups of ten with one message-id and one body, sent within a moment. They differ in one header or property only,
          which says their number. Each is rejected once or twice, then succeeds.
 chained  its consumer handles a retry and publishes its next message into the same queue with all headers that it received, as
          frameworks do: at once, or when the first one's task has ended. That message is rejected, too.
+moved    its consumer parks each message. The fault "shovel" moves the copies from <prefix>.parked to this queue, to the queue
+         aside, or to <prefix>.failed; both consumers reject a copy once, and handle what comes after it.
 
 The promise: each rejected message comes back under a retry-id of its own, and none that was handled comes again."""
 import collections
@@ -70,7 +72,7 @@ class Producer(threading.Thread):
     def __init__(self, world, record, stop):
         super().__init__(name="producer of twins", daemon=True)
         self.world, self.record, self.stop = world, record, stop
-        self.next_twin, self.next_chained = 0, 0
+        self.next_twin, self.next_chained, self.next_moved = 0, 0, 0
 
     def run(self):
         while not self.stop.is_set():
@@ -83,6 +85,7 @@ class Producer(threading.Thread):
                         self.twin(channel)
                     for _ in range(3):
                         self.first(channel)
+                        self.to_park(channel)
                 connection.close()
             except AWAY:
                 self.stop.wait(0.3)
@@ -110,6 +113,13 @@ class Producer(threading.Thread):
                                           correlation_id=f"chained {number}", headers={"order": number})
         channel.basic_publish("", "chained", f"chained {number}".encode(), properties, mandatory=True)
         self.record.sent(f"chained {number}", properties)
+
+
+    def to_park(self, channel):
+        key, self.next_moved = f"moved {self.next_moved}", self.next_moved + 1
+        properties = pika.BasicProperties(message_id=key, correlation_id=key, delivery_mode=2)
+        channel.basic_publish("", "moved", key.encode(), properties, mandatory=True)
+        self.record.sent(key, properties)
 
 
 def twin_of(method, properties):
@@ -141,7 +151,8 @@ class Consumer(Reconnecting):
             channel.basic_qos(prefetch_count=50)
             for method, properties, body in channel.consume(self.queue, inactivity_timeout=0.2):
                 if method is not None:
-                    (self.twin if self.queue == "twins" else self.chained)(channel, method, properties, body)
+                    handle = {"twins": self.twin, "chained": self.chained}.get(self.queue, self.moved)
+                    handle(channel, method, properties, body)
                 publishing.process_data_events(0)
                 while self.later and self.later[0][0] <= time.monotonic():
                     _, number, copied = self.later[0]
@@ -214,6 +225,21 @@ class Consumer(Reconnecting):
                 self.result(headers, "succeeded")
         channel.basic_ack(method.delivery_tag)
 
+    def moved(self, channel, method, properties, body):
+        key, headers = body.decode(), properties.headers or {}
+        self.record.delivery(key, method, headers)
+        if "retry-error" in headers:  # only a copy of a parked message has it
+            self.record.word(key, headers, "copy failed")
+            return channel.basic_reject(method.delivery_tag, requeue=False)
+        if headers.get("retry-id"):
+            self.record.word(key, headers, "ok")
+            return self.report(channel, method, headers)
+        self.record.word(key, headers, "failed")
+        self.out.basic_publish(script.FAILED, self.queue, body, pika.BasicProperties(
+            message_id=properties.message_id, correlation_id=properties.correlation_id, delivery_mode=2,
+            headers={"retry-queue": self.queue, "retry-error": "to be parked", "retry-never": True}), mandatory=True)
+        return channel.basic_ack(method.delivery_tag)
+
     def publish_next(self, number, copied):
         self.out.basic_publish("", "chained", f"next {number}".encode(), copied, mandatory=True)
         self.record.sent(f"next {number}", copied)
@@ -252,7 +278,7 @@ class _Judge:
             if len(keys) > 1:
                 self.blame("one task", f"different messages came under retry-id {retry_id}: {sorted(keys)}")
         for key in sorted(self.record.confirmed):
-            self.message(key)
+            (self.parked if key.startswith("moved") else self.message)(key)
         for number, parents in self.record.parents.items():
             for parent in parents:
                 self.parent(number, parent)
@@ -286,6 +312,29 @@ class _Judge:
         if not any(w[3] == "ok" for w in self.record.words[key]) and kind != "chained":
             self.blame("lost", f"{key}: it failed, and never came until it was handled")
 
+    def parked(self, key):
+        """Each of its copies that failed, in a queue or moved to the inlet, came back as a retry."""
+        words = self.record.words[key]
+        tasks = [i for i, t in self.tasks.items() if t["correlation_id"] == key]
+        if not tasks:
+            return self.blame("lost", f"{key}: it failed, and has no task")
+        failed = {w[1]: w[0] for w in reversed(words) if w[3] == "copy failed"}  # the first failure of each task's
+        moves = [m for m in self.record.ledger.moved if m["key"] == key]
+        for move in moves:
+            if move["to"] == script.FAILED:
+                failed[move["retry_id"]] = min(move["at"], failed.get(move["retry_id"], move["at"]))
+        for retry_id, at in failed.items():
+            self.judge.counts["moved"] += 1
+            if not any(w[3] == "ok" and w[0] > at for w in words):
+                self.blame("lost", f"{key}: the copy of its task {retry_id} failed, and nothing came back")
+        redriven = {m["retry_id"] for m in moves if m["redriven"]}
+        handled = {w[1:3] for w in words if w[3] == "ok"}
+        if len(handled) < len(failed) + len(redriven):
+            self.blame("lost", f"{key}: {len(failed)} copies failed, {len(redriven)} tasks were redriven, {len(handled)} came back")
+        said = sum(w[3] != "ok" for w in words) + sum(m["to"] == script.FAILED for m in moves)
+        if len(tasks) > said and not self.judge.near(words[0][0], words[-1][0] + 3000, {"broker"}):
+            self.blame("one task", f"{key}: {len(tasks)} tasks, and {said} failures")
+
     def way_of(self, key):
         return f" (the first one: {self.record.ways.get(int(key.split()[1]))})" if key.startswith("next") else ""
 
@@ -308,10 +357,14 @@ class _Judge:
             self.blame("lost", f"task {retry_id} of {task['queue']} never came to an end: {task['state']}")
         if task["state"] == "parked" and not task["correlation_id"]:
             self.blame("end", f"task {retry_id} of {task['queue']} is parked: {task['last_error']}")
+        if task["state"] == "parked" and task["queue"] == "moved":
+            return
         if retry_id not in self.owners and not any(retry_id in some for some in self.record.parents.values()):
             self.blame("end", f"task {retry_id} of {task['queue']} ({task['correlation_id']}) was never delivered: {task['state']}")
         if (task["correlation_id"] or "").startswith("next") and task["parent_id"]:
             self.judge.counts["children"] += 1
+        if (task["correlation_id"] or "").startswith("moved") and task["parent_id"]:
+            self.judge.counts["moved children"] += 1
 
 
 def judge(record, judged, tasks):

@@ -22,6 +22,7 @@ class Ledger:
         self.cancels = {}  # retry_id -> {"number", "asked", "answered", "code"}
         self.faults = []  # {"kind", "target", "begin", "end", "detail"}
         self.takeovers = []
+        self.moved = []  # copies of parked messages: {"at", "key", "retry_id", "to", "redriven"}
         self.starved = []  # (begin, end): the harness itself got no CPU
 
     def write(self, what, **facts):
@@ -60,6 +61,11 @@ class Ledger:
         with self.lock:
             self.cancels[retry_id] = {"number": number, "asked": asked, "answered": now_ms(), "code": code}
             self.write("cancel", number=number, retry_id=retry_id, code=code, text=text)
+
+    def move(self, **facts):
+        with self.lock:
+            self.moved.append({"at": now_ms(), **facts})
+            self.write("move", **facts)
 
     def fault(self, kind, target, detail):
         entry = {"kind": kind, "target": target, "begin": now_ms(), "end": None, "detail": detail}

@@ -48,6 +48,7 @@ def summary(judge, ledger, promises, asked):
         ("redelivered", f"{c['redelivered by the broker']} by the broker, of what a consumer had not acked"),
         ("identity", f"{c['twins']} twins, {c['chained']} handled messages whose headers were copied, {c['next']} messages with them"
                      f" ({c['children']} children)"),
+        ("parked copies", f"{len(ledger.moved)} moved, {c['moved']} of them failed ({c['moved children']} children)"),
         ("late, no fault", quantiles(judge.late)),
         ("late, near one", quantiles(judge.late_faulty)),
         ("takeovers", quantiles(took) if took else "-"),

@@ -66,11 +66,13 @@ LADDERS = """  quick: [1s, 2s, 4s]
 
 
 # The traffic of identity.py.
-IDENTITY_QUEUES = ("twins", "chained")
+IDENTITY_QUEUES = ("twins", "chained", "moved", "aside")
+PARKED = PREFIX + ".parked"
 
 
 def queues_yaml():
-    out = "".join(f"  {name}: {{ ladder: quick, success: {{ presumed_after: 4s }} }}\n" for name in IDENTITY_QUEUES)
+    out = "".join(f"  {name}: {{ ladder: quick, success: {{ presumed_after: 4s }}, parked: {'publish' if name == 'moved' else 'keep'} }}\n"
+                  for name in IDENTITY_QUEUES)
     for q in QUEUES.values():
         rule = "presumed_after" if q.presumes else "reported_within"
         out += f"  {q.name}: {{ ladder: {q.ladder}, success: {{ {rule}: {q.silence}s }} }}\n"
