@@ -16,8 +16,6 @@ int believed(const Sidecar& sidecar) {
 class Members : public InstancesTest {};
 
 TEST_F(Members, OneJoinsAndLeavesUnderLoad) {
-  config.more = "lease: 10s\n";  // one that is lost may repeat deliveries
-  config.broker = "";
   start_nodes({1, 2});
   until_balanced({1, 2});
   start_load(150);

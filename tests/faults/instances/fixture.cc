@@ -37,9 +37,7 @@ std::map<std::string, std::map<std::int64_t, int>> Climber::seen() const {
 // --- the instances
 
 InstancesTest::InstancesTest() {
-  config.broker = "  heartbeat: 1s\n";
   config.ladder = "[400ms, 800ms, 1200ms]";
-  config.more = "lease: 3s\n";
   queue = attached();
   consumer = std::make_unique<Climber>(queue);
 }
