@@ -63,6 +63,10 @@ class CrashLoopOfTheSidecar : public SidecarTest {
 TEST_F(CrashLoopOfTheSidecar, UsesUpNoLimitOfAnOperatorPolicy) {
   start_and_stop();
   admin.operator_policy("limit", ".*", {{"delivery-limit", 6}});
+  // The management API shows it seconds later.
+  ASSERT_TRUE(eventually(
+      [&] { return admin.get("/api/queues/" + admin.vhost + "/" + failed())["operator_policy"] == "limit"; },
+      kBound));
   fail_five();
   for (int i = 0; i < 8 && !HasFatalFailure(); ++i) crash();
   // On a busy machine some of those that crashed got so far as to record it, too.

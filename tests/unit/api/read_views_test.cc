@@ -207,6 +207,7 @@ TEST(ReadViews, Causes) {
   cause.succeeded = 3;
   cause.total = 6;
   cause.last_hour = 4;
+  cause.trend.assign(kCauseBuckets, 0);
   cause.state = CauseState::ignored;
   cause.owner = "alice";
   cause.note = "expected";
