@@ -40,8 +40,9 @@ TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
   db.exec("CREATE TABLE beats_in_dump AS SELECT id, beats FROM rung_nodes");
   ASSERT_TRUE(eventually(
       [&] {
-        return db.value("SELECT COUNT(*) FROM rung_nodes n JOIN beats_in_dump d ON d.id = n.id "
-                        "WHERE n.beats > d.beats + 1") == "2";
+        return db.value(
+                   "SELECT COUNT(*) FROM rung_nodes n JOIN beats_in_dump d ON d.id = n.id "
+                   "WHERE n.beats > d.beats + 1") == "2";
       },
       kBound));
   restore();
