@@ -100,6 +100,15 @@ function(rung_room name)
   endif()
 endfunction()
 
+# rung_runs_program(TARGET): it runs `rung`, which is built before. RUNG_ALONE (tests/compile_alone): not so, for an object
+# would wait for the whole program, too.
+option(RUNG_ALONE "Only objects are built, each by itself" OFF)
+function(rung_runs_program target)
+  if(NOT RUNG_ALONE)
+    add_dependencies(${target} rung)
+  endif()
+endfunction()
+
 # rung_generated(NAME FILE): a source that the build makes. The target `generated` makes all of them and compiles
 # nothing: for clang-tidy.
 add_custom_target(generated)

@@ -168,8 +168,8 @@ class CauseWorse(NewCause):
 class CauseRegressed(CauseWorse):
     name = "a resolved failure comes back"
     error = "hopeless: the address is wrong"
-    # By its error: the cause of the usual traffic's failures ends and comes back all the time.
-    alerts = (("RungCauseRegressed", {"error": error}),)
+    # By its text: the cause of the usual traffic's failures ends and comes back all the time.
+    alerts = (("RungCauseRegressed", {"error": "hopeless the address is wrong"}),)
 
     def make(self):
         self.fail(1)
