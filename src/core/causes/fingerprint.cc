@@ -83,7 +83,8 @@ std::string cause_text(std::string_view error, const CauseRules* rules) {
     if (auto name = rules->name_of(whole)) return *std::move(name);
   }
   auto trace = causes::find_trace(whole);
-  std::string message = trace ? std::move(trace->message) : whole;
+  std::string message = whole;
+  if (trace) message = std::move(trace->message);
   if (rules != nullptr) rules->mask(message);
   std::string text = causes::masked(message);
   if (trace && !trace->frame.empty()) text.append(text.empty() ? "in " : " in ").append(trace->frame);
