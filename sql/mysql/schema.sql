@@ -321,12 +321,14 @@ CREATE TABLE IF NOT EXISTS rung_gates (
   KEY by_changed (changed_at)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- The latest batch of changes of each instance: one whose answer was lost is repeated, and must not count twice.
-CREATE TABLE IF NOT EXISTS rung_gate_batches (
+-- The latest batch of each instance, of changes of gates, and of counts (rung_promises, rung_activity): one whose answer was
+-- lost is repeated, and must not count twice.
+CREATE TABLE IF NOT EXISTS rung_batches (
+  kind  ENUM('gates','counts') NOT NULL,
   maker VARCHAR(255) NOT NULL,
   batch VARCHAR(64) CHARACTER SET ascii NOT NULL,
   at    DATETIME(3) NOT NULL,
-  PRIMARY KEY (maker)
+  PRIMARY KEY (kind, maker)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Send times of queues with rates or a limit in flight. value: of the header of rate_by; '' = the queue's own rate. next_us: the
@@ -347,7 +349,7 @@ CREATE TABLE IF NOT EXISTS rung_rates (
 -- Whether the failures of queues reach us: silence after a delivery is a success only where a failure could have arrived, and
 -- where the message can have been read (src/store/attachments.h). One row for each queue that has been attached at some time,
 -- or (unattached) has been looked at. since: start of the state. attached_at: when it was last seen to be attached again; NULL:
--- it always was. ready to read_at: how far it has been read; NULL: nobody has counted.
+-- it always was. ready to read_at: how far consumers have read the queue; NULL: not measured yet.
 CREATE TABLE IF NOT EXISTS rung_attachments (
   queue       VARCHAR(255) NOT NULL,
   length      SMALLINT UNSIGNED NOT NULL,
@@ -448,14 +450,6 @@ CREATE TABLE IF NOT EXISTS rung_activity (
   succeeded BIGINT NOT NULL,
   PRIMARY KEY (queue, length, minute),
   KEY by_minute (minute)
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-
--- The latest batch of counts of each instance, of promises and activity: as in rung_gate_batches.
-CREATE TABLE IF NOT EXISTS rung_promise_batches (
-  maker VARCHAR(255) NOT NULL,
-  batch VARCHAR(64) CHARACTER SET ascii NOT NULL,
-  at    DATETIME(3) NOT NULL,
-  PRIMARY KEY (maker)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- The views of the contract: from the first release on, new columns are only appended. Columns are passed through unchanged,
@@ -600,7 +594,7 @@ LEFT JOIN (
   GROUP BY cause_id
 ) r ON r.cause_id = c.cause_id;
 
--- Without the sums, so that nobody adds them to what they are made of.
+-- Without the totals of all queues ("(all)"): a SUM over the rows would count them twice.
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW retry_activity AS
 SELECT minute, queue, failed, retried, succeeded
 FROM rung_activity

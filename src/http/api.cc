@@ -51,7 +51,6 @@ class ApiImpl final : public Api {
         sign_ins_(clock, Cookies(console_.url, console_.tls)),
         access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
         router_(routes()) {
-    context_.metrics.use(parts.cause_rules);
     context_.cause_rules = std::move(parts.cause_rules);
   }
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "src/core/base/require.h"
 #include "src/core/base/utf8.h"
 #include "src/core/task/task.h"
 
@@ -96,8 +95,7 @@ const std::string& CauseTexts::of(std::string_view error) {
 // --- CauseChanges
 
 std::string CauseChanges::find(const CauseOf& failure) {
-  RUNG_REQUIRE(texts_ != nullptr);
-  CauseBook::Found found = book_->find(failure, texts_->of(failure.error));
+  CauseBook::Found found = texts_->book().find(failure, texts_->of(failure.error));
   if (found.fresh) fresh_.try_emplace(found.id, *std::move(found.fresh));
   return std::move(found.id);
 }

@@ -110,6 +110,7 @@ class CauseBook {
 class CauseTexts {
  public:
   explicit CauseTexts(const CauseBook& book) : book_(&book) {}
+  const CauseBook& book() const { return *book_; }
   void prepare(std::string_view error);
   // Also of an error that was not prepared.
   const std::string& of(std::string_view error);
@@ -122,8 +123,8 @@ class CauseTexts {
 // What one transaction changes in the counts of causes. Thread: values.
 class CauseChanges {
  public:
-  // `texts` outlives this; nullptr: only for removed().
-  explicit CauseChanges(const CauseBook& book, CauseTexts* texts = nullptr) : book_(&book), texts_(texts) {}
+  // `texts` outlives this.
+  explicit CauseChanges(CauseTexts& texts) : texts_(&texts) {}
 
   // The failure of a new task; nullopt: it has not failed.
   static std::optional<CauseOf> failure_of(const NewTask& task);
@@ -145,7 +146,6 @@ class CauseChanges {
   std::string find(const CauseOf& failure);
   void count(const std::string& cause, State state, std::int64_t tasks);
 
-  const CauseBook* book_;
   CauseTexts* texts_;
   std::map<std::string, CauseCounts> counts_;
   std::map<std::string, CauseRow> fresh_;

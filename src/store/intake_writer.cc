@@ -9,7 +9,7 @@
 namespace rung {
 
 IntakeWriter::IntakeWriter(Tables& tables, const CauseBook& book, std::span<const NewTask> tasks)
-    : tables_(tables), tasks_(tasks), book_(book), texts_(book), rows_(tables.intake(tasks)) {
+    : tables_(tables), tasks_(tasks), texts_(book), rows_(tables.intake(tasks)) {
   for (const NewTask& n : tasks) {
     if (const auto failure = CauseChanges::failure_of(n)) texts_.prepare(failure->error);
   }
@@ -131,7 +131,7 @@ void IntakeWriter::free_keys(std::vector<TaskId> to_free) {
 }
 
 void IntakeWriter::write(const std::vector<std::size_t>& fresh, int node) {
-  changes_.emplace(book_, &texts_);
+  changes_.emplace(texts_);
   std::vector<std::string> causes(tasks_.size());  // "" = it has not failed
   EpochMs newest;
   for (const std::size_t i : fresh) {

@@ -49,7 +49,6 @@ class IntakeWriter {
 
   Tables& tables_;
   const std::span<const NewTask> tasks_;
-  const CauseBook& book_;
   CauseTexts texts_;
   const std::unique_ptr<IntakeRows> rows_;
   bool by_hand_ = false;

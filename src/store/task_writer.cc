@@ -41,9 +41,8 @@ class Application {
     bool repeated = false;      // an earlier try of the transaction was undone
     bool may_be_short = false;  // claims of many tasks
   };
-  Application(Tables& tables, const CauseBook& book, CauseTexts& texts, std::span<const Event> events,
-              int node, Mode mode)
-      : tables_(tables), book_(book), events_(events), node_(node), mode_(mode), causes_(book, &texts) {}
+  Application(Tables& tables, CauseTexts& texts, std::span<const Event> events, int node, Mode mode)
+      : tables_(tables), book_(texts.book()), events_(events), node_(node), mode_(mode), causes_(texts) {}
 
   std::vector<Decision> run(const Decider& decide, const Fence& fence, const BulkStep* step) {
     read(tables_.lock(fence, ids()));
@@ -287,12 +286,12 @@ Result<std::vector<Decision>> TaskWriter::apply(std::span<const Event> events, c
     const bool repeated = ++tries > 1;
     decided.reset();
     if (unread_at && !repeated) {
-      Application application(tables_, book_, texts, events, fence.node, {});
+      Application application(tables_, texts, events, fence.node, {});
       decided = application.run_unread(decide, *unread_at, needed);
       fresh = application.causes().fresh();
     }
     if (!decided) {
-      Application application(tables_, book_, texts, events, fence.node, {repeated, may_be_short});
+      Application application(tables_, texts, events, fence.node, {repeated, may_be_short});
       decided = application.run(decide, repeated ? fence : needed, step);
       fresh = application.causes().fresh();
     }

@@ -1,4 +1,4 @@
--- Whether the failures of queues reach us: 0017_attachments.sql.
+-- Whether the failures of queues reach us.
 
 -- name: attachments
 SELECT queue, state, since, attached_at, detail, checked_at, ready, consumers, read_until, read_from, read_at

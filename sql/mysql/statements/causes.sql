@@ -1,4 +1,4 @@
--- Causes of failures: 0023_causes.sql.
+-- Causes of failures.
 
 -- name: cause_new
 -- Matches no row if another process was first.

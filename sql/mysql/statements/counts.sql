@@ -1,14 +1,14 @@
 -- Promises of lateness and activity, added in the same transaction.
--- name: promise_batch_lock
+-- name: batch_lock
 -- An instance has one batch under way: its latest is all that may be repeated after a lost answer.
-SELECT batch FROM rung_promise_batches WHERE maker = :maker FOR UPDATE
+SELECT batch FROM rung_batches WHERE kind = :kind AND maker = :maker FOR UPDATE
 
--- name: promise_batch_write
-INSERT INTO rung_promise_batches (maker, batch, at) VALUES (:maker, :id, UTC_TIMESTAMP(3))
+-- name: batch_write
+INSERT INTO rung_batches (kind, maker, batch, at) VALUES (:kind, :maker, :id, UTC_TIMESTAMP(3))
 ON DUPLICATE KEY UPDATE batch = VALUES(batch), at = VALUES(at)
 
--- name: promise_batches_forget
-DELETE FROM rung_promise_batches WHERE at < :before
+-- name: batches_forget
+DELETE FROM rung_batches WHERE kind = :kind AND at < :before
 
 -- name: promises_add
 INSERT INTO rung_promises (queue, length, minutes, since, in_time, late, gated) VALUES :rows

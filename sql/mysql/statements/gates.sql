@@ -1,4 +1,4 @@
--- Pauses of queues by hand: 0012_pauses.sql.
+-- Pauses of queues by hand.
 
 -- name: pauses
 -- Those in force, and those that are over: a row for each queue paused within the last month. Sidecars read twice a
@@ -57,16 +57,6 @@ WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
 -- name: hold_end
 UPDATE rung_gates SET hold_until = :until WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
 
--- name: gate_batch_lock
--- An instance has one batch under way: its latest is all that may be repeated after a lost answer.
-SELECT batch FROM rung_gate_batches WHERE maker = :maker FOR UPDATE
-
--- name: gate_batch_write
-INSERT INTO rung_gate_batches (maker, batch, at) VALUES (:maker, :id, UTC_TIMESTAMP(3))
-ON DUPLICATE KEY UPDATE batch = VALUES(batch), at = VALUES(at)
-
--- name: gate_batches_forget
-DELETE FROM rung_gate_batches WHERE at < :before
 
 -- name: gates_forget
 -- As a queue is by default, or no longer in use.

@@ -190,7 +190,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return out;
 }
 
-// What stands before the exception that caused the others.
+// Prefixes of the root cause in a chain of exceptions.
 constexpr std::string_view kCauses[] = {"Caused by: ", "[cause]: ", "---> ", "[previous exception]",
                                         "Traceback (most recent call last)"};
 

@@ -60,7 +60,7 @@ constexpr const char* kGoes[] = {
     R"(\B(?:[.~]{1,2})?[\\/](?:[\w\x80-\xff.@%+~$-]+[\\/])*[\w\x80-\xff.@%+~*:-]+)",
     R"(\b[A-Za-z]:\\[^\s"'<>|]*)",
     R"(\b[\w-]+(?:[/.][\w-]+)*\.(?:csv|json|xml|txt|pdf|edi|zip|png|jpg|tmp|xlsx|log|gz|parquet)\b)",
-    // what stands in brackets or quotes and has digits
+    // text in brackets or quotes that contains digits
     R"(<[^<>\n]*>)",
     R"([\[(][^()\[\]\n"'=:]*\d[^()\[\]\n"'=:]*[)\]])",
     R"([\[(](?:[A-Za-z]+[ :]+){0,2}[^\s()\[\]=]*\d[^\s()\[\]=]*(?:, (?:[A-Za-z]+[ :]+){0,2}[^\s()\[\]=]*\d[^\s()\[\]=]*)*[)\]])",

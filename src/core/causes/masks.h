@@ -9,7 +9,7 @@
 namespace rung::causes {
 
 inline constexpr std::size_t kTextBytes = 1000;
-// Stands for a value that somebody else has masked.
+// Replaces a value that the user's masks have matched (CauseRules::mask).
 inline constexpr char kMasked = '\x1a';
 
 // `text` without what varies: words in lower case with one blank between them, and a * for values side by

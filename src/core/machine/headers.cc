@@ -249,7 +249,7 @@ std::string intake_key(const Failure& failure, const Message& message, std::stri
   // Message-ids of some publishers are not unique, and two messages must never become one.
   append_field(facts, digest);
   append_unpublished(facts, message.properties);
-  // A parked copy that somebody has moved fails anew, also where the original failed just like that.
+  // The failure of a moved parked copy is a new one, even if it equals the failure of the original.
   if (is_parked_copy(publish_of_token(failure.token))) append_field(facts, failure.token);
   return key_of_facts(facts);
 }

@@ -113,7 +113,7 @@ Response show_metrics(Context& context, const Call&, int connections) {
     context.counts_failed = !totals;
     if (!totals) return context.metrics.tasks_failed();
     const std::vector<std::string> queues = label_queues(*context.rules(), *totals);
-    context.metrics.totals(*totals, queues);
+    context.metrics.totals(*totals, queues, context.cause_rules.get());
     context.metrics.tasks_took(context.clock.boot() - began);
   };
   if (context.metrics.wants_tasks()) context.counting.run(count, kCountWithin);

@@ -68,7 +68,7 @@ void Metrics::changed(std::string_view what, Changed how) {
       .Increment();
 }
 
-void Metrics::totals(const Totals& totals, const std::vector<std::string>& queues) {
+void Metrics::totals(const Totals& totals, const std::vector<std::string>& queues, const CauseRules* rules) {
   constexpr const char* kOther = bridge::FlowCounts::kOther;
   double overdue = 0;
   std::map<prometheus::Labels, double> tasks, ages;
@@ -112,7 +112,7 @@ void Metrics::totals(const Totals& totals, const std::vector<std::string>& queue
   }
   std::map<prometheus::Labels, double> failures;
   for (const CauseRow& cause : totals.failing)
-    failures[labels_of(cause, cause_rules_.get())] = static_cast<double>(cause.last_hour);
+    failures[labels_of(cause, rules)] = static_cast<double>(cause.last_hour);
   families_->cause_failures.set(failures);
   families_->causes_worse.Add({}).Set(static_cast<double>(totals.causes.worse));
   families_->overdue.Add({}).Set(overdue);

@@ -29,8 +29,6 @@ class Metrics {
   // `group`: "" = the config has none. REQUIRES: `clock` outlives it.
   Metrics(std::string_view version, std::string_view group, const Clock& clock);
   ~Metrics();
-  // REQUIRES: called before the others. nullptr: the config has no `causes`.
-  void use(CauseRulesPtr rules) { cause_rules_ = std::move(rules); }
 
   // `seconds`: below 0 if the request was refused before any work.
   void request(std::string_view route, std::string_view method, int status, double seconds);
@@ -54,8 +52,10 @@ class Metrics {
     std::size_t unowned = 0;        // shards
     EpochMs now;                    // its time
   };
-  // `queues`: those in the config, which have their own label; all others are "(other)".
-  void totals(const Totals& totals, const std::vector<std::string>& queues);
+  // `queues`: those in the config, which have their own label; all others are "(other)". `rules`: the
+  // config's `causes`; nullptr: it has none.
+  void totals(const Totals& totals, const std::vector<std::string>& queues,
+              const CauseRules* rules = nullptr);
   // Whether the database figures are too old; the caller then fetches them (one caller at a time). The slower
   // the query, the longer its figures stay valid.
   bool wants_tasks();
@@ -79,7 +79,6 @@ class Metrics {
   // `queue`: "" = all.
   void lateness(prometheus::Family<prometheus::Histogram>& family, const std::string& queue,
                 const bridge::Lateness& now);
-  CauseRulesPtr cause_rules_;
   const Clock& clock_;
   const std::unique_ptr<Families> families_;
   std::mutex mutex_;

@@ -75,7 +75,8 @@ void MemoryRecords::purge(EpochMs before, int limit, PurgedRecords& gone) {
 Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   return call([&] {
     MemoryTasks::ByTime finished;
-    CauseChanges causes(db_.causes_.book());
+    CauseTexts none(db_.causes_.book());
+    CauseChanges causes(none);
     for (const State state : {State::succeeded, State::parked, State::cancelled, State::discarded}) {
       const auto& all = db_.tasks_.finished(state);
       for (auto it = all.upper_bound({from.at, from.id}); it != all.end() && it->first < before; ++it)

@@ -1,4 +1,4 @@
-// Causes of failures: 0023_causes.sql says how the tables work together.
+// Causes of failures: sql/mysql/schema.sql says how the tables work together.
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -1,5 +1,4 @@
-// Counts of tasks, of promises of lateness and of activity: 0001_tables.sql, 0026_late_by.sql,
-// 0028_activity.sql.
+// Counts of tasks, of promises of lateness and of activity; batches that must not count twice.
 #include "src/core/base/require.h"
 #include "src/core/base/utf8.h"
 #include "src/store/mysql/render.h"
@@ -13,15 +12,6 @@ constexpr std::size_t kQueueBytes = 255;
 
 Literal minutes_of(Ms length) {
   return Literal::number(std::chrono::duration_cast<std::chrono::minutes>(length).count());
-}
-
-// Whether the maker's latest batch was this one. If not, it is from now on.
-bool is_added(Session& session, const CountBatch& batch) {
-  const Literal maker = Literal::text(batch.maker);
-  auto row = session.query(render("promise_batch_lock", {{"maker", maker}}));
-  if (row->next() && text_at(*row, 1) == batch.id) return true;
-  session.later(render("promise_batch_write", {{"maker", maker}, {"id", Literal::text(batch.id)}}));
-  return false;
 }
 
 PromiseCounts counts_at(const ::sql::ResultSet& row, std::uint32_t column) {
@@ -81,6 +71,18 @@ bool count_some(Session& session, EndedPiece& piece, State state, std::string wh
 
 }  // namespace
 
+bool is_repeated(Session& session, std::string_view kind, const std::string& maker, const std::string& id) {
+  const Literal of_kind = Literal::text(kind), by = Literal::text(maker);
+  auto row = session.query(render("batch_lock", {{"kind", of_kind}, {"maker", by}}));
+  if (row->next() && text_at(*row, 1) == id) return true;
+  session.later(render("batch_write", {{"kind", of_kind}, {"maker", by}, {"id", Literal::text(id)}}));
+  return false;
+}
+
+void forget_batches(Session& session, std::string_view kind, EpochMs before) {
+  session.exec(render("batches_forget", {{"kind", Literal::text(kind)}, {"before", Literal::time(before)}}));
+}
+
 Result<std::vector<QueueStat>> MysqlStore::open_by_queue() {
   return session_->run_for([&] {
     std::vector<QueueStat> out;
@@ -116,7 +118,7 @@ Result<void> MysqlStore::add_counts(const CountBatch& batch) {
   RUNG_REQUIRE(batch.changes.size() <= CountBatch::kMost);
   if (batch.changes.empty()) return {};
   return session_->transaction([&] {
-    if (is_added(*session_, batch)) return;
+    if (is_repeated(*session_, "counts", batch.maker, batch.id)) return;
     add_promised(*session_, batch);
     add_activity(*session_, batch);
   });
@@ -161,7 +163,7 @@ Result<int> MysqlStore::forget_counts(EpochMs now, int limit) {
     gone += static_cast<int>(
         session_->exec(render("activity_forget", {{"before", Literal::time(now - kActivityKept)},
                                                   {"limit", Literal::number(limit)}})));
-    session_->exec(render("promise_batches_forget", {{"before", Literal::time(now - kPromiseDay)}}));
+    forget_batches(*session_, "counts", now - kPromiseDay);
     return gone;
   });
 }

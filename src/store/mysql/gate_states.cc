@@ -98,16 +98,6 @@ void write_states(Session& session, std::span<const GateState> states) {
   if (rows.count() > 0) session.exec(render("gates_write", {{"rows", rows.done()}}));
 }
 
-// Whether the maker's latest batch was this one.
-bool is_applied(Session& session, const GateBatch& batch) {
-  if (batch.id.empty()) return false;
-  const Literal maker = Literal::text(batch.maker);
-  auto row = session.query(render("gate_batch_lock", {{"maker", maker}}));
-  if (row->next() && text_at(*row, 1) == batch.id) return true;
-  session.exec(render("gate_batch_write", {{"maker", maker}, {"id", Literal::text(batch.id)}}));
-  return false;
-}
-
 }  // namespace
 
 Result<std::vector<GateState>> MysqlStore::gate_states(EpochMs changed_since) {
@@ -124,7 +114,7 @@ Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) 
   if (batch.queues.empty()) return std::vector<GateState>{};
   return session_->transaction_for(
       [&] {
-        const bool again = is_applied(*session_, batch);
+        const bool again = !batch.id.empty() && is_repeated(*session_, "gates", batch.maker, batch.id);
         const EpochMs now = session_->now();
         auto states = lock_states(*session_, batch.queues, now);
         std::vector<GateState> out, changed;
@@ -149,7 +139,7 @@ Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) 
 Result<void> MysqlStore::forget_gates(EpochMs before) {
   return session_->run([&] {
     session_->exec(render("gates_forget", {{"before", Literal::time(before)}}));
-    session_->exec(render("gate_batches_forget", {{"before", Literal::time(before)}}));
+    forget_batches(*session_, "gates", before);
   });
 }
 

@@ -34,7 +34,8 @@ void without_bulks(Session& session, std::vector<TaskId>& ids) {
 // Tasks that are about to be deleted.
 void forget_in_causes(Session& session, const CauseBook& book, std::span<const TaskId> ids) {
   if (ids.empty()) return;
-  CauseChanges changes(book);
+  CauseTexts none(book);
+  CauseChanges changes(none);
   auto row = session.query(render("causes_of_tasks", {{"ids", Literal::ids(ids)}}));
   while (row->next())
     changes.removed(text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),

@@ -30,6 +30,11 @@ std::string conditions(const Filter& filter);
 // Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
 
+// Inside a transaction. Whether this batch is the maker's latest of its kind: its answer was lost, and it is
+// repeated. If not, it is the latest from now on. kind: "gates", "counts".
+bool is_repeated(Session& session, std::string_view kind, const std::string& maker, const std::string& id);
+void forget_batches(Session& session, std::string_view kind, EpochMs before);
+
 // Inside run(). 0: there is no schema, or it was not finished.
 int schema_version(Session& session);
 

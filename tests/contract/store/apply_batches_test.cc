@@ -146,7 +146,7 @@ TEST_P(StoreContract, WhatIsNoLongerAsItWasSeenIsDecidedAsItIs) {
   }
 }
 
-// Rows that somebody has changed by SQL.
+// Rows that were changed with SQL, not by Rung.
 class RowsChangedByHand : public StoreContract {};
 INSTANTIATE_TEST_SUITE_P(Stores, RowsChangedByHand, testing::Values("mysql"));
 
