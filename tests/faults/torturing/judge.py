@@ -330,7 +330,7 @@ class Judge:
         if told != (attempt, len(queue.delays), queue.ladder):
             self.blame("attempts", number, f"attempt {attempt} says level, levels, ladder {told}")
         if row is not None and row["outcome"] == "succeeded" and not first["redelivered"] \
-                and ms(row["outcome_at"]) < first["at"]:
+                and ms(row["outcome_at"]) + SLACK_MS < first["at"]:
             self.blame("lost", number, f"attempt {attempt} succeeded before its consumer read it")
         self.routed(number, attempt, sightings, queue)
         self.early(number, retry_id, attempt, sightings, row, queue)
