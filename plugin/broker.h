@@ -1,5 +1,5 @@
-// The interface that a broker implements for Rung. rabbitmq/ implements it with RabbitMQ, memory/ for tests.
-// The bridge knows nothing else about a broker.
+// The interface that a broker implements for Rung. rabbitmq/ implements it with RabbitMQ,
+// tests/support/memory for tests. The bridge knows nothing else about a broker.
 //
 // Thread: call every method of Broker from any thread; all return at once except stop(). The sink is called
 // on the broker's own threads and must not block; deliveries and results come in batches.

@@ -1,5 +1,5 @@
 // The storage interface of the bridge and the command line, split by role: code that needs one role depends
-// on that role alone. mysql/ implements it for MySQL and MariaDB; memory/ for tests.
+// on that role alone. mysql/ implements it for MySQL and MariaDB; tests/support/memory for tests.
 //
 // Thread: a Store is one connection, for one thread at a time. Every call blocks, is one transaction, and may
 // be repeated after a transient error: writes are keyed (ids made by the caller) or guarded (decide()), so

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/store/memory/memory_store_impl.h"
 #include "tests/simulator/fiber.h"
 #include "tests/simulator/watcher.h"
 #include "tests/simulator/world.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung::sim {
 

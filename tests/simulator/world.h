@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "src/core/base/clock.h"
-#include "src/store/memory/memory_store.h"
 #include "tests/simulator/events.h"
 #include "tests/simulator/rng.h"
 #include "tests/simulator/settings.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung::sim {
 

@@ -2,11 +2,11 @@
 
 #include <set>
 
-#include "plugin/memory/memory_broker.h"
 #include "plugin/rabbitmq/rabbit_broker.h"
 #include "src/core/base/url.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/clock.h"
+#include "tests/support/memory/memory_broker.h"
 #include "tests/support/proxy.h"
 
 namespace rung::test {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/store/memory/memory_store.h"
 #include "src/store/store.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/mysql.h"
 
 namespace rung::test {

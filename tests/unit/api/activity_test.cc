@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung::api {
 namespace {

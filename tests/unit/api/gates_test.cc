@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/api/queues/pauses.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung::api {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "plugin/memory/memory_broker.h"
 #include "src/core/machine/headers.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_broker.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

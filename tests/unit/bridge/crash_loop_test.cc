@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "plugin/memory/memory_broker.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_broker.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "plugin/memory/memory_broker.h"
 #include "src/bridge/bridge.h"
 #include "src/core/machine/headers.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_broker.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

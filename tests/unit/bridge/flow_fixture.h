@@ -21,13 +21,13 @@
 #include <string>
 #include <vector>
 
-#include "plugin/memory/memory_broker.h"
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/upkeep/work_poll.h"
 #include "src/core/message/identity.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_broker.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

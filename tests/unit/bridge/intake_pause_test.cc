@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "plugin/memory/memory_broker.h"
+#include "tests/support/memory/memory_broker.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/bridge/changes/transitions.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

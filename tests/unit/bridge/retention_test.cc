@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/bridge/upkeep/retention_pass.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

@@ -7,7 +7,7 @@
 
 #include "src/bridge/leases/shards.h"
 #include "src/io/log.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

@@ -5,8 +5,8 @@
 #include <atomic>
 
 #include "src/io/uv_loop.h"
-#include "src/store/memory/memory_store.h"
 #include "tests/support/clock.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung::bridge {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

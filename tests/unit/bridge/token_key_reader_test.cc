@@ -6,7 +6,7 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/core/message/delivery_token.h"
 #include "src/core/message/identity.h"
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"
 
 namespace rung::bridge {

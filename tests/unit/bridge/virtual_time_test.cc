@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung::bridge {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/core/machine/machine.h"
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 

@@ -5,7 +5,7 @@
 
 #include "src/core/base/require.h"
 #include "src/core/rules/rate_value.h"
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 namespace {

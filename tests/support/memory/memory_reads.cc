@@ -3,7 +3,7 @@
 #include <set>
 
 #include "src/core/base/utf8.h"
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/store/memory/memory_store.h"
-#include "src/store/memory/memory_transactions.h"
 #include "src/store/task_writer.h"
+#include "tests/support/memory/memory_store.h"
+#include "tests/support/memory/memory_transactions.h"
 
 namespace rung {
 

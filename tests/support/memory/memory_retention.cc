@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/core/base/require.h"
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 void MemoryTasks::purge(TaskId id) {

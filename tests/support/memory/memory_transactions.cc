@@ -1,4 +1,4 @@
-#include "src/store/memory/memory_transactions.h"
+#include "tests/support/memory/memory_transactions.h"
 
 #include <algorithm>
 #include <optional>

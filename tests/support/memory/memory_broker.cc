@@ -1,4 +1,4 @@
-#include "plugin/memory/memory_broker.h"
+#include "tests/support/memory/memory_broker.h"
 
 #include <algorithm>
 #include <array>

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/store/memory/memory_store.h"
 #include "src/store/tables.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 

@@ -1,10 +1,10 @@
-#include "src/store/memory/memory_store.h"
+#include "tests/support/memory/memory_store.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "src/core/base/require.h"
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 

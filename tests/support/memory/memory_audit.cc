@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "src/store/audit.h"
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 

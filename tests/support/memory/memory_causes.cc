@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 namespace {

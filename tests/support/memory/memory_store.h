@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "src/core/base/clock.h"
-#include "src/store/memory/memory_tables.h"
 #include "src/store/store.h"
+#include "tests/support/memory/memory_tables.h"
 
 namespace rung {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 

@@ -2,7 +2,7 @@
 // in memory_broker.cc.
 #include <utility>
 
-#include "plugin/memory/memory_broker.h"
+#include "tests/support/memory/memory_broker.h"
 
 namespace rung {
 

@@ -2,7 +2,7 @@
 #include <map>
 #include <utility>
 
-#include "src/store/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 
