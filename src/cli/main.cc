@@ -100,7 +100,6 @@ int main(int argc, char** argv) {
     rung::cli::add_bulk(app, &exit);
     rung::cli::add_causes(app, &exit);
     rung::cli::add_pause(app, &exit);
-    rung::cli::add_simulate(app, &exit);
     rung::cli::add_stats(app, &exit);
     rung::cli::add_nodes(app, &exit);
     rung::cli::add_logs(app, &exit);

@@ -32,7 +32,6 @@ void add_edit(CLI::App& app, int* exit);
 void add_bulk(CLI::App& app, int* exit);
 void add_causes(CLI::App& app, int* exit);
 void add_pause(CLI::App& app, int* exit);  // pause, resume, queues
-void add_simulate(CLI::App& app, int* exit);
 void add_stats(CLI::App& app, int* exit);
 void add_nodes(CLI::App& app, int* exit);
 void add_healthcheck(CLI::App& app, int* exit);

@@ -17,15 +17,6 @@ for name in orders invoices; do queue name=$name; done
 queue name=legacy arguments='{"x-dead-letter-exchange":"other"}'
 queue name=payments arguments='{"x-queue-type":"quorum","x-delivery-limit":5}'
 
-failures_are_recorded() {
-  mariadb -e 'CREATE DATABASE IF NOT EXISTS rung_tried'
-  { servers_yaml rung_tried; echo "ladders: { default: [1s, 2s] }"; } >new.yaml
-  sidecar -c new.yaml
-  rabbitmqadmin publish exchange=rung.failed routing_key=orders payload=x \
-    properties='{"delivery_mode":2,"headers":{"retry-queue":"orders","retry-error":"HTTP 503"}}'
-  until_true prints '^1$' rung list -c new.yaml --count
-  sidecar_ends -c new.yaml
-}
 another_policy_applies() {
   rung detach orders --force
   rabbitmqctl set_policy base '^orders$' '{"max-length":100000}' --apply-to queues

@@ -177,7 +177,6 @@ TEST_F(ByApi, AConfigMayHaveAnApiAlone) {
                              {"attached"},
                              {"detach", "orders"},
                              {"doctor"},
-                             {"simulate", "--queue", "orders"},
                              {"check", "--queue", "orders"},
                              {"healthcheck"},
                              {"adopt"}}) {
