@@ -102,9 +102,8 @@ int main(int argc, char** argv) {
     rung::cli::add_pause(app, &exit);
     rung::cli::add_stats(app, &exit);
     rung::cli::add_nodes(app, &exit);
-    rung::cli::add_logs(app, &exit);
     rung::cli::add_healthcheck(app, &exit);
-    rung::cli::add_help(app, &exit);
+    rung::cli::add_completion(app, &exit);
     return parse(app, argc, argv, exit);
   } catch (const std::exception& e) {  // out of memory, or an unexpected exception of a library
     return rung::cli::report_error(rung::cli::kUserError, e.what());

@@ -1,6 +1,6 @@
 // The log: one line per event, key=value or JSON, on stderr. No payloads, no secrets: the caller keeps them
 // out. Of one event at most 300 lines a minute are written (log_limit.h), and how many more there were; of
-// debug lines all. Each event has an entry in src/cli/stats/events.json (tests/events_check). Thread: any.
+// debug lines all. Each event has a row in docs/events.md (tests/events_check). Thread: any.
 #pragma once
 
 #include <concepts>

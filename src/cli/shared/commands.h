@@ -22,7 +22,6 @@ void add_attached(CLI::App& app, int* exit);
 void add_dialects(CLI::App& app, int* exit);
 void add_doctor(CLI::App& app, int* exit);
 void add_list(CLI::App& app, int* exit);
-void add_logs(CLI::App& app, int* exit);
 void add_show(CLI::App& app, int* exit);
 void add_history(CLI::App& app, int* exit);
 void add_audit(CLI::App& app, int* exit);
@@ -35,7 +34,5 @@ void add_pause(CLI::App& app, int* exit);  // pause, resume, queues
 void add_stats(CLI::App& app, int* exit);
 void add_nodes(CLI::App& app, int* exit);
 void add_healthcheck(CLI::App& app, int* exit);
-
-std::string events_json();  // stats/events.json, embedded by the build
 
 }  // namespace rung::cli

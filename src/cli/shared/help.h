@@ -1,5 +1,5 @@
-// Completion scripts and man pages, generated from the program's commands and options; better messages for
-// mistakes on the command line. Thread: pure functions.
+// Completion scripts, generated from the program's commands and options; better messages for mistakes on the
+// command line. Thread: pure functions.
 #pragma once
 
 #include <string>
@@ -34,14 +34,8 @@ std::string fish_completion(const CLI::App& app);
 // The subcommands. CLI11 represents option groups as subcommands without a name; they are skipped.
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
 
-struct ManPage {
-  std::string file;  // "rung-list.1"
-  std::string text;  // roff
-};
-std::vector<ManPage> man_pages(const CLI::App& app, const std::string& version);
-
-// rung help, version, completion and man. Call after all other commands were added.
-void add_help(CLI::App& app, int* exit);
+// rung completion. Call after all other commands were added.
+void add_completion(CLI::App& app, int* exit);
 
 // The message for a command line that `app` could not parse: it names the nearest command, option or value.
 // `what`: the parser's own message.

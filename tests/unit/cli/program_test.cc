@@ -312,16 +312,6 @@ TEST_F(Program, WordsThatAreNoTimes) {
   EXPECT_EQ(rung({"stats", "--max-overdue", "soon", "-c", good()}).exit, 1);
 }
 
-TEST_F(Program, HelpOfACommand) {
-  EXPECT_EQ(rung({"help"}).out, rung({"--help"}).out);
-  EXPECT_EQ(rung({"help", "list"}).out, rung({"list", "--help"}).out);
-  EXPECT_EQ(rung({"help", "bulk", "show"}).out, rung({"bulk", "show", "--help"}).out);
-  const Ran wrong = rung({"help", "lst"});
-  EXPECT_EQ(wrong.exit, 1);
-  EXPECT_EQ(wrong.err, "rung: unknown command \"lst\": did you mean list?\n");
-  EXPECT_EQ(rung({"version"}).out, rung({"--version"}).out);
-}
-
 TEST_F(Program, CompletionIsAValidScriptAndCompletes) {
   const std::string script = write("completion.bash", rung({"completion", "bash"}).out);
   const auto complete = [&](const std::string& words) {
@@ -343,23 +333,6 @@ TEST_F(Program, CompletionIsAValidScriptAndCompletes) {
     EXPECT_THAT(ran.out, AllOf(HasSubstr("discard"), HasSubstr("correlation-id"))) << shell;
   }
   EXPECT_EQ(rung({"completion", "tcsh"}).exit, 1);
-}
-
-TEST_F(Program, ManPagesAreWrittenForEachCommand) {
-  const std::string folder = folder_ / "man1";
-  ASSERT_EQ(rung({"man", folder}).exit, 0);
-  std::size_t pages = 0;
-  for (const auto& page : std::filesystem::directory_iterator(folder)) {
-    ++pages;
-    std::ifstream file(page.path());
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_TRUE(text.starts_with(".TH RUNG")) << page.path();
-    EXPECT_FALSE(page.path().stem().string().ends_with('-'))
-        << page.path() << ": a group of options, no command";
-    EXPECT_THAT(text, HasSubstr(".SH NAME"));
-  }
-  EXPECT_GT(pages, 20U);
-  EXPECT_TRUE(std::filesystem::exists(folder + "/rung-bulk-show.1"));
 }
 
 // As cron, supervisors, shells and containers start and end it; "$R" is the program, "$C" a config, "$D" a
