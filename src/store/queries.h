@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "src/core/base/result.h"
-#include "src/core/rules/error_pattern.h"
 #include "src/core/task/task.h"
 #include "src/store/audit.h"
 #include "src/store/leases.h"
@@ -39,10 +38,6 @@ struct Filter {
   // Name and value of headers in StoreOptions::index_headers; all have to match.
   std::vector<std::pair<std::string, std::string>> headers = {};
   Order order = Order::newest;
-  // Of the last error. The program tries it on the rows that match everything else, so that both databases
-  // agree. A query that would try it on more than kMostTried rows, or
-  // for longer than the store's timeout, returns a permanent error.
-  ErrorPatternPtr error_matches = {};
   std::optional<EpochMs> first_failed_before = {}, first_failed_after = {};
   bool silence_held = false;  // only deliveries whose silence is held open
   // Of the task `after`, with Order::due: its due_of().
@@ -50,7 +45,6 @@ struct Filter {
   std::string cause = {};                // of the last failure
   std::optional<bool> body_stored = {};  // body_stored()
 };
-inline constexpr std::int64_t kMostTried = 1'000'000;
 // "newest", "oldest", "due".
 std::optional<Filter::Order> order_from(std::string_view word);
 

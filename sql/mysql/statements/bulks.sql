@@ -78,9 +78,6 @@ AND NOT EXISTS (SELECT 1 FROM rung_bulks b JOIN rung_bulk_items i ON i.bulk_id =
 -- name: bulk_freeze.end
 ORDER BY t.id LIMIT :limit
 
--- name: bulk_freeze_ids
-INSERT INTO rung_bulk_items (bulk_id, task_id) VALUES :rows
-
 -- name: bulk_frozen_to
 SELECT COALESCE(MAX(task_id), 0) FROM rung_bulk_items WHERE bulk_id = :bulk
 
@@ -206,7 +203,3 @@ t.cause_id
 
 -- name: count_by.header
 (SELECT v.value FROM rung_task_headers v WHERE v.task_id = t.id AND v.name = :name)
-
--- name: try
--- What the program tries an expression on, in pages: the last errors of tasks that match everything else.
-SELECT t.id, t.last_error, :value FROM rung_tasks t WHERE TRUE

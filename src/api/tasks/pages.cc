@@ -131,7 +131,7 @@ Json filter_json(const Filter& f) {
   text("correlation_id", f.correlation_id);
   for (const auto& [name, value] : f.headers) text("header." + name, value);
   text("ladder", f.ladder);
-  text("error", f.error_matches ? f.error_matches->text() : f.error_contains);
+  text("error", f.error_contains);
   text("error_type", f.error_type);
   text("cause", f.cause);
   time("due_before", f.due_before);

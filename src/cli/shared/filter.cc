@@ -64,10 +64,7 @@ void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
       ->allow_extra_args(false);
   c.add_option("--ladder", f.ladder, "Tasks on this ladder")->type_name("NAME");
   if (by_error) {
-    c.add_option("--error", o.error,
-                 "Tasks whose last error contains this text, or matches it: /HTTP 5..|reset/, or /.../i to "
-                 "ignore case (RE2 syntax)")
-        ->type_name("TEXT");
+    c.add_option("--error", f.error_contains, "Tasks whose last error contains this text")->type_name("TEXT");
   }
   c.add_option("--error-type", f.error_type, "Tasks whose last error has this type")->type_name("TYPE");
   c.add_option("--cause", f.cause, "Tasks of this cause: see rung causes")->type_name("CAUSE");
@@ -94,8 +91,8 @@ bool is_set(const FilterOptions& o) {
   const Filter& f = o.filter;
   const auto is_text = [](const std::string* text) { return !text->empty(); };
   const auto is_time = [&](const TimeOption& time) { return !(o.*time.text).empty(); };
-  const auto texts = {&o.kind,       &o.error,  &f.queue,      &f.exchange,       &f.tag,
-                      &f.message_id, &f.ladder, &f.error_type, &f.correlation_id, &f.cause};
+  const auto texts = {&o.kind,       &f.error_contains, &f.queue,      &f.exchange,       &f.tag,
+                      &f.message_id, &f.ladder,         &f.error_type, &f.correlation_id, &f.cause};
   return std::ranges::any_of(texts, is_text) || std::ranges::any_of(kTimes, is_time) || !o.states.empty() ||
          !o.headers.empty() || f.silence_held;
 }
@@ -108,26 +105,9 @@ void read_states(const FilterOptions& o, Filter& filter) {
   }
 }
 
-namespace {
-
-// A text that the error contains, or /an expression/.
-int read_error(const std::string& text, Filter& filter) {
-  if (!ErrorPattern::is_one(text)) {
-    filter.error_contains = text;
-    return kSuccess;
-  }
-  auto pattern = ErrorPattern::parse(text);
-  if (!pattern) return report_error(kUserError, "--error: " + pattern.error().message);
-  filter.error_matches = *std::move(pattern);
-  return kSuccess;
-}
-
-}  // namespace
-
 int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
   filter = o.filter;
   read_states(o, filter);
-  if (const int code = read_error(o.error, filter); code != kSuccess) return code;
   if (!filter.cause.empty() && !api::is_cause_id(filter.cause))
     return report_error(kUserError, "--cause " + std::string(api::kCauseIdForm));
   for (const std::string& header : o.headers) {

@@ -21,7 +21,7 @@ namespace rung::cli {
 
 struct FilterOptions {
   std::string kind, due_before, due_after, created_after, created_before;
-  std::string first_failed_after, first_failed_before, error;
+  std::string first_failed_after, first_failed_before;
   std::vector<std::string> states, headers;  // headers: NAME=VALUE
   Filter filter;                             // options that need no parsing
 };

@@ -2,11 +2,11 @@
 
 export const STATES = ["scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"];
 
-/** @type {{ name: string, label: string, kind?: "time" | "states" | "choice", more?: boolean, options?: string[], hint?: string }[]} */
+/** @type {{ name: string, label: string, kind?: "time" | "states" | "choice", more?: boolean, options?: string[] }[]} */
 export const FIELDS = [
   { name: "queue", label: "Queue" },
   { name: "state", label: "State", kind: "states" },
-  { name: "error", label: "Error", hint: "or /regex/i" },
+  { name: "error", label: "Error" },
   { name: "error_type", label: "Error type" },
   { name: "cause", label: "Cause" },
   { name: "message_id", label: "Message-id" },

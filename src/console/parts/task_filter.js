@@ -73,7 +73,7 @@ export function TaskFilter({ filter }) {
   /** @param {typeof FIELDS[number]} field */
   const input = field => {
     const value = draft[field.name] ?? "";
-    const common = { label: field.label, hint: field.hint, name: field.name };
+    const common = { label: field.label, name: field.name };
     if (field.kind === "states") return html`<${States} value=${value} onInput=${set(field.name)} />`;
     if (field.kind === "choice") {
       return html`<${Field}

@@ -59,15 +59,6 @@ struct Reader {
     filter.states.clear();
   }
 
-  // A text that the error contains, or /an expression/.
-  void error(const std::string& name, const std::string& value) {
-    if (!ErrorPattern::is_one(value)) return text(name, value, filter.error_contains);
-    if (!is_utf8(value)) return wrong(name, "must be UTF-8 text");
-    auto pattern = ErrorPattern::parse(value);
-    if (!pattern) return wrong(name, pattern.error().message);
-    filter.error_matches = *std::move(pattern);
-  }
-
   bool take(const std::string& name, const std::string& value) {
     if (name == "queue") return text(name, value, filter.queue), true;
     if (name == "exchange") return text(name, value, filter.exchange), true;
@@ -81,7 +72,7 @@ struct Reader {
       return true;
     }
     if (name == "ladder") return text(name, value, filter.ladder), true;
-    if (name == "error") return error(name, value), true;
+    if (name == "error") return text(name, value, filter.error_contains), true;
     if (name == "error_type") return text(name, value, filter.error_type), true;
     if (name == "cause") {
       if (!api::is_cause_id(value)) wrong(name, std::string(api::kCauseIdForm));
@@ -232,10 +223,9 @@ CountWanted take_count(Pairs& query, FieldErrors& errors) {
 
 Response filter_problem(const Filter& filter, const Error& error, std::string_view instance,
                         bool counted_by) {
-  // The header is not indexed (only the store knows which ones are), the queue is a pattern, or there is too
-  // much to try an expression on.
+  // The header is not indexed (only the store knows which ones are), or the queue is a pattern.
   const bool ours = error.kind == Error::Kind::permanent &&
-                    (!filter.headers.empty() || !filter.queue.empty() || filter.error_matches || counted_by);
+                    (!filter.headers.empty() || !filter.queue.empty() || counted_by);
   return ours ? problem(400, error.message, instance) : problem(error, instance);
 }
 

@@ -101,8 +101,7 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
         const std::string also = asked.action == BulkAction::redrive
                                      ? ' ' + render("bulk_freeze.no_other_redrive", {{"bulk", bulk}})
                                      : "";
-        const std::int64_t total = filter.error_matches ? freeze_matching(bulk, filter, also, most)
-                                                        : freeze(bulk, filter, also, most);
+        const std::int64_t total = freeze(bulk, filter, also, most);
         session_->exec(render("bulk_total", {{"bulk", bulk}, {"total", Literal::number(total)}}));
         const Bulk created = read_bulks(render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
         const AuditRow action = audit_of_new(created);

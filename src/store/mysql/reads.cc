@@ -28,6 +28,25 @@ std::string place_of(const Filter& f) {
   return render("list.below", {id});
 }
 
+// The expression of the value that tasks are counted by.
+Literal value_of(const CountBy& by) {
+  switch (by.field) {
+    case CountBy::Field::queue:
+      return Literal::rendered(render("count_by.queue"));
+    case CountBy::Field::error_type:
+      return Literal::rendered(render("count_by.error_type"));
+    case CountBy::Field::tag:
+      return Literal::rendered(render("count_by.tag"));
+    case CountBy::Field::level:
+      return Literal::rendered(render("count_by.level"));
+    case CountBy::Field::cause:
+      return Literal::rendered(render("count_by.cause"));
+    case CountBy::Field::header:
+      break;
+  }
+  return Literal::rendered(render("count_by.header", {{"name", Literal::text(by.header)}}));
+}
+
 }  // namespace
 
 // `f` as SQL conditions, for a statement in which rung_tasks is t.
@@ -128,7 +147,6 @@ Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) 
 }
 
 Result<std::int64_t> MysqlStore::count_checked(const Filter& filter, std::int64_t most) {
-  if (filter.error_matches) return count_matching(filter, most);
   return session_->run_for([&] {
     auto row = session_->query(render("count_matching") + conditions(filter) + ' ' +
                                render("count_matching.end", {{"most", Literal::number(most)}}));
@@ -136,9 +154,31 @@ Result<std::int64_t> MysqlStore::count_checked(const Filter& filter, std::int64_
   });
 }
 
+Result<TaskCounts> MysqlStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
+  if (auto good = check(filter); !good) return tl::unexpected(good.error());
+  if (by.field == CountBy::Field::header) {
+    Filter indexed;
+    indexed.headers.emplace_back(by.header, "");
+    if (auto good = check(indexed); !good) return tl::unexpected(good.error());
+  }
+  return session_->run_for([&] {
+    TaskCounts out;
+    std::int64_t shown = 0;
+    auto row = session_->query(
+        render("count_by", {{"value", value_of(by)}}) + conditions(filter) + ' ' +
+        render("count_by.end", {{"most", Literal::number(most)}, {"groups", Literal::number(kMostGroups)}}));
+    while (row->next()) {
+      out.groups.push_back({text_at(*row, 1), row->getInt64(2)});
+      out.total = row->getInt64(3);
+      shown += out.groups.back().tasks;
+    }
+    out.others = out.total - shown;
+    return out;
+  });
+}
+
 Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
   if (auto good = check(filter); !good) return tl::unexpected(good.error());
-  if (filter.error_matches) return list_matching(filter);
   return session_->run_for([&] {
     std::vector<TaskRow> out;
     const auto read = [&](const Filter& some, std::string_view end) {

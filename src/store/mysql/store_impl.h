@@ -166,19 +166,9 @@ class MysqlStore final : public Store {
   Result<std::int64_t> count_checked(const Filter& filter, std::int64_t most);
   // Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
   Result<bool> change_tables(const std::function<void(Session&)>& body);
-  // For a filter with an expression (matching.cc).
-  Result<std::vector<TaskRow>> list_matching(const Filter& filter);
-  Result<std::int64_t> count_matching(const Filter& filter, std::int64_t most);
-  Result<TaskCounts> count_matching_by(const Filter& filter, const CountBy& by, std::int64_t most);
-  // Inside run(): calls `take` for each task that matches, with the value of the expression `value`, until it
-  // returns false.
-  void each_matching(const Filter& filter, const Literal& value,
-                     const std::function<bool(const std::string& value)>& take);
   // Inside a transaction: stores the ids that match, at most `most`; returns how many.
   // `also`: a further condition.
   std::int64_t freeze(const Literal& bulk, const Filter& filter, const std::string& also, std::int64_t most);
-  std::int64_t freeze_matching(const Literal& bulk, const Filter& filter, const std::string& also,
-                               std::int64_t most);
   std::vector<Bulk> read_bulks(const std::string& sql);  // inside run()
   Result<std::vector<NodeRow>> read_nodes(std::string_view statement);
   void record_change(const AuditRow& change, const SystemEvent& event);  // inside a transaction

@@ -137,13 +137,6 @@ TEST_P(StoreContract, EachOrderHasPages) {
       filter.after_due = due_of(page.back().task);
     }
     EXPECT_EQ(seen, all);
-    filter = whole;
-    filter.error_matches = *ErrorPattern::parse("/./");
-    const auto first = must(store_->list(filter));
-    if (first.empty()) continue;
-    filter.after = first.front().task.id;
-    filter.after_due = due_of(first.front().task);
-    EXPECT_EQ(must(store_->list(filter)).size(), first.size() - 1);
   }
 }
 
@@ -264,59 +257,16 @@ class FilterContract : public StoreContract {
     if (f.limit < 50) return;
     EXPECT_EQ(must(store_->count(f, 10)), static_cast<std::int64_t>(wanted.size()));
   }
-  static ErrorPatternPtr pattern(const char* text) { return must(ErrorPattern::parse(text)); }
-
   EpochMs now_;
   std::vector<NewTask> tasks_;
 };
 
-TEST_P(FilterContract, ListsByErrorTypeExpressionAndFirstFailure) {
+TEST_P(FilterContract, ListsByErrorTypeAndFirstFailure) {
   only([](Filter& f) { f.error_type = "Unavailable"; }, {3, 0});
   only([](Filter& f) { f.error_type = "unavailable"; }, {});
-  only([](Filter& f) { f.error_matches = pattern("/HTTP 5../"); }, {3, 0});
-  only([](Filter& f) { f.error_matches = pattern("/http.*slow|503/i"); }, {1, 0});
-  only([](Filter& f) { f.error_matches = pattern("/^bank/"); }, {});
-  only(
-      [](Filter& f) {
-        f.error_matches = pattern("/bank/");
-        f.error_type = "Unavailable";
-        f.queue = "invoices";
-      },
-      {});
   only([&](Filter& f) { f.first_failed_after = now_ - Ms{4'000'000}; }, {3, 1});
   only([&](Filter& f) { f.first_failed_before = now_ - Ms{2'000'000}; },
        {1, 0});  // not those that never failed
-}
-
-TEST_P(FilterContract, AnExpressionWorksWithEachOrderAndLimit) {
-  const auto all = pattern("/HTTP/i");
-  only([&](Filter& f) { f.error_matches = all; }, {3, 1, 0});
-  only(
-      [&](Filter& f) {
-        f.error_matches = all;
-        f.limit = 2;
-      },
-      {3, 1});
-  only(
-      [&](Filter& f) {
-        f.error_matches = all;
-        f.order = Filter::Order::oldest;
-        f.limit = 2;
-      },
-      {0, 1});
-  only(
-      [&](Filter& f) {
-        f.error_matches = all;
-        f.order = Filter::Order::due;
-        f.limit = 1;
-      },
-      {3});
-  Filter f;
-  f.error_matches = all;
-  EXPECT_EQ(must(store_->count(f, 2)), 2);
-  // It takes exponential time in an engine that backtracks.
-  f.error_matches = pattern("/^(([a-zA-Z0-9 ]+)+)+!$/");
-  EXPECT_EQ(must(store_->count(f, 10)), 0);
 }
 
 TEST_P(FilterContract, CountsByAField) {
@@ -340,19 +290,15 @@ TEST_P(FilterContract, CountsByAField) {
   const Pairs by_level = counts({CountBy::Field::level});
   EXPECT_EQ((std::map<std::string, std::int64_t>(by_level.begin(), by_level.end())), levels);
   Filter f;
-  f.error_matches = pattern("/bank/");
-  EXPECT_EQ(counts({CountBy::Field::error_type}, f), (Pairs{{"Unavailable", 2}}));
-  f.error_matches.reset();
   f.queue = "invoices";
   EXPECT_EQ(counts({CountBy::Field::queue}, f), (Pairs{{"invoices", 1}}));
   EXPECT_EQ(must(store_->count_by({}, {CountBy::Field::queue}, 3)).total, 3) << "stops at `most`";
 }
 
-TEST_P(FilterContract, ABulkFreezesTheOldestThatMatchAnExpression) {
+TEST_P(FilterContract, ABulkFreezesTheOldestThatMatch) {
   NewBulk bulk;
   bulk.action = BulkAction::cancel;
-  bulk.filter.error_matches = pattern("/HTTP/i");
-  bulk.filter_text = R"({"error":"/HTTP/i"})";
+  bulk.filter.tag = "bank";
   bulk.who = "ann@desk (test)";
   EXPECT_EQ(must(store_->create_bulk(bulk)).total, 3);
   bulk.limit = 2;
@@ -360,7 +306,7 @@ TEST_P(FilterContract, ABulkFreezesTheOldestThatMatchAnExpression) {
   EXPECT_EQ(two.total, 2);
   EXPECT_EQ(must(store_->bulk_next({two.id, "us", {}}, 10)),
             (std::vector{tasks_[0].task.id, tasks_[1].task.id}));
-  bulk.filter.error_matches.reset();
+  bulk.filter.tag.clear();
   const Bulk any = must(store_->create_bulk(bulk));
   EXPECT_EQ(must(store_->bulk_next({any.id, "us", {}}, 10)),
             (std::vector{tasks_[0].task.id, tasks_[1].task.id}));

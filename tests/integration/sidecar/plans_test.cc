@@ -133,9 +133,9 @@ TEST_F(Plans, NoStatementOfTheProgramReadsABigTableFromEndToEnd) {
   for (const char* command :
        {"list --state parked --limit 5", "list --queue old-7 --limit 5", "list --message-id m4711", "stats",
         "nodes", "history --message-id m4711", "show 4711", "audit --limit 5",
-        "list --error-type Timeout --limit 5", "list --error /boom/ --state parked --limit 5",
+        "list --error-type Timeout --limit 5", "list --error boom --state parked --limit 5",
         "list --first-failed-after 1h --limit 5", "list --state parked --count --by error_type",
-        "causes --limit 5", "cancel --tag order.close --error /boom/ --limit 5 --yes",
+        "causes --limit 5", "cancel --tag order.close --error boom --limit 5 --yes",
         "cancel --tag order.close --yes", "reschedule 20 --in 3h", "fire 40", "retry 21", "bulk list"}) {
     cli(command);
   }

@@ -157,7 +157,6 @@ bool MemoryStore::shows(const Filter& f, const Task& t) {
          (f.ladder.empty() || t.ladder == f.ladder) &&
          (f.error_contains.empty() || t.last_error.find(f.error_contains) != std::string::npos) &&
          (f.error_type.empty() || t.error_type == f.error_type) &&
-         (!f.error_matches || f.error_matches->matches(t.last_error)) &&
          (!f.first_failed_before ||
           (t.first_failed_at.ms > 0 && t.first_failed_at < *f.first_failed_before)) &&
          (!f.first_failed_after || t.first_failed_at > *f.first_failed_after) &&
