@@ -331,9 +331,9 @@ CREATE TABLE IF NOT EXISTS rung_batches (
   PRIMARY KEY (kind, maker)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Send times of queues with rates or a limit in flight. value: of the header of rate_by; '' = the queue's own rate. next_us: the
--- next free send time of the queue or the value, us since 1970 UTC; 0 = free now. reserved: for a limit in flight, the tasks that
--- may be claimed and are not yet (src/core/gates/send_times.h). used_at: a row that has not been used for long is deleted.
+-- Send times of queues with rates (src/core/gates/send_times.h). value: of the header of rate_by; '' = the queue's own rate.
+-- next_us: the next free send time of the queue or the value, us since 1970 UTC; 0 = free now. used_at: a row that has not been
+-- used for long is deleted.
 CREATE TABLE IF NOT EXISTS rung_rates (
   queue        VARCHAR(255) NOT NULL,
   length       SMALLINT UNSIGNED NOT NULL,
@@ -341,7 +341,6 @@ CREATE TABLE IF NOT EXISTS rung_rates (
   value_length SMALLINT UNSIGNED NOT NULL,
   used_at      DATETIME(3) NOT NULL,
   next_us      BIGINT NOT NULL DEFAULT 0,
-  reserved     MEDIUMTEXT NULL,
   PRIMARY KEY (queue, length, value, value_length),
   KEY by_used (used_at)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

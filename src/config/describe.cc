@@ -180,9 +180,6 @@ void add_gates(const std::string& queue, const GateRules& gate, Columns& table) 
     row("rate_by", "at most " + format_rate(gate.rate_by->per_second) +
                        " published for each value of the header " + printable(gate.rate_by->header) +
                        ", over all instances");
-  if (gate.in_flight > 0)
-    row("in_flight",
-        fmt::format("at most {} delivered and not yet answered, over all instances", gate.in_flight));
   if (gate.window != nullptr) row("window", "open " + gate.window->describe());
   if (gate.breaker) row("breaker", breaker_text(*gate.breaker));
   if (gate.retry_after != RetryAfterRules{})

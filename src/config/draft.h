@@ -65,7 +65,6 @@ struct GateDraft {
   std::optional<double> rate;
   std::optional<std::string> by_header;  // rate_by
   std::optional<double> by_rate;
-  std::optional<int> in_flight;
   std::optional<std::vector<std::string>> allow;  // window
   std::optional<std::string> zone;
   std::optional<int> open_after, of_last, probes, close_after;  // breaker

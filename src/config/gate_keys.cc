@@ -13,7 +13,7 @@ using std::chrono::seconds;
 
 constexpr double kMostASecond = 100'000;
 constexpr double kMinuteSeconds = 60, kHourSeconds = 3600;
-constexpr int kMostInFlight = 1'000'000, kMostOutcomes = 1000, kMostProbes = 100;
+constexpr int kMostOutcomes = 1000, kMostProbes = 100;
 
 GateDraft& gate(Value& v) { return v.draft.queue->gate; }
 
@@ -146,9 +146,6 @@ std::vector<Key> gate_keys() {
     {{"queues.*.gate.rate_by.rate", "rate, e.g. 5/s", "", true, false,
       "maximum rate of publishes for each value of the header, over all instances together"},
      [](Value& v) { return set_rate(v, gate(v).by_rate); }},
-    {{"queues.*.gate.in_flight", "1 to 1000000", "", true, false,
-      "maximum number of messages delivered and not yet answered, over all instances; requires consumers that report results"},
-     [](Value& v) { return v.optional(gate(v).in_flight, &Value::integer, 1, kMostInFlight); }},
     {{"queues.*.gate.window.allow", "times of the week, or list of them", "", true, false,
       "when messages may go out: \"Mon-Fri 08:00-18:00\", \"Sat,Sun 10:00-14:00\", \"22:00-06:00\" (every day, ends on the next)"},
      set_window_times},

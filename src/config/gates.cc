@@ -13,7 +13,6 @@ GateDraft with_defaults(GateDraft own, const GateDraft& from) {
   inherit(own.rate, from.rate);
   inherit(own.by_header, from.by_header);
   inherit(own.by_rate, from.by_rate);
-  inherit(own.in_flight, from.in_flight);
   inherit(own.allow, from.allow);
   inherit(own.zone, from.zone);
   inherit(own.open_after, from.open_after);
@@ -48,7 +47,6 @@ class GateBuilder {
     if (complete("rate_by", "header", "rate", "{ header: tenant, rate: 5/s }") && all_.by_header &&
         all_.by_rate)
       out.rate_by = RateBy{*all_.by_header, *all_.by_rate};
-    out.in_flight = all_.in_flight.value_or(0);
     if (complete("window", "allow", "zone", "{ allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }") &&
         all_.allow && all_.zone)
       out.window = window();
@@ -117,16 +115,11 @@ class GateBuilder {
 
   void warn(const GateRules& gate, const Silence& silence) {
     // Once for all queues that have both from the defaults.
-    const auto new_here = [&](const std::string& key) { return concerns(key) || queue_.success_mark; };
-    const std::string after = levels::format_duration(silence.after);
-    const std::string advice = ": set success.reported_within if consumers report their results";
-    if (gate.in_flight > 0 && new_here("in_flight"))
-      problems_.warn(mark("in_flight"),
-                     path_ + "in_flight: in_flight counts a delivery until its silence ends (" + after +
-                         ") or a result is reported" + advice);
-    if (gate.breaker && new_here("breaker"))
-      problems_.warn(mark("breaker"), path_ + "breaker: a delivery without an answer for " + after +
-                                          " counts as a success" + advice);
+    if (gate.breaker && (concerns("breaker") || queue_.success_mark))
+      problems_.warn(mark("breaker"), path_ + "breaker: a delivery without an answer for " +
+                                          levels::format_duration(silence.after) +
+                                          " counts as a success: set success.reported_within if consumers "
+                                          "report their results");
   }
 
   const QueueDraft& queue_;

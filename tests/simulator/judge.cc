@@ -221,18 +221,6 @@ void Judge::judge_gates(const Facts& facts, const Task& task) {
     if (static_cast<double>(recent(10)) > gate.rate * 10 * 1.05 + 2)
       return broken("a rate is kept: " + std::to_string(recent(10)) + " in 10 s", facts.message);
   }
-  if (gate.in_flight > 0) {
-    Filter out;
-    out.queue = task.queue;
-    out.limit = 1'000'000;
-    const auto rows = store_->list(out);
-    const auto count = std::ranges::count_if(*rows, [](const TaskRow& row) {
-      return (row.task.state == State::publishing && row.task.epoch > 0) || row.task.state == State::awaiting;
-    });
-    const int probes = gate.breaker ? gate.breaker->probes : 0;  // they need no send time
-    if (count > gate.in_flight + probes)
-      return broken("no more are in flight than allowed: " + std::to_string(count), facts.message);
-  }
   if (!gate.breaker || task.probe != 0) return;
   const auto states = store_->gate_states();
   const auto state = std::ranges::find(*states, task.queue, &GateState::queue);

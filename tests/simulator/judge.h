@@ -91,7 +91,6 @@ class Judge final : public Watcher {
   void judge_takeover(const Facts& facts, int attempt, const std::string& node);
   void judge_message(int number, const Entry& entry, const std::string& dead_queue);
   void judge_row(const TaskRow& row, const Facts& facts, const std::string& dead_queue);
-  bool waits_behind_others(const Task& task) const;
   void judge_history(const TaskRow& row, const Facts& facts);
   // `probe`: it was a breaker's probe, whose failure leaves it on its level.
   std::int64_t next_due(const Facts::Arrival& arrival, std::int64_t from_us, bool probe) const;

@@ -69,21 +69,11 @@ void Judge::judge_message(int number, const Entry& entry, const std::string& dea
   }
 }
 
-// A limit in flight lets a backlog out only as fast as deliveries end, the oldest first. So it is enough that
-// the queue moves: one is out until its silence ends, and then the next one goes.
-bool Judge::waits_behind_others(const Task& task) const {
-  const QueueRules& rules = world_.rules->queue(task.queue);
-  const auto claims = claims_.find(task.queue);
-  const bool waits = task.state == State::scheduled || task.state == State::publishing;
-  if (!waits || rules.gate.in_flight == 0 || claims == claims_.end()) return false;
-  return world_.events.now() - claims->second.back() <= (rules.silence.after + kMovedOn).count() * kMs;
-}
-
 void Judge::judge_row(const TaskRow& row, const Facts& facts, const std::string& dead_queue) {
   const Task& task = row.task;
   const EpochMs now = world_.db->now();
   const bool late = task.next_at && now - *task.next_at > (dead_queue.empty() ? kMovedOn : kMovedOnBeside);
-  if (late && task.queue != dead_queue && !waits_behind_others(task))
+  if (late && task.queue != dead_queue)
     return broken("every row is moved on: it is " + std::string(to_word(task.state)) + " and due for " +
                       std::to_string((now - *task.next_at).count()) + " ms",
                   facts.message);

@@ -127,7 +127,6 @@ void add_gates(RuleBook::Queues& queues, Rng dice) {
   breaker.close_after = static_cast<int>(dice.between(1, 3));
   queues["orders"].gate.breaker = breaker;
   queues["mails"].gate.breaker = breaker;
-  queues["mails"].gate.in_flight = static_cast<int>(dice.between(2, 20));
   queues["bills"].gate.rate = static_cast<double>(dice.between(5, 50));
   queues["bills"].gate.retry_after = {Ms{5000}, true};
   // Closed for one minute after the first 40 seconds, as the database's clock begins in World.

@@ -51,7 +51,7 @@ enum class Actor : std::uint8_t {
   people,   // people who cancel, reschedule, fire, redrive, finish
   bulks,    // the same, for many tasks at once
   pauses,   // people who pause and resume queues
-  gates,    // breakers, rates, limits in flight, a window and retry-after in the config
+  gates,    // breakers, rates, a window and retry-after in the config
   copies,   // people who move copies from rung.parked: to their queue, to another, to rung.failed
   edits,    // people who edit parked messages
   canary,   // people who redrive with a canary and a ramp

@@ -102,7 +102,7 @@ void Dispatch::leave_in_database(const io::DueItem& item) {
 
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
-  // They have had their send times, and count as in flight.
+  // They have had their send times.
   for (const io::DueItem& item : items) take_in(item, now, std::nullopt);
   pump_soon(items, now);
 }
@@ -137,11 +137,6 @@ void Dispatch::pump_soon(const std::vector<io::DueItem>& items, EpochMs now) {
     pump_posted_ = false;
     pump();
   });
-}
-
-void Dispatch::changed(const Task& task) {
-  publisher_.changed(task);
-  if (task.state != State::publishing && task.state != State::awaiting) throttle_.ended(task.queue);
 }
 
 void Dispatch::open(bool publishing) {
@@ -282,20 +277,9 @@ void Dispatch::tick() {
   pump();
 }
 
-// A task that could not be claimed for long after its send time had come, e.g. while the broker was blocked.
-bool Dispatch::take_back(const io::DueItem& item) {
-  if (!deps_.rules->limits()) return false;
-  const Flight* flight = flights_.find(item.id);
-  if (!flight->permit || !throttle_.is_too_old(item.queue, *flight->permit)) return false;
-  flights_.not_claimed(item.id);
-  flights_.add(item, Flight::Stage::throttled);
-  throttle_.add(item);
-  return true;
-}
-
 void Dispatch::probe() {
   const auto item = targets_.take_probe(deps_.clock.here().boot());
-  if (item && !take_back(*item)) claims_.claim({*item});
+  if (item) claims_.claim({*item});
 }
 
 void Dispatch::unused(std::uint32_t queue, const Permit& permit) {
@@ -313,9 +297,7 @@ void Dispatch::claim_next() {
   const std::size_t worth_it = std::min(Claims::kMostTasks, most_under_way_) / 4;
   if (most == 0 || (most < worth_it && most < targets_.waiting() && most < by_bytes)) return;
   if (targets_.waiting() < Claims::kMostTasks / 2 && linger_.hold()) return;
-  auto items = targets_.take(most, deps_.clock.here().boot());
-  std::erase_if(items, [this](const io::DueItem& item) { return take_back(item); });
-  claims_.claim(std::move(items));
+  claims_.claim(targets_.take(most, deps_.clock.here().boot()));
   linger_.end();
   if (!targets_.empty()) linger_.skip();  // the rest has waited already
 }

@@ -57,7 +57,7 @@ class Dispatch {
   // that their shards can be given back.
   void release_unfetched() { claims_.release_unfetched(); }
   // The task's row has changed.
-  void changed(const Task& task);
+  void changed(const Task& task) { publisher_.changed(task); }
   // Tasks of these shards that became due before had no owner: they count as overdue.
   void shards_gained();
 
@@ -96,7 +96,6 @@ class Dispatch {
   // No stage: it waits, and was claimed before.
   void take_in(const io::DueItem& item, EpochMs now, std::optional<Flight::Stage> stage);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
-  bool take_back(const io::DueItem& item);
   void probe();
   void claim_next();
   void unused(std::uint32_t queue, const Permit& permit);

@@ -4,7 +4,7 @@
 //
 //   throttled -> waiting -> claiming -> unread -> reading -> held -> sent -> recording -> gone
 //
-// throttled is left out if the queue has no rate or limit, unread if there is room at once, held if the task
+// throttled is left out if the queue has no rate, unread if there is room at once, held if the task
 // is due. Before it is sent a task may leave.
 #pragma once
 

@@ -27,8 +27,8 @@ void Claims::claim(std::vector<io::DueItem> items) {
     RUNG_REQUIRE(flight != nullptr && flight->stage == Flight::Stage::claiming);
     const Ms gated = deps_.flow.gates.waited(deps_.flow.names.name(item.queue), item.at);
     const Permit* permit = flight->permit.get();
-    claims.push_back({item.id, event::Claim{kAhead, gated, permit ? permit->probe : 0, permit != nullptr,
-                                            permit && permit->again}});
+    claims.push_back(
+        {item.id, event::Claim{kAhead, gated, permit ? permit->probe : 0, permit && permit->again}});
     batch.behind_gates.push_back(behind_gates(item, *flight));
   }
   Fence needed =

@@ -74,16 +74,6 @@ void Throttle::changed() {
   if (!queues_.empty()) soon();
 }
 
-void Throttle::ended(const std::string& name) {
-  if (!deps_.rules->limits() || queues_.empty() || deps_.rules->queue(name).gate.in_flight == 0) return;
-  const auto queue = queues_.find(deps_.names.number(name));
-  if (queue == queues_.end()) return;
-  queue->second.ended = true;
-  queue->second.not_before = {};
-  ready_.insert(queue->first);
-  soon();
-}
-
 void Throttle::work() {
   if (agenda_.empty()) check_agenda();
   due();
@@ -157,8 +147,7 @@ bool Throttle::send(Queue& queue, const Entry& entry, bool takes, std::vector<io
     of.waiting.push(*entry.item);
   } else {
     sent = release(queue, *entry.value, *entry.item, out);
-    // For a limit in flight it is for this task and no other.
-    if (!sent && rules(entry.queue).in_flight == 0) sent = use(queue, *entry.value, of, entry.send_at, out);
+    if (!sent) sent = use(queue, *entry.value, of, entry.send_at, out);
   }
   list(entry.queue, queue, *entry.value, of);
   return sent;
@@ -187,15 +176,9 @@ bool Throttle::release(Queue& queue, const std::string& value, const io::DueItem
   return true;
 }
 
-// The claim must be in the database when the reservation ends.
-bool Throttle::is_too_old(std::uint32_t queue, const Permit& permit) const {
-  return permit.value && rules(queue).in_flight > 0 &&
-         deps_.clock.here().boot() - permit.released_at > kReservedFor / 2;
-}
-
 void Throttle::not_sent(std::uint32_t number, const std::string& value) {
   const auto queue = queues_.find(number);
-  if (queue == queues_.end() || rules(number).in_flight > 0 || room_for(number) == 0) return;
+  if (queue == queues_.end() || room_for(number) == 0) return;
   std::vector<io::DueItem> out;
   use(queue->second, value, queue->second.values[value], deps_.clock.now(), out);
   if (!out.empty()) loop_.post([this, out] { deps_.release(out); });

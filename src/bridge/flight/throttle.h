@@ -1,8 +1,7 @@
-// Tasks that are due, of queues with a rate, a rate for each value of a header, or a limit on deliveries in
-// flight. They wait here for a send time (src/core/gates/send_times.h), which they get from the database: one
-// transaction for all queues that need some. At its send time a task is claimed as any other. Within a value
-// the oldest goes first; values take turns. A send time whose task cannot be sent any more goes to the next
-// one, or is lost.
+// Tasks that are due, of queues with a rate, or a rate for each value of a header. They wait here for a send
+// time (src/core/gates/send_times.h), which they get from the database: one transaction for all queues that
+// need some. At its send time a task is claimed as any other. Within a value the oldest goes first; values
+// take turns. A send time whose task cannot be sent any more goes to the next one, or is lost.
 //
 // It has more members than most classes here: each answer of the database changes all of it in one step (who
 // waits, what happens when, who may ask next). Thread: the loop's.
@@ -58,12 +57,8 @@ class Throttle {
   bool full(std::uint32_t queue) const;
   // REQUIRES: it is at Stage::throttled.
   void add(const io::DueItem& item);
-  // Whether its reservation for the limit in flight may end before the task is claimed: it needs another one.
-  bool is_too_old(std::uint32_t queue, const Permit& permit) const;
   // A released task of this value is not to be sent: its send time is free.
   void not_sent(std::uint32_t queue, const std::string& value);
-  // A delivery of this queue has ended: another one may go if the queue has a limit in flight.
-  void ended(const std::string& queue);
   // Gates or rules may have changed.
   void changed();
   // Call each second.
@@ -100,8 +95,7 @@ class Throttle {
     std::vector<io::DueItem> looked_up;                // they are being read
     std::string header;                                // the one whose values these are
     std::size_t waiting = 0;                           // all of its tasks here
-    BootMs not_before{0};                              // the limit in flight is reached
-    bool ended = false;                                // a delivery has ended since it last asked
+    BootMs not_before{0};                              // it got no answer
     bool wakes = false;                                // in agenda_
     bool limited = false;                              // see limited()
   };

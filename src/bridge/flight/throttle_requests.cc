@@ -14,14 +14,14 @@ namespace {
 // In one request: of one queue, and of all.
 constexpr std::size_t kMostOfQueue = 500;  // tasks
 constexpr std::size_t kMostQueuesAsked = 100, kMostValuesAsked = 500, kMostTasksAsked = 2000;
-constexpr Ms kAskPause{40};         // after an answer: the more ask together, the fewer transactions
-constexpr Ms kAskAhead{100};        // tasks come here by so much before they are due
-constexpr Ms kLead{200};            // before a send time is free, or the last one is used, to ask for more
-constexpr Ms kPatience{50};         // earlier by this for each time in vain: another instance may be faster
-constexpr Ms kAskFull{1000};        // the limit in flight is reached, and none of ours ends
-constexpr Ms kNoRoom{100};          // the queue takes nothing now
-constexpr Ms kClockStep{500};       // half of kImpossible in send_times.cc; slewed clocks are far slower
-constexpr Ms kForgetAfter{60'000};  // a reservation must have ended
+constexpr Ms kAskPause{40};   // after an answer: the more ask together, the fewer transactions
+constexpr Ms kAskAhead{100};  // tasks come here by so much before they are due
+constexpr Ms kLead{200};      // before a send time is free, or the last one is used, to ask for more
+constexpr Ms kPatience{50};   // earlier by this for each time in vain: another instance may be faster
+constexpr Ms kNoAnswer{1000};
+constexpr Ms kNoRoom{100};     // the queue takes nothing now
+constexpr Ms kClockStep{500};  // half of kImpossible in send_times.cc; slewed clocks are far slower
+constexpr Ms kForgetAfter{60'000};
 constexpr std::size_t kForgetAt = 1000;  // schedules asked for: at least so many are deleted for them
 constexpr int kForgetMost = 2000;
 
@@ -85,8 +85,7 @@ Throttle::Asked Throttle::request(std::uint32_t number, Queue& queue, Room& room
   request.queue = deps_.names.name(number);
   request.rate = rate(number);
   request.rate_by = gate.rate_by ? gate.rate_by->per_second : 0;
-  request.in_flight = gate.in_flight;
-  request.horizon = send_horizon(request.rate, request.rate_by, request.in_flight);
+  request.horizon = send_horizon(request.rate, request.rate_by);
   // So that other instances get some, too.
   const auto share = [&](double per_second) {
     const double seconds = static_cast<double>((request.horizon + kSendBurst).count()) / 1000;
@@ -95,9 +94,7 @@ Throttle::Asked Throttle::request(std::uint32_t number, Queue& queue, Room& room
   };
   std::size_t left = std::min({room.tasks, kMostOfQueue, deps_.room(number)});
   if (request.rate > 0) left = std::min(left, share(request.rate));
-  if (gate.in_flight > 0) left = std::min(left, static_cast<std::size_t>(gate.in_flight));
   const std::size_t most = request.rate_by > 0 ? share(request.rate_by) : left;
-  queue.ended = false;
   while (!queue.turn.empty() && left > 0 && room.values > 0) {
     const std::string value = std::move(queue.turn.front());
     queue.turn.pop_front();
@@ -112,11 +109,10 @@ Throttle::Asked Throttle::request(std::uint32_t number, Queue& queue, Room& room
     left -= items.size();
     room.tasks -= items.size();
     --room.values;
-    SendRequest::Value& asks = request.values.emplace_back(SendRequest::Value{value, {}, {}});
+    SendRequest::Value& asks = request.values.emplace_back(SendRequest::Value{value, {}});
     for (const io::DueItem& item : items) {
       // Later only if the database's clock was set back: the claim says so.
       asks.due.push_back(std::min(item.at, deps_.clock.now() + kAskAhead));
-      if (gate.in_flight > 0) asks.ids.push_back(item.id);
     }
     asked.items.push_back(std::move(items));
   }
@@ -163,8 +159,7 @@ void Throttle::answered(Queue& queue, const Asked& asked, const SendTimes& times
     }
     agenda_.emplace(next, Entry{asked.queue, value, std::nullopt, {}});
   }
-  const bool full = times.full && !queue.ended;
-  if (full || times.values.empty()) queue.not_before = deps_.clock.here().boot() + kAskFull;
+  if (times.values.empty()) queue.not_before = deps_.clock.here().boot() + kNoAnswer;
   if (asked.header != queue.header) forget_values(queue);  // by a reload meanwhile
 }
 

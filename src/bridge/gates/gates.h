@@ -80,7 +80,7 @@ class Gates {
   // nullptr: as a queue is by default.
   const GateState* state(std::string_view queue) const { return queues_.state(queue); }
   // How long a task of the queue that was due at `due` has waited since because of the queue's gates. For a
-  // queue with a rate or a limit, all of its lateness.
+  // queue with a rate, all of its lateness.
   Ms waited(std::string_view queue, EpochMs due) const;
   // How long the gate has been closed since `due`, a limit apart.
   Ms closed_since(std::string_view queue, EpochMs due) const { return queues_.closed_since(queue, due); }

@@ -1,8 +1,7 @@
-// When the tasks of a queue with a rate, a rate for each value of a header, or a limit on deliveries in
-// flight may go out. All instances share a schedule for each queue and each value (GCRA): it has the next
-// free send time. An instance takes send times for the tasks that it has. What is taken and not used is lost:
-// a send time is never given twice. A store calls take() inside a transaction that has locked the rows.
-// Thread: values and pure functions.
+// When the tasks of a queue with a rate, or a rate for each value of a header, may go out. All instances
+// share a schedule for each queue and each value (GCRA): it has the next free send time. An instance takes
+// send times for the tasks that it has. What is taken and not used is lost: a send time is never given twice.
+// A store calls take() inside a transaction that has locked the rows. Thread: values and pure functions.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "src/core/base/ids.h"
 #include "src/core/base/time.h"
 
 namespace rung {
@@ -24,8 +22,6 @@ inline constexpr Ms kSendBurst{200};
 // and one for each value, kSendBurst: else a value that goes slowly would block the queue's next times for
 // the others.
 inline constexpr Ms kSendHorizon{1000};
-// A reservation for in_flight holds until its task is claimed, at most for this long.
-inline constexpr Ms kReservedFor{10'000};
 // The key of tasks whose header has no value: they share one rate.
 inline constexpr const char* kNoValue = "(no value)";
 
@@ -36,36 +32,21 @@ struct SendSchedule {
   EpochMs next() const { return {(next_us + 999) / 1000}; }
 };
 
-// A task that may be claimed although its queue has a limit in flight, and that no row shows as claimed yet.
-struct Reservation {
-  TaskId id;
-  int attempt = 0;  // of the row, when it was reserved: a later one has been claimed
-  EpochMs at;
-  bool operator==(const Reservation&) const = default;
-};
-
 // What a queue's rows say.
 struct SendBook {
   SendSchedule queue;
   std::map<std::string, SendSchedule, std::less<>> values;  // of those that are asked for
-  std::vector<Reservation> reserved;
-  // For in_flight: deliveries that are out, and the attempts of those tasks that are still scheduled, of the
-  // reserved ones and of those asked for.
-  int out = 0;
-  std::map<TaskId, int> scheduled;
 };
 
 // What an instance asks for, for one queue.
 struct SendRequest {
   struct Value {
-    std::string value;          // of rate_by's header; "" = the queue has no rate_by
-    std::vector<EpochMs> due;   // of its tasks, those first that go first; in the past: as soon as possible
-    std::vector<TaskId> ids{};  // the same tasks; needed if the queue has a limit in flight
+    std::string value;         // of rate_by's header; "" = the queue has no rate_by
+    std::vector<EpochMs> due;  // of its tasks, those first that go first; in the past: as soon as possible
   };
   std::string queue;
   double rate = 0;            // of the queue, a second; 0 = no limit
   double rate_by = 0;         // of each value
-  int in_flight = 0;          // 0 = no limit
   std::vector<Value> values;  // each gets one in turn
   Ms horizon{kSendHorizon};   // nothing later is given
 };
@@ -76,16 +57,11 @@ struct SendTimes {
     std::optional<EpochMs> next;  // the next one, if that is why not all have got one
   };
   std::vector<Of> values;  // as in the request
-  bool full = false;       // the limit in flight is reached
 };
 
 // How far ahead a queue with these rates may take send times.
-Ms send_horizon(double rate, double rate_by, int in_flight);
+Ms send_horizon(double rate, double rate_by);
 // Takes send times and changes the book. `now`: the database's time.
 SendTimes take(SendBook& book, const SendRequest& request, EpochMs now);
-
-// Reservations as text, for a column.
-std::string to_text(const std::vector<Reservation>& reserved);
-std::vector<Reservation> reservations_from(const std::string& text);  // what is damaged is left out
 
 }  // namespace rung

@@ -102,7 +102,7 @@ struct Machine {
     if (task.state == State::scheduled) {
       if (!task.next_at || *task.next_at > at.now + e.ahead) return stale(task, "it is not due yet");
       begin_attempt(next, at.epoch, at.node);
-      is_short = !e.in_full && e.gated.count() == 0 && e.probe == task.probe;
+      is_short = e.gated.count() == 0 && e.probe == task.probe;
       next.uncounted_time += e.gated;
       next.probe = e.probe;
     } else if (task.state == State::publishing) {

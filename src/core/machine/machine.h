@@ -40,10 +40,8 @@ namespace event {
 // publish until the task is due.
 struct Claim {
   Ms ahead{0};
-  Ms gated{0};    // how long the task has waited behind a closed gate since it was due
-  int probe = 0;  // the number of the breaker's probe that it is; 0 = it is none
-  // The task's row must say so at once: what is being published of its queue is counted.
-  bool in_full = false;
+  Ms gated{0};         // how long the task has waited behind a closed gate since it was due
+  int probe = 0;       // the number of the breaker's probe that it is; 0 = it is none
   bool again = false;  // who claimed it before cannot publish it any more
 };
 struct Confirmed {

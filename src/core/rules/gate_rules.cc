@@ -8,9 +8,7 @@
 namespace rung {
 
 bool GateRules::operator==(const GateRules& other) const {
-  const auto rest = [](const GateRules& g) {
-    return std::tie(g.rate, g.rate_by, g.in_flight, g.breaker, g.retry_after);
-  };
+  const auto rest = [](const GateRules& g) { return std::tie(g.rate, g.rate_by, g.breaker, g.retry_after); };
   const bool same_window =
       window == nullptr || other.window == nullptr ? window == other.window : *window == *other.window;
   return same_window && rest(*this) == rest(other);
@@ -33,7 +31,6 @@ std::string describe_limits(const GateRules& gate) {
   if (gate.rate > 0) add("rate " + format_rate(gate.rate));
   if (gate.rate_by)
     add("rate " + format_rate(gate.rate_by->per_second) + " for each " + gate.rate_by->header);
-  if (gate.in_flight > 0) add("at most " + std::to_string(gate.in_flight) + " in flight");
   return text;
 }
 

@@ -47,19 +47,18 @@ struct RetryAfterRules {
 struct GateRules {
   double rate = 0;  // publishes a second to this queue, over all instances together; 0 = no limit
   std::optional<RateBy> rate_by;
-  int in_flight = 0;  // delivered and not answered yet, over all instances; 0 = no limit
   std::shared_ptr<const TimeWindow> window;  // nullptr = always open
   std::optional<BreakerRules> breaker;
   RetryAfterRules retry_after;
 
   // Publishing needs a send time (send_times.h).
-  bool limits() const { return rate > 0 || rate_by || in_flight > 0; }
+  bool limits() const { return rate > 0 || rate_by; }
   bool operator==(const GateRules& other) const;
 };
 
 // "200/s", "30/m" or "1/h".
 std::string format_rate(double per_second);
-// Its rates and limits: "rate 200/s, at most 50 in flight".
+// Its rates: "rate 200/s, rate 5/s for each tenant".
 std::string describe_limits(const GateRules& gate);
 
 }  // namespace rung

@@ -1,4 +1,4 @@
-// Send times of queues with rates or a limit in flight: their schedules, which all instances share.
+// Send times of queues with rates: their schedules, which all instances share.
 #include "src/core/gates/send_times.h"
 
 #include <set>
@@ -46,52 +46,26 @@ EpochMs read_rates(Session& session, const std::map<std::string, const SendReque
   EpochMs now{0};
   auto row = session.query(render("rates", {{"which", Literal::rendered(std::move(which))}}));
   while (row->next()) {
-    if (const auto at = time_at(*row, 5)) now = *at;
+    if (const auto at = time_at(*row, 4)) now = *at;
     const auto book = books.find(text_at(*row, 1));
     if (book == books.end()) continue;
     const std::string value = text_at(*row, 2);
     auto& times = value.empty() ? book->second.queue : book->second.values[value];
     times.next_us = row->getInt64(3);
-    if (value.empty()) book->second.reserved = reservations_from(text_at(*row, 4));
   }
   if (now.ms == 0) throw Again{"the rows of the rates are missing"};
   return now;
 }
 
-void read_in_flight(Session& session, const std::map<std::string, const SendRequest*>& requests,
-                    Books& books) {
-  std::vector<TaskId> ids;
-  for (const auto& [queue, request] : requests) {
-    if (request->in_flight <= 0) continue;
-    for (const auto& value : request->values) ids.insert(ids.end(), value.ids.begin(), value.ids.end());
-    for (const Reservation& one : books[queue].reserved) ids.push_back(one.id);
-  }
-  if (!ids.empty()) {
-    auto row = session.query(render("rates_scheduled", {{"ids", Literal::ids(ids)}}));
-    while (row->next()) {
-      const auto book = books.find(text_at(*row, 2));
-      if (book != books.end()) book->second.scheduled[TaskId{row->getInt64(1)}] = row->getInt(3);
-    }
-  }
-  for (const auto& [queue, request] : requests) {
-    if (request->in_flight <= 0) continue;
-    auto row = session.query(render("gate_in_flight", {{"queue", Literal::text(queue)},
-                                                       {"most", Literal::number(request->in_flight + 1)}}));
-    if (row->next()) books[queue].out = row->getInt(1);
-  }
-}
-
 void write_rates(Session& session, const Books& books, EpochMs now) {
   Rows rows;
-  const auto add = [&](const std::string& queue, const std::string& value, const SendSchedule& schedule,
-                       const std::string& reserved) {
-    add_key(rows, queue, value) << Literal::time(now) << Literal::number(schedule.next_us)
-                                << Literal::text(reserved);
+  const auto add = [&](const std::string& queue, const std::string& value, const SendSchedule& schedule) {
+    add_key(rows, queue, value) << Literal::time(now) << Literal::number(schedule.next_us);
   };
   for (const auto& [queue, book] : books) {
-    add(queue, "", book.queue, to_text(book.reserved));
+    add(queue, "", book.queue);
     for (const auto& [value, schedule] : book.values) {
-      if (!value.empty() && schedule.next_us > 0) add(queue, value, schedule, "");
+      if (!value.empty() && schedule.next_us > 0) add(queue, value, schedule);
     }
   }
   session.exec(render("rates_write", {{"rows", rows.done()}}));
@@ -108,7 +82,6 @@ Result<std::vector<SendTimes>> MysqlStore::take_send_times(std::span<const SendR
     for (const auto& [queue, request] : by_queue) books[queue];
     lock_rates(*session_, by_queue);
     const EpochMs now = read_rates(*session_, by_queue, books);
-    read_in_flight(*session_, by_queue, books);
     std::vector<SendTimes> out;
     for (const SendRequest& request : requests) out.push_back(take(books[request.queue], request, now));
     write_rates(*session_, books, now);

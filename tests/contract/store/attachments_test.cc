@@ -168,13 +168,6 @@ TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
   const auto due = must(store_->due(State::awaiting, all_shards(), std::nullopt, now() + Ms{60'000}, 100));
   ASSERT_EQ(due.size(), 1U);
   EXPECT_EQ(due[0].id, other);
-  // It is in flight no more.
-  SendRequest request;
-  request.queue = "presumed";
-  request.in_flight = 2;
-  request.values.resize(1);
-  request.values[0].due.resize(5);
-  EXPECT_EQ(must(store_->take_send_times(std::span(&request, 1))).at(0).values.at(0).given.size(), 1U);
   EXPECT_EQ(apply_one(*store_, fence, held, event::Redrive{}).verdict, Decision::Verdict::applied);
   EXPECT_EQ(must(store_->history(held)).at(0).attempt.outcome, Outcome::timed_out);
 }

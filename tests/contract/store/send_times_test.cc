@@ -1,4 +1,4 @@
-// Send times, which instances take: rates and limits in flight hold over all of them.
+// Send times, which instances take: rates hold over all of them.
 #include <numeric>
 
 #include "tests/contract/store/world.h"
@@ -12,21 +12,14 @@ class SendTimesContract : public StoreContract {
     SendRequest out;
     out.queue = queue;
     out.rate = rate;
-    out.values.push_back({"", std::vector<EpochMs>(count), {}});
+    out.values.push_back({"", std::vector<EpochMs>(count)});
     return out;
   }
   static SendRequest by_value(const std::string& queue, const std::map<std::string, std::size_t>& wanted) {
     SendRequest out;
     out.queue = queue;
     out.rate_by = 0.001;
-    for (const auto& [value, count] : wanted) out.values.push_back({value, std::vector<EpochMs>(count), {}});
-    return out;
-  }
-  static SendRequest in_flight(const std::string& queue, int most, std::vector<TaskId> ids) {
-    SendRequest out;
-    out.queue = queue;
-    out.in_flight = most;
-    out.values.push_back({"", std::vector<EpochMs>(ids.size()), std::move(ids)});
+    for (const auto& [value, count] : wanted) out.values.push_back({value, std::vector<EpochMs>(count)});
     return out;
   }
   static SendTimes one(Store& store, const SendRequest& request) {
@@ -38,19 +31,6 @@ class SendTimesContract : public StoreContract {
     return sum;
   }
   int given(const SendRequest& request) { return count(one(*store_, request)); }
-  TaskId claimed(const Fence& fence, const std::string& queue) {
-    const TaskId id = due_task(*store_, fence, queue);
-    claim(fence, id);
-    return id;
-  }
-  void claim(const Fence& fence, TaskId id) {
-    EXPECT_EQ(apply_one(*store_, fence, id, event::Claim{}).verdict, Decision::Verdict::applied);
-  }
-  std::vector<TaskId> due_tasks(const Fence& fence, const std::string& queue, int count) {
-    std::vector<TaskId> ids;
-    for (int i = 0; i < count; ++i) ids.push_back(due_task(*store_, fence, queue));
-    return ids;
-  }
 };
 
 TEST_P(SendTimesContract, ARateHoldsOverAllHandles) {
@@ -91,60 +71,6 @@ TEST_P(SendTimesContract, ValuesOfAsManyBytesAsATaskKeepsHaveTheirRate) {
   const std::string first = std::string(254, 'v') + "1", second = std::string(254, 'v') + "2";
   for (const std::string& value : {first, second}) EXPECT_EQ(given(by_value("orders", {{value, 2}})), 1);
   EXPECT_EQ(given(by_value("orders", {{first, 2}})), 0);
-}
-
-TEST_P(SendTimesContract, WhatIsInFlightCountsForItsQueueOnly) {
-  const Fence fence = join(*store_, "a");
-  claimed(fence, "orders");
-  const TaskId awaiting = claimed(fence, "orders");
-  apply_one(*store_, fence, awaiting, event::Confirmed{1, must(store_->now())});
-  const TaskId answered = claimed(fence, "orders");
-  apply_one(*store_, fence, answered, event::Confirmed{1, must(store_->now())});
-  apply_one(*store_, fence, answered, event::Succeeded{1});
-  for (const char* other : {"orders ", "Orders", "invoices"}) claimed(fence, other);
-  ASSERT_EQ(get(*store_, awaiting).state, State::awaiting);
-  ASSERT_EQ(get(*store_, answered).state, State::succeeded);
-  const SendTimes times = one(*store_, in_flight("orders", 5, due_tasks(fence, "orders", 10)));
-  EXPECT_EQ(count(times), 3);
-  EXPECT_TRUE(times.full);
-  EXPECT_EQ(given(in_flight("orders ", 5, due_tasks(fence, "orders ", 10))), 4);
-  EXPECT_EQ(given(in_flight("empty", 5, due_tasks(fence, "empty", 10))), 5);
-}
-
-TEST_P(SendTimesContract, ATaskThatMayGoCountsUntilItIsClaimed) {
-  const Fence fence = join(*store_, "a");
-  auto other = open();
-  const auto mine = due_tasks(fence, "orders", 3), others = due_tasks(fence, "orders", 3);
-  EXPECT_EQ(given(in_flight("orders", 5, mine)), 3);
-  EXPECT_EQ(count(one(*other, in_flight("orders", 5, others))), 2);
-  EXPECT_EQ(given(in_flight("orders", 5, mine)), 3) << "asked again after a lost answer";
-  EXPECT_EQ(count(one(*other, in_flight("orders", 5, {others[2]}))), 0);
-  for (const TaskId id : mine) claim(fence, id);
-  EXPECT_EQ(count(one(*other, in_flight("orders", 5, {others[2]}))), 0) << "now they are in flight";
-  apply_one(*store_, fence, mine[0], event::Confirmed{1, must(store_->now())});
-  apply_one(*store_, fence, mine[0], event::Failed{1, "no", "", {}});
-  EXPECT_EQ(count(one(*other, in_flight("orders", 5, {others[2]}))), 1) << "it is scheduled again";
-}
-
-TEST_P(SendTimesContract, ConcurrentRequestsDoNotExceedTheLimit) {
-  const Fence fence = join(*store_, "a");
-  std::vector<std::vector<TaskId>> tasks;
-  for (int i = 0; i < 4; ++i) tasks.push_back(due_tasks(fence, "orders", 20));
-  std::atomic<int> sum = 0;
-  std::vector<std::thread> threads;
-  for (const auto& mine : tasks) {
-    threads.emplace_back([&] {
-      try {
-        const auto handle = open();
-        for (std::size_t i = 0; i < 10; ++i)
-          sum += count(one(*handle, in_flight("orders", 17, {mine[2 * i], mine[2 * i + 1]})));
-      } catch (const std::exception& e) {
-        ADD_FAILURE() << e.what();
-      }
-    });
-  }
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(sum, 17);
 }
 
 TEST_P(SendTimesContract, ConcurrentRequestsGetDifferentSendTimes) {

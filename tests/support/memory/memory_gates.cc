@@ -63,9 +63,7 @@ SendBook MemoryGates::send_book(const SendRequest& request) const {
     return rate == rates_.end() ? Rate{} : rate->second;
   };
   SendBook book;
-  const Rate own = rate_of("");
-  book.queue = own.schedule;
-  book.reserved = own.reserved;
+  book.queue = rate_of("").schedule;
   for (const auto& value : request.values) {
     if (!value.value.empty()) book.values[value.value] = rate_of(value.value).schedule;
   }
@@ -73,9 +71,9 @@ SendBook MemoryGates::send_book(const SendRequest& request) const {
 }
 
 void MemoryGates::write(const std::string& queue, const SendBook& book, EpochMs now) {
-  rates_[{queue, ""}] = {book.queue, book.reserved, now};
+  rates_[{queue, ""}] = {book.queue, now};
   for (const auto& [value, schedule] : book.values) {
-    if (!value.empty()) rates_[{queue, value}] = {schedule, {}, now};
+    if (!value.empty()) rates_[{queue, value}] = {schedule, now};
   }
 }
 
@@ -165,13 +163,6 @@ Result<std::vector<SendTimes>> MemoryStore::take_send_times(std::span<const Send
     std::vector<SendTimes> out;
     for (const SendRequest& request : requests) {
       SendBook book = db_.gates_.send_book(request);
-      for (const auto& [id, row] : db_.tasks_.rows()) {
-        const Task& task = row.task;
-        if (request.in_flight <= 0 || task.queue != request.queue) continue;
-        if (task.state == State::scheduled) book.scheduled[id] = task.attempt;
-        const bool claimed = task.state == State::publishing && task.epoch > 0;
-        if (claimed || (task.state == State::awaiting && task.next_at)) ++book.out;
-      }
       out.push_back(take(book, request, db_.now_()));
       db_.gates_.write(request.queue, book, db_.now_());
     }

@@ -178,7 +178,6 @@ class MemoryGates {
   // Whether the batch was applied before; from now on it was.
   bool repeats(const GateBatch& batch);
 
-  // Without what the tasks say.
   SendBook send_book(const SendRequest& request) const;
   void write(const std::string& queue, const SendBook& book, EpochMs now);
   int forget_send_times(EpochMs before, int most);  // returns how many
@@ -190,8 +189,7 @@ class MemoryGates {
   };
   struct Rate {
     SendSchedule schedule;
-    std::vector<Reservation> reserved = {};  // of the queue's own
-    EpochMs used_at = {};                    // as the column
+    EpochMs used_at = {};  // as the column
   };
   Pauses pauses_;
   std::map<std::string, StateRow> states_;

@@ -1,4 +1,4 @@
-// Tasks of queues with rates and limits wait for send times: what that costs, and what is lost and never
+// Tasks of queues with rates wait for send times: what that costs, and what is lost and never
 // given twice.
 #include "src/bridge/flight/throttle.h"
 
@@ -216,47 +216,6 @@ TEST_F(ThrottleStory, TasksWithoutAValueShareOneRate) {
   EXPECT_NEAR(static_cast<double>(sent()), 2 + 4 * 5, 2);
   EXPECT_EQ(world.row(other).attempt, 1);
   EXPECT_EQ(flow->dispatch.rate_values().missing, 100);
-}
-
-TEST_F(ThrottleStory, ALimitInFlightIsAskedForWhenADeliveryEndsElseEachSecond) {
-  GateRules gate;
-  gate.in_flight = 5;
-  begin(all_gated(gate));
-  for (int i = 0; i < 30; ++i) scheduled("orders", Ms{100});
-  world.loop.run_for(kOneSecond * 5);
-  ASSERT_EQ(sent(), 5U);
-  const std::size_t before = jobs();
-  world.loop.run_for(kOneSecond * 20);
-  EXPECT_LE(jobs() - before, 21U);
-  EXPECT_EQ(sent(), 5U);
-  const std::string first =
-      std::get<std::string>(find(flow->broker.contents("orders").front().headers, header::kId)->v);
-  flow->say({TaskId::parse(first).value(), event::Succeeded{1}});
-  world.loop.run_for(Ms{100});
-  EXPECT_EQ(sent(), 6U);
-}
-
-// A reservation holds for ten seconds. Else both would send what the limit allows.
-TEST_F(ThrottleStory, ATaskThatCouldNotBeClaimedForLongAsksAgainForTheLimitInFlight) {
-  GateRules gate;
-  gate.in_flight = 4;
-  begin(all_gated(gate));
-  Flow other(world, second());
-  share_shards(other);
-  for (int i = 0; i < 4; ++i)
-    flow->schedule(world.insert("orders", world.now() + Ms{100}, flow->shards.list().front()));
-  ASSERT_TRUE(world.loop.run_until([&] { return flow->dispatch.ready() == 4; }, kOneSecond));
-  flow->dispatch.open(false);  // the broker blocks
-  world.loop.run_for(kOneSecond);
-  ASSERT_EQ(flow->dispatch.ready(), 4U) << "they have their reservations, and are not claimed";
-  for (int i = 0; i < 4; ++i)
-    other.schedule(world.insert("orders", world.now() + Ms{100}, other.shards.list().front()));
-  world.loop.run_for(kOneSecond * 15);
-  ASSERT_EQ(other.broker.contents("orders").size(), 4U) << "the reservations have ended";
-  flow->dispatch.open(true);
-  world.loop.run_for(kOneSecond * 5);
-  EXPECT_EQ(sent(), 0U);
-  EXPECT_EQ(flow->dispatch.held(), 4U);
 }
 
 // As when the process stops during an outage.

@@ -40,7 +40,6 @@ TEST_F(ConfigGates, AllKeys) {
     gate:
       rate: 200/s
       rate_by: { header: tenant, rate: 5/s }
-      in_flight: 50
       window: { allow: "Mon-Fri 08:00-18:00", zone: Europe/Berlin }
       breaker: { open_after: 20, of_last: 100, only: [TimeoutError], wait: [30s, 2m, 10m], probes: 1, probe_timeout: 1m, close_after: 3 }
       retry_after: { cap: 6h, pauses: queue }
@@ -49,7 +48,6 @@ TEST_F(ConfigGates, AllKeys) {
                               .gate;
   EXPECT_EQ(rules.rate, 200);
   EXPECT_EQ(rules.rate_by, (RateBy{"tenant", 5}));
-  EXPECT_EQ(rules.in_flight, 50);
   ASSERT_NE(rules.window, nullptr);
   EXPECT_EQ(rules.window->describe(), "Mon-Fri 08:00-18:00 Europe/Berlin");
   BreakerRules breaker;
@@ -77,8 +75,6 @@ TEST_F(ConfigGates, ValuesOfTheHeaderOfARateAreKeptAtIntake) {
   EXPECT_THAT(good(kServers + orders("rate_by: { header: tenant, rate: 5/s }")).rules->rule_headers(),
               ElementsAre("tenant"));
 }
-
-TEST_F(ConfigGates, InFlight) { EXPECT_EQ(gate("in_flight: 1000000").in_flight, 1'000'000); }
 
 TEST_F(ConfigGates, Windows) {
   EXPECT_EQ(gate("window: { allow: [Mon 08:00-12:00, \"22:00-06:00\"], zone: UTC }").window->describe(),
@@ -133,7 +129,7 @@ TEST_F(ConfigGates, AQueueTakesTheKeysThatItLeavesOutFromTheDefaults) {
 queues:
   orders: { gate: { rate: 5/s, window: { allow: "22:00-06:00" }, breaker: { probes: 2 }, retry_after: { pauses: queue } } }
   mails: {}
-  a.gate.b: { gate: { in_flight: 3 } }
+  a.gate.b: { gate: { rate: 3/s } }
 )");
   const GateRules& orders = config.rules->queue("orders").gate;
   EXPECT_EQ(orders.rate, 5);
@@ -143,34 +139,28 @@ queues:
   EXPECT_EQ(orders.retry_after, (RetryAfterRules{hours(1), true}));
   EXPECT_EQ(config.rules->queue("mails").gate, config.rules->defaults().gate);
   EXPECT_EQ(config.rules->queue("elsewhere").gate.rate, 100);
-  EXPECT_EQ(config.rules->queue("a.gate.b").gate.in_flight, 3);
+  EXPECT_EQ(config.rules->queue("a.gate.b").gate.rate, 3);
 }
 
 TEST_F(ConfigGates, WarnsWhereSilenceIsTheOnlyAnswer) {
-  EXPECT_THAT(
-      warnings("queues:\n  orders: { gate: { in_flight: 50, breaker: {} } }\n"),
-      ElementsAre("4: queues.orders.gate.in_flight: in_flight counts a delivery until its silence ends "
-                  "(10m) or a result is reported: set success.reported_within if consumers report their "
-                  "results",
-                  "4: queues.orders.gate.breaker: a delivery without an answer for 10m counts as a "
-                  "success: set success.reported_within if consumers report their results"));
-  EXPECT_THAT(warnings(orders("in_flight: 50, breaker: {}")), ElementsAre());
+  EXPECT_THAT(warnings("queues:\n  orders: { gate: { breaker: {} } }\n"),
+              ElementsAre("4: queues.orders.gate.breaker: a delivery without an answer for 10m counts as a "
+                          "success: set success.reported_within if consumers report their results"));
+  EXPECT_THAT(warnings(orders("breaker: {}")), ElementsAre());
   EXPECT_THAT(warnings(orders("rate: 5/s, retry_after: { pauses: queue }")), ElementsAre());
   // Once, and for a queue whose own silence makes it so.
-  EXPECT_THAT(warnings("defaults: { gate: { in_flight: 50 } }\nqueues: { orders: {}, mails: {} }\n"),
-              ElementsAre(HasSubstr("defaults.gate.in_flight")));
+  EXPECT_THAT(warnings("defaults: { gate: { breaker: {} } }\nqueues: { orders: {}, mails: {} }\n"),
+              ElementsAre(HasSubstr("defaults.gate.breaker")));
   EXPECT_THAT(
-      warnings("defaults: { gate: { in_flight: 50 }, success: { reported_within: 5m } }\n"
+      warnings("defaults: { gate: { breaker: {} }, success: { reported_within: 5m } }\n"
                "queues: { orders: { success: { presumed_after: 1h } }, mails: {} }\n"),
-      ElementsAre(HasSubstr("queues.orders.gate.in_flight: in_flight counts a delivery until its silence "
-                            "ends (1h)")));
+      ElementsAre(HasSubstr("queues.orders.gate.breaker: a delivery without an answer for 1h counts")));
 }
 
 TEST_F(ConfigGates, ValuesFromTheEnvironmentAreNotShown) {
   env("RUNG_TEST_GATE", "geheim");
-  for (const std::string key :
-       {"rate: ", "window: { zone: UTC, allow: ", "window: { allow: \"08:00-18:00\", zone: ",
-        "breaker: { wait: ", "in_flight: "}) {
+  for (const std::string key : {"rate: ", "window: { zone: UTC, allow: ",
+                                "window: { allow: \"08:00-18:00\", zone: ", "breaker: { wait: "}) {
     const std::string end = key.find('{') != std::string::npos ? " }" : "";
     EXPECT_THAT(of(key + "\"${RUNG_TEST_GATE}\"" + end),
                 testing::AllOf(HasSubstr("RUNG_TEST_GATE"), Not(HasSubstr("geheim"))));
@@ -188,7 +178,6 @@ queues:
     gate:
       rate: 200/s
       rate_by: { header: tenant, rate: 7/h }
-      in_flight: 50
       window: { allow: "mon-fri 8:00-18:00", zone: Europe/Berlin }
       breaker: { only: [TimeoutError, "*Lost"] }
       retry_after: { cap: 6h, pauses: queue }
@@ -207,7 +196,6 @@ queues:
           "  orders       rate         at most 200/s published, over all instances\n"
           "  orders       rate_by      at most 7/h published for each value of the header tenant, over all "
           "instances\n"
-          "  orders       in_flight    at most 50 delivered and not yet answered, over all instances\n"
           "  orders       window       open Mon-Fri 08:00-18:00 Europe/Berlin\n"
           "  orders       breaker      opens when 20 of the last 100 outcomes are failures of type "
           "TimeoutError "

@@ -17,9 +17,8 @@ SendRequest asking(double rate, double rate_by, const std::map<std::string, std:
   request.queue = "orders";
   request.rate = rate;
   request.rate_by = rate_by;
-  request.horizon = send_horizon(rate, rate_by, 0);
-  for (const auto& [value, count] : wanted)
-    request.values.push_back({value, std::vector<EpochMs>(count), {}});
+  request.horizon = send_horizon(rate, rate_by);
+  for (const auto& [value, count] : wanted) request.values.push_back({value, std::vector<EpochMs>(count)});
   return request;
 }
 
@@ -172,48 +171,6 @@ TEST(SendTimes, OneGrantIsSharedByItsValues) {
   const auto one = static_cast<double>(times.values[0].given.size());
   EXPECT_GE(one, 1);
   EXPECT_NEAR(one, static_cast<double>(times.values[1].given.size()), 1);
-}
-
-SendRequest limited(int most, const std::vector<std::int64_t>& ids) {
-  SendRequest request;
-  request.queue = "orders";
-  request.in_flight = most;
-  request.values.push_back({"", std::vector<EpochMs>(ids.size()), {}});
-  for (const std::int64_t id : ids) request.values[0].ids.push_back(TaskId{id});
-  return request;
-}
-
-TEST(SendTimes, NoMoreInFlightThanAllowed) {
-  SendBook book;
-  book.out = 3;
-  for (int id = 1; id <= 9; ++id) book.scheduled[TaskId{id}] = 0;
-  const SendTimes times = take(book, limited(5, {1, 2, 3}), kFrom);
-  EXPECT_EQ(times.values[0].given.size(), 2U);
-  EXPECT_TRUE(times.full);
-  EXPECT_EQ(book.reserved.size(), 2U);
-  EXPECT_TRUE(take(book, limited(5, {4}), kFrom).full) << "the reserved ones count";
-  book.out = 9;  // the limit was lowered
-  EXPECT_TRUE(take(book, limited(5, {4}), kFrom).full);
-}
-
-TEST(SendTimes, AReservationEndsWhenItsTaskIsClaimedOrIsAskedForAgain) {
-  SendBook book;
-  for (int id = 1; id <= 4; ++id) book.scheduled[TaskId{id}] = 0;
-  take(book, limited(2, {1, 2}), kFrom);
-  EXPECT_EQ(take(book, limited(2, {1, 2}), kFrom).values[0].given.size(), 2U) << "after a lost answer";
-  EXPECT_TRUE(take(book, limited(2, {3}), kFrom + kReservedFor).full);
-  EXPECT_FALSE(take(book, limited(2, {3}), kFrom + kReservedFor + Ms{1}).full) << "its instance has died";
-  take(book, limited(2, {1, 2}), kFrom + Ms{20'000});
-  book.scheduled.erase(TaskId{1});  // claimed, and it counts in `out` while it is out
-  book.scheduled[TaskId{2}] = 1;    // claimed, and failed since
-  EXPECT_EQ(take(book, limited(2, {3, 4}), kFrom + Ms{20'000}).values[0].given.size(), 2U);
-}
-
-TEST(SendTimes, ReservationsAreText) {
-  const std::vector<Reservation> some{{TaskId{4711}, 2, kFrom}, {TaskId{4712}, 0, kFrom + Ms{1}}};
-  EXPECT_EQ(reservations_from(to_text(some)), some);
-  EXPECT_TRUE(reservations_from("").empty());
-  EXPECT_EQ(reservations_from("x 1:2 " + to_text(some)), some);
 }
 
 }  // namespace
