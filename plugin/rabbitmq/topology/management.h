@@ -1,5 +1,5 @@
 // Where a queue's dead letters go: reads and changes policies and queue arguments through RabbitMQ's
-// administration. Two implementations: the management API (here) and rabbitmqctl (src/cli).
+// management API.
 //
 // Thread: call the functions from any; use a QueueAdmin from one thread. Every call blocks, bounded by the
 // admin's timeout: never call it on the loop.
@@ -63,12 +63,12 @@ struct QueueFacts {
   std::string policy;                               // the one in effect; "" = none
   std::string type;                                 // classic, quorum, stream; "" = not reported
   std::string name = {};
-  std::string arguments = "{}";         // all of them: a JSON object, as text
-  bool exclusive = false;               // belongs to one connection and is deleted with it
-  bool auto_delete = false;             // is deleted when its last consumer leaves
-  bool durable = true;                  // not by rabbitmqctl
-  std::vector<std::string> nodes = {};  // cluster nodes known to host it; not by rabbitmqctl
-  // Of policy and operator policy together: a JSON object, as text; "" = not told (by rabbitmqctl).
+  std::string arguments = "{}";  // all of them: a JSON object, as text
+  bool exclusive = false;        // belongs to one connection and is deleted with it
+  bool auto_delete = false;      // is deleted when its last consumer leaves
+  bool durable = true;
+  std::vector<std::string> nodes = {};  // cluster nodes known to host it
+  // Of policy and operator policy together: a JSON object, as text; "" = not told.
   std::string effective_policy = {};
 };
 

@@ -75,7 +75,7 @@ std::string manual_command(const AttachOptions& options, const Config& config, c
 
 // RabbitMQ could not be reached: prints the commands to run by hand.
 int print_manual_commands(const AttachOptions& options, const Config& config, const ByPrefix& queues,
-                          const std::vector<std::string>& reasons) {
+                          const Error& unreachable) {
   std::string lines, exchanges;
   for (const auto& [prefix, names] : queues) {
     exchanges += (exchanges.empty() ? "" : " or ") + rabbit::failed_exchange(prefix);
@@ -89,9 +89,8 @@ int print_manual_commands(const AttachOptions& options, const Config& config, co
     }
     print(text);
   }
-  std::string why;
-  for (const std::string& each : reasons) why += (why.empty() ? "" : "; ") + each;
-  return report_error(kUnreachable, (options.detach ? "not detached: " : "not attached: ") + why);
+  return report_error(kUnreachable,
+                      (options.detach ? "not detached: " : "not attached: ") + unreachable.message);
 }
 
 // The error in the selection of queues; "" = none.
@@ -236,22 +235,25 @@ int run(const AttachOptions& options) {
     }
     return kSuccess;
   }
-  FoundAdmin found = find_admin(config.broker);
-  if (found.config_error) return report_error(*found.config_error);
-  if (found.admin == nullptr) return print_manual_commands(options, config, *queues, found.reasons);
-  if (!options.named()) queues = selected_queues(options, config, *found.admin);
+  const auto admin = reach_management(config.broker);
+  if (!admin) {
+    return admin.error().kind == Error::Kind::transient
+               ? print_manual_commands(options, config, *queues, admin.error())
+               : report_error(admin.error());
+  }
+  if (!options.named()) queues = selected_queues(options, config, **admin);
   if (!queues) return report_error(queues.error());
   std::vector<Outcome> outcomes;
   for (const auto& [prefix, names] : *queues) {
     if (options.detach) {
-      const int code = detach(options, config, *found.admin, prefix, names, outcomes);
+      const int code = detach(options, config, **admin, prefix, names, outcomes);
       if (code == kSuccess) continue;
       if (!outcomes.empty()) print_outcomes(options, outcomes);
       return code;
     }
     BrokerOptions broker = config.broker;
     broker.prefix = prefix;
-    auto done = attach_queues(*found.admin, broker, names, options.named());
+    auto done = attach_queues(**admin, broker, names, options.named());
     std::ranges::move(done, std::back_inserter(outcomes));
   }
   return print_outcomes(options, outcomes);
@@ -291,8 +293,7 @@ void add_attach(CLI::App& app, int* exit) {
       "  rung attach orders --print            only print the rabbitmqctl command\n"
       "Each queue gets a policy of its own, which copies the policy in effect and has a higher priority.\n"
       "--pattern and --all skip Rung's own queues, amq.* and queues whose dead letters go elsewhere.\n"
-      "Uses the management API (broker.management, or port 15672), otherwise rabbitmqctl\n"
-      "($RUNG_RABBITMQCTL can name another command). The user needs the tag policymaker.",
+      "Uses the management API (broker.management, or port 15672). The user needs the tag policymaker.",
       o->common);
   add_selection(c, *o, "Instead of names: all queues of the virtual host");
   c.callback([o, exit] { *exit = run(*o); });

@@ -10,7 +10,6 @@
 #include "plugin/rabbitmq/topology/topology.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/queue_notes.h"
-#include "src/cli/shared/ctl.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/queue_pattern.h"
 
@@ -208,25 +207,11 @@ Outcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const std::st
 
 }  // namespace
 
-FoundAdmin find_admin(const BrokerOptions& broker) {
-  FoundAdmin tried;
-  std::vector<std::unique_ptr<QueueAdmin>> candidates;
-  if (auto management = rabbit::management_admin(broker, kManagementTimeout)) {
-    candidates.push_back(*std::move(management));
-  } else {
-    tried.config_error = management.error();
-    return tried;
-  }
-  candidates.push_back(ctl_admin(broker));
-  for (auto& candidate : candidates) {
-    auto reached = candidate->reach();
-    if (reached) {
-      tried.admin = std::move(candidate);
-      return tried;
-    }
-    tried.reasons.push_back(reached.error().message);
-  }
-  return tried;
+Result<std::unique_ptr<QueueAdmin>> reach_management(const BrokerOptions& broker) {
+  auto management = rabbit::management_admin(broker, kManagementTimeout);
+  if (!management) return management;
+  if (auto reached = (*management)->reach(); !reached) return transient(reached.error().message);
+  return management;
 }
 
 std::vector<Outcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,

@@ -1,4 +1,4 @@
-// Attaches and detaches queues by policy, through the management API or rabbitmqctl.
+// Attaches and detaches queues by policy, through the management API.
 // Thread: one; the calls block, bounded by the admin's timeouts.
 #pragma once
 
@@ -14,13 +14,9 @@
 
 namespace rung::cli {
 
-struct FoundAdmin {
-  std::unique_ptr<rabbit::QueueAdmin> admin;  // nullptr: none could be reached
-  std::vector<std::string> reasons;           // one error for each admin that was tried
-  std::optional<Error> config_error;          // an error in the config: nothing was tried
-};
-// The management API, or else rabbitmqctl.
-FoundAdmin find_admin(const BrokerOptions& broker);
+// The management API, which accepts our login. Permanent error: in the config. Transient: why it was not
+// reached.
+Result<std::unique_ptr<rabbit::QueueAdmin>> reach_management(const BrokerOptions& broker);
 
 // The outcome for one queue.
 struct Outcome {

@@ -157,14 +157,9 @@ int run(const Common& common, const std::vector<std::string>& only) {
   for (const std::string& queue : only) {
     if (const auto prefix = prefix_of_queue(config, queue); !prefix) return report_error(prefix.error());
   }
-  FoundAdmin found = find_admin(config.broker);
-  if (found.config_error) return report_error(*found.config_error);
-  if (found.admin == nullptr) {
-    std::string why;
-    for (const std::string& each : found.reasons) why += (why.empty() ? "" : "; ") + each;
-    return report_error(kUnreachable, why);
-  }
-  auto lines = read(*found.admin, config, only);
+  const auto admin = reach_management(config.broker);
+  if (!admin) return report_error(admin.error());
+  auto lines = read(**admin, config, only);
   if (!lines) return report_error(lines.error());
   if (!common.json) {
     print(to_text(*lines, !config.groups.empty()));
@@ -184,7 +179,7 @@ void add_attached(CLI::App& app, int* exit) {
                             "Examples:\n"
                             "  rung attached\n"
                             "  rung attached orders --json\n"
-                            "Uses the management API, otherwise rabbitmqctl; the database is not needed.",
+                            "Uses the management API; the database is not needed.",
                             *common);
   c.add_option("QUEUE", *only, "Only these queues");
   c.callback([common, only, exit] { *exit = run(*common, *only); });

@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>  // defines what each program with a CLI::App links
 #include <memory>
 #include <sstream>
 #include <vector>

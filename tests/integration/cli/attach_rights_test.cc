@@ -12,7 +12,6 @@ using ::testing::Not;
 class AttachRights : public CliTest {
  protected:
   AttachRights() {
-    setenv("RUNG_RABBITMQCTL", "/no/such/rabbitmqctl", 1);
     user = admin.user("policymaker");
     admin.permit(user, ".*", ".*", ".*");
     use(admin.url(user));

@@ -1,4 +1,4 @@
-// attach, with the management API and with rabbitmqctl. A dead letter proves that it worked.
+// attach. A dead letter proves that it worked.
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/core/base/hex.h"
 #include "tests/integration/cli/fixture.h"
@@ -10,8 +10,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-enum class By { management, rabbitmqctl };
 
 // As the sidecar looks at its queues.
 rabbit::AttachedAnswer look_at(const BrokerOptions& options, const std::string& queue) {
@@ -28,18 +26,9 @@ void clear_policy(const std::string& name) {
   test::call_management("DELETE", "/api/policies/%2f/" + percent_encode(name));
 }
 
-class Attach : public CliTest, public ::testing::WithParamInterface<By> {
+class Attach : public CliTest {
  protected:
-  Attach() {
-    if (GetParam() == By::management) {
-      management_ = needed("RUNG_TEST_MANAGEMENT");
-      setenv("RUNG_RABBITMQCTL", "/no/such/rabbitmqctl", 1);
-    } else {
-      management_ = "http://127.0.0.1:1";
-      setenv("RUNG_RABBITMQCTL", needed("RUNG_TEST_RABBITMQCTL").c_str(), 1);
-    }
-    write_config("", ", management: \"" + management_ + "\"");
-  }
+  Attach() { write_config("", ", management: \"" + management_ + "\""); }
   ~Attach() override {
     for (const std::string& policy : policies_) clear_policy(policy);
     for (const std::string& queue : queues_) amqp_.remove(queue);
@@ -75,16 +64,11 @@ class Attach : public CliTest, public ::testing::WithParamInterface<By> {
   }
 
   test::AmqpProbe amqp_;
-  std::string management_;
+  const std::string management_ = needed("RUNG_TEST_MANAGEMENT");
   std::vector<std::string> queues_, policies_;
 };
 
-// What does not depend on the way to the broker.
-class AttachByManagement : public Attach {};
-INSTANTIATE_TEST_SUITE_P(By, AttachByManagement, ::testing::Values(By::management),
-                         [](const auto&) { return "management"; });
-
-TEST_P(Attach, DeadLettersComeAndDetachEndsIt) {
+TEST_F(Attach, DeadLettersComeAndDetachEndsIt) {
   const std::string name = queue(test::unique_name("orders"));
   const Ran first = rung({"attach", name});
   EXPECT_EQ(first.exit, 0) << first.err;
@@ -99,7 +83,7 @@ TEST_P(Attach, DeadLettersComeAndDetachEndsIt) {
   policies_.clear();
 }
 
-TEST_P(AttachByManagement, TheQueuesOfEachGroupGoToItsPrefix) {
+TEST_F(Attach, TheQueuesOfEachGroupGoToItsPrefix) {
   const std::string shop = queue(test::unique_name("shop")), bank = queue(test::unique_name("bank"));
   const std::string lost = queue(test::unique_name("lost"));
   const auto write_groups = [&](const std::string& of_eu, const std::string& of_us) {
@@ -142,7 +126,7 @@ TEST_P(AttachByManagement, TheQueuesOfEachGroupGoToItsPrefix) {
   }
 }
 
-TEST_P(Attach, KeepsWhatThePolicyInEffectSays) {
+TEST_F(Attach, KeepsWhatThePolicyInEffectSays) {
   const std::string name = queue(test::unique_name("orders"));
   const std::string base = test::unique_name("base");
   set_policy(base, {{"pattern", "^" + name},
@@ -162,7 +146,7 @@ TEST_P(Attach, KeepsWhatThePolicyInEffectSays) {
   EXPECT_TRUE(dead_letter_arrives(name));
 }
 
-TEST_P(AttachByManagement, TellsWhatAQuorumQueueDoesByItself) {
+TEST_F(Attach, TellsWhatAQuorumQueueDoesByItself) {
   const std::string name = queue(test::unique_name("orders"), {{"x-queue-type", "quorum"},
                                                                {"x-delivery-limit", std::int32_t{3}},
                                                                {"x-delayed-retry-type", "failed"},
@@ -180,7 +164,7 @@ TEST_P(AttachByManagement, TellsWhatAQuorumQueueDoesByItself) {
   EXPECT_THAT(rung({"attach", name}).out, HasSubstr("\n  note: dead letters are transferred at most once"));
 }
 
-TEST_P(Attach, OddNames) {
+TEST_F(Attach, OddNames) {
   const std::string name = queue(test::unique_name("o'd d/é$(x)\\\"#^.*\tz`!"));
   const std::string other = queue(name + "more");
   const Ran ran = rung({"attach", name});
@@ -190,7 +174,7 @@ TEST_P(Attach, OddNames) {
 }
 
 // The printed command works too, in bash.
-TEST_P(AttachByManagement, ThePrintedLineWorks) {
+TEST_F(Attach, ThePrintedLineWorks) {
   const std::string name = queue(test::unique_name("o'd d/é$(x)\\\"#^.*\tz`!"));
   ASSERT_EQ(rung({"attach", queue(test::unique_name("first"))}).exit, 0);  // declares <prefix>.failed
   std::string line = rung({"attach", name, "--print"}).out;
@@ -203,7 +187,7 @@ TEST_P(AttachByManagement, ThePrintedLineWorks) {
   EXPECT_TRUE(dead_letter_arrives(name));
 }
 
-TEST_P(AttachByManagement, ArgumentsWinOverPolicies) {
+TEST_F(Attach, ArgumentsWinOverPolicies) {
   const std::string taken = queue(test::unique_name("taken"), {{"x-dead-letter-exchange", "elsewhere"}});
   const Ran refused = rung({"attach", taken});
   EXPECT_EQ(refused.exit, 1);
@@ -215,15 +199,11 @@ TEST_P(AttachByManagement, ArgumentsWinOverPolicies) {
   policies_.clear();
 }
 
-TEST_P(AttachByManagement, NoSuchQueueExits3) {
+TEST_F(Attach, NoSuchQueueExits3) {
   const Ran ran = rung({"attach", test::unique_name("none")});
   EXPECT_EQ(ran.exit, 3);
   EXPECT_THAT(ran.err, HasSubstr("no queue"));
 }
-
-INSTANTIATE_TEST_SUITE_P(By, Attach, ::testing::Values(By::management, By::rabbitmqctl), [](const auto& of) {
-  return of.param == By::management ? "management" : "rabbitmqctl";
-});
 
 class Ask : public CliTest {
  protected:

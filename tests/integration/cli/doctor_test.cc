@@ -15,7 +15,6 @@ class Doctor : public CliTest {
   Doctor() {
     admin.queue("orders");
     store();  // makes the tables
-    setenv("RUNG_RABBITMQCTL", "/no/such/rabbitmqctl", 1);
     use(admin.url("guest", "guest"), db.url());
     if (rung({"attach", "orders"}).exit != 0) throw std::runtime_error("rung attach failed");
   }

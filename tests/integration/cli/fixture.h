@@ -15,13 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "src/cli/shared/ctl.h"
+#include "src/io/program.h"
 #include "tests/integration/cli/api_server.h"
 #include "tests/integration/cli/by_api.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/mysql.h"
 
 namespace rung::cli {
+
+using io::Ran;
+using io::run_program;
 
 using nlohmann::json;
 

@@ -9,11 +9,12 @@
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/detach_guard.h"
-#include "src/cli/shared/ctl.h"
+#include "src/io/program.h"
 
 namespace rung::cli {
 namespace {
 
+using io::run_program;
 using namespace std::chrono_literals;
 using nlohmann::json;
 using rabbit::Policy;
@@ -240,34 +241,6 @@ TEST(Routes, TopicPatterns) {
   EXPECT_FALSE(matches("*", ""));
   EXPECT_FALSE(matches("a.b", "a"));
   EXPECT_TRUE(matches("#.#.#", "a"));
-}
-
-// As RabbitMQ 3.10 prints it, and as an object, which later ones may.
-TEST(Ctl, ReadsWhatRabbitmqctlPrints) {
-  const char* queues = R"([
-{"name":"orders2","arguments":[["x-dead-letter-exchange","longstr","other"],["x-max-length","signedint",5]],"policy":"base"}
-,{"name":"orders","arguments":[],"policy":""}
-,{"name":"q","arguments":{"x-queue-type":"quorum"},"policy":""}
-])";
-  EXPECT_EQ(read_queue(queues, "orders2", "/")->dead_letter_argument, "other");
-  EXPECT_EQ(read_queue(queues, "orders2", "/")->policy, "base");
-  EXPECT_EQ(read_queue(queues, "orders", "/")->dead_letter_argument, std::nullopt);
-  EXPECT_EQ(read_queue(queues, "q", "/")->type, "quorum");
-  EXPECT_EQ(read_queue(queues, "none", "/").error().kind, Error::Kind::not_found);
-  EXPECT_EQ(read_queue("Error: x", "none", "/").error().kind, Error::Kind::transient);
-
-  const auto policies = read_policies(
-      R"([{"vhost":"/","name":"a","pattern":"^o","apply-to":"all","definition":"{\"max-length\":100}","priority":2},
-          {"vhost":"/","name":"b","pattern":"^o","apply-to":"queues","definition":{"max-length":7},"priority":0}])");
-  ASSERT_TRUE(policies);
-  EXPECT_EQ((*policies)[0].definition, R"({"max-length":100})");
-  EXPECT_EQ((*policies)[0].priority, 2);
-  EXPECT_EQ((*policies)[1].definition, R"({"max-length":7})");
-
-  const char* status = R"({"listeners":[{"port":15672,"protocol":"http"},{"port":5672,"protocol":"amqp"}]})";
-  EXPECT_TRUE(listens_at(status, 5672));
-  EXPECT_FALSE(listens_at(status, 15672));
-  EXPECT_FALSE(listens_at("nonsense", 5672));
 }
 
 // Nobody listens there: told apart from "not attached", and quickly.

@@ -7,13 +7,15 @@
 #include <filesystem>
 #include <fstream>
 
-#include "src/cli/shared/ctl.h"
+#include "src/io/program.h"
 #include "tests/support/http_script.h"
 #include "tests/support/silent.h"
 
 namespace rung::cli {
 namespace {
 
+using io::Ran;
+using io::run_program;
 using namespace std::chrono_literals;
 using test::HttpScript;
 

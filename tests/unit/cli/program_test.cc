@@ -1,4 +1,6 @@
 // The program from outside, without servers: exit codes, help, what goes to which stream.
+#include "src/io/program.h"
+
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -7,11 +9,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "src/cli/shared/ctl.h"
-
 namespace rung::cli {
 namespace {
 
+using io::Ran;
+using io::run_program;
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -23,7 +25,6 @@ class Program : public ::testing::Test {
     char folder[] = "/tmp/rung-cli-XXXXXX";
     folder_ = mkdtemp(folder);
     unsetenv("RUNG_CONFIG");
-    setenv("RUNG_RABBITMQCTL", "/no/such/rabbitmqctl", 1);
   }
   ~Program() override { std::filesystem::remove_all(folder_); }
 
