@@ -134,7 +134,7 @@ def admin(method, path, body=None):
                                      None if method == "GET" else json.dumps(body or {}).encode(),
                                      {"Content-Type": "application/json"}, method=method)
     request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=BOUND_SECONDS) as answer:
         return json.loads(answer.read() or b"null")
 
 

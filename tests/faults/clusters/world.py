@@ -1,4 +1,5 @@
 """The torture run's world, with clusters for servers: several brokers, several databases, one of which is written."""
+import json
 import os
 import random
 import shutil
@@ -68,6 +69,19 @@ class ClusterWorld(World):
 
     def db(self, database=script.SCHEMA):
         return self.primary.connect(database)
+
+    def add_user_at_broker(self):
+        self.rabbit("add_user", script.USER, script.PASSWORD)
+
+    def permit_at_broker(self, pattern):
+        self.rabbit("set_permissions", script.USER, pattern, pattern, pattern)
+
+    def set_policy(self, name, pattern, definition):
+        self.rabbit("set_policy", name, pattern, json.dumps(definition), "--apply-to", "queues")
+
+    def queues(self):
+        rows = [line.split("\t") for line in self.rabbit("list_queues", "name", "type", "messages").splitlines()]
+        return {name: (kind, int(n)) for name, kind, n in rows if n != "messages"}
 
     def rabbit(self, *arguments):
         broker = next((b for b in self.brokers if b.answers()), self.brokers[0])

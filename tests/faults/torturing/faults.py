@@ -12,6 +12,7 @@ import pymysql
 
 from . import script
 from .ledger import now_ms
+from .world import BOUND_SECONDS
 
 AT_ONCE = 2
 LONG = script.LEASE_S  # what is longer than this costs the leases
@@ -47,7 +48,8 @@ KINDS = {
 METHODS = {"return": "return_"}  # where the name is a keyword
 TABLES = ["rung_tasks", "rung_bodies", "rung_attempts", "rung_shards", "rung_nodes"]
 LAGS_BEFORE = {"kill", "pause", "rst", "half-open", "stall", "cut"}
-MAY_REPEAT = {kind for kind, facts in KINDS.items() if facts[3]}
+MAY_REPEAT = {kind for kind, facts in KINDS.items() if facts[3]} | {"trouble"}
+CLOCK_STEPS = {"+1h": 3600, "-1h": -3600, "+30": 30, "-30": -30, "+400d": 400 * 86_400, "-2": -2}  # for libfaketime, in s
 
 
 @dataclasses.dataclass
@@ -158,7 +160,7 @@ class Faults:
                 self.stop.wait(pause)
                 sidecar.start()
                 self.stop.wait(pause * 2)
-        held = self.shards_of(sidecar.name) if strike.stay > LONG + 2 else 0
+        held = self.shards_of(sidecar.name) if strike.stay > LONG + 2 and len(self.by_name) > 1 else 0
         sidecar.kill()
         if held:
             self.watch_takeover(sidecar.name, entry, now_ms())
@@ -181,11 +183,11 @@ class Faults:
 
     def watch_takeover(self, name, entry, killed):
         """How long until the dead one holds no shard any more."""
-        until = killed + (LONG + 3) * 1000
-        while now_ms() < until and not self.stop.is_set():
+        until = time.monotonic() + BOUND_SECONDS
+        while time.monotonic() < until and not self.stop.is_set():
             try:
                 with self.world.db() as db:
-                    while now_ms() < until:
+                    while time.monotonic() < until and not self.stop.is_set():
                         if self.shards_of(name, db) == 0:
                             took = now_ms() - killed
                             self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": took})
@@ -193,7 +195,8 @@ class Faults:
                         time.sleep(0.02)
             except (pymysql.Error, OSError):
                 time.sleep(0.1)
-        self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": None})
+        if not self.stop.is_set():
+            self.ledger.takeovers.append({"name": name, "at": entry["begin"], "ms": None})
 
     def pause(self, strike):
         sidecar = self.by_name[strike.target]
@@ -206,7 +209,7 @@ class Faults:
 
     def clock(self, strike):
         sidecar = self.by_name[strike.target]
-        offset = ["+1h", "-1h", "+30", "-30", "+400d", "-2"][strike.dice % 6]
+        offset = list(CLOCK_STEPS)[strike.dice % len(CLOCK_STEPS)]
         entry = self.ledger.fault("clock", strike.target, f"a step of {offset}")
         sidecar.step_clock(offset)
         self.stay(strike)
@@ -333,7 +336,7 @@ class Faults:
 
     def on_db(self, *statements):
         """Until all is done: a session may be killed by another fault, or a lock be held for too long."""
-        left, deadline = list(statements), time.monotonic() + 90
+        left, deadline = list(statements), time.monotonic() + BOUND_SECONDS
         while left:
             try:
                 with self.world.db() as db, db.cursor() as cursor:
@@ -360,7 +363,7 @@ class Faults:
         entry = self.ledger.fault("detach", "switched", ("policy cleared" if outside else "rung detach --force")
                                   + f" for {strike.stay:.1f} s")
         if outside:
-            self.world.rabbit("clear_policy", "rung-switched")
+            self.world.clear_policy("rung-switched")
         else:
             self.world.attachment("detach", "--force", "switched")
         entry["detached"] = now_ms()
@@ -387,6 +390,8 @@ class Faults:
         entry = self.ledger.fault("idle", "mails", f"{strike.stay:.1f} s")
         self.world.idle.set()
         try:
+            if self.world.left.wait(BOUND_SECONDS):
+                entry["left"] = now_ms()
             self.stay(strike)
         finally:
             self.world.idle.clear()
@@ -410,14 +415,15 @@ class Faults:
             return 0
         to, retry_id = rng.choice(["moved", "aside", script.FAILED]), properties.headers["retry-id"]
         redriven = rng.random() < 0.3 and self.world.ctl_run("redrive", retry_id).returncode == 0
-        self.ledger.move(key=body.decode(), retry_id=retry_id, to=to, redriven=redriven)
+        at = now_ms()
         channel.basic_publish("", to, body, properties, mandatory=True)
+        self.ledger.move(at=at, key=body.decode(), retry_id=retry_id, to=to, redriven=redriven)  # confirmed
         channel.basic_ack(method.delivery_tag)
         return 1
 
     def on_broker(self, what):
         """Until it is done: the broker may be away by another fault."""
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + BOUND_SECONDS
         while True:
             try:
                 with self.world.connect() as connection:

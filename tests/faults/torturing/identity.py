@@ -303,7 +303,7 @@ class _Judge:
         if first and not ids:
             return self.blame("lost", f"{key}: its first failure never came back" + self.way_of(key))
         if len(ids) > len(first):
-            if self.judge.near(first[0][0] - 1000 if first else 0, first[-1][0] + 3000 if first else 1e15, {"broker"}):
+            if self.judge.near(first[0][0] - 1000 if first else 0, first[-1][0] + script.BROKER_FORGETS_MS if first else 1e15, {"broker"}):
                 return self.judge.note("more than one task, dead-lettered twice by the broker", -1)
             # Without a message-id, a failure that is taken in twice cannot be told from two alike.
             if key in self.record.without_id:
@@ -332,7 +332,7 @@ class _Judge:
         if len(handled) < len(failed) + len(redriven):
             self.blame("lost", f"{key}: {len(failed)} copies failed, {len(redriven)} tasks were redriven, {len(handled)} came back")
         said = sum(w[3] != "ok" for w in words) + sum(m["to"] == script.FAILED for m in moves)
-        if len(tasks) > said and not self.judge.near(words[0][0], words[-1][0] + 3000, {"broker"}):
+        if len(tasks) > said and not self.judge.near(words[0][0], words[-1][0] + script.BROKER_FORGETS_MS, {"broker"}):
             self.blame("one task", f"{key}: {len(tasks)} tasks, and {said} failures")
 
     def way_of(self, key):

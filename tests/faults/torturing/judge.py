@@ -2,19 +2,23 @@
 import collections
 import dataclasses
 import datetime
+import math
 
 from . import script
-from .faults import MAY_REPEAT
+from .faults import CLOCK_STEPS, MAY_REPEAT
+from .script import BROKER_FORGETS_MS
 
 EPOCH = datetime.datetime(1970, 1, 1)
 # After a fault has healed its work may still come: a lease, a dead connection, a backoff of five seconds.
 AFTERMATH_MS = (script.LEASE_S + 3 * script.HEARTBEAT_S + 5) * 1000
 SLACK_MS = 2  # the database's times are whole ms, cut off
-# A classic queue dead-letters at most once: what was rejected shortly before a kill -9 of the broker may be gone.
-BROKER_FORGETS_MS = 3000
-# Rung's own queues are quorum queues on RabbitMQ 4. They have no leader for half a second after the broker's start: what a
-# classic queue dead-letters to them then is dropped.
-BROKER_ELECTS_MS = 2000
+# Rung's own queues are quorum queues on RabbitMQ 4. They have no leader for half a second after the broker's start, longer on
+# a busy machine: what a classic queue dead-letters to them then is dropped.
+BROKER_ELECTS_MS = 10_000
+# What a sidecar logs when it lost a connection or a lease, whoever took it: a fault, or a machine with too much to do.
+TROUBLE = ("broker unavailable", "broker reconnected", "database unavailable", "database available again", "leases lost",
+           "lease renewal failed", "leases expired with unconfirmed publishes", "shards with an expired lease taken over",
+           "republishing untracked claims", "no answer to publishes", "cannot publish, another instance can")
 # The longest that a consumer stands still, and a broker is away.
 STANDS_STILL_MS = 60_000
 EVICTED = "evicted from a full queue when the broker started again"
@@ -32,6 +36,21 @@ class Offence:
     text: str
 
 
+def troubles(sidecars):
+    """From their logs, as if they were faults. A line of a sidecar whose clock was bent may be from any of the times."""
+    found = []
+    for sidecar in sidecars:
+        offsets = (0, *CLOCK_STEPS.values()) if sidecar.time_file else (0,)
+        for line in sidecar.log().splitlines():
+            when, _, said = line.partition(" ")
+            level, _, said = said.partition(" ")
+            if level in ("info", "warn", "error") and said.strip().startswith(TROUBLE):
+                at = ms(datetime.datetime.strptime(when, "%Y-%m-%dT%H:%M:%S.%fZ"))
+                found += [{"kind": "trouble", "target": sidecar.name, "begin": at - offset * 1000, "end": at - offset * 1000}
+                          for offset in offsets]
+    return found
+
+
 def read_database(db):
     with db.cursor() as cursor:
         cursor.execute("SELECT * FROM retry_current")
@@ -42,8 +61,8 @@ def read_database(db):
 
 
 class Judge:
-    def __init__(self, ledger, seed, tasks, history, quorum_inlet):
-        self.ledger, self.seed = ledger, seed
+    def __init__(self, ledger, seed, tasks, history, quorum_inlet, troubles):
+        self.ledger, self.seed, self.troubles = ledger, seed, troubles
         self.quorum_inlet = quorum_inlet  # whether rung.failed is a quorum queue
         self.offences = []
         self.counts = collections.Counter()
@@ -90,8 +109,8 @@ class Judge:
     # --- faults
 
     def near(self, begin, end, kinds=None, aftermath=AFTERMATH_MS):
-        """The faults that were there, or had just been there, in that time."""
-        return [f for f in self.ledger.faults
+        """The faults and troubles that were there, or had just been there, in that time."""
+        return [f for f in self.ledger.faults + self.troubles
                 if (kinds is None or f["kind"] in kinds) and f["begin"] <= end
                 and (f["end"] is None or f["end"] + aftermath >= begin)]
 
@@ -137,28 +156,22 @@ class Judge:
 
     def dropped(self, queue, words):
         """All of its failures were rejects to a queue that was detached just then, or that had not yet passed them on
-        when it was."""
+        when it was, or that had not yet read its policy when it was attached again."""
         return script.QUEUES[queue].by_policy and bool(words) and all(
-            w["way"] == "reject" and any(
-                f["begin"] - BROKER_FORGETS_MS <= w["at"] <= (f["end"] or w["at"]) + 1000
-                for f in self.ledger.faults if f["kind"] == "detach") for w in words)
+            w["way"] == "reject" and self.detached_at(w["at"]) for w in words)
+
+    def detached_at(self, at):
+        return [f for f in self.ledger.faults if f["kind"] == "detach"
+                and f["begin"] - BROKER_FORGETS_MS <= at <= (f["end"] or at) + BROKER_FORGETS_MS]
 
     def held(self, task, rows):
-        """Its silence is held open, and rightly so: its queue was detached after its delivery, or shortly before."""
+        """Its silence is held open, and rightly so: its queue was detached after its delivery, or shortly before. When a sidecar
+        looked is not judged."""
         queue = script.QUEUES[task["queue"]]
         if task["state"] != "awaiting" or task["silence_ends_at"] is not None or not queue.by_policy or not rows:
             return False
         published = ms(rows[-1]["published_at"])
-        return published is not None and bool(
-            self.near(published, self.checked_by(published + queue.silence * 1000), {"detach"}))
-
-    def checked_by(self, due):
-        """When a sidecar has checked a silence that ended at `due`: later while faults keep it from that."""
-        by = due + 3000
-        for fault in sorted(self.ledger.faults, key=lambda f: f["begin"]):
-            if fault["begin"] <= by:
-                by = max(by, (fault["end"] or fault["begin"]) + AFTERMATH_MS)
-        return by
+        return published is not None and bool(self.near(published, math.inf, {"detach"}))
 
     # --- messages: from the producer's confirm to their tasks
 
@@ -287,17 +300,16 @@ class Judge:
         failed = [w for w in last if w["word"] == "failed" and w["confirmed"]]
         if failed and self.broker_forgot(queue.name, failed):
             self.note("lost by the broker's dead-lettering", number)
-        elif failed and self.dropped(queue.name, failed) and not self.seen_detached(failed):
+        elif failed and self.dropped(queue.name, failed) and self.unseen(failed):
             self.note("presumed to have succeeded: no sidecar was able to see that its queue was detached", number)
         elif failed:
             self.blame("lost", number, f"presumed to have succeeded, though attempt {task['attempt']} failed "
                                        f"({failed[0]['way']})")
 
-    def seen_detached(self, words):
-        """A sidecar saw the queue detached in that time. It cannot if the database is away all the time."""
-        return not any(f["begin"] - BROKER_FORGETS_MS <= w["at"] <= f["end"] + 1000 and
-                       self.near(f["begin"], f["end"], {"db", "rename", "revoke"})
-                       for w in words for f in self.ledger.faults if f["kind"] == "detach")
+    def unseen(self, words):
+        """No sidecar could see that the queue was detached: the policy was back, or the database was away all the time."""
+        return any(w["at"] > (f["end"] or w["at"]) or self.near(f["begin"], f["end"], {"db", "rename", "revoke"})
+                   for w in words for f in self.detached_at(w["at"]))
 
     def parked(self, number, task, queue, rows):
         plan = self.plans[number]
@@ -330,7 +342,7 @@ class Judge:
         if told != (attempt, len(queue.delays), queue.ladder):
             self.blame("attempts", number, f"attempt {attempt} says level, levels, ladder {told}")
         if row is not None and row["outcome"] == "succeeded" and not first["redelivered"] \
-                and ms(row["outcome_at"]) + SLACK_MS < first["at"]:
+                and self.idle_at(queue, ms(row["outcome_at"])) and ms(row["outcome_at"]) + SLACK_MS < first["at"]:
             self.blame("lost", number, f"attempt {attempt} succeeded before its consumer read it")
         self.routed(number, attempt, sightings, queue)
         self.early(number, retry_id, attempt, sightings, row, queue)
@@ -340,6 +352,11 @@ class Judge:
                 self.blame("history", number, f"attempt {attempt} was delivered, its row has no published_at")
         self.repeats(number, attempt, sightings)
 
+    def idle_at(self, queue, at):
+        """It had no consumer then. What a consumer has received counts as read, also if it is slow to look at it."""
+        return any(f["kind"] == "idle" and f["target"] == queue.name and f.get("left", math.inf) <= at <= (f["end"] or at)
+                   for f in self.ledger.faults)
+
     def routed(self, number, attempt, sightings, queue):
         """A dead letter tells its routing key; a failure that its consumer published doesn't."""
         if not all(w["way"] == "reject" for w in self.words[number, None, 0]):
@@ -348,7 +365,7 @@ class Judge:
             if sighting["routing_key"] == script.route_of(queue, number)[1]:
                 continue
             # Without the right to bind, it comes by the default exchange.
-            if self.near(sighting["at"] - AFTERMATH_MS, sighting["at"], {"rights"}):
+            if self.near(0, sighting["at"], {"rights"}):
                 self.note("came without its routing key", number)
             else:
                 self.blame("changed", number, f"attempt {attempt} has routing key {sighting['routing_key']!r}")
@@ -357,7 +374,7 @@ class Judge:
         at = min(s["at"] for s in sightings)
         if row is not None:
             late = at - ms(row["due_at"])
-            if late < 0:
+            if late < -SLACK_MS:
                 self.blame("early", number, f"attempt {attempt} came {-late:.1f} ms before due_at")
             if not sightings[0]["redelivered"]:
                 faulty = self.near(ms(row["due_at"]), at, aftermath=3000)
@@ -376,7 +393,7 @@ class Judge:
             return min(w["at"] + script.delay_of(queue, attempt, w["after"]) * 1000 for w in spoken) if spoken else None
         row = self.history.get((retry_id, before))
         outcome = row["outcome"] if row else None
-        if outcome == "failed" and spoken:
+        if outcome == "failed" and spoken and not self.evicted(row):
             return min(w["at"] + script.delay_of(queue, attempt, w["after"]) * 1000 for w in spoken)
         least = self.earliest(number, retry_id, before, queue)
         if least is None:
@@ -412,14 +429,16 @@ class Judge:
     def cancelled(self):
         for retry_id, cancel in self.ledger.cancels.items():
             self.counts["cancels " + {0: "answered", 1: "refused"}.get(cancel["code"], "in doubt")] += 1
-            if cancel["code"] != 0:
+            task = self.tasks.get(retry_id)
+            if cancel["code"] != 0 or task is None:
                 continue
+            ended = ms(task["finished_at"]) or 0
             for (other, attempt), sightings in self.seen.items():
                 # An attempt that had come before may come again (the broker's, or a duplicate): judged as such.
                 if other == retry_id and sightings[0]["at"] > cancel["answered"]:
                     row = self.history.get((retry_id, attempt))
                     published = ms(row["published_at"]) if row else None
-                    if published is not None and published < cancel["asked"] and len(sightings) == 1:
+                    if published is not None and published + SLACK_MS < ended:
                         # It lay in its queue, with no word of it in time: the cancel keeps the next attempt back.
                         self.note("delivered after a cancel, published before it", cancel["number"])
                         continue

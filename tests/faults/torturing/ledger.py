@@ -64,7 +64,7 @@ class Ledger:
 
     def move(self, **facts):
         with self.lock:
-            self.moved.append({"at": now_ms(), **facts})
+            self.moved.append(facts)
             self.write("move", **facts)
 
     def fault(self, kind, target, detail):

@@ -11,6 +11,8 @@ EXCHANGE = "shop"  # of type topic
 LEASE_S = 3.0
 HEARTBEAT_S = 1.0
 STORE_TIMEOUT_S = 2.0
+# A classic queue dead-letters at most once: what was rejected shortly before a kill -9 of the broker may be gone.
+BROKER_FORGETS_MS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)

@@ -98,14 +98,15 @@ class Consumer(Reconnecting):
     def __init__(self, world, ledger, seed, queue, canceller, stop):
         super().__init__("consumer " + queue.name, world, stop)
         self.ledger, self.seed, self.queue, self.canceller = ledger, seed, queue, canceller
-        self.busy_since = None
 
     def has_left(self):
         return self.queue.name == "mails" and self.world.idle.is_set()
 
     def serve(self):
         while self.has_left() and not self.stop.wait(0.1):
-            pass
+            self.world.left.set()
+        if self.queue.name == "mails":
+            self.world.left.clear()
         with self.connections() as (consuming, publishing):
             channel, out = consuming.channel(), publishing.channel()
             out.confirm_delivery()

@@ -1,6 +1,5 @@
 """The servers, the sidecars and the way to them: everything that is started, and its end."""
 import glob
-import json
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ from .proxy import Proxies
 
 sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "support"))
 import starting  # noqa: E402
+from starting import BOUND_SECONDS  # noqa: E402
 
 
 def faketime():
@@ -69,13 +69,16 @@ class Sidecar:
 class World:
     """REQUIRES: __init__ runs before any thread is started, since it forks the proxies."""
 
+    standing_still = threading.Event()  # the consumer of the queue with a length limit
+    idle = threading.Event()  # the queue mails is to have no consumer ...
+    left = threading.Event()  # ... and its consumer has left
+
     def __init__(self, folder, rung, instances, bend_a_clock):
         self.folder, self.rung = folder, rung
         self.sidecars, self.proxies = [], None
-        self.standing_still = threading.Event()  # the consumer of the queue with a length limit
-        self.idle = threading.Event()  # the queue mails has no consumer
         self.servers = starting.Servers(os.path.join(folder, "servers"), "--management", quiet=True)
         self.amqp, self.rabbitmqctl = self.servers.amqp, self.servers.rabbitmqctl
+        os.environ["RUNG_TEST_MANAGEMENT"] = self.servers.env["RUNG_TEST_MANAGEMENT"]  # of starting.admin()
         self.broker_port, self.db_port = self.servers.broker_port, self.servers.db_port
         self.management = self.servers.env["RUNG_TEST_MANAGEMENT"].replace("http://", "http://guest:guest@")
         self.create_users()
@@ -96,10 +99,10 @@ class World:
                 f" attachment_check: 10s }}\n"
                 f"store: {{ url: \"mysql://{login}@127.0.0.1:{db_port}/{script.SCHEMA}\","
                 f" timeout: {int(script.STORE_TIMEOUT_S)}s }}\n"
-                f"node: {node}\nlease: {int(script.LEASE_S)}s\nwindow: 5s\ndrain: 10s\nmax_loaded: {max_loaded}\n"
+                f"node: {node}\nlease: {int(script.LEASE_S)}s\nwindow: 5s\ndrain: {BOUND_SECONDS}s\nmax_loaded: {max_loaded}\n"
                 f"log: {{ level: debug }}\nladders:\n{script.LADDERS}queues:\n{script.queues_yaml()}")
 
-    def start_sidecars(self, within=60):
+    def start_sidecars(self, within=BOUND_SECONDS):
         for sidecar in self.sidecars:
             sidecar.start()
         deadline = time.monotonic() + within
@@ -120,13 +123,12 @@ class World:
             identity.declare_queues(channel)
         for queue in script.QUEUES.values():
             if queue.by_policy:
-                self.rabbit("set_policy", "base", f"^{queue.name}$", json.dumps(
-                    {"dead-letter-strategy": "at-least-once", "overflow": "reject-publish"}), "--apply-to", "queues")
+                self.set_policy("base", f"^{queue.name}$", {"dead-letter-strategy": "at-least-once", "overflow": "reject-publish"})
                 self.attachment("attach", queue.name)
 
     def attachment(self, *arguments):
         """`rung attach` or `rung detach`. Until it is done: the database may be away by another fault."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + BOUND_SECONDS
         while (ran := self.ctl_run(*arguments)).returncode != 0:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"rung {' '.join(arguments)} exited {ran.returncode}: {ran.stdout}{ran.stderr}")
@@ -139,18 +141,45 @@ class World:
 
     def create_users(self):
         """The sidecars', so that their rights can be revoked without hurting the harness."""
-        self.rabbit("add_user", script.USER, script.PASSWORD)
+        self.add_user_at_broker()
         self.permit_at_broker(".*")
         with self.db(None) as db, db.cursor() as cursor:
             cursor.execute(f"CREATE USER '{script.USER}'@'%' IDENTIFIED BY '{script.PASSWORD}'")
             cursor.execute(f"GRANT ALL ON {script.SCHEMA}.* TO '{script.USER}'@'%'")
 
+    # By the management API: rabbitmqctl starts an Erlang for each call, minutes on a busy machine.
+
+    @staticmethod
+    def admin(method, path, body=None):
+        """Until it answers: the broker may just have been started."""
+        deadline = time.monotonic() + BOUND_SECONDS
+        while True:
+            try:
+                return starting.admin(method, path, body)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)
+
+    def add_user_at_broker(self):
+        self.admin("PUT", f"users/{script.USER}", {"password": script.PASSWORD, "tags": ""})
+
     def permit_at_broker(self, pattern):
-        self.rabbit("set_permissions", script.USER, pattern, pattern, pattern)
+        self.admin("PUT", f"permissions/%2f/{script.USER}", {"configure": pattern, "write": pattern, "read": pattern})
+
+    def set_policy(self, name, pattern, definition):
+        self.admin("PUT", f"policies/%2f/{name}", {"pattern": pattern, "definition": definition, "apply-to": "queues"})
+
+    def clear_policy(self, name):
+        self.admin("DELETE", f"policies/%2f/{name}")
+
+    def queues(self):
+        """name -> (type, messages). The numbers are up to five seconds old."""
+        return {q["name"]: (q["type"], q.get("messages", 0)) for q in self.admin("GET", "queues/%2f?columns=name,type,messages")}
 
     def db(self, database=script.SCHEMA):
         return pymysql.connect(host="127.0.0.1", port=self.db_port, user="root", database=database,
-                               autocommit=True, connect_timeout=5, read_timeout=20,
+                               autocommit=True, connect_timeout=20, read_timeout=60,
                                init_command="SET time_zone = '+00:00'", cursorclass=pymysql.cursors.DictCursor)
 
     def clock_differs(self):
@@ -169,18 +198,18 @@ class World:
     def server(self, command):
         self.servers.control(command)
 
-    def ctl_run(self, *arguments, timeout=60):
+    def ctl_run(self, *arguments, timeout=BOUND_SECONDS):
         return subprocess.run([self.rung, *arguments, "-c", self.ctl], capture_output=True, text=True, timeout=timeout,
                               start_new_session=True, check=False)
 
     def rabbit(self, *arguments):
-        return subprocess.run([self.rabbitmqctl, "-q", *arguments], capture_output=True, text=True, timeout=60,
+        return subprocess.run([self.rabbitmqctl, "-q", *arguments], capture_output=True, text=True, timeout=5 * BOUND_SECONDS,
                               start_new_session=True, check=True).stdout
 
     def inlet_is_quorum(self):
-        return ["rung.failed", "quorum"] in [line.split() for line in self.rabbit("list_queues", "name", "type").splitlines()]
+        return self.queues()[script.FAILED][0] == "quorum"
 
-    def terminate_sidecars(self, within=15):
+    def terminate_sidecars(self, within=2 * BOUND_SECONDS):
         """SIGTERM to all at once; the exit codes, None where it did not end in time."""
         for sidecar in self.sidecars:
             sidecar.process.send_signal(signal.SIGTERM)
