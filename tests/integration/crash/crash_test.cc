@@ -207,7 +207,7 @@ class CrashOnOversize : public Crash {};
 TEST_P(CrashOnOversize, LiesInTheParkedQueueAndHasARow) {
   start_armed();
   const std::string queue = climbing();
-  publish_failed(queue, std::string(68'000'000, 'x'));
+  publish_failed(queue, std::string(21'000'000, 'x'));
   die();
   restart();
   const Row row = wait_state(queue, "parked");

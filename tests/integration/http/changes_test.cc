@@ -1,5 +1,5 @@
-// POST /v1/tasks/{id}/cancel, /reschedule, /fire, /finish, /redrive, and their audit.
-#include "src/core/base/rfc3339.h"
+// What only HTTP has of the changes of tasks: If-Match, and what a repeated request is told. The rest: the
+// CLI's tests by the API.
 #include "tests/integration/http/fixture.h"
 
 namespace rung::test {
@@ -20,17 +20,6 @@ class HttpChanges : public HttpTest {
     const std::string id = submit({{"queue", queue}, {"delay", 0}, {"success", {{"reported_within", "1h"}}}});
     amqp.ack(delivery(queue));
     wait_for(id, "awaiting");
-    return id;
-  }
-  // A task that failed until its ladder was exhausted.
-  std::string parked_task(const std::string& queue) {
-    amqp.declare(queue);
-    const std::string id = submit({{"queue", queue}, {"delay", 0}, {"max_attempts", 1}, {"body", "again"}});
-    const Received got = delivery(queue);
-    amqp.ack(got);
-    wait_for(id, "awaiting");
-    EXPECT_EQ(change(id, "finish", {{"result", "failed"}, {"error", "no"}}).status, 200);
-    wait_for(id, "parked");
     return id;
   }
 };
@@ -56,60 +45,6 @@ TEST_F(HttpChanges, CancelIsKeptAndTwiceIsOnce) {
   EXPECT_THAT(refused(change(id, "redrive"), 409), HasSubstr("cancelled"));
 }
 
-TEST_F(HttpChanges, RescheduleAndFire) {
-  up();
-  const std::string queue = new_name();
-  amqp.declare(queue);
-  const std::string id = in_an_hour(queue);
-  const EpochMs later{wall_ms() + 7'200'000};
-  HttpAnswer answer = change(id, "reschedule", {{"at", to_rfc3339(later)}});
-  ASSERT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(answer.json().at("next_due_at"), to_rfc3339(later));
-  EXPECT_EQ(answer.json().at("attempt"), 0);
-  const std::int64_t now = wall_ms();
-  ASSERT_EQ(change(id, "reschedule", {{"delay", "400ms"}}).status, 200);
-  amqp.ack(delivery(queue));
-  EXPECT_GE(wall_ms(), now + 400);
-
-  const std::string other = in_an_hour(queue);
-  ASSERT_EQ(change(other, "fire").status, 200);
-  EXPECT_EQ(retry_id(delivery(queue)), other);
-  wait_for(other, "awaiting");
-  EXPECT_THAT(refused(change(other, "reschedule", {{"delay", 1}}), 409), HasSubstr("awaiting"));
-
-  EXPECT_THAT(refused(change(id, "reschedule"), 400), HasSubstr("delay: say when"));
-  EXPECT_THAT(refused(change(id, "reschedule", {{"delay", 1}, {"at", "2030-01-01T00:00:00Z"}}), 400),
-              HasSubstr("one"));
-  EXPECT_THAT(refused(change(id, "reschedule", {{"dealy", 1}}), 400), HasSubstr("dealy: unknown field"));
-  EXPECT_THAT(refused(change(id, "fire", {{"now", true}}), 400), HasSubstr("now: unknown field"));
-}
-
-TEST_F(HttpChanges, FinishSaysHowItEnded) {
-  up();
-  const std::string done = delivered(new_name());
-  HttpAnswer answer = change(done, "finish", {{"result", "succeeded"}, {"executor", "10.0.0.7"}});
-  ASSERT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(answer.json().at("state"), "succeeded");
-  EXPECT_EQ(answer.json().at("finished_by"), "reported");
-  EXPECT_EQ(task(done).at("history")[0].at("executor"), "10.0.0.7");
-  EXPECT_EQ(change(done, "finish", {{"result", "succeeded"}}).status, 200) << "idempotent";
-
-  config.ladder = "[1h]";
-  const std::string failed = delivered(new_name());
-  answer = change(failed, "finish", {{"result", "failed"}, {"error", "Traceback: ..."}, {"executor", "w-3"}});
-  ASSERT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(answer.json().at("last_error"), "Traceback: ...");
-  EXPECT_EQ(answer.json().at("level"), 1);
-  const json history = task(failed).at("history")[0];
-  EXPECT_EQ(history.at("outcome"), "failed");
-  EXPECT_EQ(history.at("error"), "Traceback: ...");
-  EXPECT_EQ(history.at("executor"), "w-3");
-
-  EXPECT_THAT(refused(change(done, "finish"), 400), HasSubstr("result: must be \"succeeded\" or \"failed\""));
-  EXPECT_THAT(refused(change(done, "finish", {{"result", "succeeded"}, {"error", "x"}}), 400),
-              HasSubstr("error: only valid"));
-}
-
 TEST_F(HttpChanges, AFailureOfANamedAttemptFailsNoLaterOne) {
   config.ladder = "[200ms, 1h]";
   up();
@@ -133,25 +68,6 @@ TEST_F(HttpChanges, AFailureOfANamedAttemptFailsNoLaterOne) {
   // The same of what is under way already.
   EXPECT_EQ(change(id, "fire").status, 200);
   EXPECT_EQ(task(id).at("version"), now.at("version"));
-}
-
-TEST_F(HttpChanges, RedriveToItsOriginOrElsewhere) {
-  up();
-  const std::string queue = new_name(), other = new_name();
-  amqp.declare(other);
-  const std::string id = parked_task(queue);
-  HttpAnswer answer = change(id, "redrive");
-  ASSERT_EQ(answer.status, 200) << answer.body;
-  const Received back = delivery(queue);
-  EXPECT_EQ(back.message.body, "again");
-  EXPECT_EQ(retry_id(back), id);
-  amqp.ack(back);
-
-  const std::string second = parked_task(new_name());
-  ASSERT_EQ(change(second, "redrive", {{"queue", other}}).status, 200);
-  EXPECT_EQ(retry_id(delivery(other)), second);
-  EXPECT_THAT(refused(change(second, "redrive", {{"queue", other}, {"exchange", "x"}}), 400),
-              HasSubstr("cannot be combined"));
 }
 
 TEST_F(HttpChanges, IfMatchGuardsAgainstAStaleView) {

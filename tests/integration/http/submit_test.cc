@@ -173,7 +173,7 @@ TEST_F(HttpSubmit, ManyAtOnce) {
 
 TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "64 MB read byte by byte: minutes with a sanitizer";
+  GTEST_SKIP() << "20 MB read byte by byte: minutes with a sanitizer";
 #endif
   listen(", max_body: 100, timeout: 10m");
   up();
