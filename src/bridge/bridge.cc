@@ -24,7 +24,6 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       missing_origins_(settings_.prefix, record_),
       store_watch_(loop, health_, record_, settings_.identity.name),
       refused_publishes_(record_),
-      settings_watch_(health_, record_),
       intake_holds_(broker),
       intake_pause_(loop,
                     {intake_holds_, broker.name(), health_, [this] { return jobs_->answered(); },
@@ -160,7 +159,6 @@ Vitals Bridge::vitals() const {
   v.without_origin = missing_origins_.count();
   v.rows_behind = store_watch_.rows_behind();
   v.refused_publishes = refused_publishes_.count();
-  v.settings = settings_watch_.counts();
   v.decided_by_rule = updates_.decided_by_rule();
   v.error_queues = error_queues_;
   v.flow = counts_.by_queue();

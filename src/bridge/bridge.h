@@ -48,7 +48,6 @@
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/broker_watch.h"
 #include "src/bridge/watch/ownership_watch.h"
-#include "src/bridge/watch/settings_watch.h"
 #include "src/bridge/watch/store_watch.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/rules/policy.h"
@@ -161,7 +160,6 @@ class Bridge final : public BrokerSink {
   MissingOrigins missing_origins_;
   StoreWatch store_watch_;
   RefusedPublishes refused_publishes_;
-  SettingsWatch settings_watch_;
   IntakeHolds intake_holds_;
   IntakePause intake_pause_;
   const std::unique_ptr<StoreJobs> jobs_;

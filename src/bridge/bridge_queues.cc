@@ -89,8 +89,7 @@ void Bridge::name_queues() {
 void Bridge::attachments_found(const AttachmentLook& look) {
   if (drain_.begun()) return;
   attachments_.found(look, configured_queues(), loop_.clock().boot());
-  if (look.settings) settings_watch_.found(*look.settings);
-  crash_loop_.looked(look.settings);
+  crash_loop_.looked(look);
   for (const std::string& queue : look.matched) counts_.know(queue);
   // While the management API does not answer, the last result applies.
   if (look.attached && *look.attached != rules_->targets().attached)

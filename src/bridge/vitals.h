@@ -19,7 +19,6 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/silence_check.h"
-#include "src/bridge/watch/settings_watch.h"
 #include "src/core/base/health.h"
 
 namespace rung::bridge {
@@ -65,7 +64,6 @@ struct Vitals {
   DeliveryProof::Refused refused;
   Recognized::Counts recognized{};                      // since the start
   std::int64_t rows_behind = 0;                         // since the start
-  SettingsWatch::Counts settings;                       // of others, that harm our queues
   std::int64_t refused_publishes = 0;                   // dead letters of publishes that a full queue refused
   std::int64_t without_origin = 0;                      // failures: MissingOrigins
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule

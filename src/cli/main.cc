@@ -84,7 +84,6 @@ int main(int argc, char** argv) {
     rung::cli::add_reload(app, &exit);
     rung::cli::add_migrate(app, &exit);
     rung::cli::add_adopt(app, &exit);
-    rung::cli::add_convert_queues(app, &exit);
     rung::cli::add_attach(app, &exit);
     rung::cli::add_detach(app, &exit);
     rung::cli::add_attached(app, &exit);

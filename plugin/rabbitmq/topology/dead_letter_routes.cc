@@ -150,9 +150,10 @@ Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix,
       const bool known = routes.knows(binding.source);
       if (!known && (!foreign || ++seen > kMostExchanges)) continue;
       if (!known) {
-        auto type = admin.exchange_type(binding.source);
-        if (!type) return tl::unexpected(type.error());
-        routes.add_exchange(binding.source, *type);
+        const auto exchange = admin.exchange(binding.source);
+        if (!exchange && exchange.error().kind != Error::Kind::not_found)
+          return tl::unexpected(exchange.error());
+        routes.add_exchange(binding.source, exchange ? exchange->type : "");
         to.push_back(binding.source);
       }
       routes.add_binding(binding, target);

@@ -80,7 +80,7 @@ class ManagementAdmin final : public QueueAdmin {
     std::set<std::string> names;  // a queue that was created or deleted meanwhile moves others between pages
     auto listed = list(std::string(kFresh) +
                            "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members,"
-                           "effective_policy_definition",
+                           "operator_policy,effective_policy_definition",
                        [&](const json& row) {
                          if (names.insert(text_at(row, "name")).second) all.push_back(queue_facts_of(row));
                        });
@@ -158,11 +158,24 @@ class ManagementAdmin final : public QueueAdmin {
     return names;
   }
 
-  Result<std::string> exchange_type(std::string_view name) override {
-    auto answer = row_of(false, name);
-    if (answer) return text_at(*answer, "type");
-    if (answer.error().kind == Error::Kind::not_found) return std::string();
-    return tl::unexpected(answer.error());
+  Result<ExchangeFacts> exchange(std::string_view name) override {
+    auto row = row_of(false, name);
+    if (!row) return tl::unexpected(row.error());
+    return ExchangeFacts{text_at(*row, "name"), text_at(*row, "type"), text_at(*row, "policy"),
+                         table_at(*row, "arguments")};
+  }
+
+  Result<std::vector<OutBinding>> bindings_of(std::string_view exchange) override {
+    auto answer = get(path_of(false, exchange) + "/bindings/source", "list bindings");
+    std::vector<OutBinding> all;
+    if (!answer && answer.error().kind == Error::Kind::not_found) return all;
+    if (!answer) return tl::unexpected(answer.error());
+    for (const json& row : *answer) {
+      if (row.is_object())
+        all.push_back(
+            {text_at(row, "destination"), text_at(row, "destination_type"), text_at(row, "routing_key")});
+    }
+    return all;
   }
 
   Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) override {
@@ -178,42 +191,12 @@ class ManagementAdmin final : public QueueAdmin {
     return all;
   }
 
-  Result<std::vector<Policy>> policies() override { return policies_at("/api/policies/"); }
-  Result<std::vector<Policy>> policies_at(const char* path) {
-    auto answer = get(path + percent_encode(vhost_), "list policies");
+  Result<std::vector<Policy>> policies() override {
+    auto answer = get("/api/policies/" + percent_encode(vhost_), "list policies");
     if (!answer) return tl::unexpected(answer.error());
     std::vector<Policy> all;
     for (const json& row : *answer) all.push_back(policy_of(row));
     return all;
-  }
-
-  Result<OwnState> own_state(std::string_view prefix) override {
-    OwnState state;
-    state.vhost = vhost_;
-    auto policies = this->policies();
-    if (!policies) return tl::unexpected(policies.error());
-    const auto by_operator = policies_at("/api/operator-policies/").value_or(std::vector<Policy>{});
-    const std::string own(prefix);
-    for (const char* end : {".failed", ".delay", ".results", ".parked", ".return"}) {
-      for (const bool queue : {true, false}) {
-        auto row = row_of(queue, own + end);
-        if (!row && row.error().kind == Error::Kind::not_found) continue;
-        if (!row) return tl::unexpected(row.error());
-        state.objects.push_back(own_object_of(queue, *row, *policies, by_operator));
-      }
-    }
-    if (auto bindings = get(path_of(false, own + ".return") + "/bindings/source", "list bindings");
-        bindings && bindings->is_array()) {
-      for (const json& row : *bindings) {
-        if (row.is_object())
-          state.return_bindings.push_back(
-              {text_at(row, "destination"), text_at(row, "destination_type"), text_at(row, "routing_key")});
-      }
-    }
-    if (auto limits = get("/api/vhost-limits/" + percent_encode(vhost_), "list limits");
-        limits && limits->is_array() && !limits->empty() && limits->front().contains("value"))
-      state.vhost_limits = dump(limits->front()["value"]);
-    return state;
   }
 
   Result<void> put(const Policy& policy) override {
@@ -379,8 +362,8 @@ Result<std::map<std::string, std::int64_t, std::less<>>> QueueAdmin::published()
   return not_found(name() + " does not count what is published to queues");
 }
 
-Result<OwnState> QueueAdmin::own_state(std::string_view) {
-  return not_found(name() + " does not show what is set on Rung's own queues");
+Result<std::vector<OutBinding>> QueueAdmin::bindings_of(std::string_view) {
+  return not_found(name() + " does not list what an exchange is bound to");
 }
 
 std::vector<std::string> cluster_nodes(const BrokerOptions& options, const std::vector<QueueFacts>& queues,

@@ -17,7 +17,6 @@
 
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/topology/dead_letter_routes.h"
-#include "plugin/rabbitmq/topology/own_settings.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 
@@ -70,6 +69,18 @@ struct QueueFacts {
   std::vector<std::string> nodes = {};  // cluster nodes known to host it
   // Of policy and operator policy together: a JSON object, as text; "" = not told.
   std::string effective_policy = {};
+  std::string operator_policy = {};  // "" = none
+};
+
+struct ExchangeFacts {
+  std::string name, type;
+  std::string policy = {};       // "" = none
+  std::string arguments = "{}";  // a JSON object, as text
+};
+
+// A binding of an exchange, seen from there.
+struct OutBinding {
+  std::string destination, destination_type, key;
 };
 
 struct Policy {
@@ -89,16 +100,16 @@ class QueueAdmin {
   // Whether it is reachable, accepts our login, and manages the broker of the config.
   virtual Result<void> reach() = 0;
   virtual Result<QueueFacts> queue(std::string_view name) = 0;
-  virtual Result<std::vector<QueueFacts>> queues() = 0;                  // all in the virtual host
-  virtual Result<std::string> exchange_type(std::string_view name) = 0;  // "" = there is no such exchange
+  virtual Result<std::vector<QueueFacts>> queues() = 0;  // all in the virtual host
+  virtual Result<ExchangeFacts> exchange(std::string_view name) = 0;
   // By queue: how many messages have been published to it so far; a number seconds old. Without those of
   // which nothing is known. Not found: this admin cannot tell.
   virtual Result<std::map<std::string, std::int64_t, std::less<>>> published();
   // Of this queue, or else exchange, as the destination; none if it does not exist.
   virtual Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name) = 0;
   virtual Result<std::vector<Policy>> policies() = 0;
-  // Rung's own queues and exchanges, and what others have set on them. Not found: this admin cannot tell.
-  virtual Result<OwnState> own_state(std::string_view prefix);
+  // What the exchange is bound to. Not found: this admin cannot tell.
+  virtual Result<std::vector<OutBinding>> bindings_of(std::string_view exchange);
   virtual Result<void> put(const Policy& policy) = 0;
   virtual Result<void> remove(std::string_view policy) = 0;
   // Any thread: aborts a call that waits for an answer, as far as the admin can.
@@ -108,11 +119,17 @@ class QueueAdmin {
 // Evaluates what the administration reports. Pure.
 AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
                               const std::vector<Policy>& policies, const DeadLetterRoutes& routes);
+// How many deliveries of a message a queue allows.
+struct DeliveryLimit {
+  std::string queue;
+  std::int64_t deliveries = 0;
+};
 struct AttachedLook {
   std::vector<std::string> queues;               // those asked for, then the others
   std::vector<std::optional<QueueFacts>> facts;  // in the order of `queues`; none: no such queue, or unknown
   std::vector<Policy> policies;
   std::vector<AttachedAnswer> answers;          // in the order of `queues`
+  std::optional<DeliveryLimit> limit;           // the lowest of Rung's own queues
   std::optional<std::vector<std::string>> all;  // every attached queue of the virtual host; none: unknown
 };
 // Three calls, however many queues there are, and two for each exchange that is bound to <prefix>.failed. If

@@ -1,7 +1,5 @@
 #include "plugin/rabbitmq/topology/management_rows.h"
 
-#include <algorithm>
-
 namespace rung::rabbit {
 
 QueueFacts queue_facts_of(const json& row) {
@@ -10,6 +8,7 @@ QueueFacts queue_facts_of(const json& row) {
   facts.arguments = table_at(row, "arguments");
   if (const auto it = row.find("effective_policy_definition"); it != row.end() && it->is_object())
     facts.effective_policy = dump(*it);
+  facts.operator_policy = text_at(row, "operator_policy");
   facts.exclusive = flag_at(row, "exclusive");
   facts.auto_delete = flag_at(row, "auto_delete");
   facts.durable = !row.contains("durable") || flag_at(row, "durable");
@@ -29,26 +28,6 @@ Binding binding_of(const json& row) {
 Policy policy_of(const json& row) {
   return {text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"),
           table_at(row, "definition"), static_cast<int>(number_at(row, "priority"))};
-}
-
-OwnObject own_object_of(bool queue, const json& row, const std::vector<Policy>& policies,
-                        const std::vector<Policy>& by_operator) {
-  OwnObject object;
-  object.is_queue = queue;
-  object.name = text_at(row, "name");
-  object.type = text_at(row, "type");
-  object.policy = text_at(row, "policy");
-  object.operator_policy = text_at(row, "operator_policy");
-  object.arguments = table_at(row, "arguments");
-  object.definition = table_at(row, "effective_policy_definition");
-  const auto its = std::ranges::find(by_operator, object.operator_policy, &Policy::name);
-  if (its != by_operator.end()) object.operator_definition = its->definition;
-  const auto policy = std::ranges::find(policies, object.policy, &Policy::name);
-  if (object.policy.empty() || policy == policies.end()) return object;
-  object.policy_definition = policy->definition;
-  object.priority = policy->priority;
-  if (!row.contains("effective_policy_definition")) object.definition = policy->definition;
-  return object;
 }
 
 }  // namespace rung::rabbit

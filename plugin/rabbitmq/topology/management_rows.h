@@ -10,7 +10,6 @@
 
 #include "plugin/rabbitmq/topology/dead_letter_routes.h"
 #include "plugin/rabbitmq/topology/management.h"
-#include "plugin/rabbitmq/topology/own_settings.h"
 
 namespace rung::rabbit {
 
@@ -73,8 +72,5 @@ QueueFacts queue_facts_of(const json& row);
 // REQUIRES: `row` is an object.
 Binding binding_of(const json& row);
 Policy policy_of(const json& row);
-// Older versions give no effective definition for exchanges: no operator policy applies to those.
-OwnObject own_object_of(bool queue, const json& row, const std::vector<Policy>& policies,
-                        const std::vector<Policy>& by_operator);
 
 }  // namespace rung::rabbit

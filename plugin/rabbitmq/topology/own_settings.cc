@@ -1,12 +1,10 @@
 #include "plugin/rabbitmq/topology/own_settings.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "plugin/rabbitmq/topology/management.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 
 namespace rung::rabbit {
@@ -22,19 +20,16 @@ constexpr std::int64_t kLimitOfRabbitMq4 = 20;
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int32_t>::max();
 // While the database is away, messages wait unacked for a lease before they are returned.
 constexpr std::int64_t kShortestConsumerTimeoutMs = 120'000;
-// Rung has up to seven connections, and a second instance or a restart needs as many again.
-constexpr std::int64_t kFewestConnections = 16;
-
-constexpr std::array<SettingRule, 46> kRules = {{
+// A key of a policy; as a queue argument it has the prefix "x-".
+struct SettingRule {
+  std::string_view key;
+  Harm harm;
+  std::string_view why;  // what it does to Rung's own queues or exchanges
+};
+constexpr SettingRule kRules[] = {
     {"alternate-exchange", fatal,
      "a retry whose queue is not bound goes there, and counts as delivered (rung.return only)"},
-    {"consumer-disconnected-timeout", safe, "only delays the return of unacked messages"},
     {"consumer-timeout", harmful, "the broker takes unacked messages back while the database is away"},
-    {"dead-letter-exchange", safe, "Rung rejects nothing from its own queues"},
-    {"dead-letter-routing-key", safe, "Rung rejects nothing from its own queues"},
-    {"dead-letter-strategy", safe, "Rung rejects nothing from its own queues"},
-    {"delayed-retry-max", safe, "has no effect without delayed-retry-type"},
-    {"delayed-retry-min", safe, "has no effect without delayed-retry-type"},
     {"delayed-retry-type", harmful, "the broker delays messages that an instance returned"},
     {"delivery-limit", fatal, "a quorum queue drops a message after so many restarts of the sidecar"},
     {"expires", fatal,
@@ -42,40 +37,12 @@ constexpr std::array<SettingRule, 46> kRules = {{
     {"federation-upstream", fatal, "messages of another broker's Rung arrive here"},
     {"federation-upstream-pattern", fatal, "messages of another broker's Rung arrive here"},
     {"federation-upstream-set", fatal, "messages of another broker's Rung arrive here"},
-    {"ha-mode", safe, "mirrors a classic queue (3.x)"},
-    {"ha-params", safe, "mirrors a classic queue (3.x)"},
-    {"ha-promote-on-failure", safe, "concerns mirrors (3.x)"},
-    {"ha-promote-on-shutdown", safe, "concerns mirrors (3.x)"},
-    {"ha-sync-batch-size", safe, "concerns mirrors (3.x)"},
-    {"ha-sync-mode", safe, "concerns mirrors (3.x)"},
-    {"initial-cluster-size", safe, "concerns where replicas are"},
-    {"max-age", safe, "for streams only"},
-    {"max-in-memory-bytes", safe, "concerns memory only"},
-    {"max-in-memory-length", safe, "concerns memory only"},
     {"max-length", fatal, "messages beyond the limit are lost"},
     {"max-length-bytes", fatal, "messages beyond the limit are lost"},
-    {"message-ttl", fatal, "messages that wait longer are lost, as when no sidecar runs"},
-    {"overflow", safe, "has no effect without max-length or max-length-bytes"},
-    {"queue-leader-locator", safe, "concerns where replicas are"},
-    {"queue-master-locator", safe, "concerns where replicas are"},
-    {"queue-mode", safe, "concerns memory only"},
-    {"queue-version", safe, "concerns the format on disk"},
-    {"routing-key", safe, "for sharded exchanges only"},
-    {"shards-per-node", safe, "for sharded exchanges only"},
-    {"stream-filter-size-bytes", safe, "for streams only"},
-    {"stream-max-segment-size-bytes", safe, "for streams only"},
-    {"target-group-size", safe, "concerns where replicas are"},
-    // Queue arguments that no policy sets.
-    {"cancel-on-ha-failover", safe, "concerns mirrors (3.x)"},
-    {"initial-group-size", safe, "concerns where replicas are"},
-    {"quorum-initial-group-size", safe, "concerns where replicas are"},
-    {"quorum-target-group-size", safe, "concerns where replicas are"},
     {"max-priority", harmful, "messages with a higher priority are taken in first"},
-    {"queue-type", safe, "is written out by Rung"},
+    {"message-ttl", fatal, "messages that wait longer are lost, as when no sidecar runs"},
     {"single-active-consumer", harmful, "only one instance takes messages in"},
-    {"stream-offset", safe, "for streams only"},
-    {"filter-enabled", safe, "for streams only"},
-}};
+};
 
 json object_of(const std::string& text) {
   json value = json::parse(text, nullptr, false);
@@ -105,8 +72,24 @@ std::optional<Setting> setting_of(const json& arguments, const json& definition,
   return a && p && *p < *a ? Setting{*policy, false} : Setting{*own, true};
 }
 
+// One of Rung's own, its tables parsed.
+struct Object {
+  bool is_queue = true;
+  std::string name, type, policy, operator_policy;
+  json arguments, definition;  // of both policies together
+  int priority = 0;            // of `policy`
+};
+
+constexpr std::string_view kEnds[] = {".failed", ".delay", ".results", ".parked"};
+
+bool is_own_queue(std::string_view prefix, std::string_view queue) {
+  return std::ranges::any_of(kEnds, [&](std::string_view end) {
+    return queue.size() == prefix.size() + end.size() && queue.starts_with(prefix) && queue.ends_with(end);
+  });
+}
+
 // Whether this value on this object is what the rule warns of.
-bool hurts(const SettingRule& rule, const OwnObject& object, const Setting& setting,
+bool hurts(const SettingRule& rule, const Object& object, const Setting& setting,
            std::string_view return_exchange) {
   const auto number = number_of(setting.value);
   const bool of_exchanges = rule.key == "alternate-exchange" || rule.key.starts_with("federation-");
@@ -128,18 +111,40 @@ class Judge {
       : prefix_(prefix), queue_type_(queue_type), state_(state) {}
 
   std::vector<SettingFinding> run() {
-    for (const OwnObject& object : state_.objects) {
-      if (object.is_queue) judge_type(object);
-      judge_object(object);
+    for (const QueueFacts& facts : state_.queues) {
+      if (!is_own_queue(prefix_, facts.name)) continue;
+      const Object queue{true,
+                         facts.name,
+                         facts.type,
+                         facts.policy,
+                         facts.operator_policy,
+                         object_of(facts.arguments),
+                         object_of(facts.effective_policy),
+                         priority_of(facts.policy)};
+      judge_type(queue);
+      judge(queue);
+    }
+    for (const ExchangeFacts& facts : state_.exchanges) {
+      const Policy* policy = find(facts.policy);
+      judge({false, facts.name, facts.type, facts.policy, "", object_of(facts.arguments),
+             object_of(policy != nullptr ? policy->definition : ""), priority_of(facts.policy)});
     }
     judge_bindings();
-    judge_limits();
     std::ranges::stable_sort(all_, [](const auto& a, const auto& b) { return a.harm > b.harm; });
     return std::move(all_);
   }
 
  private:
-  void judge_type(const OwnObject& queue) {
+  const Policy* find(std::string_view policy) const {
+    const auto it = std::ranges::find(state_.policies, policy, &Policy::name);
+    return it != state_.policies.end() ? &*it : nullptr;
+  }
+  int priority_of(std::string_view policy) const {
+    const Policy* its = find(policy);
+    return its != nullptr ? its->priority : 0;
+  }
+
+  void judge_type(const Object& queue) {
     if (queue.type == "stream") {
       add(fatal, queue.name, "it is a stream: nothing is ever taken out of it",
           "delete it once nothing in it is needed: " + delete_queue(queue.name));
@@ -147,40 +152,25 @@ class Judge {
       add(harmful, queue.name,
           "it is a " + queue.type + " queue, but broker.queue_type is " + std::string(queue_type_) +
               ": it is used as it is",
-          "set broker.queue_type: " + queue.type +
-              ", or stop the sidecars and run `rung convert-queues --to " + std::string(queue_type_) +
-              " --yes`");
+          "set broker.queue_type: " + queue.type + ", or stop the sidecars, and once it is empty, " +
+              delete_queue(queue.name) + ", and Rung declares it again");
     }
-    const bool limited =
-        setting_of(object_of(queue.arguments), object_of(queue.definition), "delivery-limit").has_value();
-    if (queue.type == "quorum" && !limited) {
+    if (queue.type == "quorum" && !setting_of(queue.arguments, queue.definition, "delivery-limit")) {
       add(fatal, queue.name,
           "it is a quorum queue without a delivery limit of its own: RabbitMQ 4 drops a message after 20 "
           "deliveries, that is, restarts of the sidecar",
           override_policy(queue, false));
-      limited_to(queue, kLimitOfRabbitMq4);
     }
   }
 
-  void judge_object(const OwnObject& object) {
-    const json arguments = object_of(object.arguments), definition = object_of(object.definition);
+  void judge(const Object& object) {
     for (const SettingRule& rule : kRules) {
-      const auto setting = setting_of(arguments, definition, rule.key);
-      if (!setting || rule.harm == safe ||
-          !hurts(rule, object, *setting, return_exchange(std::string(prefix_))))
-        continue;
+      const auto setting = setting_of(object.arguments, object.definition, rule.key);
+      if (!setting || !hurts(rule, object, *setting, return_exchange(std::string(prefix_)))) continue;
       add(rule.harm, object.name,
-          by_whom(object, rule.key, *setting) + " sets " + std::string(rule.key) + " to " +
-              setting->value.dump() + ": " + std::string(rule.why),
-          mend_of(object, rule.key, *setting));
-      if (rule.key == "delivery-limit") limited_to(object, number_of(setting->value).value_or(0));
-    }
-    for (const auto& [key, value] : definition.items()) {
-      if (std::ranges::find(kRules, key, &SettingRule::key) != kRules.end()) continue;
-      add(harmful, object.name,
-          by_whom(object, key, {value, false}) + " sets " + key +
-              ", which this version of Rung does not know",
-          override_policy(object, false));
+          by_whom(object, *setting) + " sets " + std::string(rule.key) + " to " + setting->value.dump() +
+              ": " + std::string(rule.why),
+          mend_of(object, *setting));
     }
   }
 
@@ -188,7 +178,7 @@ class Judge {
   // delivered if it went there.
   void judge_bindings() {
     const std::string exchange = return_exchange(std::string(prefix_));
-    for (const OwnBinding& binding : state_.return_bindings) {
+    for (const OutBinding& binding : state_.return_bindings) {
       const bool ours = binding.destination_type == "queue" && binding.key.starts_with(kBindingPrefix) &&
                         queue_of(binding.key) == binding.destination;
       if (ours) continue;
@@ -202,54 +192,17 @@ class Judge {
     }
   }
 
-  void judge_limits() {
-    const json limits = object_of(state_.vhost_limits);
-    const std::string subject = "virtual host " + state_.vhost;
-    if (const auto most = number_of(limits.value("max-connections", json()));
-        most && *most >= 0 && *most < kFewestConnections) {
-      add(harmful, subject,
-          "max-connections is " + std::to_string(*most) + ": an instance of Rung has up to 7 connections",
-          "rabbitmqctl set_vhost_limits -p " + shell_quote(state_.vhost) + " '{\"max-connections\": 256}'");
-    }
-    if (const auto most = number_of(limits.value("max-queues", json()));
-        most && *most >= 0 && own_queues() < 4) {
-      add(harmful, subject,
-          "max-queues is " + std::to_string(*most) +
-              ", and a queue of Rung is missing: it may not be declared",
-          "rabbitmqctl set_vhost_limits -p " + shell_quote(state_.vhost) + " '{\"max-queues\": -1}'");
-    }
-  }
-
-  std::ptrdiff_t own_queues() const {
-    return std::ranges::count_if(state_.objects, [](const OwnObject& o) { return o.is_queue; });
-  }
-
-  // Whether the policy, or the operator policy, sets this value. Both if it is not known which.
-  struct Setter {
-    bool policy = false, by_operator = false;
-  };
-  static Setter setter_of(const OwnObject& object, std::string_view key, const json& value) {
-    const auto has = [&](const std::string& definition) {
-      const json table = object_of(definition);
-      const auto it = table.find(std::string(key));
-      return it != table.end() && *it == value;
-    };
-    const Setter known{has(object.policy_definition), has(object.operator_definition)};
-    if (known.policy || known.by_operator) return known;
-    return {!object.policy.empty(), !object.operator_policy.empty()};
-  }
-
-  static std::string by_whom(const OwnObject& object, std::string_view key, const Setting& setting) {
+  // If there are both policies, either may set it.
+  static std::string by_whom(const Object& object, const Setting& setting) {
     if (setting.by_argument) return object.is_queue ? "its queue argument" : "its argument";
-    const Setter setter = setter_of(object, key, setting.value);
     std::string who;
-    if (setter.policy) who = "policy '" + object.policy + "'";
-    if (setter.by_operator)
-      who += (who.empty() ? "" : " and ") + ("operator policy '" + object.operator_policy + "'");
+    if (!object.policy.empty()) who = "policy '" + object.policy + "'";
+    if (!object.operator_policy.empty())
+      who += (who.empty() ? "" : " or ") + ("operator policy '" + object.operator_policy + "'");
     return who.empty() ? "a policy" : who;
   }
 
-  std::string mend_of(const OwnObject& object, std::string_view key, const Setting& setting) const {
+  std::string mend_of(const Object& object, const Setting& setting) const {
     if (setting.by_argument) {
       return "once it is empty, " +
              (object.is_queue ? delete_queue(object.name)
@@ -257,16 +210,16 @@ class Judge {
                                     " delete exchange name=" + shell_quote(object.name)) +
              ", and Rung declares it again";
     }
-    const Setter setter = setter_of(object, key, setting.value);
     std::string commands;
-    if (setter.policy || !setter.by_operator) commands = override_policy(object, false);
-    if (setter.by_operator) commands += (commands.empty() ? "" : "; and ") + override_policy(object, true);
+    if (!object.policy.empty() || object.operator_policy.empty()) commands = override_policy(object, false);
+    if (!object.operator_policy.empty())
+      commands += (commands.empty() ? "" : "; and ") + override_policy(object, true);
     return commands;
   }
 
   // A policy of a higher priority for Rung's own: only one policy and one operator policy apply at a time. It
   // must have a key that the type of queue knows: otherwise RabbitMQ passes it over.
-  std::string override_policy(const OwnObject& object, bool as_operator) const {
+  std::string override_policy(const Object& object, bool as_operator) const {
     std::string pattern = policy_pattern(prefix_);  // ^prefix$
     pattern.pop_back();
     pattern += object.is_queue ? "\\.(failed|delay|results|parked)$" : "\\.return$";
@@ -285,12 +238,8 @@ class Judge {
     return "rabbitmqctl delete_queue -p " + shell_quote(state_.vhost) + " " + shell_quote(name);
   }
 
-  void limited_to(const OwnObject& queue, std::int64_t limit) {
-    if (queue.name != std::string(prefix_) + ".parked") all_.back().delivery_limit = limit;
-  }
-
   void add(Harm harm, std::string subject, std::string what, std::string mend) {
-    all_.push_back({harm, std::move(subject), std::move(what), std::move(mend), {}});
+    all_.push_back({harm, std::move(subject), std::move(what), std::move(mend)});
   }
 
   const std::string_view prefix_, queue_type_;
@@ -300,16 +249,42 @@ class Judge {
 
 }  // namespace
 
-std::string_view to_word(Harm harm) {
-  constexpr std::array<std::string_view, 3> kWords = {"safe", "harmful", "fatal"};
-  return kWords[static_cast<std::size_t>(harm)];
+Result<OwnState> read_own_state(QueueAdmin& admin, std::string_view prefix, std::string vhost,
+                                std::vector<QueueFacts> queues, std::vector<Policy> policies) {
+  OwnState state{std::move(vhost), std::move(queues), {}, std::move(policies), {}};
+  const std::string returning = return_exchange(std::string(prefix));
+  std::vector<std::string> names = {returning};
+  for (const std::string_view end : kEnds) names.push_back(std::string(prefix).append(end));
+  for (const std::string& name : names) {
+    auto exchange = admin.exchange(name);
+    if (!exchange && exchange.error().kind == Error::Kind::not_found) continue;
+    if (!exchange) return tl::unexpected(exchange.error());
+    state.exchanges.push_back(*std::move(exchange));
+  }
+  auto bindings = admin.bindings_of(returning);
+  if (!bindings) return tl::unexpected(bindings.error());
+  state.return_bindings = *std::move(bindings);
+  return state;
 }
-
-std::span<const SettingRule> setting_rules() { return kRules; }
 
 std::vector<SettingFinding> judge_settings(std::string_view prefix, std::string_view queue_type,
                                            const OwnState& state) {
   return Judge(prefix, queue_type, state).run();
+}
+
+std::optional<DeliveryLimit> lowest_delivery_limit(std::string_view prefix,
+                                                   const std::vector<QueueFacts>& queues) {
+  std::optional<DeliveryLimit> lowest;
+  const std::string parked = std::string(prefix) + ".parked";  // nothing is taken in from it
+  for (const QueueFacts& queue : queues) {
+    if (queue.type != "quorum" || !is_own_queue(prefix, queue.name) || queue.name == parked) continue;
+    const auto setting =
+        setting_of(object_of(queue.arguments), object_of(queue.effective_policy), "delivery-limit");
+    const std::int64_t limit = setting ? number_of(setting->value).value_or(-1) : kLimitOfRabbitMq4;
+    if (limit < 0 || limit >= kEnoughDeliveries || (lowest && lowest->deliveries <= limit)) continue;
+    lowest = DeliveryLimit{queue.name, limit};
+  }
+  return lowest;
 }
 
 }  // namespace rung::rabbit

@@ -82,11 +82,57 @@ Result<void> declare_own_queue(const BrokerOptions& options, OwnQueueTypes& type
   return {};
 }
 
-// Uses a queue that exists with other arguments as it is: the messages in it must be taken in. Reopens the
-// channel.
-Result<void> adopt(const Calls& calls, const std::string& queue, const Error& why, std::string& adopted) {
+// Gets what arrives while the queue is declared anew: broker_headers.h takes it back. "" = nothing arrives
+// that must not get lost.
+std::string stand_in(const BrokerOptions& options, const std::string& queue) {
+  if (queue.ends_with(".parked")) return {};
+  return options.prefix + (queue.ends_with(".failed") ? ".results" : ".failed");
+}
+
+// Calls `change` (stand-in, exchange) for each exchange that leads to the queue.
+template <typename Change>
+Result<void> for_stand_in(const BrokerOptions& options, const std::string& queue, Change&& change) {
+  const std::string other = stand_in(options, queue);
+  if (other.empty()) return {};
+  auto done = change(other, queue);
+  if (!queue.ends_with(".delay")) return done;
+  for (const std::string& from : options.rabbitmq.delay_exchanges) {
+    if (done) done = change(other, from);
+  }
+  return done;
+}
+
+// A quorum queue takes the place of a classic one that is declared as ours. The broker refuses if it isn't
+// empty, or in use. (It would not refuse to delete a quorum queue, so there is no way back.)
+Result<void> make_quorum(const BrokerOptions& options, const Calls& calls, const std::string& queue) {
+  const std::string classic(kClassic), quorum(kQuorum);
+  amqp_queue_delete_t remove{};
+  remove.queue = bytes(queue);
+  remove.if_empty = 1;
+  remove.if_unused = 1;
+  auto done = calls.queue(queue, QueueArguments(classic, queue).table());
+  if (done) {
+    done = for_stand_in(options, queue, [&](const std::string& other, const std::string& exchange) {
+      return calls.bind(other, exchange);
+    });
+  }
+  if (done) done = calls.send(AMQP_QUEUE_DELETE_METHOD, &remove);
+  if (done) done = calls.queue(queue, QueueArguments(quorum, queue).table());
+  return done;
+}
+
+// For a queue that exists with other arguments: declares it anew, or else uses it as it is, since the
+// messages in it must be taken in. Reopens the channel.
+Result<void> adopt(const BrokerOptions& options, const Calls& calls, const std::string& queue,
+                   const Error& why, std::string& adopted) {
   if (auto opened = calls.open_channel(); !opened) return opened;
-  if (const auto exists = calls.look_at_queue(queue); !exists) return tl::unexpected(exists.error());
+  const auto found = calls.look_at_queue(queue);
+  if (!found) return tl::unexpected(found.error());
+  if (options.rabbitmq.queue_type == kQuorum && found->message_count == 0 && found->consumer_count == 0) {
+    const auto made = make_quorum(options, calls, queue);
+    if (made || !calls.connection.channel_closed()) return made;
+    if (auto opened = calls.open_channel(); !opened) return opened;
+  }
   add_adopted(adopted, "queue " + queue, why);
   return {};
 }
@@ -252,7 +298,7 @@ Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types
     auto done = calls.exchange(one.name, kFanout);
     if (done) done = declare_own_queue(options, types, calls, one.name, adopted != nullptr);
     if (!done && adopted != nullptr && found_different(calls))
-      done = adopt(calls, one.name, done.error(), *adopted);
+      done = adopt(options, calls, one.name, done.error(), *adopted);
     if (done) done = calls.bind(one.name, one.name);
     if (!done) return tl::unexpected(with_name(done.error(), "declaring " + one.name));
   }
@@ -260,6 +306,13 @@ Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types
     auto done = calls.exchange(from, kFanout);
     if (done) done = calls.bind(options.prefix + ".delay", from);
     if (!done) return tl::unexpected(told(done.error(), from));
+  }
+  if (options.rabbitmq.queue_type != kQuorum) return {};
+  for (const Declared& one : topology(options)) {
+    auto done = for_stand_in(options, one.name, [&](const std::string& other, const std::string& exchange) {
+      return calls.unbind(other, exchange);
+    });
+    if (!done) return done;
   }
   return {};
 }

@@ -62,8 +62,9 @@ class OwnQueueTypes {
 
 // Declares everything except <prefix>.return. Kind::refused: it exists with other arguments, or we lack the
 // right; the channel is then closed. With `adopted` (not nullptr), a queue that exists with other arguments
-// is used as it is, and `adopted` says so; the channel may then have been reopened: not for a connection that
-// consumes.
+// is used as it is, and `adopted` says so; but a classic queue of ours that is empty and unused becomes a
+// quorum queue, if broker.queue_type says so. The channel may then have been reopened: not for a connection
+// that consumes.
 Result<void> declare_topology(const BrokerOptions& options, OwnQueueTypes& types, const Calls& calls,
                               std::string* adopted);
 

@@ -83,24 +83,32 @@ DelayFacts read_delay_facts(const std::optional<Table>& headers) {
   return facts;
 }
 
+// The inlet whose exchange, and queue, has this name.
+std::optional<Inlet> inlet_named(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const std::string_view end = name.substr(prefix.size());
+  if (end == ".failed") return Inlet::failed;
+  if (end == ".results") return Inlet::results;
+  if (end == ".delay") return Inlet::delay;
+  return std::nullopt;
+}
+
 }  // namespace
 
 ReservedHeaders reserved_headers() { return {kReserved, kReservedPrefixes, kDirectReplyTo}; }
 
-void take_back_expired(Delivery& delivery, std::string_view prefix) {
-  const Table* death = delivery.inlet != Inlet::error ? newest_death(delivery.message.headers) : nullptr;
+void take_back(Delivery& delivery, const BrokerOptions& options) {
+  if (delivery.inlet == Inlet::error) return;
+  if (const auto own = inlet_named(delivery.exchange, options.prefix)) delivery.inlet = *own;
+  if (std::ranges::count(options.rabbitmq.delay_exchanges, delivery.exchange) > 0)
+    delivery.inlet = Inlet::delay;
+  const Table* death = newest_death(delivery.message.headers);
   if (death == nullptr || text_of(find(*death, "reason")) != "expired") return;
-  const std::string queue = text_of(find(*death, "queue"));
-  constexpr std::pair<Inlet, std::string_view> kInlets[] = {
-      {Inlet::failed, ".failed"}, {Inlet::results, ".results"}, {Inlet::delay, ".delay"}};
-  const auto from = std::ranges::find_if(kInlets, [&](const auto& inlet) {
-    return queue.size() == prefix.size() + inlet.second.size() && queue.starts_with(prefix) &&
-           queue.ends_with(inlet.second);
-  });
-  if (from == std::end(kInlets)) return;
+  const auto from = inlet_named(text_of(find(*death, "queue")), options.prefix);
+  if (!from) return;
   FailureFacts facts;
   read_death(*death, facts);
-  delivery.inlet = from->first;
+  delivery.inlet = *from;
   delivery.expired = true;
   delivery.exchange = facts.exchange.value_or("");
   delivery.routing_key = facts.routing_key.value_or("");

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "src/core/message/broker_facts.h"
 #include "src/core/message/message.h"
 
@@ -25,9 +26,10 @@ inline constexpr std::string_view kDelayHeader = "x-delay";
 // All of them except x-delay, which belongs to the application until it reaches <prefix>.delay.
 ReservedHeaders reserved_headers();
 
-// A message that expired in an inlet, by its own TTL, and came by another one (QueueArguments): makes of it
-// what it was in its inlet. Call it before take_broker_headers().
-void take_back_expired(Delivery& delivery, std::string_view prefix);
+// A message that came by another inlet than its own: it expired there, by its own TTL (QueueArguments), or its
+// queue was being declared anew (declare_topology()). Makes of it what it was in its inlet. Call it before
+// take_broker_headers().
+void take_back(Delivery& delivery, const BrokerOptions& options);
 
 // Removes the reserved headers from `message`, which came in at `inlet`. Does nothing for Inlet::results.
 // x-delay stays in place: it counts only at Inlet::delay, and DelayFacts::header names it there. Elsewhere

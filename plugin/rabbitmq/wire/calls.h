@@ -42,7 +42,7 @@ struct Calls {
   // basic.cancel. What the broker sent before has arrived with the answer.
   Result<void> cancel(std::string_view consumer_tag) const;
   Result<void> bind(std::string_view queue, std::string_view exchange, std::string_view key = {}) const;
-  Result<void> unbind(std::string_view queue, std::string_view exchange, std::string_view key) const;
+  Result<void> unbind(std::string_view queue, std::string_view exchange, std::string_view key = {}) const;
 };
 
 }  // namespace rung::rabbit

@@ -55,58 +55,47 @@ void CrashLoop::counted(std::int64_t unfinished) {
   if (stage_ != Stage::counting) return;
   unfinished_ = unfinished;
   if (unfinished_ == 0) return consume();
-  stage_ = Stage::looking;
-  if (looked_) return decide();
-  timer_.start(kLookTakes);
+  stage_ = Stage::waiting;
+  Ms pause = kLookTakes;
+  if (unfinished_ > kUnpausedStarts) {
+    pause = std::min(pause + Ms{1000} * (unfinished_ - kUnpausedStarts), kLongestPause);
+    log::warn("earlier starts ended before their intake was stable: it begins after a pause",
+              {{"starts", unfinished_}, {"pause_ms", pause.count()}});
+  }
+  timer_.start(pause);
+  judge();
 }
 
-void CrashLoop::looked(const std::optional<std::vector<HarmfulSetting>>& settings) {
-  if (stage_ == Stage::over) return;
+void CrashLoop::looked(const AttachmentLook& look) {
   looked_ = true;
-  if (settings) {
-    limit_.reset();
-    for (const HarmfulSetting& one : *settings) {
-      if (one.delivery_limit && (!limit_ || *one.delivery_limit < *limit_->delivery_limit)) limit_ = one;
-    }
-  }
-  // What is consumed already is better stored than returned: that would cost a delivery.
-  if (stage_ == Stage::pausing && must_stop()) return stop_for(*limit_);
-  if (stage_ == Stage::looking) decide();
-  if (stage_ == Stage::stopped && settings && !must_stop()) {
+  if (look.attached) limit_ = look.limit;
+  judge();
+}
+
+void CrashLoop::judge() {
+  const bool used_up = limit_ && unfinished_ >= std::max<std::int64_t>(limit_->deliveries / 2, 1);
+  if (stage_ == Stage::waiting) {
+    if (used_up) return stop();
+    if (looked_ && unfinished_ <= kUnpausedStarts) consume();
+  } else if (stage_ == Stage::stopped && !used_up) {
     log::info("no delivery limit any more: intake begins");
     deps_.health.clear(kLoopProblem);
     consume();
   }
 }
 
-bool CrashLoop::must_stop() const {
-  return limit_ && unfinished_ >= std::max<std::int64_t>(*limit_->delivery_limit / 2, 1);
-}
-
-void CrashLoop::decide() {
-  if (must_stop()) return stop_for(*limit_);
-  if (unfinished_ <= kUnpausedStarts) return consume();
-  const Ms pause = std::min(Ms{1000} * (unfinished_ - kUnpausedStarts), kLongestPause);
-  stage_ = Stage::pausing;
-  log::warn("earlier starts ended before their intake was stable: it begins after a pause",
-            {{"starts", unfinished_}, {"pause_ms", pause.count()}});
-  timer_.start(pause);
-}
-
-void CrashLoop::stop_for(const HarmfulSetting& limit) {
+void CrashLoop::stop() {
   stage_ = Stage::stopped;
   timer_.stop();
   const std::string text = std::to_string(unfinished_) +
-                           " starts in a row ended before their intake was stable, and " + limit.subject +
-                           " has a delivery limit of " + std::to_string(*limit.delivery_limit) +
-                           ": nothing is consumed, so that the broker drops no message. Run: " + limit.mend;
+                           " starts in a row ended before their intake was stable, and " + limit_->queue +
+                           " has a delivery limit of " + std::to_string(limit_->deliveries) +
+                           ": nothing is consumed, so that the broker drops no message. The command that "
+                           "removes the limit: rung doctor";
   log::error("a crash loop would use up a delivery limit: intake is stopped",
-             {{"starts", unfinished_},
-              {"queue", limit.subject},
-              {"limit", *limit.delivery_limit},
-              {"mend", limit.mend}});
+             {{"starts", unfinished_}, {"queue", limit_->queue}, {"limit", limit_->deliveries}});
   deps_.health.set(kLoopProblem, text, Health::Effect::not_ready);
-  deps_.record("intake_stopped", limit.subject, text);
+  deps_.record("intake_stopped", limit_->queue, text);
 }
 
 void CrashLoop::consume() {
@@ -116,17 +105,9 @@ void CrashLoop::consume() {
 }
 
 void CrashLoop::tick() {
-  switch (stage_) {
-    case Stage::looking:
-      return decide();
-    case Stage::pausing:
-      return consume();
-    case Stage::consuming:
-      stage_ = Stage::over;
-      return write(0);
-    default:
-      return;
-  }
+  if (stage_ == Stage::waiting) return consume();
+  stage_ = Stage::over;
+  write(0);
 }
 
 void CrashLoop::write(std::int64_t count) {

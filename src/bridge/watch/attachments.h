@@ -53,13 +53,10 @@ struct QueueAttachment {
   std::optional<QueueCount> count = {};  // only of WatchedQueues::awaiting
 };
 
-// Something that others have set on Rung's own queues or exchanges.
-struct HarmfulSetting {
-  bool fatal = false;         // messages can be lost; else intake or retries can stand still, or repeat
-  std::string subject, what;  // the queue; "policy 'all' sets message-ttl ..."
-  std::string mend;           // the command that mends it
-  std::optional<std::int64_t> delivery_limit = {};  // of a queue that messages are taken in from
-  bool operator==(const HarmfulSetting&) const = default;
+// How many deliveries of a message a queue allows.
+struct DeliveryLimit {
+  std::string queue;
+  std::int64_t deliveries = 0;
 };
 
 // What to check.
@@ -77,8 +74,9 @@ struct AttachmentLook {
   // Every attached queue of the virtual host; none: the management API did not tell.
   std::optional<std::set<std::string, std::less<>>> attached;
   BootMs asked_at{0};
-  std::optional<std::vector<HarmfulSetting>> settings = {};  // none: the management API did not tell
-  std::set<std::string, std::less<>> matched = {};           // of `queues`: those that match a pattern
+  // The lowest of those of Rung's own queues that messages are taken in from; with `attached` only.
+  std::optional<DeliveryLimit> limit = {};
+  std::set<std::string, std::less<>> matched = {};  // of `queues`: those that match a pattern
 };
 
 class Attachments {

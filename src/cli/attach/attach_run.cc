@@ -67,9 +67,9 @@ Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
   const SystemClock clock;
   if (auto declared = rabbit::declare_once(broker, clock, kAmqpTimeout); !declared) return declared;
   const std::string ours = rabbit::failed_exchange(broker.prefix);
-  const auto type = admin.exchange_type(ours);
-  if (!type) return tl::unexpected(type.error());
-  if (!type->empty()) return {};
+  const auto exchange = admin.exchange(ours);
+  if (exchange) return {};
+  if (exchange.error().kind != Error::Kind::not_found) return tl::unexpected(exchange.error());
   return transient(fmt::format(
       "{} manages a different broker than broker.url: exchange {}, just declared, does not exist there",
       admin.name(), ours));

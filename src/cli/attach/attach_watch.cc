@@ -91,7 +91,6 @@ void AttachWatch::advise(const rabbit::AttachedLook& seen, std::size_t i,
 bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
   using State = bridge::QueueAttachment::State;
   rabbit::AttachedLook seen;
-  Result<rabbit::OwnState> own = not_found("");
   auto admin = rabbit::management_admin(broker_, kTimeout);
   if (!admin) {
     seen.queues = watched.names;
@@ -105,16 +104,9 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
       asked = admin_.get();
     }
     seen = rabbit::look_at_attached(*asked, broker_.prefix, watched.names, watched.also);
-    own = asked->own_state(broker_.prefix);
   }
   bridge::AttachmentLook found;
-  if (own) {
-    found.settings.emplace();
-    for (rabbit::SettingFinding& one :
-         rabbit::judge_settings(broker_.prefix, broker_.rabbitmq.queue_type, *own))
-      found.settings->push_back({one.harm == rabbit::Harm::fatal, std::move(one.subject), std::move(one.what),
-                                 std::move(one.mend), one.delivery_limit});
-  }
+  if (seen.limit) found.limit = {{std::move(seen.limit->queue), seen.limit->deliveries}};
   if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
   const std::vector<std::string>& queues = seen.queues;
   for (const std::string& queue : queues) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/own_settings.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/attach_run.h"
 #include "src/cli/attach/queue_notes.h"
@@ -60,13 +61,14 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
         "a classic queue loses what its consumers reject while " + config.broker.prefix +
             ".failed, a quorum queue, has no leader: half a second after a start of the broker",
         "make it a quorum queue with dead-letter-strategy: at-least-once and overflow: reject-publish; on a "
-        "single node, broker.queue_type: classic and `rung convert-queues --to classic --yes` help as well"));
+        "single node, Rung's own queues as classic queues help as well (docs/broker-settings.md)"));
   }
 }
 
 // Rung's own queues and exchanges, and what others have set on them.
-void check_own(const Config& config, rabbit::QueueAdmin& admin, Findings& all) {
-  const auto state = admin.own_state(config.broker.prefix);
+void check_own(const Config& config, rabbit::QueueAdmin& admin, const ManagementData& data, Findings& all) {
+  const auto state = rabbit::read_own_state(admin, config.broker.prefix, vhost_of(config.broker), data.queues,
+                                            data.policies);
   if (!state) {
     all.push_back(skipped("settings", state.error().message));
     return;
@@ -79,8 +81,8 @@ void check_own(const Config& config, rabbit::QueueAdmin& admin, Findings& all) {
   }
   if (found.empty())
     all.push_back(good("settings",
-                       "no policy, argument or limit harms Rung's own queues and exchanges (the management "
-                       "API shows a new policy after 5 s)"));
+                       "no policy, argument or binding harms Rung's own queues and exchanges (the "
+                       "management API shows a new policy after 5 s)"));
 }
 
 // A classic queue is on a single node of a cluster.
@@ -100,8 +102,8 @@ void check_queue_type(const Config& config, const ManagementData& data, Findings
         warning("broker.queue_type",
                 cluster + ", and Rung's own queues are classic queues: each is on one node, and "
                           "Rung receives nothing from it while that node is down",
-                "set broker.queue_type: quorum; stop the sidecars, run `rung convert-queues --yes`, and "
-                "start them again"));
+                "set broker.queue_type: quorum, and stop the sidecars when the queues are empty: the next "
+                "start declares them anew (docs/broker-settings.md)"));
   }
 }
 
@@ -155,7 +157,7 @@ Findings check_management(const Config& config, QueueList& list) {
   if (!routes) return unavailable(routes.error());
   const ManagementData data{*queues, *std::move(policies), *std::move(routes)};
   Findings all = {good("management", (*admin)->name() + " lists queues and policies")};
-  check_own(config, **admin, all);
+  check_own(config, **admin, data, all);
   check_queue_type(config, data, all);
   for (const auto& [queue, rules] : config.rules->queues()) {
     check_queue(config, queue, data, all);

@@ -15,7 +15,6 @@ void add_check(CLI::App& app, int* exit);
 void add_reload(CLI::App& app, int* exit);
 void add_migrate(CLI::App& app, int* exit);
 void add_adopt(CLI::App& app, int* exit);
-void add_convert_queues(CLI::App& app, int* exit);
 void add_attach(CLI::App& app, int* exit);
 void add_detach(CLI::App& app, int* exit);
 void add_attached(CLI::App& app, int* exit);

@@ -122,9 +122,6 @@ struct Metrics::Families {
                                  "Messages at the intake that Rung recognized: repeats that it acked without "
                                  "a new row (duplicate, repeat, copy), and messages with the headers of a "
                                  "retry (changed, child, elsewhere), by what they were.");
-  Gauges& harmful_settings =
-      gauge("rung_harmful_settings",
-            "Settings in the broker that harm Rung's own queues and exchanges, by kind: harmful or fatal.");
   Counters& refused_publishes = counter(
       "rung_refused_publishes_dead_lettered_total",
       "Publishes that a full queue refused and dead-lettered all the same: acked, no attempt counted.");

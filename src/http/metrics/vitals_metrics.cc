@@ -73,8 +73,6 @@ void Metrics::vitals(const Vitals* vitals, int connections) {
   }
   raise(families_->rows_behind.Add({}), vitals->rows_behind);
   raise(families_->refused_publishes.Add({}), vitals->refused_publishes);
-  families_->harmful_settings.Add({{"kind", "harmful"}}).Set(static_cast<double>(vitals->settings.harmful));
-  families_->harmful_settings.Add({{"kind", "fatal"}}).Set(static_cast<double>(vitals->settings.fatal));
   raise(families_->without_origin.Add({}), vitals->without_origin);
   raise(families_->spans_exported.Add({}), vitals->spans.exported);
   raise(families_->spans_dropped.Add({}), vitals->spans.dropped);

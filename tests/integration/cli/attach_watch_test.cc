@@ -60,25 +60,6 @@ TEST_F(AttachWatch, ADetachAtRunTimeIsTold) {
   })) << events;
 }
 
-// What an administrator sets for all queues also holds for Rung's own.
-TEST_F(AttachWatch, ASettingThatHarmsItsOwnQueuesIsToldUntilItIsMended) {
-  attach();
-  admin.policy("all", ".*", {{"message-ttl", 60000}});
-  sidecar_ = std::make_unique<Sidecar>(config);
-  rung().start();
-  ASSERT_TRUE(rung().logged("shards acquired")) << rung().log_tail();  // the tables are there
-  ASSERT_TRUE(rung().logged("a setting in the broker can lose messages")) << rung().log_tail();
-  EXPECT_THAT(problems(), HasSubstr("policy 'all' sets message-ttl to 60000"));
-  EXPECT_THAT(problems(), HasSubstr("rabbitmqctl set_policy"));
-  EXPECT_THAT(metrics(), HasSubstr("rung_problem{problem=\"settings\"} 1"));
-  EXPECT_THAT(metrics(), HasSubstr("rung_harmful_settings{kind=\"fatal\"}"));
-  EXPECT_TRUE(
-      eventually([&] { return !rows("SELECT 1 FROM retry_events WHERE kind = 'fatal_setting'").empty(); }));
-  admin.remove_policy("all");
-  EXPECT_TRUE(rung().logged("no setting in the broker harms")) << rung().log_tail();
-  EXPECT_EQ(problems(), "[]");
-}
-
 // Without the management API: logged once, no problem; and the sidecar stops promptly although nobody
 // answers.
 TEST_F(AttachWatch, WithoutTheManagementApi) {

@@ -93,6 +93,25 @@ TEST_F(Topology, AQueueOfAnotherTypeIsUsedAsItIsAndTold) {
   ASSERT_TRUE(eventually([&] { return probe().depth(failed()) == 0U; }));
 }
 
+TEST_F(Topology, AnEmptyClassicQueueBecomesTheQuorumQueueThatTheConfigWants) {
+  options_.rabbitmq.queue_type = "classic";
+  start_up();
+  broker_->stop(Ms{1000});
+  ASSERT_TRUE(probe().publish(options_.prefix + ".results", "", text("waits")));
+  options_.rabbitmq.queue_type = "quorum";
+  start();
+  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
+  EXPECT_NO_THROW(probe().declare(failed(), own("quorum")));
+  const std::string results = options_.prefix + ".results";
+  EXPECT_NO_THROW(probe().declare(results, own("classic", results))) << "it was not empty";
+  // Bound as before, and to nothing else.
+  ASSERT_TRUE(probe().publish(failed(), "", text("one")));
+  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
+  broker_->stop(Ms{1000});
+  EXPECT_TRUE(eventually([&] { return probe().depth(failed()) == 1U; }));
+  EXPECT_TRUE(eventually([&] { return probe().depth(results) == 1U; }));
+}
+
 // Otherwise the virtual host's default queue type (RabbitMQ 4) would decide, also when it is changed later.
 TEST_F(Topology, TheTypeOfTheQueuesIsWrittenOut) {
   options_.rabbitmq.queue_type = "classic";

@@ -9,9 +9,14 @@
 namespace rung::bridge {
 namespace {
 
-HarmfulSetting limit_of(std::int64_t deliveries) {
-  return {true, "rung.failed", "operator policy 'all' sets delivery-limit", "rungctl", deliveries};
+// A look, by which a queue of ours has this delivery limit; 0 = none has one.
+AttachmentLook limit(std::int64_t deliveries) {
+  AttachmentLook look;
+  look.attached.emplace();
+  if (deliveries > 0) look.limit = {{"rung.failed", deliveries}};
+  return look;
 }
+AttachmentLook no_answer() { return {}; }
 
 class CrashLoopTest : public testing::Test {
  protected:
@@ -56,27 +61,27 @@ TEST_F(CrashLoopTest, TheFirstStartConsumesAtOnce) {
 TEST_F(CrashLoopTest, AfterAFewThatWereNotFinishedThereIsAPauseThatGrows) {
   crash(3);
   Start fourth(*this);
-  fourth.guard.looked(std::vector<HarmfulSetting>{});
-  EXPECT_FALSE(consumes(fourth, Ms{900}));
+  fourth.guard.looked(limit(0));
+  EXPECT_FALSE(consumes(fourth, Ms{5'900}));
   EXPECT_TRUE(consumes(fourth, Ms{300}));
   crash(2);
   Start seventh(*this);
-  seventh.guard.looked(std::nullopt);
-  EXPECT_FALSE(consumes(seventh, Ms{3'900}));
+  seventh.guard.looked(no_answer());
+  EXPECT_FALSE(consumes(seventh, Ms{8'900}));
   EXPECT_TRUE(consumes(seventh, Ms{300}));
 }
 
 TEST_F(CrashLoopTest, AtHalfOfAKnownLimitNothingIsConsumedUntilItIsGone) {
   crash(3);
   Start start(*this);
-  start.guard.looked(std::vector<HarmfulSetting>{limit_of(20), limit_of(6)});
+  start.guard.looked(limit(6));
   EXPECT_FALSE(consumes(start, Ms{600'000}));
   EXPECT_TRUE(health.has("crash_loop"));
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].kind, "intake_stopped");
-  start.guard.looked(std::nullopt);  // the management API does not answer
+  start.guard.looked(no_answer());  // the management API does not answer
   EXPECT_FALSE(consumes(start, Ms{1'000}));
-  start.guard.looked(std::vector<HarmfulSetting>{});
+  start.guard.looked(limit(0));
   EXPECT_TRUE(consumes(start, Ms{100}));
   EXPECT_FALSE(health.has("crash_loop"));
 }
@@ -85,9 +90,9 @@ TEST_F(CrashLoopTest, AtHalfOfAKnownLimitNothingIsConsumedUntilItIsGone) {
 TEST_F(CrashLoopTest, ALimitThatIsFoundLaterStopsItToo) {
   crash(3);
   Start start(*this);
-  start.guard.looked(std::nullopt);
+  start.guard.looked(no_answer());
   EXPECT_FALSE(consumes(start, Ms{500}));  // it pauses
-  start.guard.looked(std::vector<HarmfulSetting>{limit_of(6)});
+  start.guard.looked(limit(6));
   EXPECT_FALSE(consumes(start, Ms{600'000}));
   EXPECT_TRUE(health.has("crash_loop"));
 }
@@ -96,8 +101,8 @@ TEST_F(CrashLoopTest, AfterAMinuteOfIntakeOrADrainTheCountBeginsAnew) {
   crash(5);
   {
     Start start(*this);
-    start.guard.looked(std::nullopt);
-    ASSERT_TRUE(consumes(start, Ms{5'000}));
+    start.guard.looked(no_answer());
+    ASSERT_TRUE(consumes(start, CrashLoop::kLongestPause));
     loop.run_until([] { return false; }, CrashLoop::kStable + Ms{100});
   }
   Start next(*this);

@@ -56,14 +56,32 @@ TEST(ReadDeath, TheNewestIsTheFirst) {
   EXPECT_EQ(f.failed_count, 3);
 }
 
+// It came while the queue of its inlet was declared anew.
+TEST(TakeBack, WhatStoodInForItsInletIsKnownByItsExchange) {
+  BrokerOptions options;
+  options.rabbitmq.delay_exchanges = {"my-delayed"};
+  const auto inlet_of = [&](const std::string& exchange) {
+    Delivery d;
+    d.inlet = Inlet::results;
+    d.exchange = exchange;
+    take_back(d, options);
+    return d.inlet;
+  };
+  EXPECT_EQ(inlet_of("rung.failed"), Inlet::failed);
+  EXPECT_EQ(inlet_of("rung.delay"), Inlet::delay);
+  EXPECT_EQ(inlet_of("my-delayed"), Inlet::delay);
+  for (const char* other : {"", "rung.results", "shop", "rung.parked"})
+    EXPECT_EQ(inlet_of(other), Inlet::results) << other;
+}
+
 // By the TTL of the message: RabbitMQ then moved it from one inlet to another.
-TEST(TakeBackExpired, ItIsAgainWhatItWasInItsInlet) {
+TEST(TakeBack, ItIsAgainWhatItWasInItsInlet) {
   Delivery d;
   d.inlet = Inlet::delay;
   d.exchange = "rung.delay";
   d.message = message_with({{"x-death", Array{death("rung.failed", "expired"), death("orders")}},
                             {"x-last-death-queue", "rung.failed"}});
-  take_back_expired(d, "rung");
+  take_back(d, BrokerOptions{});
   EXPECT_EQ(d.inlet, Inlet::failed);
   EXPECT_TRUE(d.expired);
   EXPECT_EQ(d.exchange, "shop");
@@ -75,7 +93,7 @@ TEST(TakeBackExpired, ItIsAgainWhatItWasInItsInlet) {
                             {"x-last-death-queue", "rung.delay"},
                             {"x-first-death-reason", "expired"},
                             {"x-delay", 1000}});
-  take_back_expired(d, "rung");
+  take_back(d, BrokerOptions{});
   EXPECT_EQ(d.inlet, Inlet::delay);
   EXPECT_EQ(d.message.headers, (Table{{"x-delay", 1000}}));
   // Anything else stays as it is.
@@ -83,7 +101,7 @@ TEST(TakeBackExpired, ItIsAgainWhatItWasInItsInlet) {
                              death("rung2.failed", "expired"), death("rung.parked", "expired"), Table{}}) {
     Delivery same;
     same.message = message_with({{"x-death", Array{other}}});
-    take_back_expired(same, "rung");
+    take_back(same, BrokerOptions{});
     EXPECT_FALSE(same.expired);
     EXPECT_EQ(same.message.headers->size(), 1U);
   }

@@ -3,9 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 
 namespace rung::rabbit {
 namespace {
@@ -14,80 +13,28 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-OwnObject queue(const json& definition = json::object(), const json& arguments = json::object(),
-                const std::string& type = "classic") {
-  OwnObject object;
-  object.name = "rung.failed";
-  object.type = type;
-  object.arguments = arguments.dump();
-  object.definition = definition.dump();
-  if (!definition.empty()) object.policy = "all";
-  return object;
-}
-OwnObject exchange(const std::string& name, const json& definition, const json& arguments = json::object()) {
-  OwnObject object;
-  object.is_queue = false;
-  object.name = name;
-  object.definition = definition.dump();
-  object.arguments = arguments.dump();
-  object.policy = "all";
-  return object;
-}
-std::vector<SettingFinding> judge(const OwnObject& object) {
+OwnState queue(const json& definition = json::object(), const json& arguments = json::object(),
+               const std::string& type = "classic") {
+  QueueFacts facts;
+  facts.name = "rung.failed";
+  facts.type = type;
+  facts.arguments = arguments.dump();
+  facts.effective_policy = definition.dump();
+  if (!definition.empty()) facts.policy = "all";
   OwnState state;
-  state.objects = {object};
-  return judge_settings("rung", object.type == "quorum" ? "quorum" : "classic", state);
+  state.queues = {facts};
+  return state;
 }
-Harm worst(const OwnObject& object) {
-  const auto found = judge(object);
-  return found.empty() ? Harm::safe : found.front().harm;
+OwnState exchange(const std::string& name, const json& definition, const json& arguments = json::object()) {
+  OwnState state;
+  state.exchanges = {{name, "direct", "all", arguments.dump()}};
+  state.policies = {{"all", ".*", "all", definition.dump()}};
+  return state;
 }
-
-TEST(OwnSettings, KnowEveryPolicyKeyOfTheBrokersOnce) {
-  // `rabbitmq-diagnostics` has no list: from the sources of RabbitMQ 3.10.8, 3.13.7, 4.0.5 and 4.3.5.
-  constexpr const char* kKeys[] = {"alternate-exchange",
-                                   "consumer-disconnected-timeout",
-                                   "consumer-timeout",
-                                   "dead-letter-exchange",
-                                   "dead-letter-routing-key",
-                                   "dead-letter-strategy",
-                                   "delayed-retry-max",
-                                   "delayed-retry-min",
-                                   "delayed-retry-type",
-                                   "delivery-limit",
-                                   "expires",
-                                   "federation-upstream",
-                                   "federation-upstream-pattern",
-                                   "federation-upstream-set",
-                                   "ha-mode",
-                                   "ha-params",
-                                   "ha-promote-on-failure",
-                                   "ha-promote-on-shutdown",
-                                   "ha-sync-batch-size",
-                                   "ha-sync-mode",
-                                   "initial-cluster-size",
-                                   "max-age",
-                                   "max-in-memory-bytes",
-                                   "max-in-memory-length",
-                                   "max-length",
-                                   "max-length-bytes",
-                                   "message-ttl",
-                                   "overflow",
-                                   "queue-leader-locator",
-                                   "queue-master-locator",
-                                   "queue-mode",
-                                   "queue-version",
-                                   "routing-key",
-                                   "shards-per-node",
-                                   "stream-filter-size-bytes",
-                                   "stream-max-segment-size-bytes",
-                                   "target-group-size"};
-  std::set<std::string_view> known;
-  for (const SettingRule& rule : setting_rules()) {
-    EXPECT_TRUE(known.insert(rule.key).second) << rule.key;
-    EXPECT_NE(rule.why, "") << rule.key;
-  }
-  for (const char* key : kKeys) EXPECT_TRUE(known.contains(key)) << key;
+std::vector<SettingFinding> judge(const OwnState& state) { return judge_settings("rung", "auto", state); }
+std::optional<Harm> worst(const OwnState& state) {
+  const auto found = judge(state);
+  return found.empty() ? std::nullopt : std::optional(found.front().harm);
 }
 
 TEST(OwnSettings, ThatLoseMessagesAreFatal) {
@@ -129,18 +76,18 @@ TEST(OwnSettings, ThatDoNoHarmAreNotTold) {
 
 TEST(OwnSettings, ADeliveryLimitBelowOursIsFatalForAQuorumQueue) {
   const json ours = {{"x-queue-type", "quorum"}, {"x-delivery-limit", 2147483647}};
-  EXPECT_EQ(worst(queue(json::object(), ours, "quorum")), Harm::safe);
+  EXPECT_EQ(worst(queue(json::object(), ours, "quorum")), std::nullopt);
   EXPECT_EQ(worst(queue({{"delivery-limit", 7}}, ours, "quorum")), Harm::fatal) << "the smaller one counts";
-  EXPECT_EQ(worst(queue({{"delivery-limit", -1}}, {{"x-queue-type", "quorum"}}, "quorum")), Harm::safe);
+  EXPECT_EQ(worst(queue({{"delivery-limit", -1}}, {{"x-queue-type", "quorum"}}, "quorum")), std::nullopt);
   EXPECT_EQ(worst(queue(json::object(), {{"x-queue-type", "quorum"}}, "quorum")), Harm::fatal)
       << "RabbitMQ 4 has one of 20";
 }
 
 TEST(OwnSettings, OfAnOperatorAreMendedByAnOperatorPolicy) {
-  OwnObject object = queue({{"delivery-limit", 7}}, {{"x-delivery-limit", 2147483647}}, "quorum");
-  object.policy.clear();
-  object.operator_policy = "limits";
-  const auto found = judge(object);
+  OwnState state = queue({{"delivery-limit", 7}}, {{"x-delivery-limit", 2147483647}}, "quorum");
+  state.queues[0].policy.clear();
+  state.queues[0].operator_policy = "limits";
+  const auto found = judge(state);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_THAT(found[0].what, HasSubstr("operator policy 'limits'"));
   EXPECT_THAT(found[0].mend, HasSubstr("rabbitmqctl set_operator_policy"));
@@ -154,26 +101,39 @@ TEST(OwnSettings, OfAnArgumentAreMendedByDeclaringItAgain) {
 }
 
 TEST(OwnSettings, AnotherTypeIsHarmfulAndAStreamFatal) {
-  OwnState state;
-  state.objects = {queue(json::object(), {{"x-delivery-limit", 2147483647}}, "quorum")};
-  auto found = judge_settings("rung", "classic", state);
+  const OwnState state = queue(json::object(), {{"x-delivery-limit", 2147483647}}, "quorum");
+  const auto found = judge_settings("rung", "classic", state);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].harm, Harm::harmful);
   EXPECT_THAT(found[0].mend, HasSubstr("set broker.queue_type: quorum"));
   EXPECT_EQ(worst(queue(json::object(), json::object(), "stream")), Harm::fatal);
 }
 
-TEST(OwnSettings, AKeyOfALaterVersionIsTold) {
-  const auto found = judge(queue({{"shiny-new-key", 1}}));
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].harm, Harm::harmful);
+TEST(OwnSettings, TheLowestDeliveryLimitOfAnInlet) {
+  const auto limit = [](const json& definition, const json& arguments, const std::string& type = "quorum") {
+    const auto lowest = lowest_delivery_limit("rung", queue(definition, arguments, type).queues);
+    return lowest ? lowest->deliveries : -1;
+  };
+  EXPECT_EQ(limit({}, {{"x-delivery-limit", 2147483647}}), -1);
+  EXPECT_EQ(limit({{"delivery-limit", 7}}, {{"x-delivery-limit", 2147483647}}), 7);
+  EXPECT_EQ(limit({}, {}), 20) << "of RabbitMQ 4";
+  EXPECT_EQ(limit({{"delivery-limit", -1}}, {}), -1);
+  EXPECT_EQ(limit({{"delivery-limit", 7}}, {}, "classic"), -1);
+  auto queues = queue({{"delivery-limit", 7}}, {}, "quorum").queues;
+  queues.push_back(queues[0]);
+  queues[1].name = "rung.results";
+  queues[1].effective_policy = R"({"delivery-limit": 5})";
+  EXPECT_EQ(lowest_delivery_limit("rung", queues)->queue, "rung.results");
+  queues[1].name = "rung.parked";
+  EXPECT_EQ(lowest_delivery_limit("rung", queues)->queue, "rung.failed") << "nothing is taken in from it";
+  EXPECT_FALSE(lowest_delivery_limit("other", queues));
 }
 
 TEST(OwnSettings, AnAlternateExchangeIsFatalForTheReturnExchangeWithoutItsOwn) {
   const json diverted = {{"alternate-exchange", "unrouted"}};
   EXPECT_EQ(worst(exchange("rung.return", diverted)), Harm::fatal);
-  EXPECT_EQ(worst(exchange("rung.return", diverted, {{"alternate-exchange", "rung.return"}})), Harm::safe);
-  EXPECT_EQ(worst(exchange("rung.failed", diverted)), Harm::safe) << "its queue is always bound";
+  EXPECT_EQ(worst(exchange("rung.return", diverted, {{"alternate-exchange", "rung.return"}})), std::nullopt);
+  EXPECT_EQ(worst(exchange("rung.failed", diverted)), std::nullopt) << "its queue is always bound";
 }
 
 // RabbitMQ has one policy of a name: the advice for the exchange must not replace that for the queues.
@@ -191,18 +151,6 @@ TEST(OwnSettings, AForeignBindingOfTheReturnExchangeIsFatal) {
   EXPECT_EQ(found[0].harm, Harm::fatal);
   EXPECT_EQ(found[0].subject, "rung.return");
   EXPECT_THAT(found[0].mend, HasSubstr("destination=spy"));
-}
-
-TEST(OwnSettings, LimitsOfTheVirtualHostThatRungMayReachAreHarmful) {
-  OwnState state;
-  state.vhost = "shop";
-  state.vhost_limits = R"({"max-connections": 3, "max-queues": 5})";
-  const auto found = judge_settings("rung", "classic", state);
-  ASSERT_EQ(found.size(), 2U) << "no queue of ours exists yet";
-  for (const auto& one : found) {
-    EXPECT_EQ(one.harm, Harm::harmful);
-    EXPECT_EQ(one.subject, "virtual host shop");
-  }
 }
 
 }  // namespace
