@@ -26,9 +26,9 @@ inline constexpr std::string_view kDelayHeader = "x-delay";
 // All of them except x-delay, which belongs to the application until it reaches <prefix>.delay.
 ReservedHeaders reserved_headers();
 
-// A message that came by another inlet than its own: it expired there, by its own TTL (QueueArguments), or its
-// queue was being declared anew (declare_topology()). Makes of it what it was in its inlet. Call it before
-// take_broker_headers().
+// A message that came by another inlet than its own: it expired there, by its own TTL (QueueArguments), or
+// its queue was being declared anew (declare_topology()). Makes of it what it was in its inlet. Call it
+// before take_broker_headers().
 void take_back(Delivery& delivery, const BrokerOptions& options);
 
 // Removes the reserved headers from `message`, which came in at `inlet`. Does nothing for Inlet::results.
