@@ -22,6 +22,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "plugin/rabbitmq/topology/management.h"  // shell_quote()
 #include "src/api/messages/submission.h"
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
@@ -34,7 +35,6 @@
 #include "src/core/machine/edit.h"
 #include "src/core/message/message_json.h"
 #include "src/core/task/task.h"
-#include "src/io/program.h"
 
 namespace rung::cli {
 
@@ -61,11 +61,13 @@ std::string without_comments(std::string_view head) {
   return out;
 }
 
-// As a shell runs it: $EDITOR may have options.
+// By a shell: $EDITOR may have options. Ctrl-C is for the editor alone: std::system() ignores it here.
 Result<void> run_editor(const std::string& editor, const std::string& file) {
-  const auto exit = io::run_at_terminal({"/bin/sh", "-c", editor + " \"$1\"", "sh", file});
-  if (!exit) return permanent("cannot run the editor: " + exit.error().message);
-  if (*exit == 0) return {};
+  std::signal(SIGPIPE, SIG_DFL);  // else the editor and what it starts inherit that it is ignored
+  const int ended = std::system((editor + " " + rabbit::shell_quote(file)).c_str());
+  std::signal(SIGPIPE, SIG_IGN);
+  if (ended == -1) return permanent("cannot run the editor: " + std::string(std::strerror(errno)));
+  if (ended == 0) return {};
   return permanent("the editor (" + one_line(editor) + ") failed: nothing was sent");
 }
 

@@ -15,16 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "src/io/program.h"
 #include "tests/integration/cli/api_server.h"
 #include "tests/integration/cli/by_api.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/mysql.h"
+#include "tests/support/program.h"
 
 namespace rung::cli {
 
-using io::Ran;
-using io::run_program;
+using test::Ran;
+using test::run_program;
 
 using nlohmann::json;
 

@@ -9,12 +9,12 @@
 #include "plugin/rabbitmq/topology/management.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/detach_guard.h"
-#include "src/io/program.h"
+#include "tests/support/program.h"
 
 namespace rung::cli {
 namespace {
 
-using io::run_program;
+using test::run_program;
 using namespace std::chrono_literals;
 using nlohmann::json;
 using rabbit::Policy;

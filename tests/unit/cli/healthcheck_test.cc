@@ -7,15 +7,15 @@
 #include <filesystem>
 #include <fstream>
 
-#include "src/io/program.h"
 #include "tests/support/http_script.h"
+#include "tests/support/program.h"
 #include "tests/support/silent.h"
 
 namespace rung::cli {
 namespace {
 
-using io::Ran;
-using io::run_program;
+using test::Ran;
+using test::run_program;
 using namespace std::chrono_literals;
 using test::HttpScript;
 

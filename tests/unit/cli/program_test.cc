@@ -1,5 +1,5 @@
 // The program from outside, without servers: exit codes, help, what goes to which stream.
-#include "src/io/program.h"
+#include "tests/support/program.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 namespace rung::cli {
 namespace {
 
-using io::Ran;
-using io::run_program;
+using test::Ran;
+using test::run_program;
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;

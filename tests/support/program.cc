@@ -1,6 +1,5 @@
-#include "src/io/program.h"
+#include "tests/support/program.h"
 
-#include <unistd.h>
 #include <uv.h>
 
 #include <array>
@@ -8,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace rung::io {
+namespace rung::test {
 namespace {
 
 struct Program {
@@ -51,36 +50,6 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return all;
 }
 
-std::vector<std::string> environment(const Variables& more) {
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text(*entry);
-    if (!more.contains(text.substr(0, text.find('=')))) all.push_back(text);
-  }
-  for (const auto& [name, value] : more) all.push_back(name + "=" + value);
-  return all;
-}
-
-Result<void> start(Program& program, std::vector<std::string> words, const Variables& more, unsigned flags,
-                   std::array<uv_stdio_container_t, 3> stdio) {
-  std::vector<std::string> variables = environment(more);
-  std::vector<char*> arguments = pointers(words), env = pointers(variables);
-  uv_process_options_t options{};
-  options.file = arguments[0];
-  options.args = arguments.data();
-  options.env = env.data();
-  options.flags = flags;
-  options.stdio_count = static_cast<int>(stdio.size());
-  options.stdio = stdio.data();
-  options.exit_cb = [](uv_process_t* process, std::int64_t code, int signal) {
-    program_of(process).ran.exit = signal != 0 ? 128 + signal : static_cast<int>(code);
-    Program::close(process);
-  };
-  const int failed = uv_spawn(&program.loop, &program.process, &options);
-  if (failed != 0) return transient(words[0] + " could not be started: " + uv_strerror(failed));
-  return {};
-}
-
 // Appends to `text` what is written to the pipe, until all that may write to it have ended.
 void read_into(uv_pipe_t& pipe, std::string& text) {
   pipe.data = &text;
@@ -107,7 +76,7 @@ void on_timeout(uv_timer_t* timer) {
 
 }  // namespace
 
-Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout, const Variables& more) {
+Result<Ran> run_program(std::vector<std::string> words, Ms timeout) {
   Program program;
   if (program.unusable != 0)
     return transient(words[0] + " could not be started: " + uv_strerror(program.unusable));
@@ -117,8 +86,19 @@ Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout, const
     at->flags = static_cast<uv_stdio_flags>(UV_CREATE_PIPE | UV_WRITABLE_PIPE);
     at->data.stream = reinterpret_cast<uv_stream_t*>(pipe);
   }
-  if (auto ok = start(program, words, more, UV_PROCESS_DETACHED, stdio); !ok)
-    return tl::unexpected(ok.error());
+  std::vector<char*> arguments = pointers(words);
+  uv_process_options_t options{};
+  options.file = arguments[0];
+  options.args = arguments.data();
+  options.flags = UV_PROCESS_DETACHED;
+  options.stdio_count = static_cast<int>(stdio.size());
+  options.stdio = stdio.data();
+  options.exit_cb = [](uv_process_t* process, std::int64_t code, int signal) {
+    program_of(process).ran.exit = signal != 0 ? 128 + signal : static_cast<int>(code);
+    Program::close(process);
+  };
+  const int failed = uv_spawn(&program.loop, &program.process, &options);
+  if (failed != 0) return transient(words[0] + " could not be started: " + uv_strerror(failed));
   read_into(program.out, program.ran.out);
   read_into(program.err, program.ran.err);
   uv_timer_init(&program.loop, &program.timer);
@@ -130,24 +110,4 @@ Result<Ran> run_program(const std::vector<std::string>& words, Ms timeout, const
   return std::move(program.ran);
 }
 
-Result<int> run_at_terminal(const std::vector<std::string>& words) {
-  Program program;
-  if (program.unusable != 0)
-    return transient(words[0] + " could not be started: " + uv_strerror(program.unusable));
-  std::array<uv_stdio_container_t, 3> stdio{};
-  for (int fd = 0; fd < 3; ++fd) {
-    stdio[static_cast<std::size_t>(fd)].flags = UV_INHERIT_FD;
-    stdio[static_cast<std::size_t>(fd)].data.fd = fd;
-  }
-  // libuv gives the program the default dispositions back.
-  auto* const interrupt = std::signal(SIGINT, SIG_IGN);
-  auto* const quit = std::signal(SIGQUIT, SIG_IGN);
-  const auto started = start(program, words, {}, 0, stdio);
-  uv_run(&program.loop, UV_RUN_DEFAULT);
-  std::signal(SIGINT, interrupt);
-  std::signal(SIGQUIT, quit);
-  if (!started) return tl::unexpected(started.error());
-  return program.ran.exit;
-}
-
-}  // namespace rung::io
+}  // namespace rung::test
