@@ -40,52 +40,8 @@ class BrokerAddresses : public RabbitTest {
 };
 
 TEST_F(BrokerAddresses, OneThatTakesConnectionsAndSaysNothing) {
-  const SilentPort silent(SilentPort::Kind::answers_syn);
+  const SilentPort silent;
   serves_beside(at_port(silent.port()));
-}
-
-TEST_F(BrokerAddresses, OneThatAnswersNothingAtAll) {
-  const SilentPort gone(SilentPort::Kind::answers_nothing);
-  serves_beside(at_port(gone.port()));
-}
-
-TEST_F(BrokerAddresses, OneThatRefusesConnections) { serves_beside(at_port(1)); }
-
-TEST_F(BrokerAddresses, OneWhoseNameIsNotKnown) {
-  serves_beside("amqp://guest:guest@no-such-host.invalid/%2f");
-}
-
-TEST_F(BrokerAddresses, OneThatRefusesTheLogin) {
-  const auto url = parse_url(amqp_url());
-  TcpProxy same(url->host, url->port);
-  Url wrong = *parse_url(at_port(same.port()));
-  wrong.password = "wrong";
-  serves_beside(format_url(wrong));
-}
-
-TEST_F(BrokerAddresses, OneWithAnotherCertificate) {
-  options_.ca = env("RUNG_TEST_CA");
-  Url url = *parse_url(env("RUNG_TEST_AMQPS"));
-  good_ = format_url(url);
-  url.host = "127.1";  // the same address, by a name that the certificate does not hold
-  serves_beside(format_url(url));
-}
-
-TEST_F(BrokerAddresses, OneThatSpeaksNoTls) {
-  options_.ca = env("RUNG_TEST_CA");
-  good_ = env("RUNG_TEST_AMQPS");
-  Url url = *parse_url(good_);
-  url.port = parse_url(amqp_url())->port;
-  serves_beside(format_url(url));
-}
-
-TEST_F(BrokerAddresses, AllThatDoNotServeAreNamed) {
-  options_.url = at_port(1);
-  options_.other_urls = {at_port(2)};
-  start();
-  EXPECT_TRUE(sink_.status([](const BrokerStatus& s) {
-    return s.reason.find("127.0.0.1:1: ") != s.reason.npos && s.reason.find("127.0.0.1:2: ") != s.reason.npos;
-  })) << sink_.statuses().back().reason;
 }
 
 // Two proxies before one broker, as a cluster's two nodes: the one that serves dies, the other takes over.

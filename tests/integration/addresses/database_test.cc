@@ -13,7 +13,6 @@
 namespace rung::test {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class DatabaseAddresses : public testing::Test {
@@ -49,33 +48,8 @@ class DatabaseAddresses : public testing::Test {
 };
 
 TEST_F(DatabaseAddresses, OneThatTakesConnectionsAndSaysNothing) {
-  const SilentPort silent(SilentPort::Kind::answers_syn);
+  const SilentPort silent;
   serves_after(at_port(silent.port()));
-}
-
-TEST_F(DatabaseAddresses, OneThatAnswersNothingAtAll) {
-  const SilentPort gone(SilentPort::Kind::answers_nothing);
-  serves_after(at_port(gone.port()));
-}
-
-TEST_F(DatabaseAddresses, OneThatRefusesConnections) { serves_after(at_port(1)); }
-
-TEST_F(DatabaseAddresses, OneThatRefusesTheLogin) {
-  Url wrong = *parse_url(schema_.url());
-  const TcpProxy same(wrong.host, wrong.port);
-  wrong.port = same.port();
-  wrong.user = "nobody";
-  wrong.password = "geheim";
-  serves_after(format_url(wrong));
-}
-
-TEST_F(DatabaseAddresses, OneWithAnotherCertificate) {
-  StoreOptions tls = schema_.options();
-  tls.tls = "verify";
-  tls.ca = std::getenv("RUNG_TEST_MYSQL_CA");
-  Url other = *parse_url(schema_.url());
-  other.host = "127.1";
-  serves_after(format_url(other), tls);
 }
 
 TEST_F(DatabaseAddresses, OneThatIsReadOnly) {
@@ -143,16 +117,6 @@ TEST_F(DatabaseAddresses, AllConnectionsAreAtTheSameOne) {
   EXPECT_TRUE(one->now());
   EXPECT_TRUE(two->now());
   EXPECT_EQ(b.connections(), 3U);
-}
-
-TEST_F(DatabaseAddresses, ACutConnectionComesBackToTheSameOne) {
-  const auto url = parse_url(schema_.url());
-  TcpProxy a(url->host, url->port), b(url->host, url->port);
-  const auto store = must_open(options(at_port(a.port()), {at_port(b.port())}));
-  a.cut();
-  EXPECT_FALSE(store->now());
-  EXPECT_TRUE(store->now());
-  EXPECT_EQ(b.accepted(), 0U);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class SidecarAddresses : public SidecarTest {
 };
 
 TEST_F(SidecarAddresses, OneOfTheBrokersIsSilentAndOneOfTheDatabases) {
-  const SilentPort silent(SilentPort::Kind::answers_syn);
+  const SilentPort silent;
   config.broker_urls = {with_port(amqp_url(), silent.port()), amqp_url()};
   config.store_urls = {with_port(db.url(), silent.port()), db.url()};
   const std::string queue = attached();
@@ -70,28 +70,6 @@ TEST_F(SidecarAddresses, TheOneThatServesDies) {
     one->cut();
   }
   climbs(queue, "with a again");
-}
-
-// The primary is deposed, and another one takes writes: the sidecar goes there, and says so.
-TEST_F(SidecarAddresses, TheDatabaseThatServesBecomesReadOnly) {
-  SecondDatabase second;
-  config.store_urls = {plain_user(second, db.name(), second.port()),
-                       plain_user(second, db.name(), parse_url(db.url())->port)};
-  second.sql("CREATE DATABASE IF NOT EXISTS " + db.name());
-  const std::string queue = attached();
-  start();
-  climbs(queue, "before");
-  EXPECT_TRUE(rung().logged("database connected address=127.0.0.1:" + std::to_string(second.port())));
-  second.read_only(true);
-  db.open_store();  // an empty one: what matters is that the flow goes there
-  EXPECT_TRUE(rung().logged("database connected address=" + parse_url(db.url())->host_port(3306)))
-      << rung().log_tail();
-  climbs(queue, "after");
-  const Ran ran = doctor();
-  for (const std::string& word :
-       {std::to_string(second.port()) + " is reachable but read-only, so it is skipped",
-        parse_url(db.url())->host_port(3306) + " accepts writes and is in use"})
-    EXPECT_NE(ran.out.find(word), std::string::npos) << word << "\n" << ran.out;
 }
 
 TEST_F(SidecarAddresses, DoctorTellsBrokersThatAreNotOfOneCluster) {

@@ -12,7 +12,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class Abuse : public SidecarTest {
  protected:
@@ -41,11 +40,6 @@ class Abuse : public SidecarTest {
   }
 
   void send(const Message& message) { ASSERT_TRUE(amqp.publish(failed(), "", message)); }
-  void word(Table headers) {
-    Message message;
-    message.headers = std::move(headers);
-    ASSERT_TRUE(amqp.publish(results(), "", message));
-  }
 
   // As a consumer says it: `more` beside retry-queue, to <prefix>.failed.
   Message said(const std::string& queue, Table more, const std::string& message_id = unique_name("said")) {
@@ -66,18 +60,6 @@ class Abuse : public SidecarTest {
     return message;
   }
 };
-
-TEST_F(Abuse, BodyOfSixteenMegabytes) {
-  start();
-  const std::string queue = attached();
-  Message message = order(std::string(16'000'000, 'b'));
-  fail(queue, message);
-  const Received back = delivery(queue);
-  EXPECT_TRUE(back.message.body == message.body) << back.message.body.size();
-  amqp.ack(back);
-  EXPECT_EQ(current(queue).at(0)["body_bytes"], "16000000");
-  nothing_stays();
-}
 
 // Above the database's max_allowed_packet (20 MiB, by tests/servers): the message is kept by the broker.
 TEST_F(Abuse, BodyThatTheDatabaseDoesNotTake) {
@@ -189,38 +171,6 @@ TEST_F(Abuse, AMessageThatIsDamagedOrGoneParksAlone) {
       },
       kBound));
   EXPECT_EQ(amqp.depth(parked()), 0U);
-}
-
-TEST_F(Abuse, ResultsThatNobodyUnderstands) {
-  config.queue("default", "{ success: { presumed_after: 1h } }");
-  config.more += "results: { require_token: false }\n";
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  const Received back = delivery(queue);
-  amqp.ack(back);
-  wait_state(queue, "awaiting");
-  const std::string id = retry_id(back);
-  const std::string bad("\xff\xfe\x1b[2J\n", 7);
-  for (const Value& result : {Value{"SUCCEEDED"}, Value{""}, Value{bad}, Value{true}, Value{Table{}}, Value{},
-                              Value{std::string(100'000, 's')}}) {
-    word({{"retry-id", id}, {"retry-result", result}});
-  }
-  word({{"retry-id", id}});
-  word({{"retry-id", "4711"}, {"retry-result", "succeeded"}});
-  word({{"retry-id", std::int64_t{INT64_MAX}}, {"retry-result", "failed"}, {"retry-error", bad}});
-  word({{"retry-id", id}, {"retry-attempt", std::int64_t{77}}, {"retry-result", "succeeded"}});
-  plain_one_climbs();
-  EXPECT_EQ(current(queue).at(0)["state"], "awaiting");
-  const std::string log = rung().log();
-  EXPECT_THAT(log, HasSubstr("retry-result must be succeeded or failed, not 'SUCCEEDED'"));
-  EXPECT_THAT(log, HasSubstr("no such task"));
-  EXPECT_THAT(log, HasSubstr("no such attempt: it had 1"));
-  EXPECT_THAT(log, Not(HasSubstr("\x1b[2J")));
-  EXPECT_TRUE(is_utf8(log));
-  report(back, "succeeded");
-  wait_id(id, "succeeded");
-  nothing_stays();
 }
 
 }  // namespace

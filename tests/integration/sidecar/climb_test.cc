@@ -8,47 +8,6 @@ namespace {
 
 using Climb = SidecarTest;
 
-TEST_F(Climb, EachLevelThenParks) {
-  config.ladder = "[200ms, 400ms]";
-  start();
-  const std::string queue = attached();
-  const Message message = order();
-  fail(queue, message);
-  std::string id;
-  std::int64_t first_failed_at = 0;
-  for (int attempt = 1; attempt <= 2; ++attempt) {
-    const Received back = delivery(queue);
-    if (attempt == 1) {
-      id = retry_id(back);
-      first_failed_at = int_header(back.message, "retry-first-failed-at");
-    }
-    EXPECT_EQ(back.message.body, message.body);
-    EXPECT_NE(id, "");
-    EXPECT_EQ(retry_id(back), id);
-    EXPECT_EQ(int_header(back.message, "retry-attempt"), attempt);
-    EXPECT_EQ(int_header(back.message, "retry-level"), attempt);
-    EXPECT_EQ(int_header(back.message, "retry-levels"), 2);
-    EXPECT_EQ(text_header(back.message, "retry-ladder"), "default");
-    EXPECT_EQ(int_header(back.message, "retry-first-failed-at"), first_failed_at);
-    amqp.reject(back);
-  }
-  Row row = wait_state(queue, "parked");
-  EXPECT_EQ(row["retry_id"], id);
-  EXPECT_EQ(row["kind"], "retry");
-  EXPECT_EQ(row["attempt"], "2");
-  EXPECT_EQ(row["tag"], "order.created");
-  EXPECT_EQ(row["message_id"], *message.properties.message_id);
-  EXPECT_EQ(row["body_bytes"], std::to_string(message.body.size()));
-  EXPECT_EQ(row["node"], config.node);
-  EXPECT_NE(row["last_error"].find("rejected"), std::string::npos) << row["last_error"];
-  EXPECT_NE(row["finished_at"], "NULL");
-  EXPECT_NEAR(static_cast<double>(ms_of(row["first_failed_at"])), static_cast<double>(first_failed_at), 1);
-  auto attempts = history(id);
-  ASSERT_EQ(attempts.size(), 2U);
-  for (Row& one : attempts) EXPECT_EQ(one["outcome"], "failed") << described(one);
-  expect_nothing(queue);  // the ladder is spent
-}
-
 // Against three clocks: the row's due_at, the consumer's own when the delivery is pushed to it, and the
 // moment at which the consumer had said no.
 TEST_F(Climb, NeverEarly) {
@@ -102,24 +61,6 @@ TEST_F(Climb, NeverEarly) {
   }
 }
 
-TEST_F(Climb, MessageComesBackAsItWas) {
-  start();
-  const std::string queue = attached();
-  const Message message = everything();
-  const Received first = fail(queue, message);
-  for (const auto& [name, value] : *message.headers) {  // the broker itself hands on all of them
-    ASSERT_NE(find(first.message.headers, name), nullptr) << name;
-    EXPECT_TRUE(*find(first.message.headers, name) == value) << name;
-  }
-  for (int attempt = 1; attempt <= 3; ++attempt) {
-    const Received back = delivery(queue);
-    expect_same(first.message, back.message);
-    EXPECT_EQ(back.exchange, "");
-    EXPECT_EQ(back.routing_key, queue);
-    amqp.reject(back);
-  }
-}
-
 // Traps 3 and 4: nothing of the broker's own, no copies, no user-id, no expiration; persistent.
 TEST_F(Climb, TakenOff) {
   start();
@@ -151,34 +92,6 @@ TEST_F(Climb, TakenOff) {
   EXPECT_NE(kept.find("x-opt-delivery-time"), std::string::npos) << kept;
   EXPECT_EQ(amqp.depth(copies), 1U) << "CC fanned out again";
   EXPECT_EQ(amqp.depth(hidden), 1U) << "BCC fanned out again";
-}
-
-TEST_F(Climb, ParkedPublishSendsACopy) {
-  config.ladder = "[100ms]";
-  const std::string queue = attached("publish"), quiet = attached("keep");
-  config.queue(queue, "{ parked: publish }");
-  config.queue(quiet, "{ parked: keep }");
-  start();
-  const Message message = everything();
-  const Received first = fail(queue, message);
-  fail(quiet, order());
-  amqp.reject(delivery(queue));
-  amqp.reject(delivery(quiet));
-  const Row row = wait_state(queue, "parked");
-  wait_state(quiet, "parked");
-  const Received copy = delivery(parked());
-  amqp.ack(copy);
-  EXPECT_EQ(copy.message.body, first.message.body);
-  EXPECT_EQ(retry_id(copy), row.at("retry_id"));
-  for (const auto& [name, value] : *first.message.headers) {
-    ASSERT_NE(find(copy.message.headers, name), nullptr) << name;
-    EXPECT_TRUE(*find(copy.message.headers, name) == value) << name;
-  }
-  EXPECT_EQ(current(queue).size(), 1U);  // the row stays the parking lot
-  // Neither a second copy nor one of the queue that keeps comes before the next one's.
-  fail(queue, order("marker"));
-  amqp.reject(delivery(queue));
-  EXPECT_EQ(delivery(parked()).message.body, "marker");
 }
 
 }  // namespace

@@ -65,39 +65,6 @@ class Delay : public SidecarTest {
   std::vector<std::string> exchanges_;
 };
 
-TEST_F(Delay, ComesWhenItsTimeHasComeAsItWas) {
-  start();
-  const std::string queue = attached();
-  Message message = everything();
-  message.properties.message_id = unique_name("m");
-  message.headers->emplace_back("x-delay", std::int32_t{700});
-  const std::int64_t before = wall_ms();
-  ASSERT_TRUE(amqp.publish(inlet(), queue, message));
-  const Received back = delivery(queue);
-  EXPECT_GE(wall_ms(), before + 700);
-  EXPECT_EQ(back.exchange, "");
-  EXPECT_EQ(back.message.body, message.body);
-  EXPECT_FALSE(has_header(back.message, "x-delay"));
-  EXPECT_EQ(int_header(back.message, "retry-attempt"), 1);
-  EXPECT_EQ(int_header(back.message, "retry-level"), 0);
-  EXPECT_EQ(int_header(back.message, "retry-levels"), 3);
-  EXPECT_EQ(text_header(back.message, "retry-ladder"), "default");
-  EXPECT_FALSE(has_header(back.message, "retry-first-failed-at"));
-  Message plain = message;
-  plain.headers->pop_back();
-  EXPECT_EQ(canonical(without_added(back.message)), canonical(*plain.headers));
-  Row row = row_of(message);
-  EXPECT_EQ(row["kind"], "delay");
-  EXPECT_EQ(row["level"], "0");
-  EXPECT_EQ(row["first_failed_at"], "NULL");
-  EXPECT_EQ(row["queue"], queue);
-  EXPECT_EQ(row["exchange"], inlet());
-  amqp.ack(back);
-  report(back, "succeeded");
-  wait_row(message, "succeeded");
-  EXPECT_EQ(amqp.depth(inlet()), 0U);
-}
-
 // Against the row's due time and the publisher's own clock.
 TEST_F(Delay, NeverEarlyAndInOrderOfTheirTimes) {
   start();

@@ -65,24 +65,5 @@ TEST_F(Identity, ANextMessageWithCopiedHeadersIsDelivered) {
             1U);
 }
 
-// A framework publishes the same message again, with a header of its own.
-TEST_F(Identity, TheSameMessageWithAnotherHeaderClimbsOn) {
-  start();
-  const std::string queue = attached();
-  fail(queue, order());
-  const Received retry = delivery(queue);
-  amqp.ack(retry);
-  Message again = retry.message;
-  again.headers->emplace_back("retries", 1);
-  fail(queue, again);
-  const Received back = delivery(queue);
-  EXPECT_EQ(retry_id(back), retry_id(retry));
-  EXPECT_EQ(int_header(back.message, "retry-attempt"), 2);
-  EXPECT_EQ(int_header(back.message, "retry-level"), 2);
-  EXPECT_EQ(int_header(back.message, "retries"), 1) << "as last received";
-  EXPECT_EQ(rows_of(queue), 1);
-  amqp.ack(back);
-}
-
 }  // namespace
 }  // namespace rung::test

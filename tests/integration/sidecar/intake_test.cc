@@ -247,37 +247,5 @@ TEST_F(Intake, WhatExpiresInRungsQueuesIsTakenInAllTheSame) {
   EXPECT_EQ(delivery(later).message.properties.message_id, delayed.properties.message_id);
 }
 
-// As by a shovel, or the management UI.
-TEST_F(Intake, AParkedCopyThatIsMovedAndFailsAgainReopensItsTask) {
-  const std::string queue = attached();
-  config.queue(queue, "{ parked: publish }");
-  start();
-  Message message = order();
-  message.headers->emplace_back("retry-never", true);
-  fail(queue, message);
-  const std::string id = wait_state(queue, "parked").at("retry_id");
-  const Received copy = delivery(parked());
-  ASSERT_TRUE(amqp.publish("", queue, copy.message));
-  amqp.ack(copy);
-  amqp.reject(delivery(queue));
-  const Received back = delivery(queue);
-  EXPECT_EQ(retry_id(back), id);
-  EXPECT_EQ(back.message.body, message.body);
-  EXPECT_EQ(int_header(back.message, "retry-attempt"), 2);
-  EXPECT_EQ(int_header(back.message, "retry-level"), 1);
-  EXPECT_FALSE(has_header(back.message, "retry-error"));
-  EXPECT_EQ(current(queue).size(), 1U);
-  EXPECT_THAT(history(id).at(0).at("error"), testing::HasSubstr("dead-lettered: rejected"));
-  EXPECT_EQ(rows("SELECT reason FROM retry_audit WHERE retry_id = " + id).at(0).at("reason"),
-            "came back from the parked queue");
-  // The same copy once more, to rung.failed, now that its task is under way: beside it.
-  ASSERT_TRUE(amqp.publish(failed(), "", copy.message));
-  amqp.ack(back);
-  report(back, "succeeded");
-  wait_id(id, "succeeded");
-  good_one_climbs(attached(), "the copy");
-  EXPECT_EQ(current(queue).size(), 1U) << "its failure is known";
-}
-
 }  // namespace
 }  // namespace rung::test

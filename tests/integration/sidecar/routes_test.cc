@@ -236,23 +236,5 @@ TEST_F(Routes, QueueNamesWithEveryOddCharacter) {
   for (const std::string& name : names) EXPECT_EQ(tasks[name], "1") << name;
 }
 
-// The queue argument is one way; a policy is the other, and TTL another reason to die.
-TEST_F(Routes, MessagesThatExpireOrOverflowClimbToo) {
-  config.ladder = "[300ms, 300ms]";
-  start();
-  const std::string expiring = new_name("ttl"), small = new_name("small");
-  amqp.declare(expiring, {{"x-dead-letter-exchange", failed()}, {"x-message-ttl", std::int32_t{100}}});
-  amqp.declare(small, {{"x-dead-letter-exchange", failed()}, {"x-max-length", std::int32_t{1}}});
-  ASSERT_TRUE(amqp.publish("", expiring, order()));
-  ASSERT_TRUE(amqp.publish("", small, order("pushed out")));
-  ASSERT_TRUE(amqp.publish("", small, order("stays")));
-  Row expired = wait_state(expiring, "parked");  // nobody reads it: it expires at each level
-  EXPECT_EQ(expired["attempt"], "2");
-  EXPECT_NE(expired["last_error"].find("expired"), std::string::npos) << expired["last_error"];
-  ASSERT_TRUE(eventually([&] { return !current(small).empty(); }, kBound));
-  EXPECT_NE(current(small)[0]["last_error"].find("maxlen"), std::string::npos)
-      << current(small)[0]["last_error"];
-}
-
 }  // namespace
 }  // namespace rung::test

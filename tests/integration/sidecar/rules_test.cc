@@ -68,19 +68,6 @@ TEST_F(Rules, ASnoozeCostsNoLevelAndIsInTheHistory) {
   EXPECT_NE(shown.out.find("list[1]"), std::string::npos) << shown.out;
 }
 
-// The header is read from the row: the second failure comes without the message.
-TEST_F(Rules, AHeaderCountsAtEveryFailure) {
-  const std::string queue = queue_with(
-      "{ rules: list }", {"list: [{ when: { header: { tier: gold }, attempts_above: 0 }, then: park }]"});
-  Message gold = order();
-  gold.headers->emplace_back("tier", "gold");
-  fail_saying(queue, gold, "boom");
-  const Received back = delivery(queue);
-  EXPECT_EQ(text_header(back.message, "tier"), "gold");
-  report(back, "failed", "boom again");
-  EXPECT_EQ(wait_state(queue, "parked")["rule"], "list[1]");
-}
-
 TEST_F(Rules, ReloadedOnSighup) {
   const std::string queue = queue_with("{ rules: list }", {"list: [{ when: { type: A }, then: park }]"});
   fail_saying(queue, order("1"), "x", "B");

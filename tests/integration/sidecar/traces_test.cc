@@ -195,36 +195,6 @@ TEST_F(Traces, TwoFailuresAndASuccess) {
   EXPECT_EQ(rung().log().find("open-sesame"), std::string::npos);
 }
 
-TEST_F(Traces, ARestartBetweenTwoAttemptsKeepsTheLinks) {
-  record();
-  const std::string queue = attached("orders");
-  start();
-  fail(queue, traced());
-  const Received first = delivery(queue);
-  const std::string id = retry_id(first);
-  wait_state(queue, "awaiting");
-  wait_spans(2);
-  rung().kill9();
-  config.node = "node-2";
-  sidecar_ = std::make_unique<Sidecar>(config);
-  rung().start();
-  ASSERT_TRUE(rung().wait_ready());
-  amqp.reject(first);
-  const Received second = delivery(queue);
-  EXPECT_EQ(int_header(second.message, "retry-attempt"), 2);
-  report(second, "succeeded");
-  amqp.ack(second);
-  wait_state(queue, "succeeded");
-  const auto all = wait_spans(5);
-  ASSERT_THAT(all, SizeIs(5));
-  expect_chain(all, id, 2);
-  EXPECT_EQ(one(all, "publish", 1).at("resource").at("service.instance.id"), "node-1");
-  EXPECT_EQ(one(all, "publish", 2).at("resource").at("service.instance.id"), "node-2");
-  const Json settled = one(all, "settle", 1);
-  EXPECT_LT(settled.at("start_ns").get<std::int64_t>(), settled.at("end_ns").get<std::int64_t>())
-      << "it began with the publish, by another process";
-}
-
 // The collector is away: nobody listens on its port.
 TEST_F(Traces, WithoutACollectorOnlySpansAreLost) {
   const int http = free_port();

@@ -98,7 +98,7 @@ TEST_F(Healthcheck, NoAnswerIsExit2) {
   const Ran away = check(listen(1));
   EXPECT_EQ(away.exit, 2);
   EXPECT_EQ(away.err, "rung: http://127.0.0.1:1 is not reachable\n");
-  const test::SilentPort silent(test::SilentPort::Kind::answers_syn);
+  const test::SilentPort silent;
   const Ran hung = check(listen(silent.port()), {"--timeout", "200ms"});
   EXPECT_EQ(hung.exit, 2);
   EXPECT_THAT(hung.err, ::testing::HasSubstr("does not answer in time"));

@@ -36,10 +36,6 @@ int spans_in(const std::string& body) {
   return static_cast<int>(request.at("resourceSpans").at(0).at("scopeSpans").at(0).at("spans").size());
 }
 
-std::string partial(std::int64_t rejected) {
-  return nlohmann::json{{"partialSuccess", {{"rejectedSpans", std::to_string(rejected)}}}}.dump();
-}
-
 void add(Exporter& thread, int spans) {
   for (int i = 0; i < spans; ++i) thread.add(a_span(static_cast<std::uint8_t>(i % 255 + 1)));
 }
@@ -82,30 +78,6 @@ TEST(Exporter, PostsToTheEndpointsPath) {
   EXPECT_NE(requests[0].body.find("service.name"), std::string::npos);
 }
 
-TEST(Exporter, AFullBatchGoesAtOnce) {
-  HttpScript collector(accept);
-  Exporter thread(to(collector), limits(3));
-  add(thread, 7);
-  ASSERT_TRUE(collector.wait_for(2));
-  thread.stop();  // and now the rest
-  const auto requests = collector.requests();
-  ASSERT_EQ(requests.size(), 3u);
-  EXPECT_EQ(spans_in(requests[0].body), 3);
-  EXPECT_EQ(spans_in(requests[1].body), 3);
-  EXPECT_EQ(spans_in(requests[2].body), 1);
-  EXPECT_EQ(thread.counts().exported, 7);
-  EXPECT_EQ(thread.counts().dropped, 0);
-}
-
-TEST(Exporter, AnIncompleteBatchGoesWhenItsTimeIsOver) {
-  HttpScript collector(accept);
-  ExportLimits some = limits(512);
-  some.linger = Ms{1};
-  Exporter thread(to(collector), some);
-  add(thread, 1);
-  EXPECT_TRUE(collector.wait_for(1));
-}
-
 TEST(Exporter, NothingToSendIsNoRequest) {
   HttpScript collector(accept);
   Exporter(to(collector), limits()).stop();
@@ -138,15 +110,6 @@ TEST(Exporter, DropsWhatIsRefused) {
     EXPECT_EQ(thread.counts().exported, 2);
     EXPECT_EQ(thread.counts().dropped, 2);
   }
-}
-
-TEST(Exporter, HonoursRetryAfter) {
-  HttpScript collector(first({.status = 429, .headers = {{"Retry-After", "1"}}}));
-  ExportLimits some = limits();
-  some.first_pause = some.most_pause = kForever;  // without Retry-After
-  Exporter thread(to(collector), some);
-  add(thread, 2);
-  EXPECT_TRUE(collector.wait_for(2));
 }
 
 TEST(Exporter, StopEndsAPauseByOneMoreTry) {
@@ -188,17 +151,6 @@ TEST(Exporter, DropsABatchAfterTheLastTry) {
   EXPECT_EQ(thread.counts().dropped, 2);
 }
 
-TEST(Exporter, CountsWhatAPartialSuccessRejects) {
-  HttpScript collector(first({.status = 200, .body = partial(3)}));
-  Exporter thread(to(collector), limits(5));
-  add(thread, 10);
-  ASSERT_TRUE(collector.wait_for(2));
-  thread.stop();
-  EXPECT_EQ(collector.requests().size(), 2u);  // never sent again
-  EXPECT_EQ(thread.counts().exported, 7);
-  EXPECT_EQ(thread.counts().dropped, 3);
-}
-
 TEST(Exporter, ACollectorThatWasAwayGetsWhatWaited) {
   int port = 0;
   {
@@ -220,37 +172,6 @@ TEST(Exporter, ACollectorThatWasAwayGetsWhatWaited) {
   EXPECT_LE(count(log, "trace collector unavailable"), 1) << log;
 }
 
-TEST(Exporter, LogsAnOutageOnceAndItsEnd) {
-  HttpScript collector(
-      [](const Request&, std::size_t number) { return Answer{.status = number <= 50 ? 503 : 200}; });
-  testing::internal::CaptureStderr();
-  {
-    Exporter thread(to(collector), limits());
-    add(thread, 30);
-    collector.wait_for(54);
-    thread.stop();
-  }
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(count(log, "\n"), 2) << log;
-  EXPECT_EQ(count(log, "warn  trace collector unavailable"), 1) << log;
-  EXPECT_EQ(count(log, "reason=\"answers 503\" dropped=0\n"), 1) << log;
-  EXPECT_EQ(count(log, "info  trace collector accepts spans again"), 1) << log;
-  EXPECT_EQ(count(log, "dropped=20\n"), 1) << log;  // ten batches of five tries each
-}
-
-TEST(Exporter, LogsThatSpansAreRefused) {
-  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = 401}; });
-  testing::internal::CaptureStderr();
-  {
-    Exporter thread(to(collector), limits());
-    add(thread, 20);
-  }
-  const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(count(log, "\n"), 1) << log;
-  EXPECT_EQ(count(log, "warn  trace collector refuses spans: they are dropped"), 1) << log;
-  EXPECT_EQ(count(log, "reason=\"answers 401\" dropped=2\n"), 1) << log;
-}
-
 // The test's own limit of time is what would fail.
 TEST(Exporter, StopEndsARequestThatIsNotAnswered) {
   HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
@@ -264,20 +185,6 @@ TEST(Exporter, StopEndsARequestThatIsNotAnswered) {
   EXPECT_EQ(collector.requests().size(), 1u);
   EXPECT_EQ(thread.counts().exported, 0);
   EXPECT_EQ(thread.counts().dropped, 7);
-}
-
-TEST(Exporter, AFullQueueDropsAndCounts) {
-  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
-  ExportLimits some = limits(2);
-  some.queue = 5;
-  some.stopping = Ms{20};
-  Exporter thread(to(collector), some);
-  add(thread, 2);
-  ASSERT_TRUE(collector.wait_for(1));  // these two are on their way
-  add(thread, 12);
-  EXPECT_EQ(thread.counts().dropped, 7);
-  thread.stop();
-  EXPECT_EQ(thread.counts().dropped, 14);
 }
 
 TEST(Exporter, SpansOfSeveralThreadsArriveOnceEach) {
@@ -307,15 +214,6 @@ TEST(Exporter, SendsWhatIsQueuedWhenItEnds) {
     arrived += spans_in(request.body);
   }
   EXPECT_EQ(arrived, 600);
-}
-
-TEST(Exporter, HoldsTenThousandSpans) {
-  HttpScript collector([](const Request&, std::size_t) { return Answer{.status = HttpScript::kSilent}; });
-  Exporter exporter(to(collector));
-  for (int i = 0; i < 512; ++i) exporter.add(a_span());
-  ASSERT_TRUE(collector.wait_for(1));
-  for (int i = 0; i < 10'001; ++i) exporter.add(a_span());
-  EXPECT_EQ(exporter.counts().dropped, 1);
 }
 
 }  // namespace
