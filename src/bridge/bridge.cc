@@ -95,10 +95,11 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                       {*jobs_, shards_, transitions_, outbox_, clock_, proof_, rules_,
                        settings_.prefix + ".parked", health_}}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
-      retention_(loop, {*jobs_, shards_, clock_}, settings_.retention),
-      causes_(loop, {*jobs_, shards_, clock_}),
+      upkeep_(loop, *jobs_, shards_),
+      retention_({upkeep_, shards_, clock_}, settings_.retention),
+      count_causes_(add_cause_jobs(upkeep_, clock_)),
       work_(loop, *jobs_, shards_, clock_, [this](const WorkWaiting& waiting) { found(waiting); }),
-      count_upkeep_(loop, {*jobs_, shards_, clock_, counts_, settings_.identity}),
+      count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
       broker_watch_(loop,
                     {health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
                     settings_.identity.name, settings_.lease),
@@ -121,10 +122,8 @@ Result<void> Bridge::start() {
   writer_.start();
   broker_watch_.start();
   name_queues();
-  retention_.start();
-  causes_.start();
+  upkeep_.start();
   work_.start();
-  count_upkeep_.start();
   return {};
 }
 
@@ -274,7 +273,7 @@ void Bridge::ownership_changed(bool ours) {
 void Bridge::found(const WorkWaiting& waiting) {
   janitor_.found(waiting);
   if (waiting.bulks) bulks_.found();
-  if (waiting.cause_changes) causes_.found_changes();
+  if (waiting.cause_changes) upkeep_.want(count_causes_);
 }
 
 void Bridge::gained(const std::vector<Gained>& gained) {
@@ -338,11 +337,9 @@ void Bridge::drain(std::function<void()> done) {
   left_.drain();
   submissions_.drain();
   bulks_.drain();
-  retention_.stop();
-  causes_.stop();
+  upkeep_.stop();
   work_.stop();
   drain_.begin([this, done = std::move(done)] {
-    count_upkeep_.stop();
     count_upkeep_.add();  // the drain does not wait for it
     shards_.leave(done);
   });

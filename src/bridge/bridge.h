@@ -38,9 +38,10 @@
 #include "src/bridge/intake/results.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
-#include "src/bridge/upkeep/cause_upkeep.h"
-#include "src/bridge/upkeep/count_upkeep.h"
+#include "src/bridge/upkeep/causes.h"
+#include "src/bridge/upkeep/counts.h"
 #include "src/bridge/upkeep/janitor.h"
+#include "src/bridge/upkeep/jobs.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/upkeep/work_poll.h"
@@ -192,8 +193,9 @@ class Bridge final : public BrokerSink {
   int naming_ = 0;  // the latest name_queues()
   io::Timer name_again_{loop_, [this] { name_queues(); }};
   BulkRunner bulks_;
+  Jobs upkeep_;
   Retention retention_;
-  CauseUpkeep causes_;
+  Jobs::Id count_causes_;
   WorkPoll work_;
   CountUpkeep count_upkeep_;
   BrokerWatch broker_watch_;

@@ -9,172 +9,266 @@
 namespace rung::bridge {
 namespace {
 
-using Stage = RetentionPass::Stage;
-
-constexpr Ms kWalkEvery{std::chrono::hours{24}};  // from the beginning: skipped tasks, also parked ones
-constexpr Ms kSweepPartitionsEvery{std::chrono::hours{24}};
+constexpr int kTasks = 500, kRecords = 1000;  // per step
+constexpr Ms kPurgeEvery{10'000};
+constexpr Ms kWalkEvery = kDay;
 constexpr Ms kLookEvery{std::chrono::hours{1}};
 constexpr Ms kLookSoon{std::chrono::minutes{1}};  // after tasks were deleted
 constexpr Ms kLongestBusy{std::chrono::hours{1}};
+constexpr Ms kLeastBreath{10}, kLongestBreath{5000};
+constexpr int kPauses = 3;  // times as long as the step took
+constexpr Ms kSayEvery = kDay;
+
+Ms breath(Ms took) { return std::clamp(took * kPauses, kLeastBreath, kLongestBreath); }
 
 }  // namespace
 
-void RetentionSchedule::begin_anew() {
-  look_at_all();
-  calm_until_ = {0};
-  busy_pause_ = kFirstBusy;
-}
+// --- steps, on a store thread
 
-RetentionPass RetentionSchedule::next(const RetentionPass& last, std::optional<Ms> keep, EpochMs now,
-                                      BootMs boot) {
-  RetentionPass pass;
-  pass.cursor = last.cursor;
-  if (boot >= walk_at_) {
-    pass.cursor = {};
-    walk_at_ = boot + kWalkEvery;
+// Old finished tasks; when none is left, old records.
+struct Retention::Purged {
+  std::optional<Ms> keep;
+  PurgeCursor cursor;
+  RetentionTotals gone = {};
+  bool more = false;
+  Ms took{0};
+
+  Result<void> some(RetentionStore& store, EpochMs before) {
+    const auto tasks = store.purge_finished(before, cursor, kTasks);
+    if (!tasks) return tl::unexpected(tasks.error());
+    gone.tasks = tasks->tasks;
+    cursor = tasks->last;
+    more = tasks->more;
+    if (more) return {};
+    const auto records = store.purge_records(before, kRecords);
+    if (!records) return tl::unexpected(records.error());
+    gone.audit = records->audit;
+    gone.bulks = records->bulks;
+    gone.events = records->events;
+    more = records->more;
+    return {};
   }
-  pass.keep = keep;
-  pass.now = now;
-  pass.began = boot;
-  pass.look = boot >= look_at_ && boot >= calm_until_;
-  pass.sweep = pass.look && boot >= sweep_at_;
-  pass.stage = pass.look ? Stage::add : keep ? Stage::tasks : Stage::done;
-  return pass;
+};
+
+// Partitions for the coming days; then one old partition, dropped whole; when none is left, leftovers in
+// those that a task still needs, row by row.
+struct Retention::Tended {
+  std::optional<Ms> keep;
+  std::optional<TaskId> sweep;  // from here on
+  std::string dropped = {};     // the partition's name; "" = none
+  bool busy = false;            // the tables were in use: try later
+  bool more = false;
+  Ms took{0};
+
+  // What is wrong with the partitions does not keep the rest from being done: it is the answer in the end.
+  Result<void> some(RetentionStore& store, EpochMs now) {
+    const auto there = store.partitions();
+    if (!there) return tl::unexpected(there.error());
+    // Also if there is nothing to add: this repairs an addition that was cut short between the two tables.
+    const auto added = store.add_partitions(partitions_to_add(*there, now, keep));
+    busy = added && *added == PartitionsAdded::busy;
+    Result<void> all;
+    if (!added) all = tl::unexpected(added.error());
+    if (added && *added == PartitionsAdded::full)
+      all = permanent(
+          "the last partition holds too much to be divided beside the work: docs/operations.md, Retention");
+    if (keep && !busy) {
+      if (auto old = drop_one(store, *there, now); !old) all = old;
+    }
+    return more || busy ? Result<void>{} : all;
+  }
+
+ private:
+  Result<void> drop_one(RetentionStore& store, const std::vector<Partition>& there, EpochMs now) {
+    Result<void> refused;
+    TaskId sweep_to;
+    for (const Partition& partition : there) {
+      const PartitionDue due = partition_due(partition, now, *keep);
+      sweep_to = std::max(sweep_to, due.sweep_to);
+      if (!due.drop || !refused)
+        continue;  // after a refusal, leave the tables alone: each try makes others wait
+      const auto end = store.drop_partition(partition);
+      if (!end) refused = tl::unexpected(end.error());
+      busy = end && *end == PartitionDrop::busy;
+      if (busy) return {};
+      if (!end || *end != PartitionDrop::dropped) continue;
+      dropped = partition.name;
+      more = true;
+      return {};
+    }
+    if (!sweep) return refused;
+    const auto swept = store.sweep(*sweep, sweep_to, kTasks);
+    if (!swept) return tl::unexpected(swept.error());
+    sweep = swept->next;
+    more = sweep.has_value();
+    return refused;
+  }
+};
+
+// --- on the loop
+
+Retention::Retention(Deps deps, std::optional<Ms> keep)
+    : deps_(deps),
+      keep_(keep),
+      purge_(deps_.jobs.add(
+          {"purge", kPurgeEvery, Lane::retention, Jobs::Who::leader, [this] { return purge(); }})),
+      tend_(deps_.jobs.add(
+          {"partitions", kLookEvery, Lane::retention, Jobs::Who::leader, [this] { return tend(); }})) {}
+
+void Retention::reload(std::optional<Ms> keep) {
+  if (std::exchange(keep_, keep) != keep) {
+    walk_at_ = {0};
+    sweep_.reset();
+  }
+  deps_.jobs.soon(purge_, Ms{0});
+  deps_.jobs.soon(tend_, Ms{0});
 }
 
-void RetentionSchedule::tasks_went(BootMs now) { look_at_ = std::min(look_at_, now + kLookSoon); }
-
-void RetentionSchedule::ended(const RetentionPass& pass, BootMs now) {
-  if (!pass.look) return;
-  look_at_ = now + kLookEvery;
-  if (pass.busy)
-    calm_until_ = look_at_ = now + busy_pause_;
-  else if (pass.sweep)
-    sweep_at_ = now + kSweepPartitionsEvery;
-  busy_pause_ = pass.busy ? std::min(busy_pause_ * 2, kLongestBusy) : kFirstBusy;
+Jobs::Work Retention::purge() {
+  if (std::exchange(epoch_, deps_.shards.epoch(0)) != epoch_)
+    tasks_done_ = partitions_done_ = deps_.clock.now();
+  if (!keep_) return nullptr;
+  if (now() >= walk_at_) {
+    walk_at_ = now() + kWalkEvery;
+    walking_ = true;
+    cursor_ = {};
+  }
+  return [this, keep = keep_, cursor = cursor_, now = deps_.clock.now(),
+          &here = deps_.clock.here()](RetentionStore& store) -> Result<Jobs::Then> {
+    const BootMs from = here.boot();
+    Purged step{keep, cursor};
+    if (auto done = step.some(store, now - *keep); !done) return tl::unexpected(done.error());
+    step.took = here.boot() - from;
+    return [this, step] { purged(step); };
+  };
 }
 
-Ms RetentionSchedule::failed(BootMs now) {
-  look_at_ = now + kLookEvery;
-  return kLookEvery;
-}
-
-void RetentionReport::add(const RetentionPass& step, EpochMs now) {
+void Retention::purged(const Purged& step) {
   const RetentionTotals& gone = step.gone;
   totals_.tasks += gone.tasks;
-  totals_.partitions += gone.partitions;
   totals_.audit += gone.audit;
   totals_.bulks += gone.bulks;
   totals_.events += gone.events;
-  if (gone.tasks + gone.partitions + gone.audit + gone.bulks + gone.events > 0) totals_.last = now;
-  dropped_.insert(dropped_.end(), step.dropped.begin(), step.dropped.end());
+  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) totals_.last = deps_.clock.now();
+  went_ = went_ || gone.tasks > 0;
+  if (step.keep != keep_) return;  // another retention applies by now
+  cursor_ = step.cursor;
+  if (step.more) return deps_.jobs.soon(purge_, breath(step.took));
+  tasks_done_ = deps_.clock.now();
+  if (std::exchange(walking_, false)) sweep_ = TaskId{};
+  if ((went_ || sweep_) && now() >= look_at_) deps_.jobs.soon(tend_, Ms{0});
+  say();
 }
 
-void RetentionReport::ended(const RetentionPass& pass, EpochMs db_now, BootMs now) {
-  if (pass.keep && !pass.cut_short) tasks_done_ = db_now;
-  if (pass.look && !pass.busy && !pass.refused && pass.trouble.empty()) partitions_done_ = db_now;
-  if (pass.look) {
-    if (!pass.trouble.empty() && pass.trouble != trouble_)
-      log::warn("changing the history's partitions failed", {{"reason", pass.trouble}});
-    trouble_ = pass.trouble;
+Jobs::Work Retention::tend() {
+  if (went_ || sweep_) look_at_ = now() + kLookSoon;
+  went_ = false;
+  return [this, keep = keep_, sweep = std::exchange(sweep_, std::nullopt), now = deps_.clock.now(),
+          &here = deps_.clock.here()](RetentionStore& store) -> Result<Jobs::Then> {
+    const BootMs from = here.boot();
+    Tended step{keep, sweep};
+    if (auto done = step.some(store, now); !done) return tl::unexpected(done.error());
+    step.took = here.boot() - from;
+    return [this, step] { tended(step); };
+  };
+}
+
+void Retention::tended(const Tended& step) {
+  if (!step.dropped.empty()) {
+    ++totals_.partitions;
+    totals_.last = deps_.clock.now();
+    dropped_.push_back(step.dropped);
   }
+  if (step.keep != keep_) return;
+  if (!sweep_) sweep_ = step.sweep;
+  if (step.more) return deps_.jobs.soon(tend_, breath(step.took));
+  if (step.busy) {
+    look_at_ = now() + busy_pause_;
+    deps_.jobs.soon(tend_, busy_pause_);
+    busy_pause_ = std::min(busy_pause_ * 2, kLongestBusy);
+  } else {
+    partitions_done_ = deps_.clock.now();
+    busy_pause_ = kFirstBusy;
+  }
+  say();
+}
+
+// One line for a day's work instead of one per step; also when a partition was dropped.
+void Retention::say() {
+  if (walking_ || went_ || sweep_) return;  // there is more to come
   const bool something =
       totals_.tasks + totals_.audit + totals_.bulks > said_.tasks + said_.audit + said_.bulks;
-  if (dropped_.empty() && (!something || now - said_at_ < kSayEvery)) return;
+  if (dropped_.empty() && (!something || now() < say_at_)) return;
   std::string names;
   for (const std::string& name : dropped_) names += (names.empty() ? "" : " ") + name;
-  log::info("purged finished tasks", {{"retention", pass.keep ? pass.keep->count() / 1000 : 0},
+  log::info("purged finished tasks", {{"retention", keep_ ? keep_->count() / 1000 : 0},
                                       {"tasks", totals_.tasks - said_.tasks},
                                       {"partitions", names},
                                       {"audit", totals_.audit - said_.audit},
                                       {"bulks", totals_.bulks - said_.bulks}});
   said_ = totals_;
-  said_at_ = now;
+  say_at_ = now() + kSayEvery;
   dropped_.clear();
 }
 
+// --- plans
+
 namespace {
 
-constexpr Ms kLookForOurs{1000};  // check whether shard 0 is ours
-constexpr Ms kRest{10'000};       // between two passes
-constexpr Ms kLeastBreath{10}, kLongestBreath{5000};
-constexpr int kPauses = 3;                            // times as long as the step took
-constexpr Ms kLongestPass{std::chrono::minutes{10}};  // then it is the partitions' turn
+constexpr std::int64_t kPartitionsAtMost = 100;  // about
+constexpr Ms kWidthWhereOff = kDay * 30;
+constexpr Ms kAheadAtLeast = kDay * 4, kAhead = kDay * 8;
+constexpr Ms kSweepAfterMost = kDay * 7;  // the default ladder takes less than four
+
+EpochMs midnight(EpochMs t) { return {t.ms - t.ms % kDay.count()}; }
+
+// "d20261122"
+std::string name_of(EpochMs begin) {
+  const std::string date = format_utc(begin);
+  return "d" + date.substr(0, 4) + date.substr(5, 2) + date.substr(8, 2);
+}
 
 }  // namespace
 
-Retention::Retention(io::Loop& loop, Deps deps, std::optional<Ms> keep)
-    : deps_(deps), keep_(keep), timer_(loop, [this] { tick(); }) {}
-
-void Retention::start() { timer_.start(kLookForOurs); }
-
-void Retention::stop() {
-  stopped_ = true;
-  timer_.stop();
+Ms partition_width(std::optional<Ms> retention) {
+  if (!retention) return kWidthWhereOff;
+  const std::int64_t days =
+      (retention->count() + kDay.count() * kPartitionsAtMost - 1) / (kDay.count() * kPartitionsAtMost);
+  return kDay * std::max<std::int64_t>(days, 1);
 }
 
-void Retention::reload(std::optional<Ms> keep) {
-  if (std::exchange(keep_, keep) == keep && !failed_) return;
-  schedule_.look_at_all();
-  pass_.stage = Stage::done;  // a pass under way ends with its step
-  if (!busy_ && !stopped_) timer_.start(Ms{1});
+std::vector<Partition> partitions_to_add(std::span<const Partition> there, EpochMs now,
+                                         std::optional<Ms> retention) {
+  std::vector<Partition> out;
+  const EpochMs last = there.empty() ? EpochMs{} : IdSource::made_at(there.back().end);
+  if (last >= now + kAheadAtLeast) return out;
+  // If none was created for a while, one partition covers all of that time.
+  EpochMs begin = std::max(last, midnight(now));
+  const Ms width = partition_width(retention);
+  TaskId from = there.empty() ? TaskId{} : there.back().end;
+  while (begin < now + kAhead) {
+    const EpochMs end = midnight(begin + width);
+    out.push_back({name_of(begin), from, IdSource::floor(end)});
+    from = out.back().end;
+    begin = end;
+  }
+  return out;
 }
 
-void Retention::tick() {
-  if (busy_ || stopped_) return;
-  const bool ours = deps_.shards.held(0);
-  if (ours && !ours_) {
-    schedule_.begin_anew();
-    report_.took_charge(deps_.clock.now());
-    pass_.stage = Stage::done;
+PartitionDue partition_due(const Partition& partition, EpochMs now, Ms retention) {
+  const EpochMs old = now - retention;
+  const EpochMs sweep_before = old - std::min(retention, kSweepAfterMost);
+  const EpochMs end = IdSource::made_at(partition.end);
+  PartitionDue due;
+  due.drop = end <= old;
+  if (end <= sweep_before) {
+    due.sweep_to = partition.end;
+  } else if (IdSource::floor(sweep_before) > partition.from &&
+             end - sweep_before > std::max(kDay * 2, retention / 4)) {
+    // A wide partition, such as the one with all rows from before partitioning: its end is far off.
+    due.sweep_to = IdSource::floor(sweep_before);
   }
-  ours_ = ours;
-  if (!ours) return timer_.start(kLookForOurs);
-  if (pass_.stage == Stage::done) pass_ = schedule_.next(pass_, keep_, deps_.clock.now(), now());
-  submit();
-}
-
-void Retention::submit() {
-  if (pass_.stage == Stage::done) return timer_.start(kRest);
-  busy_ = true;
-  deps_.jobs.submit<RetentionPass>(
-      Lane::retention,
-      [pass = pass_, &here = deps_.clock.here()](RetentionStore& store) {
-        return perform_step(pass, here, store);
-      },
-      [this](Result<RetentionPass> pass) { arrived(std::move(pass)); });
-}
-
-void Retention::arrived(Result<RetentionPass> pass) {
-  busy_ = false;
-  if (!pass) {
-    if (stopped_) return;
-    log::warn("retention paused", {{"reason", pass.error().message}});
-    pass_.stage = Stage::done;
-    failed_ = true;
-    return timer_.start(schedule_.failed(now()));
-  }
-  failed_ = false;
-  const bool abandoned = pass_.stage == Stage::done;  // another retention applies by now
-  report_.add(*pass, deps_.clock.now());
-  if (pass->gone.tasks > 0) schedule_.tasks_went(now());
-  pass->dropped.clear();
-  if (abandoned) {
-    if (!stopped_) timer_.start(Ms{1});
-    return;
-  }
-  pass_ = *std::move(pass);
-  if (pass_.stage == Stage::tasks && now() - pass_.began > kLongestPass) {
-    pass_.stage = Stage::records;
-    pass_.cut_short = true;
-  }
-  if (pass_.stage == Stage::done) {
-    schedule_.ended(pass_, now());
-    report_.ended(pass_, deps_.clock.now(), now());
-  }
-  if (stopped_) return;
-  timer_.start(pass_.stage == Stage::done ? kRest
-                                          : std::clamp(pass_.took * kPauses, kLeastBreath, kLongestBreath));
+  return due;
 }
 
 }  // namespace rung::bridge

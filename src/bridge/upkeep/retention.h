@@ -1,42 +1,27 @@
-// Deletes old finished tasks and records.
+// Retention: deletes old finished tasks and records, and partitions the history tables so that partitions can
+// be dropped. The owner of shard 0 does it, because that lease exists anyway. Two instances at once (a
+// takeover during a step) do no harm: each step may be done twice.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/bridge/upkeep/retention_pass.h"
+#include "src/bridge/upkeep/jobs.h"
 #include "src/core/base/db_clock.h"
+#include "src/core/base/result.h"
 #include "src/core/base/time.h"
+#include "src/store/retention.h"
 
 namespace rung::bridge {
 
-// Decides what the next retention pass covers: all finished tasks from the beginning, the partitions, the
-// leftovers in partitions that stay. Thread: the loop's.
-class RetentionSchedule {
- public:
-  // The next pass covers all of it: the retention has changed.
-  void look_at_all() { walk_at_ = look_at_ = sweep_at_ = {0}; }
-  // The same, and forgets the state of the tables: another instance was in charge.
-  void begin_anew();
-
-  // `last`: the previous pass; the next one continues from its cursor.
-  RetentionPass next(const RetentionPass& last, std::optional<Ms> keep, EpochMs now, BootMs boot);
-  // Tasks were deleted: their partition may be empty.
-  void tasks_went(BootMs now);
-  void ended(const RetentionPass& pass, BootMs now);
-  // An error cut the pass short. Returns how long to rest.
-  Ms failed(BootMs now);
-
- private:
-  static constexpr Ms kFirstBusy{std::chrono::minutes{5}};
-
-  // 0 = with the next pass.
-  BootMs walk_at_{0}, look_at_{0}, sweep_at_{0};
-  BootMs calm_until_{0};       // the tables were in use: no check before this
-  Ms busy_pause_{kFirstBusy};  // twice as long each time
+// What was deleted.
+struct RetentionTotals {
+  std::int64_t tasks = 0, partitions = 0, audit = 0, bulks = 0, events = 0;
+  std::optional<EpochMs> last;  // when something was deleted
 };
 
 // For metrics.
@@ -47,72 +32,73 @@ struct RetentionState {
   EpochMs tasks_done, partitions_done;
 };
 
-// Totals of retention since the start, and one log line for a day's work instead of one per batch. Thread:
-// the loop's.
-class RetentionReport {
- public:
-  RetentionState state(std::optional<Ms> keep) const {
-    return {totals_, keep, tasks_done_, partitions_done_};
-  }
-
-  // A step is done.
-  void add(const RetentionPass& step, EpochMs now);
-  // This instance is in charge from now on.
-  void took_charge(EpochMs now) { tasks_done_ = partitions_done_ = now; }
-  // A pass has ended: logs what is worth logging.
-  void ended(const RetentionPass& pass, EpochMs db_now, BootMs now);
-
- private:
-  static constexpr Ms kSayEvery{std::chrono::hours{24}};
-
-  RetentionTotals totals_, said_;     // said_: at the last log line
-  std::vector<std::string> dropped_;  // partitions, since then
-  std::string trouble_;               // as last logged
-  EpochMs tasks_done_, partitions_done_;
-  BootMs said_at_{BootMs{0} - kSayEvery};
-};
-
-// Retention: deletes old finished tasks and records, and partitions the history tables so that partitions can
-// be dropped. The owner of shard 0 does it, because that lease exists anyway. Two instances at once (a
-// takeover during a step) do no harm: each step may be done twice.
-//
-// It runs pass after pass (retention_pass.h); RetentionSchedule decides what each covers. Steps run one at a
-// time, on their own thread and connection, at most a quarter of the time. Thread: the loop's.
+// Two jobs of one lane, in small steps and at most a quarter of the time: old tasks and records; and the
+// partitions, once an hour, and soon after tasks went. Thread: the loop's.
 class Retention {
  public:
   struct Deps {
-    StoreJobs& jobs;
-    Shards& shards;
-    DbClock& clock;
+    Jobs& jobs;
+    const Shards& shards;
+    const DbClock& clock;
   };
 
   // `keep`: none = nothing is deleted, but partitions are still created.
-  Retention(io::Loop& loop, Deps deps, std::optional<Ms> keep);
-  void start();
-  void stop();  // the step under way completes
+  Retention(Deps deps, std::optional<Ms> keep);
   // Also tries again at once what has failed.
   void reload(std::optional<Ms> keep);
   // Of this instance, since its start.
-  RetentionState state() const { return report_.state(keep_); }
+  RetentionState state() const { return {totals_, keep_, tasks_done_, partitions_done_}; }
 
  private:
-  using Stage = RetentionPass::Stage;
+  struct Purged;
+  struct Tended;
+  static constexpr Ms kFirstBusy{std::chrono::minutes{5}};
 
-  void tick();
-  void submit();
-  void arrived(Result<RetentionPass> pass);
   BootMs now() const { return deps_.clock.here().boot(); }
+  Jobs::Work purge();
+  void purged(const Purged& step);
+  Jobs::Work tend();
+  void tended(const Tended& step);
+  void say();
 
   const Deps deps_;
   std::optional<Ms> keep_;
-  io::Timer timer_;
-  RetentionPass pass_;
-  RetentionSchedule schedule_;
-  RetentionReport report_;
-  bool ours_ = false;    // we held shard 0 at the last check
-  bool busy_ = false;    // a step is under way
-  bool failed_ = false;  // the last pass was cut short by an error
-  bool stopped_ = false;
+  const Jobs::Id purge_, tend_;
+  std::uint64_t epoch_ = 0;      // of shard 0, when this instance took charge
+  PurgeCursor cursor_;           // of the walk over finished tasks
+  BootMs walk_at_{0};            // it begins anew: tasks that were locked, and parked ones
+  bool walking_ = false;         // it has not come to its end since
+  bool went_ = false;            // tasks, since the partitions were looked at: one may be empty
+  BootMs look_at_{0};            // for that, at the earliest
+  Ms busy_pause_{kFirstBusy};    // twice as long each time that the tables were in use
+  std::optional<TaskId> sweep_;  // leftovers in partitions that stay, from here on; none: not now
+
+  RetentionTotals totals_, said_;     // said_: at the last log line
+  std::vector<std::string> dropped_;  // partitions, since then
+  BootMs say_at_{0};
+  EpochMs tasks_done_, partitions_done_;
 };
+
+// --- plans: which partitions the tables of attempts and bodies must have, and what happens to old ones. Pure
+// functions.
+inline constexpr Ms kDay{24LL * 3600 * 1000};
+
+// The width of a partition: a day; with a long retention, wide enough that there are about a hundred, since
+// every partition adds cost to each statement; 30 days if nothing is ever deleted.
+Ms partition_width(std::optional<Ms> retention);
+
+// The partitions to add for the coming days; none if they exist for four more days. A partition ends at
+// midnight, UTC.
+std::vector<Partition> partitions_to_add(std::span<const Partition> there, EpochMs now,
+                                         std::optional<Ms> retention);
+
+// What to delete of a partition at `now`.
+struct PartitionDue {
+  bool drop = false;  // as a whole, if none of its tasks is left
+  // Otherwise delete the leftovers of finished tasks row by row, up to this id; 0 = not yet: waiting a little
+  // for tasks that are still on their ladder is cheaper than deleting rows that will be dropped anyway.
+  TaskId sweep_to = {};
+};
+PartitionDue partition_due(const Partition& partition, EpochMs now, Ms retention);
 
 }  // namespace rung::bridge

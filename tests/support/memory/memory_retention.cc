@@ -100,6 +100,7 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
 
 Result<PartitionsAdded> MemoryStore::add_partitions(std::span<const Partition> partitions) {
   return call([&] {
+    if (db_.partitions_in_use_ && ++db_.partition_changes_ > 0) return PartitionsAdded::busy;
     db_.tasks_.add_partitions(partitions);
     return PartitionsAdded::added;
   });

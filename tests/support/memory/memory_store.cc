@@ -64,6 +64,11 @@ void MemoryDb::set_max_body(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   faults_.set_max_body(bytes);
 }
+int MemoryDb::use_partitions(bool yes) {
+  const std::lock_guard lock(mutex_);
+  partitions_in_use_ = yes;
+  return partition_changes_;
+}
 std::function<void()> MemoryDb::back_up() {
   const std::lock_guard lock(mutex_);
   return [this, leases = leases_, tasks = tasks_, pauses = gates_.pauses(), causes = causes_.rows()] {

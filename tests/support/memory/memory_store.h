@@ -67,6 +67,8 @@ class MemoryDb {
   void set_short_claims(std::size_t from);
   // Bodies larger than this are Inserted::too_large.
   void set_max_body(std::size_t bytes);
+  // The partitions' tables are in use: they cannot be changed. Returns how often that was tried.
+  int use_partitions(bool yes);
 
  private:
   friend class MemoryStore;
@@ -80,6 +82,8 @@ class MemoryDb {
   std::mt19937_64 dice_;
   MemoryFaults faults_;
   bool migrated_ = false;
+  bool partitions_in_use_ = false;
+  int partition_changes_ = 0;  // that were tried meanwhile
   std::size_t short_claims_ = kShortClaims;
   std::map<std::string, std::string> settings_;
   MemoryLeases leases_;

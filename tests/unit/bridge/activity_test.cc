@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/bridge/upkeep/count_upkeep.h"
+#include "src/bridge/upkeep/counts.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -84,8 +84,8 @@ class ActivityStory : public testing::Test {
     world.rules = reporting_rules();
     flow = std::make_unique<Flow>(world);
     flow->take_shards();
-    upkeep = std::make_unique<CountUpkeep>(
-        world.loop, CountUpkeep::Deps{flow->jobs, flow->shards, flow->clock, flow->counts, identity});
+    jobs = std::make_unique<Jobs>(world.loop, flow->jobs, flow->shards);
+    upkeep = std::make_unique<CountUpkeep>(*jobs, flow->clock, flow->counts, identity);
     world.loop.run_for(Ms{100});
   }
   void due_now(int count = 1) {
@@ -105,11 +105,12 @@ class ActivityStory : public testing::Test {
   const NodeIdentity identity{"a", "0", "here", Flow::kIncarnation};
   World world;
   std::unique_ptr<Flow> flow;
+  std::unique_ptr<Jobs> jobs;
   std::unique_ptr<CountUpkeep> upkeep;
 };
 
 TEST_F(ActivityStory, IsAddedEveryFewSecondsAndOnlyWhatIsNew) {
-  upkeep->start();
+  jobs->start();
   due_now(2);
   world.loop.run_for(CountUpkeep::kEvery);
   ASSERT_THAT(stored("orders"), SizeIs(1));
@@ -117,9 +118,9 @@ TEST_F(ActivityStory, IsAddedEveryFewSecondsAndOnlyWhatIsNew) {
   EXPECT_EQ(stored(kAllQueues), stored("orders"));
   EXPECT_THAT(stored(FlowCounts::kOther), IsEmpty());
   flow->work.stop();  // it asks on this lane, too
-  const std::size_t jobs = flow->jobs.submitted(Lane::upkeep);
+  const std::size_t asked = flow->jobs.submitted(Lane::upkeep);
   world.loop.run_for(CountUpkeep::kEvery * 5);
-  EXPECT_EQ(flow->jobs.submitted(Lane::upkeep), jobs) << "nothing is new";
+  EXPECT_EQ(flow->jobs.submitted(Lane::upkeep), asked) << "nothing is new";
   due_now();
   world.loop.run_for(CountUpkeep::kEvery);
   EXPECT_EQ(retried(), 3);
@@ -151,7 +152,7 @@ TEST_F(ActivityStory, OldMinutesGoWhileThereIsTraffic) {
     ASSERT_TRUE(world.eyes->add_counts({{{queue, {}, {1, 0, 0}}}, old, queue, "1"}));
   }
   EXPECT_THAT(stored("q2999"), SizeIs(1));
-  upkeep->start();
+  jobs->start();
   for (int i = 0; i < 6; ++i) {  // more than is deleted at a time
     due_now();
     world.loop.run_for(CountUpkeep::kEvery);

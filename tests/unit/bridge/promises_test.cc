@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/bridge/upkeep/count_upkeep.h"
+#include "src/bridge/upkeep/counts.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -102,8 +102,8 @@ class PromiseStory : public testing::Test {
       flow->gates.start();
       flow->breakers.start();
     }
-    upkeep = std::make_unique<CountUpkeep>(
-        world.loop, CountUpkeep::Deps{flow->jobs, flow->shards, flow->clock, flow->counts, identity});
+    jobs = std::make_unique<Jobs>(world.loop, flow->jobs, flow->shards);
+    upkeep = std::make_unique<CountUpkeep>(*jobs, flow->clock, flow->counts, identity);
     world.loop.run_for(Ms{100});
   }
   void due_now(int count = 1) {
@@ -117,6 +117,7 @@ class PromiseStory : public testing::Test {
   const NodeIdentity identity{"a", "0", "here", Flow::kIncarnation};
   World world;
   std::unique_ptr<Flow> flow;
+  std::unique_ptr<Jobs> jobs;
   std::unique_ptr<CountUpkeep> upkeep;
 };
 
@@ -202,7 +203,7 @@ TEST_F(PromiseStory, AnOutageIsLateForAQueueWithARateToo) {
 
 TEST_F(PromiseStory, IsAddedEveryFewSecondsAndOnlyWhatIsNew) {
   begin(promising());
-  upkeep->start();
+  jobs->start();
   due_now(2);
   world.loop.run_for(CountUpkeep::kEvery + Ms{100});
   ASSERT_THAT(stored(), SizeIs(1));
@@ -211,9 +212,9 @@ TEST_F(PromiseStory, IsAddedEveryFewSecondsAndOnlyWhatIsNew) {
   EXPECT_EQ(stored()[0].last_day, (PromiseCounts{2, 0, 0}));
   world.loop.run_for(CountUpkeep::kEvery);  // it also looks at old buckets, each minute
   flow->work.stop();                        // it asks on this lane, too
-  const std::size_t jobs = flow->jobs.submitted(Lane::upkeep);
+  const std::size_t asked = flow->jobs.submitted(Lane::upkeep);
   world.loop.run_for(CountUpkeep::kEvery * 5);
-  EXPECT_EQ(flow->jobs.submitted(Lane::upkeep), jobs) << "nothing is new";
+  EXPECT_EQ(flow->jobs.submitted(Lane::upkeep), asked) << "nothing is new";
   due_now(1);
   world.loop.run_for(CountUpkeep::kEvery + Ms{100});
   EXPECT_EQ(stored()[0].last_hour, (PromiseCounts{3, 0, 0}));
@@ -246,7 +247,7 @@ TEST_F(PromiseStory, OldBucketsGo) {
   upkeep->add();
   world.loop.run_for(Ms{100});
   ASSERT_THAT(stored(), SizeIs(1));
-  upkeep->start();
+  jobs->start();
   // With each tick there is something to add: that must not keep the old ones from being deleted.
   for (Ms gone{0}; gone < kPromiseHour + kPromiseMinutes * 2; gone += CountUpkeep::kEvery) {
     due_now(1);

@@ -1,7 +1,7 @@
 // Which partitions must exist, and what happens to old ones.
 #include <gtest/gtest.h>
 
-#include "src/bridge/upkeep/retention_pass.h"
+#include "src/bridge/upkeep/retention.h"
 
 namespace rung::bridge {
 namespace {

@@ -1,0 +1,71 @@
+#include "src/bridge/upkeep/counts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kForgetCountsEvery{std::chrono::minutes{1}};
+constexpr int kMostCountsForgotten = 1000;  // at a time
+
+}  // namespace
+
+CountUpkeep::CountUpkeep(Jobs& jobs, const DbClock& clock, const FlowCounts& counts,
+                         const NodeIdentity& identity)
+    : jobs_(jobs),
+      clock_(clock),
+      counts_(counts),
+      identity_(identity),
+      add_(jobs.add(
+          {"counts of deliveries", kEvery, Lane::upkeep, Jobs::Who::all, [this] { return next(); }})),
+      forget_(jobs.add({"forget counts of deliveries", kForgetCountsEvery, Lane::upkeep, Jobs::Who::leader,
+                        [this] { return forget(); }})) {}
+
+// What failed may have been committed: it is repeated under its id, so that nothing counts twice.
+Jobs::Work CountUpkeep::next() {
+  if (pending_ == nullptr && clock_.known()) fill();
+  if (pending_ == nullptr) return nullptr;
+  return [this, batch = pending_](Store& store) {
+    return store.add_counts(*batch).map([this] { return Jobs::Then([this] { added(); }); });
+  };
+}
+
+void CountUpkeep::fill() {
+  CountBatch batch;
+  for (const auto& [label, counts] : counts_.by_queue()) {
+    const Told& told = told_[label];
+    CountBatch::Change change{label, counts.promised - told.promised, counts.activity() - told.activity};
+    if (change.promised == PromiseCounts{} && change.activity == ActivityCounts{}) continue;
+    batch.changes.push_back(std::move(change));
+    if (batch.changes.size() == CountBatch::kMost) break;  // the others next time
+  }
+  if (batch.changes.empty()) return;
+  // All instances lock the rows in the same order, so that they only wait for each other.
+  std::ranges::sort(batch.changes, {}, &CountBatch::Change::queue);
+  batch.at = clock_.now();
+  batch.maker = identity_.name;
+  batch.id = std::to_string(identity_.incarnation) + '-' + std::to_string(++batches_);
+  pending_ = std::make_shared<const CountBatch>(std::move(batch));
+}
+
+void CountUpkeep::added() {
+  for (const CountBatch::Change& more : pending_->changes) {
+    Told& told = told_[more.queue];
+    told.promised += more.promised;
+    told.activity += more.activity;
+  }
+  if (std::exchange(pending_, nullptr)->changes.size() == CountBatch::kMost) add();  // there may be more
+}
+
+Jobs::Work CountUpkeep::forget() {
+  return [this, at = clock_.now()](Store& store) {
+    return store.forget_counts(at, kMostCountsForgotten).map([this](int gone) {
+      return Jobs::Then([this, gone] {
+        if (gone >= kMostCountsForgotten) jobs_.run(forget_);
+      });
+    });
+  };
+}
+
+}  // namespace rung::bridge
