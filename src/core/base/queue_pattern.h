@@ -3,15 +3,19 @@
 //   ?      one character
 //   [abc]  one of these characters; [a-z] one of a range; [!abc] one that is none of these
 // Every other character matches itself. A class of one character is that character, so [*] [?] [[] stand for
-// * ? and [ themselves. A [ without its ] matches itself, too.
-// A match takes at most the pattern's length times the name's, and both have at most 255 bytes.
-// Thread: immutable after construction; pure.
+// * ? and [ themselves. A [ without its ] matches itself, too. A byte that is not UTF-8 counts as a
+// character. Thread: immutable after construction; pure. A match takes time linear in the name's length
+// (RE2).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+
+namespace re2 {
+class RE2;
+}
 
 namespace rung {
 
@@ -27,21 +31,10 @@ class QueuePattern {
   const std::string& head() const { return head_; }
 
  private:
-  struct Part {
-    enum class Kind { character, any_character, any_run, one_of, none_of };
-    Kind kind = Kind::character;
-    char32_t character = 0;
-    std::vector<std::pair<char32_t, char32_t>> ranges = {};
-    bool matches(char32_t c) const;
-  };
-  void parse();
-  bool parse_class(const std::u32string& text, std::size_t& at);
-  void find_ends();
-
   std::string text_;
-  std::vector<Part> parts_;
+  std::string head_;  // before the first wildcard: most names fail here
   std::optional<std::string> only_name_;
-  std::string head_, tail_;  // before the first wildcard, and after the last: most names fail here
+  std::shared_ptr<const re2::RE2> regex_;  // nullptr: it has no wildcard
 };
 
 }  // namespace rung
