@@ -8,7 +8,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 class ErrorQueueConfig : public ConfigTest {
  protected:
@@ -36,38 +35,6 @@ error_queues:
   EXPECT_EQ(queues.find("payments.dead")->dialect->name, "plain");
   EXPECT_EQ(target_by_name(*queues.find("payments.dead"), "payments.dead"), "payments");
   EXPECT_EQ(queues.find("orders"), nullptr);
-}
-
-TEST_F(ErrorQueueConfig, RefusesWhatWouldTakeMessagesFromConsumersOrGoInACircle) {
-  EXPECT_THAT(with("queues: { orders: {} }\nerror_queues: [ { from: \"ord*\" } ]\n"),
-              ElementsAre(HasSubstr("from: matches the queue \"orders\" of queues:")));
-  EXPECT_THAT(with("queues: { orders: {} }\nerror_queues: [ { from: orders } ]\n"),
-              ElementsAre(HasSubstr("from: is the queue \"orders\" of queues:")));
-  EXPECT_THAT(with("error_queues: [ { from: \"**\" } ]\n"), ElementsAre(HasSubstr("matches every queue")));
-  EXPECT_THAT(with("error_queues: [ { from: rung.failed } ]\n"),
-              ElementsAre(HasSubstr("rung.yaml:3:25: error_queues[1].from: names that begin with rung.")));
-  EXPECT_THAT(with("error_queues: [ { from: a, to: b_error }, { from: \"*_error\" } ]\n"),
-              ElementsAre(HasSubstr("error_queues[1].to: \"b_error\" is an error queue")));
-  EXPECT_THAT(with("error_queues: [ { from: a, to: a } ]\n"), ElementsAre(HasSubstr("is an error queue")));
-  EXPECT_THAT(with("error_queues: [ { from: \"*_error\", to: a } ]\ntags: { mail: { queue: mail_error } }\n"),
-              ElementsAre(HasSubstr("rung.yaml:4:24: tags.mail.queue: \"mail_error\" is an error queue")));
-  EXPECT_THAT(with("error_queues: [ { from: a, to: b, ladder: none, parked: return } ]\n"),
-              ElementsAre(HasSubstr("remove one of them")));
-  EXPECT_THAT(with("error_queues: [ { from: a }, { from: a } ]\n"),
-              ElementsAre(HasSubstr("duplicate entry")));
-}
-
-TEST_F(ErrorQueueConfig, SaysWhatWouldBeRight) {
-  EXPECT_THAT(with("error_queues: [ { dialect: spring } ]\n"),
-              ElementsAre(HasSubstr("from is missing: write { from: QUEUE, dialect: NAME }")));
-  EXPECT_THAT(with("error_queues: { from: a }\n"), ElementsAre(HasSubstr("error_queues: expected a list")));
-  EXPECT_THAT(with("error_queues: [ { from: a, dialect: masstransitt } ]\n"),
-              ElementsAre(HasSubstr("\"masstransitt\" is not a dialect: did you mean masstransit?")));
-  EXPECT_THAT(with("error_queues: [ { from: a, ladder: nope } ]\n"), ElementsAre(HasSubstr("nope")));
-  EXPECT_THAT(with("error_queues: [ { from: a, parked: publish } ]\n"),
-              ElementsAre(HasSubstr("parked: \"publish\" is not keep or return")));
-  EXPECT_THAT(with("error_queues: [ { from: a, group: eu } ]\n"),
-              ElementsAre(HasSubstr("the config has no groups")));
 }
 
 TEST_F(ErrorQueueConfig, ReadsDialectsOfOnesOwn) {

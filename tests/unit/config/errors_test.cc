@@ -93,23 +93,7 @@ TEST_F(ConfigErrors, WhatIsNotYaml) {
               ElementsAre("rung.yaml:1:1: unexpected second YAML document: a config file has only one"));
 }
 
-TEST_F(ConfigErrors, UnknownKeys) {
-  EXPECT_THAT(problems(kServers + "<<: { lease: 5s }\n"), ElementsAre()) << "merge keys work";
-}
-
-TEST_F(ConfigErrors, OfDelays) {
-  const std::string a_list = ": expected a list: write [{ from: EXCHANGE, to: EXCHANGE }]";
-  EXPECT_THAT(problem("delays: [{ from: a, to: " + std::string(256, 'x') + " }]\n"),
-              HasSubstr("delays[1].to: at most 255 bytes are allowed"));
-}
-
 TEST_F(ConfigErrors, HttpBeyondThisMachineNeedsAToken) {
-  const std::string elsewhere =
-      ": not a loopback address: set http.token_file, http.tokens_file or http.oidc, or listen on 127.0.0.1";
-  for (const auto* listen :
-       {"0.0.0.0:8025", "[::]:8025", "10.0.0.1:80", "rung.example.com:80", "127.evil.com:80"})
-    EXPECT_EQ(problem("http: { listen: \"" + std::string(listen) + "\" }\n"),
-              "rung.yaml:3:17: http.listen" + elsewhere);
   write("token", "geheim\nmore\n");
   for (const auto* listen : {"127.0.0.1:8025", "localhost:1", "[::1]:8025", "127.9.9.9:8025"})
     EXPECT_THAT(good(kServers + "http: { listen: \"" + std::string(listen) + "\" }\n").http.tokens,
@@ -121,9 +105,6 @@ TEST_F(ConfigErrors, HttpBeyondThisMachineNeedsAToken) {
 TEST_F(ConfigErrors, TheConsolesUrlMayHaveAPath) {
   EXPECT_EQ(good(kServers + "http: { listen: \"127.0.0.1:1\", url: \"https://h:1/rung/\" }\n").http.url,
             "https://h:1/rung");
-  for (const auto* wrong : {"https://h/r;Domain=x", "https://h/r%20"})
-    EXPECT_THAT(problem("http: { url: \"" + std::string(wrong) + "\" }\n"),
-                HasSubstr("the URL must be an address and a plain path: https://example.com/rung"));
 }
 
 TEST_F(ConfigErrors, HttpTokens) {
@@ -141,8 +122,6 @@ TEST_F(ConfigErrors, HttpTokens) {
 }
 
 TEST_F(ConfigErrors, TheSenseOfSeveralKeysTogether) {
-  EXPECT_EQ(problem("node: " + std::string(65, 'n') + "\n"),
-            "rung.yaml:3:7: node: longer than 64 characters");
   const std::string store = "store: { url: \"mysql://u:p@h/s\"";
   const std::string broker = "broker: { url: \"amqp://h\"";
   EXPECT_THAT(
@@ -189,9 +168,6 @@ TEST_F(ConfigErrors, AliasesThatMultiplyAreStopped) {
 }
 
 TEST_F(ConfigErrors, LinesAreWholeWhateverIsQuoted) {
-  EXPECT_EQ(problem("lease: \"5\\n\\e[31ms\"\n"),
-            "rung.yaml:3:8: lease: \"5??[31ms\": not a duration: a number and a unit (ms, s, m, h, d), e.g. "
-            "30s, 5m or 1h30m");
   EXPECT_THAT(problem("lease: " + std::string(500, '9') + "x\n").size(), testing::Lt(200u));
 }
 
