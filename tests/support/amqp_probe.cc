@@ -189,7 +189,7 @@ void AmqpProbe::publish_one(std::string_view exchange, std::string_view routing_
 
 // Reads until every publish has its confirm; how many came back.
 int AmqpProbe::settle() {
-  const auto deadline = Clock::now() + std::chrono::seconds{30};
+  const auto deadline = Clock::now() + kBound;
   int returned = 0;
   amqp_frame_t frame{};
   while (!unconfirmed_.empty()) {
@@ -280,7 +280,7 @@ std::optional<Received> AmqpProbe::get(std::string_view queue) {
   const auto* ok = static_cast<amqp_basic_get_ok_t*>(reply.reply.decoded);
   Received received{
       ok->delivery_tag, ok->redelivered != 0, string_of(ok->exchange), string_of(ok->routing_key), {}};
-  received.message = read_content(Clock::now() + std::chrono::seconds{20});
+  received.message = read_content(Clock::now() + kBound);
   return received;
 }
 
@@ -325,7 +325,7 @@ Received AmqpProbe::read_delivery(const amqp_basic_deliver_t& method) {
                     string_of(method.exchange),
                     string_of(method.routing_key),
                     {}};
-  received.message = read_content(Clock::now() + std::chrono::seconds{20});
+  received.message = read_content(Clock::now() + kBound);
   return received;
 }
 

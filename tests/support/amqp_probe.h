@@ -26,9 +26,12 @@ std::string amqp_url();
 // "rungtest-<what>-<random>": for prefixes and queues, so that tests run side by side.
 std::string unique_name(std::string_view what);
 
+// Time limit of every wait: generous, for a machine under load; not the time that it should take.
+inline constexpr Ms kBound{std::chrono::minutes{2}};
+
 // Waits until `done()` is true, polling every few ms; false if `within` passes first.
 template <typename Done>
-bool eventually(Done&& done, Ms within = std::chrono::seconds{10});
+bool eventually(Done&& done, Ms within = kBound);
 
 struct Received {
   std::uint64_t tag = 0;
@@ -66,15 +69,15 @@ class AmqpProbe {
   // basic.get without ack: nullopt if the queue is empty.
   std::optional<Received> get(std::string_view queue);
   // The same, but waits up to `within` for a message.
-  std::optional<Received> get_within(std::string_view queue, Ms within = std::chrono::seconds{10});
+  std::optional<Received> get_within(std::string_view queue, Ms within = kBound);
   // Up to `count` messages, acked at once; fewer if `within` passes.
-  std::vector<Received> take(std::string_view queue, std::size_t count, Ms within = std::chrono::seconds{20});
+  std::vector<Received> take(std::string_view queue, std::size_t count, Ms within = kBound);
   void ack(const Received& received);
   void reject(const Received& received, bool requeue = false);  // requeue false: it is dead-lettered
 
   // Starts a consumer on this connection; next() returns its deliveries.
   void consume(std::string_view queue, int prefetch = 100, bool exclusive = false);
-  std::optional<Received> next(Ms within = std::chrono::seconds{10});
+  std::optional<Received> next(Ms within = kBound);
 
   int major_version() const;  // of RabbitMQ
 

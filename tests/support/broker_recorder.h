@@ -15,7 +15,7 @@ namespace rung::test {
 
 class BrokerRecorder final : public BrokerSink {
  public:
-  static constexpr Ms kWithin{20000};
+  static constexpr Ms kWithin{120'000};
 
   void on_deliveries(std::vector<Delivery> deliveries) override {
     add([&] {

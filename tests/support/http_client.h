@@ -47,6 +47,6 @@ HttpAnswer call_management(const std::string& method, const std::string& path,
 int free_port();
 
 // Sends raw bytes and reads until the other side closes, or `within` has passed.
-std::string send_raw(int port, const std::string& bytes, Ms within = std::chrono::seconds{10});
+std::string send_raw(int port, const std::string& bytes, Ms within = std::chrono::minutes{2});
 
 }  // namespace rung::test

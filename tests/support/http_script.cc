@@ -152,7 +152,7 @@ std::vector<HttpScript::Request> HttpScript::requests() const {
 
 bool HttpScript::wait_for(std::size_t requests) const {
   std::unique_lock lock(impl_->mutex);
-  return impl_->changed.wait_for(lock, std::chrono::seconds{30},
+  return impl_->changed.wait_for(lock, std::chrono::minutes{2},
                                  [&] { return impl_->all.size() >= requests; });
 }
 

@@ -42,7 +42,7 @@ void SharedSchema::make() {
 
 // A closed connection ends some time after it was closed, and holds its locks until then.
 void SharedSchema::wait_until_alone() {
-  const auto bound = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto bound = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   const std::string others = "SELECT COUNT(*) FROM " + schema_->processlist() + " WHERE db = '" +
                              schema_->name() + "' AND id <> CONNECTION_ID()";
   while (schema_->value(others) != "0") {

@@ -19,9 +19,6 @@
 
 namespace rung::test {
 
-// Time limit of every wait: generous, for a machine under load; not the time that it should take.
-inline constexpr Ms kBound{std::chrono::minutes{2}};
-
 // Text as a YAML scalar in quotes, whatever bytes are in it (UTF-8).
 std::string yaml(std::string_view text);
 

@@ -56,7 +56,7 @@ def start(command, log, **more):
                               preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL), **more).result()
 
 
-def end(process, seconds=30):
+def end(process, seconds=BOUND_SECONDS):
     """Its exit code."""
     process.terminate()
     try:

@@ -101,7 +101,7 @@ TEST_F(BrokerAddresses, TheManagementApiOfAHostThatIsNotThere) {
   EXPECT_FALSE((*admin)->reach());
   EXPECT_EQ((*admin)->name(), "the management API at 127.77.0.2:15672");
   options_.rabbitmq.management = env("RUNG_TEST_MANAGEMENT");
-  admin = rabbit::management_admin(options_, Ms{5000});
+  admin = rabbit::management_admin(options_, Ms{120'000});
   ASSERT_TRUE(admin);
   const auto reached = (*admin)->reach();
   EXPECT_TRUE(reached) << reached.error().message;

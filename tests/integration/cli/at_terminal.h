@@ -39,7 +39,7 @@ class AtTerminal {
 
   // Reads until `text` is there; all that was read so far.
   std::string until(const std::string& text) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{2};
     char buffer[4096];
     while (seen_.find(text) == std::string::npos && std::chrono::steady_clock::now() < deadline) {
       const ssize_t n = read(terminal_, buffer, sizeof buffer);  // ends with EIO when the program has

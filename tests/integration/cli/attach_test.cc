@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 // As the sidecar looks at its queues.
 rabbit::AttachedAnswer look_at(const BrokerOptions& options, const std::string& queue) {
-  auto admin = rabbit::management_admin(options, 10s);
+  auto admin = rabbit::management_admin(options, 120s);
   if (!admin) return {rabbit::Attached::unknown, admin.error().message};
   return rabbit::look_at_attached(**admin, options.prefix, {queue}).answers.front();
 }
@@ -134,7 +134,7 @@ TEST_F(Attach, KeepsWhatThePolicyInEffectSays) {
                     {"definition", {{"max-length", 100}, {"dead-letter-exchange", "nowhere"}}}});
   policies_.push_back(base);
   // A policy takes effect shortly after it was set.
-  ASSERT_TRUE(test::eventually([&] { return asked(name).detail.find(base) != std::string::npos; }, 60s));
+  ASSERT_TRUE(test::eventually([&] { return asked(name).detail.find(base) != std::string::npos; }, 120s));
   const Ran ran = rung({"attach", name, "--json"});
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const json said = json::parse(ran.out)["results"][0];
@@ -181,7 +181,7 @@ TEST_F(Attach, ThePrintedLineWorks) {
   const auto at = line.find("rabbitmqctl ");
   ASSERT_NE(at, std::string::npos);
   line.replace(at, 11, rabbit::shell_quote(needed("RUNG_TEST_RABBITMQCTL")));
-  const auto ran = run_program({"bash", "-c", line}, 60s);
+  const auto ran = run_program({"bash", "-c", line}, 120s);
   ASSERT_TRUE(ran);
   EXPECT_EQ(ran->exit, 0) << ran->err << line;
   EXPECT_TRUE(dead_letter_arrives(name));
@@ -228,7 +228,7 @@ TEST_F(Ask, EveryAnswer) {
   amqp.declare(no);
   set_policy(by_policy, {{"pattern", "^" + by_policy + "$"},
                          {"definition", json::parse(rabbit::policy_definition(prefix))}});
-  EXPECT_TRUE(test::eventually([&] { return ask(by_policy).attached == Attached::yes_by_policy; }, 60s));
+  EXPECT_TRUE(test::eventually([&] { return ask(by_policy).attached == Attached::yes_by_policy; }, 120s));
   EXPECT_EQ(ask(by_argument).attached, Attached::yes_by_argument);
   EXPECT_EQ(ask(no).attached, Attached::no);
   EXPECT_EQ(ask(elsewhere).attached, Attached::no);

@@ -179,8 +179,13 @@ TEST_F(Bulks, ASidecarGoesOnWithWhatADeadCommandLeft) {
   config.prefix = prefix;
   test::Sidecar sidecar(config);
   sidecar.start();
-  EXPECT_TRUE(test::eventually([&] { return count(State::cancelled) == 40; }, 60s)) << sidecar.log_tail();
-  EXPECT_TRUE(test::eventually([&] { return rung_json({"bulk", "show", "1"})["state"] == "done"; }, 30s));
+  EXPECT_TRUE(test::eventually([&] { return count(State::cancelled) == 40; }, test::kBound))
+      << sidecar.log_tail();
+  EXPECT_TRUE(test::eventually(
+      [&] {
+        return rung_json({"bulk", "show", "1"})["state"] == "done";
+      },
+      test::kBound));
   // Each once, recorded under the requester's name.
   EXPECT_EQ(db.value("SELECT COUNT(*) FROM retry_audit WHERE retry_id > 0 AND who LIKE '" + who_like() + "'"),
             "40");

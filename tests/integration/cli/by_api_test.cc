@@ -123,7 +123,7 @@ TEST_F(ByApi, ACertificateIsVerified) {
   const auto made =
       run_program({"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key,
                    "-out", cert, "-subj", "/CN=rung", "-addext", "subjectAltName=IP:127.0.0.1"},
-                  60s);
+                  120s);
   ASSERT_TRUE(made && made->exit == 0) << (made ? made->err : "");
   write_config("http: { cert: \"" + cert + "\", key: \"" + key + "\" }\n");
   const std::string token_file = file("token", token("reader"));

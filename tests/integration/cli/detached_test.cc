@@ -97,7 +97,7 @@ TEST_F(Detached, FailuresOfADetachedQueueAreNoSuccesses) {
         (void)admin.take("orders");
         return in("succeeded") == 50;
       },
-      60s))
+      test::kBound))
       << rung().log_tail();
 }
 

@@ -93,7 +93,7 @@ TEST_F(Doctor, SettingsOfOthersOnItsOwnQueues) {
   };
   const std::string name = "settings." + prefix + ".failed";
   ASSERT_TRUE(test::eventually(
-      [&] { return examine() == 1 && said(name).find("sets m") != std::string::npos; }, Ms{60000}))
+      [&] { return examine() == 1 && said(name).find("sets m") != std::string::npos; }, Ms{120'000}))
       << answer.dump(1);
   EXPECT_THAT(said(name), HasSubstr("wrong: "));
   for (int i = 0; i < 3 && examine() == 1; ++i) {
@@ -132,7 +132,7 @@ TEST_F(Doctor, ATargetQueueThatDeadLettersWhatItRefuses) {
         examine();
         return said("queue.orders.overflow").find("reject-publish-dlx") != std::string::npos;
       },
-      Ms{60000}))
+      Ms{120'000}))
       << answer.dump(1);
   const Ran ran = rung({"attached", "orders"});
   EXPECT_THAT(ran.out, HasSubstr("set overflow: reject-publish"));

@@ -66,7 +66,7 @@ class Groups : public ::testing::Test {
           ran = rung({"stats", "--all", "--json"});
           return ran.exit == 0;
         },
-        std::chrono::seconds{30}))
+        test::kBound))
         << ran.out << ran.err;
     return json::parse(ran.out, nullptr, false);
   }

@@ -14,7 +14,7 @@ TEST_F(Groups, ADeadLetterClimbsInItsOwnDatabase) {
   fail_once(eu_queue_);
   fail_once(us_queue_);
   for (const std::string& queue : {eu_queue_, us_queue_}) {
-    const auto back = amqp_.get_within(queue, 30s);
+    const auto back = amqp_.get_within(queue, test::kBound);
     ASSERT_TRUE(back) << queue;
     EXPECT_EQ(back->message.body, "to " + queue);
     amqp_.ack(*back);
@@ -41,7 +41,7 @@ TEST_F(Groups, AGroupThatIsAwayDoesNotHideTheOthers) {
   const std::string away = "  gone: { store: { url: \"mysql://u@127.0.0.1:1/none\" } }\n";
   write(text(eu_queue_, us_queue_) + away);
   start(*eu_, "eu");
-  ASSERT_TRUE(test::eventually([&] { return rung({"stats", "--group", "eu"}).exit == 0; }, 30s));
+  ASSERT_TRUE(test::eventually([&] { return rung({"stats", "--group", "eu"}).exit == 0; }, test::kBound));
   const Ran ran = rung({"stats", "--all", "--json"});
   EXPECT_EQ(ran.exit, 2) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("group gone: "));
@@ -81,11 +81,11 @@ TEST_F(Groups, ASubmittedTaskGoesToTheGroupOfItsQueue) {
 // A message in rung.delay that names a queue of another group is parked.
 TEST_F(Groups, ADelayForAnotherGroupsQueueIsParked) {
   start(*eu_, "eu");
-  ASSERT_TRUE(test::eventually([&] { return rung({"stats", "--group", "eu"}).exit == 0; }, 30s));
+  ASSERT_TRUE(test::eventually([&] { return rung({"stats", "--group", "eu"}).exit == 0; }, test::kBound));
   Message message;
   message.headers = Table{{"x-delay", std::int64_t{1}}};
   ASSERT_TRUE(amqp_.publish(name_ + "-eu.delay", us_queue_, message));
-  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'parked'") == "1"; }, 30s));
+  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'parked'") == "1"; }, test::kBound));
   EXPECT_THAT(eu_db_.value("SELECT last_error FROM " + eu_db_.name() + ".retry_current"),
               HasSubstr("belongs to the group us"));
   EXPECT_FALSE(amqp_.get(us_queue_));
@@ -94,7 +94,7 @@ TEST_F(Groups, ADelayForAnotherGroupsQueueIsParked) {
 TEST_F(Groups, ATaskIsFoundInWhicheverGroupHasIt) {
   start_both();
   fail_once(us_queue_);
-  ASSERT_TRUE(test::eventually([&] { return count(us_db_, "TRUE") == "1"; }, 30s));
+  ASSERT_TRUE(test::eventually([&] { return count(us_db_, "TRUE") == "1"; }, test::kBound));
   const std::string id = us_db_.value("SELECT retry_id FROM " + us_db_.name() + ".retry_current");
   EXPECT_THAT(rung({"show", id}).out, HasSubstr(us_queue_));
   EXPECT_THAT(rung({"history", id}).out, HasSubstr(us_queue_));
@@ -124,7 +124,7 @@ TEST_F(Groups, AGroupThatIsAwayMayHaveTheTask) {
   const auto got = amqp_.get_within(eu_queue_);
   ASSERT_TRUE(got);
   amqp_.reject(*got);
-  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "TRUE") == "1"; }, 30s));
+  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "TRUE") == "1"; }, test::kBound));
   const Ran found = rung({"show", name_});
   EXPECT_EQ(found.exit, 0) << found.err;
   EXPECT_THAT(found.out, HasSubstr(eu_queue_));
@@ -136,28 +136,28 @@ TEST_F(Groups, AGroupThatIsAwayMayHaveTheTask) {
 TEST_F(Groups, AQueueMoves) {
   start_both();
   fail_once(eu_queue_);
-  const auto first = amqp_.get_within(eu_queue_, 30s);
+  const auto first = amqp_.get_within(eu_queue_, test::kBound);
   ASSERT_TRUE(first);
   amqp_.reject(*first);  // on level 2 of eu
-  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "level = 2") == "1"; }, 30s));
+  ASSERT_TRUE(test::eventually([&] { return count(eu_db_, "level = 2") == "1"; }, test::kBound));
   write(text("nothing", name_ + ".*"));
   for (test::Sidecar* sidecar : {eu_.get(), us_.get()}) {
     sidecar->signal(SIGHUP);
     ASSERT_TRUE(sidecar->logged("config reloaded"));
   }
-  const auto second = amqp_.get_within(eu_queue_, 30s);
+  const auto second = amqp_.get_within(eu_queue_, test::kBound);
   ASSERT_TRUE(second) << "the old group's retry comes all the same";
   // As the queue's dead letters go now.
   Message again = second->message;
   again.headers->push_back({"retry-queue", eu_queue_});
   ASSERT_TRUE(amqp_.publish(name_ + "-us.failed", "", again));
   amqp_.ack(*second);
-  const auto third = amqp_.get_within(eu_queue_, 30s);
+  const auto third = amqp_.get_within(eu_queue_, test::kBound);
   ASSERT_TRUE(third) << us_->log_tail();
   amqp_.ack(*third);
   EXPECT_EQ(count(us_db_, "level = 1 AND queue = '" + eu_queue_ + "'"), "1") << "it begins its ladder there";
   // The broker's confirm may be recorded after the other group's whole turn.
-  EXPECT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'awaiting'") == "1"; }, 30s))
+  EXPECT_TRUE(test::eventually([&] { return count(eu_db_, "state = 'awaiting'") == "1"; }, test::kBound))
       << "the old row ends by what silence means; it is "
       << eu_db_.value("SELECT state FROM " + eu_db_.name() + ".retry_current") << "\n"
       << eu_->log_tail();

@@ -89,7 +89,7 @@ TEST_F(Submit, BodiesToTheByte) {
   EXPECT_THAT(missing.err, HasSubstr("cannot read /no/such/file"));
   const std::string piped = "printf 'a\\0b' | " + std::string(RUNG_TEST_PROGRAM) +
                             " submit --queue q --delay 1h --file - --json" + access_words("submit");
-  const auto ran = run_program({"sh", "-c", piped}, 60s);
+  const auto ran = run_program({"sh", "-c", piped}, 120s);
   ASSERT_TRUE(ran);
   EXPECT_EQ(message_of(task_of(json::parse(ran->out)).id).body, std::string("a\0b", 3));
 }
@@ -99,7 +99,7 @@ TEST_F(Submit, WhatCannotBeReadIsNoEmptyBody) {
   for (const std::string how : {"--queue q --delay 1h --file /tmp", "--queue q --delay 1h --file - <&-",
                                 "--queue q --delay 1h --file - </tmp", "--jsonl - <&-", "--jsonl /tmp"}) {
     const auto ran = run_program(
-        {"sh", "-c", std::string(RUNG_TEST_PROGRAM) + " submit" + access_words("submit") + " " + how}, 60s);
+        {"sh", "-c", std::string(RUNG_TEST_PROGRAM) + " submit" + access_words("submit") + " " + how}, 120s);
     ASSERT_TRUE(ran);
     EXPECT_EQ(ran->exit, 1) << how;
     EXPECT_THAT(ran->err, AnyOf(HasSubstr("cannot read "), HasSubstr("cannot be read"))) << how;
@@ -145,7 +145,7 @@ TEST_F(Submit, APipeThatPausesIsNotWaitedFor) {
     const EpochMs before = now();
     std::fprintf(pipe, "{\"queue\": \"q\", \"delay\": \"1h\", \"body\": %s}\n", body);
     std::fflush(pipe);
-    EXPECT_TRUE(test::eventually([&] { return db.value("SELECT COUNT(*) FROM rung_tasks") == body; }, 30s));
+    EXPECT_TRUE(test::eventually([&] { return db.value("SELECT COUNT(*) FROM rung_tasks") == body; }, 120s));
     // The delay counts from the arrival of the line, not from the start of the command.
     const auto newest = *store().list({});
     EXPECT_GE(newest.front().task.next_at->ms, (before + 1h).ms);

@@ -139,7 +139,7 @@ TEST_F(Refusals, UnprovenExchangesThatRefuseHurtNobody) {
     broker_->publish(std::move(batch));
     ASSERT_TRUE(eventually([&] { return sink_.ways().size() > 0; }));
   }
-  ASSERT_TRUE(sink_.published(token, Ms{30000}));
+  ASSERT_TRUE(sink_.published(token, Ms{120'000}));
   for (const std::uint64_t one : good) EXPECT_EQ(how(one), How::confirmed) << one;
   for (const std::uint64_t one : bad) EXPECT_EQ(how(one), How::returned) << one;
   EXPECT_EQ(probe().depth(queue_), good.size()) << "a repeat";
@@ -154,7 +154,7 @@ TEST_F(Refusals, AnExchangeIsProvenByItsFirstMessage) {
   std::vector<Outgoing> batch;
   for (std::uint64_t i = 1; i <= 1000; ++i) batch.push_back({i, exchange, "k", text(std::to_string(i))});
   broker_->publish(std::move(batch));
-  ASSERT_TRUE(sink_.published(1000, Ms{30000}));
+  ASSERT_TRUE(sink_.published(1000, Ms{120'000}));
   EXPECT_EQ(sink_.ways()[static_cast<int>(How::confirmed)], 1000);
   EXPECT_EQ(probe().depth(queue_), 1000U);
   // Deleted later: the channel is closed once more, and the exchange is unproven again.
@@ -173,7 +173,7 @@ TEST_F(Refusals, OneWhoseReasonNamesNobodyIsFoundByTryingEachAlone) {
   for (std::uint64_t i = 1; i <= 200; ++i) batch.push_back(outgoing(i, text(std::to_string(i))));
   for (const std::uint64_t bad : {40, 41, 160}) batch[bad - 1].message = m;
   broker_->publish(std::move(batch));
-  ASSERT_TRUE(sink_.published(200, Ms{30000}));
+  ASSERT_TRUE(sink_.published(200, Ms{120'000}));
   for (std::uint64_t i = 1; i <= 200; ++i) {
     const bool bad = i == 40 || i == 41 || i == 160;
     EXPECT_EQ(how(i), bad ? How::rejected : How::confirmed) << i;
@@ -189,7 +189,7 @@ TEST_F(Refusals, EachOfManyBadOnesIsRejected) {
     batch.push_back(outgoing(i, m));
   }
   broker_->publish(std::move(batch));
-  ASSERT_TRUE(sink_.published(60, Ms{30000}));
+  ASSERT_TRUE(sink_.published(60, Ms{120'000}));
   for (std::uint64_t i = 2; i <= 60; i += 2) EXPECT_EQ(how(i), How::rejected) << i;
   EXPECT_FALSE(sink_.ways().contains(-1));
 }

@@ -67,7 +67,7 @@ http:
         if token:
             request.add_header("Authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 return Answer(answer.status, answer.headers, answer.read().decode())
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.headers, error.read().decode())
@@ -113,7 +113,7 @@ http:
         here = f"http://127.0.0.1:{self.port}"
 
         def session(browser):
-            with browser.open(f"{here}/v1/session", timeout=30) as answer:
+            with browser.open(f"{here}/v1/session", timeout=120) as answer:
                 return json.load(answer)
 
         browser = new_browser()
@@ -121,20 +121,20 @@ http:
         back = self.provider.log_in(browser, f"{here}/v1/session/oidc?to=/console/causes", "alice", f"{here}/v1/session/callback")
         # Somebody who is sent this link is not signed in as alice: it is for the browser that began.
         with self.assertRaises(urllib.error.HTTPError) as refused:
-            new_browser().open(back, timeout=30)
+            new_browser().open(back, timeout=120)
         self.assertTrue(refused.exception.headers["Location"].startswith("/console/sign-in?error="), refused.exception.headers)
         with self.assertRaises(urllib.error.HTTPError) as done:
-            browser.open(back, timeout=30)
+            browser.open(back, timeout=120)
         self.assertEqual((done.exception.code, done.exception.headers["Location"]), (302, "/console/causes"))
         signed_in = session(browser)
         self.assertEqual((signed_in["name"], signed_in["role"], signed_in["way"]), ("alice", "operator", "oidc"))
         task = urllib.request.Request(f"{here}/v1/tasks", json.dumps({"queue": "orders", "delay": "1h"}).encode(),
                                       {"Content-Type": "application/json", "X-Rung-CSRF": signed_in["csrf"]})
-        with browser.open(task, timeout=30) as created:
+        with browser.open(task, timeout=120) as created:
             self.assertEqual(created.status, 201)
         # The code is good for one login.
         with self.assertRaises(urllib.error.HTTPError) as again:
-            browser.open(back, timeout=30)
+            browser.open(back, timeout=120)
         self.assertIn("error=", again.exception.headers["Location"])
 
     def test_a_login_leads_only_into_the_console(self):

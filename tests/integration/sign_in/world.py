@@ -68,7 +68,7 @@ class Provider:
         form = {"grant_type": "client_credentials", "resource": "urn:rung"}
         request = urllib.request.Request(f"{self.issuer}/token", urllib.parse.urlencode(form).encode())
         request.add_header("Authorization", "Basic " + base64.b64encode(f"{client}:{client}-secret".encode()).decode())
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)["access_token"]
 
     def log_in(self, browser, url, name, end):
@@ -77,7 +77,7 @@ class Provider:
             """Where it redirects to; without a redirect, the page."""
             data = None if form is None else urllib.parse.urlencode(form).encode()
             try:
-                with browser.open(urllib.parse.urljoin(self.issuer, url), data, timeout=30) as page:
+                with browser.open(urllib.parse.urljoin(self.issuer, url), data, timeout=120) as page:
                     return None, page.read().decode()
             except urllib.error.HTTPError as error:
                 if error.code not in (302, 303):
@@ -106,5 +106,5 @@ class Provider:
         code = urllib.parse.parse_qs(urllib.parse.urlsplit(where).query)["code"][0]
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, "client_id": "rung",
                 "code_verifier": verifier}
-        with urllib.request.urlopen(f"{self.issuer}/token", urllib.parse.urlencode(form).encode(), timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.issuer}/token", urllib.parse.urlencode(form).encode(), timeout=120) as answer:
             return json.load(answer)["id_token"]

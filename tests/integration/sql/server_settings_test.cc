@@ -53,10 +53,10 @@ class ServerSettings : public testing::Test {
     const auto store = must(open_mysql_store(options, test_clock()));
     EXPECT_EQ(must(store->migrate()), "schema");
     must(store->check_schema());
-    Fence fence{must(store->register_node({"a", "0.1.0", "h:1", 1}, Ms{60'000})), {}, {}};
+    Fence fence{must(store->register_node({"a", "0.1.0", "h:1", 1}, Ms{3'600'000})), {}, {}};
     std::vector<int> shards(kShards);
     for (int shard = 0; shard < kShards; ++shard) shards[static_cast<std::size_t>(shard)] = shard;
-    fence.leases = must(store->acquire(fence.node, 1, shards, Ms{60'000}));
+    fence.leases = must(store->acquire(fence.node, 1, shards, Ms{3'600'000}));
     EXPECT_EQ(fence.leases.size(), shards.size());
     std::vector<NewTask> tasks(3);
     for (std::size_t i = 0; i < tasks.size(); ++i) {

@@ -19,9 +19,9 @@ class Hurt : public testing::Test {
  protected:
   void SetUp() override {
     store_ = must(open_mysql_store(schema_.options(), test_clock()));
-    fence_.node = must(store_->register_node({"a", "0.1.0", "h:1", 1}, Ms{60'000}));
+    fence_.node = must(store_->register_node({"a", "0.1.0", "h:1", 1}, Ms{3'600'000}));
     const std::vector<int> shard{0};
-    fence_.leases = must(store_->acquire(fence_.node, 1, shard, Ms{60'000}));
+    fence_.leases = must(store_->acquire(fence_.node, 1, shard, Ms{3'600'000}));
   }
 
   NewTask task(std::int64_t id, std::string body = "x") {
@@ -225,7 +225,7 @@ TEST_F(Hurt, AConfirmUnderALapsedLeaseIsDecidedAnewWithoutIt) {
 // Only the leases that the events seem to need are locked; the row itself says which one that is.
 TEST_F(Hurt, AStepOfATaskThatHasMovedToAnotherShardIsFencedByThatShard) {
   const std::vector<int> other{1};
-  const auto more = must(store_->acquire(fence_.node, 1, other, Ms{60'000}, 40));
+  const auto more = must(store_->acquire(fence_.node, 1, other, Ms{3'600'000}, 40));
   ASSERT_EQ(more.size(), 1U);
   fence_.leases.push_back(more[0]);
   NewTask n = task(1);

@@ -77,9 +77,9 @@ TEST(Views, ShowWhatTheStoreWrote) {
   MysqlSchema& schema = *shared;
   const auto store = must(open_mysql_store(schema.options(), test_clock()));
   Fence fence;
-  fence.node = must(store->register_node({"sidecar-1", "0.1.0", "h:1", 1}, Ms{60'000}));
+  fence.node = must(store->register_node({"sidecar-1", "0.1.0", "h:1", 1}, Ms{3'600'000}));
   const std::vector<int> shard{7};
-  fence.leases = must(store->acquire(fence.node, 1, shard, Ms{60'000}));
+  fence.leases = must(store->acquire(fence.node, 1, shard, Ms{3'600'000}));
   NewTask n;
   n.task.id = {4711};
   n.task.shard = 7;
