@@ -54,38 +54,6 @@ TEST_F(Tasks, TheSidecarsFilesAreItsOwnAffair) {
   EXPECT_EQ(state_of(id), State::cancelled);
 }
 
-TEST_F(Tasks, ListFilters) {
-  const TaskId a = insert(fresh("orders", 10min, "m-1"));
-  const TaskId b = insert(fresh("orders", 2h, "m-2"));
-  NewTask other = fresh("invoices", 3min);
-  other.task.last_error = "timeout at 100%";
-  const TaskId c = insert(other);
-  const auto ids = [&](std::vector<std::string> flags) {
-    flags.insert(flags.begin(), "list");
-    return ids_of(rung_json(flags));
-  };
-  using ::testing::ElementsAre;
-  EXPECT_THAT(ids({}), ElementsAre(c.str(), b.str(), a.str()));
-  EXPECT_THAT(ids({"--queue", "orders"}), ElementsAre(b.str(), a.str()));
-  EXPECT_THAT(ids({"--message-id", "m-1"}), ElementsAre(a.str()));
-  EXPECT_THAT(ids({"--error", "100%"}), ElementsAre(c.str()));
-  EXPECT_THAT(ids({"--due-before", "5m"}), ElementsAre(c.str()));
-  EXPECT_THAT(ids({"--due-after", "1h"}), ElementsAre(b.str()));
-  EXPECT_THAT(ids({"--created-after", "2m"}).size(), 3U);
-  EXPECT_THAT(ids({"--created-before", "2m"}).size(), 0U);
-  EXPECT_THAT(ids({"--created-after", "2m"}).size(), 3U);  // HTTP's name for it
-  EXPECT_THAT(ids({"--state", "parked"}).size(), 0U);
-  EXPECT_THAT(ids({"--tag", "order", "--ladder", "default"}).size(), 3U);
-  EXPECT_THAT(ids({"--exchange", "shop", "--kind", "retry"}).size(), 3U);
-  EXPECT_THAT(ids({"--exchange", "other"}).size(), 0U);
-  EXPECT_THAT(ids({"--kind", "delay"}).size(), 0U);
-
-  const Ran text = rung({"list", "--queue", "orders", "--message-id", "m-1"});
-  EXPECT_THAT(text.out, AllOf(HasSubstr("RETRY-ID"), HasSubstr(a.str()), HasSubstr("scheduled"),
-                              HasSubstr("1/9"), HasSubstr("ValueError: boom")));
-  EXPECT_THAT(text.out, ::testing::ContainsRegex("in (10m|9m[0-9]+s)"));
-}
-
 TEST_F(Tasks, ShowTakesAMessageIdAndSaysThereAreMore) {
   insert(fresh("orders", 10min, "m-1"));
   const TaskId newest = insert(fresh("invoices", 10min, "m-1"));
