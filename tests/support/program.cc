@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace rung::test {
+namespace rung::cli {
 namespace {
 
 struct Program {
@@ -110,4 +110,4 @@ Result<Ran> run_program(std::vector<std::string> words, Ms timeout) {
   return std::move(program.ran);
 }
 
-}  // namespace rung::test
+}  // namespace rung::cli

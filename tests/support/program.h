@@ -7,7 +7,7 @@
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 
-namespace rung::test {
+namespace rung::cli {
 
 struct Ran {
   int exit = 0;  // 128 + signal if it was killed
@@ -18,4 +18,4 @@ struct Ran {
 // it cannot be started, or exceeds `timeout` (then it is killed with its children).
 Result<Ran> run_program(std::vector<std::string> words, Ms timeout);
 
-}  // namespace rung::test
+}  // namespace rung::cli

@@ -23,9 +23,6 @@
 
 namespace rung::cli {
 
-using test::Ran;
-using test::run_program;
-
 using nlohmann::json;
 
 // What the program prints for a moment ago, as a regular expression; on a busy machine a command takes

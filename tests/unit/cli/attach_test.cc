@@ -14,7 +14,6 @@
 namespace rung::cli {
 namespace {
 
-using test::run_program;
 using namespace std::chrono_literals;
 using nlohmann::json;
 using rabbit::Policy;

@@ -14,8 +14,6 @@
 namespace rung::cli {
 namespace {
 
-using test::Ran;
-using test::run_program;
 using namespace std::chrono_literals;
 using test::HttpScript;
 

@@ -12,8 +12,6 @@
 namespace rung::cli {
 namespace {
 
-using test::Ran;
-using test::run_program;
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
