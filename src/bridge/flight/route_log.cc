@@ -8,7 +8,7 @@ void RefusedPublishes::dead_lettered(TaskId id, int attempt, const std::string& 
   ++count_;
   log::info("dead letter of a publish that its full queue refused: acked, the task is published again",
             {{"id", id.value}, {"attempt", attempt}, {"queue", queue}});
-  if (told_.size() >= kMostQueues || !told_.insert(queue).second) return;
+  if (!told_.is_news(queue)) return;
   log::warn("a full queue refuses publishes and dead-letters them as well: use overflow reject-publish",
             {{"queue", queue}});
   record_("refused_publish_dead_lettered", queue,

@@ -4,13 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
-#include <utility>
 
 #include "src/bridge/base/observers.h"
+#include "src/bridge/base/once_per_name.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
 #include "src/io/log.h"
@@ -28,13 +26,13 @@ class RouteLog {
   }
   // Once for each queue.
   void routing_key_lost(const std::string& queue, const std::string& reason) {
-    if (queues_.size() >= kMostQueues || !queues_.insert(queue).second) return;
+    if (!queues_.is_news(queue)) return;
     log::warn("retries to a queue lose their routing key: binding refused",
               {{"queue", queue}, {"reason", reason}});
   }
-  // Names that are remembered.
-  std::size_t size() const { return said_.size() + queues_.size(); }
-  static constexpr std::size_t kMostExchanges = 1000, kMostQueues = 10'000;
+  // Exchanges that are remembered.
+  std::size_t size() const { return said_.size(); }
+  static constexpr std::size_t kMostExchanges = 1000;
 
  private:
   bool due(const std::string& name) {
@@ -49,7 +47,7 @@ class RouteLog {
 
   const Clock& clock_;
   std::unordered_map<std::string, BootMs> said_;
-  std::unordered_set<std::string> queues_;
+  OncePerName queues_;
 };
 
 // Counts dead letters of publishes that a full queue refused: the broker answers with a nack, the attempt is
@@ -58,8 +56,6 @@ class RouteLog {
 // the first of each queue is recorded as an event. Thread: the loop's.
 class RefusedPublishes {
  public:
-  static constexpr std::size_t kMostQueues = 1000;  // that are remembered as told
-
   explicit RefusedPublishes(RecordEvent record) : record_(std::move(record)) {}
 
   void dead_lettered(TaskId id, int attempt, const std::string& queue);
@@ -67,7 +63,7 @@ class RefusedPublishes {
 
  private:
   const RecordEvent record_;
-  std::set<std::string, std::less<>> told_;
+  OncePerName told_;
   std::int64_t count_ = 0;
 };
 

@@ -47,7 +47,7 @@ void Intake::delayed(std::vector<Delivery> deliveries) {
 }
 
 void Intake::wait(Newcomer item) {
-  if (item.delivery->expired && expired_told_.size() < 1000 && expired_told_.insert(item.queue()).second)
+  if (item.delivery->expired && expired_told_.is_news(item.queue()))
     log::warn(
         "a message expired in one of Rung's queues, and was kept: publish without the property expiration",
         {{"queue", item.queue()}, {"exchange", item.delivery->exchange}});

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -98,7 +97,7 @@ class Intake {
   const Settings settings_;
   NewcomerQueue waiting_;
   Linger linger_;
-  std::set<std::string> expired_told_;  // queues
+  OncePerName expired_told_;  // queues
   std::mt19937_64 dice_;
   bool draining_ = false;
   int in_flight_ = 0;

@@ -25,7 +25,7 @@ void Recognized::add(const Item& item) {
              {"queue", item.queue},
              {"message_id", item.message_id},
              {"reason", item.reason}});
-  if (told_.size() >= kMostQueues || !told_.emplace(acked, item.queue).second) return;
+  if (!(acked ? acked_ : taken_in_).is_news(item.queue)) return;
   record_(acked ? "known_message_acked" : "retry_headers_copied", item.queue,
           std::string(to_word(item.as)) + " of task " + item.task.str() + ": " + item.reason);
 }

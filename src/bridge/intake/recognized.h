@@ -4,13 +4,12 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "src/bridge/base/observers.h"
+#include "src/bridge/base/once_per_name.h"
 #include "src/core/base/ids.h"
 
 namespace rung::bridge {
@@ -44,12 +43,9 @@ class Recognized {
   const Counts& counts() const { return counts_; }
 
  private:
-  // Names come from messages. Of the queues after these only log and counter tell.
-  static constexpr std::size_t kMostQueues = 1000;
-
   const RecordEvent record_;
   Counts counts_{};
-  std::set<std::pair<bool, std::string>> told_;  // acked or taken in; queue
+  OncePerName acked_, taken_in_;  // queues
 };
 
 }  // namespace rung::bridge

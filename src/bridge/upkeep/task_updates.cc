@@ -9,7 +9,7 @@ void MissingOrigins::inserted(const Task& task) {
       task.kind == Kind::retry && task.exchange == failed_ && task.error_queue.empty();
   if (!published_here || task.queue.empty()) return;
   ++count_;
-  if (said_.size() >= kMostQueues || !said_.insert(task.queue).second) return;
+  if (!said_.is_news(task.queue)) return;
   log::warn("a failure came without its origin: its retries lose the routing key", {{"queue", task.queue}});
   record_(
       "origin_missing", task.queue,

@@ -1,15 +1,14 @@
 // What follows from new and changed rows of tasks.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/observers.h"
+#include "src/bridge/base/once_per_name.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/horizon.h"
@@ -27,9 +26,6 @@ namespace rung::bridge {
 // more. Says so once for each queue, in the log and as an event. Thread: the loop's.
 class MissingOrigins {
  public:
-  // Names of queues come from messages: later queues are only counted.
-  static constexpr std::size_t kMostQueues = 1000;
-
   MissingOrigins(const std::string& prefix, RecordEvent record)
       : failed_(prefix + ".failed"), record_(std::move(record)) {}
 
@@ -41,7 +37,7 @@ class MissingOrigins {
  private:
   const std::string failed_;  // the exchange
   const RecordEvent record_;
-  std::set<std::string> said_;  // queues
+  OncePerName said_;  // queues
   std::int64_t count_ = 0;
 };
 

@@ -86,9 +86,9 @@ class BrokerWatch {
   io::Timer timer_;
   bool ours_ = false;
   bool has_served_ = false;
-  bool stepped_back_ = false;  // as last reported
-  BootMs away_since_{0};       // 0 = not away
-  OutageReasons reasons_;      // those logged since then
+  bool stepped_back_ = false;          // as last reported
+  BootMs away_since_{0};               // 0 = not away
+  OncePerName reasons_{kMostReasons};  // those logged since then
   std::int64_t repairs_ = 0;
 };
 

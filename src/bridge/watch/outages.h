@@ -1,28 +1,16 @@
-// What to report of an outage of the broker or the database.
+// What to report of an outage of the database.
 #pragma once
 
-#include <cstddef>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
+#include "src/bridge/base/once_per_name.h"
 #include "src/bridge/base/store_jobs.h"
 
 namespace rung::bridge {
 
-// The reasons of an outage that were reported: each is news once, and at most kMost are, because others write
-// them. Thread: its owner's.
-class OutageReasons {
- public:
-  static constexpr std::size_t kMost = 20;  // of one outage
-
-  bool is_news(const std::string& reason) { return told_.size() < kMost && told_.insert(reason).second; }
-  void clear() { told_.clear(); }  // the outage is over
-
- private:
-  std::set<std::string> told_;
-};
+inline constexpr std::size_t kMostReasons = 20;  // of one outage: others write them
 
 // Decides what to report of a database outage: each reason once, not once per thread or per try.
 // Thread: any, one at a time; several threads must guard it with their own lock.
@@ -49,7 +37,7 @@ class StoreOutage {
  private:
   int away_ = 0;
   bool refused_ = false;
-  OutageReasons reasons_;
+  OncePerName reasons_{kMostReasons};
 };
 
 }  // namespace rung::bridge

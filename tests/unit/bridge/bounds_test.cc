@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/bridge/base/once_per_name.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/route_log.h"
 #include "src/bridge/gates/breakers.h"
-#include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/watch/attachments.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
@@ -145,8 +145,7 @@ TEST(Bounds, NamesInTheLog) {
   RouteLog route_log(clock);
   for (std::size_t i = 0; i < 4 * kStrangers; ++i) {
     route_log.exchange_refused(stranger(i), "");
-    route_log.routing_key_lost(stranger(i), "");
-    ASSERT_LE(route_log.size(), RouteLog::kMostExchanges + RouteLog::kMostQueues);
+    ASSERT_LE(route_log.size(), RouteLog::kMostExchanges);
   }
 }
 
@@ -176,26 +175,11 @@ TEST(Bounds, QueuesWhoseDeadLettersWereNoted) {
   EXPECT_EQ(notes, Attachments::kMostSeen);
 }
 
-TEST(Bounds, QueuesWhoseRefusedPublishesWereReported) {
-  std::size_t events = 0;
-  RefusedPublishes refused([&](auto&&...) { ++events; });
-  for (std::size_t i = 0; i < kStrangers; ++i) refused.dead_lettered(TaskId{1}, 1, stranger(i));
-  EXPECT_EQ(events, RefusedPublishes::kMostQueues);
-  EXPECT_EQ(refused.count(), static_cast<std::int64_t>(kStrangers));
-}
-
-TEST(Bounds, QueuesWhoseMissingOriginsWereReported) {
-  std::size_t events = 0;
-  MissingOrigins missing("rung", [&](auto&&...) { ++events; });
-  Task task;
-  task.kind = Kind::retry;
-  task.exchange = "rung.failed";
-  for (std::size_t i = 0; i < kStrangers; ++i) {
-    task.queue = stranger(i);
-    missing.inserted(task);
-  }
-  EXPECT_EQ(events, MissingOrigins::kMostQueues);
-  EXPECT_EQ(missing.count(), static_cast<std::int64_t>(kStrangers));
+TEST(Bounds, NamesThatAreToldOnce) {
+  OncePerName names;
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < 2 * kStrangers; ++i) told += names.is_news(stranger(i / 2)) ? 1 : 0;
+  EXPECT_EQ(told, OncePerName::kMost);
 }
 
 TEST(Bounds, CountsByQueue) {
