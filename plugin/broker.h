@@ -63,10 +63,8 @@ struct Delivery {
 // delays only other probes.
 enum class PublishLane : std::uint8_t { main, probe };
 
-inline constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 63;  // from here on: the plugin's own
-
 struct Outgoing {
-  // The caller's own, unique among publishes in flight; returned in PublishResult. Below kMostTokens.
+  // The caller's own, unique among publishes in flight; returned in PublishResult.
   std::uint64_t token = 0;
   std::string exchange;  // "" = to the queue that routing_key names; else the exchange routes it
   std::string routing_key;
@@ -116,16 +114,10 @@ struct TopologyReport {
 
 // The error queues, after a change.
 struct ErrorQueueReport {
-  // In alphabetical order: those that the broker lets us consume; also while only returned copies are in
-  // them, or while the connection is away, which is then the problem.
+  // In alphabetical order: those that the broker lets us consume; also while the connection is away, which is
+  // then the problem.
   std::vector<std::string> consumed;
   std::string problem;  // why a queue that exists, a pattern, or all cannot be consumed; "" = nothing
-};
-
-// A copy of a parked message that was in its error queue twice (parked: return): one stays, this one was
-// acked.
-struct DroppedCopy {
-  std::string error_queue, retry_id, message_id;
 };
 
 class BrokerSink {
@@ -137,7 +129,6 @@ class BrokerSink {
   // After each check of the topology, and when the broker refuses to declare it.
   virtual void on_topology(const TopologyReport& report) = 0;
   virtual void on_error_queues(const ErrorQueueReport&) {}
-  virtual void on_copy_dropped(const DroppedCopy&) {}
   // After each claim(), and then with each check of the topology.
   virtual void on_place(const PlaceReport&) {}
 };
@@ -149,8 +140,6 @@ struct BrokerLimits {
   std::size_t first_window = 16;
 };
 
-// Copies of parked messages that went back to their error queue (is_returned_copy()) stay there: a broker
-// does not deliver them, or puts them back by itself.
 class Broker {
  public:
   virtual ~Broker() = default;

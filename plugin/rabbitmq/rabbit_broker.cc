@@ -11,7 +11,6 @@
 #include "plugin/rabbitmq/consume/error_consumers.h"
 #include "plugin/rabbitmq/consume/error_queue_limits.h"
 #include "plugin/rabbitmq/consume/error_queue_watch.h"
-#include "plugin/rabbitmq/consume/returned_copies.h"
 #include "plugin/rabbitmq/publish/publishers.h"
 #include "plugin/rabbitmq/topology/own_queues.h"
 #include "plugin/rabbitmq/topology/return_route.h"
@@ -41,8 +40,8 @@ struct OwnIntake {
 };
 
 struct ErrorIntake {
-  ErrorIntake(const rabbit::ConnectionLoop::Deps& deps, rabbit::ReturnedCopies& copies)
-      : queues(deps.options, deps.addresses.clock(), copies),
+  explicit ErrorIntake(const rabbit::ConnectionLoop::Deps& deps)
+      : queues(deps.options, deps.addresses.clock()),
         consumer(deps, queues,
                  {.intake = kErrorIntake,
                   .max_bytes = rabbit::error_intake_bytes(deps.options),
@@ -62,20 +61,14 @@ struct ErrorIntake {
 struct Connections {
   Connections(const BrokerOptions& options, rabbit::BrokerEndpoints at, BrokerSink& to)
       : endpoints(std::move(at)),
-        copies(to,
-               {.publish = [this](std::vector<Outgoing> batch) { publishers.publish(std::move(batch)); },
-                .ack = [this](std::vector<DeliveryTag> tags) { errors->consumer.ack(std::move(tags)); },
-                .requeue =
-                    [this](std::vector<DeliveryTag> tags) { errors->consumer.requeue(std::move(tags)); }}),
-        sink(copies),
+        sink(to),
         deps{options, *endpoints.addresses, *endpoints.access, sink},
         own(deps, types),
-        errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps, copies)),
+        errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps)),
         publishers(options, endpoints, sink),
         topology(deps, types, [this] { publishers.forget_proven(); }) {}
 
   rabbit::BrokerEndpoints endpoints;
-  rabbit::ReturnedCopies copies;
   rabbit::SinkAdapter sink;
   rabbit::ConnectionLoop::Deps deps;
   rabbit::OwnQueueTypes types;

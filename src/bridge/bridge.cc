@@ -92,8 +92,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                       [this] { return broker_watch_.takes_messages() && proof_.ready(); },
                       {*jobs_, shards_, clock_, dispatch_, gates_, names_},
                       {*jobs_, shards_, transitions_, clock_, updates_, attachments_, rules_},
-                      {*jobs_, shards_, transitions_, outbox_, clock_, proof_, rules_,
-                       settings_.prefix + ".parked", health_}}),
+                      {*jobs_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked",
+                       health_}}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       upkeep_(loop, *jobs_, shards_),
       retention_({upkeep_, shards_, clock_}, settings_.retention),
@@ -207,13 +207,6 @@ void Bridge::on_topology(const TopologyReport& report) {
 
 void Bridge::on_place(const PlaceReport& report) {
   loop_.post([this, report] { ownership_.reported(report); });
-}
-
-void Bridge::on_copy_dropped(const DroppedCopy& copy) {
-  loop_.post([this, copy] {
-    recognized_.add({Recognized::As::copy, TaskId::parse(copy.retry_id).value_or(TaskId{}), copy.error_queue,
-                     copy.message_id, "its error queue had the same copy twice"});
-  });
 }
 
 void Bridge::on_error_queues(const ErrorQueueReport& report) {

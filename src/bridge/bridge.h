@@ -125,7 +125,6 @@ class Bridge final : public BrokerSink {
   void on_status(const BrokerStatus& status) override;
   void on_topology(const TopologyReport& report) override;
   void on_error_queues(const ErrorQueueReport& report) override;
-  void on_copy_dropped(const DroppedCopy& copy) override;
   void on_place(const PlaceReport& report) override;
 
  private:

@@ -255,16 +255,15 @@ std::string describe_delays(const Config& config) {
 std::string describe_error_queues(const Config& config) {
   const ErrorQueues& errors = config.rules->error_queues();
   if (errors.empty()) return {};
-  Columns table({false, false, false, false, false});
-  table.row({"error queue", "dialect", "goes back to", "ladder", "when parked"});
+  Columns table({false, false, false, false});
+  table.row({"error queue", "dialect", "goes back to", "ladder"});
   for (const ErrorQueue& queue : errors.all()) {
     const std::string named = queue.to.empty() ? target_by_name(queue, queue.from) : queue.to;
     const std::string to = queue.is_pattern() && queue.to.empty() ? "" : named;
     table.row({printable(queue.from), queue.dialect->name, to.empty() ? "as the message says" : printable(to),
                !queue.retries         ? "none: parked at once"
                : queue.ladder.empty() ? "from its queue"
-                                      : queue.ladder,
-               queue.returns ? "returned to the error queue" : "kept"});
+                                      : queue.ladder});
   }
   return "\nerror queues\n" + table.str();
 }

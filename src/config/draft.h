@@ -119,8 +119,7 @@ struct ErrorQueueDraft {
   bool invalid = false;  // a part of it has a reported error
   bool substituted = false;
   std::optional<std::string> from, dialect, to, ladder, group;
-  Mark from_mark, dialect_mark, to_mark, ladder_mark, group_mark, parked_mark;
-  bool returns = false;  // parked: return
+  Mark from_mark, dialect_mark, to_mark, ladder_mark, group_mark;
 };
 
 struct GroupDraft {

@@ -24,14 +24,6 @@ bool set_word(Value& v, std::optional<std::string>& out, Mark& mark) {
   return v.optional(out, &Value::name, kLongestWord);
 }
 
-bool set_error_parked(Value& v) {
-  std::string word;
-  error_queue(v).parked_mark = v.node.mark;
-  if (!v.choice(word, {"keep", "return"})) return false;
-  error_queue(v).returns = word == "return";
-  return true;
-}
-
 bool add_dialect_file(Value& v) {
   std::string path;
   if (!v.file(path)) return false;
@@ -67,9 +59,6 @@ std::vector<Key> error_queue_keys() {
     {{"error_queues.*.ladder", "name", "", true, false,
       "ladder for messages from there, or none: they are parked at once; default: that of the queue they go back to"},
      [](Value& v) { return set_word(v, error_queue(v).ladder, error_queue(v).ladder_mark); }},
-    {{"error_queues.*.parked", "keep or return", "keep", true, false,
-      "return: a parked message also goes back to the error queue, once its ladder is exhausted"},
-     set_error_parked},
     {{"error_queues.*.group", "name", "", false, false, "with groups: the group that takes these messages in"},
      [](Value& v) { return set_word(v, error_queue(v).group, error_queue(v).group_mark); }},
     {{"dialects", "path or list of paths", "", false, false,

@@ -88,17 +88,11 @@ class ErrorQueueCompletion {
     ErrorQueue queue;
     queue.from = *one.from;
     queue.to = one.to.value_or("");
-    queue.returns = one.returns;
     queue.retries = one.ladder != kNoLadder;
     if (one.ladder && queue.retries &&
         check_ladder({*one.ladder, one.ladder_mark, one.substituted}, path_ + ".ladder", ladders_, draft_,
                      problems_))
       queue.ladder = *one.ladder;
-    if (queue.returns && !queue.retries)
-      problems_.add(one.parked_mark,
-                    path_ +
-                        ".parked: return with ladder: none would put every message back at once: "
-                        "remove one of them");
     queue.dialect = dialect_of(one);
     if (queue.dialect == nullptr) return;
     if (queue.dialect->name == kDefaultDialect && !one.to && draft_.reports_warnings() && !queue.is_pattern())

@@ -184,7 +184,7 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
 }
 
 void Consumer::delivered(Delivery delivery, std::size_t bytes) {
-  if (!held_.take(delivery.tag.tag, bytes) || queues_.take(delivery)) return;
+  if (!held_.take(delivery.tag.tag, bytes)) return;
   take_back(delivery, options_);
   take_facts(delivery, *options_.error_queues,
              [](Delivery& its) { its.facts = take_broker_headers(its.message, its.inlet); });

@@ -8,12 +8,6 @@
 
 namespace rung::rabbit {
 
-namespace {
-
-constexpr Ms kQuiet{300};
-
-}  // namespace
-
 void ErrorConsumers::want(Names queues) {
   const std::lock_guard lock(mutex_);
   for (const Event& event : events_) {
@@ -55,39 +49,16 @@ void ErrorConsumers::down(const Error& why) {
 
 void ErrorConsumers::begin_channel() {
   consumed_.clear();
-  held_.clear();
-  prefetch_ = 0;
-}
-
-bool ErrorConsumers::take(Delivery& delivery) {
-  const ErrorQueue* entry = options_.error_queues->find(delivery.source);
-  if (entry == nullptr || !is_returned_copy(*entry, delivery.message)) return false;
-  Held& held = held_[delivery.source];
-  held.last = clock_.boot();
-  held.copies.push_back(std::move(delivery));
-  return true;
-}
-
-// The queues from which no further copy has come.
-std::vector<std::string> ErrorConsumers::quiet() const {
-  std::vector<std::string> queues;
-  for (const auto& [queue, held] : held_) {
-    if (clock_.boot() - held.last >= kQuiet) queues.push_back(queue);
-  }
-  return queues;
+  prefetch_set_ = false;
 }
 
 bool ErrorConsumers::must_change(bool consuming) const {
   if (!consuming) return false;
-  if (!quiet().empty()) return true;
   const std::lock_guard lock(mutex_);
   return wanted_ != consumed_;
 }
 
 Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool) {
-  for (const std::string& queue : quiet()) {
-    if (auto left = leave(queue, calls); !left) return tl::unexpected(left.error());
-  }
   Names wanted;
   {
     const std::lock_guard lock(mutex_);
@@ -116,7 +87,7 @@ Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool)
 }
 
 Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, const Calls& calls) {
-  if (auto done = set_prefetch(queue, calls); !done) return tl::unexpected(done.error());
+  if (auto done = set_prefetch(calls); !done) return tl::unexpected(done.error());
   // Before the call: deliveries may come with its answer, and so may a cancel.
   consumed_.insert(queue);
   amqp_basic_consume_t consume{};
@@ -139,30 +110,19 @@ Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, 
   return tl::unexpected(done.error());
 }
 
-Result<void> ErrorConsumers::set_prefetch(const std::string& queue, const Calls& calls) {
-  const int wanted = error_prefetch(options_, options_.error_queues->find(queue));
-  if (wanted == prefetch_) return {};
+Result<void> ErrorConsumers::set_prefetch(const Calls& calls) {
+  if (prefetch_set_) return {};
   amqp_basic_qos_t qos{};
-  qos.prefetch_count = as_prefetch_count(wanted);  // for each consumer that begins from now on
+  qos.prefetch_count = error_prefetch(options_.prefetch);  // for each consumer that begins from now on
   auto done = calls.send(AMQP_BASIC_QOS_METHOD, &qos);
-  if (done) prefetch_ = wanted;
+  prefetch_set_ = done.has_value();
   return done;
-}
-
-// The copies go back once the consumer has ended: it would get them again.
-Result<void> ErrorConsumers::leave(const std::string& queue, const Calls& calls) {
-  if (consumed_.erase(queue) > 0) {
-    if (auto done = calls.cancel(queue); !done) return done;
-  }
-  tell({Event::What::left, queue, {}, copies_.put_back(std::move(held_.extract(queue).mapped().copies))});
-  return {};
 }
 
 Result<void> ErrorConsumers::cancel(const Calls& calls) {
   for (const std::string& queue : std::exchange(consumed_, {})) {
     if (auto done = calls.cancel(queue); !done) return done;
   }
-  held_.clear();
   return {};
 }
 

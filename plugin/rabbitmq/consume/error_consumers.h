@@ -1,10 +1,8 @@
 // Consumes the error queues.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -14,7 +12,6 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/consume/returned_copies.h"
 #include "plugin/rabbitmq/topology/consumed_queues.h"
 #include "src/core/base/clock.h"
 
@@ -24,10 +21,6 @@ namespace rung::rabbit {
 // refuses closes the channel, one that does not answer holds it up, and a backlog fills it. Rung's own queues
 // notice none of that. ErrorQueueWatch says which queues. The consumer tag is the queue's name.
 //
-// Returned copies are not for the sink. They are held, unacked, until no other one comes from their queue;
-// then the consumer ends, and ReturnedCopies puts them back. The prefetch and the bytes of the intake bound
-// them.
-//
 // Thread: listen() before the consumer starts; want(), take_events() and down() from any; the rest from the
 // consumer's own.
 class ErrorConsumers final : public ConsumedQueues {
@@ -35,8 +28,7 @@ class ErrorConsumers final : public ConsumedQueues {
   using Names = std::set<std::string, std::less<>>;
 
   // REQUIRES: all outlive it.
-  ErrorConsumers(const BrokerOptions& options, const Clock& clock, ReturnedCopies& copies)
-      : options_(options), clock_(clock), copies_(copies) {}
+  ErrorConsumers(const BrokerOptions& options, const Clock& clock) : options_(options), clock_(clock) {}
 
   // `told`: there are events to take, or down() has changed. It is called on the consumer's thread.
   void listen(std::function<void()> told) { told_ = std::move(told); }
@@ -45,13 +37,11 @@ class ErrorConsumers final : public ConsumedQueues {
 
   struct Event {
     // refused: the broker does not let us consume the queue, or does not answer. cancelled: it has ended the
-    // consumer; most probably the queue was deleted. left: only returned copies were in it, which go back. In
-    // these cases the queue is no longer wanted.
-    enum class What : std::uint8_t { consuming, refused, cancelled, left };
+    // consumer; most probably the queue was deleted. In these cases the queue is no longer wanted.
+    enum class What : std::uint8_t { consuming, refused, cancelled };
     What what = What::consuming;
     std::string queue;
     std::string reason = {};  // refused
-    std::size_t copies = 0;   // left
   };
   std::vector<Event> take_events();
   // Since when there is no connection, and why; none = there is one, or none was tried yet.
@@ -65,7 +55,6 @@ class ErrorConsumers final : public ConsumedQueues {
   void up(const Connection& connection) override;
   void down(const Error& why) override;
   void begin_channel() override;
-  bool take(Delivery& delivery) override;
   Result<void> consume(const Calls&) override { return {}; }  // change() does it
   Result<void> cancel(const Calls& calls) override;
   void send_cancel(Connection& connection) override;
@@ -78,23 +67,14 @@ class ErrorConsumers final : public ConsumedQueues {
   }
 
  private:
-  // Of one queue.
-  struct Held {
-    std::vector<Delivery> copies;
-    BootMs last{0};  // a copy came
-  };
-
-  std::vector<std::string> quiet() const;
   Result<Changed> start(const std::string& queue, const Calls& calls);
-  Result<void> leave(const std::string& queue, const Calls& calls);
-  Result<void> set_prefetch(const std::string& queue, const Calls& calls);
+  Result<void> set_prefetch(const Calls& calls);
   void give_up(Event event);
   void tell(Event event);
   bool is_wanted(const std::string& queue) const;
 
   const BrokerOptions& options_;
   const Clock& clock_;
-  ReturnedCopies& copies_;
   std::function<void()> told_ = [] {};
   mutable std::mutex mutex_;
   Names wanted_;               // guarded by mutex_
@@ -103,9 +83,8 @@ class ErrorConsumers final : public ConsumedQueues {
 
   // Used by the consumer's thread only.
   Names consumed_;
-  std::map<std::string, Held, std::less<>> held_;
-  Names accepted_;    // the broker let us consume them when we last tried, on this channel or an earlier one
-  int prefetch_ = 0;  // of the next consumer of this channel; 0 = not set
+  Names accepted_;  // the broker let us consume them when we last tried, on this channel or an earlier one
+  bool prefetch_set_ = false;  // on this channel
 };
 
 }  // namespace rung::rabbit

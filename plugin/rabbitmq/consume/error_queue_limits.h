@@ -49,15 +49,9 @@ inline std::string keep_some(std::vector<std::string>& found,
   return told;
 }
 
-// Unacked messages of one consumer, as basic.qos takes it.
-inline std::uint16_t as_prefetch_count(int messages) {
-  return static_cast<std::uint16_t>(std::clamp(messages, 1, 65535));
-}
-
-// A tenth for each error queue. With `parked: return` all: a failure is found once all copies before it are
-// held at the same time.
-inline int error_prefetch(const BrokerOptions& options, const ErrorQueue* entry) {
-  return entry != nullptr && entry->returns ? options.prefetch : std::max(options.prefetch / 10, 1);
+// Unacked messages of one error queue, as basic.qos takes it: a tenth of broker.prefetch.
+inline std::uint16_t error_prefetch(int prefetch) {
+  return static_cast<std::uint16_t>(std::clamp(prefetch / 10, 1, 65535));
 }
 
 // Bytes of unacked messages: a quarter for all error queues together, if there are any.

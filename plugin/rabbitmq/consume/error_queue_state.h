@@ -1,10 +1,8 @@
-// What is known about one error queue, and when to look at it again: whether it exists, whether the broker
-// lets us consume it, and whether only returned copies were left in it. Thread: one.
+// What is known about one error queue, and when to look at it again: whether it exists, and whether the
+// broker lets us consume it. Thread: one.
 #pragma once
 
 #include <chrono>
-#include <cstddef>
-#include <optional>
 #include <string>
 
 #include "src/core/base/time.h"
@@ -25,8 +23,8 @@ class ErrorQueueState {
   bool look_due(BootMs now) const { return now >= next_look_; }
   // It is asked now. A queue whose answer ends the connection is not the first one asked on the next.
   void looking(BootMs now);
-  // Its answer. `messages`: those ready in the queue. `consumers`: ours, too.
-  void exists(std::size_t messages, std::size_t consumers, BootMs now);
+  // Its answer.
+  void exists(BootMs now);
   void missing(BootMs now);
   // The broker refuses it, or does not answer for it.
   void refused(std::string reason, BootMs now);
@@ -35,13 +33,11 @@ class ErrorQueueState {
   bool was_refused() const { return refusals_ > 0; }
 
   // Whether to consume it.
-  bool wanted() const { return exists_ && !left_; }
+  bool wanted() const { return exists_; }
   // The broker lets us; and it has ended that, most probably because the queue was deleted.
   void consuming();
   void cancelled(BootMs now);
-  bool consumed() const { return consumed_; }  // also after left()
-  // So many copies go back to it: it is consumed again once it has more messages than that.
-  void left(std::size_t copies, BootMs now);
+  bool consumed() const { return consumed_; }
 
   // The reason of the last refusal, until the queue is consumed; "" = none.
   const std::string& problem() const { return problem_; }
@@ -51,8 +47,6 @@ class ErrorQueueState {
 
   bool exists_ = false, consumed_ = false;
   BootMs next_look_{0};
-  std::optional<std::size_t> left_;  // the copies in it, and since when; none: it is consumed
-  BootMs left_at_{0};
   int refusals_ = 0;  // in a row
   std::string problem_;
 };

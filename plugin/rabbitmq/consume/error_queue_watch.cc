@@ -100,9 +100,6 @@ void ErrorQueueWatch::take_events() {
       case What::cancelled:
         queue->second.cancelled(loop_.now());
         break;
-      case What::left:
-        queue->second.left(event.copies, loop_.now());
-        break;
     }
   }
 }
@@ -154,15 +151,14 @@ Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& na
   }
   const auto found = calls.look_at_queue(name);
   if (!found) return call_failed(calls, queue, found.error());
-  const auto exists = [&] { queue.exists(found->message_count, found->consumer_count, loop_.now()); };
   if (!queue.was_refused()) {
-    exists();
+    queue.exists(loop_.now());
     return {};
   }
   // A try of the consumer closes the channel of all error queues, so one that must fail is made here.
   if (const auto allowed = may_consume(calls, name); !allowed)
     return call_failed(calls, queue, allowed.error());
-  exists();
+  queue.exists(loop_.now());
   channel_open_ = false;
   if (connection.channel_closed()) return {};
   return transient(

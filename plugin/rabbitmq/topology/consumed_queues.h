@@ -46,8 +46,6 @@ class ConsumedQueues {
     std::string source = {};  // Inlet::error: the queue
   };
   virtual Origin origin(std::string_view consumer_tag) const = 0;
-  // True: this delivery is not for the sink, and was taken.
-  virtual bool take(Delivery&) { return false; }
 };
 
 }  // namespace rung::rabbit

@@ -5,13 +5,13 @@
 namespace rung::bridge {
 namespace {
 
-bool is_acked(Recognized::As as) { return as <= Recognized::As::copy; }
+bool is_acked(Recognized::As as) { return as <= Recognized::As::repeat; }
 
 }  // namespace
 
 std::string_view Recognized::to_word(As as) {
-  constexpr std::array<std::string_view, kKinds> kWords{"duplicate", "repeat", "copy",
-                                                        "changed",   "child",  "elsewhere"};
+  constexpr std::array<std::string_view, kKinds> kWords{"duplicate", "repeat", "changed", "child",
+                                                        "elsewhere"};
   return kWords[static_cast<std::size_t>(as)];
 }
 

@@ -20,13 +20,12 @@ class Recognized {
     // Acked without a new row: the digest proves that the row has this very message.
     duplicate,  // taken in before
     repeat,     // the failure of an attempt that has ended
-    copy,       // the second copy of a parked message in its error queue
     // Taken in, or recorded.
     changed,    // a retry that came back with other headers or properties: its task has them now
     child,      // another message with the headers of a retry: a task of its own, on the same level
     elsewhere,  // the same in another queue: a task of its own, from the first level
   };
-  static constexpr std::size_t kKinds = 6;
+  static constexpr std::size_t kKinds = 5;
   using Counts = std::array<std::int64_t, kKinds>;
   static std::string_view to_word(As as);
 

@@ -7,8 +7,6 @@
 
 #include "src/bridge/changes/single_rows.h"
 #include "src/core/machine/headers.h"
-#include "src/core/message/message_json.h"
-#include "src/core/rules/error_queues.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -26,10 +24,10 @@ std::size_t body_bytes_of(const Task& task) {
 
 void ParkedCopies::send_owed(bool any) {
   // A copy for it is tried again after ten minutes at most, if it is owed still.
-  if (deps_.clock.here().boot() - returned_at_ > std::chrono::minutes{11}) no_queue_.clear();
-  deps_.health.show("parked_copies", no_queue_.empty()
-                                         ? no_queue_
-                                         : no_queue_ + " is missing: copies of parked messages wait for it");
+  if (deps_.clock.here().boot() - returned_at_ > std::chrono::minutes{11}) missing_ = false;
+  deps_.health.show(
+      "parked_copies",
+      missing_ ? deps_.exchange + " is missing: copies of parked messages wait for it" : std::string());
   if (!any) return;
   recorded_.clear();
   batches_left_ = kBatches;
@@ -64,7 +62,7 @@ void ParkedCopies::found(const std::vector<DueEntry>& rows) {
 
 // On a store thread. Reads copies whose bodies fit in `room` together, but at least one.
 Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const std::vector<TaskId>& ids,
-                                                           std::size_t room, const RuleBook& rules) {
+                                                           std::size_t room) {
   auto rows = store.known(ids);
   if (!rows) return tl::unexpected(rows.error());
   std::vector<Copy> copies;
@@ -83,14 +81,6 @@ Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const s
     const auto stored = std::ranges::find(*messages, copy.task.id, &StoredMessage::id);
     if (stored != messages->end()) copy.stored = std::move(*stored);
     prove(copy.stored, copy.task);
-    if (!rules.returns_parked(copy.task)) continue;
-    const auto origin = store.origin(copy.task.id);
-    if (!origin && origin.error().kind == Error::Kind::permanent) {
-      copy.stored = {copy.task.id, nullptr, origin.error().message};
-      continue;
-    }
-    if (!origin) return tl::unexpected(origin.error());
-    if (auto removed = headers_from_json(*origin)) copy.removed = std::move(*removed);
   }
   return copies;
 }
@@ -98,10 +88,7 @@ Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const s
 void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
   busy_ = true;
   deps_.jobs.submit<std::vector<Copy>>(
-      Lane::flow,
-      [ids, room = kMostCopyBytes - bytes_, rules = deps_.rules](Store& store) {
-        return read(store, ids, room, *rules);
-      },
+      Lane::flow, [ids, room = kMostCopyBytes - bytes_](Store& store) { return read(store, ids, room); },
       [this](const Result<std::vector<Copy>>& copies) {
         busy_ = false;
         if (!copies)
@@ -111,8 +98,6 @@ void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
       });
 }
 
-// In its error queue the message has the framework's headers again, so that the framework's own tools
-// understand it.
 Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
   const Task& task = copy.task;
   // If somebody delivers it, that is an attempt of its own.
@@ -123,13 +108,7 @@ Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
   Table& headers = *message.headers;
   headers.emplace_back(header::kQueue, task.queue);
   headers.emplace_back(header::kError, task.last_error);
-  if (!deps_.rules->returns_parked(task)) return {0, deps_.exchange, task.queue, std::move(message)};
-  const Dialect& dialect = *deps_.rules->error_queues().find(task.error_queue)->dialect;
-  for (const auto& [name, value] : copy.removed) {
-    if (removes(dialect, name)) headers.emplace_back(name, value);
-  }
-  headers.emplace_back(header::kParked, failure_mark(dialect, message));
-  return {0, "", task.error_queue, std::move(message)};
+  return {0, deps_.exchange, task.queue, std::move(message)};
 }
 
 void ParkedCopies::send(const Copy& copy) {
@@ -141,19 +120,14 @@ void ParkedCopies::send(const Copy& copy) {
                {{"id", task.id.value}, {"reason", reason}});
     done(task);
   };
-  // A reload: parked messages of its error queue stay in Rung now.
-  if (!task.error_queue.empty() && !deps_.rules->returns_parked(task) &&
-      !deps_.rules->queue(task.queue).publish_parked)
-    return done(task);
   if (copy.stored.message == nullptr) return never(copy.stored.broken);
   deps_.outbox.send(outgoing_for(copy), [this, task, never](const PublishResult& result) {
-    const std::string& queue = deps_.rules->returns_parked(task) ? task.error_queue : deps_.exchange;
     if (result.how == PublishResult::How::returned) {
-      no_queue_ = queue;
+      missing_ = true;
       returned_at_ = deps_.clock.here().boot();
       return done(task, true);
     }
-    if (no_queue_ == queue) no_queue_.clear();
+    missing_ = false;
     if (result.how == PublishResult::How::confirmed) return done(task);
     // Each retry would close the channel for all others. The row has the message.
     if (result.how == PublishResult::How::rejected) return never(result.reason);

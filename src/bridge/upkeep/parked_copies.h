@@ -1,8 +1,7 @@
-// Sends the owed copies of parked tasks to <prefix>.parked (parked: publish), or back to the error queue that
-// they came from (parked: return), bounded in bytes. The row is the authoritative
-// parked task: a copy that cannot be made, or that the broker refuses for good, is no longer owed. A batch
-// follows when the last one is recorded, a few thousand a second at most, so that copies do not displace
-// deliveries. Thread: the loop's.
+// Sends the owed copies of parked tasks to <prefix>.parked (parked: publish), bounded in bytes. The row is
+// the authoritative parked task: a copy that cannot be made, or that the broker refuses for good, is no
+// longer owed. A batch follows when the last one is recorded, a few thousand a second at most, so that copies
+// do not displace deliveries. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +28,7 @@ class ParkedCopies {
     Outbox& outbox;
     DbClock& clock;
     const DeliveryProof& proof;
-    const RuleBookPtr& rules;  // replaced by a reload
-    std::string exchange;      // <prefix>.parked
+    std::string exchange;  // <prefix>.parked
     Health& health;
   };
 
@@ -44,10 +42,8 @@ class ParkedCopies {
   struct Copy {
     Task task;
     StoredMessage stored;
-    Table removed{};  // for its error queue: the headers that were removed at the intake
   };
-  static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room,
-                                        const RuleBook& rules);
+  static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room);
   void next_batch();
   void found(const std::vector<DueEntry>& rows);
   Outgoing outgoing_for(const Copy& copy) const;
@@ -58,7 +54,7 @@ class ParkedCopies {
   const Deps deps_;
   std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
   std::unordered_set<TaskId> recorded_;   // since the last call: a cluster's other node may not have it yet
-  std::string no_queue_;                  // one that is missing, ...
+  bool missing_ = false;                  // the exchange or its queue, ...
   BootMs returned_at_{0};                 // ... as was found then
   int batches_left_ = 0;                  // until the next call
   std::size_t bytes_ = 0;                 // bodies of those without an answer

@@ -178,8 +178,7 @@ Json check_json(const LoadedConfig& loaded) {
                                     {"to", api::text_or_null(queue.to)},
                                     {"ladder", !queue.retries         ? Json("none")
                                                : queue.ladder.empty() ? Json()
-                                                                      : Json(queue.ladder)},
-                                    {"parked", queue.returns ? "return" : "keep"}});
+                                                                      : Json(queue.ladder)}});
   }
   json["otel"] = traces_json(loaded.config.otel);
   for (const auto& [from, to] : loaded.config.delays) json["delays"].push_back({{"from", from}, {"to", to}});

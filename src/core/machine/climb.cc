@@ -98,7 +98,7 @@ void park(Task& task, const RuleBook& rules, EpochMs now) {
   task.finished_at = now;
   task.finished_by = FinishedBy::nobody;
   task.next_at.reset();
-  if (rules.queue(task.queue).publish_parked || rules.returns_parked(task)) task.next_at = now;
+  if (rules.queue(task.queue).publish_parked) task.next_at = now;
 }
 
 void begin_again(Task& task, const RuleBook& rules, EpochMs now) {

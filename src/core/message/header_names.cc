@@ -10,7 +10,7 @@ constexpr std::array<std::string_view, 20> kOurs = {
     header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
     header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
     header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
-    header::kExchange, header::kRoutingKey, header::kToken,  header::kParked,      "retry-complaint"};
+    header::kExchange, header::kRoutingKey, header::kToken,  "retry-complaint"};
 
 constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
                                                         header::kReason};

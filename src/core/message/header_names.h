@@ -32,8 +32,6 @@ inline constexpr std::string_view kRoutingKey = "retry-routing-key";
 inline constexpr std::string_view kOriginExchange = "retry-origin-exchange";
 inline constexpr std::string_view kOriginRoutingKey = "retry-origin-routing-key";
 inline constexpr std::string_view kReason = "retry-reason";
-// On a message that went back to its error queue (parked: return): the failure_mark() with which it went.
-inline constexpr std::string_view kParked = "retry-parked";
 }  // namespace header
 
 // Whether Rung reads or writes this header.

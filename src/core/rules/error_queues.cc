@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include "src/core/message/digest.h"
-#include "src/core/message/header_names.h"
-#include "src/core/message/header_reading.h"
-#include "src/core/message/message_json.h"
 #include "src/core/rules/target_rules.h"
 
 namespace rung {
@@ -52,26 +48,6 @@ void take_failure(const ErrorQueue& entry, DialectFacts read, Message& message, 
   if (read.exchange || !failure.exchange) failure.exchange = read.exchange.value_or("");
   if (read.routing_key || !failure.routing_key) failure.routing_key = read.routing_key.value_or("");
   take_dialect_headers(*entry.dialect, message, facts.headers);
-}
-
-std::string failure_mark(const Dialect& dialect, const Message& message) {
-  Table written;
-  for (const auto& header : message.headers.value_or(Table{})) {
-    if (removes(dialect, header.first)) written.push_back(header);
-  }
-  // Brokers may order headers anew.
-  std::ranges::sort(written, {}, &Table::value_type::first);
-  std::string facts;
-  append_field(facts, headers_to_json(written));
-  // Consumers copy headers, the mark too, into messages of their own.
-  append_field(facts, message.properties.message_id.value_or(""));
-  append_digest(facts, message.body);
-  return to_hex(key_of_facts(facts));
-}
-
-bool is_returned_copy(const ErrorQueue& entry, const Message& message) {
-  const Value* mark = reading::said(message.headers, header::kParked);
-  return mark != nullptr && reading::text_of(mark) == failure_mark(*entry.dialect, message);
 }
 
 bool ErrorQueues::same_sources(const ErrorQueues& other) const {

@@ -17,7 +17,6 @@ struct ErrorQueue {
   std::string to = {};      // the queue that its messages go back to; "" = as the dialect says
   std::string ladder = {};  // "" = that of the queue they go back to
   bool retries = true;      // false (ladder: none): every message is parked at once
-  bool returns = false;     // parked: return: a parked message also goes back to the error queue
 
   bool is_pattern() const { return from.find('*') != std::string::npos; }
 };
@@ -34,8 +33,7 @@ class ErrorQueues {
   bool empty() const { return queues_.empty(); }
   bool has_patterns() const;
   std::vector<std::string> patterns() const;  // ErrorQueue::from of all
-  // Whether the same queues are consumed in the same way. Ladders and what happens to parked messages may
-  // differ.
+  // Whether the same queues are consumed in the same way. Ladders may differ.
   bool same_sources(const ErrorQueues& other) const;
 
  private:
@@ -50,12 +48,5 @@ std::string target_by_name(const ErrorQueue& entry, std::string_view queue);
 // Adds what the entry's dialect has read to `facts`, where the broker's own record may stand already, and
 // removes the framework's headers from the message. For the plugins.
 void take_failure(const ErrorQueue& entry, DialectFacts read, Message& message, BrokerFacts& facts);
-
-// Short for the message, by its id and body, and what the framework wrote into it at its failure: the headers
-// that the dialect removes.
-std::string failure_mark(const Dialect& dialect, const Message& message);
-// Whether the message went back to its error queue and is still there: Rung leaves it. If a tool sends it to
-// its consumer again and it fails again, the framework's headers are others, and it is a failure like any.
-bool is_returned_copy(const ErrorQueue& entry, const Message& message);
 
 }  // namespace rung

@@ -80,11 +80,6 @@ const TagRules* RuleBook::tag(std::string_view name) const {
   return it != tags_.end() ? &it->second : nullptr;
 }
 
-bool RuleBook::returns_parked(const Task& task) const {
-  const ErrorQueue* entry = error_queues_->find(task.error_queue);
-  return entry != nullptr && entry->returns;
-}
-
 bool RuleBook::only_parks(const Task& task) const {
   const ErrorQueue* entry = error_queues_->find(task.error_queue);
   return entry != nullptr && !entry->retries;

@@ -102,8 +102,6 @@ class RuleBook {
   bool limits() const { return limits_; }
   const ErrorQueues& error_queues() const { return *error_queues_; }
   const ErrorQueuesPtr& error_queues_ptr() const { return error_queues_; }
-  // Whether a parked task goes back to its error queue.
-  bool returns_parked(const Task& task) const;
   // The same rules with these error queues.
   std::shared_ptr<const RuleBook> with_error_queues(ErrorQueuesPtr error_queues) const;
   // Whether its error queue only takes messages in (ladder: none): each failure parks it.

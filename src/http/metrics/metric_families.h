@@ -120,7 +120,7 @@ struct Metrics::Families {
               "Results of deliveries that the task's row does not know: the database lost commits.");
   Counters& recognized = counter("rung_recognized_messages_total",
                                  "Messages at the intake that Rung recognized: repeats that it acked without "
-                                 "a new row (duplicate, repeat, copy), and messages with the headers of a "
+                                 "a new row (duplicate, repeat), and messages with the headers of a "
                                  "retry (changed, child, elsewhere), by what they were.");
   Counters& refused_publishes = counter(
       "rung_refused_publishes_dead_lettered_total",
@@ -162,9 +162,8 @@ struct Metrics::Families {
       counter("rung_silences_unverified_total",
               "Successes that this instance presumed although nobody could tell whether the "
               "queue was attached, or whether the message had been read.");
-  Gauges& error_queues = gauge(
-      "rung_error_queues",
-      "Error queues that exist and that this instance consumes, or in which only returned copies are left.");
+  Gauges& error_queues =
+      gauge("rung_error_queues", "Error queues that exist and that this instance consumes.");
   GaugesByLabels paused{
       gauge("rung_queue_paused", "1 for each queue that is paused; the others are not listed.")};
   GaugesByLabels closed{

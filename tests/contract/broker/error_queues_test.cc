@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "src/core/message/header_names.h"
 #include "tests/contract/broker/fixture.h"
 
 namespace rung::test {
@@ -24,7 +23,7 @@ class BrokerContractOfErrorQueues : public BrokerContract {
     dialect->error = {{.name = "fault"}};
     dialect->remove = {"fault*"};
     errors_ = unique_name("contract") + "_error";
-    entry_ = {.from = errors_, .dialect = std::move(dialect), .returns = true};
+    entry_ = {.from = errors_, .dialect = std::move(dialect)};
     BrokerOptions options;
     options.error_queues = std::make_shared<const ErrorQueues>(std::vector{entry_});
     build(std::move(options));
@@ -35,19 +34,6 @@ class BrokerContractOfErrorQueues : public BrokerContract {
     Message message = text(body);
     message.headers = Table{{"app", 1}, {"fault", "no card"}, {"fault-queue", queue_}};
     ASSERT_TRUE(world_->put("", errors_, message));
-  }
-  // As Rung does with a parked message.
-  void give_back(const std::string& body) {
-    Message message = text(body);
-    message.headers = Table{{"fault", "no card"}, {"fault-queue", queue_}};
-    message.headers->emplace_back(header::kParked, failure_mark(*entry_.dialect, message));
-    ASSERT_TRUE(world_->put("", errors_, message));
-  }
-  // What is ready in the error queue.
-  std::vector<std::string> take_all() {
-    std::vector<std::string> bodies;
-    while (world_->depth(errors_) > 0) bodies.push_back(world_->take(errors_).value_or(Message{}).body);
-    return bodies;
   }
   // One delivery from rung.failed, and one from the error queue.
   std::pair<Delivery, Delivery> one_of_each() {
@@ -166,44 +152,6 @@ TEST_P(BrokerContractOfErrorQueues, StoppedDeliverNothingMore) {
     return world_->depth(errors_) > 0;
   }));
   EXPECT_TRUE(world_->broker().stands(got[0].tag)) << "what is unacked stays ours";
-}
-
-TEST_P(BrokerContractOfErrorQueues, LeaveReturnedCopiesThere) {
-  give_back("one");
-  give_back("two");
-  start();
-  EXPECT_THAT(sink_.deliveries(1, Ms{3000}), testing::IsEmpty());
-  EXPECT_TRUE(eventually([&] { return world_->depth(errors_) == 2; }));
-  // A failure behind them is noticed within seconds, also the second one, and the copies stay.
-  for (const char* body : {"first", "second"}) {
-    fail(body);
-    const auto got = sink_.deliveries(1, kSoon);
-    ASSERT_EQ(got.size(), 1U);
-    EXPECT_EQ(got[0].message.body, body);
-    world_->broker().ack({got[0].tag});
-    ASSERT_TRUE(eventually([&] { return world_->depth(errors_) == 2; }));
-  }
-  EXPECT_EQ(sink_.result_count(), 0U) << "what the broker publishes by itself has no result";
-  EXPECT_THAT(take_all(), testing::UnorderedElementsAre("one", "two"));
-}
-
-TEST_P(BrokerContractOfErrorQueues, ALostConnectionLosesAndRepeatsNoReturnedCopy) {
-  for (const char* body : {"one", "two", "three"}) give_back(body);
-  start();
-  for (int i = 0; i < 6; ++i) {
-    fail("wakes it up");
-    const auto got = sink_.deliveries(1, kSoon);
-    ASSERT_GE(got.size(), 1U);
-    for (const Delivery& delivery : got) world_->broker().ack({delivery.tag});
-    world_->cut();
-  }
-  // The failures are acked, or come again.
-  const auto settled = [&] {
-    for (const Delivery& delivery : sink_.deliveries(1, Ms{100})) world_->broker().ack({delivery.tag});
-    return world_->depth(errors_) == 3;
-  };
-  ASSERT_TRUE(eventually([&] { return settled() && settled() && settled(); }, kLong));
-  EXPECT_THAT(take_all(), testing::UnorderedElementsAre("one", "two", "three"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, BrokerContractOfErrorQueues, every_broker(), kind_name);

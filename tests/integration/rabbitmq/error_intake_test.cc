@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "src/core/message/header_names.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {
@@ -36,16 +35,6 @@ class ErrorIntake : public RabbitTest {
   }
   bool has_no_problem() {
     return sink_.error_queues([](const ErrorQueueReport& report) { return report.problem.empty(); });
-  }
-  // As Rung does with a parked message.
-  Message copy(const std::string& body) const {
-    Message message = text(body);
-    message.headers.emplace().emplace_back(header::kParked,
-                                           failure_mark(*options_.error_queues->all()[0].dialect, message));
-    return message;
-  }
-  bool holds(std::uint32_t messages, Ms within = kSoon) {
-    return eventually([&] { return probe().depth(errors_) == messages; }, within);
   }
   Delivery next() {
     auto got = sink_.deliveries(1);
@@ -146,26 +135,6 @@ TEST_F(ErrorIntake, ABacklogTakesNoRoomOfOurOwn) {
   EXPECT_EQ(of_errors, 5U) << "a quarter of the bytes";
   EXPECT_TRUE(eventually([&] { return probe().depth(errors_) == kCount - options_.prefetch / 10; }))
       << "a tenth of the prefetch";
-}
-
-// Each failure behind them takes the copies out and puts them back, more often than the queue would redeliver
-// them.
-TEST_F(ErrorIntake, ReturnedCopiesOutliveTheDeliveryLimit) {
-  const std::int32_t limit = 1;
-  probe().declare(errors_, {{"x-queue-type", "quorum"}, {"x-delivery-limit", limit}});
-  for (const char* body : {"one", "two"}) ASSERT_TRUE(probe().publish("", errors_, copy(body)));
-  start_up();
-  ASSERT_TRUE(holds(0)) << "taken out";
-  for (int i = 0; i <= 2 * limit; ++i) {
-    ASSERT_TRUE(holds(2)) << "put back " << i << " times";
-    ASSERT_TRUE(probe().publish("", errors_, text("failed")));
-    const Delivery failed = next();
-    EXPECT_EQ(failed.message.body, "failed");
-    broker_->ack({failed.tag});
-    ASSERT_TRUE(holds(0));
-  }
-  EXPECT_TRUE(holds(2));
-  EXPECT_THAT(sink_.deliveries(1, Ms{100}), testing::IsEmpty());
 }
 
 TEST_F(ErrorIntake, WithoutItsConnectionOurOwnGoesOn) {

@@ -141,33 +141,6 @@ TEST_F(ErrorQueuesOfTheConfig, NServiceBusFromErrorQueueToSuccess) {
   EXPECT_THAT(history.out, testing::HasSubstr("System.TimeoutException: no answer")) << "the first failure";
 }
 
-TEST_F(ErrorQueuesOfTheConfig, AParkedMessageReturnsToItsErrorQueueAndStaysThere) {
-  run_with("dialect: masstransit, parked: return");
-  fail_as_masstransit(envelope());
-  fail_twice_more();
-  wait_state(orders_, "parked");
-  ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) == 1U; }, kBound)) << rung().log_tail();
-  // A second failure behind it wakes the queue up; both end there.
-  fail_as_masstransit(envelope());
-  fail_twice_more();
-  // Both, before the depth counts: until then a failure that is not taken in yet is in the queue, too.
-  const auto parked = [&] {
-    return std::ranges::count(current(orders_), "parked", [](const Row& row) { return row.at("state"); });
-  };
-  ASSERT_TRUE(eventually([&] { return parked() == 2; }, kBound)) << rung().log_tail();
-  ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) == 2U; }, kBound)) << rung().log_tail();
-  rung().kill9();
-  ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) >= 2U; }, kBound));
-  const auto copy = amqp.get(errors_);
-  ASSERT_TRUE(copy);
-  EXPECT_EQ(copy->message.body, envelope().body);
-  EXPECT_EQ(text_header(copy->message, "MT-Fault-Message"), "card refused") << "as MassTransit wrote it";
-  EXPECT_EQ(text_header(copy->message, "retry-error"), "still refused\n   at Shop.Pay()");
-  EXPECT_EQ(text_header(copy->message, "retry-queue"), orders_);
-  amqp.ack(*copy);
-  EXPECT_EQ(current(orders_).size(), 2U) << "nothing was taken in again";
-}
-
 TEST_F(ErrorQueuesOfTheConfig, AQueueThatIsDeclaredLaterOrAgainIsConsumed) {
   orders_ = new_name("orders");
   errors_ = orders_ + "_error";

@@ -248,15 +248,9 @@ void MemoryBroker::deliver_from(const std::string& name, std::deque<Stored>& que
   auto room = options_.prefetch - std::ranges::count_if(intake.unacked, [&](const auto& entry) {
                 return entry.second.queue == name;
               });
-  const ErrorQueue* entry = inlet == Inlet::error ? options_.error_queues->find(name) : nullptr;
-  for (auto next = queue.begin(); room > 0 && next != queue.end();) {
-    if (entry != nullptr && is_returned_copy(*entry, next->message)) {
-      ++next;
-      continue;
-    }
-    --room;
-    Stored stored = std::move(*next);
-    next = queue.erase(next);
+  for (; room > 0 && !queue.empty(); --room) {
+    Stored stored = std::move(queue.front());
+    queue.pop_front();
     const std::uint64_t tag = ++intake.last_tag;
     deliveries.push_back({{intake.session, tag},
                           inlet,

@@ -29,12 +29,14 @@ DialectPtr framework() {
   return std::make_shared<const Dialect>(dialect);
 }
 
+QueueRules publishing() { return {.ladder = "default", .silence = {}, .publish_parked = true}; }
+
 class ErrorQueueStory : public testing::Test {
  protected:
   ~ErrorQueueStory() override {
     if (bridge_) bridge_->stop(Ms{5000});
   }
-  void start(ErrorQueue entry, TargetRules targets = {}) {
+  void start(ErrorQueue entry, TargetRules targets = {}, const QueueRules& defaults = {}) {
     entry.dialect = framework();
     errors_ = std::make_shared<const ErrorQueues>(std::vector{std::move(entry)});
     BrokerOptions options;
@@ -49,7 +51,7 @@ class ErrorQueueStory : public testing::Test {
     RuleBook::Ladders ladders{{"default", *levels::Ladder::from_list({Ms{1000}, Ms{2000}})},
                               {"slow", *levels::Ladder::from_list({Ms{60'000}})}};
     const auto rules =
-        std::make_shared<RuleBook>(std::move(ladders), RuleBook::Queues{}, RuleBook::Tags{}, QueueRules{},
+        std::make_shared<RuleBook>(std::move(ladders), RuleBook::Queues{}, RuleBook::Tags{}, defaults,
                                    std::move(targets), RuleBook::RuleLists{}, errors_);
     rules_ = rules;
     bridge_ = std::make_unique<Bridge>(
@@ -108,16 +110,6 @@ class ErrorQueueStory : public testing::Test {
       return all.size() == 1 && all[0].task.state == State::parked;
     });
   }
-  // An order fails until it is parked, and goes back to its error queue.
-  void park_and_return() {
-    start({.from = "orders_error", .returns = true});
-    fail(order(), "m-1");
-    fail(*delivered());
-    fail(*delivered());
-    ASSERT_TRUE(parks());
-    ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
-  }
-
   std::shared_ptr<test::VirtualClock> clock_ = std::make_shared<test::VirtualClock>();
   test::VirtualLoop loop_{*clock_};
   std::shared_ptr<MemoryDb> db_ = std::make_shared<MemoryDb>(clock_, 1);
@@ -176,32 +168,14 @@ TEST_F(ErrorQueueStory, ALadderOfItsOwn) {
   EXPECT_EQ(rows()[0].task.levels, 1);
 }
 
-TEST_F(ErrorQueueStory, WhatIsParkedReturnsAndIsLeftThere) {
-  ASSERT_NO_FATAL_FAILURE(park_and_return());
-  loop_.run_for(Ms{60'000});
-  EXPECT_EQ(broker_->depth("orders_error"), 1U) << "taken in again";
-  EXPECT_EQ(rows().size(), 1U);
-  // The next failure behind it is taken in; the copy stays.
-  fail(order());
-  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
-  const Message copy = *broker_->take("orders_error");
-  EXPECT_EQ(copy.body, order().body);
-  EXPECT_EQ(find(copy.headers, "failure")->as_text()->substr(), "no card") << "for the framework's tools";
-  EXPECT_EQ(*find(copy.headers, "retry-error")->as_text(), "no card");
-  EXPECT_NE(find(copy.headers, header::kParked), nullptr);
-  for (const char* name : {"traceparent", "tracestate"})
-    EXPECT_EQ(*find(copy.headers, name), *find(order().headers, name)) << name;
-}
-
 TEST_F(ErrorQueueStory, ACopyWhosePublishFailsIsSentAgain) {
-  start({.from = "orders_error", .returns = true});
+  start({.from = "orders_error"}, {}, publishing());
   fail(order());
   fail(*delivered());
   fail(*delivered());
   ASSERT_TRUE(parks());
   broker_->nack_next(1);
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
+  ASSERT_TRUE(until([&] { return broker_->depth("rung.parked") == 1; }));
 }
 
 TEST_F(ErrorQueueStory, AMessageThatNamesAnErrorQueueIsParked) {
@@ -305,40 +279,16 @@ TEST_F(ErrorQueueStory, LadderNoneRetriesNothingAfterARedriveEither) {
   EXPECT_FALSE(broker_->take("orders"));
 }
 
-TEST_F(ErrorQueueStory, AfterAReloadWithoutReturnTheCopiesStay) {
-  ASSERT_NO_FATAL_FAILURE(park_and_return());
-  bridge_->reload(rules_->with_error_queues(std::make_shared<const ErrorQueues>(
-                      std::vector{ErrorQueue{.from = "orders_error", .dialect = framework()}})),
-                  std::nullopt);
-  fail(order());
-  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }));
-  loop_.run_for(Ms{20'000});
-  EXPECT_EQ(rows().size(), 2U) << "a copy was taken in as a failure";
-}
-
-TEST_F(ErrorQueueStory, AnotherBodyWithTheHeadersOfACopyIsAFailure) {
-  ASSERT_NO_FATAL_FAILURE(park_and_return());
-  Message other = broker_->contents("orders_error").at(0);
-  other.body = "another order";
-  ASSERT_TRUE(broker_->put("orders_error", other));
-  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
-}
-
 // Regression: they were tried again each second for ever, and many of them held up the copies of all queues.
-TEST_F(ErrorQueueStory, CopiesForADeletedErrorQueueWaitLongerAndLongerAndAreAProblem) {
-  start({.from = "orders_error", .returns = true});
+TEST_F(ErrorQueueStory, CopiesForADeletedQueueWaitLongerAndLongerAndAreAProblem) {
+  start({.from = "orders_error"}, {}, publishing());
+  broker_->remove("rung.parked");
   fail(order(), "m-1");
-  for (int level = 1; level <= 2; ++level) {
-    ASSERT_TRUE(delivered());
-    broker_->remove("orders_error");
-    ASSERT_TRUE(until([&] { return rows()[0].task.state == State::awaiting; }));
-    bridge_->change({{rows()[0].task.id, event::Finish{false, "no card"}, ByHand{"ann", {}}}},
-                    [](const auto&) {});
-  }
+  fail(*delivered());
+  fail(*delivered());
   const auto is_problem = [&] {
     return std::ranges::any_of(bridge_->vitals().problems, [](const HealthProblem& problem) {
-      return problem.name == "parked_copies" && problem.detail.find("orders_error") != std::string::npos;
+      return problem.name == "parked_copies" && problem.detail.find("rung.parked") != std::string::npos;
     });
   };
   ASSERT_TRUE(until(is_problem));
@@ -347,38 +297,9 @@ TEST_F(ErrorQueueStory, CopiesForADeletedErrorQueueWaitLongerAndLongerAndAreAPro
   EXPECT_EQ(rows()[0].task.state, State::parked);
   EXPECT_GE(*rows()[0].task.next_at - *rows()[0].task.finished_at, Ms{3'000'000}) << "it is owed still";
   EXPECT_LT(broker_->published().size(), 30U);
-  broker_->declare("orders_error");
-  ASSERT_TRUE(until([&] { return broker_->depth("orders_error") == 1; }, Ms{1'200'000}));
+  broker_->declare("rung.parked");
+  ASSERT_TRUE(until([&] { return broker_->depth("rung.parked") == 1; }, Ms{1'200'000}));
   ASSERT_TRUE(until([&] { return !is_problem(); }));
-}
-
-// A tool has sent it to its consumer, who fails it again.
-TEST_F(ErrorQueueStory, AReturnedCopyThatFailsAgainReopensItsTask) {
-  ASSERT_NO_FATAL_FAILURE(park_and_return());
-  Message copy = *broker_->take("orders_error");
-  for (auto& [name, value] : *copy.headers)
-    if (name == "failure") value = Value("no stock");
-  const int attempts = rows()[0].task.attempt;
-  ASSERT_TRUE(broker_->put("orders_error", copy));
-  ASSERT_TRUE(until([&] { return rows()[0].task.state == State::scheduled; }));
-  EXPECT_EQ(rows().size(), 1U);
-  EXPECT_EQ(rows()[0].task.last_error, "no stock");
-  EXPECT_EQ(rows()[0].task.attempt, attempts + 1);
-}
-
-TEST(ReturnedCopy, IsOneOnlyWhileTheFrameworksHeadersAreTheSame) {
-  const ErrorQueue entry{.from = "orders_error", .dialect = framework()};
-  Message copy;
-  copy.headers = Table{{"tenant", "eu"}, {"failure", "no card"}};
-  EXPECT_FALSE(is_returned_copy(entry, copy));
-  copy.headers->emplace_back(header::kParked, failure_mark(*entry.dialect, copy));
-  EXPECT_TRUE(is_returned_copy(entry, copy));
-  Message failed_again = copy;
-  failed_again.headers->at(1).second = Value("card expired");
-  EXPECT_FALSE(is_returned_copy(entry, failed_again));
-  Message other = copy;
-  other.body = "another message with its headers";
-  EXPECT_FALSE(is_returned_copy(entry, other));
 }
 
 TEST(Dialect, NeverRemovesOurHeaders) {
@@ -441,14 +362,6 @@ TEST_F(ErrorQueueStory, AFreshDeadLetterGoesBeforeTheBacklogOfAnErrorQueue) {
   ASSERT_TRUE(until([&] { return count({.message_id = "fresh"}) == 1; }));
   EXPECT_LT(count({}), kBacklog / 2);
   ASSERT_TRUE(until([&] { return count({}) == kBacklog + 1; }));
-}
-
-TEST_F(ErrorQueueStory, ALostConnectionRepeatsNothing) {
-  ASSERT_NO_FATAL_FAILURE(park_and_return());
-  broker_->drop_connection();
-  loop_.run_for(Ms{20'000});
-  EXPECT_EQ(broker_->depth("orders_error"), 1U);
-  EXPECT_EQ(rows().size(), 1U);
 }
 
 }  // namespace

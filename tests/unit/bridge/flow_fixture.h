@@ -267,7 +267,7 @@ class Flow final : public BrokerSink {
                    [] { return true; },
                    {jobs, shards, clock, dispatch, gates, names},
                    {jobs, shards, transitions, clock, updates, attachments, world.rules},
-                   {jobs, shards, transitions, outbox, clock, proof, world.rules, "rung.parked", health}}};
+                   {jobs, shards, transitions, outbox, clock, proof, "rung.parked", health}}};
   WorkPoll work{world.loop, jobs, shards, clock,
                 [this](const WorkWaiting& waiting) { janitor.found(waiting); }};
   IntakeSession session;  // of the last delivery

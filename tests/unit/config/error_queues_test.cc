@@ -19,7 +19,7 @@ TEST_F(ErrorQueueConfig, IsTakenAsWritten) {
 ladders: { short: [1s] }
 error_queues:
   - { from: orders_error, dialect: masstransit, ladder: short }
-  - { from: "*_error", dialect: masstransit, parked: return }
+  - { from: "*_error", dialect: masstransit }
   - { from: error, dialect: nservicebus, ladder: none }
   - { from: payments.dead, to: payments }
 )");
@@ -30,7 +30,7 @@ error_queues:
   EXPECT_EQ(queues.find("orders_error")->ladder, "short");
   EXPECT_EQ(target_by_name(*queues.find("orders_error"), "orders_error"), "orders");
   ASSERT_NE(queues.find("bills_error"), nullptr);
-  EXPECT_TRUE(queues.find("bills_error")->returns);
+  EXPECT_TRUE(queues.find("bills_error")->retries);
   EXPECT_FALSE(queues.find("error")->retries);
   EXPECT_EQ(queues.find("payments.dead")->dialect->name, "plain");
   EXPECT_EQ(target_by_name(*queues.find("payments.dead"), "payments.dead"), "payments");

@@ -65,7 +65,7 @@ TEST_F(ConfigKeys, ThoseThatDifferAndNeedARestartAreNamed) {
                       "otel: { endpoint: \"http://two:4318\", headers: { a: c }, sample: 0.5 }\n"),
               ElementsAre("otel.endpoint", "otel.headers", "otel.sample"));
   EXPECT_THAT(changed("error_queues: [ { from: a, to: x } ]\n",
-                      "error_queues: [ { from: a, to: y, parked: return }, { from: b, to: x } ]\n"),
+                      "error_queues: [ { from: a, to: y, ladder: none }, { from: b, to: x } ]\n"),
               ElementsAre("error_queues[1].to", "error_queues[2].from", "error_queues[2].to"));
   EXPECT_THAT(changed("",
                       "catch_up: 7\nqueues: { orders: { ladder: fast } }\nladders: { fast: [1s] }\n"
