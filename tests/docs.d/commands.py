@@ -10,7 +10,7 @@ import yaml
 from pages import ROOT, pages
 from static import commands_of
 
-HISTORY = ("CHANGELOG.md", "docs/decisions/", ".github/")
+HISTORY = ("CHANGELOG.md", "docs/decisions.md", ".github/")
 CONFIG = "there-is-no-such-config.yaml"
 PLACEHOLDERS = dict.fromkeys(["ID", "N", "FILE", "TIME", "DURATION", "QUEUE", "NAME", "TAG", "TEXT"], "7") | {"CAUSE": "9f2c41d07ab3"}
 PLACEHOLDERS |= {"COMMAND": "list", "EVENT": "stopped"}

@@ -14,7 +14,7 @@ from pages import INDEX, ROOT, folders, index, is_external, pages, target_of, tr
 TAGS = {"sh", "console", "yaml", "json", "jsonl", "sql", "text", "http", "python", "properties", "ini", "mermaid", "ts",
         "js", "ruby", "php", "java", "csharp", "go", "cpp", "promql", "diff"}
 MENTION = re.compile(r"(?<![\w/.-])docs/[\w./-]+?\.md\b")
-HISTORY = ("CHANGELOG.md", "docs/decisions/")  # they may name what is gone
+HISTORY = ("CHANGELOG.md", "docs/decisions.md")  # they may name what is gone
 
 
 def links():
