@@ -91,7 +91,7 @@ def parsed(program, folder):
         key = tuple(words)
         if key not in tried:
             done = subprocess.run([program, *words], cwd=folder, env=environment, capture_output=True, text=True,
-                                  timeout=30, stdin=subprocess.DEVNULL, check=False)
+                                  timeout=120, stdin=subprocess.DEVNULL, check=False)
             content = done.returncode in (0, 3) or CONFIG in done.stderr
             tried[key] = None if content else " ".join((done.stderr or done.stdout).split())[:300]
         if tried[key] and not (named and INCOMPLETE.search(tried[key])):
@@ -141,7 +141,7 @@ def configs(program, folder):
                 continue  # another program's
             count += 1
             names = set(re.findall(r"\$\{(\w+)\}", block.text))
-            done = subprocess.run([program, "check", "-c", str(config)], cwd=folder, capture_output=True, text=True, timeout=30,
+            done = subprocess.run([program, "check", "-c", str(config)], cwd=folder, capture_output=True, text=True, timeout=120,
                                   check=False, env=dict(os.environ, **{name: "the-value-of-a-variable" for name in names}))
             if done.returncode != 0:
                 yield f"{block.where}: rung check: {done.stderr.replace(str(config), 'the block').strip()}"
