@@ -133,18 +133,12 @@ class ManagementAdmin final : public QueueAdmin {
     auto answer = get(queues_path() + kFresh + "&page=1&page_size=100&use_regex=true&name=" +
                           percent_encode(policy_pattern(queue)),
                       "look at a queue");
-    if (!answer || !answer->is_object() || !answer->contains("items")) return look_at(queue);
+    if (!answer) return answer;
+    if (!answer->is_object() || !answer->contains("items")) return transient(name() + " lists no queues");
     for (const json& row : (*answer)["items"]) {
       if (row.is_object() && text_at(row, "name") == queue) return row;
     }
     return not_found(no_queue(queue));
-  }
-
-  // The queue from GET /api/queues/VHOST/NAME.
-  Result<json> look_at(std::string_view queue) {
-    auto answer = row_of(true, queue);
-    if (!answer && answer.error().kind == Error::Kind::not_found) return not_found(no_queue(queue));
-    return answer;
   }
 
   // RabbitMQ shows them to users with the tag monitoring, not policymaker.

@@ -1,5 +1,6 @@
 #include "plugin/rabbitmq/topology/probe.h"
 
+#include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/access.h"
 
 namespace rung::rabbit {
@@ -18,9 +19,18 @@ Result<void> may_consume(const Calls& calls, std::string_view queue) {
 
 Result<std::unique_ptr<Probe>> Probe::open(const BrokerOptions& options, const Clock& clock, Ms timeout,
                                            const std::string& purpose) {
-  auto opened = CommandConnection::open(options, clock, purpose, timeout);
+  auto endpoints = make_endpoints(options, clock);
+  if (!endpoints) return tl::unexpected(endpoints.error());
+  std::unique_ptr<Probe> its(new Probe(clock, timeout));
+  auto opened = Connection::open(*endpoints->addresses, *endpoints->access, options.heartbeat,
+                                 options.connection_name + " (" + purpose + ")", its->waker_, timeout);
   if (!opened) return tl::unexpected(opened.error());
-  return std::unique_ptr<Probe>(new Probe(*std::move(opened)));
+  its->connection_ = *std::move(opened);
+  return its;
+}
+
+Probe::~Probe() {
+  if (connection_ != nullptr) connection_->close(waker_.now() + std::chrono::seconds{1});
 }
 
 std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, const Clock& clock, Ms timeout) {
@@ -44,11 +54,11 @@ std::vector<AddressFacts> look_at_addresses(const BrokerOptions& options, const 
 }
 
 Calls Probe::calls() {
-  return its_->calls([this](const Frame& frame) {
-    if (frame.method() != AMQP_CONNECTION_BLOCKED_METHOD) return;
-    const auto* m = its_->connection().decode<amqp_connection_blocked_t>(frame);
-    blocked_ = m != nullptr ? std::string(view(m->reason)) : "no reason given";
-  });
+  return {*connection_, waker_, waker_.now() + timeout_, [this](const Frame& frame) {
+            if (frame.method() != AMQP_CONNECTION_BLOCKED_METHOD) return;
+            const auto* m = connection_->decode<amqp_connection_blocked_t>(frame);
+            blocked_ = m != nullptr ? std::string(view(m->reason)) : "no reason given";
+          }};
 }
 
 template <typename Ask>
@@ -61,6 +71,15 @@ std::invoke_result_t<Ask, const Calls&> Probe::check(Ask&& ask) {
   channel_open_ = done.has_value();
   if (!done && its.connection.closing().code == AMQP_NOT_FOUND) return not_found(done.error().message);
   return done;
+}
+
+Result<void> Probe::declare(const BrokerOptions& options) {
+  OwnQueueTypes types;
+  std::string adopted;  // the sidecar and rung doctor report it
+  return check([&](const Calls& calls) {
+    auto done = declare_return_exchange(options, calls);
+    return done ? declare_topology(options, types, calls, &adopted) : done;
+  });
 }
 
 Result<void> Probe::exchange_exists(std::string_view name) {

@@ -1,7 +1,7 @@
-// A connection that tests over AMQP what its user may do. Only a mark that it is told to set stays behind: it
-// declares others' exchanges and queues passively, its own declarations end with the connection, and it tests
-// the right to bind by removing a binding that does not exist. Thread: one. Every call blocks, bounded by the
-// timeout given to open().
+// The connection of a command: it tests over AMQP what its user may do. Only what declare() and a mark that
+// it is told to set stay behind: it declares others' exchanges and queues passively, its own declarations end
+// with the connection, and it tests the right to bind by removing a binding that does not exist. Thread: one.
+// Every call blocks, bounded by the timeout given to open().
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/topology/command_connection.h"
 #include "plugin/rabbitmq/topology/owner_mark.h"
+#include "plugin/rabbitmq/wire/calls.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 
 namespace rung::rabbit {
@@ -31,8 +32,14 @@ class Probe {
   // `clock` outlives it.
   static Result<std::unique_ptr<Probe>> open(const BrokerOptions& options, const Clock& clock, Ms timeout,
                                              const std::string& purpose = "doctor");
-  const Address& address() const { return its_->connection().address(); }
+  ~Probe();
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+  const Address& address() const { return connection_->address(); }
 
+  // For `rung attach`: what the sidecar declares at start, so that even the first dead letter has a place to
+  // wait: RabbitMQ silently drops a message that is dead-lettered to an exchange that does not exist.
+  Result<void> declare(const BrokerOptions& options);
   Result<void> exchange_exists(std::string_view name);
   Result<void> queue_exists(std::string_view name);
   // How many messages are ready in the queue, and how many consumers it has. Unlike the management API's,
@@ -61,7 +68,7 @@ class Probe {
   const std::string& blocked() const { return blocked_; }
 
  private:
-  explicit Probe(std::unique_ptr<CommandConnection> its) : its_(std::move(its)) {}
+  Probe(const Clock& clock, Ms timeout) : waker_(clock), timeout_(timeout) {}
 
   // The broker closes the channel with each refusal; the next check opens it again.
   // Calls `ask` (const Calls&) -> Result.
@@ -69,7 +76,9 @@ class Probe {
   std::invoke_result_t<Ask, const Calls&> check(Ask&& ask);
   Calls calls();
 
-  const std::unique_ptr<CommandConnection> its_;
+  Waker waker_;
+  const Ms timeout_;
+  std::unique_ptr<Connection> connection_;
   bool channel_open_ = false;
   std::string blocked_;
 };

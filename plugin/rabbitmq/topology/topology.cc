@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "plugin/rabbitmq/topology/command_connection.h"
 #include "plugin/rabbitmq/topology/management.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "src/core/base/url.h"
@@ -345,18 +344,6 @@ Result<void> consume_inlets(const BrokerOptions& options, const Calls& calls) {
     if (!done) return tl::unexpected(with_name(done.error(), "consuming " + one.name));
   }
   return {};
-}
-
-Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout) {
-  auto opened = CommandConnection::open(options, clock, "attach", timeout);
-  if (!opened) return tl::unexpected(opened.error());
-  const Calls calls = (*opened)->calls();
-  OwnQueueTypes types;
-  std::string adopted;  // the sidecar and rung doctor report it
-  auto done = calls.open_channel();
-  if (done) done = declare_return_exchange(options, calls);
-  if (done) done = declare_topology(options, types, calls, &adopted);
-  return done;
 }
 
 }  // namespace rung::rabbit

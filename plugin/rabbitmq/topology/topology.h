@@ -15,8 +15,6 @@
 
 namespace rung::rabbit {
 
-// The exchange that events are published to, if BrokerOptions::events.
-
 struct Declared {
   std::string name;            // of the exchange (fanout) and of its queue
   std::optional<Inlet> inlet;  // the inlet that is consumed from it; none = nothing
@@ -84,10 +82,5 @@ Result<TopologyReport> repair_topology(const BrokerOptions& options, OwnQueueTyp
 Result<void> cancel_inlets(const BrokerOptions& options, const Calls& calls);
 // Sends basic.qos, and basic.consume for each inlet.
 Result<void> consume_inlets(const BrokerOptions& options, const Calls& calls);
-
-// For `rung attach`: declares over AMQP what the sidecar declares at start, so that even the first dead
-// letter has a place to wait: RabbitMQ silently drops a message that is dead-lettered to an exchange that
-// does not exist.
-Result<void> declare_once(const BrokerOptions& options, const Clock& clock, Ms timeout);
 
 }  // namespace rung::rabbit

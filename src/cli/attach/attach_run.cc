@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "plugin/rabbitmq/topology/topology.h"
+#include "plugin/rabbitmq/topology/probe.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/queue_notes.h"
 #include "src/core/base/clock.h"
@@ -65,7 +65,9 @@ Result<FactsByQueue> existing_queues(QueueAdmin& admin, const std::vector<std::s
 // Declares the exchange and queue for dead letters, before any policy points there.
 Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
   const SystemClock clock;
-  if (auto declared = rabbit::declare_once(broker, clock, kAmqpTimeout); !declared) return declared;
+  auto probe = rabbit::Probe::open(broker, clock, kAmqpTimeout, "attach");
+  if (!probe) return tl::unexpected(probe.error());
+  if (auto declared = (*probe)->declare(broker); !declared) return declared;
   const std::string ours = rabbit::failed_exchange(broker.prefix);
   const auto exchange = admin.exchange(ours);
   if (exchange) return {};
