@@ -88,18 +88,22 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       results_({transitions_, acks_, proof_, updates_}),
       router_({acks_, intake_, results_, transitions_, left_, proof_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
-      janitor_(loop, {horizon_,
-                      [this] { return broker_watch_.takes_messages() && proof_.ready(); },
-                      {*jobs_, shards_, clock_, dispatch_, gates_, names_},
-                      {*jobs_, shards_, transitions_, clock_, updates_, attachments_, rules_},
-                      {*jobs_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked",
-                       health_}}),
-      bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       upkeep_(loop, *jobs_, shards_),
       retention_({upkeep_, shards_, clock_}, settings_.retention),
       count_causes_(add_cause_jobs(upkeep_, clock_)),
-      work_(loop, *jobs_, shards_, clock_, [this](const WorkWaiting& waiting) { found(waiting); }),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
+      janitor_(
+          loop, upkeep_,
+          {horizon_,
+           [this] { return broker_watch_.takes_messages() && proof_.ready(); },
+           [this](const WorkWaiting& waiting) {
+             if (waiting.bulks) bulks_.found();
+             if (waiting.cause_changes) upkeep_.want(count_causes_);
+           },
+           {*jobs_, shards_, clock_, dispatch_, gates_, names_},
+           {*jobs_, shards_, transitions_, clock_, updates_, attachments_, rules_},
+           {*jobs_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked", health_}}),
+      bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
       broker_watch_(loop,
                     {health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
                     settings_.identity.name, settings_.lease),
@@ -123,7 +127,6 @@ Result<void> Bridge::start() {
   broker_watch_.start();
   name_queues();
   upkeep_.start();
-  work_.start();
   return {};
 }
 
@@ -263,12 +266,6 @@ void Bridge::ownership_changed(bool ours) {
   dispatch_.open(may_publish());
 }
 
-void Bridge::found(const WorkWaiting& waiting) {
-  janitor_.found(waiting);
-  if (waiting.bulks) bulks_.found();
-  if (waiting.cause_changes) upkeep_.want(count_causes_);
-}
-
 void Bridge::gained(const std::vector<Gained>& gained) {
   std::vector<int> shards;
   std::map<std::string, int> expired;  // instance -> its shards that are ours now
@@ -331,7 +328,6 @@ void Bridge::drain(std::function<void()> done) {
   submissions_.drain();
   bulks_.drain();
   upkeep_.stop();
-  work_.stop();
   drain_.begin([this, done = std::move(done)] {
     count_upkeep_.add();  // the drain does not wait for it
     shards_.leave(done);

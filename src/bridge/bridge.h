@@ -44,7 +44,6 @@
 #include "src/bridge/upkeep/jobs.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
-#include "src/bridge/upkeep/work_poll.h"
 #include "src/bridge/vitals.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/broker_watch.h"
@@ -142,7 +141,6 @@ class Bridge final : public BrokerSink {
   std::set<std::string, std::less<>> queues_with_error_queue() const;
   void name_queues();
   void note_attachments(const std::vector<AttachmentSighting>& seen);
-  void found(const WorkWaiting& waiting);
   // Into rung_events; lost if the process ends before the write.
   void record(const char* kind, const std::string& subject, const std::string& detail);
 
@@ -188,15 +186,14 @@ class Bridge final : public BrokerSink {
   DeliveryRouter router_;
   Submissions submissions_;
   // Periodic work.
+  Jobs upkeep_;
+  Retention retention_;
+  const Jobs::Id count_causes_;
+  CountUpkeep count_upkeep_;
   Janitor janitor_;
   int naming_ = 0;  // the latest name_queues()
   io::Timer name_again_{loop_, [this] { name_queues(); }};
   BulkRunner bulks_;
-  Jobs upkeep_;
-  Retention retention_;
-  Jobs::Id count_causes_;
-  WorkPoll work_;
-  CountUpkeep count_upkeep_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
   LeaseCounts leases_;

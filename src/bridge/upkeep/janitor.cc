@@ -2,50 +2,95 @@
 
 #include <utility>
 
+#include "src/io/log.h"
+
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kTick{1000};
-constexpr int kSlowTicks = 10;
+constexpr Ms kTick{1000}, kSeldom{10'000};
+// Tasks that a person or another instance made due are found within this plus DueSweep::kGrace.
+constexpr Ms kPollEvery{500};
 
 }  // namespace
 
-Janitor::Janitor(io::Loop& loop, Deps deps)
-    : deps_(std::move(deps)),
+Janitor::Janitor(io::Loop& loop, Jobs& table, Deps deps)
+    : table_(table),
+      deps_(std::move(deps)),
       sweep_(loop, deps_.due),
       silence_(deps_.silence),
       copies_(deps_.copies),
       stranded_(deps_.due),
-      timer_(loop, [this] { tick(); }) {}
+      check_silence_(add("silence", kTick, Jobs::Who::owners, &Janitor::check_silence, true)),
+      send_copies_(add("parked copies", kTick, Jobs::Who::owners, &Janitor::send_copies)) {
+  add("tidy", kTick, Jobs::Who::all, &Janitor::tidy);
+  add("look", kTick, Jobs::Who::owners, &Janitor::look);
+  add("look seldom", kSeldom, Jobs::Who::owners, &Janitor::look_seldom);
+  add("poll", kPollEvery, Jobs::Who::owners, &Janitor::poll);
+}
 
-void Janitor::start() { timer_.start(kTick, kTick); }
+// What these submit to the database has bounds of its own.
+Jobs::Id Janitor::add(const char* name, Ms period, Jobs::Who who, void (Janitor::*act)(), bool on_demand) {
+  const auto begin = [this, act] {
+    if (started_) (this->*act)();
+    return Jobs::Work{};
+  };
+  return table_.add({name, period, Lane::sweeps, who, begin, on_demand});
+}
 
 void Janitor::stop() {
-  timer_.stop();
+  started_ = false;
   sweep_.stop();
   copies_.stop();
 }
 
-void Janitor::tick() {
+void Janitor::tidy() {
   deps_.horizon.check_clock();
   deps_.horizon.tidy_names();
-  if (!deps_.due.shards.any()) return;
+}
+
+void Janitor::look() {
   deps_.due.dispatch.tick();
   deps_.horizon.extend();
   silence_.tick();
   stranded_.look();
-  if (++ticks_ % kSlowTicks != 0) return;
+}
+
+void Janitor::look_seldom() {
   stranded_.look_for_forgotten();
   silence_.find_queues();
 }
 
+// While nothing waits, the lanes of queries, of the flow and of upkeep take turns: the database ends an idle
+// connection, and the first message after a pause would have to wait for a login, and then upkeep for another
+// one.
+void Janitor::poll() {
+  constexpr std::array kLanesInTurn{Lane::sweeps, Lane::flow, Lane::upkeep};
+  turn_ = quiet_ ? (turn_ + 1) % kLanesInTurn.size() : 0;
+  // Not upkeep's instead of these: that one answers at once if the database refuses, and would each time.
+  if (busy_[turn_]) turn_ = turn_ == 0 ? 1 : 0;
+  if (std::exchange(busy_[turn_], true)) return;
+  deps_.due.jobs.submit<WorkWaiting>(
+      kLanesInTurn[turn_],
+      [shards = deps_.due.shards.list(), now = deps_.due.clock.now()](TaskStore& store) {
+        return store.work_waiting(shards, now - DueSweep::kGrace, now);
+      },
+      [this, turn = turn_](const Result<WorkWaiting>& waiting) {
+        busy_[turn] = false;
+        quiet_ = waiting && *waiting == WorkWaiting{};
+        if (!waiting) return log::error("querying for work failed", {{"reason", waiting.error().message}});
+        if (started_) found(*waiting);
+      });
+}
+
 void Janitor::found(const WorkWaiting& waiting) {
-  if (!timer_.active()) return;
   if (waiting.scheduled) sweep_.sweep();
-  half_ = !half_;
-  if (!half_) return;
-  if (waiting.awaiting) silence_.check();
-  if (deps_.can_publish()) copies_.send_owed(waiting.parked);
+  if (waiting.awaiting) table_.want(check_silence_);
+  parked_ = parked_ || waiting.parked;
+  deps_.found(waiting);
+}
+
+void Janitor::send_copies() {
+  if (deps_.can_publish()) copies_.send_owed(std::exchange(parked_, false));
 }
 
 }  // namespace rung::bridge

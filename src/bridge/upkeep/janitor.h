@@ -1,18 +1,23 @@
-// The periodic jobs, so that every row is eventually moved by some instance. Each job has its own file:
-//   twice a second  due_sweep: rows that are due and not tracked -> dispatch
-//   each second     silence_check: expired silence -> presumed success, or the next level
-//                   parked_copies: copies owed to <prefix>.parked
-//   (these three if work_poll has found that rows wait)
-//   at a takeover and every ten seconds  stranded_tasks: tasks left in `publishing` -> the same attempt
+// Rows of the table of jobs (jobs.h), so that every task is eventually moved by some instance:
+//   twice a second  the poll: one statement asks which kinds of work wait in the tables (WorkWaiting). What
+//                   has nothing to do asks nothing by itself: an idle sidecar costs the database little
+//                   DueSweep: rows that are due and not tracked -> dispatch
+//   each second     SilenceCheck: expired silence -> presumed success, or the next level
+//                   ParkedCopies: copies owed to <prefix>.parked
+//   (these three if the poll has found that rows wait)
+//   at a takeover and every ten seconds  StrandedTasks: tasks left in `publishing` -> the same attempt
 //   again; queues of what awaits an answer -> attachments
 // Thread: the loop's.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <functional>
 #include <vector>
 
 #include "src/bridge/flight/due.h"
 #include "src/bridge/flight/horizon.h"
+#include "src/bridge/upkeep/jobs.h"
 #include "src/bridge/upkeep/parked_copies.h"
 #include "src/bridge/upkeep/silence_check.h"
 
@@ -23,16 +28,15 @@ class Janitor {
   struct Deps {
     Horizon& horizon;
     std::function<bool()> can_publish;
+    std::function<void(const WorkWaiting&)> found;  // by the poll: for what else waits
     DueDeps due;
     SilenceCheck::Deps silence;
     ParkedCopies::Deps copies;
   };
-  Janitor(io::Loop& loop, Deps deps);
+  Janitor(io::Loop& loop, Jobs& table, Deps deps);
 
-  void start();
+  void start() { started_ = true; }
   void stop();
-  // Call twice a second.
-  void found(const WorkWaiting& waiting);
   // Shards were gained: looks for their stranded rows once the former owner's connection must be dead.
   // Looks also for the queues of what awaits an answer.
   void gained(const std::vector<Gained>& gained) {
@@ -43,16 +47,28 @@ class Janitor {
   const SilenceCheck& silence() const { return silence_; }
 
  private:
-  void tick();
+  Jobs::Id add(const char* name, Ms period, Jobs::Who who, void (Janitor::*act)(), bool on_demand = false);
+  void tidy();
+  void look();
+  void look_seldom();
+  void poll();
+  void found(const WorkWaiting& waiting);
+  void check_silence() { silence_.check(); }
+  void send_copies();
 
+  Jobs& table_;
   const Deps deps_;
   DueSweep sweep_;
   SilenceCheck silence_;
   ParkedCopies copies_;
   StrandedTasks stranded_;
-  io::Timer timer_;
-  int ticks_ = 0;
-  bool half_ = false;  // found() is called the second time within this second
+  bool started_ = false;
+  Jobs::Id check_silence_, send_copies_;
+  bool parked_ = false;         // copies are owed: a poll has found it
+  std::array<bool, 3> busy_{};  // polls by lane: one that is stuck does not stop the others
+  std::size_t turn_ = 0;
+  // The last poll found no work. With work, the flow's lane is busy and would delay the poll.
+  bool quiet_ = true;
 };
 
 }  // namespace rung::bridge

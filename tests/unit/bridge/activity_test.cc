@@ -117,7 +117,6 @@ TEST_F(ActivityStory, IsAddedEveryFewSecondsAndOnlyWhatIsNew) {
   EXPECT_EQ(stored("orders")[0].counts, (ActivityCounts{0, 2, 0}));
   EXPECT_EQ(stored(kAllQueues), stored("orders"));
   EXPECT_THAT(stored(FlowCounts::kOther), IsEmpty());
-  flow->work.stop();  // it asks on this lane, too
   const std::size_t asked = flow->jobs.submitted(Lane::upkeep);
   world.loop.run_for(CountUpkeep::kEvery * 5);
   EXPECT_EQ(flow->jobs.submitted(Lane::upkeep), asked) << "nothing is new";

@@ -152,7 +152,7 @@ TEST_F(BreakerWithRate, ATaskThatHasMovedToAnotherQueueCostsNoProbe) {
 TEST_F(BreakerStory, AProbeWhoseClaimFailsIsGivenBack) {
   open_it();
   world.run_until(*breaker().until - Ms{1});
-  flow->work.stop();
+  flow->janitor.stop();
   flow->jobs.by_hand(Lane::flow);
   ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kSecond * 5));
   flow->jobs.by_hand(Lane::gate_writes);

@@ -24,7 +24,6 @@
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/task_updates.h"
-#include "src/bridge/upkeep/work_poll.h"
 #include "src/core/message/identity.h"
 #include "tests/support/memory/memory_broker.h"
 #include "tests/support/memory/memory_store.h"
@@ -141,7 +140,7 @@ class Flow final : public BrokerSink {
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
     world.brokers.insert(&broker);
     EXPECT_TRUE(broker.start(*this));
-    work.start();
+    table.start();
   }
   ~Flow() override {
     alive_.reset();
@@ -262,14 +261,15 @@ class Flow final : public BrokerSink {
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
                  store_watch, refused_publishes, broker, recognized},
                 {"rung.parked", {"rung.delay", {}}, kIncarnation}};
+  Jobs table{world.loop, jobs, shards};
   Janitor janitor{world.loop,
+                  table,
                   {horizon,
                    [] { return true; },
+                   [](const WorkWaiting&) {},
                    {jobs, shards, clock, dispatch, gates, names},
                    {jobs, shards, transitions, clock, updates, attachments, world.rules},
                    {jobs, shards, transitions, outbox, clock, proof, "rung.parked", health}}};
-  WorkPoll work{world.loop, jobs, shards, clock,
-                [this](const WorkWaiting& waiting) { janitor.found(waiting); }};
   IntakeSession session;  // of the last delivery
 
  private:

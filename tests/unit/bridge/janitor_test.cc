@@ -48,9 +48,10 @@ TEST_F(JanitorStory, WithoutWorkItAsksOneThingTwiceASecond) {
                       flow.jobs.submitted(Lane::upkeep)};
   };
   const auto before = asked();
-  world.loop.run_for(Ms{9000});
-  EXPECT_EQ(asked(), (std::array{before[0] + 8, before[1] + 6, before[2] + 6}))
-      << "in turn, and one search each for forgotten claims and for queues of what awaits an answer";
+  world.loop.run_for(Ms{30'000});
+  EXPECT_EQ(asked(), (std::array{before[0] + 26, before[1] + 20, before[2] + 20}))
+      << "in turn, and each ten seconds a search for forgotten claims and one for queues of what awaits an "
+         "answer";
 }
 
 TEST_F(JanitorStory, WhatADeadOwnerLeftIsPublishedWhenItsConnectionMustBeDead) {

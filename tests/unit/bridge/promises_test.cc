@@ -211,7 +211,7 @@ TEST_F(PromiseStory, IsAddedEveryFewSecondsAndOnlyWhatIsNew) {
   EXPECT_EQ(stored()[0].last_hour, (PromiseCounts{2, 0, 0}));
   EXPECT_EQ(stored()[0].last_day, (PromiseCounts{2, 0, 0}));
   world.loop.run_for(CountUpkeep::kEvery);  // it also looks at old buckets, each minute
-  flow->work.stop();                        // it asks on this lane, too
+  flow->janitor.stop();                     // it asks on this lane, too
   const std::size_t asked = flow->jobs.submitted(Lane::upkeep);
   world.loop.run_for(CountUpkeep::kEvery * 5);
   EXPECT_EQ(flow->jobs.submitted(Lane::upkeep), asked) << "nothing is new";

@@ -72,7 +72,7 @@ class ThrottleStory : public testing::Test {
   // Of the flow. Call it the first time when no sweep is needed any more: it ends the poll, whose jobs would
   // count.
   std::size_t jobs() {
-    flow->work.stop();
+    flow->janitor.stop();
     return flow->jobs.submitted(Lane::flow);
   }
 
