@@ -331,20 +331,6 @@ CREATE TABLE IF NOT EXISTS rung_batches (
   PRIMARY KEY (kind, maker)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
--- Send times of queues with rates (src/core/gates/send_times.h). value: of the header of rate_by; '' = the queue's own rate.
--- next_us: the next free send time of the queue or the value, us since 1970 UTC; 0 = free now. used_at: a row that has not been
--- used for long is deleted.
-CREATE TABLE IF NOT EXISTS rung_rates (
-  queue        VARCHAR(255) NOT NULL,
-  length       SMALLINT UNSIGNED NOT NULL,
-  value        VARCHAR(255) NOT NULL,
-  value_length SMALLINT UNSIGNED NOT NULL,
-  used_at      DATETIME(3) NOT NULL,
-  next_us      BIGINT NOT NULL DEFAULT 0,
-  PRIMARY KEY (queue, length, value, value_length),
-  KEY by_used (used_at)
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-
 -- Whether the failures of queues reach us: silence after a delivery is a success only where a failure could have arrived, and
 -- where the message can have been read (src/store/attachments.h). One row for each queue that has been attached at some time,
 -- or (unattached) has been looked at. since: start of the state. attached_at: when it was last seen to be attached again; NULL:

@@ -13,7 +13,6 @@
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/gates/gates.h"
-#include "src/core/gates/send_times.h"
 #include "src/core/machine/audit.h"
 #include "src/store/system.h"
 
@@ -85,12 +84,6 @@ class GateStore {
   virtual Result<std::vector<GateState>> change_gates(const GateBatch& batch) = 0;
   // The same of one queue.
   Result<GateState> change_gate(const std::string& queue, const GateChange& change);
-  // Takes send times for all these queues, each of them once, in one transaction. If it is repeated after a
-  // lost answer, those of the first time are lost.
-  virtual Result<std::vector<SendTimes>> take_send_times(std::span<const SendRequest> requests) = 0;
-  // Deletes up to `most` schedules whose next send time lies before `before`: they are as good as none.
-  // Returns how many.
-  virtual Result<int> forget_send_times(EpochMs before, int most) = 0;
   // By which value of a header rate_by limits these tasks (rate_value()); "" = it has none.
   virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                               const std::string& header) = 0;

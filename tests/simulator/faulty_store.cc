@@ -113,12 +113,4 @@ Result<void> FaultyStore::write_claims(std::span<const TaskId> ids) {
   return call([&] { return MemoryStore::write_claims(ids); });
 }
 
-Result<std::vector<SendTimes>> FaultyStore::take_send_times(std::span<const SendRequest> requests) {
-  return call([&] {
-    auto times = MemoryStore::take_send_times(requests);
-    if (times) deps_.watcher.given(requests, *times);
-    return times;
-  });
-}
-
 }  // namespace rung::sim

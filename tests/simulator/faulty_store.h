@@ -59,7 +59,6 @@ class FaultyStore final : public MemoryStore {
   Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                         std::size_t most_bytes) override;
   Result<void> write_claims(std::span<const TaskId> ids) override;
-  Result<std::vector<SendTimes>> take_send_times(std::span<const SendRequest> requests) override;
 
  private:
   struct Plan {  // of one call

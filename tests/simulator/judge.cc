@@ -124,7 +124,6 @@ void Judge::answered(TaskId id, const Happening& what, const Decision& decision)
 }
 
 void Judge::stepped(Us by) {
-  given_.clear();
   steps_.emplace_back(world_.events.now(), by);
   world_.note(0, [&] { return "the database's clock steps by " + std::to_string(by / kMs) + " ms"; });
   if (by > 0) return;
@@ -172,34 +171,6 @@ void Judge::judge_holds(const Facts& facts) {
   }
 }
 
-// Two requests never get the same send time: any span has no more of them than the rate gives in it, and a
-// burst.
-void Judge::given(std::span<const SendRequest> requests, const std::vector<SendTimes>& times) {
-  constexpr std::array kSpans{Ms{0}, Ms{200}, Ms{1000}};
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const SendRequest& request = requests[i];
-    if (request.rate <= 0) continue;
-    auto& [all, rates] = given_[request.queue];
-    for (const SendTimes::Of& of : times[i].values) all.insert(of.given.begin(), of.given.end());
-    const EpochMs now = world_.db->now(), since = now - 2 * kSendHorizon;
-    all.erase(all.begin(), all.lower_bound(since));
-    // After a breaker has closed, the rate grows, and instances learn of it one after the other.
-    rates.insert_or_assign(now, std::max(request.rate, rates.contains(now) ? rates[now] : 0.0));
-    rates.erase(rates.begin(), rates.lower_bound(since));
-    const double rate = std::ranges::max(rates | std::views::values);
-    for (const EpochMs first : all) {
-      for (const Ms span : kSpans) {
-        const auto count = std::distance(all.lower_bound(first), all.upper_bound(first + span));
-        const double s = static_cast<double>((span + kSendBurst + Ms{1}).count()) / 1000;
-        if (static_cast<double>(count) > rate * s + 1)
-          return broken("a send time is given once: " + std::to_string(count) + " of " + request.queue +
-                            " in " + std::to_string(span.count()) + " ms",
-                        0);
-      }
-    }
-  }
-}
-
 // A new attempt was claimed: no gate of its queue forbids that. After faults, an instance may know less than
 // the others for a while.
 void Judge::judge_gates(const Facts& facts, const Task& task) {
@@ -218,7 +189,7 @@ void Judge::judge_gates(const Facts& facts, const Task& task) {
     const auto recent = [&](int seconds) {
       return std::ranges::count_if(claims, [&](Us at) { return at > now - seconds * kSecond; });
     };
-    if (static_cast<double>(recent(10)) > gate.rate * 10 * 1.05 + 2)
+    if (static_cast<double>(recent(10)) > gate.rate * 10 * 1.05 + 2 + world_.settings.nodes)
       return broken("a rate is kept: " + std::to_string(recent(10)) + " in 10 s", facts.message);
   }
   if (!gate.breaker || task.probe != 0) return;

@@ -46,7 +46,6 @@ class Judge final : public Watcher {
                 const Fence& fence) override;
   void applied(std::span<const Event> events, const std::vector<Decision>& decisions,
                const Fence& fence) override;
-  void given(std::span<const SendRequest> requests, const std::vector<SendTimes>& times) override;
   void written(const std::string& node, std::uint64_t connection, const Outgoing& outgoing) override;
   void arrived(const std::string& queue, const Message& message, std::uint64_t by) override;
   void returned(const Message& message) override;
@@ -103,14 +102,9 @@ class Judge final : public Watcher {
   const BrokerServer* server_ = nullptr;
   std::map<int, Entry> entries_;
   std::map<TaskId, Facts> facts_;
-  std::vector<std::pair<Us, Us>> steps_;           // when, by how much
-  std::map<std::string, Us> paused_;               // when each queue was paused, or its pause changed, last
-  std::map<std::string, std::vector<Us>> claims_;  // of new attempts, by queue
-  struct Given {
-    std::multiset<EpochMs> times;
-    std::map<EpochMs, double> rates;  // that were asked for, by when
-  };
-  std::map<std::string, Given> given_;               // send times, by queue: the latest seconds
+  std::vector<std::pair<Us, Us>> steps_;             // when, by how much
+  std::map<std::string, Us> paused_;                 // when each queue was paused, or its pause changed, last
+  std::map<std::string, std::vector<Us>> claims_;    // of new attempts, by queue
   std::set<std::pair<TaskId, int>> read_;            // attempts that a consumer took
   std::map<std::int64_t, CarefulRedrive> redrives_;  // by bulk
   std::map<TaskId, std::string> edits_;              // the bodies that people gave, by new task

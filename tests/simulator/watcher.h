@@ -19,7 +19,6 @@ class Watcher {
                         const Fence& fence) = 0;
   virtual void applied(std::span<const Event> events, const std::vector<Decision>& decisions,
                        const Fence& fence) = 0;
-  virtual void given(std::span<const SendRequest> requests, const std::vector<SendTimes>& times) = 0;
   // A node writes it to a publishing socket. `connection_alive`: the server still has this connection.
   virtual void written(const std::string& node, std::uint64_t connection, const Outgoing& outgoing) = 0;
   // It reached `queue`; `by`: the connection, 0 = an application.

@@ -65,3 +65,6 @@ DELETE FROM rung_gates WHERE seen_at < :before AND breaker = 'closed' AND (hold_
 
 -- name: queue_gates
 SELECT queue, state, since, until, reason, `by`, waiting, next_at FROM retry_queues ORDER BY queue
+
+-- name: rule_headers
+SELECT id, rule_headers FROM rung_tasks WHERE id IN (:ids)

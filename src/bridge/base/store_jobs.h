@@ -33,7 +33,8 @@ inline constexpr int kMostInFlight = 2;
 // - gates: what Gates reads, one job at a time.
 // - gate_writes: what GateWriter writes. A locked row delays no read.
 // - sweeps: queries for rows (the heap, sweeps, silence, stranded tasks, parked copies), a few jobs of each.
-// - flow: inserts, claims, changes, send times, bounded by their callers (kMostInFlight, max_unconfirmed).
+// - flow: inserts, claims, changes, values of headers, bounded by their callers (kMostInFlight,
+// max_unconfirmed).
 // - upkeep: events, attachments, counts of causes and deliveries.
 // - retention: deletes, and changes of partitions, which may take minutes.
 // most_waiting() bounds the lanes whose callers set no bound: a job beyond it is refused.

@@ -102,7 +102,7 @@ void Dispatch::leave_in_database(const io::DueItem& item) {
 
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
   const EpochMs now = deps_.clock.now();
-  // They have had their send times.
+  // They have had their tokens.
   for (const io::DueItem& item : items) take_in(item, now, std::nullopt);
   pump_soon(items, now);
 }

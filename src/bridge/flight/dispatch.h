@@ -80,7 +80,7 @@ class Dispatch {
   bool can_probe(const std::string& queue) const;
   // Sends the oldest of them; false if there is none, or nothing may be sent now.
   bool send_probe(const std::string& queue, int probe);
-  // The queues whose tasks wait for send times.
+  // The queues whose tasks wait for tokens.
   std::vector<std::string> limited() const { return throttle_.limited(); }
   const Throttle::ValueCounts& rate_values() const { return throttle_.values(); }
   const Lateness& lateness() const { return publisher_.lateness(); }

@@ -28,7 +28,7 @@ namespace rung::bridge {
 
 // Why a task of a queue with a gate, or one that was claimed before, may go.
 struct Permit {
-  std::optional<std::string> value;  // its header's value, of which it has a send time
+  std::optional<std::string> value;  // its header's value, of which it has a token
   BootMs released_at{0};             // when that had come
   int probe = 0;                     // the number of the breaker's probe that it is; 0 = none
   bool again = false;                // who claimed it before cannot publish it any more
@@ -46,7 +46,7 @@ struct Claim {
 struct Flight {
   enum class Stage : std::uint8_t {
     gone,       // it has no record
-    throttled,  // due: in Throttle, until it has a send time
+    throttled,  // due: in Throttle, until it has a token
     waiting,    // due: in Targets, to be claimed
     claiming,   // the claim is on its way to the database
     unread,     // claimed; its message is still in the database, for want of room
@@ -104,9 +104,9 @@ class Flights {
   // The task is due: throttled or waiting. If it already is, for another queue, this one replaces it.
   void add(const io::DueItem& item, Stage stage);
   void add_again(const io::DueItem& item);  // waiting, with a permit that says so
-  // The send time of a throttled task has come.
+  // A throttled task has its token.
   void permit(const io::DueItem& item, const std::string& value, BootMs now);
-  // If it is throttled, it waits for no send time any more.
+  // If it is throttled, it waits for no token any more.
   void pass(const io::DueItem& item);
   // False if the task does not wait any more, waits for another queue, or is not ours.
   bool begin_claim(const io::DueItem& item);

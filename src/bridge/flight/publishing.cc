@@ -45,7 +45,7 @@ void Claims::claim(std::vector<io::DueItem> items) {
   });
 }
 
-// A gate lets a task go when it opens, or at the send time. Until then a task with a send time has waited for
+// A gate lets a task go when it opens, or with a token. Until then a task with a token has waited for
 // its turn, but for when nothing could be sent at all.
 Ms Claims::behind_gates(const io::DueItem& item, const Flight& flight) const {
   const Ms closed = deps_.flow.gates.closed_since(deps_.flow.names.name(item.queue), item.at);

@@ -1,24 +1,29 @@
 #include "src/bridge/flight/throttle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "src/core/base/failpoint.h"
 #include "src/core/base/require.h"
+#include "src/core/gates/gates.h"
 #include "src/core/rules/rate_value.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
 
+// The key of tasks whose header has no value: they share one rate.
+constexpr const char* kNoValue = "(no value)";
 constexpr std::size_t kMostLookedUp = 500;
-constexpr Ms kTooLate{1000};  // a send time that was missed by this is lost: else they would go out at once
-constexpr Ms kShort{1000};    // for so long it is no news that a rate delays tasks
-constexpr Ms kForgetEvery{60'000};
+constexpr Ms kTurn{20};     // the more tasks go together, the fewer transactions; well below the burst
+constexpr Ms kNoRoom{100};  // the queue takes nothing now
+constexpr Ms kShort{1000};  // for so long it is no news that a rate delays tasks
 
 }  // namespace
 
 Throttle::Throttle(io::Loop& loop, Deps deps)
-    : deps_(std::move(deps)), loop_(loop), again_(loop, [this] { work(); }) {}
+    : deps_(std::move(deps)), began_(deps_.clock.here().boot()), again_(loop, [this] { work(); }) {}
 
 const GateRules& Throttle::rules(std::uint32_t queue) const {
   return deps_.rules->queue(deps_.names.name(queue)).gate;
@@ -34,7 +39,7 @@ bool Throttle::full(std::uint32_t number) const {
   const auto queue = queues_.find(number);
   if (queue == queues_.end() || queue->second.waiting < kFewKept) return false;
   return waiting_ >= deps_.most_in_all || queue->second.waiting >= kMostKept ||
-         queue->second.values.size() >= kMostValues;
+         queue->second.line.size() >= kMostValues;
 }
 
 void Throttle::each_queue(const std::function<void(std::uint32_t)>& tell) const {
@@ -43,63 +48,133 @@ void Throttle::each_queue(const std::function<void(std::uint32_t)>& tell) const 
   }
 }
 
+double Throttle::share(double per_second) const {
+  if (planted(Bug::rate_not_shared)) return per_second;
+  return per_second * std::max(deps_.shards.count(), 1) / kShards;
+}
+
+double Throttle::rate(std::uint32_t number) const {
+  const std::string& name = deps_.names.name(number);
+  const GateState* state = deps_.gates.state(name);
+  return share(
+      send_rate(deps_.rules->queue(name), state == nullptr ? Breaker{} : state->breaker, deps_.clock.now()));
+}
+
+double Throttle::rate_by(std::uint32_t number) const {
+  const auto& by = rules(number).rate_by;
+  return by ? share(by->per_second) : 0;
+}
+
+// Of a bucket that we have not used: as if a token had been taken at the last multiple of its interval before
+// we began. A restart neither gives one away nor costs an interval.
+BootMs Throttle::empty_since(double per_second) const {
+  if (per_second <= 0) return began_;
+  const auto by_db = static_cast<double>(deps_.clock.at(began_).ms);
+  return began_ - Ms{static_cast<Ms::rep>(std::fmod(by_db, 1000 / per_second))};
+}
+
 void Throttle::add(const io::DueItem& item) {
   RUNG_REQUIRE(deps_.flights.is(item, Flight::Stage::throttled));
-  Queue& queue = queues_[item.queue];
-  if (const std::string& name = deps_.names.name(item.queue); queue.name != name) {
-    queue = {};  // the number was another queue's
-    queue.name = name;
+  const std::string& name = deps_.names.name(item.queue);
+  auto place = queues_.find(item.queue);
+  if (place != queues_.end() && place->second.name != name) {  // the number was another queue's
+    if (const auto wakes = place->second.wakes) due_.erase({*wakes, item.queue});
+    queues_.erase(place);
+    place = queues_.end();
   }
+  if (place == queues_.end())
+    place = queues_.emplace(item.queue, Queue{name, TokenBucket(empty_since(rate(item.queue)))}).first;
+  Queue& queue = place->second;
   ++queue.waiting;
   ++waiting_;
   if (rules(item.queue).rate_by) {
     queue.unknown.push_back(item);
-    ready_.insert(item.queue);
+    wake(item.queue, queue, deps_.clock.here().boot());
   } else {
     put(item.queue, queue, "", item);
   }
-  soon();
 }
 
-void Throttle::soon() {
-  if (std::exchange(posted_, true)) return;
-  loop_.post([this] {
-    posted_ = false;
-    work();
-  });
+void Throttle::wake(std::uint32_t number, Queue& queue, BootMs at) {
+  if (queue.wakes && *queue.wakes <= at) return;
+  if (queue.wakes) due_.erase({*queue.wakes, number});
+  queue.wakes = at;
+  due_.emplace(at, number);
+  if (due_.begin()->second == number) again_.start(std::max(at - deps_.clock.here().boot(), Ms{1}));
 }
 
 void Throttle::changed() {
-  for (const auto& [number, queue] : queues_) ready_.insert(number);
-  if (!queues_.empty()) soon();
+  const BootMs now = deps_.clock.here().boot();
+  for (auto& [number, queue] : queues_) wake(number, queue, now);
 }
 
 void Throttle::work() {
-  if (agenda_.empty()) check_agenda();
-  due();
-  for (const std::uint32_t number : std::set(ready_)) {
-    const auto queue = queues_.find(number);
-    if (queue == queues_.end()) {
-      ready_.erase(number);
-    } else if (!holds(number)) {  // a reload has removed the limits
-      ready_.erase(number);
-      release_all(queue->second);
-    } else {
-      look_up(number, queue->second);
+  const BootMs now = deps_.clock.here().boot();
+  std::vector<io::DueItem> out;
+  while (!due_.empty() && due_.begin()->first <= now) {
+    const std::uint32_t number = due_.begin()->second;
+    due_.erase(due_.begin());
+    Queue& queue = queues_.at(number);
+    queue.wakes.reset();
+    if (!holds(number)) {  // a reload has removed the rates
+      release_all(queue);
+      continue;
     }
+    look_up(number, queue);
+    if (const auto at = send(number, queue, now, out)) wake(number, queue, *at);
   }
-  ask();
-  arm();
+  if (!due_.empty()) again_.start(std::max(due_.begin()->first - now, Ms{1}));
+  if (!out.empty()) deps_.release(out);
 }
 
-void Throttle::arm() {
-  std::optional<Ms> next;
-  if (!agenda_.empty()) next = agenda_.begin()->first - deps_.clock.now();
-  if (!ready_.empty() && asked_.empty()) {
-    const Ms pause = not_before_ - deps_.clock.here().boot();
-    next = std::min(next.value_or(pause), pause);
+// Other shards, or a reload: the values' turns come sooner or later.
+void Throttle::follow_rate(std::uint32_t number, Queue& queue, BootMs now) {
+  if (const double share = rate_by(number); std::exchange(queue.per_value, share) == share) return;
+  for (const auto& [at, value] : std::exchange(queue.line, {})) {
+    value->second.listed = false;
+    list(queue, value, now);
   }
-  if (next) again_.start(std::max(*next, Ms{1}));
+}
+
+// Releases what may go now. Returns when more may; none: changed() or add() follows.
+std::optional<BootMs> Throttle::send(std::uint32_t number, Queue& queue, BootMs now,
+                                     std::vector<io::DueItem>& out) {
+  if (queue.line.empty() || deps_.gates.why_closed(queue.name) != nullptr) return std::nullopt;
+  std::size_t room = deps_.room(number);
+  if (room == 0) return now + kNoRoom;
+  follow_rate(number, queue, now);
+  const double own = rate(number);
+  queue.bucket.fill(own, now);
+  while (room > 0 && queue.bucket.has() && !queue.line.empty() && queue.line.begin()->first <= now) {
+    const auto value = queue.line.begin()->second;
+    queue.line.erase(queue.line.begin());
+    value->second.listed = false;
+    value->second.bucket.fill(queue.per_value, now);
+    if (value->second.bucket.has() && release(queue, *value, now, out)) {
+      value->second.bucket.take();
+      queue.bucket.take();
+      --room;
+    }
+    list(queue, value, now);
+  }
+  if (queue.line.empty()) return std::nullopt;
+  return std::max({queue.bucket.next(own), queue.line.begin()->first, now + kTurn});
+}
+
+// The oldest task of the value; false if none is ours any more.
+bool Throttle::release(Queue& queue, Values::value_type& value, BootMs now, std::vector<io::DueItem>& out) {
+  Oldest& waiting = value.second.waiting;
+  while (!waiting.empty()) {
+    const io::DueItem item = waiting.top();
+    waiting.pop();
+    --queue.waiting;
+    --waiting_;
+    if (is_gone(item)) continue;
+    deps_.flights.permit(item, value.first, now);
+    out.push_back(item);
+    return true;
+  }
+  return false;
 }
 
 // Whether it is not ours any more: its shard was lost, or it was moved or cancelled.
@@ -110,104 +185,42 @@ bool Throttle::is_gone(const io::DueItem& item) {
   return true;
 }
 
-void Throttle::due() {
-  const EpochMs now = deps_.clock.now();
-  std::vector<io::DueItem> items;
-  std::map<std::uint32_t, std::size_t> room;
-  while (!agenda_.empty() && agenda_.begin()->first <= now) {
-    const auto node = agenda_.extract(agenda_.begin());
-    const Entry& entry = node.mapped();
-    const auto queue = queues_.find(entry.queue);
-    if (queue == queues_.end() || !queue->second.has(entry.value)) continue;
-    ready_.insert(entry.queue);
-    if (entry.item) {
-      const auto [left, first] = room.try_emplace(entry.queue);
-      if (first) left->second = room_for(entry.queue);
-      if (send(queue->second, entry, left->second > 0, items)) --left->second;
-    } else if (entry.value) {
-      queue->second.turn.push_back(*entry.value);
-    } else {
-      queue->second.wakes = false;
-    }
-  }
-  if (!items.empty()) deps_.release(items);
-}
-
-std::size_t Throttle::room_for(std::uint32_t number) const {
-  return deps_.gates.why_closed(deps_.names.name(number)) == nullptr ? deps_.room(number) : 0;
-}
-
-// A send time has come. If the queue takes nothing now, it is lost: when it does, they must not all go at
-// once.
-bool Throttle::send(Queue& queue, const Entry& entry, bool takes, std::vector<io::DueItem>& out) {
-  Value& of = queue.values.at(*entry.value);
-  --of.to_send;
-  bool sent = false;
-  if (!takes || deps_.clock.now() - entry.send_at > kTooLate) {
-    of.waiting.push(*entry.item);
-  } else {
-    sent = release(queue, *entry.value, *entry.item, out);
-    if (!sent) sent = use(queue, *entry.value, of, entry.send_at, out);
-  }
-  list(entry.queue, queue, *entry.value, of);
-  return sent;
-}
-
-// For the next task of the value; if there is none, for one that comes soon.
-bool Throttle::use(Queue& queue, const std::string& value, Value& of, EpochMs send_at,
-                   std::vector<io::DueItem>& out) {
-  while (!of.waiting.empty()) {
-    const io::DueItem item = of.waiting.top();
-    of.waiting.pop();
-    if (release(queue, value, item, out)) return true;
-  }
-  of.spare = send_at;
-  return false;
-}
-
-// False if the task is not ours any more.
-bool Throttle::release(Queue& queue, const std::string& value, const io::DueItem& item,
-                       std::vector<io::DueItem>& out) {
-  --queue.waiting;
-  --waiting_;
-  if (is_gone(item)) return false;
-  deps_.flights.permit(item, value, deps_.clock.here().boot());
-  out.push_back(item);
-  return true;
-}
-
 void Throttle::not_sent(std::uint32_t number, const std::string& value) {
   const auto queue = queues_.find(number);
-  if (queue == queues_.end() || room_for(number) == 0) return;
-  std::vector<io::DueItem> out;
-  use(queue->second, value, queue->second.values[value], deps_.clock.now(), out);
-  if (!out.empty()) loop_.post([this, out] { deps_.release(out); });
+  if (queue == queues_.end()) return;
+  queue->second.bucket.put_back();
+  const auto of = queue->second.values.find(value);
+  if (of != queue->second.values.end()) of->second.bucket.put_back();
+  wake(number, queue->second, deps_.clock.here().boot());
 }
 
 void Throttle::put(std::uint32_t number, Queue& queue, const std::string& value, const io::DueItem& item) {
-  Value& of = queue.values[value];
-  of.waiting.push(item);
-  if (const auto spare = std::exchange(of.spare, std::nullopt);
-      spare && deps_.clock.now() - *spare <= kTooLate && room_for(number) > 0) {
-    std::vector<io::DueItem> out;
-    use(queue, value, of, *spare, out);
-    if (!out.empty()) deps_.release(out);
+  const BootMs now = deps_.clock.here().boot();
+  follow_rate(number, queue, now);
+  auto of = queue.values.find(value);
+  if (of == queue.values.end()) {
+    if (queue.values.size() >= kMostValues) forget_unused(queue, true, now);
+    of = queue.values.emplace(value, Value{TokenBucket(empty_since(queue.per_value))}).first;
   }
-  list(number, queue, value, of);
+  of->second.waiting.push(item);
+  list(queue, of, now);
+  wake(number, queue, now);
 }
 
-// If its tasks need send times, it is the value's turn after the others.
-void Throttle::list(std::uint32_t number, Queue& queue, const std::string& value, Value& of) {
+// If it has tasks, it is its turn once it has a token, after those that have one.
+void Throttle::list(Queue& queue, Values::iterator value, BootMs now) {
+  Value& of = value->second;
   if (of.waiting.empty() || std::exchange(of.listed, true)) return;
-  queue.turn.push_back(value);
-  ready_.insert(number);
-  soon();
+  of.bucket.fill(queue.per_value, now);
+  queue.line.emplace(of.bucket.next(queue.per_value), value);
 }
 
 void Throttle::forget_values(Queue& queue) {
   for (auto& [value, of] : queue.values) {
     for (; !of.waiting.empty(); of.waiting.pop()) queue.unknown.push_back(of.waiting.top());
   }
+  queue.line.clear();
+  queue.values.clear();
 }
 
 void Throttle::look_up(std::uint32_t number, Queue& queue) {
@@ -228,28 +241,28 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
   std::vector<TaskId> ids;
   for (const io::DueItem& item : queue.looked_up) ids.push_back(item.id);
   std::ranges::sort(ids);
-  using Values = std::map<TaskId, std::string>;
-  deps_.jobs.submit<Values>(
+  using Read = std::map<TaskId, std::string>;
+  deps_.jobs.submit<Read>(
       Lane::flow,
       [ids = std::move(ids), header = by->header](GateStore& store) {
         return store.header_values(ids, header);
       },
-      [this, number, header = by->header](const Result<Values>& values) {
+      [this, number, header = by->header](const Result<Read>& values) {
         const auto looked = queues_.find(number);
         if (looked == queues_.end()) return;  // cleared: a drain
         if (!values)
           log::error("reading the values of a header failed", {{"reason", values.error().message}});
-        const auto items = std::exchange(looked->second.looked_up, {});
-        if (header != looked->second.header) {  // by a reload
-          looked->second.unknown.insert(looked->second.unknown.end(), items.begin(), items.end());
-          return changed();
+        Queue& of = looked->second;
+        const auto items = std::exchange(of.looked_up, {});
+        if (header != of.header) {  // by a reload
+          of.unknown.insert(of.unknown.end(), items.begin(), items.end());
+        } else {
+          for (const io::DueItem& item : items) {
+            const auto value = values ? values->find(item.id) : Read::const_iterator{};
+            found(number, of, item, values && value != values->end() ? value->second : "");
+          }
         }
-        for (const io::DueItem& item : items) {
-          const auto value = values ? values->find(item.id) : Values::const_iterator{};
-          found(number, looked->second, item, values && value != values->end() ? value->second : "");
-        }
-        ready_.insert(number);
-        soon();
+        wake(number, of, deps_.clock.here().boot());
       });
 }
 
@@ -264,38 +277,35 @@ void Throttle::found(std::uint32_t number, Queue& queue, const io::DueItem& item
   put(number, queue, value.empty() ? kNoValue : value, item);
 }
 
-// A reload has removed the limits.
+// A reload has removed the rates.
 void Throttle::release_all(Queue& queue) {
-  std::vector<io::DueItem> items = std::exchange(queue.unknown, {});
-  for (auto& [value, of] : queue.values) {
-    for (; !of.waiting.empty(); of.waiting.pop()) items.push_back(of.waiting.top());
-  }
+  forget_values(queue);
+  const std::vector<io::DueItem> items = std::exchange(queue.unknown, {});
   waiting_ -= items.size();
   queue.waiting -= items.size();
   for (const io::DueItem& item : items) deps_.flights.pass(item);
   if (!items.empty()) deps_.release(items);
 }
 
-void Throttle::tick() {
-  check_agenda();
-  const EpochMs now = deps_.clock.now();
-  for (auto& [number, queue] : queues_) {
-    if (!holds(number)) ready_.insert(number);
-    std::erase_if(queue.values, [&](const auto& entry) {
-      const Value& of = entry.second;
-      return of.waiting.empty() && of.to_send == 0 && !of.listed && (!of.spare || now - *of.spare > kTooLate);
-    });
-    queue.limited = room_for(number) > 0 && std::ranges::any_of(queue.values, [&](const auto& entry) {
-                      const Oldest& waiting = entry.second.waiting;
-                      return !waiting.empty() && now - waiting.top().at >= kShort;
-                    });
-  }
-  std::erase_if(queues_, [](const auto& entry) {
-    const Queue& queue = entry.second;
-    return queue.waiting == 0 && queue.values.empty() && queue.looked_up.empty();
+// `all`: also of those whose rate is not free yet. It is too much to remember.
+void Throttle::forget_unused(Queue& queue, bool all, BootMs now) {
+  std::erase_if(queue.values, [&](const auto& entry) {
+    const Value& of = entry.second;
+    return !of.listed && of.waiting.empty() && (all || of.bucket.is_full(queue.per_value, now));
   });
-  if (!queues_.empty() && deps_.clock.here().boot() - forgotten_at_ >= kForgetEvery) forget();
-  work();
+}
+
+void Throttle::tick() {
+  const BootMs now = deps_.clock.here().boot();
+  for (auto& [number, queue] : queues_) forget_unused(queue, false, now);
+  std::erase_if(queues_, [&](const auto& entry) {
+    const auto& [number, queue] = entry;
+    const bool unused = queue.waiting == 0 && queue.values.empty() && queue.looked_up.empty() &&
+                        queue.bucket.is_full(rate(number), now);
+    if (unused && queue.wakes) due_.erase({*queue.wakes, number});
+    return unused;
+  });
+  changed();  // the rate grows after a breaker has closed, and shards come and go
 }
 
 std::optional<io::DueItem> Throttle::take_oldest(std::uint32_t number) {
@@ -321,9 +331,15 @@ std::size_t Throttle::waiting(std::uint32_t queue) const {
 }
 
 std::vector<std::string> Throttle::limited() const {
+  const EpochMs now = deps_.clock.now();
   std::vector<std::string> names;
   for (const auto& [number, queue] : queues_) {
-    if (queue.limited) names.push_back(deps_.names.name(number));
+    const bool waits = std::ranges::any_of(queue.line, [&](const auto& entry) {
+      const Oldest& waiting = entry.second->second.waiting;
+      return !waiting.empty() && now - waiting.top().at >= kShort;
+    });
+    if (waits && deps_.gates.why_closed(queue.name) == nullptr && deps_.room(number) > 0)
+      names.push_back(queue.name);
   }
   return names;
 }
@@ -331,9 +347,7 @@ std::vector<std::string> Throttle::limited() const {
 void Throttle::clear() {
   again_.stop();
   queues_.clear();
-  agenda_.clear();
-  ready_.clear();
-  asked_.clear();
+  due_.clear();
   waiting_ = 0;
 }
 

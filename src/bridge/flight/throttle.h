@@ -1,20 +1,20 @@
-// Tasks that are due, of queues with a rate, or a rate for each value of a header. They wait here for a send
-// time (src/core/gates/send_times.h), which they get from the database: one transaction for all queues that
-// need some. At its send time a task is claimed as any other. Within a value the oldest goes first; values
-// take turns. A send time whose task cannot be sent any more goes to the next one, or is lost.
+// Tasks that are due, of queues with a rate, or a rate for each value of a header. They wait here for a token
+// of their queue and of their value (src/core/gates/token_bucket.h), and are claimed as any other then. Each
+// instance has its share of each rate, by the shards that it holds. Within a value the oldest goes first;
+// values take turns. A token whose task is not sent goes to the next one.
 //
-// It has more members than most classes here: each answer of the database changes all of it in one step (who
-// waits, what happens when, who may ask next). Thread: the loop's.
+// When each queue has something to do stands in due_, and when each of its values may send in Queue::line.
+// Thread: the loop's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/bridge/base/queue_names.h"
@@ -23,7 +23,7 @@
 #include "src/bridge/flight/targets.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/gates/send_times.h"
+#include "src/core/gates/token_bucket.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
 
@@ -49,7 +49,7 @@ class Throttle {
   };
   Throttle(io::Loop& loop, Deps deps);
 
-  // Whether tasks of this queue need send times.
+  // Whether tasks of this queue need tokens.
   bool holds(std::uint32_t queue) const;
   // Of each queue, whatever the others keep: their backlog must not stop it.
   static constexpr std::size_t kFewKept = 100;
@@ -57,7 +57,7 @@ class Throttle {
   bool full(std::uint32_t queue) const;
   // REQUIRES: it is at Stage::throttled.
   void add(const io::DueItem& item);
-  // A released task of this value is not to be sent: its send time is free.
+  // A released task of this value is not to be sent: its token is free.
   void not_sent(std::uint32_t queue, const std::string& value);
   // Gates or rules may have changed.
   void changed();
@@ -69,7 +69,7 @@ class Throttle {
   void each_queue(const std::function<void(std::uint32_t)>& tell) const;  // with tasks here
   std::size_t waiting() const { return waiting_; }
   std::size_t waiting(std::uint32_t queue) const;
-  // Queues with tasks that have been waiting for send times for a second or longer.
+  // Queues with tasks that have been waiting for tokens for a second or longer.
   std::vector<std::string> limited() const;
   // Tasks whose header had no value, and those of which the digest is the value.
   struct ValueCounts {
@@ -79,89 +79,51 @@ class Throttle {
 
  private:
   struct Value {
-    Oldest waiting;                // without a send time
-    std::size_t to_send = 0;       // with one: in agenda_
-    bool listed = false;           // in Queue::turn, in agenda_ to be listed, or being asked for
-    int refused = 0;               // how often in a row it got none
-    std::optional<EpochMs> spare;  // a send time whose task was not sent
+    TokenBucket bucket;
+    Oldest waiting{};
+    bool listed = false;  // in Queue::line
   };
+  using Values = std::map<std::string, Value, std::less<>>;
   struct Queue {
-    bool has(const std::optional<std::string>& value) const { return !value || values.contains(*value); }
-
     std::string name;
-    std::map<std::string, Value, std::less<>> values;  // by rate_value()
-    std::deque<std::string> turn;                      // values that need send times
-    std::vector<io::DueItem> unknown;                  // their values have not been read yet
-    std::vector<io::DueItem> looked_up;                // they are being read
-    std::string header;                                // the one whose values these are
-    std::size_t waiting = 0;                           // all of its tasks here
-    BootMs not_before{0};                              // it got no answer
-    bool wakes = false;                                // in agenda_
-    bool limited = false;                              // see limited()
-  };
-  // What happens at a time. No item: the value, or the queue if there is none, asks again.
-  struct Entry {
-    std::uint32_t queue = 0;
-    std::optional<std::string> value;
-    std::optional<io::DueItem> item;
-    EpochMs send_at;
-  };
-  struct Asked {
-    std::uint32_t queue = 0;
-    SendRequest request;
-    std::vector<std::vector<io::DueItem>> items;  // by value of the request
-    std::string header;
-  };
-
-  struct Room {  // in one request
-    std::size_t values, tasks;
+    TokenBucket bucket;                              // of the queue's own rate
+    Values values{};                                 // by rate_value(); "" if it has no rate_by
+    std::multimap<BootMs, Values::iterator> line{};  // those with tasks, by when they may send
+    double per_value = 0;                            // our share of rate_by, by which `line` is
+    std::string header{};                            // the one whose values these are
+    std::vector<io::DueItem> unknown{};              // their values have not been read yet
+    std::vector<io::DueItem> looked_up{};            // they are being read
+    std::size_t waiting = 0;                         // all of its tasks here
+    std::optional<BootMs> wakes{};                   // its place in due_
   };
 
   const GateRules& rules(std::uint32_t queue) const;
+  double share(double per_second) const;
   double rate(std::uint32_t queue) const;
-  std::size_t room_for(std::uint32_t queue) const;
-  void soon();
+  double rate_by(std::uint32_t queue) const;
+  BootMs empty_since(double per_second) const;
+  void wake(std::uint32_t number, Queue& queue, BootMs at);
   void work();
-  void arm();
-  void due();
-  bool send(Queue& queue, const Entry& entry, bool takes, std::vector<io::DueItem>& out);
-  bool use(Queue& queue, const std::string& value, Value& of, EpochMs send_at, std::vector<io::DueItem>& out);
-  bool release(Queue& queue, const std::string& value, const io::DueItem& item,
-               std::vector<io::DueItem>& out);
+  void follow_rate(std::uint32_t number, Queue& queue, BootMs now);
+  std::optional<BootMs> send(std::uint32_t number, Queue& queue, BootMs now, std::vector<io::DueItem>& out);
+  bool release(Queue& queue, Values::value_type& value, BootMs now, std::vector<io::DueItem>& out);
   bool is_gone(const io::DueItem& item);
   void put(std::uint32_t number, Queue& queue, const std::string& value, const io::DueItem& item);
-  void list(std::uint32_t number, Queue& queue, const std::string& value, Value& of);
-  bool may_ask(std::uint32_t number, Queue& queue, BootMs now);
-  void wake(std::uint32_t number, Queue& queue, Ms pause);
+  static void list(Queue& queue, Values::iterator value, BootMs now);
   void look_up(std::uint32_t number, Queue& queue);
   void found(std::uint32_t number, Queue& queue, const io::DueItem& item, const std::string& value);
   static void forget_values(Queue& queue);
-  void ask();
-  Asked request(std::uint32_t number, Queue& queue, Room& room);
-  void answered(const Result<std::vector<SendTimes>>& times);
-  void answered(Queue& queue, const Asked& asked, const SendTimes& times);
+  static void forget_unused(Queue& queue, bool all, BootMs now);
   void release_all(Queue& queue);
-  void forget();
-  void check_agenda();
 
   const Deps deps_;
-  io::Loop& loop_;
-  std::map<std::uint32_t, Queue> queues_;  // those that had tasks lately
-  std::multimap<EpochMs, Entry> agenda_;
-  std::set<std::uint32_t> ready_;  // queues that may ask now
-  std::uint32_t next_ready_ = 0;   // whose turn it is
-  std::vector<Asked> asked_;       // the database has not answered yet
+  const BootMs began_;
+  std::map<std::uint32_t, Queue> queues_;           // those that had tasks lately
+  std::set<std::pair<BootMs, std::uint32_t>> due_;  // when which queue is to be looked at
   std::size_t waiting_ = 0;
-  BootMs not_before_{0};                // of the next request
-  std::int64_t skew_ = 0;               // of the database's clock, when agenda_ was last checked
-  const RuleBook* asked_by_ = nullptr;  // the rules then
-  std::size_t schedules_ = 0;           // asked for since the unused ones were last deleted
-  BootMs forgotten_at_{0};
-  bool forgetting_ = false;
   std::set<std::uint32_t> told_;  // queues of which a header without a value was logged
   ValueCounts value_counts_;
   io::Timer again_;
-  bool posted_ = false;
 };
 
 }  // namespace rung::bridge

@@ -33,7 +33,7 @@ enum class Bug : std::uint8_t {
   silence_of_the_detached,     // silence counts as success although its queue is not attached
   hold_without_proof,          // a retry-after holds back its queue, whoever wrote it
   damaged_gates,               // a row of gates that cannot be read stops the read of the others
-  send_time_given_twice,       // a send time of a queue with a rate is given to two instances
+  rate_not_shared,             // each instance sends at the whole rate of a queue
   silence_of_the_unread,       // silence counts from the delivery, whether or not it can have been read
   moved_copy_is_a_repeat,      // a moved copy of a parked message that fails counts as taken in before
   canary_of_nothing,           // a canary of which nothing was sent passes
@@ -57,7 +57,7 @@ inline constexpr std::array<std::string_view, 23> kBugNames{"ack_before_commit",
                                                             "silence_of_the_detached",
                                                             "hold_without_proof",
                                                             "damaged_gates",
-                                                            "send_time_given_twice",
+                                                            "rate_not_shared",
                                                             "silence_of_the_unread",
                                                             "moved_copy_is_a_repeat",
                                                             "canary_of_nothing",

@@ -26,7 +26,7 @@ Ms ClosedTimes::between(EpochMs from, EpochMs to) const {
 namespace {
 
 constexpr Ms kConfirmed{60'000};
-// A second, while the flow grows: a send time further ahead would outlast the growing.
+// A second, while the flow grows: a token that comes later would outlast the growing.
 constexpr double kLeastRamp = 0.2;
 
 // The longest wins.

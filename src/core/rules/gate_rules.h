@@ -51,7 +51,7 @@ struct GateRules {
   std::optional<BreakerRules> breaker;
   RetryAfterRules retry_after;
 
-  // Publishing needs a send time (send_times.h).
+  // Publishing needs a token (token_bucket.h).
   bool limits() const { return rate > 0 || rate_by; }
   bool operator==(const GateRules& other) const;
 };

@@ -1,5 +1,6 @@
-// Pauses of queues, and the view retry_queues.
+// Pauses of queues, the view retry_queues, and the values that rate_by is by.
 #include "src/core/base/utf8.h"
+#include "src/core/rules/rate_value.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
@@ -99,6 +100,18 @@ Result<std::vector<QueueGate>> MysqlStore::queue_gates() {
       out.push_back({text_at(*row, 1), text_at(*row, 2), time_at(*row, 3), time_at(*row, 4), text_at(*row, 5),
                      text_at(*row, 6), row->getInt64(7), time_at(*row, 8)});
     }
+    return out;
+  });
+}
+
+Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const TaskId> ids,
+                                                                const std::string& header) {
+  return session_->run_for([&] {
+    std::map<TaskId, std::string> out;
+    if (ids.empty()) return out;
+    auto row = session_->query(render("rule_headers", {{"ids", Literal::ids(ids)}}));
+    while (row->next())
+      out.emplace(TaskId{row->getInt64(1)}, rate_value(rule_headers_from(text_at(*row, 2)), header));
     return out;
   });
 }

@@ -57,37 +57,6 @@ bool MemoryGates::repeats(const GateBatch& batch) {
   return !batch.id.empty() && std::exchange(batches_[batch.maker], batch.id) == batch.id;
 }
 
-SendBook MemoryGates::send_book(const SendRequest& request) const {
-  const auto rate_of = [&](const std::string& value) {
-    const auto rate = rates_.find({request.queue, value});
-    return rate == rates_.end() ? Rate{} : rate->second;
-  };
-  SendBook book;
-  book.queue = rate_of("").schedule;
-  for (const auto& value : request.values) {
-    if (!value.value.empty()) book.values[value.value] = rate_of(value.value).schedule;
-  }
-  return book;
-}
-
-void MemoryGates::write(const std::string& queue, const SendBook& book, EpochMs now) {
-  rates_[{queue, ""}] = {book.queue, now};
-  for (const auto& [value, schedule] : book.values) {
-    if (!value.empty()) rates_[{queue, value}] = {schedule, now};
-  }
-}
-
-int MemoryGates::forget_send_times(EpochMs before, int most) {
-  int count = 0;
-  std::erase_if(rates_, [&](const auto& entry) {
-    const Rate& rate = entry.second;
-    const bool goes = count < most && rate.schedule.next() < before && rate.used_at < before;
-    count += goes ? 1 : 0;
-    return goes;
-  });
-  return count;
-}
-
 // With the audit row and the event.
 void MemoryStore::write_pause(const Pause& pause, AuditRow change, const std::string& reason) {
   db_.records_.write(std::move(change));
@@ -156,22 +125,6 @@ Result<std::vector<GateState>> MemoryStore::change_gates(const GateBatch& batch)
     }
     return out;
   });
-}
-
-Result<std::vector<SendTimes>> MemoryStore::take_send_times(std::span<const SendRequest> requests) {
-  return call([&] {
-    std::vector<SendTimes> out;
-    for (const SendRequest& request : requests) {
-      SendBook book = db_.gates_.send_book(request);
-      out.push_back(take(book, request, db_.now_()));
-      db_.gates_.write(request.queue, book, db_.now_());
-    }
-    return out;
-  });
-}
-
-Result<int> MemoryStore::forget_send_times(EpochMs before, int most) {
-  return call([&] { return db_.gates_.forget_send_times(before, most); });
 }
 
 Result<std::map<TaskId, std::string>> MemoryStore::header_values(std::span<const TaskId> ids,

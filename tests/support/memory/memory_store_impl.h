@@ -87,8 +87,6 @@ class MemoryStore : public Store {
   Result<std::vector<QueueGate>> queue_gates() override;
   Result<std::vector<GateState>> gate_states(EpochMs changed_since) override;
   Result<std::vector<GateState>> change_gates(const GateBatch& batch) override;
-  Result<std::vector<SendTimes>> take_send_times(std::span<const SendRequest> requests) override;
-  Result<int> forget_send_times(EpochMs before, int most) override;
   Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                       const std::string& header) override;
   Result<void> forget_gates(EpochMs before) override;

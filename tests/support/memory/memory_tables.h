@@ -156,7 +156,7 @@ class MemoryRecords {
   std::vector<SystemEvent> events_;
 };
 
-// Pauses, states of gates and send times, by queue. A pause and a state are stored with the time of their
+// Pauses and states of gates, by queue. A pause and a state are stored with the time of their
 // last change, by which instances read them.
 class MemoryGates {
  public:
@@ -178,23 +178,14 @@ class MemoryGates {
   // Whether the batch was applied before; from now on it was.
   bool repeats(const GateBatch& batch);
 
-  SendBook send_book(const SendRequest& request) const;
-  void write(const std::string& queue, const SendBook& book, EpochMs now);
-  int forget_send_times(EpochMs before, int most);  // returns how many
-
  private:
   struct StateRow {
     GateState state;
     EpochMs changed_at;
   };
-  struct Rate {
-    SendSchedule schedule;
-    EpochMs used_at = {};  // as the column
-  };
   Pauses pauses_;
   std::map<std::string, StateRow> states_;
-  std::map<std::string, std::string> batches_;                 // the latest by maker
-  std::map<std::pair<std::string, std::string>, Rate> rates_;  // by queue and value; "" = the queue's own
+  std::map<std::string, std::string> batches_;  // the latest by maker
 };
 
 // Causes, with their counts always whole, and what processes know of them.

@@ -163,7 +163,7 @@ TEST_F(PromiseStory, AnOutageOfTheBrokerIsLate) {
   EXPECT_EQ(counted(), (PromiseCounts{0, 3, 0}));
 }
 
-TEST_F(PromiseStory, WhatWaitedForItsSendTimeIsGated) {
+TEST_F(PromiseStory, WhatWaitedForItsTokenIsGated) {
   GateRules gate;
   gate.rate = 1;
   begin(promising(gate));

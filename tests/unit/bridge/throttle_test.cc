@@ -1,5 +1,4 @@
-// Tasks of queues with rates wait for send times: what that costs, and what is lost and never
-// given twice.
+// Tasks of queues with rates wait for tokens: what that costs, and that instances share a rate.
 #include "src/bridge/flight/throttle.h"
 
 #include <gmock/gmock.h>
@@ -80,24 +79,24 @@ class ThrottleStory : public testing::Test {
   std::unique_ptr<Flow> flow;
 };
 
-TEST_F(ThrottleStory, AnIdleRateCostsATransactionForEachSendTime) {
+// A bucket begins as if it had been used at the last full minute, which was 40 s before.
+TEST_F(ThrottleStory, AnIdleRateCostsNothing) {
   begin(all_gated(rate_of(1.0 / 60), 100));
   for (const auto& [queue, gate] : world.rules->queues()) {
     for (int i = 0; i < 5; ++i) scheduled(queue, Ms{100});
   }
-  world.loop.run_for(kOneSecond * 5);
+  world.loop.run_for(kOneSecond * 25);
   for (const auto& [queue, gate] : world.rules->queues()) EXPECT_EQ(sent(queue), 1U);
   const std::size_t before = jobs();
   world.loop.run_for(kOneSecond * 50);
   EXPECT_EQ(jobs() - before, 0U) << "nothing can go out before the minute is over";
   world.loop.run_for(kOneSecond * 70);
   for (const auto& [queue, gate] : world.rules->queues()) EXPECT_EQ(sent(queue), 3U);
-  EXPECT_LT(jobs() - before, 100U)
-      << "two send times of 100 queues, with their claims and confirms: together";
+  EXPECT_LT(jobs() - before, 100U) << "the claims and confirms of two tasks of 100 queues: together";
   EXPECT_EQ(flow->dispatch.held(), 200U);
 }
 
-TEST_F(ThrottleStory, ALostAnswerLosesSendTimesAndGivesNoneTwice) {
+TEST_F(ThrottleStory, LostAnswersExceedNoRate) {
   begin(all_gated(rate_of(20)));
   for (int i = 0; i < 300; ++i) scheduled("orders", Ms{100});
   world.loop.run_for(kOneSecond);
@@ -112,7 +111,7 @@ TEST_F(ThrottleStory, ALostAnswerLosesSendTimesAndGivesNoneTwice) {
   EXPECT_NEAR(static_cast<double>(sent() - after), 100, 6) << "and then goes on";
 }
 
-TEST_F(ThrottleStory, AQueueThatIsClosedLosesItsSendTimesAndDoesNotFloodWhenItOpens) {
+TEST_F(ThrottleStory, AQueueThatWasClosedDoesNotFloodWhenItOpens) {
   begin(all_gated(rate_of(50)));
   for (int i = 0; i < 500; ++i) scheduled("orders", Ms{100});
   world.loop.run_for(kOneSecond);
@@ -129,17 +128,16 @@ TEST_F(ThrottleStory, AQueueThatIsClosedLosesItsSendTimesAndDoesNotFloodWhenItOp
   EXPECT_GE(sent() - before, 60U);
 }
 
-TEST_F(ThrottleStory, ATaskWhoseShardIsLostLeavesAndItsSendTimeGoesToTheNext) {
+TEST_F(ThrottleStory, ATaskThatIsCancelledLeavesItsTokenToTheNext) {
   begin(all_gated(rate_of(1)));
   scheduled("orders", Ms{100});
-  const TaskId lost = world.insert("orders", world.now() + Ms{110}, 7);
+  const TaskId gone = world.insert("orders", world.now() + Ms{110}, 7);
   const TaskId next = world.insert("orders", world.now() + Ms{120}, 5);
-  flow->schedule(lost);
+  flow->schedule(gone);
   flow->schedule(next);
-  world.loop.run_for(Ms{500});
+  world.loop.run_for(kOneSecond);
   ASSERT_EQ(sent(), 1U);
-  // Both wait; `lost` has the next send time.
-  ASSERT_TRUE(flow->say({lost, event::Cancel{}, ByHand{"ann", {}}}));
+  ASSERT_TRUE(flow->say({gone, event::Cancel{}, ByHand{"ann", {}}}));
   world.loop.run_for(kOneSecond);
   EXPECT_EQ(world.row(next).attempt, 1);
 }
@@ -172,7 +170,7 @@ TEST_F(ThrottleStory, AReloadWithAFasterRateAppliesAtOnce) {
   begin(all_gated(rate_of(1.0 / 3600)));
   for (int i = 0; i < 20; ++i) scheduled("orders", Ms{100});
   world.loop.run_for(kOneSecond * 5);
-  EXPECT_EQ(sent(), 1U);
+  EXPECT_EQ(sent(), 0U);
   world.rules = all_gated(rate_of(20));
   world.loop.run_for(kOneSecond * 3);
   EXPECT_EQ(sent(), 20U);
@@ -190,8 +188,7 @@ TEST_F(ThrottleStory, TwoInstancesShareARateAndNeitherStarves) {
   const auto after = both();
   const std::size_t mine = after.first - before.first, others = after.second - before.second;
   EXPECT_NEAR(static_cast<double>(mine + others), 200, 4);
-  EXPECT_GE(mine, 40U);
-  EXPECT_GE(others, 40U);
+  EXPECT_NEAR(static_cast<double>(mine), 100, 4) << "each has half of the shards";
 }
 
 TEST_F(ThrottleStory, AtASlowRateNeitherInstanceStarves) {
@@ -201,7 +198,7 @@ TEST_F(ThrottleStory, AtASlowRateNeitherInstanceStarves) {
   for (int i = 0; i < 200; ++i) world.insert("orders", world.now() + Ms{1000}, i % kShards);
   world.loop.run_for(kOneSecond * 100);
   const std::size_t mine = sent(), others = other.broker.contents("orders").size();
-  EXPECT_NEAR(static_cast<double>(mine + others), 20, 1);
+  EXPECT_NEAR(static_cast<double>(mine + others), 21, 1) << "each may have saved up one";
   EXPECT_GE(mine, 6U);
   EXPECT_GE(others, 6U);
 }
@@ -219,13 +216,11 @@ TEST_F(ThrottleStory, TasksWithoutAValueShareOneRate) {
 }
 
 // As when the process stops during an outage.
-TEST_F(ThrottleStory, AClaimThatFailsGivesItsSendTimeToTheNext) {
+TEST_F(ThrottleStory, AClaimThatFailsLeavesItsTokenToTheNext) {
   begin(all_gated(rate_of(1)));
   flow->jobs.by_hand(Lane::flow);
   for (int i = 0; i < 3; ++i) scheduled("orders", Ms{100});
-  ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kOneSecond));
-  ASSERT_TRUE(flow->jobs.run_next());  // a send time
-  ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kOneSecond));
+  ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kOneSecond * 2));
   ASSERT_EQ(flow->dispatch.held(), 2U);
   world.db->fail_next(1);
   ASSERT_TRUE(flow->jobs.run_next());  // the claim
