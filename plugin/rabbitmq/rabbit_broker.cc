@@ -16,7 +16,7 @@
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "plugin/rabbitmq/topology/topology_keeper.h"
 #include "plugin/rabbitmq/wire/access.h"
-#include "plugin/rabbitmq/wire/sink_adapter.h"
+#include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung {
 namespace {

@@ -3,7 +3,7 @@
 // frame), then the stream.
 #include <vector>
 
-#include "plugin/rabbitmq/wire/content.h"
+#include "plugin/rabbitmq/wire/codec.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/values.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "plugin/rabbitmq/wire/mailbox.h"
+#include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung::rabbit {
 

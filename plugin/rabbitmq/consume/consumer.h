@@ -12,8 +12,8 @@
 #include "plugin/rabbitmq/consume/acks.h"
 #include "plugin/rabbitmq/consume/intake_state.h"
 #include "plugin/rabbitmq/topology/consumed_queues.h"
+#include "plugin/rabbitmq/wire/codec.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
-#include "plugin/rabbitmq/wire/content.h"
 
 namespace rung::rabbit {
 

@@ -15,8 +15,8 @@
 #include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/routing.h"
 #include "plugin/rabbitmq/publish/send_queue.h"
+#include "plugin/rabbitmq/wire/codec.h"
 #include "plugin/rabbitmq/wire/connection.h"
-#include "plugin/rabbitmq/wire/content.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 

@@ -27,7 +27,6 @@
 #include "plugin/rabbitmq/publish/routing.h"
 #include "plugin/rabbitmq/publish/send_queue.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
-#include "plugin/rabbitmq/wire/mailbox.h"
 
 namespace rung::rabbit {
 

@@ -12,7 +12,7 @@
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/publish/publisher.h"
 #include "plugin/rabbitmq/wire/access.h"
-#include "plugin/rabbitmq/wire/sink_adapter.h"
+#include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung::rabbit {
 

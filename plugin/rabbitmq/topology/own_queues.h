@@ -8,7 +8,7 @@
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/topology/consumed_queues.h"
 #include "plugin/rabbitmq/topology/topology.h"
-#include "plugin/rabbitmq/wire/sink_adapter.h"
+#include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung::rabbit {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "plugin/rabbitmq/wire/connection.h"
-#include "plugin/rabbitmq/wire/waker.h"
+#include "plugin/rabbitmq/wire/wire.h"
 #include "src/core/base/result.h"
 
 namespace rung::rabbit {

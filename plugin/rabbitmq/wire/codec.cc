@@ -10,6 +10,7 @@ namespace rung::rabbit {
 namespace {
 
 constexpr std::uint16_t kBasicClass = 60;
+constexpr std::size_t kFrameHeader = 7;
 
 // --- encoding ---
 
@@ -304,6 +305,25 @@ bool decode_content_header(std::string_view payload, Message& message, std::uint
     }
   });
   return in.ok && headers_ok;
+}
+
+std::uint32_t Frame::method() const {
+  return type == AMQP_FRAME_METHOD ? Reader{payload}.number<std::uint32_t>() : 0;
+}
+
+Result<std::size_t> cut_frame(std::string_view stream, std::size_t most, Frame& frame) {
+  if (stream.starts_with("AMQP")) return permanent("the broker does not speak AMQP 0-9-1");
+  if (stream.size() < kFrameHeader) return std::size_t{0};
+  Reader reader{stream};
+  frame.type = reader.number<std::uint8_t>();
+  frame.channel = reader.number<std::uint16_t>();
+  const std::size_t size = reader.number<std::uint32_t>();
+  if (size > most) return permanent("not AMQP, or a frame of " + std::to_string(size) + " bytes");
+  if (stream.size() < size + kFrameOverhead) return std::size_t{0};
+  if (static_cast<unsigned char>(stream[kFrameHeader + size]) != AMQP_FRAME_END)
+    return permanent("a frame without its end mark");
+  frame.payload = reader.take(size);
+  return size + kFrameOverhead;
 }
 
 }  // namespace rung::rabbit

@@ -18,8 +18,7 @@
 #include <string_view>
 
 #include "plugin/rabbitmq/wire/access.h"
-#include "plugin/rabbitmq/wire/frame.h"
-#include "plugin/rabbitmq/wire/waker.h"
+#include "plugin/rabbitmq/wire/codec.h"
 #include "plugin/rabbitmq/wire/wire.h"
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"

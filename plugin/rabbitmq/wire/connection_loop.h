@@ -9,25 +9,112 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/calls.h"
 #include "plugin/rabbitmq/wire/connection.h"
-#include "plugin/rabbitmq/wire/sink_adapter.h"
-#include "plugin/rabbitmq/wire/waker.h"
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 
 namespace rung::rabbit {
+
+// Passes items from other threads to a connection's thread, in batches. Unbounded: the callers bound what is
+// in flight. Wakes nobody. Thread: put from any; take from the receiver's own.
+template <typename T>
+class Mailbox {
+ public:
+  void put(std::vector<T> batch) {
+    const std::lock_guard lock(mutex_);
+    if (items_.empty()) {
+      items_ = std::move(batch);
+    } else {
+      items_.insert(items_.end(), std::make_move_iterator(batch.begin()),
+                    std::make_move_iterator(batch.end()));
+    }
+  }
+  // Everything put so far. Valid until the next call.
+  std::vector<T>& take() {
+    taken_.clear();
+    const std::lock_guard lock(mutex_);
+    taken_.swap(items_);
+    return taken_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<T> items_;  // guarded by mutex_
+  std::vector<T> taken_;  // the receiver's
+};
+
+// What the connections of one broker report to its sink. All but the status goes straight to sink(). The
+// status is combined here from both sides; the sink is called only when it changes, one call at a time.
+// Thread: any.
+class SinkAdapter {
+ public:
+  // silent: the sink wants only the results of a helper's connection, not its status.
+  enum class Status : std::uint8_t { reported, silent };
+  enum class Side : std::uint8_t { intake, publishing };
+
+  explicit SinkAdapter(BrokerSink& sink, Status status = Status::reported)
+      : sink_(sink), reported_(status == Status::reported) {}
+
+  BrokerSink& sink() { return sink_; }
+  // That side's connection is up, at this "host:port".
+  void up(Side side, const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    (side == Side::intake ? status_.consuming_at : status_.publishing_at) = address;
+    change(flag_of(side), true, false, {}, false);
+  }
+  void down(Side side, const Error& why) {
+    const std::lock_guard lock(mutex_);
+    change(flag_of(side), false, true, why.message, why.kind == Error::Kind::refused);
+  }
+  void blocked(bool yes, std::string reason = {}) {
+    const std::lock_guard lock(mutex_);
+    change(blocked_, yes, yes, std::move(reason), false);
+  }
+
+ private:
+  // One flag of the status, with its own reason: two sides that fail with different messages must not report
+  // in turns.
+  struct Flag {
+    bool BrokerStatus::*what;
+    std::string reason = {};
+    bool refused = false;
+  };
+  Flag& flag_of(Side side) { return side == Side::intake ? consuming_ : publishing_; }
+
+  // REQUIRES: mutex_ is held.
+  void change(Flag& flag, bool to, bool worse, std::string reason, bool refused) {
+    if (status_.*flag.what == to && (!worse || flag.reason == reason)) return;
+    status_.*flag.what = to;
+    flag.reason = worse ? std::move(reason) : std::string();
+    flag.refused = worse && refused;
+    if (worse) status_.reason = flag.reason;
+    status_.refused = consuming_.refused || publishing_.refused;
+    if (reported_) sink_.on_status(status_);
+  }
+
+  BrokerSink& sink_;
+  const bool reported_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  BrokerStatus status_;
+  Flag consuming_{&BrokerStatus::consuming}, publishing_{&BrokerStatus::publishing},
+      blocked_{&BrokerStatus::blocked};
+};
 
 // Pauses between connection attempts: 0.1 s, doubled up to 5 s, each shortened at random by up to half, so
 // that many instances do not reconnect in step. If waiting alone will not fix the error, pauses start at 2 s.

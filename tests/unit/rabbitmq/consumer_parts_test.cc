@@ -6,7 +6,6 @@
 #include "plugin/rabbitmq/consume/error_queue_limits.h"
 #include "plugin/rabbitmq/consume/intake_state.h"
 #include "plugin/rabbitmq/wire/codec.h"
-#include "plugin/rabbitmq/wire/frame.h"
 
 namespace rung::rabbit {
 namespace {

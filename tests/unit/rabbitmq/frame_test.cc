@@ -1,10 +1,7 @@
 // Frames cut off a stream, messages put together from them.
-#include "plugin/rabbitmq/wire/frame.h"
-
 #include <gtest/gtest.h>
 
 #include "plugin/rabbitmq/wire/codec.h"
-#include "plugin/rabbitmq/wire/content.h"
 
 namespace rung::rabbit {
 namespace {
