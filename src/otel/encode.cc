@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/core/message/digest.h"
-
 namespace rung::otel {
 namespace {
 
@@ -15,11 +13,6 @@ constexpr std::int64_t kNsPerMs = 1'000'000;
 // OTLP's numbers, of the enumerations SpanKind and StatusCode.
 constexpr int kInternal = 1, kProducer = 4, kConsumer = 5;
 constexpr int kError = 2;
-
-template <std::size_t N>
-std::string hex(const std::array<std::uint8_t, N>& id) {
-  return to_hex(std::string(id.begin(), id.end()));
-}
 
 // 64 bits are text: a JSON number need not carry them.
 std::string nanoseconds(EpochMs time) {
@@ -43,8 +36,8 @@ json attributes_json(const std::vector<Attribute>& attributes) {
 
 json context_json(const SpanContext& context) {
   json made;
-  made["traceId"] = hex(context.trace);
-  made["spanId"] = hex(context.span);
+  made["traceId"] = context.trace;
+  made["spanId"] = context.span;
   if (!context.state.empty()) made["traceState"] = context.state;
   return made;
 }
@@ -63,7 +56,7 @@ int kind_of(SpanKind kind) {
 
 json span_json(const Span& span) {
   json made = context_json(span.context);
-  if (span.parent) made["parentSpanId"] = hex(*span.parent);
+  if (span.parent) made["parentSpanId"] = *span.parent;
   made["name"] = span.name;
   made["kind"] = kind_of(span.kind);
   made["startTimeUnixNano"] = nanoseconds(span.start);

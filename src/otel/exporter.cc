@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "src/otel/encode.h"
@@ -42,16 +44,45 @@ void block_signals() {
 Exporter::Exporter(ExporterOptions options, ExportLimits limits)
     : options_(std::move(options)),
       limits_(limits),
-      queue_(limits_.queue, limits_.batch),
       client_(client_options(options_, limits_)),
       delay_(limits_.first_pause, limits_.most_pause),
       log_(options_.endpoint, options_.clock),
       thread_([this] { run(); }) {}
 
+void Exporter::add(Span span) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || queue_.size() >= limits_.queue) {
+      ++overflowed_;
+      return;
+    }
+    queue_.push_back(std::move(span));
+    // Only what take() waits for: the first span, and a full batch.
+    if (queue_.size() != 1 && queue_.size() != limits_.batch) return;
+  }
+  changed_.notify_one();
+}
+
+std::vector<Span> Exporter::take() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+  changed_.wait_for(lock, limits_.linger, [&] { return stopping_ || queue_.size() >= limits_.batch; });
+  const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(std::min(limits_.batch, queue_.size()));
+  std::vector<Span> batch(std::make_move_iterator(queue_.begin()), std::make_move_iterator(end));
+  queue_.erase(queue_.begin(), end);
+  return batch;
+}
+
+bool Exporter::wait_stopping(Ms most) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, most, [&] { return stopping_; });
+}
+
 void Exporter::stop() {
   if (!thread_.joinable()) return;
-  queue_.close();
   std::unique_lock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_one();
   if (!ended_.wait_for(lock, limits_.stopping, [&] { return !running_; })) client_.interrupt();
   lock.unlock();
   thread_.join();
@@ -61,7 +92,7 @@ void Exporter::run() {
   block_signals();
   pthread_setname_np(pthread_self(), "rung-otel");
   for (;;) {
-    const std::vector<Span> batch = queue_.take(limits_.linger);
+    const std::vector<Span> batch = take();
     if (batch.empty()) break;
     deliver(batch);
   }
@@ -78,27 +109,27 @@ void Exporter::deliver(const std::vector<Span>& batch) {
   }
   const std::string body = encode(batch, options_.resource);
   for (int tried = 1;; ++tried) {
-    const std::int64_t overflow = queue_.dropped();
-    const bool stopping = queue_.wait_closed(Ms{0});
+    const std::int64_t overflow = overflowed_;
+    const bool stopping = wait_stopping(Ms{0});
     const ExportResult result = read_reply(client_.send("POST", "/v1/traces", body), batch.size());
-    if (result.kind != ExportResult::Kind::retry) return count(result, spans, queue_.dropped() > overflow);
+    if (result.kind != ExportResult::Kind::retry) return count(result, spans, overflowed_ > overflow);
     gave_up_ = stopping;
     const bool last = stopping || tried == limits_.tries;
     if (last) dropped_ += spans;
     log_.failing(kUnavailable, result.reason, counts().dropped);
     if (last) return;
-    queue_.wait_closed(delay_.next(result.retry_after));  // stop() ends it: one more try
+    wait_stopping(delay_.next(result.retry_after));  // stop() ends it: one more try
   }
 }
 
-void Exporter::count(const ExportResult& result, std::int64_t spans, bool overflowed) {
+void Exporter::count(const ExportResult& result, std::int64_t spans, bool overflow) {
   delay_.reset();
   const std::int64_t lost = result.kind == ExportResult::Kind::accepted ? result.rejected : spans;
   exported_ += spans - lost;
   dropped_ += lost;
   const std::int64_t dropped = counts().dropped;
   if (lost > 0) return log_.failing(kRefuses, result.reason, dropped);
-  if (overflowed) return log_.failing(kSlow, "its answers take longer than spans to come", dropped);
+  if (overflow) return log_.failing(kSlow, "its answers take longer than spans to come", dropped);
   log_.accepting(dropped);
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,7 +16,7 @@
 #include "src/core/base/clock.h"
 #include "src/net/http_client.h"
 #include "src/otel/collector.h"
-#include "src/otel/span_queue.h"
+#include "src/otel/span.h"
 
 namespace rung::otel {
 
@@ -47,8 +48,8 @@ class Exporter {
   Exporter(const Exporter&) = delete;
   Exporter& operator=(const Exporter&) = delete;
 
-  // Never blocks. Drops the span, and counts it, if the queue is full.
-  void add(Span span) { queue_.add(std::move(span)); }
+  // Never waits for the collector. Drops the span, and counts it, if the queue is full.
+  void add(Span span);
   // Sends what is queued, and aborts after ExportLimits::stopping; drops the rest. Spans added from now on
   // are dropped.
   void stop();
@@ -57,26 +58,33 @@ class Exporter {
     std::int64_t exported = 0;  // accepted by the collector
     std::int64_t dropped = 0;   // queue full, refused, or no answer after the retries
   };
-  Counts counts() const { return {exported_, dropped_ + queue_.dropped()}; }
+  Counts counts() const { return {exported_, dropped_ + overflowed_}; }
 
  private:
   void run();
+  // Waits for a span, then at most ExportLimits::linger for a full batch. Empty: stop() was called, and
+  // nothing is left.
+  std::vector<Span> take();
+  // Waits at most so long for stop(). Returns whether it was called.
+  bool wait_stopping(Ms most);
   // Sends until the batch is accepted or refused, or may not be sent again.
   void deliver(const std::vector<Span>& batch);
-  void count(const ExportResult& result, std::int64_t spans, bool overflowed);
+  void count(const ExportResult& result, std::int64_t spans, bool overflow);
 
   const ExporterOptions options_;
   const ExportLimits limits_;
-  SpanQueue queue_;
   net::HttpClient client_;
   RetryDelay delay_;      // the thread's
   CollectorLog log_;      // the thread's
   bool gave_up_ = false;  // the thread's: stopping, and the collector does not accept
   std::atomic<std::int64_t> exported_{0}, dropped_{0};
+  std::atomic<std::int64_t> overflowed_{0};  // dropped because the queue was full
   std::mutex mutex_;
-  std::condition_variable ended_;
-  bool running_ = true;  // guarded by mutex_
-  std::thread thread_;   // last: starts when everything else is there
+  std::condition_variable changed_, ended_;
+  std::deque<Span> queue_;  // guarded by mutex_
+  bool stopping_ = false;   // guarded by mutex_
+  bool running_ = true;     // guarded by mutex_
+  std::thread thread_;      // last: starts when everything else is there
 };
 
 }  // namespace rung::otel

@@ -1,25 +1,23 @@
-// A span as OTLP has it (opentelemetry.io/docs/specs/otlp). Plain data, no I/O.
+// A span as OTLP has it (opentelemetry.io/docs/specs/otlp), and the W3C trace context of a message. Plain
+// data and pure functions.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "src/core/base/time.h"
+#include "src/core/message/message.h"
 
 namespace rung::otel {
 
-using TraceId = std::array<std::uint8_t, 16>;
-using SpanId = std::array<std::uint8_t, 8>;
-
 struct SpanContext {
-  TraceId trace{};
-  SpanId span{};
-  std::string state = {};  // tracestate, "" = none
+  std::string trace, span;  // ids: 32 and 16 lower-case hexadecimal digits
+  std::string state = {};   // tracestate, "" = none
 };
 
 using Attribute = std::pair<std::string, std::variant<std::string, std::int64_t>>;
@@ -33,7 +31,7 @@ enum class SpanKind { internal, producer, consumer };
 
 struct Span {
   SpanContext context;
-  std::optional<SpanId> parent = {};
+  std::optional<std::string> parent = {};
   std::string name;
   SpanKind kind = SpanKind::internal;
   EpochMs start, end;
@@ -41,5 +39,14 @@ struct Span {
   std::vector<Link> links = {};
   std::optional<std::string> error = {};  // the status is an error with this text
 };
+
+// The header traceparent. None unless it is valid: lower-case hex, ids that are not all zero, version 00
+// without anything after it; a later version may have more.
+std::optional<SpanContext> parse_traceparent(std::string_view text);
+
+// Where the message comes from; none if it has no valid traceparent. A tracestate that is longer than
+// kTracestateBytes, or not printable ASCII, is left out.
+inline constexpr std::size_t kTracestateBytes = 512;
+std::optional<SpanContext> origin_of(const Message& message);
 
 }  // namespace rung::otel

@@ -1,14 +1,13 @@
 #include "src/otel/task_traces.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
+#include "src/core/base/hex.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/digest.h"
-#include "src/otel/trace_context.h"
 
 namespace rung::otel {
 namespace {
@@ -21,12 +20,15 @@ std::string facts_of(const TraceOptions& options, TaskId id, int attempt) {
   return options.service + "/" + options.prefix + "/" + id.str() + "/" + std::to_string(attempt);
 }
 
+// In hexadecimal digits.
+std::string digest_of(const std::string& facts) {
+  const Sha256 digest = sha256(facts);
+  return to_hex(std::string(digest.begin(), digest.end()));
+}
+
 // Of a further span of the attempt.
-SpanId span_id(const TraceOptions& options, TaskId id, int attempt, const std::string& what) {
-  const Sha256 digest = sha256(facts_of(options, id, attempt) + "/" + what);
-  SpanId out{};
-  std::copy_n(digest.begin(), out.size(), out.begin());
-  return out;
+std::string span_id(const TraceOptions& options, TaskId id, int attempt, const std::string& what) {
+  return digest_of(facts_of(options, id, attempt) + "/" + what).substr(0, 16);
 }
 
 void put(Span& span, const char* name, std::string value) {
@@ -93,11 +95,8 @@ const char* refusal(How how) {
 }  // namespace
 
 SpanContext attempt_context(const TraceOptions& options, TaskId id, int attempt) {
-  const Sha256 digest = sha256(facts_of(options, id, attempt));
-  SpanContext out;
-  std::copy_n(digest.begin(), out.trace.size(), out.trace.begin());
-  std::copy_n(digest.begin() + out.trace.size(), out.span.size(), out.span.begin());
-  return out;
+  const std::string digits = digest_of(facts_of(options, id, attempt));
+  return {digits.substr(0, 32), digits.substr(32, 16)};
 }
 
 // Decided by the id alone, so that every instance decides the same for all attempts of a task.

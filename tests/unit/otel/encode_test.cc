@@ -23,10 +23,8 @@ json decoded(const Span& span) {
 
 TEST(Encode, EveryFieldOfASpan) {
   Span span;
-  for (std::uint8_t i = 0; i < 16; ++i) span.context.trace[i] = static_cast<std::uint8_t>(0xF0 + i);
-  for (std::uint8_t i = 0; i < 8; ++i) span.context.span[i] = i;  // begins with a zero byte
-  span.context.state = "vendor=a";
-  span.parent = SpanId{8, 7, 6, 5, 4, 3, 2, 1};
+  span.context = {"f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff", "0001020304050607", "vendor=a"};
+  span.parent = "0807060504030201";
   span.name = "orders retry";
   span.kind = SpanKind::producer;
   span.start = EpochMs{1'790'000'000'123};
@@ -55,9 +53,9 @@ TEST(Encode, EveryFieldOfASpan) {
 
 TEST(Encode, Links) {
   Span span = a_span();
-  Link first{.to = {.trace = {1, 2}, .span = {3, 4}, .state = "a=b"}, .attributes = {}};
+  Link first{.to = {"01020000000000000000000000000000", "0304000000000000", "a=b"}, .attributes = {}};
   first.attributes = {{"reason", std::string("group")}};
-  const Link second{.to = {.trace = {5}, .span = {6}}};
+  const Link second{.to = {"05000000000000000000000000000000", "0600000000000000"}};
   span.links = {first, second};
   EXPECT_EQ(decoded(span).at("links"), json::parse(R"([
     {"traceId": "01020000000000000000000000000000", "spanId": "0304000000000000", "traceState": "a=b",

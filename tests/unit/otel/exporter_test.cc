@@ -84,6 +84,28 @@ TEST(Exporter, NothingToSendIsNoRequest) {
   EXPECT_TRUE(collector.requests().empty());
 }
 
+TEST(Exporter, AnIncompleteBatchGoesWhenItsTimeIsOver) {
+  HttpScript collector(accept);
+  ExportLimits some = limits(100);
+  some.linger = Ms{1};
+  Exporter thread(to(collector), some);
+  add(thread, 1);
+  EXPECT_TRUE(collector.wait_for(1));
+}
+
+TEST(Exporter, DropsAndCountsWhatIsTooMuch) {
+  HttpScript collector(accept);
+  ExportLimits some = limits(100);  // which do not come
+  some.queue = 4;
+  Exporter thread(to(collector), some);
+  add(thread, 7);
+  EXPECT_EQ(thread.counts().dropped, 3);
+  thread.stop();
+  EXPECT_EQ(thread.counts().exported, 4);
+  add(thread, 1);
+  EXPECT_EQ(thread.counts().dropped, 4) << "it has stopped";
+}
+
 TEST(Exporter, SendsAgainWhatWasNotAccepted) {
   for (const int status : {429, 502, 503, 504, HttpScript::kCut}) {
     HttpScript collector(first({.status = status}));
