@@ -65,25 +65,5 @@ TEST_F(Stats, AreReadWhileTheFileHasAMistake) {
   EXPECT_THAT(change.err, AllOf(HasSubstr("unknown key"), Not(HasSubstr("warning")))) << "it needs the rules";
 }
 
-// by_queue counts scheduled tasks only; a task that hangs in another state is overdue all the same.
-TEST_F(Stats, WhatHangsInPublishingIsOverdue) {
-  const TaskId id = insert(fresh("orders", -5min));
-  happen(id, event::Claim{});
-  hold_all();
-  const Ran ran = rung({"stats"});
-  EXPECT_EQ(ran.exit, 1);
-  EXPECT_THAT(ran.err, HasSubstr(id.str()));
-}
-
-TEST_F(Stats, AnExpiredLeaseIsNoOwner) {
-  insert(fresh("orders", 10min));
-  hold_all();
-  db.exec("UPDATE rung_shards SET expires_at = expires_at - INTERVAL 10 MINUTE WHERE id = 5");
-  const Ran ran = rung({"stats"});
-  EXPECT_EQ(ran.exit, 1);
-  EXPECT_THAT(ran.err, HasSubstr("1 of 64 shards has no live owner"));
-  EXPECT_EQ(rung_json({"stats"})["unowned"]["shards"], json::array({5}));
-}
-
 }  // namespace
 }  // namespace rung::cli

@@ -81,33 +81,6 @@ TEST_F(HttpQueues, AQuietQueueFlowsIfAnybodyKnowsIt) {
   EXPECT_EQ(queue("named"), nullptr) << "the list has only what waits or is held";
 }
 
-TEST_F(HttpQueues, ATaskSaysWhatHoldsItBack) {
-  up();
-  const std::string id = submit({{"queue", "orders"}, {"delay", "1h"}});
-  EXPECT_EQ(task(id).at("held"), nullptr);
-  const json paused = post("/v1/queues/orders/pause").json();
-  EXPECT_EQ(task(id).at("held"), paused);
-  EXPECT_EQ(post("/v1/queues/orders/pause", {{"for", "1m"}}).status, 200);
-  EXPECT_EQ(task(id).at("held"), nullptr) << "it ends before the task is due";
-  EXPECT_EQ(post("/v1/queues/orders/resume").status, 200);
-
-  db.exec(
-      "INSERT INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, breaker_reason, "
-      "breaker_detail, seen_at) VALUES ('orders', 6, 'open', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3) + INTERVAL 2 "
-      "HOUR, "
-      "'20 of the last 100 deliveries failed', '', UTC_TIMESTAMP(3))");
-  EXPECT_EQ(task(id).at("held").at("state"), "breaker_open");
-  EXPECT_EQ(task(id).at("held").at("reason"), "20 of the last 100 deliveries failed");
-  EXPECT_EQ(queue("orders").at("state"), "breaker_open");
-  EXPECT_EQ(queue("orders").at("waiting"), 1);
-  EXPECT_EQ(post("/v1/tasks/" + id + "/fire").json().at("held").at("state"), "breaker_open");
-  const json nothing = post("/v1/queues/orders/resume").json();
-  EXPECT_EQ(nothing.at("ended"), json::array());
-  EXPECT_EQ(nothing.at("state"), "breaker_open");
-  EXPECT_THAT(nothing.at("held_still").get<std::string>(), HasSubstr("queue orders: breaker open until "));
-  EXPECT_EQ(post("/v1/queues/orders/resume", {{"probe", true}}).json().at("ended"), json({"breaker_wait"}));
-}
-
 TEST_F(HttpQueues, AnyNameOfAQueueCanBePaused) {
   up();
   EXPECT_EQ(post("/v1/queues/shop%2Forders%20%C3%BC/pause").json().at("queue"), "shop/orders \xc3\xbc");
