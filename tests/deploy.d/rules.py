@@ -108,8 +108,8 @@ def without_address(groups: list) -> tuple:
     """The alerts with runbook_url as in the source, and what stood before it."""
     before = set()
     for rule in (rule for group in groups for rule in group["rules"]):
-        head, _, page = rule["annotations"]["runbook_url"].rpartition("docs/runbooks/")
-        rule["annotations"]["runbook_url"] = f"docs/runbooks/{page}"
+        head, _, page = rule["annotations"]["runbook_url"].rpartition("docs/runbooks.md")
+        rule["annotations"]["runbook_url"] = f"docs/runbooks.md{page}"
         before.add(head)
     return groups, before
 

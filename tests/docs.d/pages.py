@@ -22,6 +22,7 @@ class Block:
         self.page, self.text = page, token.content
         self.fenced = token.type == "fence"
         self.language = words[0] if words else ""
+        self.of_runbook = words[1:] in (["look"], ["do"], ["over"])  # tests/monitoring runs it
         self.line = token.map[0] + (2 if self.fenced else 1)
         self.notes = notes  # what stands in comments just above it: {"not run": "needs root"}
 
@@ -168,10 +169,9 @@ def index():
 
 
 def for_contributors():
-    """Pages that the site leaves out: what docs/README.md lists under CONTRIBUTORS, with the pages of such a folder."""
+    """Pages that the site leaves out: what docs/README.md lists under CONTRIBUTORS."""
     listed = {path for section, entries in index() if section == CONTRIBUTORS for _, path in entries}
-    folders_of = tuple(path.removesuffix("README.md") for path in listed if path.endswith("/README.md"))
-    return {name for name in pages() if name in listed or name.startswith(folders_of)}
+    return {name for name in pages() if name in listed}
 
 
 def for_users():

@@ -39,14 +39,11 @@ def external():
 
 
 def in_index():
-    """Each page of docs/ stands in docs/README.md, or in the README.md of its own folder, which stands there."""
+    """Each page of docs/ stands in docs/README.md."""
     listed = {path for _, entries in index() for _, path in entries}
-    for name in list(listed):
-        if name.startswith("docs/") and name.endswith("/README.md"):
-            listed |= {target_of(pages()[name], href)[0] for _, href, _, _ in pages()[name].links if not is_external(href)}
     for name, page in pages().items():
         if name.startswith("docs/") and page.path != INDEX and name not in listed:
-            yield f"{name}: is not in docs/README.md (nor in the README.md of its folder, if that is)"
+            yield f"{name}: is not in docs/README.md"
 
 
 def mentions():
@@ -140,7 +137,8 @@ def is_run():
     typed_along = {path for section, entries in index() if section in ("Learn", "Do") for _, path in entries}
     for name in sorted(typed_along):
         page = pages()[name]
-        left = [block for block in page.blocks if block.language in ("sh", "console") and "not run" not in block.notes]
+        left = [block for block in page.blocks
+                if block.language in ("sh", "console") and "not run" not in block.notes and not block.of_runbook]
         if left and not page.not_run and not world_of(page).exists():
             yield f"{left[0].where}: is not run: give the page a world ({world_of(page).relative_to(ROOT)}), or say why not " \
                 "just above the block: <!-- not run: REASON -->"

@@ -51,7 +51,7 @@ class ParkedGrowing(Fault):
         self.traffic.answers["orders"] = "ack"
         until("nothing fails any more", lambda: not self.world.sql(
             "SELECT 1 FROM rung.rung_tasks WHERE queue = 'orders' AND state IN ('scheduled', 'publishing')"))
-        self.follow("parked-growing", "do")
+        self.follow("RungParkedGrowing", "do")
 
 
 class BreakerOpen(Fault):
@@ -82,7 +82,7 @@ class QueueDetached(Fault):
         self.world.rabbit("clear_policy", "rung-invoices")
 
     def mend(self):
-        self.follow("queue-detached", "do")
+        self.follow("RungQueueDetached", "do")
 
 
 class SilencesHeld(Fault):
@@ -97,7 +97,7 @@ class SilencesHeld(Fault):
                        "WHERE state = 'succeeded' AND queue = 'mails' LIMIT 3")
 
     def mend(self):
-        self.follow("silences-held", "do")
+        self.follow("RungSilencesHeld", "do")
 
 
 class NoConsumer(Fault):
@@ -116,7 +116,7 @@ class NoConsumer(Fault):
         self.sidecar.post("/v1/tasks", [{"queue": "idle", "delay": "1s"} for _ in range(3)])
 
     def mend(self):
-        self.follow("no-consumer", "do")
+        self.follow("RungNoConsumer", "do")
         with pika.BlockingConnection(self.traffic.parameters) as connection:
             connection.channel().queue_purge("idle")
 
@@ -192,7 +192,7 @@ class RetentionBehind(Fault):
                        "WHERE state = 'succeeded' LIMIT 3")
 
     def mend(self):
-        self.follow("retention-behind", "do")
+        self.follow("RungRetentionBehind", "do")
         self.sidecar.signal(signal.SIGHUP)
 
 
@@ -216,7 +216,7 @@ class Problem(Fault):
         return True
 
     def mend(self):
-        self.follow("problem", "do")
+        self.follow("RungProblem", "do")
 
 
 class NoOwner(Fault):

@@ -10,19 +10,21 @@ import shlex
 
 from .world import ROOT, until
 
-FOLDER = ROOT / "docs/runbooks"
+PAGE = ROOT / "docs/runbooks.md"
+SECTION = re.compile(r"^## (Rung\w+)\n(.*?)(?=^## |\Z)", re.M | re.S)
 BLOCK = re.compile(r"^```(sh|sql) (look|do|over)\n(.*?)^```$", re.M | re.S)
 WAIT_SECONDS = 30  # figures follow the fault within seconds
 
 
-def names():
-    return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
+def sections():
+    """{the anchor of a runbook: its text}"""
+    return {name.lower(): text for name, text in SECTION.findall(PAGE.read_text())}
 
 
 def commands(runbook, kind):
     """[(command, exit codes, texts of its output)]"""
     found = []
-    for language, its_kind, text in BLOCK.findall((FOLDER / f"{runbook}.md").read_text()):
+    for language, its_kind, text in BLOCK.findall(sections()[runbook.lower()]):
         if its_kind != kind:
             continue
         if language == "sql":
@@ -53,6 +55,6 @@ def follow(world, sidecar, runbook, kind, queue):
         try:
             until("as the page says", as_said, WAIT_SECONDS)
         except AssertionError:
-            raise AssertionError(f"docs/runbooks/{runbook}.md: {command!r} should exit {codes} and print {texts}; "
+            raise AssertionError(f"docs/runbooks.md, {runbook}: {command!r} should exit {codes} and print {texts}; "
                                  f"it exited {seen[0].returncode} and printed:\n{seen[0].stdout}") from None
         world.followed.append((runbook, kind, command, seen[0].stdout))
