@@ -152,7 +152,7 @@ Vitals Bridge::vitals() const {
   v.lateness = dispatch_.lateness();
   v.attached = attachments_.configured();
   v.silence = janitor_.silence().counts();
-  for (const auto& [queue, closed] : gates_.all_closed()) v.closed.emplace_back(queue, closed.word);
+  gates_.each_closed([&](const auto& queue, const auto& why) { v.closed.emplace_back(queue, why.word); });
   v.behind_gates = dispatch_.held();
   v.rate_values = dispatch_.rate_values();
   v.breakers = breakers_.totals();

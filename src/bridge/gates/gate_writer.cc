@@ -98,17 +98,17 @@ void GateWriter::tick() {
 
 void GateWriter::note_windows() {
   const EpochMs now = deps_.clock.now();
-  for (const auto& [queue, closed] : deps_.gates.all_closed()) {
-    if (closed.by != GateKind::window || !closed.until) continue;
+  deps_.gates.each_closed([&](const std::string& queue, const Gates::Closed& closed) {
+    if (closed.by != GateKind::window || !closed.until) return;
     const GateState* state = deps_.gates.state(queue);
     const bool known = state != nullptr && state->outside && state->outside->until == closed.until;
-    if (known && now - state->seen_at < kConfirmWindow) continue;
+    if (known && now - state->seen_at < kConfirmWindow) return;
     const auto& window = deps_.rules->queue(queue).gate.window;
     Note* waiting = window != nullptr ? note(queue) : nullptr;
-    if (waiting == nullptr) continue;
+    if (waiting == nullptr) return;
     waiting->outside = {now, *closed.until, "window " + window->describe()};
     ready(queue, kWriteEvery);
-  }
+  });
 }
 
 void GateWriter::note_limit(const std::string& queue) {

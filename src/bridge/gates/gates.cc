@@ -1,13 +1,20 @@
 #include "src/bridge/gates/gates.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
+#include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
+
+constexpr Ms kTick{500};  // a pause is in force everywhere within a second
+// A commit is visible later than the time of its statement.
+constexpr Ms kOverlap{5000};
+constexpr Ms kReadAllEvery{30'000};
+constexpr Ms kReadWithin{5000};  // after the start, or lost leases; then it is a problem
+constexpr const char* kProblem = "gates";
 
 void log_paused(const Pause& pause) {
   log::info("queue paused", {{"queue", pause.queue},
@@ -16,12 +23,12 @@ void log_paused(const Pause& pause) {
                              {"reason", pause.reason}});
 }
 
-// `pause`: nullptr if its row is gone, as after a restored backup.
-void log_resumed(const std::string& queue, const Pause* pause) {
+// `pause`: none if its row is gone, as after a restored backup.
+void log_resumed(const std::string& queue, const std::optional<Pause>& pause) {
   log::info("queue resumed", {{"queue", queue},
-                              {"until", pause != nullptr && pause->until ? format_utc(*pause->until) : ""},
-                              {"by", pause == nullptr ? "" : pause->resumed_by},
-                              {"reason", pause == nullptr ? "" : pause->reason}});
+                              {"until", pause && pause->until ? format_utc(*pause->until) : ""},
+                              {"by", pause ? pause->resumed_by : ""},
+                              {"reason", pause ? pause->reason : ""}});
 }
 
 std::string shown(const std::optional<EpochMs>& until) { return until ? format_utc(*until) : ""; }
@@ -30,21 +37,19 @@ std::string shown(const std::optional<EpochMs>& until) { return until ? format_u
 
 Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules, Health& health,
              Changed changed)
-    : clock_(clock),
+    : jobs_(jobs),
+      clock_(clock),
       rules_(rules),
+      health_(health),
       changed_(std::move(changed)),
-      reader_(jobs, clock, rules, health,
-              [this](const GateReading& reading, const Names& written, bool first) {
-                take(reading, written, first);
-              }),
-      queues_(clock, rules),
-      ends_(loop, clock, [this] { check_ends(); }),
-      tick_(loop, [this] { tick(); }) {}
+      tick_(loop, [this] { tick(); }),
+      ends_(loop, [this] { check_ends(); }) {}
 
 void Gates::start() {
-  tick_.start(GateEnds::kTick, GateEnds::kTick);
+  tick_.start(kTick, kTick);
   clock_measured();
-  reader_.start();
+  unknown_since_ = clock_.here().boot();
+  read();
 }
 
 void Gates::stop() {
@@ -52,7 +57,11 @@ void Gates::stop() {
   ends_.stop();
 }
 
-void Gates::invalidate() { reader_.invalidate(); }
+void Gates::invalidate() {
+  if (!unknown_since_) unknown_since_ = clock_.here().boot();
+  ++generation_;
+  read();
+}
 
 void Gates::clock_measured() {
   if (clocked_ || !clock_.known()) return;
@@ -63,62 +72,152 @@ void Gates::clock_measured() {
 
 void Gates::see(const std::string& queue) {
   if (queue.empty() || is_listed(queue) || rules_->queue(queue).gate.window == nullptr) return;
-  if (!queues_.see(queue)) return;
+  if (std::exchange(book_[queue].seen, true)) return;
   update(queue);
   tell();
 }
 
 void Gates::unsee(const std::string& queue) {
-  if (!queues_.unsee(queue)) return;
+  const auto known = book_.find(queue);
+  if (known == book_.end() || !std::exchange(known->second.seen, false)) return;
   update(queue);
   tell();
 }
 
 void Gates::tick() {
   check_ends();
-  reader_.tick();
+  check_health();
+  read();
 }
 
-void Gates::take(const GateReading& reading, const Names& written, bool first) {
+// Nothing is published before they are known.
+void Gates::check_health() {
+  if (!unknown_since_ || clock_.here().boot() - *unknown_since_ < kReadWithin) return;
+  health_.set(kProblem, "the gates of queues cannot be read: nothing is published",
+              Health::Effect::not_ready);
+}
+
+void Gates::read() {
+  if (std::exchange(reading_, true)) return;
+  const bool gates = rules_->has_gates();
+  const bool all =
+      unknown_since_ || (gates && !read_states_) || clock_.here().boot() - read_all_at_ >= kReadAllEvery;
+  written_.clear();
+  jobs_.submit<Reading>(
+      Lane::gates,
+      [gates, all, now = clock_.now(),
+       since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Reading> {
+        auto pauses = store.pauses(since);
+        if (!pauses) return tl::unexpected(pauses.error());
+        if (!gates) return Reading{now, all, false, *std::move(pauses), {}};
+        auto states = store.gate_states(since);
+        if (!states) return tl::unexpected(states.error());
+        const bool damaged = std::ranges::any_of(*states, &GateState::damaged);
+        if (damaged && planted(Bug::damaged_gates)) return permanent("a row is damaged");
+        return Reading{now, all, true, *std::move(pauses), *std::move(states)};
+      },
+      [this, generation = generation_](const Result<Reading>& reading) {
+        reading_ = false;
+        // The next one starts where the last good one did.
+        if (!reading) return log::error("reading the gates failed", {{"reason", reading.error().message}});
+        read_done(*reading, generation == generation_);
+      });
+}
+
+void Gates::read_done(const Reading& reading, bool fresh) {
+  read_at_ = reading.at;
+  const bool first = fresh && unknown_since_;
+  if (first) {
+    unknown_since_.reset();
+    health_.clear(kProblem);
+  }
   if (reading.all) {
-    for (std::string& queue : queues_.forget_all_but(reading, written)) touched_.push_back(std::move(queue));
+    read_all_at_ = clock_.here().boot();
+    read_states_ = reading.states_read;
+    forget_all_but(reading);
   }
-  for (const Pause& pause : reading.pauses) {
-    const EpochMs now = clock_.now();
-    const auto& before = queues_.of(pause.queue).pause;
-    const bool was_paused = before && before->is_in_force(now);
-    if (!queues_.take(pause)) continue;
-    if (was_paused && pause.is_in_force(now)) log_paused(pause);
-    update(pause.queue);
-  }
+  for (const Pause& pause : reading.pauses) take(pause);
   // Of what was written since this read began, the next one has the rest.
   for (const GateState& state : reading.states) {
-    if (!written.contains(state.queue)) take(state);
+    if (!written_.contains(state.queue)) take(state);
   }
   if (reading.all) update_all();
   if (first) changed_(std::exchange(touched_, {}));
   tell();
+  if (!fresh) read();
 }
 
 void Gates::arrived(const std::vector<GateState>& states) {
   for (const GateState& state : states) {
-    reader_.written(state.queue);
+    if (reading_) written_.insert(state.queue);
     take(state);
   }
   tell();
 }
 
+void Gates::take(const Pause& pause) {
+  const EpochMs now = clock_.now();
+  Entry& known = book_[pause.queue];
+  if (known.pause == pause) return;
+  const bool was_paused = known.pause && known.pause->is_in_force(now);
+  // The row of the same pause says exactly when it ended.
+  if (known.pause && known.pause->since != pause.since)
+    known.note_times(rules_->queue(pause.queue).gate, std::min(now, pause.since));
+  known.pause = pause;
+  if (was_paused && pause.is_in_force(now)) log_paused(pause);
+  update(pause.queue);
+}
+
 void Gates::take(const GateState& state) {
-  if (!queues_.take(state)) return;
+  Entry& known = book_[state.queue];
+  if (known.state == state) return;
+  if (state.damaged && damaged_.insert(state.queue).second)
+    log::warn("the row of a queue's gates is damaged: what can be read of it applies",
+              {{"queue", state.queue}});
+  if (!known.state && !is_listed(state.queue) && ++unlisted_ >= kMostUnlisted &&
+      !std::exchange(told_of_many_, true))
+    log::warn("too many queues that the config does not name: gates of further ones are not kept",
+              {{"queues", unlisted_}});
+  if (unlisted_ < kMostUnlisted) told_of_many_ = false;
+  known.take(state, rules_->queue(state.queue).gate, clock_.now());
   touched_.push_back(state.queue);
   update(state.queue);
+}
+
+// Forgets the pauses that are not in this reading of all, and the states, except those that we have written.
+void Gates::forget_all_but(const Reading& reading) {
+  std::erase_if(damaged_, [&](const auto& queue) { return state(queue) == nullptr; });
+  std::set<std::string_view> paused, stated;
+  for (const Pause& pause : reading.pauses) paused.insert(pause.queue);
+  for (const GateState& state : reading.states) stated.insert(state.queue);
+  for (auto& [queue, known] : book_) {
+    if (!paused.contains(queue)) known.pause.reset();
+    if (!known.state || stated.contains(queue) || written_.contains(queue)) continue;
+    known.state.reset();
+    if (!is_listed(queue)) --unlisted_;
+    touched_.push_back(queue);
+  }
 }
 
 // Of what may open or close by itself, what does now.
 void Gates::check_ends() {
   if (updated_for_ != rules_) update_all();
-  ends_.take_due([this](const std::string& queue) { update(queue); });
+  const EpochMs now = clock_.now();
+  while (!by_time_.empty() && by_time_.begin()->first <= now) {
+    const std::string queue = by_time_.begin()->second;
+    by_time_.erase(by_time_.begin());
+    book_.at(queue).next.reset();
+    update(queue);
+  }
+  start_timer();
   tell();
+}
+
+// The loop's clock may drift from the database's: the timer is only started for a time before the next tick.
+void Gates::start_timer() {
+  if (by_time_.empty()) return;
+  const Ms wait = by_time_.begin()->first - clock_.now();
+  if (wait < kTick) ends_.start(std::max(wait, Ms{1}));
 }
 
 void Gates::tell() {
@@ -129,21 +228,22 @@ void Gates::tell() {
 void Gates::update_all() {
   if (std::exchange(updated_for_, rules_) != rules_) {
     windows_.clear();
-    queues_.reloaded();
+    unlisted_ = static_cast<std::size_t>(std::ranges::count_if(
+        book_, [this](const auto& entry) { return entry.second.state && !is_listed(entry.first); }));
   }
   std::set<std::string> all;
   for (const auto& [queue, rules] : rules_->queues()) {
     if (rules.gate.window != nullptr) all.insert(queue);
   }
-  for (const auto& [queue, known] : queues_.all()) all.insert(queue);
-  for (const auto& [queue, at] : ends_.all()) all.insert(queue);
+  for (const auto& [queue, known] : book_) all.insert(queue);
   for (const std::string& queue : all) update(queue);
 }
 
 // Whether the queue is closed, and when that may change by itself.
 void Gates::update(const std::string& queue) {
   if (!clocked_) return;
-  const KnownQueues::Queue& known = queues_.of(queue);
+  const auto place = book_.try_emplace(queue).first;
+  Entry& known = place->second;
   const GateRules& gate = rules_->queue(queue).gate;
   const EpochMs now = clock_.now();
   WindowNow* window = nullptr;
@@ -156,44 +256,71 @@ void Gates::update(const std::string& queue) {
   std::optional<EpochMs> next = why ? why->until : std::nullopt;
   if (next && *next <= now) next.reset();  // a breaker that only waits for its probes
   if (window != nullptr) next = std::min(next.value_or(window->until), window->until);
-  const auto before = closed_.find(queue);
-  const Closed* was = before == closed_.end() ? nullptr : &before->second;
-  log_change(queue, known, was, why ? &*why : nullptr);
-  const bool same = why.has_value() == (was != nullptr) && (!why || *why == *was);
-  if (!same) touched_.push_back(queue);
-  if (!why && was != nullptr) {
-    closed_.erase(before);
-  } else if (why) {
-    closed_.insert_or_assign(queue, *why);
+  log_change(queue, known, why);
+  if (why != known.closed) touched_.push_back(queue);
+  known.closed = why;
+  if (next != known.next) {
+    if (known.next) by_time_.erase({*known.next, queue});
+    known.next = next;
+    if (next) by_time_.emplace(*next, queue);
+    if (next && by_time_.begin()->second == queue) start_timer();
   }
-  ends_.set(queue, next);
-  if (!next) queues_.forget_if_unused(queue);
+  if (!known.pause && !known.state && !known.seen && !known.next && !known.closed) book_.erase(place);
 }
 
-void Gates::log_change(const std::string& queue, const KnownGates& known, const Closed* before,
-                       const Closed* after) const {
-  if (before != nullptr && after != nullptr && before->by == after->by) return;
-  if (after != nullptr && after->by == GateKind::pause) log_paused(*known.pause);
-  if (after != nullptr && after->by == GateKind::retry_after)
+void Gates::log_change(const std::string& queue, const Entry& known, const std::optional<Closed>& after) {
+  const std::optional<Closed>& before = known.closed;
+  if (before && after && before->by == after->by) return;
+  if (after && after->by == GateKind::pause) log_paused(*known.pause);
+  if (after && after->by == GateKind::retry_after)
     log::info(
         "queue held back by a retry-after",
         {{"queue", queue}, {"until", shown(after->until)}, {"reason", known.state->retry_after->reason}});
-  if (after != nullptr && after->by == GateKind::window)
+  if (after && after->by == GateKind::window)
     log::info("queue outside its window", {{"queue", queue}, {"until", shown(after->until)}});
-  if (before == nullptr) return;  // and Breakers logs breakers
-  if (before->by == GateKind::pause) log_resumed(queue, known.pause ? &*known.pause : nullptr);
+  if (!before) return;  // and Breakers logs breakers
+  if (before->by == GateKind::pause) log_resumed(queue, known.pause);
   if (before->by == GateKind::window) log::info("queue inside its window", {{"queue", queue}});
   if (before->by == GateKind::retry_after) log::info("queue no longer held back", {{"queue", queue}});
 }
 
+const Gates::Entry* Gates::find(std::string_view queue) const {
+  const auto known = book_.find(queue);
+  return known == book_.end() ? nullptr : &known->second;
+}
+
+void Gates::each_closed(const std::function<void(const std::string&, const Closed&)>& tell) const {
+  for (const auto& [queue, known] : book_) {
+    if (known.closed) tell(queue, *known.closed);
+  }
+}
+
 const Gates::Closed* Gates::why_closed(std::string_view queue) const {
-  const auto it = closed_.find(queue);
-  return it == closed_.end() ? nullptr : &it->second;
+  const Entry* known = find(queue);
+  return known != nullptr && known->closed ? &*known->closed : nullptr;
+}
+
+const GateState* Gates::state(std::string_view queue) const {
+  const Entry* known = find(queue);
+  return known != nullptr && known->state ? &*known->state : nullptr;
+}
+
+bool Gates::keeps(std::string_view queue) const {
+  return unlisted_ < kMostUnlisted || is_listed(queue) || state(queue) != nullptr;
 }
 
 Ms Gates::waited(std::string_view queue, EpochMs due) const {
   if (rules_->limits() && rules_->queue(queue).gate.limits()) return std::max(clock_.now() - due, Ms{0});
   return closed_since(queue, due);
+}
+
+Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
+  if (book_.empty() && !rules_->has_gates()) return Ms{0};
+  const EpochMs now = clock_.now();
+  if (due >= now) return Ms{0};
+  const Entry* known = find(queue);
+  static const Entry kNothing;
+  return (known != nullptr ? *known : kNothing).closed_between(due, now, rules_->queue(queue).gate);
 }
 
 }  // namespace rung::bridge

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<std::string> closed(const Gates& gates) {
   std::vector<std::string> queues;
-  for (const auto& [queue, why] : gates.all_closed()) queues.push_back(queue);
+  gates.each_closed([&](const std::string& queue, const Gates::Closed&) { queues.push_back(queue); });
   return queues;
 }
 
