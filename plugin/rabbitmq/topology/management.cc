@@ -17,6 +17,7 @@ namespace rung::rabbit {
 namespace {
 
 constexpr int kManagementPort = 15672;
+constexpr std::string_view kOwnQueues[] = {".failed", ".delay", ".results", ".parked"};
 // Queues are listed in pages. Answers are bounded, in case something else listens there: policies come in one
 // answer, and `rung attach` makes one for each queue.
 constexpr std::size_t kPageQueues = 500, kMostQueues = 200'000;
@@ -80,7 +81,7 @@ class ManagementAdmin final : public QueueAdmin {
     std::set<std::string> names;  // a queue that was created or deleted meanwhile moves others between pages
     auto listed = list(std::string(kFresh) +
                            "&columns=name,arguments,policy,type,exclusive,auto_delete,durable,node,members,"
-                           "operator_policy,effective_policy_definition",
+                           "effective_policy_definition",
                        [&](const json& row) {
                          if (names.insert(text_at(row, "name")).second) all.push_back(queue_facts_of(row));
                        });
@@ -150,6 +151,17 @@ class ManagementAdmin final : public QueueAdmin {
       if (row.is_object()) names.push_back(text_at(row, "name"));
     }
     return names;
+  }
+
+  Result<std::vector<QueueFacts>> own_queues(std::string_view prefix) override {
+    std::vector<QueueFacts> all;
+    for (const std::string_view end : kOwnQueues) {
+      auto row = row_of(true, std::string(prefix).append(end));
+      if (!row && row.error().kind == Error::Kind::not_found) continue;
+      if (!row) return tl::unexpected(row.error());
+      all.push_back(queue_facts_of(*row));
+    }
+    return all;
   }
 
   Result<ExchangeFacts> exchange(std::string_view name) override {

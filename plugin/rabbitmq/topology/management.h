@@ -101,6 +101,8 @@ class QueueAdmin {
   virtual Result<void> reach() = 0;
   virtual Result<QueueFacts> queue(std::string_view name) = 0;
   virtual Result<std::vector<QueueFacts>> queues() = 0;  // all in the virtual host
+  // Rung's own that exist, with what policies set there: some seconds old. The others come without it.
+  virtual Result<std::vector<QueueFacts>> own_queues(std::string_view prefix) = 0;
   virtual Result<ExchangeFacts> exchange(std::string_view name) = 0;
   // By queue: how many messages have been published to it so far; a number seconds old. Without those of
   // which nothing is known. Not found: this admin cannot tell.
@@ -119,17 +121,11 @@ class QueueAdmin {
 // Evaluates what the administration reports. Pure.
 AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
                               const std::vector<Policy>& policies, const DeadLetterRoutes& routes);
-// How many deliveries of a message a queue allows.
-struct DeliveryLimit {
-  std::string queue;
-  std::int64_t deliveries = 0;
-};
 struct AttachedLook {
   std::vector<std::string> queues;               // those asked for, then the others
   std::vector<std::optional<QueueFacts>> facts;  // in the order of `queues`; none: no such queue, or unknown
   std::vector<Policy> policies;
   std::vector<AttachedAnswer> answers;          // in the order of `queues`
-  std::optional<DeliveryLimit> limit;           // the lowest of Rung's own queues
   std::optional<std::vector<std::string>> all;  // every attached queue of the virtual host; none: unknown
 };
 // Three calls, however many queues there are, and two for each exchange that is bound to <prefix>.failed. If

@@ -80,14 +80,6 @@ struct Object {
   int priority = 0;            // of `policy`
 };
 
-constexpr std::string_view kEnds[] = {".failed", ".delay", ".results", ".parked"};
-
-bool is_own_queue(std::string_view prefix, std::string_view queue) {
-  return std::ranges::any_of(kEnds, [&](std::string_view end) {
-    return queue.size() == prefix.size() + end.size() && queue.starts_with(prefix) && queue.ends_with(end);
-  });
-}
-
 // Whether this value on this object is what the rule warns of.
 bool hurts(const SettingRule& rule, const Object& object, const Setting& setting,
            std::string_view return_exchange) {
@@ -112,7 +104,6 @@ class Judge {
 
   std::vector<SettingFinding> run() {
     for (const QueueFacts& facts : state_.queues) {
-      if (!is_own_queue(prefix_, facts.name)) continue;
       const Object queue{true,
                          facts.name,
                          facts.type,
@@ -250,13 +241,14 @@ class Judge {
 }  // namespace
 
 Result<OwnState> read_own_state(QueueAdmin& admin, std::string_view prefix, std::string vhost,
-                                std::vector<QueueFacts> queues, std::vector<Policy> policies) {
-  OwnState state{std::move(vhost), std::move(queues), {}, std::move(policies), {}};
+                                std::vector<Policy> policies) {
+  OwnState state{std::move(vhost), {}, {}, std::move(policies), {}};
+  auto queues = admin.own_queues(prefix);
+  if (!queues) return tl::unexpected(queues.error());
+  state.queues = *std::move(queues);
   const std::string returning = return_exchange(std::string(prefix));
-  std::vector<std::string> names = {returning};
-  for (const std::string_view end : kEnds) names.push_back(std::string(prefix).append(end));
-  for (const std::string& name : names) {
-    auto exchange = admin.exchange(name);
+  for (const char* end : {".failed", ".delay", ".results", ".parked", ".return"}) {
+    auto exchange = admin.exchange(std::string(prefix) + end);
     if (!exchange && exchange.error().kind == Error::Kind::not_found) continue;
     if (!exchange) return tl::unexpected(exchange.error());
     state.exchanges.push_back(*std::move(exchange));
@@ -272,17 +264,14 @@ std::vector<SettingFinding> judge_settings(std::string_view prefix, std::string_
   return Judge(prefix, queue_type, state).run();
 }
 
-std::optional<DeliveryLimit> lowest_delivery_limit(std::string_view prefix,
-                                                   const std::vector<QueueFacts>& queues) {
-  std::optional<DeliveryLimit> lowest;
-  const std::string parked = std::string(prefix) + ".parked";  // nothing is taken in from it
-  for (const QueueFacts& queue : queues) {
-    if (queue.type != "quorum" || !is_own_queue(prefix, queue.name) || queue.name == parked) continue;
+DeliveryLimit lowest_delivery_limit(const std::vector<QueueFacts>& own_queues) {
+  DeliveryLimit lowest;
+  for (const QueueFacts& queue : own_queues) {
+    if (queue.type != "quorum" || queue.name.ends_with(".parked")) continue;  // nothing is taken in from it
     const auto setting =
         setting_of(object_of(queue.arguments), object_of(queue.effective_policy), "delivery-limit");
     const std::int64_t limit = setting ? number_of(setting->value).value_or(-1) : kLimitOfRabbitMq4;
-    if (limit < 0 || limit >= kEnoughDeliveries || (lowest && lowest->deliveries <= limit)) continue;
-    lowest = DeliveryLimit{queue.name, limit};
+    if (limit >= 0 && limit < kEnoughDeliveries && limit < lowest.deliveries) lowest = {queue.name, limit};
   }
   return lowest;
 }

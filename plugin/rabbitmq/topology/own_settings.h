@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,14 +18,13 @@ enum class Harm : std::uint8_t { harmful, fatal };
 
 struct OwnState {
   std::string vhost = "/";
-  std::vector<QueueFacts> queues;        // all of the virtual host, or Rung's own
-  std::vector<ExchangeFacts> exchanges;  // Rung's own
+  std::vector<QueueFacts> queues;        // Rung's own, and
+  std::vector<ExchangeFacts> exchanges;  // its exchanges
   std::vector<Policy> policies;
   std::vector<OutBinding> return_bindings;  // of the exchange <prefix>.return
 };
-// Asks for the exchanges and bindings.
 Result<OwnState> read_own_state(QueueAdmin& admin, std::string_view prefix, std::string vhost,
-                                std::vector<QueueFacts> queues, std::vector<Policy> policies);
+                                std::vector<Policy> policies);
 
 struct SettingFinding {
   Harm harm = Harm::harmful;
@@ -38,8 +37,12 @@ struct SettingFinding {
 std::vector<SettingFinding> judge_settings(std::string_view prefix, std::string_view queue_type,
                                            const OwnState& state);
 
-// Of those queues of Rung's own that messages are taken in from.
-std::optional<DeliveryLimit> lowest_delivery_limit(std::string_view prefix,
-                                                   const std::vector<QueueFacts>& queues);
+// How many deliveries of a message a queue allows.
+struct DeliveryLimit {
+  std::string queue;
+  std::int64_t deliveries = std::numeric_limits<std::int64_t>::max();  // no limit
+};
+// The lowest, of those queues that messages are taken in from.
+DeliveryLimit lowest_delivery_limit(const std::vector<QueueFacts>& own_queues);
 
 }  // namespace rung::rabbit

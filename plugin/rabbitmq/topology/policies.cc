@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/topology/management.h"
-#include "plugin/rabbitmq/topology/own_settings.h"
 
 namespace rung::rabbit {
 namespace {
@@ -105,7 +104,6 @@ AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
     if (is_attached(judge_attached(prefix, queue, *policies, *routes).attached))
       look.all->push_back(queue.name);
   }
-  look.limit = lowest_delivery_limit(prefix, *facts);
   look.policies = *std::move(policies);
   return look;
 }

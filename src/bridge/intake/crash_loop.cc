@@ -68,12 +68,12 @@ void CrashLoop::counted(std::int64_t unfinished) {
 
 void CrashLoop::looked(const AttachmentLook& look) {
   looked_ = true;
-  if (look.attached) limit_ = look.limit;
+  if (look.limit) limit_ = *look.limit;
   judge();
 }
 
 void CrashLoop::judge() {
-  const bool used_up = limit_ && unfinished_ >= std::max<std::int64_t>(limit_->deliveries / 2, 1);
+  const bool used_up = unfinished_ >= std::max<std::int64_t>(limit_.deliveries / 2, 1);
   if (stage_ == Stage::waiting) {
     if (used_up) return stop();
     if (looked_ && unfinished_ <= kUnpausedStarts) consume();
@@ -88,14 +88,14 @@ void CrashLoop::stop() {
   stage_ = Stage::stopped;
   timer_.stop();
   const std::string text = std::to_string(unfinished_) +
-                           " starts in a row ended before their intake was stable, and " + limit_->queue +
-                           " has a delivery limit of " + std::to_string(limit_->deliveries) +
+                           " starts in a row ended before their intake was stable, and " + limit_.queue +
+                           " has a delivery limit of " + std::to_string(limit_.deliveries) +
                            ": nothing is consumed, so that the broker drops no message. The command that "
                            "removes the limit: rung doctor";
   log::error("a crash loop would use up a delivery limit: intake is stopped",
-             {{"starts", unfinished_}, {"queue", limit_->queue}, {"limit", limit_->deliveries}});
+             {{"starts", unfinished_}, {"queue", limit_.queue}, {"limit", limit_.deliveries}});
   deps_.health.set(kLoopProblem, text, Health::Effect::not_ready);
-  deps_.record("intake_stopped", limit_->queue, text);
+  deps_.record("intake_stopped", limit_.queue, text);
 }
 
 void CrashLoop::consume() {

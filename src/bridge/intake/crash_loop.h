@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "src/bridge/base/health.h"
@@ -57,7 +56,7 @@ class CrashLoop {
   Stage stage_ = Stage::over;
   std::int64_t unfinished_ = 0;  // starts before this one
   bool looked_ = false;
-  std::optional<DeliveryLimit> limit_;
+  DeliveryLimit limit_;
 };
 
 }  // namespace rung::bridge

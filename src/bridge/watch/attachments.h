@@ -17,6 +17,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -56,7 +57,7 @@ struct QueueAttachment {
 // How many deliveries of a message a queue allows.
 struct DeliveryLimit {
   std::string queue;
-  std::int64_t deliveries = 0;
+  std::int64_t deliveries = std::numeric_limits<std::int64_t>::max();  // no limit
 };
 
 // What to check.
@@ -74,7 +75,8 @@ struct AttachmentLook {
   // Every attached queue of the virtual host; none: the management API did not tell.
   std::optional<std::set<std::string, std::less<>>> attached;
   BootMs asked_at{0};
-  // The lowest of those of Rung's own queues that messages are taken in from; with `attached` only.
+  // The lowest of those of Rung's own queues that messages are taken in from; none: the management API did
+  // not tell.
   std::optional<DeliveryLimit> limit = {};
   std::set<std::string, std::less<>> matched = {};  // of `queues`: those that match a pattern
 };

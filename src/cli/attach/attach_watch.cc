@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plugin/rabbitmq/topology/own_settings.h"
 #include "src/cli/attach/attach_plan.h"
 
 namespace rung::cli {
@@ -91,6 +92,7 @@ void AttachWatch::advise(const rabbit::AttachedLook& seen, std::size_t i,
 bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
   using State = bridge::QueueAttachment::State;
   rabbit::AttachedLook seen;
+  std::optional<rabbit::DeliveryLimit> limit;
   auto admin = rabbit::management_admin(broker_, kTimeout);
   if (!admin) {
     seen.queues = watched.names;
@@ -104,9 +106,10 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
       asked = admin_.get();
     }
     seen = rabbit::look_at_attached(*asked, broker_.prefix, watched.names, watched.also);
+    if (const auto own = asked->own_queues(broker_.prefix)) limit = rabbit::lowest_delivery_limit(*own);
   }
   bridge::AttachmentLook found;
-  if (seen.limit) found.limit = {{std::move(seen.limit->queue), seen.limit->deliveries}};
+  if (limit) found.limit = {{std::move(limit->queue), limit->deliveries}};
   if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
   const std::vector<std::string>& queues = seen.queues;
   for (const std::string& queue : queues) {

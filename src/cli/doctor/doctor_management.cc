@@ -67,8 +67,8 @@ void check_queue(const Config& config, const std::string& queue, const Managemen
 
 // Rung's own queues and exchanges, and what others have set on them.
 void check_own(const Config& config, rabbit::QueueAdmin& admin, const ManagementData& data, Findings& all) {
-  const auto state = rabbit::read_own_state(admin, config.broker.prefix, vhost_of(config.broker), data.queues,
-                                            data.policies);
+  const auto state =
+      rabbit::read_own_state(admin, config.broker.prefix, vhost_of(config.broker), data.policies);
   if (!state) {
     all.push_back(skipped("settings", state.error().message));
     return;

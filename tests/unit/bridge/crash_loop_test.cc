@@ -12,8 +12,7 @@ namespace {
 // A look, by which a queue of ours has this delivery limit; 0 = none has one.
 AttachmentLook limit(std::int64_t deliveries) {
   AttachmentLook look;
-  look.attached.emplace();
-  if (deliveries > 0) look.limit = {{"rung.failed", deliveries}};
+  look.limit = deliveries > 0 ? DeliveryLimit{"rung.failed", deliveries} : DeliveryLimit{};
   return look;
 }
 AttachmentLook no_answer() { return {}; }

@@ -111,8 +111,8 @@ TEST(OwnSettings, AnotherTypeIsHarmfulAndAStreamFatal) {
 
 TEST(OwnSettings, TheLowestDeliveryLimitOfAnInlet) {
   const auto limit = [](const json& definition, const json& arguments, const std::string& type = "quorum") {
-    const auto lowest = lowest_delivery_limit("rung", queue(definition, arguments, type).queues);
-    return lowest ? lowest->deliveries : -1;
+    const DeliveryLimit lowest = lowest_delivery_limit(queue(definition, arguments, type).queues);
+    return lowest.queue.empty() ? -1 : lowest.deliveries;
   };
   EXPECT_EQ(limit({}, {{"x-delivery-limit", 2147483647}}), -1);
   EXPECT_EQ(limit({{"delivery-limit", 7}}, {{"x-delivery-limit", 2147483647}}), 7);
@@ -123,10 +123,9 @@ TEST(OwnSettings, TheLowestDeliveryLimitOfAnInlet) {
   queues.push_back(queues[0]);
   queues[1].name = "rung.results";
   queues[1].effective_policy = R"({"delivery-limit": 5})";
-  EXPECT_EQ(lowest_delivery_limit("rung", queues)->queue, "rung.results");
+  EXPECT_EQ(lowest_delivery_limit(queues).queue, "rung.results");
   queues[1].name = "rung.parked";
-  EXPECT_EQ(lowest_delivery_limit("rung", queues)->queue, "rung.failed") << "nothing is taken in from it";
-  EXPECT_FALSE(lowest_delivery_limit("other", queues));
+  EXPECT_EQ(lowest_delivery_limit(queues).queue, "rung.failed") << "nothing is taken in from it";
 }
 
 TEST(OwnSettings, AnAlternateExchangeIsFatalForTheReturnExchangeWithoutItsOwn) {
