@@ -121,7 +121,7 @@ void resolve_groups(Draft& draft, Problems& problems) {
   const GroupChoice& choice = draft.choice;
   if (!choice.name.empty() && !draft.present.contains("groups"))
     problems.add({}, choice.source + " is " + in_quotes(choice.name) +
-                         ", but the config has no groups: omit it, or add groups: (docs/scale.md)");
+                         ", but the config has no groups: omit it, or add groups: (docs/performance.md)");
 }
 
 void use_group_store(Draft& draft) {

@@ -213,7 +213,7 @@ std::vector<Key> make_table() {
      [](Value& v) { return v.whole_seconds(config(v).store.timeout, seconds{1}, minutes{10}); }},
 
     {{"groups.*.prefix", "name", "rung-NAME", false, false,
-      "broker.prefix of this group, if several groups share one broker; see docs/scale.md"},
+      "broker.prefix of this group, if several groups share one broker; see docs/performance.md"},
      [](Value& v) { return set_prefix(v, group(v).prefix); }},
     {{"groups.*.queues", "list of names", "", true, false,
       "queues that belong to this group; * matches any characters; if several groups match a queue, an exact name wins, then the first group in the file"},

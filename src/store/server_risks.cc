@@ -40,7 +40,7 @@ std::vector<ServerRisk> server_risks(const ServerVariables& variables) {
          "supported, because what one node reads can be older than what another has committed; and "
          "when nodes crash together, committed writes can be lost",
          "point store.url of all sidecars at the same node, or at a proxy with one writer "
-         "(docs/scale.md)"});
+         "(docs/performance.md)"});
   }
   if (value("group_replication_single_primary_mode") == "OFF" &&
       !value("group_replication_group_name").empty() && value("group_members") != "0") {

@@ -131,7 +131,7 @@ TEST_F(Groups, AGroupThatIsAwayMayHaveTheTask) {
   EXPECT_EQ(found.err, "");
 }
 
-// docs/scale.md, "Moving a queue": what the old group has pending still goes out; what fails again after the
+// docs/performance.md, "Moving a queue": what the old group has pending still goes out; what fails again after the
 // move climbs in the new one.
 TEST_F(Groups, AQueueMoves) {
   start_both();
