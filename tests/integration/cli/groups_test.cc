@@ -131,8 +131,8 @@ TEST_F(Groups, AGroupThatIsAwayMayHaveTheTask) {
   EXPECT_EQ(found.err, "");
 }
 
-// docs/performance.md, "Moving a queue": what the old group has pending still goes out; what fails again after the
-// move climbs in the new one.
+// docs/performance.md, "Moving a queue": what the old group has pending still goes out; what fails again
+// after the move climbs in the new one.
 TEST_F(Groups, AQueueMoves) {
   start_both();
   fail_once(eu_queue_);
