@@ -186,12 +186,18 @@ bool Throttle::is_gone(const io::DueItem& item) {
 }
 
 void Throttle::not_sent(std::uint32_t number, const std::string& value) {
-  const auto queue = queues_.find(number);
-  if (queue == queues_.end()) return;
-  queue->second.bucket.put_back();
-  const auto of = queue->second.values.find(value);
-  if (of != queue->second.values.end()) of->second.bucket.put_back();
-  wake(number, queue->second, deps_.clock.here().boot());
+  const auto place = queues_.find(number);
+  if (place == queues_.end()) return;
+  Queue& queue = place->second;
+  const BootMs now = deps_.clock.here().boot();
+  queue.bucket.put_back();
+  if (const auto of = queue.values.find(value); of != queue.values.end()) {
+    of->second.bucket.put_back();
+    if (std::exchange(of->second.listed, false))
+      std::erase_if(queue.line, [&](const auto& entry) { return entry.second == of; });
+    list(queue, of, now);
+  }
+  wake(number, queue, now);
 }
 
 void Throttle::put(std::uint32_t number, Queue& queue, const std::string& value, const io::DueItem& item) {
