@@ -1,4 +1,5 @@
 """Holds the ledger against MySQL, through the contract's views. Changes nothing, asks no sidecar."""
+import bisect
 import collections
 import dataclasses
 import datetime
@@ -37,7 +38,7 @@ class Offence:
 
 
 def troubles(sidecars):
-    """From their logs, as if they were faults. A line of a sidecar whose clock was bent may be from any of the times."""
+    """When, from their logs. A line of a sidecar whose clock was bent may be from any of several times."""
     found = []
     for sidecar in sidecars:
         offsets = (0, *CLOCK_STEPS.values()) if sidecar.time_file else (0,)
@@ -46,9 +47,8 @@ def troubles(sidecars):
             level, _, said = said.partition(" ")
             if level in ("info", "warn", "error") and said.strip().startswith(TROUBLE):
                 at = ms(datetime.datetime.strptime(when, "%Y-%m-%dT%H:%M:%S.%fZ"))
-                found += [{"kind": "trouble", "target": sidecar.name, "begin": at - offset * 1000, "end": at - offset * 1000}
-                          for offset in offsets]
-    return found
+                found += [at - offset * 1000 for offset in offsets]
+    return sorted(found)
 
 
 def read_database(db):
@@ -109,10 +109,14 @@ class Judge:
     # --- faults
 
     def near(self, begin, end, kinds=None, aftermath=AFTERMATH_MS):
-        """The faults and troubles that were there, or had just been there, in that time."""
-        return [f for f in self.ledger.faults + self.troubles
-                if (kinds is None or f["kind"] in kinds) and f["begin"] <= end
-                and (f["end"] is None or f["end"] + aftermath >= begin)]
+        """The faults that were there, or had just been there, in that time; and one trouble."""
+        found = [f for f in self.ledger.faults
+                 if (kinds is None or f["kind"] in kinds) and f["begin"] <= end
+                 and (f["end"] is None or f["end"] + aftermath >= begin)]
+        at = bisect.bisect_left(self.troubles, begin - aftermath)
+        if (kinds is None or "trouble" in kinds) and at < len(self.troubles) and self.troubles[at] <= end:
+            found.append({"kind": "trouble", "begin": self.troubles[at], "end": self.troubles[at]})
+        return found
 
     def broker_forgot(self, queue, words):
         """All of its failures were rejects to a classic queue whose broker was killed right then, or had just started."""
