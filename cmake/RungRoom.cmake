@@ -13,7 +13,7 @@ foreach(flags rung_flags rung_test_flags)
 endforeach()
 
 # Paths in debug info begin at the source folder, as ./src/core/machine/machine.cc: builds in different folders are equal, byte for byte
-# (docs/releasing.md). For gdb outside the source folder: set substitute-path . /path/to/rung. Debug builds keep whole paths.
+# (CONTRIBUTING.md). For gdb outside the source folder: set substitute-path . /path/to/rung. Debug builds keep whole paths.
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 endif()

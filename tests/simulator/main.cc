@@ -1,4 +1,4 @@
-// The command of the simulator: see docs/simulation.md. tests/simulation builds it and runs it.
+// The command of the simulator: see CONTRIBUTING.md. tests/simulation builds it and runs it.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
@@ -67,7 +67,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   rung::sim::Options options;
-  CLI::App app("A world of sidecars, broker and database in virtual time: docs/simulation.md");
+  CLI::App app("A world of sidecars, broker and database in virtual time: CONTRIBUTING.md");
   app.add_option("--seed", options.seed, "one world; its last line is the hash of its trace");
   app.add_option("--seeds", options.seeds, "A..B, or the first where --count says how many");
   app.add_option("--count", options.count, "so many worlds");
