@@ -15,9 +15,8 @@
 namespace rung::sim {
 namespace {
 
-constexpr Us kSettling =
-    150 * kSecond;                   // the longest that anything takes once all is well: CONTRIBUTING.md
-constexpr Us kQuiet = 30 * kSecond;  // until the inlets are empty
+constexpr Us kSettling = 150 * kSecond;  // the longest that anything takes once all is well: CONTRIBUTING.md
+constexpr Us kQuiet = 30 * kSecond;      // until the inlets are empty
 constexpr Us kDrainMost = 10 * kSecond;
 constexpr Us kTidyEvery = 10 * kSecond;
 
