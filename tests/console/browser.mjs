@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-const BOUND = 30000;
+const BOUND = 120_000;
 
 export async function start(world) {
   const require = createRequire(world.modules + "/");

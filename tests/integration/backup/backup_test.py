@@ -71,7 +71,7 @@ class Backup(unittest.TestCase):
     def end(cls):
         try:
             cls.traffic.ending.set()
-            subprocess.run([f"{cls.servers.dir}/programs/systemctl", "stop", "rung"], env=cls.env, check=False, timeout=60)
+            subprocess.run([f"{cls.servers.dir}/programs/systemctl", "stop", "rung"], env=cls.env, check=False, timeout=300)
         finally:
             cls.servers.stop()
 
@@ -115,7 +115,7 @@ class Backup(unittest.TestCase):
                 f"SELECT message_id, state, attempt, level, next_due_at, last_error FROM {DATABASE}.rung_tasks WHERE queue = %s "
                 "AND state <> 'succeeded'", QUEUE) if row[0] in restored]
         try:
-            until("the restored tasks have succeeded", lambda: self.traffic.errors or not unfinished(), 90)
+            until("the restored tasks have succeeded", lambda: self.traffic.errors or not unfinished())
         except SystemExit as error:
             raise AssertionError(f"{error}: {unfinished()[:10]}") from error
         self.assertEqual(self.traffic.errors, [])

@@ -215,7 +215,7 @@ class RoundTrip(servers.Sidecar):
             if len(self.sql(known, self.queue)) > len(bad):
                 return True
             told += subprocess.run(["/usr/bin/python3", str(UNBLOCK), self.amqp], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True, timeout=60, check=True).stdout
+                                   stderr=subprocess.STDOUT, text=True, timeout=300, check=True).stdout
             return False
 
         self.until(all_there, "what was mended comes in")  # Rung asks for the same messages meanwhile: more than once, maybe
