@@ -31,7 +31,7 @@ Result<Ownership> read(SystemStore& store, std::string_view id_if_none, std::str
 
 constexpr std::string_view kAdopt =
     "If this broker and this database do belong together (a renamed or new cluster, a new or restored "
-    "database), run `rung adopt`. See docs/ownership.md";
+    "database), run `rung adopt`. See docs/operations.md";
 
 }  // namespace
 
@@ -74,7 +74,7 @@ std::string shared(const PlaceReport& report, std::size_t live) {
          std::to_string(live) +
          " of them use this database: the others use a copy of it, and the two send messages twice. Run "
          "`rung "
-         "adopt --yes` with the database that is to stay: the others then stop. See docs/ownership.md";
+         "adopt --yes` with the database that is to stay: the others then stop. See docs/operations.md";
 }
 
 }  // namespace rung

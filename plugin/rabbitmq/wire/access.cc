@@ -53,7 +53,7 @@ Result<void> Access::accepts(const std::string& cluster, const std::string& addr
   const std::lock_guard lock(mutex_);
   if (served_.empty() || served_ == cluster) return {};
   return transient(address + " is broker '" + cluster + "', but this database serves broker '" + served_ +
-                   "' (docs/ownership.md)");
+                   "' (docs/operations.md)");
 }
 
 }  // namespace rung::rabbit

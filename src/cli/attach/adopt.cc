@@ -153,7 +153,7 @@ void add_adopt(CLI::App& app, int* exit) {
       "database\n"
       "A database serves one broker, virtual host and prefix, and each of these has one database; sidecars\n"
       "stop their flow on a conflict. It never takes more than this command to end one, so first make sure\n"
-      "that nothing else serves the broker or the database. See docs/ownership.md.",
+      "that nothing else serves the broker or the database. See docs/operations.md.",
       options->common);
   c.add_flag("-y,--yes", options->yes, "Change both sides; without it, only show them");
   c.callback([options, exit] { *exit = adopt(*options); });

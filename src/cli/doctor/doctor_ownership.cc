@@ -1,4 +1,4 @@
-// Whether this database and this broker belong together (docs/ownership.md).
+// Whether this database and this broker belong together (docs/operations.md).
 #include <memory>
 
 #include "plugin/rabbitmq/topology/probe.h"

@@ -1,5 +1,5 @@
 // The files with secrets that the config names: passwords and tokens. They are read anew whenever the secret
-// is needed, because people replace them while the program runs (docs/rotating-secrets.md). The only file
+// is needed, because people replace them while the program runs (docs/security.md). The only file
 // access in this room. Thread: any; blocks for as long as the file system does, so not on the loop.
 #pragma once
 

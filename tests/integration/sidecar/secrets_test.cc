@@ -1,4 +1,4 @@
-// Secrets are replaced while the sidecar runs: the steps of docs/rotating-secrets.md.
+// Secrets are replaced while the sidecar runs: the steps of docs/security.md.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
