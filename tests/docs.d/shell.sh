@@ -69,9 +69,9 @@ background() {
 
 # --- for the worlds ------------------------------------------------------------------------------------------------
 
-# Runs the command until it succeeds, for at most 60 s.
+# Runs the command until it succeeds, for at most five minutes.
 until_true() {
-  local deadline=$((SECONDS + 60))
+  local deadline=$((SECONDS + 300))
   until "$@" >/dev/null 2>"$DOCS_FOLDER/until.out"; do
     ((SECONDS < deadline)) || { echo "never true: $*"; cat "$DOCS_FOLDER/until.out"; return 1; } >&2
     sleep 0.2
