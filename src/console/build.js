@@ -30,7 +30,7 @@ await build({
   outdir: values.outdir,
   bundle: true,
   minify: true,
-  target: ["chrome111", "firefox113", "safari16.4"],
+  target: ["chrome123", "firefox120", "safari17.5"],
   logLevel: "warning",
 });
 for (const name of ["index.html", "favicon.svg"]) copyFileSync(join(here, name), join(values.outdir, name));

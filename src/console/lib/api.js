@@ -109,22 +109,6 @@ export function withQuery(path, query) {
 }
 
 /**
- * Null instead of an error where an older sidecar lacks the route.
- * @template T
- * @param {Promise<T>} promise
- * @param {number[]} statuses
- * @returns {Promise<T | null>}
- */
-export async function ifThere(promise, statuses = [404, 405]) {
-  try {
-    return await promise;
-  } catch (error) {
-    if (error instanceof ApiError && statuses.includes(error.status)) return null;
-    throw error;
-  }
-}
-
-/**
  * A list to its end: its pages follow `next`.
  * @param {string} path
  * @param {string} list the member of the answer that it is

@@ -68,3 +68,18 @@ export function useData(path, read = get) {
   // What is shown may be of another address than the one that is asked for now.
   return { data: state.data, error: state.error, loading: state.loading, stale: state.path !== path, reload };
 }
+
+/** Sends something, one at a time: whether it is under way, and why the last one failed. @param {any} [begin] an error to begin with */
+export function useSend(begin = null) {
+  const [state, setState] = useState({ busy: false, error: begin });
+  const send = async (/** @type {() => Promise<any>} */ work) => {
+    setState({ busy: true, error: null });
+    try {
+      await work();
+      setState({ busy: false, error: null });
+    } catch (error) {
+      setState({ busy: false, error });
+    }
+  };
+  return { ...state, send };
+}

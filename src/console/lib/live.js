@@ -1,20 +1,20 @@
-// Server-sent events, read with fetch: unlike EventSource it can resume with Last-Event-ID after the page closed the
-// stream itself, which it does in a hidden tab and when live updates are switched off.
+// Server-sent events. In a hidden tab, and while live updates are switched off, there is no connection; after that pages read
+// again, for EventSource resumes by itself only where the connection was lost.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { atom } from "./atom.js";
 import { base } from "./base.js";
-import { connection, withQuery } from "./api.js";
+import { get, withQuery } from "./api.js";
 import { parse } from "./json.js";
 import { liveSwitch } from "./prefs.js";
 import { session } from "./session.js";
 import { setNow } from "./time.js";
 
-/** "off", "hidden", "connecting", "live", "lost" or "none" (a sidecar without events) */
+/** "off", "hidden", "connecting", "live" or "lost" */
 export const liveState = atom("connecting");
 /** Why the sidecar has no news; "": it has. */
 export const trouble = atom("");
 
-/** Three pings of the server. Without a byte for so long the other end is gone, and TCP has not noticed. */
+/** Of nine `activity`. Without an event for so long the other end is gone, and TCP has not noticed. */
 const LONGEST_SILENCE_MS = 45000;
 /** Reading again takes at most this share of the time, as for the events themselves. */
 const READING_SHARE = 10;
@@ -25,14 +25,14 @@ const LONGEST_PAUSE_MS = 60000;
 const listeners = new Map();
 /** The last event of each kind of this connection, for a page that is opened later. @type {Map<string, any>} */
 const latest = new Map();
-let lastId = "";
-let attempt = 0;
 /** The task whose page is open: its changes by themselves are told, too. */
 let watched = "";
-/** @type {AbortController | null} */
-let running = null;
+/** @type {EventSource | null} */
+let source = null;
+/** An earlier connection was ended by the page: what has changed since is not known. */
+let missed = false;
 /** @type {number | undefined} */
-let waiting;
+let timer;
 
 /** @param {string} name @param {any} data */
 function dispatch(name, data) {
@@ -43,100 +43,49 @@ function dispatch(name, data) {
   for (const listener of [...(listeners.get(name) ?? [])]) listener(data);
 }
 
-/** @param {string} block the lines of one event */
-function take(block) {
-  let name = "message";
-  let data = "";
-  for (const line of block.split("\n")) {
-    const colon = line.indexOf(":");
-    if (colon <= 0) continue;
-    const field = line.slice(0, colon);
-    const value = line.slice(colon + 1).replace(/^ /, "");
-    if (field === "event") name = value;
-    else if (field === "id") lastId = value;
-    else if (field === "data") data += (data ? "\n" : "") + value;
-  }
-  if (!data) return;
-  try {
-    dispatch(name, parse(data));
-  } catch (error) {
-    console.warn("an event that is not JSON", error);
-  }
+/** @param {number} ms @param {() => void} then */
+function after(ms, then) {
+  clearTimeout(timer);
+  timer = setTimeout(then, ms);
 }
 
-/** @param {ReadableStream<Uint8Array>} stream @param {() => void} heard */
-async function readAll(stream, heard) {
-  const reader = stream.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    heard();
-    rest = (rest + value).replace(/\r\n?/g, "\n");
-    const blocks = rest.split("\n\n");
-    rest = blocks.pop() ?? "";
-    blocks.forEach(take);
-  }
-}
-
-async function connect() {
-  clearTimeout(waiting);
-  const mine = new AbortController();
-  running = mine;
+function connect() {
+  const mine = new EventSource(base + withQuery("/v1/events", { watch: watched }));
+  source?.close();
+  source = mine;
   liveState.set("connecting");
-  /** @type {number | undefined} */
-  let silence;
-  const heard = () => {
-    clearTimeout(silence);
-    silence = setTimeout(() => mine.abort(), LONGEST_SILENCE_MS);
-  };
+  const heard = () => after(LONGEST_SILENCE_MS, connect);
   heard();
-  try {
-    /** @type {Record<string, string>} */
-    const headers = { Accept: "text/event-stream" };
-    if (lastId) headers["Last-Event-ID"] = lastId;
-    const response = await fetch(base + withQuery("/v1/events", { watch: watched }), {
-      headers,
-      signal: mine.signal,
-      credentials: "same-origin",
-    });
-    if (running !== mine) return;
-    if (response.status === 404 || response.status === 405) {
-      liveState.set("none");
-      return;
-    }
-    if (response.status === 401) {
-      running = null;
-      connection.onSignedOut();
-      return;
-    }
-    if (!response.ok || !response.body) throw new Error(`status ${response.status}`);
+  mine.onopen = () => {
+    heard();
     liveState.set("live");
     trouble.set("");
-    attempt = 0;
-    const began = Date.now();
-    heard();
-    await readAll(response.body, heard);
-    // It ends every few minutes: that is no loss.
-    if (Date.now() - began < 5000) throw new Error("the stream ended at once");
-    if (running === mine) connect();
-  } catch {
-    // It was ended on purpose, or another has taken its place.
-    if (running !== mine) return;
-    latest.clear();
-    liveState.set("lost");
-    attempt++;
-    waiting = setTimeout(connect, Math.min(15000, 500 * 2 ** attempt) * (0.5 + Math.random() / 2));
-  } finally {
-    clearTimeout(silence);
+    if (missed) dispatch("changes", { more: true });
+    missed = true;
+  };
+  for (const name of ["overview", "activity", "changes", "trouble"]) {
+    mine.addEventListener(name, event => {
+      heard();
+      dispatch(name, parse(event.data));
+    });
   }
+  mine.onerror = () => {
+    latest.clear();
+    // The server ends it every few minutes: that is no loss.
+    liveState.set(liveState.get() === "live" ? "connecting" : "lost");
+    if (mine.readyState !== EventSource.CLOSED) return;
+    // It was refused, and does not say why. If nobody is signed in any more, this answer does.
+    liveState.set("lost");
+    get("/v1/you").catch(() => {});
+    after(2000 + Math.random() * 8000, connect);
+  };
 }
 
 /** @param {string} state */
 function disconnect(state) {
-  clearTimeout(waiting);
-  running?.abort();
-  running = null;
+  clearTimeout(timer);
+  source?.close();
+  source = null;
   // Without a connection they grow old: what is read is newer.
   latest.clear();
   trouble.set("");
@@ -144,10 +93,9 @@ function disconnect(state) {
 }
 
 function decide() {
-  if (!session.get().signed_in) disconnect("off");
-  else if (liveSwitch.get() !== "on") disconnect("off");
+  if (!session.get().signed_in || liveSwitch.get() !== "on") disconnect("off");
   else if (document.hidden) disconnect("hidden");
-  else if (!running || liveState.get() === "lost") connect();
+  else if (!source || liveState.get() === "lost") connect();
 }
 
 export function startLive() {
@@ -163,10 +111,7 @@ export function startLive() {
 export function useWatch(id) {
   useEffect(() => {
     watched = id;
-    if (running) {
-      disconnect("connecting");
-      connect();
-    }
+    if (source) connect();
     return () => {
       watched = "";
     };
@@ -215,7 +160,7 @@ export function useChanges(concerns, reload, every = 1000) {
     mine.timer = undefined;
     mine.wanted = false;
     // Switched off or hidden meanwhile: the next connection says that something may have been missed.
-    if (!running) return;
+    if (!source) return;
     mine.reading = true;
     const began = Date.now();
     await current.current();

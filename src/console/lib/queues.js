@@ -1,68 +1,45 @@
 // A queue as several answers of the API know it.
 
 /**
- * @typedef {object} QueueSummary
+ * @typedef {object} QueueSummary as in GET /v1/queues, and:
  * @property {string} queue
  * @property {string} state
- * @property {any} gate
- * @property {Record<string, number>} tasks by state
+ * @property {string | null} [reason]
+ * @property {string | null} [by]
+ * @property {string | null} [until]
+ * @property {string | null} next_due_at
  * @property {number} waiting
+ * @property {Record<string, number>} tasks by state
  * @property {number} overdue
- * @property {string | null} oldestDue
  * @property {number} dueSoon
  * @property {number | null} share on time in the last hour; null: nothing was promised
  */
 
 /**
  * @param {any} stats
- * @param {any[]} gates
+ * @param {any[]} listed of GET /v1/queues; the event `overview` leaves some out that flow
  * @param {{ value: string, count: number }[]} [due]
  * @returns {QueueSummary[]}
  */
-export function together(stats, gates, due = []) {
-  /** @type {Map<string, QueueSummary>} */
-  const found = new Map();
-  const of = (/** @type {string} */ queue) => {
-    let one = found.get(queue);
-    if (!one) {
-      one = {
-        queue,
-        state: "flowing",
-        gate: null,
-        tasks: {},
-        waiting: 0,
-        overdue: 0,
-        oldestDue: null,
-        dueSoon: 0,
-        share: null,
-      };
-      found.set(queue, one);
-    }
-    return one;
-  };
-  for (const row of stats.by_queue ?? []) {
-    if (!row.queue) continue;
-    const one = of(row.queue);
-    one.tasks[row.state] = row.tasks;
-    one.overdue += row.overdue;
-    if (row.state === "scheduled") {
-      one.waiting = row.tasks;
-      one.oldestDue = row.oldest_due_at;
-    }
-  }
-  for (const gate of gates) {
-    const one = of(gate.queue);
-    one.state = gate.state;
-    one.gate = gate;
-    one.waiting = gate.waiting ?? one.waiting;
-    one.oldestDue = gate.next_due_at ?? one.oldestDue;
-  }
-  for (const group of due) if (group.value !== null) of(group.value).dueSoon = group.count;
-  for (const promise of stats.late_by ?? []) {
-    const one = found.get(promise.queue);
-    if (one) one.share = promise.last_hour?.share ?? null;
-  }
-  return [...found.values()].sort((a, b) => a.queue.localeCompare(b.queue));
+export function together(stats, listed, due = []) {
+  const known = new Map(listed.map(one => [one.queue, one]));
+  /** @type {Map<string, any[]>} */
+  const rows = new Map(listed.map(one => [one.queue, []]));
+  for (const row of stats.by_queue) if (row.queue) rows.set(row.queue, [...(rows.get(row.queue) ?? []), row]);
+  return [...rows].map(([queue, own]) => {
+    const waiting = own.find(row => row.state === "scheduled");
+    return {
+      queue,
+      state: "flowing",
+      waiting: waiting?.tasks ?? 0,
+      next_due_at: waiting?.oldest_due_at ?? null,
+      ...known.get(queue),
+      tasks: Object.fromEntries(own.map(row => [row.state, row.tasks])),
+      overdue: own.reduce((sum, row) => sum + row.overdue, 0),
+      dueSoon: due.find(group => group.value === queue)?.count ?? 0,
+      share: stats.late_by.find((/** @type {any} */ promise) => promise.queue === queue)?.last_hour.share ?? null,
+    };
+  });
 }
 
 /** What is held comes first, then what has parked tasks. @param {QueueSummary} a @param {QueueSummary} b */

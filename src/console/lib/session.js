@@ -1,6 +1,6 @@
 // Who is signed in, and what they may do.
 import { atom, useAtom } from "./atom.js";
-import { call, connection, get, ifThere, post } from "./api.js";
+import { call, connection, get, post } from "./api.js";
 
 /**
  * @typedef {object} Session
@@ -34,20 +34,15 @@ export const session = atom(NOBODY);
 export const useSession = () => useAtom(session);
 
 /** @param {any} answer */
-async function take(answer) {
-  connection.csrf = answer?.csrf ?? "";
+function take(answer) {
+  connection.csrf = answer.csrf ?? "";
   onQueue = new Map();
-  if (answer && !answer.signed_in) {
-    session.set({ ...NOBODY, ...answer, loading: false });
-    return;
-  }
-  const you = answer?.may ? {} : await get("/v1/you");
-  session.set({ ...NOBODY, way: "open", ...answer, ...you, signed_in: true, loading: false });
+  session.set({ ...NOBODY, ...answer, loading: false });
 }
 
 export async function refresh() {
   try {
-    await take(await ifThere(get("/v1/session")));
+    take(await get("/v1/session"));
   } catch (error) {
     session.set({ ...NOBODY, loading: false, signed_in: session.get().signed_in, error });
   }
@@ -60,7 +55,7 @@ connection.onSignedOut = () => {
 
 /** @param {string} token */
 export async function signIn(token) {
-  await take(await post("/v1/session", { token }));
+  take(await post("/v1/session", { token }));
 }
 
 export async function signOut() {

@@ -6,9 +6,8 @@ import { setQuery, to } from "../lib/router.js";
 import { AuditTable } from "../parts/audit_table.js";
 import { Empty } from "../parts/empty.js";
 import { Field } from "../parts/field.js";
-import { Loading, Page } from "../parts/page.js";
+import { Page } from "../parts/page.js";
 import { Pager } from "../parts/pager.js";
-import { Problem } from "../parts/problem.js";
 
 // As AuditAction of the API.
 const ACTIONS = [
@@ -34,15 +33,14 @@ export function Audit({ query }) {
     who: query.get("who"),
     bulk: query.get("bulk"),
   };
-  const { data, error, loading, stale, reload } = useData(
-    withQuery("/v1/audit", { ...asked, limit: 50, cursor: query.get("cursor") }),
-  );
+  const loaded = useData(withQuery("/v1/audit", { ...asked, limit: 50, cursor: query.get("cursor") }));
+  const { data, stale, reload } = loaded;
   useChanges(() => true, reload, 3000);
   const rows = data?.audit ?? [];
   const set = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     setQuery({ [name]: value.trim(), cursor: null });
   const none = () => {};
-  return html`<${Page} title="Audit">
+  return html`<${Page} title="Audit" of=${loaded}>
     <p class="lead">
       ${
         asked.bulk
@@ -51,7 +49,7 @@ export function Audit({ query }) {
           : "Who changed what, and why."
       }
     </p>
-    <div class="filters">
+    <div class="filters grid">
       <${Field} label="Queue" value=${asked.queue ?? ""} onInput=${none} onChange=${set("queue")} />
       <${Field}
         label="Action"
@@ -61,8 +59,6 @@ export function Audit({ query }) {
       />
       <${Field} label="Who" value=${asked.who ?? ""} onInput=${none} onChange=${set("who")} />
     </div>
-    <${Problem} error=${error} retry=${reload} />
-    ${!data && loading && html`<${Loading} />`}
     ${
       data &&
       // A page looks at so many changes: it may have none of those that are asked for, and there are more.

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { post, withQuery } from "../lib/api.js";
-import { useData } from "../lib/data.js";
+import { useData, useSend } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
 import { liveSwitch } from "../lib/prefs.js";
 import { to, navigate } from "../lib/router.js";
@@ -14,10 +14,10 @@ import { Act } from "../parts/act.js";
 import { Badge } from "../parts/badge.js";
 import { Bar } from "../parts/bar.js";
 import { Confirm } from "../parts/dialog.js";
-import { Field } from "../parts/field.js";
+import { Check, Field } from "../parts/field.js";
 import { FilterChips } from "../parts/filter_chips.js";
 import { HeldBy } from "../parts/held.js";
-import { Facts, Loading, Page, Section } from "../parts/page.js";
+import { Facts, Page, Section } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
 import { ErrorText, Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
@@ -31,9 +31,10 @@ const open = bulk => bulk.state === "running" || bulk.state === "paused";
 /** @param {{ params: { id: string } }} props */
 export function Bulk({ params }) {
   const path = `/v1/bulks/${encodeURIComponent(params.id)}`;
-  const { data: bulk, error, loading, reload } = useData(path);
+  const loaded = useData(path);
+  const { data: bulk, loading, reload } = loaded;
   const [asking, setAsking] = useState("");
-  const [failed, setFailed] = useState(/** @type {any} */ (null));
+  const { error, send } = useSend();
   useChanges(changes => changes.more || changes.bulks?.includes(params.id), reload, 500);
   // Outcomes come in after the last task was sent: an event of the bulk need not say so.
   const watched = bulk && (open(bulk) || (bulk.outcomes?.open ?? 0) + (bulk.outcomes?.not_yet_sent ?? 0) > 0);
@@ -42,24 +43,13 @@ export function Bulk({ params }) {
     const timer = setInterval(() => !document.hidden && liveSwitch.get() === "on" && reload(), 2000);
     return () => clearInterval(timer);
   }, [watched, loading, reload]);
-  if (!bulk)
-    return html`<${Page} title="Bulk" up=${UP}
-      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
-    >`;
+  if (!bulk) return html`<${Page} title="Bulk" up=${UP} of=${loaded} />`;
 
   const action = BULK_ACTIONS[bulk.action];
   const frozen = bulk.state === "paused" && bulk.done === 0;
   const why = refusal("bulk", bulk.filter.queue ?? null);
   /** @param {string} what @param {any} [body] */
-  const send = async (what, body = {}) => {
-    setFailed(null);
-    try {
-      await post(`${path}/${what}`, body);
-      reload();
-    } catch (caught) {
-      setFailed(caught);
-    }
-  };
+  const change = (what, body = {}) => send(async () => (await post(`${path}/${what}`, body), reload()));
   return html`<${Page}
     title="${action.label} ${plural(bulk.total, "task")}"
     name="Bulk ${bulk.id}"
@@ -76,13 +66,14 @@ export function Bulk({ params }) {
         : open(bulk) &&
           !frozen &&
           html`
-            ${bulk.state === "running" ? html`<${Act} why=${why} onClick=${() => send("pause")}>Pause<//>` : html`<${Act} class="primary" why=${why} onClick=${() => setAsking("resume")}>Resume…<//>`}
+            ${bulk.state === "running" ? html`<${Act} why=${why} onClick=${() => change("pause")}>Pause<//>` : html`<${Act} class="primary" why=${why} onClick=${() => setAsking("resume")}>Resume…<//>`}
             <${Act} class="danger" why=${why} onClick=${() => setAsking("abort")}>Abort…<//>
           `
     }
+    of=${loaded}
   >
     <${FilterChips} filter=${bulk.filter} />
-    <${Problem} error=${failed ?? error} />
+    <${Problem} error=${error} />
     ${(bulk.outcomes?.held ?? []).map((/** @type {any} */ gate) => html`<${HeldBy} gate=${gate} />`)}
     ${
       bulk.stopped_because &&
@@ -97,20 +88,20 @@ export function Bulk({ params }) {
     }
     ${
       frozen &&
-      html`<div class="card frozen">
+      html`<div class="card frozen stack">
         <p class="figure">
           <b>${count(bulk.total)}</b> ${bulk.total === 1 ? "task is" : "tasks are"} chosen.
           <span>Nothing has moved.</span>
         </p>
-        <div class="buttons">
+        <div class="row">
           <${Act}
             class="primary big"
             why=${why || (bulk.total ? "" : "There is no task in it.")}
-            onClick=${() => send("resume")}
+            onClick=${() => change("resume")}
           >
             ${bulk.canary > 0 ? `Start with a canary of ${count(Math.min(bulk.canary, bulk.total))}` : `${action.label} ${plural(bulk.total, "task")}`}
           <//>
-          <${Act} why=${why} onClick=${() => send("abort")}>Do not send<//>
+          <${Act} why=${why} onClick=${() => change("abort")}>Do not send<//>
         </div>
         ${bulk.action === "redrive" && html`<p class="faint">Until it has ended, its tasks are in no other redrive.</p>`}
       </div>`
@@ -217,9 +208,8 @@ function Ask({ what, bulk, path, onClose, onDone }) {
       text="What has been done stays done. It cannot be resumed."
       fields=${
         unsent > 0 &&
-        html`<label class="check"
-          ><input type="checkbox" checked=${back} onChange=${(/** @type {any} */ e) => setBack(e.target.checked)} />
-          park again what it has made due and not sent yet: ${plural(unsent, "task")}</label
+        html`<${Check} checked=${back} onChange=${setBack}
+          >park again what it has made due and not sent yet: ${plural(unsent, "task")}<//
         >`
       }
       send=${(/** @type {string} */ reason) => post(`${path}/abort`, { ...(unsent > 0 && back && { put_back: true }), ...(reason && { reason }) })}

@@ -8,9 +8,8 @@ import { count, percent } from "../lib/format.js";
 import { Badge } from "../parts/badge.js";
 import { Empty } from "../parts/empty.js";
 import { Value } from "../parts/filter_chips.js";
-import { Loading, Page } from "../parts/page.js";
+import { Page } from "../parts/page.js";
 import { Pager } from "../parts/pager.js";
-import { Problem } from "../parts/problem.js";
 import { Table } from "../parts/table.js";
 import { Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
@@ -46,14 +45,11 @@ const COLUMNS = [
 
 /** @param {{ query: URLSearchParams }} props */
 export function Bulks({ query }) {
-  const { data, error, loading, stale, reload } = useData(
-    withQuery("/v1/bulks", { limit: 50, cursor: query.get("cursor") }),
-  );
+  const loaded = useData(withQuery("/v1/bulks", { limit: 50, cursor: query.get("cursor") }));
+  const { data, stale, reload } = loaded;
   useChanges(changes => changes.bulks?.length || changes.more, reload);
-  return html`<${Page} title="Bulks">
+  return html`<${Page} title="Bulks" of=${loaded}>
     <p class="lead">One action on many tasks. They run in the sidecars, also when nobody looks.</p>
-    <${Problem} error=${error} retry=${reload} />
-    ${!data && loading && html`<${Loading} />`}
     ${
       data &&
       (data.bulks.length

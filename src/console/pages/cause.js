@@ -1,27 +1,27 @@
 import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { post, withQuery } from "../lib/api.js";
-import { useData } from "../lib/data.js";
+import { useData, useSend } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
-import { to } from "../lib/router.js";
 import { refusal, useSession } from "../lib/session.js";
 import { count } from "../lib/format.js";
 import { Act } from "../parts/act.js";
 import { Badge } from "../parts/badge.js";
 import { Bar } from "../parts/bar.js";
 import { actOn } from "../parts/cause_table.js";
-import { Facts, Loading, Page, Section } from "../parts/page.js";
+import { Facts, Page, Section } from "../parts/page.js";
 import { Field } from "../parts/field.js";
 import { Problem } from "../parts/problem.js";
 import { TaskTable } from "../parts/task_table.js";
-import { Text } from "../parts/text.js";
+import { QueueLink, Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
 import { say } from "../parts/toast.js";
 
 /** @param {{ params: { id: string } }} props */
 export function Cause({ params }) {
   const path = `/v1/causes/${encodeURIComponent(params.id)}`;
-  const { data: cause, error, reload } = useData(path);
+  const loaded = useData(path);
+  const { data: cause, reload } = loaded;
   const tasks = useData(
     withQuery("/v1/tasks", { cause: params.id, state: "parked,scheduled,publishing,awaiting", limit: 20 }),
   );
@@ -31,10 +31,7 @@ export function Cause({ params }) {
     2000,
   );
   const up = /** @type {[string, string]} */ (["Causes", "/console/causes"]);
-  if (!cause)
-    return html`<${Page} title="Cause" up=${up}
-      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
-    >`;
+  if (!cause) return html`<${Page} title="Cause" up=${up} of=${loaded} />`;
   const underWay = cause.scheduled;
   const why = refusal("bulk", cause.queue);
   const title = cause.error_type || (cause.sample ?? cause.cause_id).split("\n")[0].slice(0, 90);
@@ -57,12 +54,12 @@ export function Cause({ params }) {
         >Discard ${count(cause.parked)}<//
       >
     `}
+    of=${loaded}
   >
-    <${Problem} error=${error} retry=${reload} />
     <div class="columns">
       <div>
         <${Section} title="One of its errors">
-          <pre class="sample" tabindex="0"><${Text} value=${cause.sample} lines /></pre>
+          <pre tabindex="0"><${Text} value=${cause.sample} lines /></pre>
         <//>
         <${Section} title="Its tasks">
           <${Bar}
@@ -76,7 +73,7 @@ export function Cause({ params }) {
           />
           <${Facts}
             rows=${[
-              ["Queue", cause.queue && html`<a href=${to("queues", cause.queue)}><${Text} value=${cause.queue} /></a>`],
+              ["Queue", cause.queue && html`<${QueueLink} queue=${cause.queue} />`],
               ["Failures of the last hour", count(cause.last_hour)],
               ["Tasks ever", count(cause.total)],
               ["First seen", html`<${Time} at=${cause.first_seen} />`],
@@ -120,20 +117,16 @@ function Triage({ cause, path, onDone }) {
   const [note, setNote] = useState(cause.note ?? "");
   const [link, setLink] = useState(cause.link ?? "");
   const [owner, setOwner] = useState(cause.owner ?? "");
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const { error, send } = useSend();
   const why = refusal("triage", cause.queue);
   /** @param {any} body @param {string} done */
-  const set = async (body, done) => {
-    setError(null);
-    try {
+  const set = (body, done) =>
+    send(async () => {
       const answer = await post(path, body);
       setOwner(answer.owner ?? "");
       say(done);
       onDone();
-    } catch (caught) {
-      setError(caught);
-    }
-  };
+    });
   /** @param {Event} event */
   const save = event => {
     event.preventDefault();
@@ -149,7 +142,7 @@ function Triage({ cause, path, onDone }) {
         <a href=${cause.link} rel="noreferrer noopener" target="_blank"><${Text} value=${cause.link} /> ↗</a>
       </p>`
     }
-    <div class="buttons">
+    <div class="row">
       ${cause.owner !== name && way !== "open" && html`<${Act} why=${why} onClick=${() => set({ owner: name }, "You work on it.")}>I work on it<//>`}
       ${
         cause.state === "ignored"
@@ -163,18 +156,10 @@ function Triage({ cause, path, onDone }) {
     </div>
     <form class="stack" onSubmit=${save}>
       <${Field} label="Owner" value=${owner} onInput=${setOwner} />
-      <label class="field"
-        ><span>Note</span
-        ><textarea
-          rows="4"
-          maxlength="4000"
-          value=${note}
-          onInput=${(/** @type {any} */ e) => setNote(e.target.value)}
-        ></textarea>
-      </label>
+      <${Field} label="Note" rows="4" spellcheck maxlength="4000" value=${note} onInput=${setNote} />
       <${Field} label="Link" hint="a ticket" value=${link} onInput=${setLink} placeholder="https://" />
       <${Problem} error=${error} />
-      <div class="buttons end"><button disabled=${!!why} title=${why}>Save</button></div>
+      <div class="row end"><button disabled=${!!why} title=${why}>Save</button></div>
     </form>
   </aside>`;
 }

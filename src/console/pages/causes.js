@@ -5,10 +5,9 @@ import { useChanges } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
 import { CauseTable } from "../parts/cause_table.js";
 import { Empty } from "../parts/empty.js";
-import { Field } from "../parts/field.js";
-import { Loading, Page } from "../parts/page.js";
+import { Check, Field } from "../parts/field.js";
+import { Page } from "../parts/page.js";
 import { Pager } from "../parts/pager.js";
-import { Problem } from "../parts/problem.js";
 
 const SHOWN = /** @type {[string, string][]} */ ([
   ["", "all states"],
@@ -31,12 +30,13 @@ export function Causes({ query }) {
     limit: 50,
     cursor: query.get("cursor"),
   });
-  const { data, error, loading, stale, reload } = useData(path);
+  const loaded = useData(path);
+  const { data, stale, reload } = loaded;
   useChanges(changes => changes.causes || changes.more, reload, 2000);
   const filtered = query.get("queue") || query.get("state") || query.get("cursor");
-  return html`<${Page} title="Causes">
+  return html`<${Page} title="Causes" of=${loaded}>
     <p class="lead">Failures with the same error are one cause. Mend it, then send its parked tasks again.</p>
-    <div class="filters">
+    <div class="filters grid">
       <${Field}
         label="Queue"
         value=${query.get("queue") ?? ""}
@@ -49,17 +49,12 @@ export function Causes({ query }) {
         value=${query.get("state") ?? ""}
         onInput=${(/** @type {string} */ v) => setQuery({ state: v, cursor: null })}
       />
-      <label class="check"
-        ><input
-          type="checkbox"
-          checked=${all}
-          onChange=${(/** @type {any} */ e) => setQuery({ all: e.target.checked ? "true" : null, cursor: null })}
-        />
-        also without tasks</label
+      <${Check}
+        checked=${all}
+        onChange=${(/** @type {boolean} */ on) => setQuery({ all: on ? "true" : null, cursor: null })}
+        >also without tasks<//
       >
     </div>
-    <${Problem} error=${error} retry=${reload} />
-    ${!data && loading && html`<${Loading} />`}
     ${
       data &&
       (data.causes.length

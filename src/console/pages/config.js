@@ -1,11 +1,9 @@
 import { html } from "../lib/html.js";
 import { useData } from "../lib/data.js";
-import { entries } from "../lib/config.js";
 import { stringify } from "../lib/json.js";
 import { Copy } from "../parts/copy.js";
-import { delays, LadderTimeline } from "../parts/ladder.js";
-import { Facts, Loading, Page, Section } from "../parts/page.js";
-import { Problem } from "../parts/problem.js";
+import { LadderPicture } from "../parts/ladder.js";
+import { Facts, Page, Section } from "../parts/page.js";
 import { rowsOf, RuleList } from "../parts/rules.js";
 import { Table } from "../parts/table.js";
 import { Text } from "../parts/text.js";
@@ -18,16 +16,17 @@ const TAGS = [
 ];
 
 export function Config() {
-  const { data, error, loading, reload } = useData("/v1/config");
+  const loaded = useData("/v1/config");
+  const { data } = loaded;
   return html`<${Page}
     title="Config"
+    of=${loaded}
     actions=${data && html`<${Copy} text=${stringify(data, 2)} label="Copy as JSON" />`}
   >
     <p class="lead">
       What this sidecar works by, without secrets. It is changed in its file, and read again at a reload.
     </p>
-    <${Problem} error=${error} retry=${reload} />
-    ${!data && loading && html`<${Loading} />`} ${data && html`<${Parts} data=${data} />`}
+    ${data && html`<${Parts} data=${data} />`}
   <//>`;
 }
 
@@ -41,36 +40,41 @@ function Parts({ data }) {
       ]}
     />
     <${Section} title="Ladders">
-      <div class="ladders">
-        ${entries(data.ladders).map(
-          ([name, ladder]) =>
+      <div class="grid cards">
+        ${data.ladders.map(
+          (/** @type {any} */ ladder) =>
             html`<div class="card">
               <h3>
-                <${Text} value=${name} />
+                <${Text} value=${ladder.name} />
                 <small
-                  >${delays(ladder).length}
+                  >${ladder.delays_ms.length}
                   levels${ladder.jitter ? `, each up to ${Math.round(ladder.jitter * 100)} % longer` : ""}</small
                 >
               </h3>
-              <${LadderTimeline} ladder=${ladder} />
+              <${LadderPicture} ladder=${ladder} />
             </div>`,
         )}
       </div>
     <//>
     <${Section} title="Queues">
-      <div class="cards">
-        ${entries(data.queues).map(([name, queue]) => html`<${QueueCard} key=${name} name=${name} queue=${queue} />`)}
-        ${data.defaults && html`<${QueueCard} name="(any other)" queue=${data.defaults} />`}
+      <div class="grid cards">
+        ${[...data.queues, { ...data.defaults, name: "(any other)" }].map(
+          queue =>
+            html`<article class="card">
+              <h3><${Text} value=${queue.name} /></h3>
+              <${Facts} rows=${rowsOf(queue)} />
+            </article>`,
+        )}
       </div>
     <//>
     ${
-      entries(data.rules).length > 0 &&
+      data.rules.length > 0 &&
       html`<${Section} title="Rules">
-        <div class="cards">
-          ${entries(data.rules).map(
-            ([name, list]) =>
+        <div class="grid cards">
+          ${data.rules.map(
+            (/** @type {any} */ list) =>
               html`<article class="card">
-                <h3><${Text} value=${name} /></h3>
+                <h3><${Text} value=${list.name} /></h3>
                 <${RuleList} rules=${list.rules} />
               </article>`,
           )}
@@ -79,10 +83,3 @@ function Parts({ data }) {
     }
     ${data.tags?.length > 0 && html`<${Section} title="Tags"><${Table} label="Tags" columns=${TAGS} rows=${data.tags} id=${(/** @type {any} */ tag) => tag.name} /><//>`}`;
 }
-
-/** @param {{ name: string, queue: any }} props */
-const QueueCard = ({ name, queue }) =>
-  html`<article class="card">
-    <h3><${Text} value=${name} /></h3>
-    <${Facts} rows=${rowsOf(queue)} />
-  </article>`;

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { get, post } from "../lib/api.js";
 import { fromBase64, size, toBase64, utf8 } from "../lib/bytes.js";
-import { useData } from "../lib/data.js";
+import { useData, useSend } from "../lib/data.js";
 import { lineEnds, withEnds, withLf } from "../lib/line_ends.js";
 import { parse, pretty, stringify } from "../lib/json.js";
 import { navigate, to } from "../lib/router.js";
@@ -12,7 +12,7 @@ import { Diff } from "../parts/diff.js";
 import { Field } from "../parts/field.js";
 import { HeaderEditor, rowsFrom } from "../parts/header_editor.js";
 import { Held } from "../parts/held.js";
-import { Loading, Page } from "../parts/page.js";
+import { Page } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
 import { say } from "../parts/toast.js";
 
@@ -25,12 +25,10 @@ async function readBoth(id, options) {
 
 /** @param {{ params: { id: string } }} props */
 export function EditTask({ params }) {
-  const { data, error, reload } = useData(params.id, readBoth);
+  const loaded = useData(params.id, readBoth);
+  const { data, reload } = loaded;
   const up = /** @type {[string, string]} */ (["Task", to("tasks", params.id)]);
-  if (!data)
-    return html`<${Page} title="Edit and retry" up=${up}
-      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
-    >`;
+  if (!data) return html`<${Page} title="Edit and retry" up=${up} of=${loaded} />`;
   // It is made anew only for another version: what somebody types is not lost to a new reading.
   return html`<${Editor}
     key=${data.message.version}
@@ -53,8 +51,7 @@ function Editor({ task, message, up, reload }) {
   const [rows, setRows] = useState(rowsFrom(message.headers ?? {}));
   const [reason, setReason] = useState("");
   const [looking, setLooking] = useState(false);
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const { busy, error, send } = useSend();
 
   const json = /json/i.test(message.properties?.content_type ?? "");
   const changes = changedHeaders(message.headers ?? {}, rows);
@@ -65,9 +62,7 @@ function Editor({ task, message, up, reload }) {
     changes.wrong ||
     (!bodyChanged && !changes.any ? "Nothing is changed yet." : "");
 
-  const send = async () => {
-    setBusy(true);
-    setError(null);
+  const sendEdited = async () => {
     const request = {
       version: message.version,
       ...(file
@@ -77,14 +72,9 @@ function Editor({ task, message, up, reload }) {
       ...(changes.unset.length && { unset_headers: changes.unset }),
       ...(reason.trim() && { reason: reason.trim() }),
     };
-    try {
-      const created = await post(`/v1/tasks/${task.retry_id}/edit`, request);
-      say("The edited message is sent as a new task.");
-      navigate(to("tasks", created.retry_id));
-    } catch (caught) {
-      setError(caught);
-      setBusy(false);
-    }
+    const created = await post(`/v1/tasks/${task.retry_id}/edit`, request);
+    say("The edited message is sent as a new task.");
+    navigate(to("tasks", created.retry_id));
   };
 
   return html`<${Page} title="Edit and retry" name="Edit task ${task.retry_id}" up=${up}>
@@ -111,9 +101,9 @@ function Editor({ task, message, up, reload }) {
               after=${stringify(changes.result, 2)}
             />
             <${Field} label="Reason" hint="for the audit" value=${reason} onInput=${setReason} autofocus />
-            <div class="buttons">
+            <div class="row">
               <button type="button" onClick=${() => setLooking(false)}>Back to the message</button>
-              <button type="button" class="primary" disabled=${busy} onClick=${send}>
+              <button type="button" class="primary" disabled=${busy} onClick=${() => send(sendEdited)}>
                 ${busy ? "Sending…" : "Send 1 edited message"}
               </button>
             </div>
@@ -129,18 +119,16 @@ function Editor({ task, message, up, reload }) {
                     }
                     (${size(original.length)}): it can only be replaced by a file.
                   </p>`
-                : html`<label class="field"
-                    ><span>Body <small>${message.properties?.content_type ?? ""}</small></span>
-                    <textarea
-                      class="code"
-                      rows=${Math.min(24, Math.max(8, body.split("\n").length + 1))}
-                      spellcheck=${false}
-                      value=${body}
-                      onInput=${(/** @type {any} */ e) => setBody(e.target.value)}
-                    ></textarea>
-                  </label>`
+                : html`<${Field}
+                    label="Body"
+                    hint=${message.properties?.content_type}
+                    class="code"
+                    rows=${Math.min(24, Math.max(8, body.split("\n").length + 1))}
+                    value=${body}
+                    onInput=${setBody}
+                  />`
             }
-            <div class="buttons">
+            <div class="row">
               ${json && text !== null && html`<button type="button" class="small" onClick=${() => setBody(pretty(body) ?? body)}>Format JSON</button>`}
               ${text !== null && html`<button type="button" class="small" disabled=${!bodyChanged} onClick=${() => (setBody(text), setFile(null))}>Undo</button>`}
               <label class="button small"
@@ -155,7 +143,7 @@ function Editor({ task, message, up, reload }) {
               ${file && html`<span>${file.name}, ${size(file.bytes.length)}</span>`}
             </div>
             <${HeaderEditor} rows=${rows} setRows=${setRows} />
-            <div class="buttons">
+            <div class="row">
               <button type="button" class="primary" disabled=${!!why} onClick=${() => setLooking(true)}>
                 Show the difference
               </button>

@@ -2,7 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { call, post } from "../lib/api.js";
-import { useData } from "../lib/data.js";
+import { useData, useSend } from "../lib/data.js";
 import { navigate, to } from "../lib/router.js";
 import { refusal } from "../lib/session.js";
 import { BULK_ACTIONS, fromQuery, narrowed } from "../lib/filter.js";
@@ -10,12 +10,14 @@ import { count, plural } from "../lib/format.js";
 import { duration } from "../lib/time.js";
 import { Act } from "../parts/act.js";
 import { Empty } from "../parts/empty.js";
-import { Field } from "../parts/field.js";
+import { Check, Field } from "../parts/field.js";
 import { FilterChips } from "../parts/filter_chips.js";
 import { Held } from "../parts/held.js";
 import { Page } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
 import { Text } from "../parts/text.js";
+
+const NUMBER = { type: "number", min: 0, step: "any" };
 
 /** @param {string} body @param {{ signal: AbortSignal }} options */
 const dryRun = (body, options) => call("POST", "/v1/bulks", body, options);
@@ -35,8 +37,7 @@ export function NewBulk({ query }) {
     queue: "",
     reason: "",
   });
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const { busy, error, send } = useSend();
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   const atMost = settings.limit.trim();
   // Without a limit it would be all that match: what was meant as one is never passed over.
@@ -51,6 +52,14 @@ export function NewBulk({ query }) {
     dryRun,
   );
   const set = (/** @type {string} */ key) => (/** @type {any} */ value) => setSettings({ ...settings, [key]: value });
+  const field = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ hint, more = {}) =>
+    html`<${Field}
+      label=${label}
+      hint=${hint}
+      value=${/** @type {any} */ (settings)[key]}
+      onInput=${set(key)}
+      ...${more}
+    />`;
 
   if (!action)
     return html`<${Page} title="No such action"
@@ -75,8 +84,6 @@ export function NewBulk({ query }) {
   const freeze = async () => {
     // A field of type number whose text is no number has the value "", as an empty one has.
     if (!form.current?.reportValidity()) return;
-    setBusy(true);
-    setError(null);
     const redrive = name === "redrive";
     const body = {
       ...base,
@@ -89,13 +96,7 @@ export function NewBulk({ query }) {
       ...(redrive && settings.stop !== "" && { stop_on_failures: `${settings.stop}%` }),
       ...(redrive && settings.queue.trim() && { elsewhere: { queue: settings.queue.trim() } }),
     };
-    try {
-      const bulk = await post("/v1/bulks", body);
-      navigate(to("bulks", bulk.id));
-    } catch (caught) {
-      setError(caught);
-      setBusy(false);
-    }
+    navigate(to("bulks", (await post("/v1/bulks", body)).id));
   };
 
   return html`<${Page} title="${action.label} ${n === 1 ? "1 task" : `${number} tasks`}" name=${action.label} up=${up}>
@@ -104,33 +105,28 @@ export function NewBulk({ query }) {
     <${Problem} error=${why ? { message: why } : dry.error} retry=${why ? undefined : dry.reload} />
     <div class="columns">
       <form ref=${form} class="stack card" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-        ${name === "redrive" && html`<${Careful} settings=${settings} set=${set} n=${n} />`}
         ${
-          name !== "redrive" &&
-          html`<${Field}
-            label="Rate"
-            hint="tasks a second; empty: as fast as possible"
-            type="number"
-            min=${0}
-            step="any"
-            value=${settings.rate}
-            onInput=${set("rate")}
-          />`
+          name === "redrive"
+            ? html`<div class="grid">
+                  ${field("canary", "Canary", "so many first", { ...NUMBER, step: 1, max: 1000 })}
+                  ${field("watch", "Watch", "at most", { placeholder: "as the queue says" })}
+                  ${field("rate", "Rate", "tasks a second", NUMBER)}
+                  ${field("stop", "Stop on failures", "above, in %", { ...NUMBER, max: 100 })}
+                </div>
+                <${Check} checked=${settings.ramp} onChange=${set("ramp")}
+                  >Ramp up: begin at 1 a second, double every 10 s up to the rate<//
+                >
+                ${field("queue", "To another queue", "empty: where they came from")}`
+            : field("rate", "Rate", "tasks a second; empty: as fast as possible", NUMBER)
         }
-        <${Field}
-          label="At most"
-          hint="tasks, those received first; empty: all"
-          inputMode="numeric"
-          value=${settings.limit}
-          onInput=${set("limit")}
-        />
-        <${Field} label="Reason" hint="in the audit of each task" value=${settings.reason} onInput=${set("reason")} />
+        ${field("limit", "At most", "tasks, those received first; empty: all", { inputMode: "numeric" })}
+        ${field("reason", "Reason", "in the audit of each task")}
         <${Problem} error=${error} />
-        <div class="buttons">
+        <div class="row">
           <${Act}
             class="primary big"
             why=${why || noLimit || (busy ? "It is being sent." : counted ? (n ? "" : "No task matches.") : "The tasks are being counted.")}
-            onClick=${freeze}
+            onClick=${() => send(freeze)}
           >
             ${busy ? "Freezing…" : `Freeze ${n === 1 ? "1 task" : `${number} tasks`}`}
           <//>
@@ -139,7 +135,7 @@ export function NewBulk({ query }) {
           This only chooses the tasks. You see them counted once more, and nothing moves before you start it.
         </p>
       </form>
-      <aside>
+      <aside class="stack">
         <div class="card">
           <h2>Dry run</h2>
           <p class="figure"><b>${number}</b> ${n === 1 ? "task matches" : "tasks match"} now</p>
@@ -160,69 +156,14 @@ export function NewBulk({ query }) {
   <//>`;
 }
 
-/** @param {{ settings: any, set: (key: string) => (value: any) => void, n: number }} props */
-function Careful({ settings, set }) {
-  return html`<div class="pairs">
-      <${Field}
-        label="Canary"
-        hint="so many first"
-        type="number"
-        min=${0}
-        max=${1000}
-        value=${settings.canary}
-        onInput=${set("canary")}
-      />
-      <${Field}
-        label="Watch"
-        hint="at most"
-        placeholder="as the queue says"
-        value=${settings.watch}
-        onInput=${set("watch")}
-      />
-      <${Field}
-        label="Rate"
-        hint="tasks a second"
-        type="number"
-        min=${0}
-        step="any"
-        value=${settings.rate}
-        onInput=${set("rate")}
-      />
-      <${Field}
-        label="Stop on failures"
-        hint="above, in %"
-        type="number"
-        min=${0}
-        max=${100}
-        step="any"
-        value=${settings.stop}
-        onInput=${set("stop")}
-      />
-    </div>
-    <label class="check"
-      ><input
-        type="checkbox"
-        checked=${settings.ramp}
-        onChange=${(/** @type {any} */ e) => set("ramp")(e.target.checked)}
-      />
-      Ramp up: begin at 1 a second, double every 10 s up to the rate</label
-    >
-    <${Field}
-      label="To another queue"
-      hint="empty: where they came from"
-      value=${settings.queue}
-      onInput=${set("queue")}
-    />`;
-}
-
 /** @param {{ dry: any }} props */
 function Groups({ dry }) {
   const groups = /** @type {any[]} */ (dry?.groups ?? []);
   if (groups.length < 2 && !(groups.length && groups[0].value)) return null;
-  return html`<ul class="groups">
+  return html`<ul class="lines">
     ${groups.slice(0, 8).map(
       group =>
-        html`<li>
+        html`<li class="row between">
           <span><${Text} value=${group.value ?? "(none)"} /></span> <b>${count(group.count)}</b>
         </li>`,
     )}
@@ -237,7 +178,7 @@ function Plan({ settings, n }) {
   const rate = Number(settings.rate);
   return html`<div class="card">
     <h2>What will happen</h2>
-    <ol class="plan">
+    <ol class="plan stack">
       <li>The set is frozen: tasks that fail later are not in it.</li>
       ${canary > 0 && html`<li><b>${count(canary)}</b> go out. If one of them fails, the others are not sent.</li>`}
       ${rest > 0 && html`<li><b>${count(rest)}</b> ${canary ? "follow" : "go out"}${rate > 0 ? `, ${rate} a second: about ${duration((rest / rate) * 1000)}` : ", as fast as possible"}.</li>`}

@@ -7,8 +7,7 @@ import { count, plural } from "../lib/format.js";
 import { duration } from "../lib/time.js";
 import { Badge } from "../parts/badge.js";
 import { Empty } from "../parts/empty.js";
-import { Facts, Loading, Page } from "../parts/page.js";
-import { Problem } from "../parts/problem.js";
+import { Facts, Page } from "../parts/page.js";
 import { Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
 
@@ -17,17 +16,14 @@ const SHARDS = 64;
 /** @param {{ query: URLSearchParams }} props */
 export function Nodes({ query }) {
   const all = query.get("all") === "true";
-  const { data, error, loading, reload } = useData(`/v1/nodes ${all}`, (_, options) =>
-    getAll("/v1/nodes", "nodes", options, { all }),
-  );
+  const loaded = useData(`/v1/nodes ${all}`, (_, options) => getAll("/v1/nodes", "nodes", options, { all }));
+  const { data, reload } = loaded;
   useChanges(() => true, reload, 3000);
-  return html`<${Page} title="Nodes">
+  return html`<${Page} title="Nodes" of=${loaded}>
     <p class="lead">
       The sidecars that share this database. Each owns some of the ${SHARDS} shards; if one goes away, the others take
       its shards.
     </p>
-    <${Problem} error=${error} retry=${reload} />
-    ${!data && loading && html`<${Loading} />`}
     ${
       data?.unowned.shards.length > 0 &&
       html`<div class="problem" role="alert">
@@ -38,7 +34,7 @@ export function Nodes({ query }) {
       </div>`
     }
     ${data && !data.nodes.length && html`<${Empty} title="No sidecar has ever run." command="rung run -c rung.yaml" />`}
-    ${data && html`<div class="cards">${data.nodes.map((/** @type {any} */ node) => html`<${Node} key=${node.node} node=${node} />`)}</div>`}
+    ${data && html`<div class="grid cards">${data.nodes.map((/** @type {any} */ node) => html`<${Node} key=${node.node} node=${node} />`)}</div>`}
     ${
       data?.not_shown > 0 &&
       !all &&

@@ -6,13 +6,14 @@ import { useData } from "../lib/data.js";
 import { useChanges, useLatest, useLive } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
 import { now, setNow } from "../lib/time.js";
-import { count } from "../lib/format.js";
 import { Attention } from "../parts/attention.js";
 import { Chart } from "../parts/chart.js";
 import { Empty } from "../parts/empty.js";
+import { Choice } from "../parts/field.js";
 import { Loading, Page, Section } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
 import { QueueTile } from "../parts/queue_tile.js";
+import { Totals } from "../parts/totals.js";
 import { atPlace, together } from "../lib/queues.js";
 
 const MOST_TILES = 12;
@@ -48,20 +49,16 @@ export function Overview({ query }) {
   const live = useLatest("overview");
   const figures = useData(live ? null : "figures", readFigures);
   const rest = useData("rest", readRest);
-  const reload = () => Promise.all([figures.reload(), rest.reload()]);
+  const reload = async () => void (await Promise.all([figures.reload(), rest.reload()]));
   useChanges(() => true, reload, 2500);
   const stats = live ?? figures.data;
   const data = rest.data;
-  const error = rest.error ?? (live ? null : figures.error);
-  if (!data)
-    return html`<${Page} title="Overview"
-      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
-    >`;
+  const loaded = { ...rest, error: rest.error ?? (live ? null : figures.error), reload };
+  if (!data) return html`<${Page} title="Overview" of=${loaded} />`;
   // What needs a person is there at once; a million tasks are counted for a second.
   const queues = stats ? together(stats, stats.queues, data.due) : [];
   const nothing = stats && Object.keys(stats.totals).length === 0;
-  return html`<${Page} title="Overview">
-    <${Problem} error=${error} retry=${reload} />
+  return html`<${Page} title="Overview" of=${loaded}>
     ${stats ? html`<${Totals} totals=${stats.totals} overdue=${stats.overdue} />` : html`<${Loading} />`}
     ${
       nothing
@@ -76,7 +73,7 @@ export function Overview({ query }) {
         title="Queues"
         actions=${queues.length > MOST_TILES && html`<a class="button small" href="/console/queues">All ${queues.length}</a>`}
       >
-        <div class="tiles">
+        <div class="grid cards">
           ${[...queues]
             .sort(atPlace)
             .slice(0, MOST_TILES)
@@ -86,32 +83,6 @@ export function Overview({ query }) {
     }
     <${History} query=${query} />
   <//>`;
-}
-
-const TOTALS = /** @type {[string, string, string][]} */ ([
-  ["parked", "Parked", "red"],
-  ["scheduled", "Scheduled", "blue"],
-  ["awaiting", "Awaiting an answer", "violet"],
-  ["succeeded", "Succeeded", "green"],
-]);
-
-/** @param {{ totals: any, overdue: number }} props */
-export function Totals({ totals, overdue }) {
-  return html`<ul class="totals">
-    ${TOTALS.map(
-      ([state, label, tone]) =>
-        html`<li>
-          <a href="/console/tasks?state=${state}"
-            ><b class=${totals[state] ? tone : ""}>${count(totals[state] ?? 0)}</b><span>${label}</span></a
-          >
-        </li>`,
-    )}
-    <li>
-      <a href="/console/tasks?state=scheduled&sort=due"
-        ><b class=${overdue ? "amber" : ""}>${count(overdue)}</b><span>Overdue</span></a
-      >
-    </li>
-  </ul>`;
 }
 
 const RANGES = /** @type {[string, string, number][]} */ ([
@@ -137,20 +108,14 @@ export function History({ query, queue }) {
   const points = merged(data, from ? [] : recent);
   return html`<${Section}
     title="Failures, retries and successes"
-    actions=${html`<div class="choice" role="group" aria-label="Range">
-      ${RANGES.map(
-        ([key, label]) =>
-          html`<button
-            type="button"
-            class="small"
-            aria-pressed=${!from && key === range[0] ? "true" : "false"}
-            onClick=${() => setQuery({ range: key, from: null, to: null })}
-          >
-            ${label}
-          </button>`,
-      )}
+    actions=${html`<${Choice}
+      label="Range"
+      options=${RANGES}
+      value=${from ? null : range[0]}
+      choose=${(/** @type {string} */ key) => setQuery({ range: key, from: null, to: null })}
+    >
       ${from && html`<button type="button" class="small" aria-pressed="true" onClick=${() => setQuery({ from: null, to: null })}>Chosen range ✕</button>`}
-    </div>`}
+    <//>`}
   >
     <${Problem} error=${error} />
     ${
@@ -159,14 +124,16 @@ export function History({ query, queue }) {
               points=${points}
               onRange=${(/** @type {number} */ a, /** @type {number} */ b) => setQuery({ from: new Date(a).toISOString(), to: new Date(b).toISOString() })}
             />
-            <p class="faint small-print">
-              a point is ${data.step_s === 60 ? "a minute" : `${Math.round(data.step_s / 60)} minutes`}; drag over the
-              chart to look
-              closer${
-                data.counted_with &&
-                html`; the config of this sidecar does not know the queue: it is counted as
-                  <code>${data.counted_with}</code>, together with others`
-              }
+            <p>
+              <small>
+                a point is ${data.step_s === 60 ? "a minute" : `${Math.round(data.step_s / 60)} minutes`}; drag over the
+                chart to look
+                closer${
+                  data.counted_with &&
+                  html`; the config of this sidecar does not know the queue: it is counted as
+                    <code>${data.counted_with}</code>, together with others`
+                }</small
+              >
             </p>`
         : data && html`<p class="faint">Nothing happened in this range.</p>`
     }

@@ -1,7 +1,7 @@
 // One queue: its gate, its ladder with those who wait on each rung, what fails in it, what would happen to a failure.
 import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
-import { get, ifThere, post, withQuery } from "../lib/api.js";
+import { get, post, withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
 import { refusal } from "../lib/session.js";
@@ -13,14 +13,14 @@ import { CauseTable } from "../parts/cause_table.js";
 import { Confirm } from "../parts/dialog.js";
 import { Field } from "../parts/field.js";
 import { LadderPicture } from "../parts/ladder.js";
-import { Facts, Loading, Page, Section } from "../parts/page.js";
-import { Problem } from "../parts/problem.js";
+import { Facts, Page, Section } from "../parts/page.js";
 import { useLastHour } from "../parts/queue_tile.js";
 import { Rules } from "../parts/rules.js";
 import { Simulate } from "../parts/simulate.js";
 import { ErrorText, Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
 import { say } from "../parts/toast.js";
+import { Totals } from "../parts/totals.js";
 import { History } from "./overview.js";
 
 /** @param {string} name @param {{ signal: AbortSignal }} options */
@@ -29,7 +29,7 @@ async function readQueue(name, options) {
     get("/v1/stats", options),
     get(`/v1/queues/${encodeURIComponent(name)}`, options),
     get(withQuery("/v1/causes", { queue: name, with_tasks: true, limit: 10 }), options),
-    ifThere(get(withQuery("/v1/tasks", { queue: name, state: "scheduled", count: true, by: "level" }), options), [400]),
+    get(withQuery("/v1/tasks", { queue: name, state: "scheduled", count: true, by: "level" }), options),
   ]);
   const known = /** @type {any} */ (together(stats, [gate]).find(queue => queue.queue === name));
   return { known, gate, causes, levels };
@@ -38,18 +38,16 @@ async function readQueue(name, options) {
 /** @param {{ params: { name: string }, query: URLSearchParams }} props */
 export function Queue({ params, query }) {
   const name = params.name;
-  const { data, error, reload } = useData(name, readQueue);
+  const loaded = useData(name, readQueue);
+  const { data, reload } = loaded;
   const hour = useLastHour(name);
   const [asking, setAsking] = useState("");
   useChanges(() => true, reload, 2000);
   const up = /** @type {[string, string]} */ (["Queues", "/console/queues"]);
-  if (!data)
-    return html`<${Page} title=${name} up=${up}
-      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
-    >`;
+  if (!data) return html`<${Page} title=${name} up=${up} of=${loaded} />`;
   const { known, gate, causes, levels } = data;
   const paused = known.state === "paused";
-  const waiting = levels?.groups && Object.fromEntries(levels.groups.map((/** @type {any} */ g) => [g.value, g.count]));
+  const waiting = Object.fromEntries(levels.groups.map((/** @type {any} */ g) => [g.value, g.count]));
   return html`<${Page}
     title=${html`<${Text} value=${name} />`}
     name=${name}
@@ -63,24 +61,15 @@ export function Queue({ params, query }) {
             ${gate.state === "breaker_open" && html`<${Act} why=${refusal("resume", name)} onClick=${() => setAsking("probe")}>Probe now…<//>`}
             ${gate.by === "retry-after" && html`<${Act} why=${refusal("resume", name)} onClick=${() => setAsking("resume")}>Resume…<//>`}`
     }
+    of=${loaded}
   >
-    <${Problem} error=${error} retry=${reload} />
     ${known.state !== "flowing" && html`<${Gate} gate=${gate} />`}
-    <ul class="totals">
-      ${figure(known.tasks.parked ?? 0, "Parked", "red", withQuery("/console/tasks", { queue: name, state: "parked" }))}
-      ${figure(known.waiting, "Waiting", "", withQuery("/console/tasks", { queue: name, state: "scheduled", sort: "due" }))}
-      ${figure(known.tasks.awaiting ?? 0, "Awaiting an answer", "", withQuery("/console/tasks", { queue: name, state: "awaiting" }))}
-      ${figure(known.overdue, "Overdue", "amber", withQuery("/console/tasks", { queue: name, state: "scheduled", sort: "due" }))}
-      <li>
-        <span class="total"><b>${percent(hour.rate)}</b><span>succeed, last hour</span></span>
-      </li>
-      ${
-        known.share !== null &&
-        html`<li>
-          <span class="total"><b>${percent(known.share)}</b><span>on time, last hour</span></span>
-        </li>`
-      }
-    </ul>
+    <${Totals}
+      queue=${name}
+      totals=${known.tasks}
+      overdue=${known.overdue}
+      more=${[[percent(hour.rate), "succeed, last hour"], ...(known.share === null ? [] : [[percent(known.share), "on time, last hour"]])]}
+    />
     <div class="columns even">
       <${Section} title="Ladder">
         <${LadderPicture} ladder=${gate.config} waiting=${waiting} parked=${known.tasks.parked ?? 0} />
@@ -94,22 +83,16 @@ export function Queue({ params, query }) {
       title="Causes"
       actions=${causes.next && html`<a class="button small" href=${withQuery("/console/causes", { queue: name })}>All causes</a>`}
     >
-      ${causes.causes.length ? html`<${CauseTable} causes=${causes.causes} brief />` : html`<p class="calm"><span aria-hidden="true">✓</span> Nothing of this queue fails.</p>`}
+      ${causes.causes.length ? html`<${CauseTable} causes=${causes.causes} brief />` : html`<p class="green"><span aria-hidden="true">✓</span> Nothing of this queue fails.</p>`}
     <//>
     <${History} query=${query} queue=${name} />
     ${asking && html`<${Ask} what=${asking} name=${name} waiting=${known.waiting} onClose=${() => setAsking("")} onDone=${() => (setAsking(""), reload())} />`}
   <//>`;
 }
 
-/** @param {number} n @param {string} label @param {string} tone @param {string} href */
-const figure = (n, label, tone, href) =>
-  html`<li>
-    <a href=${href}><b class=${n ? tone : ""}>${count(n)}</b><span>${label}</span></a>
-  </li>`;
-
 /** @param {{ gate: any }} props */
 function Gate({ gate }) {
-  return html`<div class="card gate">
+  return html`<div class="card">
     <${Facts}
       rows=${[
         ["Held since", gate.since && html`<${Time} at=${gate.since} />`],

@@ -8,12 +8,11 @@ import { atPlace, together } from "../lib/queues.js";
 import { firstLine } from "../lib/text.js";
 import { Badge } from "../parts/badge.js";
 import { Empty } from "../parts/empty.js";
-import { Loading, Page } from "../parts/page.js";
-import { Problem } from "../parts/problem.js";
+import { Page } from "../parts/page.js";
 import { Table } from "../parts/table.js";
 import { Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
-import { Totals } from "./overview.js";
+import { Totals } from "../parts/totals.js";
 
 /** @param {string} _ @param {{ signal: AbortSignal }} options */
 async function readQueues(_, options) {
@@ -42,23 +41,19 @@ const COLUMNS = [
     num: true,
     cell: queue => (queue.share === null ? html`<span class="faint">–</span>` : percent(queue.share)),
   },
-  { label: "Next due", cell: queue => html`<${Time} at=${queue.oldestDue} />` },
+  { label: "Next due", cell: queue => html`<${Time} at=${queue.next_due_at} />` },
   {
     label: "Why it is held",
     wide: true,
-    cell: queue =>
-      queue.gate?.reason || queue.gate?.by
-        ? html`<${Text} value=${[firstLine("", queue.gate.reason).first, queue.gate.by].filter(Boolean).join(", ")} />`
-        : html`<span class="faint">–</span>`,
+    cell: queue => html`<${Text} value=${[firstLine("", queue.reason).first, queue.by].filter(Boolean).join(", ")} />`,
   },
 ];
 
 export function Queues() {
-  const { data, error, loading, stale, reload } = useData("queues", readQueues);
+  const loaded = useData("queues", readQueues);
+  const { data, stale, reload } = loaded;
   useChanges(() => true, reload, 2000);
-  return html`<${Page} title="Queues">
-    <${Problem} error=${error} retry=${reload} />
-    ${!data && loading && html`<${Loading} />`}
+  return html`<${Page} title="Queues" of=${loaded}>
     ${
       data &&
       (data.queues.length

@@ -1,9 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { withQuery } from "../lib/api.js";
+import { useSend } from "../lib/data.js";
 import { base } from "../lib/base.js";
 import { useLocation } from "../lib/router.js";
-import { session, signIn, useSession } from "../lib/session.js";
+import { signIn, useSession } from "../lib/session.js";
 import { Problem } from "../parts/problem.js";
 import { Field } from "../parts/field.js";
 
@@ -26,32 +27,23 @@ export function SignIn() {
   // Anybody can make a link with a text: only ours are shown.
   const failed = code && (Object.hasOwn(REASONS, code) ? REASONS[code] : "The sidecar's log says why.");
   const [token, setToken] = useState("");
-  const [error, setError] = useState(/** @type {any} */ (failed ? { message: `Not signed in: ${failed}` } : null));
-  const [busy, setBusy] = useState(false);
+  const { busy, error, send } = useSend(failed ? { message: `Not signed in: ${failed}` } : null);
   useEffect(() => {
     document.title = "Sign in · Rung";
   }, []);
   /** @param {Event} event */
   const submit = async event => {
     event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
-      await signIn(token.trim());
-    } catch (caught) {
-      setError(caught);
-    } finally {
-      setBusy(false);
-      if (!session.get().signed_in) setToken("");
-    }
+    await send(() => signIn(token.trim()));
+    setToken("");
   };
   const back = returned ? base + "/" : location.pathname + location.search;
   return html`<main class="alone">
-    <div class="card sign-in">
-      <h1><img src="/favicon.svg" alt="" width="28" height="28" /> Rung</h1>
+    <div class="card stack sign-in">
+      <h1 class="row"><img src="/favicon.svg" alt="" width="28" height="28" /> Rung</h1>
       <p>Sign in to see what fails, why, and act on it.</p>
       ${who.sign_in.oidc && html`<a class="button primary" href=${withQuery("/v1/session/oidc", { to: back })}>Sign in with your identity provider</a>`}
-      ${who.sign_in.oidc && who.sign_in.token && html`<p class="or"><span>or</span></p>`}
+      ${who.sign_in.oidc && who.sign_in.token && html`<p class="faint">or</p>`}
       ${
         who.sign_in.token &&
         html`<form onSubmit=${submit} class="stack">

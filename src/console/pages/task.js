@@ -1,6 +1,6 @@
 // A task: what can be done with it, its life, its message, who changed it.
 import { html } from "../lib/html.js";
-import { get, getAll, ifThere } from "../lib/api.js";
+import { get, getAll } from "../lib/api.js";
 import { useData } from "../lib/data.js";
 import { useChanges, useWatch } from "../lib/live.js";
 import { to } from "../lib/router.js";
@@ -14,10 +14,9 @@ import { HeldBy } from "../parts/held.js";
 import { Value } from "../parts/filter_chips.js";
 import { Life } from "../parts/life.js";
 import { MessageView } from "../parts/message.js";
-import { Facts, Loading, Page, Section } from "../parts/page.js";
-import { Problem } from "../parts/problem.js";
+import { Facts, Page, Section } from "../parts/page.js";
 import { TaskActions } from "../parts/task_actions.js";
-import { Text } from "../parts/text.js";
+import { QueueLink, Text } from "../parts/text.js";
 import { Time } from "../parts/time.js";
 
 /** @param {string} id @param {{ signal: AbortSignal }} options */
@@ -26,7 +25,7 @@ async function readTask(id, options) {
   const [task, audit, origin] = await Promise.all([
     get(path, options),
     getAll(`${path}/audit`, "changes", options),
-    ifThere(get(`${path}/origin`, options), [403, 404]),
+    get(`${path}/origin`, options).catch(() => null),
   ]);
   return { task, audit: audit.changes, origin: origin?.origin ?? null };
 }
@@ -41,15 +40,13 @@ function silence(success) {
 
 /** @param {{ params: { id: string } }} props */
 export function Task({ params }) {
-  const { data, error, reload } = useData(params.id, readTask);
+  const loaded = useData(params.id, readTask);
+  const { data, reload } = loaded;
   useWatch(params.id);
   useChanges(changes => changes.more || changes.tasks?.includes(params.id), reload, 500);
   const up = /** @type {[string, string]} */ (["Tasks", "/console/tasks"]);
   const name = `Task ${params.id}`;
-  if (!data)
-    return html`<${Page} title=${name} up=${up}
-      >${error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`}<//
-    >`;
+  if (!data) return html`<${Page} title=${name} up=${up} of=${loaded} />`;
   const { task, audit, origin } = data;
   return html`<${Page}
     title=${html`Task <span class="id">${task.retry_id}</span>`}
@@ -57,8 +54,8 @@ export function Task({ params }) {
     up=${up}
     badge=${html`<${Badge} is=${stateOf(task)} />`}
     actions=${html`<${TaskActions} task=${task} onDone=${reload} />`}
+    of=${loaded}
   >
-    <${Problem} error=${error} retry=${reload} />
     ${task.replaced_by && html`<p class="warn">An edited copy has replaced it: <a class="id" href=${to("tasks", task.replaced_by)}>${task.replaced_by}</a>.</p>`}
     <${HeldBy} gate=${task.held} />
     ${!task.body_stored && html`<p class="warn">The database could not store its body: the copy in the queue of parked messages has it. Only an edit that gives a body sends it.</p>`}
@@ -68,7 +65,7 @@ export function Task({ params }) {
         ${
           task.last_error &&
           html`<${Section} title="Last error" actions=${html`<${Copy} text=${task.last_error} />`}>
-            <pre class="sample" tabindex="0"><${Text} value=${task.last_error} lines /></pre>
+            <pre tabindex="0"><${Text} value=${task.last_error} lines /></pre>
           <//>`
         }
         <${Section} title="Its life"><${Life} task=${task} audit=${audit} /><//>
@@ -76,7 +73,7 @@ export function Task({ params }) {
       <aside class="card">
         <${Facts}
           rows=${[
-            ["Queue", task.queue && html`<a href=${to("queues", task.queue)}><${Text} value=${task.queue} /></a>`],
+            ["Queue", task.queue && html`<${QueueLink} queue=${task.queue} />`],
             ["Exchange", task.by_exchange && html`<${Text} value="${task.exchange} / ${task.routing_key ?? ""}" />`],
             [
               "Cause",

@@ -7,10 +7,10 @@ import { useChanges } from "../lib/live.js";
 import { navigate, setQuery } from "../lib/router.js";
 import { fromQuery } from "../lib/filter.js";
 import { Empty } from "../parts/empty.js";
+import { Choice } from "../parts/field.js";
 import { FilterChips } from "../parts/filter_chips.js";
-import { Loading, Page } from "../parts/page.js";
+import { Page } from "../parts/page.js";
 import { Pager } from "../parts/pager.js";
-import { Problem } from "../parts/problem.js";
 import { Selection } from "../parts/selection.js";
 import { TaskFilter } from "../parts/task_filter.js";
 import { TaskTable } from "../parts/task_table.js";
@@ -27,7 +27,8 @@ export function Tasks({ query }) {
   const sort = query.get("sort") ?? "newest";
   const limit = ["25", "50", "100", "500"].includes(query.get("limit") ?? "") ? query.get("limit") : "50";
   const path = withQuery("/v1/tasks", { ...filter, sort, limit, cursor: query.get("cursor") });
-  const { data, error, loading, stale, reload } = useData(path);
+  const loaded = useData(path);
+  const { data, stale, reload } = loaded;
   const counted = useData(withQuery("/v1/tasks", { ...filter, count: true }));
   const [chosen, setChosen] = useState(/** @type {Map<string, any>} */ (new Map()));
   const filterText = JSON.stringify(filter);
@@ -45,25 +46,26 @@ export function Tasks({ query }) {
   };
   const fresh = new Map([...chosen].map(([id, task]) => [id, shown.find(one => one.retry_id === id) ?? task]));
   const any = Object.keys(filter).length > 0;
-  return html`<${Page} title="Tasks">
+  return html`<${Page} title="Tasks" of=${loaded}>
     <${TaskFilter} filter=${filter} key=${filterText} />
     <${FilterChips}
       filter=${filter}
       remove=${(/** @type {string} */ name) => setQuery({ [name]: null, cursor: null })}
     />
-    <${Problem} error=${error} retry=${reload} />
-    <div class="bar-row">
+    <div class="row between head">
       <${Selection}
         filter=${filter}
         chosen=${fresh}
         onClear=${() => setChosen(new Map())}
         onDone=${() => (setChosen(new Map()), reload())}
       />
-      <div class="choice" role="group" aria-label="Order">
-        ${SORTS.map(([key, label]) => html`<button type="button" class="small" aria-pressed=${sort === key ? "true" : "false"} onClick=${() => setQuery({ sort: key === "newest" ? null : key, cursor: null })}>${label}</button>`)}
-      </div>
+      <${Choice}
+        label="Order"
+        options=${SORTS}
+        value=${sort}
+        choose=${(/** @type {string} */ key) => setQuery({ sort: key === "newest" ? null : key, cursor: null })}
+      />
     </div>
-    ${!data && loading && html`<${Loading} />`}
     ${
       data &&
       (shown.length

@@ -1,8 +1,9 @@
-import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
+import { useSend } from "../lib/data.js";
 import { useAtom } from "../lib/atom.js";
 import { liveSwitch, zone } from "../lib/prefs.js";
 import { refusal, signOut, useSession } from "../lib/session.js";
+import { Check } from "../parts/field.js";
 import { Facts, Page, Section } from "../parts/page.js";
 import { Problem } from "../parts/problem.js";
 import { Text } from "../parts/text.js";
@@ -35,10 +36,10 @@ export function You() {
   const who = useSession();
   const zoned = useAtom(zone);
   const live = useAtom(liveSwitch);
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const { error, send } = useSend();
   return html`<${Page}
     title="You"
-    actions=${who.way !== "open" && html`<button type="button" onClick=${() => signOut().catch(setError)}>Sign out</button>`}
+    actions=${who.way !== "open" && html`<button type="button" onClick=${() => send(signOut)}>Sign out</button>`}
   >
     <${Problem} error=${error} />
     <${Facts}
@@ -50,10 +51,10 @@ export function You() {
       ]}
     />
     <${Section} title="What you may do">
-      <ul class="may">
+      <ul class="may lines">
         ${WHAT.map(([action, what]) => {
           const why = refusal(action);
-          return html`<li class=${why ? "faint" : ""}>
+          return html`<li class="row ${why && "faint"}">
             <span class="badge ${why ? "gray" : "green"}">${why ? "✕ no" : "✓ yes"}</span> <b>${action}</b>
             <span>${what}</span>${why && html` <small>${why}</small>`}
           </li>`;
@@ -61,21 +62,11 @@ export function You() {
       </ul>
     <//>
     <${Section} title="This browser">
-      <label class="check"
-        ><input
-          type="checkbox"
-          checked=${zoned === "local"}
-          onChange=${(/** @type {any} */ e) => zone.set(e.target.checked ? "local" : "utc")}
-        />
-        times in local time instead of UTC</label
+      <${Check} checked=${zoned === "local"} onChange=${(/** @type {boolean} */ on) => zone.set(on ? "local" : "utc")}
+        >times in local time instead of UTC<//
       >
-      <label class="check"
-        ><input
-          type="checkbox"
-          checked=${live === "on"}
-          onChange=${(/** @type {any} */ e) => liveSwitch.set(e.target.checked ? "on" : "off")}
-        />
-        live updates</label
+      <${Check} checked=${live === "on"} onChange=${(/** @type {boolean} */ on) => liveSwitch.set(on ? "on" : "off")}
+        >live updates<//
       >
     <//>
   <//>`;

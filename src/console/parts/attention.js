@@ -7,93 +7,67 @@ import { duration } from "../lib/time.js";
 import { CauseTable } from "./cause_table.js";
 import { Badge } from "./badge.js";
 import { Section } from "./page.js";
-import { ErrorText, Text } from "./text.js";
+import { ErrorText, QueueLink, Text } from "./text.js";
 import { Time } from "./time.js";
 
 const MOST_HELD = 20;
 
-/** What needs a person, the worst first. Without `stats` while tasks are being counted. @param {{ data: any, queues: any[] }} props */
+/** What needs a person, the worst first. Without `stats` while tasks are being counted. @param {{ data: any, queues: import("../lib/queues.js").QueueSummary[] }} props */
 export function Attention({ data, queues }) {
   const { stats, nodes, causes } = data;
-  /** @type {any[]} */
-  const rows = [];
-  for (const node of nodes.nodes.filter((/** @type {any} */ n) => n.state === "dead")) {
-    rows.push(
-      row(
-        "dead",
-        html`Sidecar <a href="/console/nodes"><${Text} value=${node.node} /></a> has been away since
-          <${Time} at=${node.seen_at} />`,
+  const live = nodes.nodes.filter((/** @type {any} */ n) => n.state === "live");
+  const all = queues.filter(held);
+  const late = (stats?.late_by ?? []).filter((/** @type {any} */ one) => (one.last_hour.share ?? 1) < 0.999);
+  const rows = [
+    ...nodes.nodes
+      .filter((/** @type {any} */ n) => n.state === "dead")
+      .map((/** @type {any} */ n) =>
+        row("dead", html`Sidecar ${nodeLink(n)} has been away since <${Time} at=${n.seen_at} />`),
       ),
-    );
-  }
-  for (const node of nodes.nodes.filter((/** @type {any} */ n) => n.state === "live")) {
-    for (const problem of node.problems) {
-      rows.push(
-        row(
-          "failed",
-          html`<a href="/console/nodes"><${Text} value=${node.node} /></a>: <${Text} value=${problem.detail} />`,
-          problem.name,
-        ),
-      );
-    }
-    if (node.config_differs)
-      rows.push(
-        row(
-          "paused",
-          html`<a href="/console/nodes"><${Text} value=${node.node} /></a> has another config than the others`,
-          "config differs",
-        ),
-      );
-  }
-  if (nodes.unowned.shards.length) {
-    rows.push(
+    ...live.flatMap((/** @type {any} */ n) =>
+      n.problems.map((/** @type {any} */ problem) =>
+        row("failed", html`${nodeLink(n)}: <${Text} value=${problem.detail} />`, problem.name),
+      ),
+    ),
+    ...live
+      .filter((/** @type {any} */ n) => n.config_differs)
+      .map((/** @type {any} */ n) =>
+        row("paused", html`${nodeLink(n)} has another config than the others`, "config differs"),
+      ),
+    nodes.unowned.shards.length > 0 &&
       row(
         "failed",
         html`<a href="/console/nodes">${plural(nodes.unowned.shards.length, "shard")}</a> without a sidecar,
           ${count(nodes.unowned.overdue)} overdue`,
         "unowned",
       ),
-    );
-  }
-  if (stats?.overdue_beyond_bound > 0) {
-    const id = stats.oldest_overdue_id;
-    rows.push(
+    stats?.overdue_beyond_bound > 0 &&
       row(
         "failed",
         html`${plural(stats.overdue_beyond_bound, "task")} later than they may be; the oldest,
-        ${id ? html`<a href=${to("tasks", id)} class="id">${id}</a>` : ""}, by ${duration(stats.oldest_overdue_ms ?? 0)}`,
+          <a href=${to("tasks", stats.oldest_overdue_id ?? "")} class="id">${stats.oldest_overdue_id}</a>, by
+          ${duration(stats.oldest_overdue_ms ?? 0)}`,
         "late",
       ),
-    );
-  }
-  const all = queues.filter(held);
-  for (const queue of all.slice(0, MOST_HELD)) {
-    const gate = queue.gate;
-    rows.push(
-      row(
-        queue.state,
-        html`<a href=${to("queues", queue.queue)}><${Text} value=${queue.queue} /></a> is held, ${count(queue.waiting)}
-          wait${gate?.reason ? html`: <${ErrorText} value=${gate.reason} />` : null}${gate?.until ? html`, until <${Time} at=${gate.until} />` : null}`,
-      ),
-    );
-  }
-  if (all.length > MOST_HELD)
-    rows.push(
-      row("paused", html`<a href="/console/queues">${count(all.length - MOST_HELD)} more queues</a> are held`, "held"),
-    );
-  for (const promise of stats?.late_by ?? []) {
-    const share = promise.last_hour?.share;
-    if (share !== null && share !== undefined && share < 0.999) {
-      rows.push(
+    ...all
+      .slice(0, MOST_HELD)
+      .map(queue =>
         row(
-          "timed_out",
-          html`<a href=${to("queues", promise.queue)}><${Text} value=${promise.queue} /></a>: ${percent(share)} on time
-            in the last hour`,
-          "late against its promise",
+          queue.state,
+          html`<${QueueLink} queue=${queue.queue} /> is held, ${count(queue.waiting)}
+            wait${queue.reason && html`: <${ErrorText} value=${queue.reason} />`}${queue.until && html`, until <${Time} at=${queue.until} />`}`,
         ),
-      );
-    }
-  }
+      ),
+    all.length > MOST_HELD &&
+      row("paused", html`<a href="/console/queues">${count(all.length - MOST_HELD)} more queues</a> are held`, "held"),
+    ...late.map((/** @type {any} */ one) =>
+      row(
+        "timed_out",
+        html`<${QueueLink} queue=${one.queue} />: ${percent(one.last_hour.share)} on time in the last hour`,
+        "late against its promise",
+      ),
+    ),
+  ].filter(Boolean);
   const parked = stats?.totals.parked ?? 0;
   return html`<${Section}
     title="Needs a person"
@@ -101,7 +75,7 @@ export function Attention({ data, queues }) {
   >
     ${
       rows.length > 0 &&
-      html`<ul class="attention">
+      html`<ul class="attention lines">
         ${rows}
       </ul>`
     }
@@ -111,9 +85,12 @@ export function Attention({ data, queues }) {
         <${CauseTable} causes=${causes} brief />
         ${data.moreCauses && html`<p><a href="/console/causes?state=new,regressed,working">All of them</a></p>`}`
     }
-    ${stats && !rows.length && !causes.length && html`<p class="calm"><span aria-hidden="true">✓</span> Nothing. No new cause, no held queue, all sidecars are there.</p>`}
+    ${stats && !rows.length && !causes.length && html`<p class="green"><span aria-hidden="true">✓</span> Nothing. No new cause, no held queue, all sidecars are there.</p>`}
   <//>`;
 }
 
+/** @param {any} node */
+const nodeLink = node => html`<a href="/console/nodes"><${Text} value=${node.node} /></a>`;
+
 /** @param {string} is @param {any} what @param {string} [label] */
-const row = (is, what, label) => html`<li><${Badge} is=${is} label=${label} /> <span>${what}</span></li>`;
+const row = (is, what, label) => html`<li class="row"><${Badge} is=${is} label=${label} /> <span>${what}</span></li>`;

@@ -38,6 +38,9 @@ const LOOKS = /** @type {Record<string, [string, string, string?]>} */ ({
 /** A task that an edited copy has replaced was not given up. @param {any} task */
 export const stateOf = task => (task.state === "discarded" && task.replaced_by ? "replaced" : task.state);
 
+/** The colour of a state, as a class. @param {string} is */
+export const toneOf = is => LOOKS[is]?.[0] ?? "gray";
+
 /** @param {{ is: string, label?: string }} props */
 export function Badge({ is, label }) {
   const [colour, shape, word] = LOOKS[is] ?? ["gray", "·"];

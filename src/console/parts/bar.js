@@ -17,8 +17,8 @@ export function Bar({ total, parts, label }) {
         return rect;
       })}
     </svg>
-    <ul class="legend">
-      ${parts.map(part => html`<li><i class="dot ${part.tone}"></i>${part.label} <b>${count(part.n)}</b></li>`)}
+    <ul class="row">
+      ${parts.map(part => html`<li class="row"><i class="dot ${part.tone}"></i>${part.label} <b>${count(part.n)}</b></li>`)}
     </ul>
   </div>`;
 }

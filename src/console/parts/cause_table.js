@@ -8,7 +8,7 @@ import { Act } from "./act.js";
 import { Badge } from "./badge.js";
 import { Sparkline } from "./sparkline.js";
 import { Table } from "./table.js";
-import { Text } from "./text.js";
+import { QueueLink, Text } from "./text.js";
 import { Time } from "./time.js";
 
 /** Where a redrive of a cause begins. @param {any} cause @param {string} [action] */
@@ -28,13 +28,7 @@ export function CauseTable({ causes, brief, busy }) {
   /** @type {import("./table.js").Column[]} */
   const columns = [
     { label: "Error", wide: true, cell: cause => html`<${CauseName} cause=${cause} />` },
-    {
-      label: "Queue",
-      cell: cause =>
-        cause.queue
-          ? html`<a href=${to("queues", cause.queue)}><${Text} value=${cause.queue} /></a>`
-          : html`<span class="faint">–</span>`,
-    },
+    { label: "Queue", cell: cause => html`<${QueueLink} queue=${cause.queue} />` },
     { label: "Last hour", num: true, cell: cause => html`${count(cause.last_hour)}${trend(cause)}` },
     ...(brief ? [] : [{ label: "Under way", num: true, cell: (/** @type {any} */ cause) => count(cause.scheduled) }]),
     { label: "Parked", num: true, cell: cause => html`<b>${count(cause.parked)}</b>` },

@@ -9,7 +9,7 @@ import { count } from "../lib/format.js";
 
 const SERIES = /** @type {[string, string, string][]} */ ([
   ["failed", "Failures", "--red"],
-  ["retried", "Retries", "--blue"],
+  ["retried", "Retries", "--accent"],
   ["succeeded", "Successes", "--green"],
 ]);
 
@@ -21,8 +21,11 @@ const ticks = (_, at) =>
     return day || at[1] - at[0] >= 86400 ? text.slice(5, 10) : text.slice(11, 16);
   });
 
-/** @param {string} name */
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** What a canvas takes for a colour of the styles. @param {HTMLElement} element @param {string} name */
+function colour(element, name) {
+  element.style.color = `var(${name})`;
+  return getComputedStyle(element).color;
+}
 
 /** @param {any[]} points @returns {any} */
 const columns = points => [
@@ -47,7 +50,11 @@ export function Chart({ points, onRange }) {
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const make = () => {
       plot.current?.destroy();
-      const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+      const axis = {
+        stroke: colour(element, "--muted"),
+        grid: { stroke: colour(element, "--line"), width: 1 },
+        ticks: { show: false },
+      };
       plot.current = new uPlot(
         {
           width: element.clientWidth,
@@ -77,9 +84,9 @@ export function Chart({ points, onRange }) {
             },
             ...SERIES.map(([, label, name]) => ({
               label,
-              stroke: colour(name),
+              stroke: colour(element, name),
               width: 1.75,
-              fill: name === "--red" ? colour("--red-wash") : undefined,
+              fill: name === "--red" ? colour(element, "--red-wash") : undefined,
               points: { show: false },
               value: (/** @type {any} */ _, /** @type {any} */ v) => count(v),
             })),

@@ -1,10 +1,12 @@
 // A dialog asks, says what will happen, sends, and shows what the API said.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "../lib/html.js";
+import { useSend } from "../lib/data.js";
+import { Field } from "./field.js";
 import { Problem } from "./problem.js";
 
-/** @param {{ title: string, onClose: () => void, wide?: boolean, children?: any }} props */
-export function Dialog({ title, onClose, wide, children }) {
+/** @param {{ title: string, onClose: () => void, children?: any }} props */
+export function Dialog({ title, onClose, children }) {
   const box = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => {
     const dialog = box.current;
@@ -13,14 +15,13 @@ export function Dialog({ title, onClose, wide, children }) {
   }, []);
   return html`<dialog
     ref=${box}
-    class=${wide ? "wide-dialog" : ""}
     aria-label=${title}
     onCancel=${(/** @type {Event} */ event) => {
       event.preventDefault();
       onClose();
     }}
   >
-    <header>
+    <header class="row between head">
       <h2>${title}</h2>
       <button type="button" class="quiet" aria-label="Close" onClick=${onClose}>✕</button>
     </header>
@@ -40,43 +41,33 @@ export function Dialog({ title, onClose, wide, children }) {
  * @property {(reason: string) => Promise<any>} send
  * @property {(answer: any) => void} onDone
  * @property {() => void} onClose
- * @property {boolean} [wide]
  */
 
 /** @param {Ask} props */
-export function Confirm({ title, button, danger, text, fields, reason = true, disabled, send, onDone, onClose, wide }) {
+export function Confirm({ title, button, danger, text, fields, reason = true, disabled, send, onDone, onClose }) {
   const [why, setWhy] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const { busy, error, send: sendIt } = useSend();
   /** @param {Event} event */
-  const submit = async event => {
+  const submit = event => {
     event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
-      onDone(await send(why.trim()));
-    } catch (caught) {
-      setError(caught);
-      setBusy(false);
-    }
+    sendIt(async () => onDone(await send(why.trim())));
   };
-  return html`<${Dialog} title=${title} onClose=${onClose} wide=${wide}>
+  return html`<${Dialog} title=${title} onClose=${onClose}>
     <form onSubmit=${submit} class="stack">
       ${text && html`<div>${text}</div>`} ${fields}
       ${
         reason &&
-        html`<label class="field"
-          ><span>Reason <small>for the audit</small></span>
-          <input
-            value=${why}
-            maxlength="1000"
-            autofocus=${!fields}
-            onInput=${(/** @type {any} */ e) => setWhy(e.target.value)}
-          />
-        </label>`
+        html`<${Field}
+          label="Reason"
+          hint="for the audit"
+          maxlength="1000"
+          value=${why}
+          onInput=${setWhy}
+          autofocus=${!fields}
+        />`
       }
       <${Problem} error=${error} />
-      <div class="buttons end">
+      <div class="row end">
         <button type="button" onClick=${onClose}>Close</button>
         <button class=${danger ? "danger" : "primary"} disabled=${busy || !!disabled} title=${disabled || ""}>
           ${busy ? "Sending…" : button}

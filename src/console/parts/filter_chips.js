@@ -27,10 +27,10 @@ export function Value({ name, value }) {
 export function FilterChips({ filter, remove }) {
   const entries = Object.entries(filter);
   if (!entries.length) return null;
-  return html`<ul class="chips" aria-label="Filter">
+  return html`<ul class="row chips" aria-label="Filter">
     ${entries.map(
       ([name, value]) =>
-        html`<li>
+        html`<li class="row">
           <span class="faint">${name.replaceAll("_", " ")}</span> <${Value} name=${name} value=${value} />
           ${remove && html`<button type="button" class="quiet small" aria-label="Remove ${name}" onClick=${() => remove(name)}>✕</button>`}
         </li>`,

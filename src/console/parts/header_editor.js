@@ -8,7 +8,7 @@ export const rowsFrom = headers => Object.entries(headers).map(([name, value]) =
 export function HeaderEditor({ rows, setRows }) {
   const set = (/** @type {number} */ i, /** @type {any} */ change) =>
     setRows(rows.map((row, j) => (i === j ? { ...row, ...change } : row)));
-  return html`<fieldset class="headers">
+  return html`<fieldset class="headers stack">
     <legend>Headers <small>values as JSON: "text", 5, true</small></legend>
     ${rows.map(
       (row, i) =>

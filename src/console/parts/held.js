@@ -2,17 +2,16 @@
 import { html } from "../lib/html.js";
 import { useData } from "../lib/data.js";
 import { useChanges } from "../lib/live.js";
-import { to } from "../lib/router.js";
 import { held } from "../lib/queues.js";
 import { Badge } from "./badge.js";
-import { ErrorText, Text } from "./text.js";
+import { ErrorText, QueueLink } from "./text.js";
 import { Time } from "./time.js";
 
 /** @param {{ gate: any }} props */
 export const HeldBy = ({ gate }) =>
   gate &&
   html`<div class="warn">
-    <${Badge} is=${gate.state} /> The queue <a href=${to("queues", gate.queue)}><${Text} value=${gate.queue} /></a> is
+    <${Badge} is=${gate.state} /> The queue <${QueueLink} queue=${gate.queue} /> is
     held${gate.until ? html` until <${Time} at=${gate.until} full />` : gate.state === "paused" ? " until it is resumed" : null}${gate.reason ? html`: <${ErrorText} value=${gate.reason} />` : null}.
     What is sent waits for it.
   </div>`;

@@ -3,7 +3,7 @@ import { html } from "../lib/html.js";
 import { to } from "../lib/router.js";
 import { duration } from "../lib/time.js";
 import { Changed } from "./audit_table.js";
-import { Badge, stateOf } from "./badge.js";
+import { Badge, stateOf, toneOf } from "./badge.js";
 import { ErrorText, Text } from "./text.js";
 import { Time } from "./time.js";
 
@@ -25,13 +25,15 @@ export function Life({ task, audit }) {
     ${
       task.parent_id &&
       html`<li class="branch">
+        <${Dot} tone="blue" />
         <p>Continues <${TaskLink} id=${task.parent_id} /></p>
       </li>`
     }
-    <li class=${task.kind === "delay" ? "start" : "start failed"}>
+    <li>
+      <${Dot} tone=${task.kind === "delay" ? "gray" : "red"} />
       <p>
         <b>${task.kind === "delay" ? "Submitted" : "Failed, and came here"}</b>
-        <span class="when"><${Time} at=${task.created_at} full ms /></span>
+        <small><${Time} at=${task.created_at} full ms /></small>
       </p>
       ${task.error_queue && html`<p class="faint">from the error queue <${Text} value=${task.error_queue} /></p>`}
     </li>
@@ -40,28 +42,34 @@ export function Life({ task, audit }) {
     ${
       task.replaced_by &&
       html`<li class="branch out">
+        <${Dot} tone="blue" />
         <p>Replaced by <${TaskLink} id=${task.replaced_by} />, an edited copy</p>
       </li>`
     }
     ${others.map(
       child =>
         html`<li class="branch out">
+          <${Dot} tone="blue" />
           <p>Continued by <${TaskLink} id=${child} /></p>
         </li>`,
     )}
   </ol>`;
 }
 
+/** @param {{ tone: string }} props */
+const Dot = ({ tone }) => html`<i class="dot ${tone}"></i>`;
+
 /** @param {{ id: string }} props */
 const TaskLink = ({ id }) => html`<a class="id" href=${to("tasks", id)}>${id}</a>`;
 
 /** @param {{ attempt: any }} props */
 function Attempt({ attempt }) {
-  return html`<li class=${attempt.outcome}>
+  return html`<li>
+    <${Dot} tone=${toneOf(attempt.outcome)} />
     <p>
       <b>Attempt ${attempt.attempt}</b> <span class="faint">level ${attempt.level}</span>
       <${Badge} is=${attempt.outcome} />
-      <span class="when"><${Time} at=${attempt.published_at ?? attempt.due_at} full ms /></span>
+      <small><${Time} at=${attempt.published_at ?? attempt.due_at} full ms /></small>
     </p>
     <p class="faint">
       due <${Time} at=${attempt.due_at} full ms />${attempt.published_at ? "" : ", not published yet"}${
@@ -82,9 +90,10 @@ function Attempt({ attempt }) {
 /** @param {{ change: any }} props */
 function ByHand({ change }) {
   return html`<li class="hand">
+    <${Dot} tone="blue" />
     <p>
       <b><${Text} value=${change.what} /></b> by <${Text} value=${change.who} />
-      <span class="when"><${Time} at=${change.at} full ms /></span>
+      <small><${Time} at=${change.at} full ms /></small>
     </p>
     ${change.reason && html`<p>“<${Text} value=${change.reason} />”</p>`}
     <p class="faint">
@@ -109,10 +118,11 @@ function Now({ task }) {
     cancelled: "It will not be sent.",
     discarded: "It was given up.",
   });
-  return html`<li class="now ${task.state}">
+  return html`<li class="now">
+    <${Dot} tone=${toneOf(stateOf(task))} />
     <p>
       <${Badge} is=${stateOf(task)} /> ${words[stateOf(task)]}
-      ${ended && html`<span class="when"><${Time} at=${ended} full ms /></span>`}
+      ${ended && html`<small><${Time} at=${ended} full ms /></small>`}
     </p>
     ${task.held && html`<p class="faint">Held by <${Badge} is=${task.held.state} /> <${Text} value=${task.held.reason ?? ""} /></p>`}
   </li>`;

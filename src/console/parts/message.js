@@ -6,6 +6,7 @@ import { fromBase64, hex, size, utf8 } from "../lib/bytes.js";
 import { useData } from "../lib/data.js";
 import { pretty, stringify } from "../lib/json.js";
 import { Copy } from "./copy.js";
+import { Choice } from "./field.js";
 import { Facts, Loading } from "./page.js";
 import { Problem } from "./problem.js";
 import { Text } from "./text.js";
@@ -47,17 +48,18 @@ export function MessageView({ id, version, why, origin }) {
   if (!data || !bytes) return error ? html`<${Problem} error=${error} retry=${reload} />` : html`<${Loading} />`;
   const body = shown === "json" ? asJson : shown === "text" ? text : shown === "hex" ? hex(bytes) : null;
   return html`<div class="message" data-version=${version}>
-    <div class="choice" role="group" aria-label="Parts of the message">
-      ${tabs.map(([key, label]) => html`<button type="button" class="small" aria-pressed=${key === shown ? "true" : "false"} onClick=${() => setTab(key)}>${label}</button>`)}
+    <${Choice} label="Parts of the message" options=${tabs} value=${shown} choose=${setTab}>
       ${body !== null && body !== "" && html`<${Copy} text=${body} />`}
       <a class="button small quiet" href="/v1/tasks/${id}/body" download="task-${id}.body">Download</a>
-    </div>
+    <//>
     ${
       body !== null
         ? bytes.length
           ? html`<pre class="body" tabindex="0"><${Text} value=${body} lines most=${MOST} /></pre>
-              <p class="faint small-print">
-                ${size(bytes.length)}${body.length > MOST || (shown === "hex" && bytes.length > 16384) ? ", cut here: download it to see all" : ""}
+              <p>
+                <small>
+                  ${size(bytes.length)}${body.length > MOST || (shown === "hex" && bytes.length > 16384) ? ", cut here: download it to see all" : ""}</small
+                >
               </p>`
           : html`<p class="faint">The body is empty.</p>`
         : shown === "headers"

@@ -1,31 +1,36 @@
 import { useEffect } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { plain } from "../lib/text.js";
+import { Problem } from "./problem.js";
 
-/** The heading of a page, its way up, and its buttons. @param {{ title: any, name?: string, up?: [string, string], badge?: any, actions?: any, children?: any }} props */
-export function Page({ title, name, up, badge, actions, children }) {
+/**
+ * The heading of a page, its way up, and its buttons. With `of`, what it reads: why that failed, or that it is not here yet.
+ * @param {{ title: any, name?: string, up?: [string, string], badge?: any, actions?: any, of?: import("../lib/data.js").Loaded<any>, children?: any }} props
+ */
+export function Page({ title, name, up, badge, actions, of, children }) {
   const said = plain(name ?? title);
   useEffect(() => {
     document.title = `${said} · Rung`;
   }, [said]);
   return html`<div class="page">
-    <div class="page-head">
+    <div class="row between head">
       <div>
         ${up && html`<p class="up"><a href=${up[1]}>← ${up[0]}</a></p>`}
         <h1>${title} ${badge}</h1>
       </div>
-      ${actions && html`<div class="buttons">${actions}</div>`}
+      ${actions && html`<div class="row">${actions}</div>`}
     </div>
-    ${children}
+    ${of && html`<${Problem} error=${of.error} retry=${of.reload} />`}
+    ${of && !of.data && of.loading && html`<${Loading} />`} ${children}
   </div>`;
 }
 
 /** @param {{ title: any, actions?: any, children?: any, id?: string }} props */
 export function Section({ title, actions, children, id }) {
   return html`<section class="section" id=${id}>
-    <div class="section-head">
+    <div class="row between head">
       <h2>${title}</h2>
-      ${actions && html`<div class="buttons">${actions}</div>`}
+      ${actions && html`<div class="row">${actions}</div>`}
     </div>
     ${children}
   </section>`;

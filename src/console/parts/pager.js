@@ -8,7 +8,7 @@ export function Pager({ query, next, shown, what, counted }) {
   const cursor = query.get("cursor");
   if (!cursor && !next)
     return html`<p class="pager faint">${shown} ${what}${shown === 1 ? "" : "s"}, all on this page</p>`;
-  return html`<nav class="pager" aria-label="Pages">
+  return html`<nav class="row pager" aria-label="Pages">
     <button type="button" disabled=${!cursor} onClick=${() => setQuery({ cursor: null })}>First page</button>
     <button type="button" disabled=${!cursor} onClick=${() => history.back()}>Back</button>
     <button type="button" disabled=${!next} onClick=${() => setQuery({ cursor: next })}>Next page</button>

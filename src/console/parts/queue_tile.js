@@ -30,8 +30,8 @@ export function useLastHour(queue) {
 /** @param {{ queue: import("../lib/queues.js").QueueSummary }} props */
 export function QueueTile({ queue }) {
   const hour = useLastHour(queue.queue);
-  return html`<a class="tile" data-row href=${to("queues", queue.queue)}>
-    <span class="tile-head"
+  return html`<a class="card tile" data-row href=${to("queues", queue.queue)}>
+    <span class="row between"
       ><b><${Text} value=${queue.queue} /></b> <${Badge} is=${queue.state}
     /></span>
     <${Sparkline} values=${thinned(hour.failures)} tone="red" label="${hour.failed} failures in the last hour" />
@@ -41,7 +41,7 @@ export function QueueTile({ queue }) {
       <span><b>${count(queue.dueSoon)}</b> due in 1 min</span>
       <span><b>${percent(hour.rate)}</b> succeed</span>
       ${queue.share !== null && html`<span><b>${percent(queue.share)}</b> on time</span>`}
-      ${queue.overdue > 0 && html`<span class="amber"><b>${count(queue.overdue)}</b> overdue, <${Time} at=${queue.oldestDue} /></span>`}
+      ${queue.overdue > 0 && html`<span class="amber"><b>${count(queue.overdue)}</b> overdue, <${Time} at=${queue.next_due_at} /></span>`}
     </span>
   </a>`;
 }

@@ -55,7 +55,7 @@ export const rowsOf = own => [
 /** @param {{ rules: any[] }} props */
 export function RuleList({ rules }) {
   if (!rules.length) return null;
-  return html`<ol class="rule-list">
+  return html`<ol class="lines">
     ${rules.map(
       rule =>
         html`<li>

@@ -53,7 +53,7 @@ export function Selection({ filter, chosen, onClear, onDone }) {
   };
   const tasks = asking?.tasks ?? [];
   const action = BULK_ACTIONS[asking?.name ?? ""];
-  return html`<div class="selection" role="group" aria-label="Chosen tasks">
+  return html`<div class="row" role="group" aria-label="Chosen tasks">
     <b>${plural(chosen.size, "task")} chosen</b>
     ${OFFERED.map(
       name =>
@@ -98,7 +98,7 @@ function AllThatMatch({ filter }) {
   // Without a condition a bulk is refused: nobody means all tasks there are.
   if (!Object.keys(filter).length) return html`<p class="faint">Choose tasks, or filter them, to act on them.</p>`;
   const offered = OFFERED.filter(name => narrowed(name, filter));
-  return html`<div class="selection" role="group" aria-label="All that match">
+  return html`<div class="row" role="group" aria-label="All that match">
     <span>All that match:</span>
     ${offered.map(name => html`<${OnAll} key=${name} name=${name} filter=${filter} />`)}
     ${!offered.length && html`<span class="faint">nothing can be done to tasks in these states</span>`}

@@ -52,7 +52,6 @@ const LIVE = /** @type {Record<string, [string, string]>} */ ({
   lost: ["red", "Connection lost"],
   hidden: ["gray", "Paused"],
   off: ["gray", "Live off"],
-  none: ["gray", "No live updates"],
 });
 
 function LiveSwitch() {
@@ -63,7 +62,7 @@ function LiveSwitch() {
     type="button"
     role="switch"
     aria-checked=${on ? "true" : "false"}
-    class="quiet live"
+    class="quiet"
     title=${on ? "Stop all live updates" : "Start live updates"}
     onClick=${() => liveSwitch.set(on ? "off" : "on")}
   >
@@ -103,11 +102,11 @@ export function Shell({ path, children }) {
     >
     <nav class="side" aria-label="Console">
       <div class="side-in">
-        <a class="brand" href="/"><img src="/favicon.svg" alt="" width="22" height="22" /> Rung</a>
+        <a class="row brand" href="/"><img src="/favicon.svg" alt="" width="22" height="22" /> Rung</a>
         <ul>
           ${PAGES.map(
             ([, name, href]) =>
-              html`<li>
+              html`<li class="row">
                 <a href=${href} aria-current=${current(href) ? "page" : undefined}>${name}</a
                 >${name === "Tasks" && parked > 0 && html`<a class="pill" href="/console/tasks?state=parked" title="parked tasks">${count(parked)}</a>`}
               </li>`,
@@ -124,7 +123,7 @@ export function Shell({ path, children }) {
         }
       </div>
     </nav>
-    <header class="top">
+    <header class="top row between">
       <${Search} />
       <div class="top-right">
         <${LiveSwitch} />

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { post } from "../lib/api.js";
+import { useSend } from "../lib/data.js";
 import { Facts } from "./page.js";
 import { Field } from "./field.js";
 import { Problem } from "./problem.js";
@@ -13,12 +14,12 @@ export function Simulate({ queue }) {
   const [error, setError] = useState("");
   const [headers, setHeaders] = useState("");
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const { error: problem, send } = useSend();
   /** @param {Event} event */
-  const ask = async event => {
+  const ask = event => {
     event.preventDefault();
-    setProblem(null);
-    try {
+    setAnswer(null);
+    send(async () => {
       const named = headers
         .split(/[\n,]/)
         .map(line => line.split("="))
@@ -32,24 +33,17 @@ export function Simulate({ queue }) {
           ...(named.length && { headers: Object.fromEntries(named) }),
         }),
       );
-    } catch (caught) {
-      setAnswer(null);
-      setProblem(
-        /** @type {any} */ (caught).status === 404
-          ? { message: "This sidecar cannot simulate over HTTP.", code: "" }
-          : caught,
-      );
-    }
+    });
   };
   const rows = answer && Object.entries(answer).filter(([name]) => name !== "queue");
   return html`<form class="stack" onSubmit=${ask}>
     <p class="faint">If a message failed with this, what would the rules decide? Nothing is sent.</p>
-    <div class="pairs">
+    <div class="grid">
       <${Field} label="Error type" value=${type} onInput=${setType} />
       <${Field} label="Headers" hint="name=value, …" value=${headers} onInput=${setHeaders} />
     </div>
     <${Field} label="Error" value=${error} onInput=${setError} />
-    <div class="buttons"><button>Simulate</button></div>
+    <div class="row"><button>Simulate</button></div>
     <${Problem} error=${problem} />
     ${rows && html`<div role="status"><${Facts} rows=${rows.map((/** @type {[string, any]} */ [name, value]) => [nameOf(name), said(name, value)])} /></div>`}
   </form>`;

@@ -8,7 +8,7 @@ import { fromInput, zoneName } from "../lib/time.js";
 import { Act } from "./act.js";
 import { stateOf } from "./badge.js";
 import { Confirm } from "./dialog.js";
-import { Field } from "./field.js";
+import { Check, Field } from "./field.js";
 import { Held } from "./held.js";
 import { say } from "./toast.js";
 
@@ -131,12 +131,12 @@ function Ask({ action, task, onClose, onDone }) {
     if (task.replaced_by && !form.even) disabled = "An edited copy has replaced it.";
     fields = html`<${Held} queue=${form.queue.trim() || task.queue} />
       <${Field} label="To another queue" hint="empty: where it came from" value=${form.queue} onInput=${set("queue")} />
-      ${ask && html`<label class="check"><input type="checkbox" checked=${form.even} onChange=${(/** @type {any} */ e) => set("even")(e.target.checked)} /> ${ask}</label>`}`;
+      ${ask && html`<${Check} checked=${form.even} onChange=${set("even")}>${ask}<//>`}`;
     if (form.queue.trim()) label = "Redrive elsewhere";
   } else if (action.name === "reschedule") {
     body = form.at ? { at: fromInput(form.at) } : { delay: form.delay.trim() };
     if (!form.at && !form.delay.trim()) disabled = "Say when.";
-    fields = html`<div class="pairs">
+    fields = html`<div class="grid">
       <${Field} label="In" hint="30m, 2h, 1d" value=${form.delay} onInput=${set("delay")} autofocus />
       <${Field} label="or at" hint=${zoneName()} type="datetime-local" value=${form.at} onInput=${set("at")} />
     </div>`;

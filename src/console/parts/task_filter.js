@@ -1,11 +1,10 @@
 import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
-import { get, ifThere, withQuery } from "../lib/api.js";
-import { entries } from "../lib/config.js";
+import { get, withQuery } from "../lib/api.js";
 import { FIELDS, STATES } from "../lib/filter.js";
 import { navigate } from "../lib/router.js";
 import { fromInput, toInput, zoneName } from "../lib/time.js";
-import { Field } from "./field.js";
+import { Check, Field } from "./field.js";
 
 /** What there is of a field: read when it is entered, the largest first. @type {Record<string, () => Promise<string[]>>} */
 const COMPLETION = {
@@ -14,10 +13,9 @@ const COMPLETION = {
   tag: () => groups("tag"),
   cause: async () =>
     (await get("/v1/causes?with_tasks=true&limit=50")).causes.map((/** @type {any} */ c) => c.cause_id),
-  ladder: async () => entries((await ifThere(get("/v1/config")))?.ladders).map(([name]) => name),
+  ladder: async () => (await get("/v1/config")).ladders.map((/** @type {any} */ one) => one.name),
   // Names, each ready for its value.
-  headers: async () =>
-    ((await ifThere(get("/v1/config")))?.index_headers ?? []).map((/** @type {string} */ name) => `${name}=`),
+  headers: async () => (await get("/v1/config")).index_headers.map((/** @type {string} */ name) => `${name}=`),
 };
 
 /** @param {string} by @returns {Promise<string[]>} */
@@ -101,11 +99,11 @@ export function TaskFilter({ filter }) {
       onFocus=${complete(field.name)}
     />`;
   };
-  return html`<form class="filters" onSubmit=${apply}>
+  return html`<form class="filters grid" onSubmit=${apply}>
     ${FIELDS.filter(field => !field.more).map(input)}
     <details open=${inMore}>
       <summary>More</summary>
-      <div class="filters">
+      <div class="filters grid">
         ${FIELDS.filter(field => field.more).map(input)}
         <${Field}
           label="Headers"
@@ -118,7 +116,7 @@ export function TaskFilter({ filter }) {
         />
       </div>
     </details>
-    <div class="buttons">
+    <div class="row">
       <button class="primary">Filter</button>
       <a class="button quiet" href="/console/tasks">Reset</a>
     </div>
@@ -130,22 +128,19 @@ function States({ value, onInput }) {
   const chosen = value ? value.split(",") : [];
   const toggle = (/** @type {string} */ state, /** @type {boolean} */ on) =>
     onInput(STATES.filter(one => (one === state ? on : chosen.includes(one))).join(","));
-  return html`<div class="field states">
+  return html`<div class="field">
     <span id="states-label">State</span>
     <details class="menu">
       <summary aria-labelledby="states-label states-value">
         <span id="states-value">${chosen.length ? chosen.join(", ") : "any"}</span>
       </summary>
-      <div class="menu-box">
+      <div class="card menu-box">
         ${STATES.map(
           state =>
-            html`<label class="check"
-              ><input
-                type="checkbox"
-                checked=${chosen.includes(state)}
-                onChange=${(/** @type {any} */ e) => toggle(state, e.target.checked)}
-              />
-              ${state}</label
+            html`<${Check}
+              checked=${chosen.includes(state)}
+              onChange=${(/** @type {boolean} */ on) => toggle(state, on)}
+              >${state}<//
             >`,
         )}
       </div>

@@ -1,5 +1,6 @@
 // A stranger's text: never markup, and its unseen characters are shown.
 import { html } from "../lib/html.js";
+import { to } from "../lib/router.js";
 import { firstLine, pieces } from "../lib/text.js";
 
 /** An error: its first line, the others on demand. @param {{ value: string | null }} props */
@@ -8,7 +9,7 @@ export function ErrorText({ value }) {
   if (!value || first === value) return html`<${Text} value=${value} />`;
   return html`<details>
     <summary><${Text} value=${first} most=${300} /></summary>
-    <pre class="sample" tabindex="0"><${Text} value=${value} lines /></pre>
+    <pre tabindex="0"><${Text} value=${value} lines /></pre>
   </details>`;
 }
 
@@ -24,3 +25,7 @@ export function Text({ value, lines = false, most = 200000 }) {
     )}${cut && "…"}</bdi
   >`;
 }
+
+/** @param {{ queue: string | null | undefined }} props */
+export const QueueLink = ({ queue }) =>
+  queue ? html`<a href=${to("queues", queue)}><${Text} value=${queue} /></a>` : html`<${Text} value="" />`;
