@@ -68,3 +68,6 @@ SELECT queue, state, since, until, reason, `by`, waiting, next_at FROM retry_que
 
 -- name: rule_headers
 SELECT id, rule_headers FROM rung_tasks WHERE id IN (:ids)
+
+-- name: length_of
+CHAR_LENGTH(:text)
