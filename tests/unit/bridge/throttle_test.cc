@@ -218,7 +218,7 @@ TEST_F(ThrottleStory, TasksWithoutAValueShareOneRate) {
 // As when the process stops during an outage.
 TEST_F(ThrottleStory, AClaimThatFailsLeavesItsTokenToTheNext) {
   begin(all_gated(rate_of(1)));
-  flow->work.stop();  // its jobs would count
+  flow->janitor.stop();  // its jobs would count
   flow->jobs.by_hand(Lane::flow);
   for (int i = 0; i < 3; ++i) scheduled("orders", Ms{100});
   ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kOneSecond * 2));
