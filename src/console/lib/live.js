@@ -29,7 +29,7 @@ const latest = new Map();
 let watched = "";
 /** @type {EventSource | null} */
 let source = null;
-/** An earlier connection was ended by the page: what has changed since is not known. */
+/** There was an earlier connection: what has changed since it ended is not known. */
 let missed = false;
 /** @type {number | undefined} */
 let timer;
