@@ -159,9 +159,9 @@ class Judge {
       const auto setting = setting_of(object.arguments, object.definition, rule.key);
       if (!setting || !hurts(rule, object, *setting, return_exchange(std::string(prefix_)))) continue;
       add(rule.harm, object.name,
-          by_whom(object, *setting) + " sets " + std::string(rule.key) + " to " + setting->value.dump() +
-              ": " + std::string(rule.why),
-          mend_of(object, *setting));
+          by_whom(object, rule.key, *setting) + " sets " + std::string(rule.key) + " to " +
+              setting->value.dump() + ": " + std::string(rule.why),
+          mend_of(object, rule.key, *setting));
     }
   }
 
@@ -183,29 +183,27 @@ class Judge {
     }
   }
 
-  // If there are both policies, either may set it.
-  static std::string by_whom(const Object& object, const Setting& setting) {
-    if (setting.by_argument) return object.is_queue ? "its queue argument" : "its argument";
-    std::string who;
-    if (!object.policy.empty()) who = "policy '" + object.policy + "'";
-    if (!object.operator_policy.empty())
-      who += (who.empty() ? "" : " or ") + ("operator policy '" + object.operator_policy + "'");
-    return who.empty() ? "a policy" : who;
+  // Whether it is the operator policy that sets this value.
+  bool by_operator(const Object& object, std::string_view key, const Setting& setting) const {
+    if (object.operator_policy.empty()) return false;
+    const Policy* policy = find(object.policy);
+    return policy == nullptr ||
+           object_of(policy->definition).value(std::string(key), json()) != setting.value;
   }
 
-  std::string mend_of(const Object& object, const Setting& setting) const {
-    if (setting.by_argument) {
-      return "once it is empty, " +
-             (object.is_queue ? delete_queue(object.name)
-                              : "rabbitmqadmin -V " + shell_quote(state_.vhost) +
-                                    " delete exchange name=" + shell_quote(object.name)) +
-             ", and Rung declares it again";
-    }
-    std::string commands;
-    if (!object.policy.empty() || object.operator_policy.empty()) commands = override_policy(object, false);
-    if (!object.operator_policy.empty())
-      commands += (commands.empty() ? "" : "; and ") + override_policy(object, true);
-    return commands;
+  std::string by_whom(const Object& object, std::string_view key, const Setting& setting) const {
+    if (setting.by_argument) return object.is_queue ? "its queue argument" : "its argument";
+    if (by_operator(object, key, setting)) return "operator policy '" + object.operator_policy + "'";
+    return object.policy.empty() ? "a policy" : "policy '" + object.policy + "'";
+  }
+
+  std::string mend_of(const Object& object, std::string_view key, const Setting& setting) const {
+    if (!setting.by_argument) return override_policy(object, by_operator(object, key, setting));
+    return "once it is empty, " +
+           (object.is_queue ? delete_queue(object.name)
+                            : "rabbitmqadmin -V " + shell_quote(state_.vhost) +
+                                  " delete exchange name=" + shell_quote(object.name)) +
+           ", and Rung declares it again";
   }
 
   // A policy of a higher priority for Rung's own: only one policy and one operator policy apply at a time. It

@@ -91,6 +91,12 @@ TEST(OwnSettings, OfAnOperatorAreMendedByAnOperatorPolicy) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_THAT(found[0].what, HasSubstr("operator policy 'limits'"));
   EXPECT_THAT(found[0].mend, HasSubstr("rabbitmqctl set_operator_policy"));
+  // Beside a policy that sets something else.
+  state.queues[0].policy = "all";
+  state.policies = {{"all", ".*", "all", R"({"max-length": 5})"}};
+  EXPECT_THAT(judge(state)[0].what, HasSubstr("operator policy 'limits'"));
+  state.policies = {{"all", ".*", "all", R"({"delivery-limit": 7})"}};
+  EXPECT_THAT(judge(state)[0].what, HasSubstr("policy 'all'"));
 }
 
 TEST(OwnSettings, OfAnArgumentAreMendedByDeclaringItAgain) {
