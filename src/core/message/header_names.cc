@@ -6,11 +6,11 @@
 namespace rung {
 namespace {
 
-constexpr std::array<std::string_view, 20> kOurs = {
-    header::kId,       header::kAttempt,    header::kLevel,  header::kLevels,      header::kLadder,
-    header::kQueue,    header::kError,      header::kAfter,  header::kMaxAttempts, header::kFirstFailedAt,
-    header::kNever,    header::kErrorType,  header::kResult, header::kNotBefore,   header::kExecutor,
-    header::kExchange, header::kRoutingKey, header::kToken,  "retry-complaint"};
+constexpr auto kOurs = std::to_array<std::string_view>(
+    {header::kId, header::kAttempt, header::kLevel, header::kLevels, header::kLadder, header::kQueue,
+     header::kError, header::kAfter, header::kMaxAttempts, header::kFirstFailedAt, header::kNever,
+     header::kErrorType, header::kResult, header::kNotBefore, header::kExecutor, header::kExchange,
+     header::kRoutingKey, header::kToken, "retry-complaint"});
 
 constexpr std::array<std::string_view, 3> kOurOrigin = {header::kOriginExchange, header::kOriginRoutingKey,
                                                         header::kReason};
