@@ -62,7 +62,10 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
               {[this](const std::vector<Gained>& shards) { gained(shards); },
                [this](const std::vector<int>& shards) { lost(shards); },
                [this](BootMs deadline) { publish_until(deadline); }, std::move(name_taken),
-               [this](const Shards::Notice& notice) { store_watch_.noticed(notice); }}),
+               [this](const Shards::Notice& notice) {
+                 store_watch_.noticed(notice);
+                 attachments_.clock_stepped();
+               }}),
       left_(loop, health_,
             [this] {
               transitions_.flush();

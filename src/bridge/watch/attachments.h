@@ -124,6 +124,11 @@ class Attachments {
   bool is_uncounted(std::string_view queue) const;
   // The last look was the first to say that it is not attached.
   bool is_doubtful(std::string_view queue) const { return doubtful_.contains(queue); }
+  // The database's clock stepped: earlier looks have no time by it any more.
+  void clock_stepped() {
+    sighted_.clear();
+    ask();
+  }
   // What all instances have to know, by looks requested at or after `since`.
   std::vector<AttachmentSighting> sightings(BootMs since, const DbClock& clock) const;
   // Writing these failed: a failure is noted again; of looks the next one is.
