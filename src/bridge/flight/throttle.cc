@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "src/core/base/failpoint.h"
 #include "src/core/base/require.h"
 #include "src/core/gates/gates.h"
 #include "src/core/rules/rate_value.h"
@@ -49,7 +48,6 @@ void Throttle::each_queue(const std::function<void(std::uint32_t)>& tell) const 
 }
 
 double Throttle::share(double per_second) const {
-  if (planted(Bug::rate_not_shared)) return per_second;
   return per_second * std::max(deps_.shards.count(), 1) / kShards;
 }
 

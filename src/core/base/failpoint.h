@@ -33,7 +33,6 @@ enum class Bug : std::uint8_t {
   silence_of_the_detached,     // silence counts as success although its queue is not attached
   hold_without_proof,          // a retry-after holds back its queue, whoever wrote it
   damaged_gates,               // a row of gates that cannot be read stops the read of the others
-  rate_not_shared,             // each instance sends at the whole rate of a queue
   silence_of_the_unread,       // silence counts from the delivery, whether or not it can have been read
   moved_copy_is_a_repeat,      // a moved copy of a parked message that fails counts as taken in before
   canary_of_nothing,           // a canary of which nothing was sent passes
@@ -41,7 +40,7 @@ enum class Bug : std::uint8_t {
   ramp_at_once,                // a ramp begins at its highest rate
   edited_stays_parked,         // a task that an edited copy replaces can still be sent
 };
-inline constexpr std::array<std::string_view, 23> kBugNames{"ack_before_commit",
+inline constexpr std::array<std::string_view, 22> kBugNames{"ack_before_commit",
                                                             "no_fence_on_insert",
                                                             "no_fence_on_publish",
                                                             "claim_counted_twice",
@@ -57,7 +56,6 @@ inline constexpr std::array<std::string_view, 23> kBugNames{"ack_before_commit",
                                                             "silence_of_the_detached",
                                                             "hold_without_proof",
                                                             "damaged_gates",
-                                                            "rate_not_shared",
                                                             "silence_of_the_unread",
                                                             "moved_copy_is_a_repeat",
                                                             "canary_of_nothing",
