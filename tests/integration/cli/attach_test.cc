@@ -181,7 +181,7 @@ TEST_F(Attach, ThePrintedLineWorks) {
   const auto at = line.find("rabbitmqctl ");
   ASSERT_NE(at, std::string::npos);
   line.replace(at, 11, rabbit::shell_quote(needed("RUNG_TEST_RABBITMQCTL")));
-  const auto ran = run_program({"bash", "-c", line}, 120s);
+  const auto ran = run_program({"bash", "-c", line}, 600s);
   ASSERT_TRUE(ran);
   EXPECT_EQ(ran->exit, 0) << ran->err << line;
   EXPECT_TRUE(dead_letter_arrives(name));
