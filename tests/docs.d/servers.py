@@ -75,7 +75,9 @@ class Servers:
         self.environment["PATH"] = f"{folder}:{self.environment['PATH']}"
 
     def local(self, text):
-        """The text with the servers' ports instead of the usual ones."""
+        """The text with the servers' ports instead of the usual ones. The management API's is no longer the usual one beside the
+        broker's."""
+        text = re.sub(r'(broker: \{ url: "amqp://[^"]*")( \})', rf'\1, management: "http://127.0.0.1:{self.ports[15672]}"\2', text)
         return re.sub(r"\b(127\.0\.0\.1|localhost):(\d+)\b",
                       lambda match: f"{match[1]}:{self.ports.get(int(match[2]), match[2])}", text)
 
