@@ -184,10 +184,12 @@ TEST_F(Detached, DrainWaitsForTheAnswersAndThenDetaches) {
     EXPECT_TRUE(rows("SELECT 1 AS x FROM retry_queues WHERE state = 'paused'").empty());
   }
   const Ran drained = run_shell(program);
-  EXPECT_EQ(drained.code, 0) << drained.out;
+  ASSERT_EQ(drained.code, 0) << late.out << drained.out << rung().log_tail();
   EXPECT_EQ(in("awaiting"), 0);
   EXPECT_EQ(in("succeeded"), 2) << "their silence ended while it was attached";
-  EXPECT_EQ(rows("SELECT state FROM retry_queues WHERE queue = 'orders'")[0].at("state"), "paused");
+  const auto gates = rows("SELECT state FROM retry_queues WHERE queue = 'orders'");
+  ASSERT_EQ(gates.size(), 1U) << late.out << drained.out << rung().log_tail();
+  EXPECT_EQ(gates[0].at("state"), "paused");
   EXPECT_THAT(tell("attached orders"), HasSubstr("no"));
 }
 
