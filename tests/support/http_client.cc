@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <random>
 #include <stdexcept>
 #include <string_view>
 
@@ -115,14 +116,18 @@ HttpAnswer call_management(const std::string& method, const std::string& path,
 }
 
 int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw std::runtime_error("no free port");
-  close(fd);
-  return ntohs(address.sin_port);
+  // Below those of tests/servers, and of the range from which the kernel takes ports for connections: one of
+  // these could be taken before it is used.
+  static std::minstd_rand random(std::random_device{}());
+  for (int tries = 0; tries < 1000; ++tries) {
+    const int port = std::uniform_int_distribution<int>(10'000, 19'999)(random);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in address = loopback(port);
+    const bool is_free = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    close(fd);
+    if (is_free) return port;
+  }
+  throw std::runtime_error("no free port");
 }
 
 std::string send_raw(int port, const std::string& bytes, Ms within) {

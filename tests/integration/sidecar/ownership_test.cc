@@ -124,7 +124,8 @@ TEST_F(OwnershipOfABroker, ACopyOfTheDatabaseIsFoundByItsInstancesAndStopsOnceTh
   db.exec("REPLACE INTO " + copy.name() + ".rung_settings SELECT * FROM " + db.name() + ".rung_settings");
   second_->start();
   for (Sidecar* one : {&rung(), second_.get()}) {
-    ASSERT_TRUE(one->logged("instances of another database serve this place, too")) << one->log_tail();
+    ASSERT_TRUE(one->logged("instances of another database serve this place, too"))
+        << rung().log_tail() << second_->log_tail();
     const Ran doctor = run_shell(rung_program() + " doctor -c " + one->config_path());
     EXPECT_THAT(doctor.out, testing::ContainsRegex("wrong +ownership"));
     EXPECT_THAT(adopt(*one, ""), AllOf(StartsWith("1: "), HasSubstr("use a copy of it")));
