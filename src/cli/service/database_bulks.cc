@@ -41,7 +41,7 @@ class OwnRun final : public BulkRun {
       if (auto seen = reload(); !seen) return tl::unexpected(seen.error());
       return std::clamp(next_ - parts_.clock.boot(), Ms{20}, kPollInterval);
     }
-    bulk_ = **taken;
+    see(**taken);
     if (auto moved = move_on(); !moved) return tl::unexpected(moved.error());
     return Ms{0};
   }
@@ -51,8 +51,14 @@ class OwnRun final : public BulkRun {
     auto now = retry_transient([&] { return parts_.store.bulk(bulk_.id); });
     if (!now) return tl::unexpected(now.error());
     if (!*now) return not_found("no such bulk: " + std::to_string(bulk_.id));
-    bulk_ = **now;
+    see(**now);
     return {};
+  }
+
+  // A sidecar may have looked at the canary.
+  void see(const Bulk& bulk) {
+    if (!bulk_.canary_done && bulk.canary_done) news_ = bridge::kCanaryPassed;
+    bulk_ = bulk;
   }
 
   Result<void> move_on() {
@@ -84,7 +90,7 @@ class OwnRun final : public BulkRun {
   void note(const BulkVerdict& verdict) {
     using Go = BulkVerdict::Go;
     const std::string text = verdict.go == Go::passed ? std::string(bridge::kCanaryPassed) : verdict.why;
-    if (verdict.go != Go::stop) news_ = text;
+    if (verdict.go != Go::stop && !text.empty()) news_ = text;
   }
 
   const DatabaseParts parts_;
