@@ -34,10 +34,7 @@ Json body_of(const NewBulk& asked) {
 
 class WatchedRun final : public BulkRun {
  public:
-  WatchedRun(ApiClientPtr client, Bulk bulk) : client_(std::move(client)), bulk_(std::move(bulk)) {}
-
-  const Bulk& bulk() const override { return bulk_; }
-  std::string news() override { return std::exchange(news_, ""); }
+  WatchedRun(ApiClientPtr client, Bulk bulk) : BulkRun(std::move(bulk)), client_(std::move(client)) {}
 
   // One request: the caller waits, and looks whether it is interrupted.
   Result<Ms> step() override {
@@ -49,23 +46,19 @@ class WatchedRun final : public BulkRun {
     if (!bulk) return tl::unexpected(bulk.error());
     const auto outcomes = read_answer(*client_, json, api::outcomes_from_json);
     if (!outcomes) return tl::unexpected(outcomes.error());
-    const bool passed = !bulk_.canary_done && bulk->canary_done;
-    bulk_ = *std::move(bulk);
-    note(passed, outcomes->value_or(api::Outcomes{}).counts, api::stage_of(bulk_) == Json("watching"));
+    see(*std::move(bulk));
+    note(outcomes->value_or(api::Outcomes{}).counts, api::stage_of(bulk_) == Json("watching"));
     return bulk_.state == BulkState::running ? kLookInterval : Ms{0};
   }
 
  private:
   // What a careful redrive waits for.
-  void note(bool passed, const SentCounts& sent, bool waits) {
-    if (passed) news_ = bridge::kCanaryPassed;
+  void note(const SentCounts& sent, bool waits) {
     if (waits && bulk_.state == BulkState::running && sent.failed == 0)
       news_ = bridge::waits_for(bulk_, {sent.sent, sent.succeeded, sent.unsent, sent.open, 0, sent.unread});
   }
 
   const ApiClientPtr client_;
-  Bulk bulk_;
-  std::string news_;
   int failures_ = 0;  // in a row
 };
 

@@ -29,10 +29,7 @@ std::string runner_name() {
 class OwnRun final : public BulkRun {
  public:
   OwnRun(const DatabaseParts& parts, Bulk bulk)
-      : parts_(parts), bulk_(std::move(bulk)), runner_(runner_name()) {}
-
-  const Bulk& bulk() const override { return bulk_; }
-  std::string news() override { return std::exchange(news_, ""); }
+      : BulkRun(std::move(bulk)), parts_(parts), runner_(runner_name()) {}
 
   Result<Ms> step() override {
     auto taken = retry_transient([&] { return parts_.store.take_bulk(runner_, kRunnerTtl, bulk_.id); });
@@ -53,12 +50,6 @@ class OwnRun final : public BulkRun {
     if (!*now) return not_found("no such bulk: " + std::to_string(bulk_.id));
     see(**now);
     return {};
-  }
-
-  // A sidecar may have looked at the canary.
-  void see(const Bulk& bulk) {
-    if (!bulk_.canary_done && bulk.canary_done) news_ = bridge::kCanaryPassed;
-    bulk_ = bulk;
   }
 
   Result<void> move_on() {
@@ -94,10 +85,8 @@ class OwnRun final : public BulkRun {
   }
 
   const DatabaseParts parts_;
-  Bulk bulk_;
   const std::string runner_;
   BootMs next_;
-  std::string news_;
 };
 
 class DatabaseBulks final : public BulkService {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/api/messages/edit.h"
@@ -18,6 +19,7 @@
 #include "src/api/stats/stats.h"
 #include "src/api/tasks/bulks.h"
 #include "src/api/tasks/causes.h"
+#include "src/bridge/changes/careful_redrive.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
@@ -108,13 +110,24 @@ class TaskChanges {
 // One bulk on its way, carried out by this process or watched.
 class BulkRun {
  public:
+  explicit BulkRun(Bulk bulk) : bulk_(std::move(bulk)) {}
   virtual ~BulkRun() = default;
 
-  virtual const Bulk& bulk() const = 0;
+  const Bulk& bulk() const { return bulk_; }
   // Goes on with it, or looks how far it is. How long to wait before the next call.
   virtual Result<Ms> step() = 0;
   // What the last step has waited for, for people; "" = nothing.
-  virtual std::string news() = 0;
+  std::string news() { return std::exchange(news_, ""); }
+
+ protected:
+  // The bulk as it is now. Whoever looked at its canary, its success is news.
+  void see(Bulk bulk) {
+    if (!bulk_.canary_done && bulk.canary_done) news_ = bridge::kCanaryPassed;
+    bulk_ = std::move(bulk);
+  }
+
+  Bulk bulk_;
+  std::string news_;
 };
 
 class BulkService {
