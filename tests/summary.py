@@ -1,7 +1,7 @@
 """Counts test cases by kind from the folders given: gtest's XML, pytest's and ctest's. Exit 1 when any failed or none ran.
 
 A ctest test that left no XML (a script, or a binary that crashed) counts as one case, with ctest's word on it. Of what
-failed, the first lines that it said follow: all of it is in ctest-*.log.
+failed, the first lines that it said follow: all of it is in ctest-all.log.
 
 --table: a Markdown table too, a line for each suite and a column for each folder, for docs/compatibility.md.
 """

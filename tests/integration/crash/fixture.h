@@ -174,6 +174,12 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
     if (left()) {  // delivered just as the process ended: the broker keeps it for the next one
       restart();
       EXPECT_TRUE(eventually([&] { return !left(); }, kBound));
+      // Delivered does not mean received: once a later message has its row, it was, and a stop completes it.
+      const std::string later = unique_name("later");
+      Message message;
+      message.headers = Table{{"retry-queue", later}};
+      ASSERT_TRUE(amqp.publish(failed(), "", message));
+      EXPECT_TRUE(eventually([&] { return current(later).size() == 1; }, kBound));
       rung().signal(SIGTERM);
       EXPECT_EQ(rung().wait_exit(), 0);
     }
