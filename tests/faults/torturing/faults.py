@@ -423,7 +423,7 @@ class Faults:
 
     def on_broker(self, what):
         """Until it is done: the broker may be away by another fault."""
-        deadline = time.monotonic() + BOUND_SECONDS
+        deadline = time.monotonic() + 5 * BOUND_SECONDS
         while True:
             try:
                 with self.world.connect() as connection:

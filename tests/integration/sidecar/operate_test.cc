@@ -129,13 +129,13 @@ TEST_F(Operate, ADeletedExchangeComesBackAndIsRecorded) {
   ASSERT_TRUE(rung().logged("shards acquired"));
   const std::string queue = attached();
   amqp.remove_exchange(failed());
-  ASSERT_TRUE(rung().logged("topology repaired"));
-  const auto events = [&] {
-    return rows("SELECT subject, node FROM retry_events WHERE kind = 'topology_repaired'");
+  // Not any repair: on a slow machine the first check finds things missing that the start is declaring.
+  const auto nodes = [&] {
+    return rows("SELECT node FROM retry_events WHERE kind = 'topology_repaired' AND subject = 'exchange " +
+                failed() + "'");
   };
-  ASSERT_TRUE(eventually([&] { return events().size() == 1U; }, kBound));
-  EXPECT_EQ(events()[0].at("subject"), "exchange " + failed());
-  EXPECT_EQ(events()[0].at("node"), "node-1");
+  ASSERT_TRUE(eventually([&] { return nodes().size() == 1U; }, kBound));
+  EXPECT_EQ(nodes()[0].at("node"), "node-1");
   fail(queue, order());
   delivery(queue);
   // One that can't be repaired is a problem of the instance, until it can.
