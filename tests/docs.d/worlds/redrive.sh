@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034  # ids are the shell's
-# docs/repair.md: three queues whose failures of one day have five causes, and a shop that handles them again.
+# docs/redrive.md: three queues whose failures of one day have five causes, and a shop that handles them again.
 {
   servers_yaml
   echo "ladders: { default: [5s] }"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The shop of docs/repair.md: the failures of a bad day, and then its consumers. The mails fail until template-is-fixed exists."""
+"""The shop of docs/redrive.md: the failures of a bad day, and then its consumers. The mails fail until template-is-fixed exists."""
 import os
 import pathlib
 
