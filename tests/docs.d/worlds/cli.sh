@@ -15,14 +15,12 @@
 queue() { rabbitmqadmin declare queue "$@" durable=true >/dev/null; }
 for name in orders invoices; do queue name=$name; done
 queue name=legacy arguments='{"x-dead-letter-exchange":"other"}'
-queue name=payments arguments='{"x-queue-type":"quorum","x-delivery-limit":5}'
 
 another_policy_applies() {
   rung detach orders --force
   rabbitmqctl set_policy base '^orders$' '{"max-length":100000}' --apply-to queues
 }
 a_policy_overrides() {
-  rabbitmqctl delete_queue payments
   rung attach invoices
   rabbitmqctl set_policy ttl '^invoices$' '{"message-ttl":60000}' --priority 9 --apply-to queues
 }
@@ -78,31 +76,3 @@ three_tasks() {
   until_true prints '^1$' rung list --state parked --count
 }
 no_sidecar_runs() { sidecar_ends; }
-a_sidecar_serves_http() {
-  sed 's/^node: .*/node: sidecar-4/' rung.yaml >http.yaml
-  echo "http: { listen: \"$DOCS_HTTP\" }" >>http.yaml
-  export RUNG_CONFIG=http.yaml
-  sidecar
-  until_true rung healthcheck
-}
-the_database_is_away() {
-  at_the_end="$RUNG_TEST_SERVERS start-db $RUNG_TEST_DIR"
-  "$RUNG_TEST_SERVERS" kill-db "$RUNG_TEST_DIR"
-  # The reason is the latest that was new: of a connection that cannot be made, or that ended in the middle of a query.
-  until_true bash -c 'rung healthcheck 2>&1 | grep -q "^rung: database: database "'
-}
-no_groups() { unset RUNG_CONFIG; }
-one_group_is_away() {
-  mariadb -e 'CREATE DATABASE IF NOT EXISTS rung_eu'
-  {
-    servers_yaml rung_eu | grep -v '^store'
-    echo "node: vm"
-    echo "ladders: { default: [10m] }"
-    echo "groups:"
-    echo "  eu: { $(servers_yaml rung_eu | grep '^store'), queues: [orders] }"
-    echo '  us: { store: { url: "mysql://rung:secret@127.0.0.1:3307/rung" }, queues: ["us.*"] }'
-  } >groups.yaml
-  export RUNG_CONFIG=groups.yaml
-  sidecar --group eu
-  rung submit --queue orders --delay 10m --body x
-}
