@@ -8,6 +8,12 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+constexpr Ms kForgetGatesEvery{std::chrono::minutes{10}};
+constexpr Ms kUnusedGatesKept{std::chrono::hours{24}};
+
+}  // namespace
 
 Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, BridgeSettings settings,
                RuleBookPtr rules, std::function<void()> name_taken)
@@ -43,18 +49,15 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                     dispatch_.open(may_publish());
                     router_.route_waiting();
                   }),
-      gates_(loop, *jobs_, clock_, rules_, health_,
-             [this](const std::vector<std::string>& queues) {
-               dispatch_.gates_changed(queues);
-               dispatch_.open(may_publish());
-             }),
-      writer_(loop, {*jobs_, clock_, gates_, rules_, [this] { return dispatch_.limited(); },
-                     [this](const std::string& queue, int probe) { breakers_.granted(queue, probe); },
-                     settings_.identity}),
-      breakers_(loop,
-                {clock_, gates_, writer_, rules_,
-                 [this](const std::string& queue, int probe) { return dispatch_.send_probe(queue, probe); },
-                 [this](const std::string& queue) { return dispatch_.can_probe(queue); }}),
+      gates_(loop,
+             {*jobs_, clock_, rules_, health_, settings_.identity,
+              [this](const std::vector<std::string>& queues) {
+                dispatch_.gates_changed(queues);
+                dispatch_.open(may_publish());
+              },
+              [this] { return dispatch_.limited(); },
+              [this](const std::string& queue) { return dispatch_.can_probe(queue); },
+              [this](const std::string& queue, int probe) { return dispatch_.send_probe(queue, probe); }}),
       counts_(rules_),
       outbox_(broker, loop.clock()),
       acks_(broker, loop.clock()),
@@ -75,11 +78,11 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                           [this](TaskId id) { return dispatch_.flights().publishing(id); }, left_}),
       fence_(loop, broker, outbox_, health_),
       dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, health_, gates_,
-                 breakers_, proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer,
+                 proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer,
                  std::min<std::size_t>(50'000, settings_.max_loaded / 10)},
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
-      updates_({dispatch_, horizon_, names_, store_watch_, attachments_, breakers_, writer_, counts_, clock_,
+      updates_({dispatch_, horizon_, names_, store_watch_, attachments_, gates_, counts_, clock_,
                 settings_.tracer, &missing_origins_}),
       recognized_(record_),
       intake_(loop,
@@ -112,6 +115,12 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                     settings_.identity.name, settings_.lease),
       drain_(loop, [this] { return idle(); }) {
   reserve_names();
+  upkeep_.add({"forget gates", kForgetGatesEvery, Lane::upkeep, Jobs::Who::leader, [this] {
+                 if (!rules_->has_gates()) return Jobs::Work{};
+                 return Jobs::Work([before = clock_.now() - kUnusedGatesKept](Store& store) {
+                   return store.forget_gates(before).map([] { return Jobs::Then{}; });
+                 });
+               }});
 }
 
 Bridge::~Bridge() = default;
@@ -125,8 +134,6 @@ Result<void> Bridge::start() {
   ownership_.start();
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
-  breakers_.start();
-  writer_.start();
   broker_watch_.start();
   name_queues();
   upkeep_.start();
@@ -158,7 +165,7 @@ Vitals Bridge::vitals() const {
   gates_.each_closed([&](const auto& queue, const auto& why) { v.closed.emplace_back(queue, why.word); });
   v.behind_gates = dispatch_.held();
   v.rate_values = dispatch_.rate_values();
-  v.breakers = breakers_.totals();
+  v.breakers = gates_.totals();
   v.refused = proof_.refused();
   v.recognized = recognized_.counts();
   v.without_origin = missing_origins_.count();
@@ -321,8 +328,6 @@ void Bridge::drain(std::function<void()> done) {
   router_.drain();
   broker_.stop_intake();
   gates_.stop();
-  breakers_.stop();
-  writer_.stop();
   janitor_.stop();
   horizon_.clear();
   dispatch_.drain();

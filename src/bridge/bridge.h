@@ -27,8 +27,6 @@
 #include "src/bridge/flight/horizon.h"
 #include "src/bridge/flight/publish_fence.h"
 #include "src/bridge/flight/route_log.h"
-#include "src/bridge/gates/breakers.h"
-#include "src/bridge/gates/gate_writer.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/acks.h"
 #include "src/bridge/intake/crash_loop.h"
@@ -166,8 +164,6 @@ class Bridge final : public BrokerSink {
   DeliveryProof proof_;
   TokenKeyReader key_reader_;
   Gates gates_;
-  GateWriter writer_;
-  Breakers breakers_;
   FlowCounts counts_;
   // Shared outputs of all flows.
   Outbox outbox_;

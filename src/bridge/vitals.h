@@ -12,7 +12,7 @@
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/flight/targets.h"
 #include "src/bridge/flight/throttle.h"
-#include "src/bridge/gates/breakers.h"
+#include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/delivery_router.h"
 #include "src/bridge/intake/recognized.h"
 #include "src/bridge/intake/results.h"
@@ -60,7 +60,7 @@ struct Vitals {
   std::vector<std::pair<std::string, std::string>> closed;
   std::size_t behind_gates = 0;  // tasks that are due and wait behind a gate, as far as they are in memory
   Throttle::ValueCounts rate_values;
-  std::map<std::string, Breakers::Totals> breakers;  // by queue, since the start
+  std::map<std::string, Gates::BreakerTotals> breakers;  // by queue, since the start
   DeliveryProof::Refused refused;
   Recognized::Counts recognized{};                      // since the start
   std::int64_t rows_behind = 0;                         // since the start

@@ -31,7 +31,7 @@ inline constexpr int kMostInFlight = 2;
 // for its first job.
 // - leases: cycles, one at a time, and leaving. Nothing else.
 // - gates: what Gates reads, one job at a time.
-// - gate_writes: what GateWriter writes. A locked row delays no read.
+// - gate_writes: what it writes. A locked row delays no read.
 // - sweeps: queries for rows (the heap, sweeps, silence, stranded tasks, parked copies), a few jobs of each.
 // - flow: inserts, claims, changes, values of headers, bounded by their callers (kMostInFlight,
 // max_unconfirmed).

@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "src/bridge/gates/breakers.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/gates/breaker.h"
 #include "src/core/gates/gates.h"
@@ -172,7 +171,6 @@ void Dispatch::gates_changed(const std::vector<std::string>& queues) {
     if (ramp(number) < 1.0) targets_.hold_to_rate(number);
   }
   throttle_.changed();
-  deps_.breakers.gates_changed(queues);
   pump();
 }
 
@@ -283,7 +281,7 @@ void Dispatch::probe() {
 }
 
 void Dispatch::unused(std::uint32_t queue, const Permit& permit) {
-  if (permit.probe != 0) deps_.breakers.unsent(deps_.names.name(queue), permit.probe);
+  if (permit.probe != 0) deps_.gates.unsent(deps_.names.name(queue), permit.probe);
   if (permit.value) throttle_.not_sent(queue, *permit.value);
 }
 

@@ -28,8 +28,6 @@
 
 namespace rung::bridge {
 
-class Breakers;
-
 class Dispatch {
  public:
   using Deps = FlightDeps;

@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "src/bridge/changes/single_rows.h"
-#include "src/bridge/gates/breakers.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/require.h"
 #include "src/core/machine/headers.h"
@@ -283,7 +282,7 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
     case How::confirmed:
       deps_.stalls.confirmed();
       if (task.next_at) lateness_.add(late - claim.behind_gates);
-      deps_.flow.breakers.published(task);
+      deps_.flow.gates.published(task);
       if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
       return record({task.id, event::Confirmed{task.attempt, now, task.epoch}, {}, claim.task});
     case How::returned:

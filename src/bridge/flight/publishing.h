@@ -31,7 +31,6 @@
 
 namespace rung::bridge {
 
-class Breakers;
 class TaskPublisher;
 
 // What a task's way needs of the rest of the bridge: Dispatch and its parts share it.
@@ -46,7 +45,6 @@ struct FlightDeps {
   QueueNames& names;
   Health& health;
   Gates& gates;
-  Breakers& breakers;
   const DeliveryProof& proof;
   const RuleBookPtr& rules;  // replaced by a reload
   Horizon& horizon;

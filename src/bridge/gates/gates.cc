@@ -9,7 +9,9 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kTick{500};  // a pause is in force everywhere within a second
+constexpr Ms kTick{250};
+constexpr int kReadTicks = 2;  // a pause is in force everywhere within a second
+constexpr int kNoteTicks = 4;
 // A commit is visible later than the time of its statement.
 constexpr Ms kOverlap{5000};
 constexpr Ms kReadAllEvery{30'000};
@@ -35,43 +37,40 @@ std::string shown(const std::optional<EpochMs>& until) { return until ? format_u
 
 }  // namespace
 
-Gates::Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules, Health& health,
-             Changed changed)
-    : jobs_(jobs),
-      clock_(clock),
-      rules_(rules),
-      health_(health),
-      changed_(std::move(changed)),
+Gates::Gates(io::Loop& loop, Deps deps)
+    : deps_(std::move(deps)),
       tick_(loop, [this] { tick(); }),
-      ends_(loop, [this] { check_ends(); }) {}
+      ends_(loop, [this] { check_ends(); }),
+      flush_(loop, [this] { flush(); }) {}
 
 void Gates::start() {
   tick_.start(kTick, kTick);
   clock_measured();
-  unknown_since_ = clock_.here().boot();
+  unknown_since_ = deps_.clock.here().boot();
   read();
 }
 
 void Gates::stop() {
   tick_.stop();
   ends_.stop();
+  flush_.stop();
 }
 
 void Gates::invalidate() {
-  if (!unknown_since_) unknown_since_ = clock_.here().boot();
+  if (!unknown_since_) unknown_since_ = deps_.clock.here().boot();
   ++generation_;
   read();
 }
 
 void Gates::clock_measured() {
-  if (clocked_ || !clock_.known()) return;
+  if (clocked_ || !deps_.clock.known()) return;
   clocked_ = true;
   update_all();
   tell();
 }
 
 void Gates::see(const std::string& queue) {
-  if (queue.empty() || is_listed(queue) || rules_->queue(queue).gate.window == nullptr) return;
+  if (queue.empty() || is_listed(queue) || rules().queue(queue).gate.window == nullptr) return;
   if (std::exchange(book_[queue].seen, true)) return;
   update(queue);
   tell();
@@ -85,27 +84,35 @@ void Gates::unsee(const std::string& queue) {
 }
 
 void Gates::tick() {
+  ++ticks_;
+  for (const auto& [queue, probing] : probing_) look_after(queue);
   check_ends();
-  check_health();
-  read();
+  if (ticks_ % kReadTicks == 0) {
+    check_health();
+    read();
+  }
+  if (ticks_ % kNoteTicks == 0) {
+    note_windows();
+    for (const std::string& queue : deps_.limited()) note_limit(queue);
+  }
 }
 
 // Nothing is published before they are known.
 void Gates::check_health() {
-  if (!unknown_since_ || clock_.here().boot() - *unknown_since_ < kReadWithin) return;
-  health_.set(kProblem, "the gates of queues cannot be read: nothing is published",
+  if (!unknown_since_ || deps_.clock.here().boot() - *unknown_since_ < kReadWithin) return;
+  deps_.health.set(kProblem, "the gates of queues cannot be read: nothing is published",
               Health::Effect::not_ready);
 }
 
 void Gates::read() {
   if (std::exchange(reading_, true)) return;
-  const bool gates = rules_->has_gates();
+  const bool gates = rules().has_gates();
   const bool all =
-      unknown_since_ || (gates && !read_states_) || clock_.here().boot() - read_all_at_ >= kReadAllEvery;
+      unknown_since_ || (gates && !read_states_) || deps_.clock.here().boot() - read_all_at_ >= kReadAllEvery;
   written_.clear();
-  jobs_.submit<Reading>(
+  deps_.jobs.submit<Reading>(
       Lane::gates,
-      [gates, all, now = clock_.now(),
+      [gates, all, now = deps_.clock.now(),
        since = all ? EpochMs{} : read_at_ - kOverlap](Store& store) -> Result<Reading> {
         auto pauses = store.pauses(since);
         if (!pauses) return tl::unexpected(pauses.error());
@@ -129,10 +136,10 @@ void Gates::read_done(const Reading& reading, bool fresh) {
   const bool first = fresh && unknown_since_;
   if (first) {
     unknown_since_.reset();
-    health_.clear(kProblem);
+    deps_.health.clear(kProblem);
   }
   if (reading.all) {
-    read_all_at_ = clock_.here().boot();
+    read_all_at_ = deps_.clock.here().boot();
     read_states_ = reading.states_read;
     forget_all_but(reading);
   }
@@ -142,8 +149,7 @@ void Gates::read_done(const Reading& reading, bool fresh) {
     if (!written_.contains(state.queue)) take(state);
   }
   if (reading.all) update_all();
-  if (first) changed_(std::exchange(touched_, {}));
-  tell();
+  tell(first);
   if (!fresh) read();
 }
 
@@ -156,13 +162,13 @@ void Gates::arrived(const std::vector<GateState>& states) {
 }
 
 void Gates::take(const Pause& pause) {
-  const EpochMs now = clock_.now();
+  const EpochMs now = deps_.clock.now();
   Entry& known = book_[pause.queue];
   if (known.pause == pause) return;
   const bool was_paused = known.pause && known.pause->is_in_force(now);
   // The row of the same pause says exactly when it ended.
   if (known.pause && known.pause->since != pause.since)
-    known.note_times(rules_->queue(pause.queue).gate, std::min(now, pause.since));
+    known.note_times(rules().queue(pause.queue).gate, std::min(now, pause.since));
   known.pause = pause;
   if (was_paused && pause.is_in_force(now)) log_paused(pause);
   update(pause.queue);
@@ -171,22 +177,19 @@ void Gates::take(const Pause& pause) {
 void Gates::take(const GateState& state) {
   Entry& known = book_[state.queue];
   if (known.state == state) return;
-  if (state.damaged && damaged_.insert(state.queue).second)
+  if (state.damaged && (!known.state || !known.state->damaged))
     log::warn("the row of a queue's gates is damaged: what can be read of it applies",
               {{"queue", state.queue}});
-  if (!known.state && !is_listed(state.queue) && ++unlisted_ >= kMostUnlisted &&
-      !std::exchange(told_of_many_, true))
+  if (!known.state && !is_listed(state.queue) && ++unlisted_ == kMostUnlisted)
     log::warn("too many queues that the config does not name: gates of further ones are not kept",
               {{"queues", unlisted_}});
-  if (unlisted_ < kMostUnlisted) told_of_many_ = false;
-  known.take(state, rules_->queue(state.queue).gate, clock_.now());
+  known.take(state, rules().queue(state.queue).gate, deps_.clock.now());
   touched_.push_back(state.queue);
   update(state.queue);
 }
 
 // Forgets the pauses that are not in this reading of all, and the states, except those that we have written.
 void Gates::forget_all_but(const Reading& reading) {
-  std::erase_if(damaged_, [&](const auto& queue) { return state(queue) == nullptr; });
   std::set<std::string_view> paused, stated;
   for (const Pause& pause : reading.pauses) paused.insert(pause.queue);
   for (const GateState& state : reading.states) stated.insert(state.queue);
@@ -201,8 +204,8 @@ void Gates::forget_all_but(const Reading& reading) {
 
 // Of what may open or close by itself, what does now.
 void Gates::check_ends() {
-  if (updated_for_ != rules_) update_all();
-  const EpochMs now = clock_.now();
+  if (updated_for_ != deps_.rules) update_all();
+  const EpochMs now = deps_.clock.now();
   while (!by_time_.empty() && by_time_.begin()->first <= now) {
     const std::string queue = by_time_.begin()->second;
     by_time_.erase(by_time_.begin());
@@ -216,23 +219,31 @@ void Gates::check_ends() {
 // The loop's clock may drift from the database's: the timer is only started for a time before the next tick.
 void Gates::start_timer() {
   if (by_time_.empty()) return;
-  const Ms wait = by_time_.begin()->first - clock_.now();
+  const Ms wait = by_time_.begin()->first - deps_.clock.now();
   if (wait < kTick) ends_.start(std::max(wait, Ms{1}));
 }
 
-void Gates::tell() {
-  if (!touched_.empty()) changed_(std::exchange(touched_, {}));
+// The flow first: then it knows whether a task could be sent as a probe.
+void Gates::tell(bool in_any_case) {
+  if (touched_.empty() && !in_any_case) return;
+  const std::vector<std::string> queues = std::exchange(touched_, {});
+  deps_.changed(queues);
+  for (const std::string& queue : queues) {
+    const GateState* known = state(queue);
+    log_breaker(queue, known != nullptr && breaker_rules(queue) != nullptr ? known->breaker : Breaker{});
+    look_after(queue);
+  }
 }
 
 // After a reload, and now and then: in case the clock has stepped.
 void Gates::update_all() {
-  if (std::exchange(updated_for_, rules_) != rules_) {
+  if (std::exchange(updated_for_, deps_.rules) != deps_.rules) {
     windows_.clear();
     unlisted_ = static_cast<std::size_t>(std::ranges::count_if(
         book_, [this](const auto& entry) { return entry.second.state && !is_listed(entry.first); }));
   }
   std::set<std::string> all;
-  for (const auto& [queue, rules] : rules_->queues()) {
+  for (const auto& [queue, rules] : rules().queues()) {
     if (rules.gate.window != nullptr) all.insert(queue);
   }
   for (const auto& [queue, known] : book_) all.insert(queue);
@@ -244,8 +255,8 @@ void Gates::update(const std::string& queue) {
   if (!clocked_) return;
   const auto place = book_.try_emplace(queue).first;
   Entry& known = place->second;
-  const GateRules& gate = rules_->queue(queue).gate;
-  const EpochMs now = clock_.now();
+  const GateRules& gate = rules().queue(queue).gate;
+  const EpochMs now = deps_.clock.now();
   WindowNow* window = nullptr;
   if (gate.window != nullptr && (known.seen || is_listed(queue))) {
     window = &windows_[gate.window.get()];
@@ -265,7 +276,7 @@ void Gates::update(const std::string& queue) {
     if (next) by_time_.emplace(*next, queue);
     if (next && by_time_.begin()->second == queue) start_timer();
   }
-  if (!known.pause && !known.state && !known.seen && !known.next && !known.closed) book_.erase(place);
+  if (known.empty()) book_.erase(place);
 }
 
 void Gates::log_change(const std::string& queue, const Entry& known, const std::optional<Closed>& after) {
@@ -278,7 +289,7 @@ void Gates::log_change(const std::string& queue, const Entry& known, const std::
         {{"queue", queue}, {"until", shown(after->until)}, {"reason", known.state->retry_after->reason}});
   if (after && after->by == GateKind::window)
     log::info("queue outside its window", {{"queue", queue}, {"until", shown(after->until)}});
-  if (!before) return;  // and Breakers logs breakers
+  if (!before) return;  // and log_breaker() has breakers
   if (before->by == GateKind::pause) log_resumed(queue, known.pause);
   if (before->by == GateKind::window) log::info("queue inside its window", {{"queue", queue}});
   if (before->by == GateKind::retry_after) log::info("queue no longer held back", {{"queue", queue}});
@@ -310,17 +321,17 @@ bool Gates::keeps(std::string_view queue) const {
 }
 
 Ms Gates::waited(std::string_view queue, EpochMs due) const {
-  if (rules_->limits() && rules_->queue(queue).gate.limits()) return std::max(clock_.now() - due, Ms{0});
+  if (rules().limits() && rules().queue(queue).gate.limits()) return std::max(deps_.clock.now() - due, Ms{0});
   return closed_since(queue, due);
 }
 
 Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
-  if (book_.empty() && !rules_->has_gates()) return Ms{0};
-  const EpochMs now = clock_.now();
+  if (book_.empty() && !rules().has_gates()) return Ms{0};
+  const EpochMs now = deps_.clock.now();
   if (due >= now) return Ms{0};
   const Entry* known = find(queue);
   static const Entry kNothing;
-  return (known != nullptr ? *known : kNothing).closed_between(due, now, rules_->queue(queue).gate);
+  return (known != nullptr ? *known : kNothing).closed_between(due, now, rules().queue(queue).gate);
 }
 
 }  // namespace rung::bridge

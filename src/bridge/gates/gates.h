@@ -1,23 +1,31 @@
-// Which queues may be published to: pauses by hand, holds by a consumer's retry-after, windows and breakers.
-// Windows are in the config; of the others, what has changed is read from the database twice a second, and
-// all of it every half minute, because a row that was deleted is not among the changes. While the database
-// cannot be read, what was read last applies; an end at a time takes effect by the database's clock. Before
-// the first read nothing is known, and so it is after our leases were lost (the process may have been
-// suspended), until a read that began later has ended: publish nothing meanwhile.
+// Which queues may be published to, why not, and what this instance has to say about it. One book has what is
+// known of each queue: pauses by hand, holds by a consumer's retry-after, windows, breakers.
 //
-//   deliveries that ended -> Breakers --+-> GateWriter -> rung_gates  --+
-//   a consumer's retry-after -----------+   4 a second at most          +-> Gates -> Dispatch: closed or open
-//   rung pause, resume ----------------------------------> rung_pauses -+   2 reads a second
+//   deliveries that ended --------+-> Note -> rung_gates --+
+//   a consumer's retry-after -----+   4 a second at most   +-> Entry -> Dispatch: closed or open
+//   rung pause, resume --------------> rung_pauses --------+   2 reads a second
 //
-// One book has what is known of each queue. What arrives costs work for the queues that it is about, however
-// many others there are.
+// Reading (gates.cc): windows are in the config; of the others, what has changed is read from the database
+// twice a second, and all of it every half minute, because a row that was deleted is not among the changes.
+// While the database cannot be read, what was read last applies; an end at a time takes effect by the
+// database's clock. Before the first read nothing is known, and so it is after our leases were lost (the
+// process may have been suspended), until a read that began later has ended: publish nothing meanwhile.
 //
-// Queues that the config does not name are named by messages. Of those, kMostUnlisted have a state; the gates
-// of others, except windows and pauses, are not kept, until states that are no longer in use are deleted from
-// the database (after a day). Times: by the database's clock. Thread: the loop's.
+// Telling (gate_notes.cc): outcomes of deliveries for breakers, whose state is kept in the database for all
+// instances; a retry-after that holds back a whole queue; that a queue is outside its window or that a rate
+// limits it, for people. Merged in memory, and written for many queues in one transaction. And it asks for a
+// breaker's probes.
+//
+// What arrives costs work for the queues that it is about, however many others there are. Queues that the
+// config does not name are named by messages. Of those, kMostUnlisted have a state; the gates of others,
+// except windows and pauses, are not kept, until states that are no longer in use are deleted from the
+// database (after a day). And kMostPending have something that waits to be written.
+// Times: by the database's clock. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -30,7 +38,10 @@
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/core/base/db_clock.h"
+#include "src/core/base/ids.h"
+#include "src/core/gates/breaker.h"
 #include "src/core/gates/gates.h"
+#include "src/core/machine/machine.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
 
@@ -39,6 +50,8 @@ namespace rung::bridge {
 class Gates {
  public:
   static constexpr std::size_t kMostUnlisted = 1000;
+  static constexpr std::size_t kMostPending = 2000;
+  static constexpr std::size_t kMostTotals = 500;
 
   // Why a queue gets nothing: its gate in force.
   struct Closed {
@@ -47,12 +60,29 @@ class Gates {
     std::string_view word;         // the state in the view retry_queues
     bool operator==(const Closed& other) const { return by == other.by && until == other.until; }
   };
+  // Of a queue's breaker.
+  struct BreakerTotals {
+    std::int64_t opened = 0, closed = 0;  // seen by this instance
+    std::int64_t probes = 0;              // sent by it
+    bool operator==(const BreakerTotals&) const = default;
+  };
+  struct Deps {
+    StoreJobs& jobs;
+    DbClock& clock;
+    const RuleBookPtr& rules;  // replaced by a reload
+    Health& health;
+    NodeIdentity identity;
+    // known(), or what is known of these queues, may have changed.
+    std::function<void(const std::vector<std::string>& queues)> changed;
+    // The queues that a rate limits now.
+    std::function<std::vector<std::string>()> limited;
+    // Whether a task of the queue waits here that could be sent.
+    std::function<bool(const std::string& queue)> can_probe;
+    // The oldest task of the queue that waits may go, as this probe. False: there is none by now.
+    std::function<bool(const std::string& queue, int probe)> send_probe;
+  };
 
-  // known(), or what is known of these queues, may have changed.
-  using Changed = std::function<void(const std::vector<std::string>& queues)>;
-  // A reload replaces `rules`.
-  Gates(io::Loop& loop, StoreJobs& jobs, DbClock& clock, const RuleBookPtr& rules, Health& health,
-        Changed changed);
+  Gates(io::Loop& loop, Deps deps);
 
   void start();
   void stop();
@@ -85,12 +115,31 @@ class Gates {
   // The gate was closed at some time since `due`.
   bool was_closed(std::string_view queue, EpochMs due) const { return closed_since(queue, due) > Ms{0}; }
 
+  // --- telling
+  // The broker has confirmed a delivery of the task.
+  void published(const Task& task);
+  void decided(const Decision& decision);
+  // The task that was to be this probe is not to be sent any more: another one may go.
+  void unsent(const std::string& queue, int probe);
+  // A consumer of this task asked that the queue wait.
+  void hold_queue(const std::string& queue, Ms wait, TaskId task);
+
+  // Queues with something that is not written yet.
+  std::size_t pending() const { return pending_; }
+  // By queue. Beyond kMostTotals those that the config does not name are together in "(other)".
+  const std::map<std::string, BreakerTotals>& totals() const { return totals_; }
+
  private:
+  struct Note : GateNote {
+    bool queued = false;  // in ready_
+  };
   // A queue of which none of this is known has no entry.
   struct Entry : KnownGates {
     bool seen = false;            // see()
     std::optional<EpochMs> next;  // when it may open or close by itself: in by_time_
     std::optional<Closed> closed;
+    std::optional<Note> note;  // not written yet
+    bool empty() const { return !pause && !state && !seen && !next && !closed && !note; }
   };
   using Book = std::map<std::string, Entry, std::less<>>;
   struct Reading {
@@ -100,8 +149,16 @@ class Gates {
     std::vector<Pause> pauses;
     std::vector<GateState> states;
   };
+  // Of a breaker that is not closed.
+  struct Probing {
+    Breaker::State logged = Breaker::State::closed;
+    bool asking = false;  // for a probe
+    BootMs not_before{0};  // a granted probe could not be sent
+  };
+  struct Batch;
 
-  bool is_listed(std::string_view queue) const { return rules_->queues().contains(queue); }
+  const RuleBook& rules() const { return *deps_.rules; }
+  bool is_listed(std::string_view queue) const { return rules().queues().contains(queue); }
   const Entry* find(std::string_view queue) const;
   void tick();
   void check_health();
@@ -114,23 +171,37 @@ class Gates {
   void start_timer();
   void update(const std::string& queue);
   void update_all();
-  void tell();
+  void tell(bool in_any_case = false);
   static void log_change(const std::string& queue, const Entry& known, const std::optional<Closed>& after);
 
-  StoreJobs& jobs_;
-  DbClock& clock_;
-  const RuleBookPtr& rules_;
-  Health& health_;
-  const Changed changed_;
+  // nullptr: no breaker is kept for it.
+  const BreakerRules* breaker_rules(const std::string& queue) const;
+  BreakerTotals& totals_of(const std::string& queue);
+  void log_breaker(const std::string& queue, const Breaker& breaker);
+  void look_after(const std::string& queue);
+  void ask_for_probe(const std::string& queue, Probing& probing);
+  void granted(const std::string& queue, int probe);
+  // By a breaker, and by nothing else.
+  bool is_closed_by_breaker(const std::string& queue) const;
+  void add_outcome(const std::string& queue, const BreakerRules& breaker, DeliveryOutcome outcome);
+  bool make_room(const std::string& queue);
+  Note* note(const std::string& queue);
+  Note take_note(Book::iterator place);
+  void write_soon(const std::string& queue, Note& note, Ms wait);
+  void flush_within(Ms wait);
+  void note_windows();
+  void note_limit(const std::string& queue);
+  void flush();
+  void written(const Batch& batch, const Result<std::vector<GateState>>& states);
+
+  const Deps deps_;
   Book book_;
   std::set<std::pair<EpochMs, std::string>> by_time_;  // Entry::next
   std::map<const TimeWindow*, WindowNow> windows_;
   RuleBookPtr updated_for_;           // the rules that book_ and windows_ are by
   std::vector<std::string> touched_;  // not told yet
   bool clocked_ = false;              // the database's clock is known, and all gates are judged by it
-  std::set<std::string> damaged_;     // logged
   std::size_t unlisted_ = 0;          // queues with a state that the config does not name
-  bool told_of_many_ = false;         // that there are too many
 
   std::optional<BootMs> unknown_since_ = BootMs{0};  // none: a read has ended
   bool reading_ = false;                             // one at a time
@@ -139,7 +210,17 @@ class Gates {
   BootMs read_all_at_{0};
   bool read_states_ = false;                    // all of them, once
   std::set<std::string, std::less<>> written_;  // by us, since the read under way began
-  io::Timer tick_, ends_;
+
+  std::map<std::string, Probing> probing_;
+  std::map<std::string, BreakerTotals> totals_;
+  std::size_t pending_ = 0;        // entries with a note
+  std::deque<std::string> ready_;  // those of them that are to be written soon, each once
+  bool writing_ = false;
+  std::uint64_t batches_ = 0;
+  BootMs wrote_at_{0}, flushes_at_{0};
+
+  std::int64_t ticks_ = 0;
+  io::Timer tick_, ends_, flush_;
 };
 
 }  // namespace rung::bridge

@@ -38,11 +38,7 @@ void TaskUpdates::decided(const Decision& decision) {
   schedule(task);
   if (decision.child != nullptr) schedule(decision.child->task);
   if (decision.attempt) count(decision.attempt->rule);
-  deps_.breakers.decided(decision);
-  if (decision.holds_queue) {
-    const std::string& queue = decision.failed_in.empty() ? task.queue : decision.failed_in;
-    deps_.writer.hold_queue(queue, *decision.holds_queue, task.id);
-  }
+  deps_.gates.decided(decision);
   if (task.state == State::parked) {
     log::warn("parked", {{"id", task.id.value},
                          {"queue", task.queue},
@@ -54,7 +50,7 @@ void TaskUpdates::decided(const Decision& decision) {
 }
 
 void TaskUpdates::holds_queue(const Task& task, Ms wait) {
-  deps_.writer.hold_queue(task.queue, wait, task.id);
+  deps_.gates.hold_queue(task.queue, wait, task.id);
 }
 
 void TaskUpdates::count(const std::string& rule) {

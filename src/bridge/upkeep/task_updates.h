@@ -12,8 +12,7 @@
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/horizon.h"
-#include "src/bridge/gates/breakers.h"
-#include "src/bridge/gates/gate_writer.h"
+#include "src/bridge/gates/gates.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/store_watch.h"
 #include "src/core/base/db_clock.h"
@@ -51,8 +50,7 @@ class TaskUpdates final : public TaskObserver {
     QueueNames& names;
     StoreWatch& store_watch;
     Attachments& attachments;
-    Breakers& breakers;
-    GateWriter& writer;
+    Gates& gates;
     FlowCounts& counts;
     const DbClock& clock;
     Tracer* tracer;                             // nullptr: traces are off

@@ -6,7 +6,7 @@
 #include "src/bridge/base/once_per_name.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/route_log.h"
-#include "src/bridge/gates/breakers.h"
+#include "src/bridge/gates/gates.h"
 #include "src/bridge/watch/attachments.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
@@ -34,7 +34,6 @@ class Strangers : public testing::Test {
     world.rules = breakers_for_all();
     flow = std::make_unique<Flow>(world);
     flow->gates.start();
-    flow->breakers.start();
     world.loop.run_for(Ms{1000});
   }
   static Task task_of(const std::string& queue) {
@@ -44,8 +43,8 @@ class Strangers : public testing::Test {
     task.attempt = 1;
     return task;
   }
-  void succeed(const std::string& queue) { flow->breakers.decided(ended(queue, Outcome::succeeded)); }
-  void fail(const std::string& queue) { flow->breakers.decided(ended(queue, Outcome::failed)); }
+  void succeed(const std::string& queue) { flow->gates.decided(ended(queue, Outcome::succeeded)); }
+  void fail(const std::string& queue) { flow->gates.decided(ended(queue, Outcome::failed)); }
   static Decision ended(const std::string& queue, Outcome outcome) {
     Decision decision;
     decision.verdict = Decision::Verdict::applied;
@@ -67,7 +66,7 @@ TEST_F(Strangers, OutcomesOfTheirDeliveriesAreBounded) {
   fail("orders");
   for (std::size_t i = 0; i < kStrangers; ++i) {
     succeed(stranger(i));
-    ASSERT_LE(flow->writer.pending(), GateWriter::kMostPending + 1);
+    ASSERT_LE(flow->gates.pending(), Gates::kMostPending + 1);
   }
   fail("orders");
   ASSERT_TRUE(world.loop.run_until([&] { return is_open("orders"); }))
@@ -96,15 +95,15 @@ TEST_F(Strangers, StatesOfTheirGatesAreBounded) {
   EXPECT_LE(states.size(), Gates::kMostUnlisted + 60) << "more only between two reads";
   EXPECT_TRUE(std::ranges::all_of(
       states, [&](const GateState& one) { return flow->gates.state(one.queue) != nullptr; }));
-  EXPECT_EQ(flow->breakers.totals().size(), Breakers::kMostTotals + 1);
-  EXPECT_EQ(flow->breakers.totals().at("(other)").opened,
-            static_cast<std::int64_t>(kThere - Breakers::kMostTotals));
+  EXPECT_EQ(flow->gates.totals().size(), Gates::kMostTotals + 1);
+  EXPECT_EQ(flow->gates.totals().at("(other)").opened,
+            static_cast<std::int64_t>(kThere - Gates::kMostTotals));
   EXPECT_FALSE(flow->gates.keeps(stranger(kStrangers)));
   EXPECT_TRUE(flow->gates.keeps("orders"));
   fail("orders");
   fail("orders");
   ASSERT_TRUE(world.loop.run_until([&] { return is_open("orders"); }));
-  EXPECT_EQ(flow->breakers.totals().at("orders").opened, 1);
+  EXPECT_EQ(flow->gates.totals().at("orders").opened, 1);
 }
 
 // As those of the config do, however many strangers there are.

@@ -34,8 +34,6 @@ class BreakersHour : public testing::Test {
       flow->shards.start();
       flow->janitor.start();
       flow->gates.start();
-      flow->breakers.start();
-      flow->writer.start();
     }
     world.loop.run_for(kMinute);
   }

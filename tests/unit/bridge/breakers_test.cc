@@ -156,12 +156,12 @@ TEST_F(BreakerStory, AProbeWhoseClaimFailsIsGivenBack) {
   flow->jobs.by_hand(Lane::flow);
   ASSERT_TRUE(world.loop.run_until([&] { return flow->jobs.waiting(Lane::flow) == 1; }, kSecond * 5));
   flow->jobs.by_hand(Lane::gate_writes);
-  ASSERT_EQ(flow->writer.pending(), 0U);
+  ASSERT_EQ(flow->gates.pending(), 0U);
   world.db->fail_next(1);
   ASSERT_TRUE(flow->jobs.run_next());
   flow->jobs.stop();
   world.loop.run_for(Ms{5});
-  EXPECT_EQ(flow->writer.pending() + flow->jobs.waiting(Lane::gate_writes), 1U);
+  EXPECT_EQ(flow->gates.pending() + flow->jobs.waiting(Lane::gate_writes), 1U);
 }
 
 class PatternBreakers : public GateStory {

@@ -133,7 +133,7 @@ class Flow final : public BrokerSink {
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
         dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, health, gates,
-                  breakers, proof, world.rules, horizon, updates, counts, "rung", tracer, options.most_held},
+                  proof, world.rules, horizon, updates, counts, "rung", tracer, options.most_held},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set(std::string(64, 'a')));
@@ -217,22 +217,16 @@ class Flow final : public BrokerSink {
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, world.clock};
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
-  Gates gates{world.loop, jobs,
-              clock,      world.rules,
-              health,     [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); }};
-  GateWriter writer{world.loop,
-                    {jobs,
-                     clock,
-                     gates,
-                     world.rules,
-                     [this] { return dispatch.limited(); },
-                     [this](const std::string& queue, int probe) { breakers.granted(queue, probe); },
-                     {"a", "0", "here", kIncarnation}}};
-  Breakers breakers{
-      world.loop,
-      {clock, gates, writer, world.rules,
-       [this](const std::string& queue, int probe) { return dispatch.send_probe(queue, probe); },
-       [this](const std::string& queue) { return dispatch.can_probe(queue); }}};
+  Gates gates{world.loop,
+              {jobs,
+               clock,
+               world.rules,
+               health,
+               {"a", "0", "here", kIncarnation},
+               [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); },
+               [this] { return dispatch.limited(); },
+               [this](const std::string& queue) { return dispatch.can_probe(queue); },
+               [this](const std::string& queue, int probe) { return dispatch.send_probe(queue, probe); }}};
   DeliveryProof proof{*world.clock, true};
   Outbox outbox{broker, *world.clock};
   FlowCounts counts{world.rules};
@@ -254,7 +248,7 @@ class Flow final : public BrokerSink {
   Attachments attachments{health, [](auto&&...) {}};
   Dispatch dispatch;
   TaskUpdates updates{
-      {dispatch, horizon, names, store_watch, attachments, breakers, writer, counts, clock, tracer}};
+      {dispatch, horizon, names, store_watch, attachments, gates, counts, clock, tracer}};
   Horizon horizon;
   Recognized recognized{record};
   Intake intake{world.loop,

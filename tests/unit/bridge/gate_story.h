@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "src/bridge/gates/breakers.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
@@ -53,8 +52,6 @@ class GateStory : public testing::Test {
     instance.world.read_clock(instance.clock);
     instance.janitor.start();
     instance.gates.start();
-    instance.breakers.start();
-    instance.writer.start();
     instance.world.loop.run_for(Ms{100});
   }
   TaskId scheduled(const std::string& queue, Ms delay, const std::string& tenant = "") {

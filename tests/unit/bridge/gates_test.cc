@@ -35,8 +35,11 @@ class GatesTest : public testing::Test {
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
   int changes = 0;
   Health health{*world.clock, [] {}};
-  Gates gates{world.loop,  jobs,   clock,
-              world.rules, health, [this](const std::vector<std::string>&) { ++changes; }};
+  Gates::Deps deps(DbClock& its_clock) {
+    return {jobs, its_clock, world.rules, health, {"a", "0", "here", 42}, [this](auto&&) { ++changes; },
+            [] { return std::vector<std::string>{}; }, {}, {}};
+  }
+  Gates gates{world.loop, deps(clock)};
 };
 
 TEST_F(GatesTest, NothingIsKnownBeforeTheFirstRead) {
@@ -62,7 +65,7 @@ TEST_F(GatesTest, AWindowIsJudgedByTheDatabasesClockAlone) {
       std::make_shared<RuleBook>(RuleBook::Ladders{{"default", ladder}}, RuleBook::Queues{{"orders", gated}},
                                  RuleBook::Tags{}, world.rules->queue("invoices"));
   DbClock unread(*world.clock);
-  Gates judged(world.loop, jobs, unread, world.rules, health, [](const std::vector<std::string>&) {});
+  Gates judged(world.loop, deps(unread));
   judged.start();
   world.loop.run_for(Ms{2000});
   EXPECT_FALSE(judged.known());
@@ -198,7 +201,7 @@ TEST_F(GatesTest, KnowsForHowLongATaskHasWaited) {
   EXPECT_FALSE(gates.was_closed("orders", world.now() - Ms{1000}));
   EXPECT_EQ(gates.waited("invoices", due), Ms{0});
 
-  Gates after_a_restart(world.loop, jobs, clock, world.rules, health, [](const std::vector<std::string>&) {});
+  Gates after_a_restart(world.loop, deps(clock));
   after_a_restart.start();
   world.loop.run_for(Ms{100});
   EXPECT_EQ(after_a_restart.waited("orders", due), kAMinute) << "the latest pause";

@@ -100,7 +100,6 @@ class PromiseStory : public testing::Test {
     if (!alone) {
       flow->janitor.start();
       flow->gates.start();
-      flow->breakers.start();
     }
     jobs = std::make_unique<Jobs>(world.loop, flow->jobs, flow->shards);
     upkeep = std::make_unique<CountUpkeep>(*jobs, flow->clock, flow->counts, identity);

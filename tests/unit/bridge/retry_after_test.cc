@@ -82,7 +82,7 @@ TEST_F(RetryAfterStory, AThousandOfThemAreOneChangeAndTheLongestApplies) {
   while (flow->jobs.run_next(Lane::gate_writes)) world.loop.run_for(Ms{1});
   flow->jobs.by_itself(Lane::gate_writes);
   world.loop.run_for(kSecond);
-  EXPECT_EQ(flow->writer.pending(), 0U);
+  EXPECT_EQ(flow->gates.pending(), 0U);
   const auto hold = world.eyes->gate_states().value().at(0).retry_after;
   ASSERT_TRUE(hold);
   EXPECT_GE(hold->until - hold->since, Ms{29'990});

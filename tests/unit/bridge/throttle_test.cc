@@ -46,7 +46,6 @@ class ThrottleStory : public testing::Test {
   static void start(Flow& instance) {
     instance.janitor.start();
     instance.gates.start();
-    instance.breakers.start();
     instance.world.loop.run_for(Ms{100});
   }
   static Flow::Options second() {
