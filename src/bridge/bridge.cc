@@ -40,8 +40,9 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
         store_watch_.changed(status);
         intake_pause_.database_away(status.away);
       })),
+      upkeep_(loop, *jobs_, shards_),
       crash_loop_(loop, {*jobs_, intake_holds_, health_, record_, settings_.identity.name}),
-      ownership_(loop, {broker, *jobs_, health_, record_, [this](bool ours) { ownership_changed(ours); }}),
+      ownership_({broker, upkeep_, health_, record_, [this](bool ours) { ownership_changed(ours); }}),
       proof_(loop.clock(), settings_.require_token),
       key_reader_(loop, *jobs_, proof_,
                   [this] {
@@ -94,24 +95,23 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       results_({transitions_, acks_, proof_, updates_}),
       router_({acks_, intake_, results_, transitions_, left_, proof_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
-      upkeep_(loop, *jobs_, shards_),
       retention_({upkeep_, shards_, clock_}, settings_.retention),
       count_causes_(add_cause_jobs(upkeep_, clock_)),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
       janitor_(
           loop, upkeep_,
           {horizon_,
-           [this] { return broker_watch_.takes_messages() && proof_.ready(); },
            [this](const WorkWaiting& waiting) {
              if (waiting.bulks) bulks_.found();
              if (waiting.cause_changes) upkeep_.want(count_causes_);
            },
            {*jobs_, shards_, clock_, dispatch_, gates_, names_},
            {*jobs_, shards_, transitions_, clock_, updates_, attachments_, rules_},
-           {*jobs_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked", health_}}),
+           {upkeep_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked", health_,
+            [this] { return broker_watch_.takes_messages() && proof_.ready(); }}}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
-      broker_watch_(loop,
-                    {health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
+      broker_watch_(loop.clock(),
+                    {upkeep_, health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
                     settings_.identity.name, settings_.lease),
       drain_(loop, [this] { return idle(); }) {
   reserve_names();
@@ -134,7 +134,6 @@ Result<void> Bridge::start() {
   ownership_.start();
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
-  broker_watch_.start();
   name_queues();
   upkeep_.start();
   return {};
@@ -320,7 +319,6 @@ void Bridge::record(const char* kind, const std::string& subject, const std::str
 void Bridge::drain(std::function<void()> done) {
   if (drain_.begun()) return;
   failpoint("drain.begun");
-  broker_watch_.stop();
   ownership_.drain();
   intake_pause_.drain();
   crash_loop_.drain();

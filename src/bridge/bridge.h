@@ -39,7 +39,7 @@
 #include "src/bridge/upkeep/causes.h"
 #include "src/bridge/upkeep/counts.h"
 #include "src/bridge/upkeep/janitor.h"
-#include "src/bridge/upkeep/jobs.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/vitals.h"
@@ -159,6 +159,7 @@ class Bridge final : public BrokerSink {
   IntakeHolds intake_holds_;
   IntakePause intake_pause_;
   const std::unique_ptr<StoreJobs> jobs_;
+  Jobs upkeep_;
   CrashLoop crash_loop_;
   OwnershipWatch ownership_;
   DeliveryProof proof_;
@@ -181,8 +182,7 @@ class Bridge final : public BrokerSink {
   Results results_;
   DeliveryRouter router_;
   Submissions submissions_;
-  // Periodic work.
-  Jobs upkeep_;
+  // Periodic work, in upkeep_.
   Retention retention_;
   const Jobs::Id count_causes_;
   CountUpkeep count_upkeep_;

@@ -3,7 +3,7 @@
 // others have found. Thread: the loop's.
 #pragma once
 
-#include "src/bridge/upkeep/jobs.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/core/base/db_clock.h"
 
 namespace rung::bridge {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/upkeep/jobs.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/base/time.h"
 #include "src/store/counts.h"

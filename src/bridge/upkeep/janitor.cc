@@ -20,8 +20,7 @@ Janitor::Janitor(io::Loop& loop, Jobs& table, Deps deps)
       silence_(deps_.silence),
       copies_(deps_.copies),
       stranded_(deps_.due),
-      check_silence_(add("silence", kTick, Jobs::Who::owners, &Janitor::check_silence, true)),
-      send_copies_(add("parked copies", kTick, Jobs::Who::owners, &Janitor::send_copies)) {
+      check_silence_(add("silence", kTick, Jobs::Who::owners, &Janitor::check_silence, true)) {
   add("tidy", kTick, Jobs::Who::all, &Janitor::tidy);
   add("look", kTick, Jobs::Who::owners, &Janitor::look);
   add("look seldom", kSeldom, Jobs::Who::owners, &Janitor::look_seldom);
@@ -85,12 +84,8 @@ void Janitor::poll() {
 void Janitor::found(const WorkWaiting& waiting) {
   if (waiting.scheduled) sweep_.sweep();
   if (waiting.awaiting) table_.want(check_silence_);
-  parked_ = parked_ || waiting.parked;
+  if (waiting.parked) copies_.found();
   deps_.found(waiting);
-}
-
-void Janitor::send_copies() {
-  if (deps_.can_publish()) copies_.send_owed(std::exchange(parked_, false));
 }
 
 }  // namespace rung::bridge

@@ -2,8 +2,8 @@
 //   twice a second  the poll: one statement asks which kinds of work wait in the tables (WorkWaiting). What
 //                   has nothing to do asks nothing by itself: an idle sidecar costs the database little
 //                   DueSweep: rows that are due and not tracked -> dispatch
-//   each second     SilenceCheck: expired silence -> presumed success, or the next level
 //                   ParkedCopies: copies owed to <prefix>.parked
+//   each second     SilenceCheck: expired silence -> presumed success, or the next level
 //   (these three if the poll has found that rows wait)
 //   at a takeover and every ten seconds  StrandedTasks: tasks left in `publishing` -> the same attempt
 //   again; queues of what awaits an answer -> attachments
@@ -17,7 +17,7 @@
 
 #include "src/bridge/flight/due.h"
 #include "src/bridge/flight/horizon.h"
-#include "src/bridge/upkeep/jobs.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/bridge/upkeep/parked_copies.h"
 #include "src/bridge/upkeep/silence_check.h"
 
@@ -27,7 +27,6 @@ class Janitor {
  public:
   struct Deps {
     Horizon& horizon;
-    std::function<bool()> can_publish;
     std::function<void(const WorkWaiting&)> found;  // by the poll: for what else waits
     DueDeps due;
     SilenceCheck::Deps silence;
@@ -54,7 +53,6 @@ class Janitor {
   void poll();
   void found(const WorkWaiting& waiting);
   void check_silence() { silence_.check(); }
-  void send_copies();
 
   Jobs& table_;
   const Deps deps_;
@@ -63,8 +61,7 @@ class Janitor {
   ParkedCopies copies_;
   StrandedTasks stranded_;
   bool started_ = false;
-  Jobs::Id check_silence_, send_copies_;
-  bool parked_ = false;         // copies are owed: a poll has found it
+  Jobs::Id check_silence_;
   std::array<bool, 3> busy_{};  // polls by lane: one that is stuck does not stop the others
   std::size_t turn_ = 0;
   // The last poll found no work. With work, the flow's lane is busy and would delay the poll.

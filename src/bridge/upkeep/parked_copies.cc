@@ -13,7 +13,8 @@ namespace rung::bridge {
 namespace {
 
 constexpr int kCopiesPerShard = 100;
-constexpr int kBatches = 10;                                // for each call: 5,000 copies a second
+constexpr Ms kSendEvery{1000};
+constexpr int kBatches = 5;                                 // for each poll: 5,000 copies a second
 constexpr std::size_t kMostCopyBytes = 16UL * 1024 * 1024;  // of bodies under way, approximate
 
 std::size_t body_bytes_of(const Task& task) {
@@ -22,47 +23,48 @@ std::size_t body_bytes_of(const Task& task) {
 
 }  // namespace
 
-void ParkedCopies::send_owed(bool any) {
+ParkedCopies::ParkedCopies(Deps deps)
+    : deps_(std::move(deps)), send_(deps_.jobs.add({"parked copies", kSendEvery, Lane::flow, Jobs::Who::owners,
+                                                    [this] { return next_batch(); }})) {}
+
+void ParkedCopies::found() {
+  recorded_.clear();
+  batches_left_ = kBatches;
+}
+
+Jobs::Work ParkedCopies::next_batch() {
   // A copy for it is tried again after ten minutes at most, if it is owed still.
   if (deps_.clock.here().boot() - returned_at_ > std::chrono::minutes{11}) missing_ = false;
   deps_.health.show(
       "parked_copies",
       missing_ ? deps_.exchange + " is missing: copies of parked messages wait for it" : std::string());
-  if (!any) return;
-  recorded_.clear();
-  batches_left_ = kBatches;
-  next_batch();
-}
-
-void ParkedCopies::next_batch() {
-  if (busy_ || batches_left_ == 0 || bytes_ >= kMostCopyBytes || !deps_.shards.any()) return;
+  const bool may_send = deps_.shards.any() && deps_.can_publish() && bytes_ < kMostCopyBytes;
+  if (batches_left_ == 0 || !may_send) return nullptr;
   --batches_left_;
-  busy_ = true;
-  deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::sweeps,
-      [shards = deps_.shards.list(), until = deps_.clock.now()](TaskStore& store) {
-        return store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard);
-      },
-      [this](const Result<std::vector<DueEntry>>& rows) {
-        busy_ = false;
-        if (!rows) return log::error("querying for parked copies failed", {{"reason", rows.error().message}});
-        found(*rows);
-      });
-}
-
-void ParkedCopies::found(const std::vector<DueEntry>& rows) {
-  if (rows.size() < kCopiesPerShard) batches_left_ = 0;  // no shard has more
-  std::vector<TaskId> ids;
-  for (const DueEntry& row : rows) {
-    const bool sent = under_way_.contains(row.id) || recorded_.contains(row.id);
-    if (!sent && ids.size() < kMostInBatch) ids.push_back(row.id);
-  }
-  if (!ids.empty()) read_and_send(ids);
+  auto sent = under_way_;
+  sent.insert(recorded_.begin(), recorded_.end());
+  return [this, sent = std::move(sent), shards = deps_.shards.list(), until = deps_.clock.now(),
+          room = kMostCopyBytes - bytes_](Store& store) -> Result<Jobs::Then> {
+    const auto rows = store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard);
+    if (!rows) return tl::unexpected(rows.error());
+    std::vector<TaskId> ids;
+    for (const DueEntry& row : *rows) {
+      if (!sent.contains(row.id) && ids.size() < kMostInBatch) ids.push_back(row.id);
+    }
+    auto copies = read(store, ids, room);
+    if (!copies) return tl::unexpected(copies.error());
+    return [this, copies = *std::move(copies), last = rows->size() < kCopiesPerShard] {
+      if (last) stop();  // no shard has more
+      for (const Copy& copy : copies) send(copy);
+      deps_.outbox.flush();
+    };
+  };
 }
 
 // On a store thread. Reads copies whose bodies fit in `room` together, but at least one.
 Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const std::vector<TaskId>& ids,
                                                            std::size_t room) {
+  if (ids.empty()) return std::vector<Copy>{};
   auto rows = store.known(ids);
   if (!rows) return tl::unexpected(rows.error());
   std::vector<Copy> copies;
@@ -83,19 +85,6 @@ Result<std::vector<ParkedCopies::Copy>> ParkedCopies::read(Store& store, const s
     prove(copy.stored, copy.task);
   }
   return copies;
-}
-
-void ParkedCopies::read_and_send(const std::vector<TaskId>& ids) {
-  busy_ = true;
-  deps_.jobs.submit<std::vector<Copy>>(
-      Lane::flow, [ids, room = kMostCopyBytes - bytes_](Store& store) { return read(store, ids, room); },
-      [this](const Result<std::vector<Copy>>& copies) {
-        busy_ = false;
-        if (!copies)
-          return log::error("reading parked messages failed", {{"reason", copies.error().message}});
-        for (const Copy& copy : *copies) send(copy);
-        deps_.outbox.flush();
-      });
 }
 
 Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
@@ -144,7 +133,7 @@ void ParkedCopies::done(const Task& task, bool no_queue) {
                           under_way_.erase(id);
                           if (!decision) return stop();  // sent again a second later
                           recorded_.insert(id);
-                          if (under_way_.empty()) next_batch();
+                          if (under_way_.empty()) deps_.jobs.run(send_);
                         });
 }
 

@@ -5,15 +5,16 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
-#include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/transitions.h"
 #include "src/bridge/leases/delivery_proof.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/db_clock.h"
 
@@ -22,7 +23,7 @@ namespace rung::bridge {
 class ParkedCopies {
  public:
   struct Deps {
-    StoreJobs& jobs;
+    Jobs& jobs;
     Shards& shards;
     Transitions& transitions;
     Outbox& outbox;
@@ -30,11 +31,12 @@ class ParkedCopies {
     const DeliveryProof& proof;
     std::string exchange;  // <prefix>.parked
     Health& health;
+    std::function<bool()> can_publish;
   };
 
-  explicit ParkedCopies(Deps deps) : deps_(std::move(deps)) {}
-  // Call each second, with shards, while the broker accepts publishes. `any`: whether a copy is owed by now.
-  void send_owed(bool any);
+  explicit ParkedCopies(Deps deps);
+  // The poll, twice a second: copies are owed.
+  void found();
   // No further batches.
   void stop() { batches_left_ = 0; }
 
@@ -44,21 +46,19 @@ class ParkedCopies {
     StoredMessage stored;
   };
   static Result<std::vector<Copy>> read(Store& store, const std::vector<TaskId>& ids, std::size_t room);
-  void next_batch();
-  void found(const std::vector<DueEntry>& rows);
+  Jobs::Work next_batch();
   Outgoing outgoing_for(const Copy& copy) const;
-  void read_and_send(const std::vector<TaskId>& ids);
   void send(const Copy& copy);
   void done(const Task& task, bool no_queue = false);
 
   const Deps deps_;
+  const Jobs::Id send_;
   std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
-  std::unordered_set<TaskId> recorded_;   // since the last call: a cluster's other node may not have it yet
+  std::unordered_set<TaskId> recorded_;   // since the last poll: a cluster's other node may not have it yet
   bool missing_ = false;                  // the exchange or its queue, ...
   BootMs returned_at_{0};                 // ... as was found then
-  int batches_left_ = 0;                  // until the next call
+  int batches_left_ = 0;                  // until the next poll
   std::size_t bytes_ = 0;                 // bodies of those without an answer
-  bool busy_ = false;
 };
 
 }  // namespace rung::bridge

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/bridge/leases/shards.h"
-#include "src/bridge/upkeep/jobs.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"

@@ -18,15 +18,13 @@ std::string address_of(const BrokerStatus& status) {
 
 }  // namespace
 
-BrokerWatch::BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms down_timeout)
-    : deps_(std::move(deps)),
-      clock_(loop.clock()),
-      node_(std::move(node)),
-      ability_(down_timeout),
-      timer_(loop, [this] { look(); }) {}
-
-void BrokerWatch::start() { timer_.start(kLookAtLink, kLookAtLink); }
-void BrokerWatch::stop() { timer_.stop(); }
+BrokerWatch::BrokerWatch(const Clock& clock, Deps deps, std::string node, Ms down_timeout)
+    : deps_(std::move(deps)), clock_(clock), node_(std::move(node)), ability_(down_timeout) {
+  deps_.jobs.add({"broker link", kLookAtLink, Lane::flow, Jobs::Who::all, [this] {
+                    look();
+                    return Jobs::Work{};
+                  }});
+}
 
 void BrokerWatch::changed(const BrokerStatus& status) {
   const BrokerStatus before = std::exchange(status_, status);

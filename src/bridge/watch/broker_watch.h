@@ -11,10 +11,11 @@
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/outages.h"
 #include "src/core/base/time.h"
-#include "src/io/loop.h"
+#include "src/core/base/clock.h"
 #include "src/store/leases.h"
 
 namespace rung::bridge {
@@ -53,6 +54,7 @@ class Ability {
 class BrokerWatch {
  public:
   struct Deps {
+    Jobs& jobs;
     Health& health;
     Shards& shards;
     RecordEvent record;
@@ -60,10 +62,8 @@ class BrokerWatch {
     std::string_view broker;         // Broker::name()
   };
   // `node`: our name, for events. `down_timeout`: how long the connection may be down before we step back.
-  BrokerWatch(io::Loop& loop, Deps deps, std::string node, Ms down_timeout);
+  BrokerWatch(const Clock& clock, Deps deps, std::string node, Ms down_timeout);
 
-  void start();
-  void stop();
   void changed(const BrokerStatus& status);
   void checked(const TopologyReport& report);
   // Whether we may publish to this broker (OwnershipWatch). If not, another instance may get our shards.
@@ -83,7 +83,6 @@ class BrokerWatch {
   const std::string node_;
   BrokerStatus status_;
   Ability ability_;
-  io::Timer timer_;
   bool ours_ = false;
   bool has_served_ = false;
   bool stepped_back_ = false;          // as last reported

@@ -14,58 +14,37 @@ constexpr const char* kConflict = "ownership";
 
 }  // namespace
 
-OwnershipWatch::OwnershipWatch(io::Loop& loop, Deps deps)
-    : deps_(std::move(deps)), timer_(loop, [this] { ask_database(); }) {}
-
-void OwnershipWatch::start() { ask_database(); }
-
-void OwnershipWatch::drain() {
-  draining_ = true;
-  timer_.stop();
-}
-
-void OwnershipWatch::look_again(Ms after) {
-  if (!draining_) timer_.start(after);
-}
-
-void OwnershipWatch::ask_database() {
-  deps_.jobs.submit<Ownership>(
-      Lane::flow, [](SystemStore& store) { return read_ownership(store, std::nullopt); },
-      [this](const Result<Ownership>& ownership) {
-        if (draining_) return;
-        if (!ownership) return look_again(kOwnershipLookAgain);
-        database_ = ownership->database;
-        marking_ = false;
-        deps_.broker.claim(database_, false);
-      });
-}
+OwnershipWatch::OwnershipWatch(Deps deps)
+    : deps_(std::move(deps)), judge_(deps_.jobs.add({"ownership", kOwnershipLookAgain, Lane::flow, Jobs::Who::all,
+                                                     [this] { return look(); }, true})) {}
 
 void OwnershipWatch::reported(const PlaceReport& report) {
-  if (draining_ || database_.empty() || std::exchange(judging_, true)) return;
+  if (draining_) return;
+  report_ = report;
+  deps_.jobs.run(judge_);
+}
+
+Jobs::Work OwnershipWatch::look() {
+  // Without a report, to ask the broker for one.
+  const PlaceReport report = std::exchange(report_, std::nullopt).value_or(PlaceReport{});
   // A place that is another's is not remembered: the config may be corrected.
-  const bool may_be_ours = report.owner.empty() || report.owner == report.asked_for;
-  const std::optional<BrokerPlace> place = may_be_ours ? std::optional(report.place) : std::nullopt;
-  deps_.jobs.submit<Known>(
-      Lane::flow,
-      [place](Store& store) -> Result<Known> {
-        auto ownership = read_ownership(store, place);
-        if (!ownership) return tl::unexpected(ownership.error());
-        const auto live = store.live_nodes();
-        if (!live) return tl::unexpected(live.error());
-        return Known{*std::move(ownership), live->size()};
-      },
-      [this, report](const Result<Known>& known) {
-        judging_ = false;
-        if (draining_) return;
-        if (!known) return look_again(kOwnershipLookAgain);
-        judge(report, *known);
-      });
+  const bool may_be_ours = !report.asked_for.empty() && (report.owner.empty() || report.owner == report.asked_for);
+  return [this, report, place = may_be_ours ? std::optional(report.place) : std::nullopt](
+             Store& store) -> Result<Jobs::Then> {
+    auto ownership = read_ownership(store, place);
+    if (!ownership) return tl::unexpected(ownership.error());
+    const auto live = store.live_nodes();
+    if (!live) return tl::unexpected(live.error());
+    return [this, report, known = Known{*std::move(ownership), live->size()}] {
+      if (!draining_) judge(report, known);
+    };
+  };
 }
 
 void OwnershipWatch::judge(const PlaceReport& report, const Known& known) {
   const Ownership& ownership = known.ownership;
   database_ = ownership.database;
-  if (report.asked_for != database_) {  // a person has changed it meanwhile
+  if (report.asked_for != database_) {  // nobody has asked yet, or a person has changed it meanwhile
     marking_ = false;
     return deps_.broker.claim(database_, false);
   }
@@ -109,7 +88,7 @@ void OwnershipWatch::refuse(const std::string& why, const PlaceReport& report) {
     deps_.record("ownership_conflict", report.place.prefix, why);
   }
   if (std::exchange(ours_, false)) deps_.changed(false);
-  look_again(kOwnershipLookAgain);
+  deps_.jobs.soon(judge_, kOwnershipLookAgain);
 }
 
 }  // namespace rung::bridge

@@ -13,13 +13,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
-#include "src/bridge/base/store_jobs.h"
-#include "src/io/loop.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/store/ownership.h"
 
 namespace rung::bridge {
@@ -28,23 +28,22 @@ class OwnershipWatch {
  public:
   struct Deps {
     Broker& broker;
-    StoreJobs& jobs;
+    Jobs& jobs;
     Health& health;
     RecordEvent record;
     std::function<void(bool ours)> changed;  // called with each change of ours()
   };
-  OwnershipWatch(io::Loop& loop, Deps deps);
+  explicit OwnershipWatch(Deps deps);
 
-  void start();
+  void start() { deps_.jobs.run(judge_); }
   void reported(const PlaceReport& report);
-  void drain();
+  void drain() { draining_ = true; }
 
   // Until the first check has succeeded, and during a conflict: false.
   bool ours() const { return ours_; }
 
  private:
-  void ask_database();
-  void look_again(Ms after);
+  Jobs::Work look();
   struct Known {
     Ownership ownership;
     std::size_t live = 0;  // instances that use the database
@@ -54,12 +53,12 @@ class OwnershipWatch {
   void refuse(const std::string& why, const PlaceReport& report);
 
   const Deps deps_;
-  io::Timer timer_;
+  const Jobs::Id judge_;
+  std::optional<PlaceReport> report_;  // not judged yet
   std::string database_;  // its id, as last read; "" = not yet
   std::string conflict_;  // as last told; "" = none
   int shared_looks_ = 0;  // in a row, that found instances of another database
   bool marking_ = false;  // the last claim was to mark the place
-  bool judging_ = false;  // a report waits for the database
   bool ours_ = false;
   bool draining_ = false;
 };

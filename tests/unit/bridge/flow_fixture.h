@@ -259,11 +259,10 @@ class Flow final : public BrokerSink {
   Janitor janitor{world.loop,
                   table,
                   {horizon,
-                   [] { return true; },
                    [](const WorkWaiting&) {},
                    {jobs, shards, clock, dispatch, gates, names},
                    {jobs, shards, transitions, clock, updates, attachments, world.rules},
-                   {jobs, shards, transitions, outbox, clock, proof, "rung.parked", health}}};
+                   {table, shards, transitions, outbox, clock, proof, "rung.parked", health, [] { return true; }}}};
   IntakeSession session;  // of the last delivery
 
  private:

@@ -1,4 +1,4 @@
-// The table of what is done at intervals: a row for each job. Each is under way once at most, in a lane of
+// The table of what is done at intervals, and by which instance: a row for each job. Each is under way once at most, in a lane of
 // the database's jobs. Thread: the loop's.
 #pragma once
 
@@ -27,7 +27,7 @@ class Jobs {
     Lane lane;
     Who who;
     std::function<Work()> begin;  // on the loop. None: there is nothing to do now
-    bool on_demand = false;       // only after want()
+    bool on_demand = false;       // only after want() or soon(), and after an error
   };
   using Id = std::size_t;
 

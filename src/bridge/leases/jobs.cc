@@ -1,4 +1,4 @@
-#include "src/bridge/upkeep/jobs.h"
+#include "src/bridge/leases/jobs.h"
 
 #include <algorithm>
 #include <optional>
@@ -38,6 +38,7 @@ void Jobs::want(Id job) {
 
 void Jobs::soon(Id job, Ms after) {
   rows_[job].at = now() + after;
+  rows_[job].wanted = true;
   arm();
 }
 
@@ -59,7 +60,6 @@ void Jobs::tick() {
   for (Row& row : rows_) {
     if (row.busy || row.at > now() || (row.job.on_demand && !row.wanted)) continue;
     if (is_ours(row.job)) {
-      row.at = now() + row.job.period;
       begin(row);
     } else {
       row.at = now() + std::min(row.job.period, kLookForOurs);
@@ -79,6 +79,7 @@ void Jobs::arm() {
 }
 
 void Jobs::begin(Row& row) {
+  row.at = now() + row.job.period;
   row.wanted = false;
   Work work = row.job.begin();
   if (!work) return;
@@ -89,6 +90,7 @@ void Jobs::begin(Row& row) {
 
 void Jobs::ended(Row& row, const Result<Then>& then) {
   row.busy = false;
+  row.wanted = row.wanted || !then;
   const std::string reason = then ? "" : then.error().message;
   if (std::exchange(row.failed, reason) != reason && !then)
     log::warn("upkeep failed", {{"job", row.job.name}, {"reason", reason}});
