@@ -57,7 +57,8 @@ INSERT IGNORE INTO rung_shards (id) VALUES
 -- published. next_due_at is for people: when the message comes (back) to its queue. It is a stored generated column, so that
 -- it can be indexed and the views pass it through.
 --
--- version: for conditional changes. silence_*: what silence means for this task. rule: which decided at the last failure.
+-- version: for conditional changes. silence_*: what silence means for this task; NULL: what its queue's rules say. said_*: what
+-- it means after the last delivery, written with its confirm (not NULL: the row must not grow then). rule: which decided at the last failure.
 -- uncounted_*: what limits do not count. rule_headers: a JSON object with the headers that rules name. probe: the number of
 -- the breaker's probe that the last attempt was. digest: which message it is (src/core/message/identity.h). parent_id: the task
 -- whose place on the ladder this one continues. cause_id: of the last failure (src/store/causes.h). replaced_by: the edited
@@ -93,6 +94,8 @@ CREATE TABLE IF NOT EXISTS rung_tasks (
   version            INT UNSIGNED NOT NULL DEFAULT 1,
   silence_means      ENUM('success','failure') NULL,
   silence_ms         BIGINT NULL,
+  said_means         ENUM('','success','failure') NOT NULL DEFAULT '',
+  said_ms            BIGINT NOT NULL DEFAULT 0,
   by_exchange        TINYINT NOT NULL DEFAULT 0,
   stage              TINYINT GENERATED ALWAYS AS (IF(state + 0 <= 2, 1, state + 0)) STORED,
   correlation_id     VARCHAR(255) NULL,
@@ -350,17 +353,6 @@ CREATE TABLE IF NOT EXISTS rung_attachments (
   read_at     DATETIME(3) NULL,
   PRIMARY KEY (queue, length),
   KEY by_checked (checked_at)
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-
--- The queues that the config names, or has named (removed_at): what silence means for deliveries made before they were
--- removed. silence_*: as in rung_tasks.
-CREATE TABLE IF NOT EXISTS rung_queues (
-  queue         VARCHAR(255) NOT NULL,
-  length        SMALLINT UNSIGNED NOT NULL,
-  silence_means ENUM('success','failure') NOT NULL,
-  silence_ms    BIGINT NOT NULL,
-  removed_at    DATETIME(3) NULL,
-  PRIMARY KEY (queue, length)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- Causes of failures (src/store/causes.h): a cause ends with its last task, and may come back. ignored_rate: failures of the hour

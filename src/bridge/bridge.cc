@@ -134,7 +134,6 @@ Result<void> Bridge::start() {
   ownership_.start();
   key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
-  name_queues();
   upkeep_.start();
   return {};
 }

@@ -137,7 +137,6 @@ class Bridge final : public BrokerSink {
   std::vector<std::string> configured_queues() const;
   void reserve_names();
   std::set<std::string, std::less<>> queues_with_error_queue() const;
-  void name_queues();
   void note_attachments(const std::vector<AttachmentSighting>& seen);
   // Into rung_events; lost if the process ends before the write.
   void record(const char* kind, const std::string& subject, const std::string& detail);
@@ -187,8 +186,6 @@ class Bridge final : public BrokerSink {
   const Jobs::Id count_causes_;
   CountUpkeep count_upkeep_;
   Janitor janitor_;
-  int naming_ = 0;  // the latest name_queues()
-  io::Timer name_again_{loop_, [this] { name_queues(); }};
   BulkRunner bulks_;
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed

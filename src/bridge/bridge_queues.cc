@@ -6,11 +6,6 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
-namespace {
-
-constexpr Ms kNameAgain{5000};
-
-}  // namespace
 
 // Their failures come from there: they need no attachment.
 std::set<std::string, std::less<>> Bridge::queues_with_error_queue() const {
@@ -55,35 +50,6 @@ void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
   counts_.configure(rules_);
   retention_.reload(retention);
   router_.route_waiting();
-  name_queues();
-}
-
-// Tells the database which queues the config names. What silence meant for one that it does not name any more
-// still holds for what has been delivered: until the database has answered, no silence ends.
-void Bridge::name_queues() {
-  janitor_.silence().wait_for_removed();
-  std::vector<NamedQueue> named;
-  for (const auto& [queue, rules] : rules_->queues()) {
-    if (rules_->targets().groups.elsewhere(queue) == nullptr) named.push_back({queue, rules.silence});
-  }
-  jobs_->submit<std::vector<RemovedQueue>>(
-      Lane::flow, [named = std::move(named)](AttachmentStore& store) { return store.name_queues(named); },
-      [this, naming = ++naming_](const Result<std::vector<RemovedQueue>>& removed) {
-        if (naming != naming_) return;
-        if (!removed) {
-          log::error("recording the queues of the config failed", {{"reason", removed.error().message}});
-          return name_again_.start(kNameAgain);
-        }
-        for (const RemovedQueue& one : *removed) {
-          if (!event_of(one)) continue;
-          log::warn("the config no longer names a queue of which tasks are under way",
-                    {{"queue", one.queue},
-                     {"scheduled", one.scheduled},
-                     {"publishing", one.publishing},
-                     {"awaiting", one.awaiting}});
-        }
-        janitor_.silence().remove(*removed);
-      });
 }
 
 void Bridge::attachments_found(const AttachmentLook& look) {

@@ -120,20 +120,6 @@ AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, c
   return out;
 }
 
-std::optional<SystemEvent> event_of(const RemovedQueue& removed) {
-  if (removed.scheduled + removed.publishing + removed.awaiting == 0) return std::nullopt;
-  const bool success = removed.silence.means == Silence::Means::success;
-  return SystemEvent{
-      0,
-      {},
-      "",
-      "queue_removed",
-      removed.queue,
-      "the config no longer names it; under way: " + std::to_string(removed.scheduled) + " scheduled, " +
-          std::to_string(removed.publishing) + " being published, " + std::to_string(removed.awaiting) +
-          " awaiting an answer, for which silence still means " + (success ? "success" : "failure")};
-}
-
 std::string held_because(const AttachmentRecord* known, EpochMs delivered_at) {
   if (known == nullptr || known->state == AttachmentState::unattached) return {};
   if (known->state != AttachmentState::attached)

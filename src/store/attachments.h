@@ -100,26 +100,8 @@ std::string held_because(const AttachmentRecord* known, EpochMs delivered_at);
 // A task that awaits an answer.
 struct Awaiting {
   std::optional<EpochMs> published_at;  // none: not recorded
-  std::optional<Silence> silence;       // the task's own; none = its queue's
+  std::optional<Silence> said;          // Task::said
 };
-
-// A queue that the config names.
-struct NamedQueue {
-  std::string queue;  // or a pattern
-  Silence silence;
-};
-// One that it does not name any more.
-struct RemovedQueue {
-  std::string queue;
-  Silence silence;  // of deliveries made before
-  EpochMs removed_at;
-  // Only from the call that noticed it: its tasks under way.
-  bool is_new = false;
-  std::int64_t scheduled = 0, publishing = 0, awaiting = 0;
-  bool operator==(const RemovedQueue&) const = default;
-};
-// What is recorded if tasks of it are under way; none if there are none.
-std::optional<SystemEvent> event_of(const RemovedQueue& removed);
 
 class AttachmentStore {
  public:
@@ -137,8 +119,6 @@ class AttachmentStore {
   virtual Result<std::vector<std::string>> awaiting_queues(std::size_t most) = 0;
   // By queue: tasks whose silence is held open (is_silence_held()).
   virtual Result<std::map<std::string, std::int64_t>> held_silences() = 0;
-  // The config names these queues, and no others. Returns those that it has named before.
-  virtual Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) = 0;
 };
 
 // For so long after a silence a check of its queue is awaited; then it counts without one.

@@ -22,7 +22,7 @@ ON DUPLICATE KEY UPDATE state = VALUES(state), since = VALUES(since), attached_a
 DELETE FROM rung_attachments WHERE checked_at < :before LIMIT 1000
 
 -- name: awaiting
-SELECT t.id, t.silence_means, t.silence_ms, CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END
+SELECT t.id, t.said_means, t.said_ms, CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END
 FROM rung_tasks t LEFT JOIN rung_attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 WHERE t.id IN (:ids)
 
@@ -37,20 +37,3 @@ SELECT t.queue, COUNT(*) FROM rung_tasks t FORCE INDEX (by_shard)
 WHERE t.stage = 3 AND t.shard IN (0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,
   28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,63) AND t.next_at IS NULL
 GROUP BY t.queue, CHAR_LENGTH(t.queue)
-
--- name: named_queues
--- FOR UPDATE: of several instances that reload, one notices what was removed.
-SELECT queue, silence_means, silence_ms, removed_at FROM rung_queues FOR UPDATE
-
--- name: named_queues_write
-INSERT INTO rung_queues (queue, length, silence_means, silence_ms, removed_at) VALUES :rows
-ON DUPLICATE KEY UPDATE silence_means = VALUES(silence_means), silence_ms = VALUES(silence_ms),
-  removed_at = VALUES(removed_at)
-
--- name: named_queues_forget
-DELETE FROM rung_queues WHERE removed_at < :before
-
--- name: under_way
-SELECT state, COUNT(*) FROM rung_tasks
-WHERE queue = :queue AND CHAR_LENGTH(queue) = CHAR_LENGTH(:queue) AND state IN ('scheduled','publishing','awaiting')
-GROUP BY state

@@ -56,7 +56,7 @@ WHERE t.stage = 1 AND t.shard = :shard AND t.next_at <= UTC_TIMESTAMP(3) + INTER
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id, t.copy_number,
+  t.silence_ms, t.said_means, t.said_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id, t.copy_number,
   CASE WHEN LENGTH(t.rule) + LENGTH(t.moved_from) + LENGTH(t.error_queue) + t.uncounted_attempts + t.uncounted_ms + t.probe + t.replaced_by + t.came_back > 0
        OR t.rule_headers IS NOT NULL
     THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.probe, t.rule_headers,

@@ -37,7 +37,7 @@ INSERT INTO rung_task_headers (task_id, name, value) VALUES :rows
 SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id, t.copy_number,
+  t.silence_ms, t.said_means, t.said_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id, t.copy_number,
   CASE WHEN LENGTH(t.rule) + LENGTH(t.moved_from) + LENGTH(t.error_queue) + t.uncounted_attempts + t.uncounted_ms + t.probe + t.replaced_by + t.came_back > 0
        OR t.rule_headers IS NOT NULL
     THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.probe, t.rule_headers,
@@ -87,7 +87,7 @@ UPDATE rung_attempts SET :changes WHERE attempt = :attempt AND task_id IN (:ids)
 -- moving indexes), 500 rows a statement.
 INSERT INTO rung_tasks (id, shard, state, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
   epoch, node, finished_at, finished_by, last_error, error_type, queue, exchange, routing_key, first_failed_at, copy_number, version,
-  by_exchange, rule, uncounted_attempts, uncounted_ms, moved_from, probe, replaced_by, came_back, cause_id)
+  by_exchange, rule, uncounted_attempts, uncounted_ms, moved_from, probe, replaced_by, came_back, said_means, said_ms, cause_id)
 VALUES :rows
 ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = VALUES(next_at),
   attempt = VALUES(attempt), level = VALUES(level), levels = VALUES(levels), max_attempts = VALUES(max_attempts),
@@ -98,7 +98,8 @@ ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = 
   version = VALUES(version),
   by_exchange = VALUES(by_exchange), rule = VALUES(rule), uncounted_attempts = VALUES(uncounted_attempts),
   uncounted_ms = VALUES(uncounted_ms), moved_from = VALUES(moved_from), probe = VALUES(probe),
-  replaced_by = VALUES(replaced_by), came_back = VALUES(came_back), cause_id = VALUES(cause_id)
+  replaced_by = VALUES(replaced_by), came_back = VALUES(came_back),
+  said_means = VALUES(said_means), said_ms = VALUES(said_ms), cause_id = VALUES(cause_id)
 
 -- name: write_attempts
 -- Unset values leave the column unchanged: level and due_at (written once), a time, an outcome, an error.

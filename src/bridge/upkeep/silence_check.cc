@@ -28,7 +28,7 @@ void SilenceCheck::tick() {
 }
 
 void SilenceCheck::check() {
-  if (busy_ || !knows_removed_) return;
+  if (busy_) return;
   busy_ = true;
   deps_.jobs.submit<Found>(
       Lane::sweeps,
@@ -57,30 +57,14 @@ bool SilenceCheck::needs_attachment(std::string_view queue) const {
          deps_.rules->targets().groups.elsewhere(queue) == nullptr;
 }
 
-void SilenceCheck::remove(std::vector<RemovedQueue> queues) {
-  removed_ = std::move(queues);
-  knows_removed_ = true;
-}
-
-std::optional<Silence> SilenceCheck::said_then(const std::string& queue, EpochMs published) const {
-  for (const RemovedQueue& removed : removed_) {
-    if (removed.queue != queue && !matches_pattern(removed.queue, queue)) continue;
-    if (deps_.rules->queues().contains(queue)) continue;  // named otherwise
-    if (published < removed.removed_at) return removed.silence;
-  }
-  return std::nullopt;
-}
-
 void SilenceCheck::found(const Found& due) {
   batch_.clear();
   for (const DueEntry& row : due.rows) {
     const auto it = due.awaiting.find(row.id);
     if (ending_.contains(row.id) || it == due.awaiting.end()) continue;
     const Awaiting& its = it->second;
-    const Silence now = its.silence.value_or(deps_.rules->queue(row.queue).silence);
-    Silent task{row.id, its.published_at.value_or(row.at - now.after), {}, {}, now};
-    task.said = said_then(row.queue, task.published);
-    if (task.said && !its.silence) task.silence = *task.said;
+    const Silence silence = its.said.value_or(deps_.rules->queue(row.queue).silence);
+    Silent task{row.id, its.published_at.value_or(row.at - silence.after), {}, silence};
     // An instance's reading of that clock may be a little behind: published_at is by it, row.at by the clock
     // itself. But row.at is later than the end of the first silence if that was put off.
     task.queued =
@@ -137,7 +121,7 @@ void SilenceCheck::look_up() {
         if (!records)
           return log::error("looking up whether queues are attached failed",
                             {{"reason", records.error().message}});
-        if (knows_removed_) decide(batch, *records);  // else they are found again
+        decide(batch, *records);
       });
 }
 
@@ -210,7 +194,6 @@ void SilenceCheck::decide(const std::string& queue, const std::vector<Silent>& t
 
 void SilenceCheck::end(const Silent& task, event::SilenceOver how, bool unverified) {
   if (!ending_.insert(task.id).second) return;
-  how.queue_said = task.said;
   deps_.transitions.add(
       {task.id, std::move(how)}, [this, id = task.id, unverified](const Result<Decision>& decision) {
         ending_.erase(id);

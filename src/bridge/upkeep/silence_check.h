@@ -59,10 +59,6 @@ class SilenceCheck {
   void tick();
   // Call if the silence of some task may be over, with shards.
   void check();
-  // Silence is not judged before remove() has been called: what it meant for a queue that the config does not
-  // name any more is not known.
-  void wait_for_removed() { knows_removed_ = false; }
-  void remove(std::vector<RemovedQueue> queues);
   // The attachments have taken the result of a look.
   void looked();
   // Asks which queues have deliveries that await an answer, whoever made them: the attachments watch these.
@@ -75,10 +71,9 @@ class SilenceCheck {
   // A task whose silence may be over.
   struct Silent {
     TaskId id;
-    EpochMs published;            // without the time of its confirm: as early as it can have been
-    EpochMs queued;               // by then it was in its queue, by the database's clock
-    std::optional<Silence> said;  // by its queue's rules when it was delivered; none: what they say now
-    Silence silence;              // what it means for this task
+    EpochMs published;  // without the time of its confirm: as early as it can have been
+    EpochMs queued;     // by then it was in its queue, by the database's clock
+    Silence silence;    // what it means for this delivery
   };
   struct Found {
     std::vector<DueEntry> rows;
@@ -95,15 +90,12 @@ class SilenceCheck {
   std::optional<EpochMs> ends_later(const std::string& queue, const Silent& task,
                                     const AttachmentRecord* known, bool& unverified, std::string& why) const;
   bool needs_attachment(std::string_view queue) const;
-  std::optional<Silence> said_then(const std::string& queue, EpochMs published) const;
   void end(const Silent& task, event::SilenceOver how, bool unverified);
 
   const Deps deps_;
   std::unordered_set<TaskId> ending_;
   Batch batch_;  // waits for a look, requested at asked_at_
   BootMs asked_at_{0};
-  std::vector<RemovedQueue> removed_;
-  bool knows_removed_ = true;
   bool can_look_ = false;  // somebody answers what is asked of the attachments
   bool waiting_ = false;
   bool finding_ = false;  // the queues

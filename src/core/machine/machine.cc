@@ -140,7 +140,8 @@ struct Machine {
     const bool is_its = (e.attempt == task.attempt && !anothers) || planted(Bug::confirm_of_wrong_attempt);
     if (task.state == State::publishing && is_its) {
       next.state = State::awaiting;
-      next.next_at = at.now + silence_of(task, rules).after;
+      next.said = silence_of(task, rules);
+      next.next_at = at.now + next.said->after;
     }
     // Else the consumer was quicker than the confirm: its result stays, only the history gets the time.
     return applied(std::move(next), std::move(row));
@@ -286,7 +287,7 @@ struct Machine {
   Decision operator()(const event::SilenceOver& e) const {
     if (task.state != State::awaiting || !task.next_at || *task.next_at > at.now)
       return stale(task, task.state == State::awaiting ? "it may still be answered" : is_in(task));
-    const Silence silence = !task.silence && e.queue_said ? *e.queue_said : silence_of(task, rules);
+    const Silence silence = silence_of(task, rules);
     if (silence.means == Silence::Means::failure) {
       return fail(task, Outcome::timed_out, "no word within " + levels::format_duration(silence.after),
                   "timed_out", {}, rules, at);
@@ -583,6 +584,7 @@ std::optional<Decision> refuse_by_hand(const Event& event, const Task& task) {
 }
 
 const Silence& silence_of(const Task& task, const RuleBook& rules) {
+  if (task.state == State::awaiting && task.said) return *task.said;
   return task.silence ? *task.silence : rules.queue(task.queue).silence;
 }
 

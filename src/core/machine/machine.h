@@ -101,9 +101,6 @@ struct SilenceOver {
   // failure.
   std::optional<EpochMs> ends_at = {};
   std::string why = {};
-  // What the queue's rules said when it was delivered, if they say something else since: the config no longer
-  // names the queue.
-  std::optional<Silence> queue_said = {};
 };
 struct ParkedCopySent {
   bool no_queue = false;  // took it: it is owed still, and tried again later and later
@@ -245,8 +242,7 @@ struct Decision {
   // A failure: the message came with other headers or properties, which the task has from now on. The store
   // keeps the earlier ones in the row's origin.
   std::shared_ptr<const ReceivedMessage> replacement = {};
-  // The task was in `awaiting`: since when, the end of silence less its length. Less exact after a reload
-  // that changed the length.
+  // The task was in `awaiting`: since when, the end of silence less its length.
   std::optional<EpochMs> awaited_since = {};
   State was = State::unknown;  // the task's state before the event; decide() sets it
   // An Edit: the new task. The store inserts it in the same transaction; if it can't, it refuses the event.
@@ -274,7 +270,7 @@ std::optional<Decision> refuse_by_hand(const Event& event, const Task& task);
 // Its silence has ended, but was no success (SilenceOver::held): it waits for an answer or a person.
 inline bool is_silence_held(const Task& task) { return task.state == State::awaiting && !task.next_at; }
 
-// What silence after one of its attempts means.
+// What silence after its delivery means; before the confirm, what it will mean by these rules.
 const Silence& silence_of(const Task& task, const RuleBook& rules);
 
 // The first step of a new task: level 1 scheduled, or parked at once (retry-never, no queue, no attempts).

@@ -115,6 +115,8 @@ struct Task {
   // The number of the parked copy (kParkedCopy) whose failure reopened it last; 0 = none.
   std::uint32_t came_back = 0;
   std::optional<Silence> silence;  // what silence means for this task; none = see its queue's rules
+  // What it means after the last delivery: as it was when that was confirmed. none = no delivery yet.
+  std::optional<Silence> said;
   // It was published to exchange and routing_key, maybe to several queues: a result may be for another
   // queue's copy. Stays set when a failure has named the queue.
   bool by_exchange = false;

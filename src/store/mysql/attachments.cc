@@ -59,71 +59,12 @@ void write_record(Session& session, const AttachmentRecord& record) {
   session.exec(render("attachments_write", {{"rows", rows.done()}}));
 }
 
-using Silences = std::map<std::string, std::pair<Silence, std::optional<EpochMs>>>;  // removed_at
-
-void count_under_way(Session& session, RemovedQueue& removed) {
-  auto row = session.query(render("under_way", {{"queue", Literal::text(removed.queue)}}));
-  while (row->next()) {
-    const auto state = state_from(text_at(*row, 1));
-    if (state == State::scheduled) removed.scheduled = row->getInt64(2);
-    if (state == State::publishing) removed.publishing = row->getInt64(2);
-    if (state == State::awaiting) removed.awaiting = row->getInt64(2);
-  }
-}
-
-Silences read_named(Session& session) {
-  Silences known;
-  auto row = session.query(render("named_queues"));
-  while (row->next()) {
-    const bool success = text_at(*row, 2) == "success";
-    known[text_at(*row, 1)] = {
-        {success ? Silence::Means::success : Silence::Means::failure, Ms{row->getInt64(3)}},
-        time_at(*row, 4)};
-  }
-  return known;
-}
-
-void write_named(Session& session, const std::string& name, const Silence& silence,
-                 const std::optional<EpochMs>& removed_at) {
-  const Literal queue = Literal::text(name);
-  Rows rows;
-  rows.row() << queue << length_of(queue)
-             << Literal::text(silence.means == Silence::Means::success ? "success" : "failure")
-             << Literal::number(silence.after.count()) << Literal::time(removed_at);
-  session.exec(render("named_queues_write", {{"rows", rows.done()}}));
-}
-
 void write_attachment_event(Session& session, SystemEvent event) {
   event.detail = clean_utf8(event.detail, kDetailBytes);
   write_event(session, event);
 }
 
 }  // namespace
-
-Result<std::vector<RemovedQueue>> MysqlStore::name_queues(std::span<const NamedQueue> named) {
-  return session_->transaction_for([&] {
-    Silences known = read_named(*session_);
-    for (const NamedQueue& one : named) {
-      const auto it = known.find(one.queue);
-      const bool same = it != known.end() && it->second.first == one.silence && !it->second.second;
-      if (!same) write_named(*session_, one.queue, one.silence, std::nullopt);
-      if (it != known.end()) known.erase(it);
-    }
-    const EpochMs now = session_->now();
-    std::vector<RemovedQueue> out;
-    for (const auto& [queue, it] : known) {
-      RemovedQueue removed{queue, it.first, it.second.value_or(now), !it.second};
-      if (removed.is_new) {
-        write_named(*session_, queue, it.first, now);
-        count_under_way(*session_, removed);
-        if (const auto event = event_of(removed)) write_attachment_event(*session_, *event);
-      }
-      out.push_back(std::move(removed));
-    }
-    session_->exec(render("named_queues_forget", {{"before", Literal::time(now - kAttachmentsKept)}}));
-    return out;
-  });
-}
 
 Result<std::vector<AttachmentRecord>> MysqlStore::attachments(std::span<const std::string> queues) {
   return session_->run_for([&] { return values_of(read_records(*session_, queues, false)); });

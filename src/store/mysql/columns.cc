@@ -72,6 +72,11 @@ bool is_next_version(const Task& before, const Task& after) {
   return after.copy_number == before.version + 1;
 }
 
+// Each confirm writes it: confirms of first and of later attempts are the same change.
+bool same_said(const Task& before, const Task& after) {
+  return before.said == after.said && (before.state == after.state || after.state != State::awaiting);
+}
+
 using T = const Task&;
 constexpr TaskColumn kTasks[] = {
     // Those of write_tasks, in its order.
@@ -111,6 +116,8 @@ constexpr TaskColumn kTasks[] = {
     {"probe", equal<&Task::probe>, [](T t) { return Literal::number(t.probe); }},
     {"replaced_by", equal<&Task::replaced_by>, [](T t) { return Literal::number(t.replaced_by.value); }},
     {"came_back", equal<&Task::came_back>, [](T t) { return Literal::number(t.came_back); }},
+    {"said_means", same_said, [](T t) { return t.said ? means(t.said) : Literal::text(""); }},
+    {"said_ms", same_said, [](T t) { return Literal::number(t.said ? t.said->after.count() : 0); }},
     {"cause_id", equal<&Task::cause>,
      [](T t) { return t.cause.empty() ? Literal::null() : Literal::text(t.cause); }},
     // Those of insert_tasks alone.
@@ -126,7 +133,7 @@ constexpr TaskColumn kTasks[] = {
     {"digest", equal<&Task::digest>, [](T t) { return Literal::bytes(t.digest); }},
     {"parent_id", equal<&Task::parent>, [](T t) { return Literal::number(t.parent.value); }},
 };
-constexpr std::size_t kCause = 29;  // inserted apart: IntakeRows::insert() is told
+constexpr std::size_t kCause = 31;  // inserted apart: IntakeRows::insert() is told
 static_assert(kTasks[kCause].name == "cause_id");
 constexpr auto kTaskChanges = std::span(kTasks).first<kCause + 1>();
 

@@ -37,7 +37,7 @@ void add_indexed_headers(Rows& rows, TaskId id, const Message& message,
                          const std::vector<std::string>& names);
 
 // A set of columns: one bit for each column of the table.
-using Columns = std::uint32_t;
+using Columns = std::uint64_t;
 
 // The columns of write_tasks, write_attempts.
 void add_task(Rows& rows, const Task& task);
@@ -47,7 +47,7 @@ void add_attempt(Rows& rows, const Attempt& attempt);
 // server. changed(): the columns in which `after` differs from `before`, with kAlone if the row needs its own
 // statement. same_change(): whether another row changes these columns in the same way. change(): the change,
 // as SQL for SET.
-inline constexpr Columns kAlone = Columns{1} << 31U;
+inline constexpr Columns kAlone = Columns{1} << 63U;
 Columns changed(const Task& before, const Task& after);
 bool same_change(Columns columns, const Task& after, const Task& other);
 Literal change(Columns columns, const Task& after);

@@ -89,6 +89,8 @@ Task task_at(const ::sql::ResultSet& row) {
   t.version = row.getUInt(++c);
   t.silence = silence_at(row, ++c);
   ++c;
+  t.said = silence_at(row, ++c);
+  ++c;
   t.by_exchange = row.getInt(++c) != 0;
   t.digest = text_at(row, ++c);
   t.parent = {row.getInt64(++c)};

@@ -18,9 +18,9 @@ namespace rung::mysql {
 
 std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" for NULL
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
-// The words of the column silence_means.
+// The words of the columns silence_means and said_means.
 inline constexpr std::string_view kSilenceSuccess = "success", kSilenceFailure = "failure";
-// silence_means in this column, silence_ms in the next.
+// silence_means in this column, silence_ms in the next; or said_means and said_ms.
 std::optional<Silence> silence_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.

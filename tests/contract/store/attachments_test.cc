@@ -1,4 +1,4 @@
-// What instances share about attached queues, held silences, and queues that the config names no more.
+// What instances share about attached queues and held silences.
 #include "tests/contract/store/world.h"
 
 namespace rung::test {
@@ -157,7 +157,7 @@ TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
   const auto known = must(store_->awaiting(std::vector{held, TaskId{4711}}));
   ASSERT_EQ(known.size(), 1U);
   EXPECT_TRUE(known.at(held).published_at);
-  EXPECT_FALSE(known.at(held).silence);
+  EXPECT_EQ(known.at(held).said, (Silence{Silence::Means::success, Ms{1}})) << "as the confirm has written it";
   wait_until([&] {
     return apply_one(*store_, fence, held, event::SilenceOver{"it is detached"}).verdict ==
            Decision::Verdict::applied;
@@ -170,33 +170,6 @@ TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
   EXPECT_EQ(due[0].id, other);
   EXPECT_EQ(apply_one(*store_, fence, held, event::Redrive{}).verdict, Decision::Verdict::applied);
   EXPECT_EQ(must(store_->history(held)).at(0).attempt.outcome, Outcome::timed_out);
-}
-
-TEST_P(AttachmentContract, AQueueThatTheConfigNamesNoMoreIsKept) {
-  const Fence fence = join(*store_, "a");
-  awaiting(fence, "orders");
-  const Silence failure{Silence::Means::failure, Ms{5000}}, success{Silence::Means::success, Ms{1000}};
-  const std::vector<NamedQueue> both = {{"orders", failure}, {"invoices", success}};
-  EXPECT_THAT(must(store_->name_queues(both)), IsEmpty());
-  const std::vector<NamedQueue> one = {{"invoices", success}};
-  const auto removed = must(store_->name_queues(one));
-  ASSERT_EQ(removed.size(), 1U);
-  EXPECT_EQ(removed[0].queue, "orders");
-  EXPECT_EQ(removed[0].silence, failure);
-  EXPECT_TRUE(removed[0].is_new);
-  EXPECT_EQ(removed[0].awaiting, 1);
-  EXPECT_EQ(kinds(), (std::vector<std::string>{"queue_removed"}));
-  // Another instance: it is known already.
-  const auto again = must(store_->name_queues(one));
-  ASSERT_EQ(again.size(), 1U);
-  EXPECT_FALSE(again[0].is_new);
-  EXPECT_EQ(again[0].removed_at, removed[0].removed_at);
-  EXPECT_EQ(again[0].silence, failure);
-  // Named again, it is forgotten; without tasks it leaves no event.
-  EXPECT_THAT(must(store_->name_queues(both)), IsEmpty());
-  const std::vector<NamedQueue> orders = {{"orders", failure}};
-  EXPECT_EQ(must(store_->name_queues(orders)).at(0).queue, "invoices");
-  EXPECT_EQ(kinds(), (std::vector<std::string>{"queue_removed"}));
 }
 
 // S3: a bulk redrives presumed successes, and reported ones only with the word.

@@ -16,22 +16,6 @@ AttachmentChange MemoryQueues::see(const AttachmentSighting& sighting, EpochMs n
   return change;
 }
 
-std::vector<RemovedQueue> MemoryQueues::name(std::span<const NamedQueue> named, EpochMs now) {
-  std::map<std::string, Silence> before = std::exchange(named_, {});
-  for (const NamedQueue& one : named) {
-    before.erase(one.queue);
-    removed_.erase(one.queue);
-    named_[one.queue] = one.silence;
-  }
-  std::vector<RemovedQueue> out;
-  for (const auto& [queue, removed] : removed_) out.push_back(removed);
-  for (const auto& [queue, silence] : before) {
-    out.push_back(removed_[queue] = {queue, silence, now});
-    out.back().is_new = true;
-  }
-  return out;
-}
-
 Result<std::vector<AttachmentRecord>> MemoryStore::attachments(std::span<const std::string> queues) {
   return call([&] {
     std::vector<AttachmentRecord> out;
@@ -64,7 +48,7 @@ Result<std::map<TaskId, Awaiting>> MemoryStore::awaiting(std::span<const TaskId>
       if (row == nullptr) continue;
       const auto attempt = row->attempts.find(row->task.attempt);
       const bool known = attempt != row->attempts.end();
-      out.emplace(id, Awaiting{known ? attempt->second.published_at : std::nullopt, row->task.silence});
+      out.emplace(id, Awaiting{known ? attempt->second.published_at : std::nullopt, row->task.said});
     }
     return out;
   });
@@ -86,23 +70,6 @@ Result<std::map<std::string, std::int64_t>> MemoryStore::held_silences() {
     std::map<std::string, std::int64_t> out;
     for (const auto& [id, row] : db_.tasks_.rows()) {
       if (is_silence_held(row.task)) ++out[row.task.queue];
-    }
-    return out;
-  });
-}
-
-Result<std::vector<RemovedQueue>> MemoryStore::name_queues(std::span<const NamedQueue> named) {
-  return call([&] {
-    std::vector<RemovedQueue> out = db_.queues_.name(named, db_.now_());
-    for (RemovedQueue& removed : out) {
-      if (!removed.is_new) continue;
-      for (const auto& [id, row] : db_.tasks_.rows()) {
-        if (row.task.queue != removed.queue) continue;
-        removed.scheduled += row.task.state == State::scheduled ? 1 : 0;
-        removed.publishing += row.task.state == State::publishing ? 1 : 0;
-        removed.awaiting += row.task.state == State::awaiting ? 1 : 0;
-      }
-      if (auto event = event_of(removed)) record(*std::move(event));
     }
     return out;
   });

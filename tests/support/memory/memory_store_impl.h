@@ -96,7 +96,6 @@ class MemoryStore : public Store {
   Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) override;
   Result<std::vector<std::string>> awaiting_queues(std::size_t most) override;
   Result<std::map<std::string, std::int64_t>> held_silences() override;
-  Result<std::vector<RemovedQueue>> name_queues(std::span<const NamedQueue> named) override;
 
   Result<std::vector<CauseRow>> causes(const CauseFilter& filter) override;
   Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,

@@ -230,20 +230,15 @@ class MemoryCounts {
   std::map<std::string, std::string> batches_;                              // the latest by maker
 };
 
-// Whether the failures of queues reach us, and which queues the config names. One that it has named is named
-// or removed, never both.
+// Whether the failures of queues reach us.
 class MemoryQueues {
  public:
   using Attachments = std::map<std::string, AttachmentRecord>;
   const Attachments& attachments() const { return attachments_; }
   AttachmentChange see(const AttachmentSighting& sighting, EpochMs now);
-  // The config names these and no others. Returns all that are removed.
-  std::vector<RemovedQueue> name(std::span<const NamedQueue> named, EpochMs now);
 
  private:
   Attachments attachments_;
-  std::map<std::string, Silence> named_;
-  std::map<std::string, RemovedQueue> removed_;
 };
 
 }  // namespace rung
