@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,12 @@ namespace rung {
 
 // The queues that are consumed: <prefix>.failed ..., and error queues (BrokerOptions::error_queues).
 enum class Inlet : std::uint8_t { failed, results, delay, error };
+
+// How many deliveries of a message a queue allows.
+struct DeliveryLimit {
+  std::string queue;
+  std::int64_t deliveries = std::numeric_limits<std::int64_t>::max();  // no limit
+};
 
 // A broker has one intake or several, each with a connection of its own: the RabbitMQ plugin consumes error
 // queues apart from Rung's own queues. An intake begins a session with each connection, with each channel,

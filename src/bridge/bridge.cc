@@ -10,6 +10,7 @@
 namespace rung::bridge {
 namespace {
 
+constexpr Ms kLookIfDrained{20};
 constexpr Ms kForgetGatesEvery{std::chrono::minutes{10}};
 constexpr Ms kUnusedGatesKept{std::chrono::hours{24}};
 
@@ -29,7 +30,6 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       attachments_(health_, record_),
       missing_origins_(settings_.prefix, record_),
       store_watch_(loop, health_, record_, settings_.identity.name),
-      refused_publishes_(record_),
       intake_holds_(broker),
       intake_pause_(loop,
                     {intake_holds_, broker.name(), health_, [this] { return jobs_->answered(); },
@@ -88,32 +88,31 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       recognized_(record_),
       intake_(loop,
               {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
-               store_watch_, refused_publishes_, broker, recognized_},
+               store_watch_, broker, recognized_},
               {settings_.prefix + ".parked",
                {settings_.prefix + ".delay", settings_.delays},
                settings_.identity.incarnation}),
-      results_({transitions_, acks_, proof_, updates_}),
-      router_({acks_, intake_, results_, transitions_, left_, proof_, attachments_, rules_}),
+      router_({acks_, intake_, transitions_, left_, proof_, updates_, attachments_, rules_}),
       submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
       retention_({upkeep_, shards_, clock_}, settings_.retention),
       count_causes_(add_cause_jobs(upkeep_, clock_)),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
-      janitor_(
-          loop, upkeep_,
-          {horizon_,
-           [this](const WorkWaiting& waiting) {
-             if (waiting.bulks) bulks_.found();
-             if (waiting.cause_changes) upkeep_.want(count_causes_);
-           },
-           {*jobs_, shards_, clock_, dispatch_, gates_, names_},
-           {*jobs_, shards_, transitions_, clock_, updates_, attachments_, rules_},
-           {upkeep_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked", health_,
-            [this] { return broker_watch_.takes_messages() && proof_.ready(); }}}),
+      janitor_(loop, upkeep_,
+               {horizon_,
+                [this](const WorkWaiting& waiting) {
+                  if (waiting.bulks) bulks_.found();
+                  if (waiting.cause_changes) upkeep_.want(count_causes_);
+                },
+                {*jobs_, shards_, clock_, dispatch_, gates_, names_},
+                {*jobs_, shards_, transitions_, clock_, updates_, attachments_, rules_},
+                {upkeep_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked",
+                 health_, [this] { return broker_watch_.takes_messages() && proof_.ready(); }}}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
-      broker_watch_(loop.clock(),
-                    {upkeep_, health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
-                    settings_.identity.name, settings_.lease),
-      drain_(loop, [this] { return idle(); }) {
+      broker_watch_(
+          loop.clock(),
+          {upkeep_, health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
+          settings_.identity.name, settings_.lease),
+      drain_timer_(loop, [this] { look_if_drained(); }) {
   reserve_names();
   upkeep_.add({"forget gates", kForgetGatesEvery, Lane::upkeep, Jobs::Who::leader, [this] {
                  if (!rules_->has_gates()) return Jobs::Work{};
@@ -140,17 +139,13 @@ Result<void> Bridge::start() {
 
 // --- state
 
-Status Bridge::status() const {
-  return {broker_watch_.status(), store_watch_.away(), shards_.count(), dispatch_.ready(), horizon_.loaded()};
-}
-
 Vitals Bridge::vitals() const {
   Vitals v;
   v.broker_consuming = broker_watch_.status().consuming;
   v.broker_publishing = broker_watch_.status().publishing;
   v.broker_blocked = broker_watch_.status().blocked;
   v.database = !store_watch_.away() && proof_.ready();
-  v.draining = drain_.begun();
+  v.draining = draining_;
   v.shards = shards_.count();
   v.retention = retention_.state();
   v.problems = health_.problems();
@@ -168,14 +163,14 @@ Vitals Bridge::vitals() const {
   v.recognized = recognized_.counts();
   v.without_origin = missing_origins_.count();
   v.rows_behind = store_watch_.rows_behind();
-  v.refused_publishes = refused_publishes_.count();
+  v.refused_publishes = recognized_.refused_publishes();
   v.decided_by_rule = updates_.decided_by_rule();
   v.error_queues = error_queues_;
   v.flow = counts_.by_queue();
   v.received = router_.received();
   v.unacked = acks_.unacked();
   v.intake_stalled = acks_.stalled();
-  v.results = results_.counts();
+  v.results = router_.results();
   v.leases = leases_;
   v.ready = dispatch_.ready();
   v.loaded = horizon_.loaded();
@@ -255,7 +250,7 @@ void Bridge::broker_status(const BrokerStatus& status) {
 
 // Only a process that can publish may take the name and shards.
 void Bridge::start_shards() {
-  if (broker_watch_.status().publishing && ownership_.ours() && !drain_.begun()) shards_.start();
+  if (broker_watch_.status().publishing && ownership_.ours() && !draining_) shards_.start();
 }
 
 // During a conflict the silence of tasks proves nothing either: their failures are not taken in.
@@ -316,7 +311,7 @@ void Bridge::record(const char* kind, const std::string& subject, const std::str
 // --- shutdown
 
 void Bridge::drain(std::function<void()> done) {
-  if (drain_.begun()) return;
+  if (std::exchange(draining_, true)) return;
   failpoint("drain.begun");
   ownership_.drain();
   intake_pause_.drain();
@@ -333,10 +328,12 @@ void Bridge::drain(std::function<void()> done) {
   submissions_.drain();
   bulks_.drain();
   upkeep_.stop();
-  drain_.begin([this, done = std::move(done)] {
-    count_upkeep_.add();  // the drain does not wait for it
-    shards_.leave(done);
-  });
+  drained_ = std::move(done);
+  drain_timer_.start(Ms{0}, kLookIfDrained);
+}
+
+void Bridge::look_if_drained() {
+  if (idle()) give_back(drained_);
 }
 
 bool Bridge::idle() const {
@@ -345,8 +342,8 @@ bool Bridge::idle() const {
 }
 
 void Bridge::give_back(std::function<void()> done) {
-  drain_.stop();
-  count_upkeep_.add();
+  drain_timer_.stop();
+  count_upkeep_.add();  // the drain does not wait for it
   shards_.leave(std::move(done));
 }
 

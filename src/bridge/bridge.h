@@ -11,35 +11,30 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "src/bridge/base/drain_wait.h"
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/bulk.h"
-#include "src/bridge/changes/left_unacked.h"
 #include "src/bridge/changes/submissions.h"
 #include "src/bridge/changes/transitions.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/horizon.h"
-#include "src/bridge/flight/publish_fence.h"
-#include "src/bridge/flight/route_log.h"
+#include "src/bridge/flight/stall_detector.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/acks.h"
-#include "src/bridge/intake/crash_loop.h"
 #include "src/bridge/intake/delivery_router.h"
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/intake/intake_pause.h"
-#include "src/bridge/intake/results.h"
 #include "src/bridge/leases/delivery_proof.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/bridge/upkeep/causes.h"
 #include "src/bridge/upkeep/counts.h"
 #include "src/bridge/upkeep/janitor.h"
-#include "src/bridge/leases/jobs.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/vitals.h"
@@ -49,6 +44,7 @@
 #include "src/bridge/watch/store_watch.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/rules/policy.h"
+#include "src/io/loop.h"
 
 namespace rung::bridge {
 
@@ -92,7 +88,6 @@ class Bridge final : public BrokerSink {
     submissions_.change(std::move(events), std::move(done));
   }
 
-  Status status() const;
   Vitals vitals() const;
   StartState start_state() const;
 
@@ -133,6 +128,7 @@ class Bridge final : public BrokerSink {
   void publish_until(BootMs deadline);
   void start_shards();
   void ownership_changed(bool ours);
+  void look_if_drained();
   bool idle() const;
   std::vector<std::string> configured_queues() const;
   void reserve_names();
@@ -154,7 +150,6 @@ class Bridge final : public BrokerSink {
   Attachments attachments_;
   MissingOrigins missing_origins_;
   StoreWatch store_watch_;
-  RefusedPublishes refused_publishes_;
   IntakeHolds intake_holds_;
   IntakePause intake_pause_;
   const std::unique_ptr<StoreJobs> jobs_;
@@ -178,7 +173,6 @@ class Bridge final : public BrokerSink {
   TaskUpdates updates_;
   Recognized recognized_;
   Intake intake_;
-  Results results_;
   DeliveryRouter router_;
   Submissions submissions_;
   // Periodic work, in upkeep_.
@@ -190,7 +184,9 @@ class Bridge final : public BrokerSink {
   BrokerWatch broker_watch_;
   std::vector<std::string> error_queues_;  // that are consumed
   LeaseCounts leases_;
-  DrainWait drain_;
+  bool draining_ = false;
+  std::function<void()> drained_;
+  io::Timer drain_timer_;
 };
 
 }  // namespace rung::bridge

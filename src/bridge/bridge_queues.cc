@@ -53,7 +53,7 @@ void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
 }
 
 void Bridge::attachments_found(const AttachmentLook& look) {
-  if (drain_.begun()) return;
+  if (draining_) return;
   attachments_.found(look, configured_queues(), loop_.clock().boot());
   crash_loop_.looked(look);
   for (const std::string& queue : look.matched) counts_.know(queue);

@@ -15,7 +15,6 @@
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/delivery_router.h"
 #include "src/bridge/intake/recognized.h"
-#include "src/bridge/intake/results.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/silence_check.h"
@@ -74,15 +73,8 @@ struct Vitals {
   DeliveryRouter::Received received{};
   std::size_t unacked = 0;  // deliveries in hand
   Ms intake_stalled{0};     // for how long none of them has been acked
-  Results::Counts results;
+  DeliveryRouter::Results results;
   LeaseCounts leases;
-  std::size_t ready = 0, loaded = 0;  // as in Status
-};
-
-struct Status {
-  BrokerStatus broker;
-  bool store_away = false;
-  int shards = 0;          // held
   std::size_t ready = 0;   // due, and waiting to be claimed
   std::size_t loaded = 0;  // in the heap
 };

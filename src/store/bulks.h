@@ -35,7 +35,7 @@ std::optional<BulkState> bulk_state_from(std::string_view word);
 // The lowest rate above 0. It sets the longest interval between two steps: 100 s.
 inline constexpr double kLeastBulkRate = 0.01;
 
-// How careful a redrive is: src/bridge/changes/careful_redrive.h does it. Nothing set: all are sent, whatever
+// How careful a redrive is: src/bridge/changes/bulk.h does it. Nothing set: all are sent, whatever
 // becomes of them.
 struct Care {
   // So many are sent first; the others follow if all of these succeed. 0 = none. At most kMostCanary.

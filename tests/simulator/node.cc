@@ -190,23 +190,20 @@ void Node::drain(std::function<void()> ended) {
 std::string Node::state() const {
   if (!life_) return name_ + ": dead";
   const bridge::Vitals vitals = life_->bridge->vitals();
-  const bridge::Status status = life_->bridge->status();
   std::string out =
-      name_ + ": " + std::to_string(vitals.shards) + " shards, " + std::to_string(status.ready) + " ready, " +
-      std::to_string(status.loaded) + " loaded, " + std::to_string(vitals.unconfirmed) +
+      name_ + ": " + std::to_string(vitals.shards) + " shards, " + std::to_string(vitals.ready) + " ready, " +
+      std::to_string(vitals.loaded) + " loaded, " + std::to_string(vitals.unconfirmed) +
       " unconfirmed, window " + std::to_string(vitals.targets.window) + ", " +
       std::to_string(vitals.targets.quarantined) + " in quarantine, the broker " +
-      (status.broker.publishing ? "takes" : "does not take") + " publishes" +
-      (status.broker.blocked ? ", blocked" : "") + ", the database is " +
-      (status.store_away ? "away" : "there") + ", " + life_->jobs->state() + "; " + life_->broker->state();
+      (vitals.broker_publishing ? "takes" : "does not take") + " publishes" +
+      (vitals.broker_blocked ? ", blocked" : "") + ", the database is " +
+      (vitals.database ? "there" : "away") + ", " + life_->jobs->state() + "; " + life_->broker->state();
   for (const HealthProblem& problem : vitals.problems) out += "; " + problem.name + ": " + problem.detail;
   return out;
 }
 
 void Node::look() {
-  if (!life_) return;
-  const bridge::Status status = life_->bridge->status();
-  most_loaded_ = std::max(most_loaded_, status.loaded);
+  if (life_) most_loaded_ = std::max(most_loaded_, life_->bridge->vitals().loaded);
 }
 
 }  // namespace rung::sim

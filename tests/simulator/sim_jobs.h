@@ -10,7 +10,6 @@
 #include <string>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/bridge/watch/outages.h"
 #include "tests/simulator/faulty_store.h"
 #include "tests/simulator/sim_loop.h"
 

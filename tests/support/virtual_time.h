@@ -23,7 +23,6 @@
 #include <utility>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/bridge/watch/outages.h"
 #include "src/core/base/clock.h"
 #include "src/io/loop.h"
 

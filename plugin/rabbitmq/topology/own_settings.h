@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "plugin/broker.h"
 #include "plugin/rabbitmq/topology/management.h"
 
 namespace rung::rabbit {
@@ -37,11 +37,6 @@ struct SettingFinding {
 std::vector<SettingFinding> judge_settings(std::string_view prefix, std::string_view queue_type,
                                            const OwnState& state);
 
-// How many deliveries of a message a queue allows.
-struct DeliveryLimit {
-  std::string queue;
-  std::int64_t deliveries = std::numeric_limits<std::int64_t>::max();  // no limit
-};
 // The lowest, of those queues that messages are taken in from.
 DeliveryLimit lowest_delivery_limit(const std::vector<QueueFacts>& own_queues);
 

@@ -3,6 +3,7 @@
 // Thread: the loop's.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -22,11 +23,34 @@ class Health {
   Health(const Clock& clock, std::function<void()> changed) : clock_(clock), changed_(std::move(changed)) {}
 
   // Begins a problem, or updates its detail. `name` is a constant: it is a metric's label.
-  void set(std::string_view name, std::string detail, Effect effect = Effect::warning);
-  void clear(std::string_view name);
+  void set(std::string_view name, std::string detail, Effect effect = Effect::warning) {
+    const bool not_ready = effect == Effect::not_ready;
+    const auto it = std::ranges::find(problems_, name, &HealthProblem::name);
+    if (it == problems_.end()) {
+      problems_.push_back({std::string(name), std::move(detail), clock_.wall(), not_ready});
+    } else {
+      if (it->detail == detail && it->not_ready == not_ready) return;
+      it->detail = std::move(detail);
+      it->not_ready = not_ready;
+    }
+    changed_();
+  }
+  void clear(std::string_view name) {
+    if (std::erase_if(problems_, [&](const HealthProblem& p) { return p.name == name; }) > 0) changed_();
+  }
   // Sets a warning, or clears it if `detail` is empty. Returns whether it is new.
-  bool show(std::string_view name, const std::string& detail);
-  bool has(std::string_view name) const;
+  bool show(std::string_view name, const std::string& detail) {
+    if (detail.empty()) {
+      clear(name);
+      return false;
+    }
+    const bool begins = !has(name);
+    set(name, detail);
+    return begins;
+  }
+  bool has(std::string_view name) const {
+    return std::ranges::find(problems_, name, &HealthProblem::name) != problems_.end();
+  }
   const std::vector<HealthProblem>& problems() const { return problems_; }
 
  private:

@@ -1,15 +1,202 @@
 #include "src/bridge/changes/bulk.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "src/bridge/changes/careful_redrive.h"
+#include "levels/duration.h"
 #include "src/bridge/changes/single_rows.h"
 #include "src/bridge/changes/transitions.h"
+#include "src/core/base/failpoint.h"
+#include "src/core/base/utf8.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+using Go = BulkVerdict::Go;
+
+constexpr double kRampSeconds = 10;  // at each rate
+// For stop_above: the tasks that are looked at, the last that were processed; and how many of them may wait
+// to be sent, so that the others tell of failures.
+constexpr int kLookedAt = 10'000;
+constexpr std::int64_t kMostUnsent = 1000;
+// A canary that finds fewer tasks to send among so many ends.
+constexpr std::int64_t kMostProcessed = 10'000;
+constexpr std::int64_t kFewest = 20;      // a share of fewer says nothing
+constexpr std::size_t kNamed = 3;         // failures that the reason names
+constexpr std::size_t kErrorShown = 200;  // bytes of each
+
+std::string error_of(const SentTask& task) {
+  return task.outcome == Outcome::pending ? "parked again without being sent" : error_line("", task.error);
+}
+
+struct FailedTask {
+  TaskId id;
+  std::string why;
+};
+
+// "269741562311741440: connection refused; ...", and how many more.
+std::string named(const std::vector<FailedTask>& failures) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(failures.size(), kNamed); ++i)
+    text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", failures[i].id.str(),
+                        clean_utf8(failures[i].why, kErrorShown));
+  if (failures.size() > kNamed) text += fmt::format("; and {} more", failures.size() - kNamed);
+  return text;
+}
+
+struct Canary : CanaryCounts {
+  std::vector<FailedTask> failures;
+};
+
+class CanaryJudge {
+ public:
+  CanaryJudge(const Bulk& bulk, const RuleBook& rules, EpochMs now, const AttachmentRecords& records)
+      : watch_(bulk.care.watch), rules_(rules), now_(now), records_(records) {}
+
+  void add(const SentTask& task) {
+    if (is_withdrawn(task)) return;
+    ++canary_.sent;
+    if (task.outcome == Outcome::succeeded) {
+      ++canary_.succeeded;
+    } else if (has_failed(task)) {
+      fail(task, error_of(task));
+    } else if (!task.published_at) {
+      ++canary_.unsent;
+    } else if (task.held) {
+      fail(task, "its silence is held open: a failure could not have arrived");
+    } else if (const auto read = when_read(task, records_);
+               watch_ && task.state == State::awaiting && read && now_ - *read >= *watch_) {
+      end_of_watch(task, *read + *watch_);
+    } else {
+      ++canary_.open;
+    }
+  }
+  const Canary& canary() const { return canary_; }
+
+ private:
+  void fail(const SentTask& task, std::string why) { canary_.failures.push_back({task.id, std::move(why)}); }
+  void end_of_watch(const SentTask& task, EpochMs end) {
+    const QueueRules& queue = rules_.queue(task.queue);
+    const Silence silence = task.silence.value_or(queue.silence);
+    if (silence.means == Silence::Means::failure)
+      return fail(task, "no success was reported within " + levels::format_duration(*watch_));
+    const auto known = records_.find(task.queue);
+    std::string held;
+    if (queue.needs_attachment)
+      held = held_because(known == records_.end() ? nullptr : &known->second, *task.published_at);
+    if (!held.empty()) return fail(task, "its silence says nothing: " + held);
+    // A look from before the end of the watch does not know of a queue that was detached since.
+    if (queue.needs_attachment && known != records_.end() && known->second.checked_at < end &&
+        now_ - end < kUnverifiedSilence) {
+      ++canary_.open;
+      ++canary_.unchecked;
+      return;
+    }
+    ++canary_.succeeded;
+  }
+
+  const std::optional<Ms> watch_;
+  const RuleBook& rules_;
+  const EpochMs now_;
+  const AttachmentRecords& records_;
+  Canary canary_;
+};
+
+Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
+  // All that it has processed is the canary.
+  const auto sent =
+      store.sent_by_bulk(bulk.id, static_cast<int>(std::min<std::int64_t>(bulk.done, INT32_MAX)));
+  if (!sent) return tl::unexpected(sent.error());
+  const auto records = attachments_of(store, *sent);
+  if (!records) return tl::unexpected(records.error());
+  CanaryJudge judged(bulk, rules, now, *records);
+  for (const SentTask& task : *sent) judged.add(task);
+  Canary canary = judged.canary();
+  canary.unread = unread_among(*sent, *records);
+  if (!canary.failures.empty())
+    return BulkVerdict{Go::stop, fmt::format("{} of the canary's {} failed: {}", canary.failures.size(),
+                                             canary.sent, named(canary.failures))};
+  if (canary.unsent + canary.open > 0) return BulkVerdict{Go::wait, waits_for(bulk, canary)};
+  if (canary.succeeded == 0 && bulk.done < bulk.total && !planted(Bug::canary_of_nothing))
+    return BulkVerdict{Go::stop, "no task of the canary was sent: all of them had ended before"};
+  return BulkVerdict{Go::passed, {}};
+}
+
+Result<BulkVerdict> judge_failures(Store& store, const Bulk& bulk) {
+  const auto sent = store.sent_by_bulk(bulk.id, kLookedAt);
+  if (!sent) return tl::unexpected(sent.error());
+  std::vector<FailedTask> failures;
+  for (const SentTask& task : *sent) {
+    if (has_failed(task)) failures.push_back({task.id, error_of(task)});
+  }
+  const SentCounts counts = count(*sent);
+  const std::int64_t unsent = counts.unsent, published = counts.sent - unsent;
+  const auto failed = static_cast<double>(failures.size());
+  if (failed > *bulk.care.stop_above / 100 * static_cast<double>(std::max(published, kFewest)))
+    return BulkVerdict{
+        Go::stop, fmt::format("{} of the last {} sent failed, more than {}%: {}", failures.size(), published,
+                              *bulk.care.stop_above, named(failures))};
+  if (unsent >= kMostUnsent && bulk.done < bulk.total)
+    return BulkVerdict{
+        Go::wait, fmt::format("{} tasks are not sent yet: their queue takes fewer than {} per second", unsent,
+                              bulk.rate)};
+  return BulkVerdict{};
+}
+
+}  // namespace
+
+std::string waits_for(const Bulk& bulk, const CanaryCounts& canary) {
+  std::string text = fmt::format("canary: {} of {} succeeded", canary.succeeded, canary.sent);
+  if (canary.unsent > 0) text += fmt::format(", {} not sent yet", canary.unsent);
+  const std::int64_t silent = canary.open - canary.unchecked;
+  if (silent > 0)
+    text += fmt::format(", {} without an answer so far (silence counts after {})", silent,
+                        bulk.care.watch ? levels::format_duration(*bulk.care.watch) + ": --watch"
+                                        : "the time in the queue's config");
+  if (canary.unchecked > 0)
+    text += fmt::format(", {} silent (until the next check that the queue is attached)", canary.unchecked);
+  return canary.unread.empty() ? text : text + "; " + canary.unread;
+}
+
+double rate_of(const Bulk& bulk) {
+  const bool in_canary = bulk.care.canary > 0 && !bulk.canary_done;
+  if (!bulk.care.ramp || in_canary || planted(Bug::ramp_at_once)) return bulk.rate;
+  // After k doublings kRampSeconds * (2^k - 1) have been sent: so the count alone says where it stands.
+  const auto sent = static_cast<double>(std::max<std::int64_t>(bulk.applied - bulk.care.canary, 0));
+  return std::min(bulk.rate, std::exp2(std::floor(std::log2(sent / kRampSeconds + 1))));
+}
+
+int step_size(const Bulk& bulk) {
+  // With a look at the failures once a second.
+  const double per_step = bulk.care.stop_above ? 5 : 1;
+  const int size = bulk_step_size(rate_of(bulk) * per_step);
+  if (bulk.care.canary == 0 || bulk.canary_done) return size;
+  const std::int64_t sent = planted(Bug::canary_too_large) ? 0 : bulk.applied;
+  return static_cast<int>(std::clamp<std::int64_t>(bulk.care.canary - sent, 1, size));
+}
+
+Result<BulkVerdict> judge(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
+  if (bulk.care.canary > 0 && !bulk.canary_done && bulk.done > 0) {
+    if (bulk.applied >= bulk.care.canary || bulk.done == bulk.total)
+      return judge_canary(store, bulk, rules, now);
+    if (bulk.done >= kMostProcessed)
+      return BulkVerdict{Go::stop,
+                         fmt::format("only {} of the first {} tasks could be redriven: too few for the "
+                                     "canary",
+                                     bulk.applied, bulk.done)};
+  }
+  // It reads many rows: once for the tasks of each second, however many steps that is, and at the end.
+  const double rate = rate_of(bulk);
+  const bool looks = rate <= 0 || bulk.done == bulk.total ||
+                     std::fmod(static_cast<double>(bulk.done), rate) < step_size(bulk);
+  if (bulk.care.stop_above && bulk.done > 0 && looks) return judge_failures(store, bulk);
+  return BulkVerdict{};
+}
+
 namespace {
 
 constexpr Ms kTryAgain{1000};   // after an error
@@ -30,7 +217,6 @@ namespace {
 
 Result<BulkProgress> try_step(Store& store, Bulk bulk, const std::string& runner, const Fence& fence,
                               const RuleBookPtr& rules) {
-  using Go = BulkVerdict::Go;
   BulkProgress out;
   BulkStep step{bulk.id, runner, bulk.last};
   if (bulk.care.any()) {
@@ -128,7 +314,6 @@ void BulkRunner::done(const Result<Step>& step) {
 }
 
 void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
-  using Go = BulkVerdict::Go;
   for (const Decision& decision : progress.decisions) deps_.observer.decided(decision);
   const Go go = progress.verdict.go;
   if (go == Go::passed)

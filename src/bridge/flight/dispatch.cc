@@ -17,7 +17,7 @@ constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies in memory 
 constexpr Ms kLinger{25};                                   // well below kAhead
 // Tasks of one queue that are kept in memory behind a closed gate: enough to begin with when it opens.
 constexpr std::size_t kKeptBehindGate = 5000;
-constexpr Ms kTurn{20};  // how often to check a rate while a task waits for it
+constexpr Ms kRateTurn{20};  // how often to check a rate while a task waits for it
 
 // One target gets at most three quarters, so that there is room for another.
 std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4); }
@@ -264,7 +264,7 @@ void Dispatch::pump() {
     if (claims_.jobs() == before) break;
   }
   // There is room, but a rate or a pause blocks every target: try again soon.
-  if (!targets_.empty() && claims_.jobs() == 0 && room() > 0) again_.start(kTurn);
+  if (!targets_.empty() && claims_.jobs() == 0 && room() > 0) again_.start(kRateTurn);
 }
 
 void Dispatch::tick() {

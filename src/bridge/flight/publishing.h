@@ -2,30 +2,35 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "plugin/broker.h"
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
+#include "src/bridge/base/once_per_name.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/transitions.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/horizon.h"
-#include "src/bridge/flight/route_log.h"
 #include "src/bridge/flight/stall_detector.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/db_clock.h"
+#include "src/core/base/ids.h"
 #include "src/core/gates/gates.h"
 #include "src/core/rules/policy.h"
+#include "src/io/log.h"
 #include "src/io/loop.h"
 #include "src/store/tasks.h"
 
@@ -112,6 +117,43 @@ class Claims {
   std::deque<ShortClaims> short_;  // of the last kShortFor
   std::size_t jobs_ = 0;
   bool draining_ = false;
+};
+
+// Logs exchanges and queues where messages can't be published, at most one line a minute per name. Bounded,
+// because names come from messages. Thread: the loop's.
+class RouteLog {
+ public:
+  explicit RouteLog(const Clock& clock) : clock_(clock) {}
+
+  void exchange_refused(const std::string& exchange, const std::string& reason) {
+    if (due(exchange))
+      log::warn("exchange refuses messages: their attempts fail",
+                {{"exchange", exchange}, {"reason", reason}});
+  }
+  // Once for each queue.
+  void routing_key_lost(const std::string& queue, const std::string& reason) {
+    if (!queues_.is_news(queue)) return;
+    log::warn("retries to a queue lose their routing key: binding refused",
+              {{"queue", queue}, {"reason", reason}});
+  }
+  // Exchanges that are remembered.
+  std::size_t size() const { return said_.size(); }
+  static constexpr std::size_t kMostExchanges = 1000;
+
+ private:
+  bool due(const std::string& name) {
+    constexpr Ms kEvery{60'000};
+    const BootMs now = clock_.boot();
+    const auto known = said_.find(name);
+    if (known != said_.end() && now - known->second < kEvery) return false;
+    if (said_.size() >= kMostExchanges) said_.clear();
+    said_[name] = now;
+    return true;
+  }
+
+  const Clock& clock_;
+  std::unordered_map<std::string, BootMs> said_;
+  OncePerName queues_;
 };
 
 // Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers

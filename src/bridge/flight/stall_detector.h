@@ -21,6 +21,8 @@
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/targets.h"
 #include "src/core/base/clock.h"
+#include "src/core/base/time.h"
+#include "src/io/loop.h"
 
 namespace rung::bridge {
 
@@ -50,6 +52,31 @@ class StallDetector {
   const Deps deps_;
   Ms stall_timeout_{kStallTimeout};         // doubled after each stall, until a publish is confirmed
   std::map<std::uint32_t, BootMs> silent_;  // since when, by queue; at most QueueNames::kMost
+};
+
+// The fence (Broker::allow_publish_until) follows the leases: nothing is written to the broker after they
+// have expired. It closes when leases are lost, and stays closed until every publish under way has its
+// result: tasks claimed under a lost lease may still be in the publisher's queue. A publish that gets no
+// answer has its connection dropped. Thread: the loop's.
+class PublishFence {
+ public:
+  PublishFence(io::Loop& loop, Broker& broker, const Outbox& outbox, Health& health);
+
+  void leases_lost();
+  // Our leases allow publishing until `deadline`; 0 = not at all. Returns whether the fence is open now.
+  bool extend(BootMs deadline);
+  // Leases were lost, and some publishes under way have no result yet.
+  bool is_closed() const { return closed_; }
+
+ private:
+  void allow_until(BootMs deadline);
+  void give_up_unanswered();
+
+  Broker& broker_;
+  const Outbox& outbox_;
+  Health& health_;
+  bool closed_ = false;
+  io::Timer timer_;
 };
 
 }  // namespace rung::bridge

@@ -49,16 +49,14 @@ struct Gates::Batch {
     for (std::size_t i = 0; i < batch.queues.size(); ++i) {
       const std::string& queue = batch.queues[i];
       if (done.contains(queue)) continue;
-      auto one =
-          store.change_gates({{queue}, batch.change, batch.maker, batch.id + '/' + std::to_string(i)});
+      auto one = store.change_gates({{queue}, batch.change, batch.maker, batch.id + '/' + std::to_string(i)});
       if (one) {
         done.emplace(queue, std::move(one->front()));
       } else if (one.error().is_transient()) {
         return one;
       } else {
         probes.erase(queue);
-        log::error("gates not written",
-                   {{"queues", 1}, {"queue", queue}, {"reason", one.error().message}});
+        log::error("gates not written", {{"queues", 1}, {"queue", queue}, {"reason", one.error().message}});
       }
     }
     std::vector<GateState> states;

@@ -9,7 +9,7 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kTick{250};
+constexpr Ms kGatesTick{250};
 constexpr int kReadTicks = 2;  // a pause is in force everywhere within a second
 constexpr int kNoteTicks = 4;
 // A commit is visible later than the time of its statement.
@@ -44,7 +44,7 @@ Gates::Gates(io::Loop& loop, Deps deps)
       flush_(loop, [this] { flush(); }) {}
 
 void Gates::start() {
-  tick_.start(kTick, kTick);
+  tick_.start(kGatesTick, kGatesTick);
   clock_measured();
   unknown_since_ = deps_.clock.here().boot();
   read();
@@ -101,7 +101,7 @@ void Gates::tick() {
 void Gates::check_health() {
   if (!unknown_since_ || deps_.clock.here().boot() - *unknown_since_ < kReadWithin) return;
   deps_.health.set(kProblem, "the gates of queues cannot be read: nothing is published",
-              Health::Effect::not_ready);
+                   Health::Effect::not_ready);
 }
 
 void Gates::read() {
@@ -220,7 +220,7 @@ void Gates::check_ends() {
 void Gates::start_timer() {
   if (by_time_.empty()) return;
   const Ms wait = by_time_.begin()->first - deps_.clock.now();
-  if (wait < kTick) ends_.start(std::max(wait, Ms{1}));
+  if (wait < kGatesTick) ends_.start(std::max(wait, Ms{1}));
 }
 
 // The flow first: then it knows whether a task could be sent as a probe.

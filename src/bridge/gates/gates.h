@@ -152,7 +152,7 @@ class Gates {
   // Of a breaker that is not closed.
   struct Probing {
     Breaker::State logged = Breaker::State::closed;
-    bool asking = false;  // for a probe
+    bool asking = false;   // for a probe
     BootMs not_before{0};  // a granted probe could not be sent
   };
   struct Batch;

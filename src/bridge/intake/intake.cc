@@ -104,7 +104,7 @@ void Intake::decided(const std::shared_ptr<Known>& item, const Result<Decision>&
   if (!decision) return;  // stopping: unacked, the broker keeps it
   if (decision->verdict == Decision::Verdict::refused) return refused(item, *decision);
   if (decision->reason == kRefusedPublish) {
-    deps_.refused_publishes.dead_lettered(*item->failure.id, item->failure.attempt, decision->task.queue);
+    deps_.recognized.refused_publish(*item->failure.id, item->failure.attempt, decision->task.queue);
   } else if (decision->verdict == Decision::Verdict::stale) {
     note(Recognized::As::repeat, *item, decision->task.id, decision->reason);
   }

@@ -12,9 +12,7 @@
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/store_jobs.h"
-#include "src/bridge/changes/left_unacked.h"
 #include "src/bridge/changes/transitions.h"
-#include "src/bridge/flight/route_log.h"
 #include "src/bridge/intake/acks.h"
 #include "src/bridge/intake/newcomer.h"
 #include "src/bridge/intake/recognized.h"
@@ -40,7 +38,6 @@ class Intake {
     const RuleBookPtr& rules;  // replaced by a reload
     TaskObserver& observer;
     StoreWatch& store_watch;
-    RefusedPublishes& refused_publishes;
     Broker& broker;
     Recognized& recognized;
   };

@@ -30,4 +30,16 @@ void Recognized::add(const Item& item) {
           std::string(to_word(item.as)) + " of task " + item.task.str() + ": " + item.reason);
 }
 
+void Recognized::refused_publish(TaskId id, int attempt, const std::string& queue) {
+  ++refused_;
+  log::info("dead letter of a publish that its full queue refused: acked, the task is published again",
+            {{"id", id.value}, {"attempt", attempt}, {"queue", queue}});
+  if (!refusing_.is_news(queue)) return;
+  log::warn("a full queue refuses publishes and dead-letters them as well: use overflow reject-publish",
+            {{"queue", queue}});
+  record_("refused_publish_dead_lettered", queue,
+          "the queue is full, and x-overflow reject-publish-dlx dead-letters what it refuses: each try of a "
+          "retry comes back at once and changes nothing. Set overflow: reject-publish");
+}
+
 }  // namespace rung::bridge

@@ -1,5 +1,6 @@
-// Messages at the intake that Rung recognizes: repeats of what it has, and messages that carry the headers of
-// one of its deliveries. Each is logged and counted; the first of a queue leaves an event (retry_events).
+// Messages at the intake that Rung recognizes: repeats of what it has, messages that carry the headers of one
+// of its deliveries, and dead letters of publishes that a full queue refused. Each is logged and counted; the
+// first of a queue leaves an event (retry_events).
 // Thread: the loop's.
 #pragma once
 
@@ -39,12 +40,18 @@ class Recognized {
   explicit Recognized(RecordEvent record) : record_(std::move(record)) {}
 
   void add(const Item& item);
+  // The broker answered that publish with a nack, and its attempt was taken back; a queue with x-overflow
+  // reject-publish-dlx dead-letters the message all the same. No consumer has seen it, and its task is
+  // published again, so it is acked without a change.
+  void refused_publish(TaskId id, int attempt, const std::string& queue);
   const Counts& counts() const { return counts_; }
+  std::int64_t refused_publishes() const { return refused_; }  // since the start
 
  private:
   const RecordEvent record_;
   Counts counts_{};
-  OncePerName acked_, taken_in_;  // queues
+  std::int64_t refused_ = 0;
+  OncePerName acked_, taken_in_, refusing_;  // queues
 };
 
 }  // namespace rung::bridge

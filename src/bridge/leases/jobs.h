@@ -1,5 +1,5 @@
-// The table of what is done at intervals, and by which instance: a row for each job. Each is under way once at most, in a lane of
-// the database's jobs. Thread: the loop's.
+// The table of what is done at intervals, and by which instance: a row for each job. Each is under way once
+// at most, in a lane of the database's jobs. Thread: the loop's.
 #pragma once
 
 #include <deque>

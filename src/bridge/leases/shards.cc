@@ -7,6 +7,103 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+// The longest that a leaving shard takes no new claims while a publish of it has no answer.
+constexpr Ms kLeavingMost{3000};
+
+}  // namespace
+
+std::vector<int> HeldShards::list() const {
+  std::vector<int> shards;
+  for (int s = 0; s < kShards; ++s) {
+    if (slot(s).epoch != 0) shards.push_back(s);
+  }
+  return shards;
+}
+
+std::vector<Lease> HeldShards::leases() const {
+  std::vector<Lease> leases;
+  for (int s = 0; s < kShards; ++s) {
+    if (slot(s).epoch != 0) leases.push_back({s, slot(s).epoch});
+  }
+  return leases;
+}
+
+int HeldShards::next() {
+  for (int i = 0; i < kShards; ++i) {
+    const int shard = next_;
+    next_ = (next_ + 1) % kShards;
+    if (takes_work(shard)) return shard;
+  }
+  return -1;
+}
+
+void HeldShards::add(const Lease& lease) {
+  remove(lease.shard);
+  slot(lease.shard).epoch = lease.epoch;
+  ++count_;
+}
+
+void HeldShards::remove(int shard) {
+  if (slot(shard).epoch != 0) --count_;
+  slot(shard) = {};
+}
+
+void HeldShards::clear() {
+  slots_ = {};
+  count_ = 0;
+}
+
+void HeldShards::plan_leaving(int many, bool all, BootMs now) {
+  int leaving = 0;
+  for (int s = kShards - 1; s >= 0; --s) {
+    Slot& it = slot(s);
+    if (it.epoch == 0) continue;
+    const bool used = in_use(s);
+    if (!all && it.leaving && used && now - it.leaving_since > kLeavingMost) it.stuck = true;
+    it.stuck = it.stuck && used;
+    const bool leaves = leaving < many && !it.stuck;
+    if (leaves && !it.leaving) it.leaving_since = now;
+    it.leaving = leaves;
+    if (leaves) ++leaving;
+  }
+}
+
+namespace {
+
+// After another instance's lease has expired, spread so that we do not all start in the same millisecond.
+constexpr Ms kAfterExpiry{20}, kMostSpread{300};
+// While shards change hands: the first delay, which then grows up to a tenth of the lease.
+constexpr Ms kHurry{50};
+
+}  // namespace
+
+CycleTimer::CycleTimer(io::Loop& loop, const Clock& clock, Ms lease, std::uint64_t seed,
+                       std::function<void()> go)
+    : clock_(clock),
+      lease_(lease),
+      dice_(static_cast<std::minstd_rand::result_type>(seed)),
+      timer_(loop, std::move(go)) {}
+
+Ms CycleTimer::random_up_to(Ms most) {
+  return Ms{std::uniform_int_distribution<std::int64_t>(0, most.count())(dice_)};
+}
+
+void CycleTimer::arm(const LeaseCycle* answer, bool news) {
+  const Ms third = lease_ / 3, tenth = lease_ / 10;
+  BootMs at = begun_ + third - random_up_to(third / 10);
+  if (answer != nullptr && answer->next_expiry && !answer->memory.row_gone)
+    at = std::min(at, *answer->next_expiry + kAfterExpiry + random_up_to(std::min(kMostSpread, tenth)));
+  if (answer != nullptr && answer->unsettled) {
+    hurry_ = std::clamp(hurry_ * 2, kHurry, std::max(tenth, kHurry));
+    at = std::min(at, clock_.boot() + hurry_);
+  } else {
+    hurry_ = Ms{0};
+  }
+  if (news) at = clock_.boot();
+  timer_.start(std::max(at - clock_.boot(), Ms{1}));
+}
 
 namespace {
 

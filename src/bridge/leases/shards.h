@@ -12,25 +12,102 @@
 //
 // An instance that has lost the broker gives up all its shards as long as another one can publish.
 //
-// Files: shard_plan (each instance's share), lease_cycle (a cycle with the database), held_shards,
-// cycle_timer. Shards has more members than most classes here because a cycle's answer changes
-// all of them in one step: node, leases, fence, clock.
+// lease_cycle.h has a cycle with the database, and each instance's share. Shards has more members than most
+// classes here because a cycle's answer changes all of them in one step: node, leases, fence, clock.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/bridge/leases/cycle_timer.h"
-#include "src/bridge/leases/held_shards.h"
 #include "src/bridge/leases/lease_cycle.h"
 #include "src/core/base/db_clock.h"
+#include "src/core/base/require.h"
+#include "src/core/base/time.h"
+#include "src/core/task/task.h"
 #include "src/io/loop.h"
 #include "src/store/leases.h"
 
 namespace rung::bridge {
+
+// The shards that this instance holds: their epochs, which are in use, and which are about to be given back.
+// Thread: the loop's.
+class HeldShards {
+ public:
+  int count() const { return count_; }
+  // The epoch of our lease; 0 = none.
+  std::uint64_t epoch(int shard) const { return slot(shard).epoch; }
+  // Held, and not about to be given back.
+  bool takes_work(int shard) const { return slot(shard).epoch != 0 && !slot(shard).leaving; }
+  bool leaving(int shard) const { return slot(shard).leaving; }
+  std::vector<int> list() const;
+  std::vector<Lease> leases() const;
+  // A shard that takes work, round-robin; -1 if there is none.
+  int next();
+
+  void add(const Lease& lease);
+  void remove(int shard);
+  void clear();
+
+  void begin_use(int shard) { ++uses_[static_cast<std::size_t>(shard)]; }
+  void end_use(int shard) {
+    RUNG_REQUIRE(in_use(shard));
+    --uses_[static_cast<std::size_t>(shard)];
+  }
+  bool in_use(int shard) const { return uses_[static_cast<std::size_t>(shard)] > 0; }
+
+  // Marks `many` shards to be given back: those with the highest numbers, so that an instance that stays
+  // small keeps the same shards. A leaving shard that has been in use for too long resumes work and another
+  // one leaves instead, unless `all` must go.
+  void plan_leaving(int many, bool all, BootMs now);
+
+ private:
+  struct Slot {
+    std::uint64_t epoch = 0;  // 0 = not held
+    bool leaving = false;     // to be given back: no new claims
+    bool stuck = false;       // a publish of it got no answer while it was leaving
+    BootMs leaving_since{0};
+  };
+  const Slot& slot(int shard) const { return slots_[static_cast<std::size_t>(shard)]; }
+  Slot& slot(int shard) { return slots_[static_cast<std::size_t>(shard)]; }
+
+  std::array<Slot, kShards> slots_{};
+  std::array<int, kShards> uses_{};  // also of shards that are no longer held
+  int count_ = 0;
+  int next_ = 0;
+};
+
+// Schedules the lease cycles: every third of the lease, up to a tenth of that earlier; when the first lease
+// of another instance expires; and soon while shards change hands. Each delay has a random part, so that
+// instances do not run in lockstep. Thread: the loop's.
+class CycleTimer {
+ public:
+  CycleTimer(io::Loop& loop, const Clock& clock, Ms lease, std::uint64_t seed, std::function<void()> go);
+
+  void at_once() { timer_.start(Ms{0}); }
+  void stop() { timer_.stop(); }
+  // A cycle begins.
+  void begun() { begun_ = clock_.boot(); }
+  // A cycle has ended with this answer; nullptr: it failed. `news`: the others should learn something at
+  // once.
+  void arm(const LeaseCycle* answer, bool news);
+
+ private:
+  Ms random_up_to(Ms most);
+
+  const Clock& clock_;
+  const Ms lease_;
+  std::minstd_rand dice_;
+  BootMs begun_{0};  // start of the last cycle
+  Ms hurry_{0};      // delay of the next cycle while shards change hands
+  io::Timer timer_;
+};
 
 class Shards {
  public:

@@ -24,8 +24,9 @@ std::size_t body_bytes_of(const Task& task) {
 }  // namespace
 
 ParkedCopies::ParkedCopies(Deps deps)
-    : deps_(std::move(deps)), send_(deps_.jobs.add({"parked copies", kSendEvery, Lane::flow, Jobs::Who::owners,
-                                                    [this] { return next_batch(); }})) {}
+    : deps_(std::move(deps)),
+      send_(deps_.jobs.add(
+          {"parked copies", kSendEvery, Lane::flow, Jobs::Who::owners, [this] { return next_batch(); }})) {}
 
 void ParkedCopies::found() {
   recorded_.clear();

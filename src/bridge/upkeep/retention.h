@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "src/bridge/leases/shards.h"
 #include "src/bridge/leases/jobs.h"
+#include "src/bridge/leases/shards.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/broker.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
 #include "src/core/base/db_clock.h"
@@ -52,12 +52,6 @@ struct QueueAttachment {
   std::string command;  // a command that attaches it
   std::string policy;   // a command line that attaches it without Rung
   std::optional<QueueCount> count = {};  // only of WatchedQueues::awaiting
-};
-
-// How many deliveries of a message a queue allows.
-struct DeliveryLimit {
-  std::string queue;
-  std::int64_t deliveries = std::numeric_limits<std::int64_t>::max();  // no limit
 };
 
 // What to check.

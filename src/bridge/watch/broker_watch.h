@@ -11,11 +11,11 @@
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
+#include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/bridge/watch/outages.h"
-#include "src/core/base/time.h"
 #include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 #include "src/store/leases.h"
 
 namespace rung::bridge {

@@ -15,8 +15,9 @@ constexpr const char* kConflict = "ownership";
 }  // namespace
 
 OwnershipWatch::OwnershipWatch(Deps deps)
-    : deps_(std::move(deps)), judge_(deps_.jobs.add({"ownership", kOwnershipLookAgain, Lane::flow, Jobs::Who::all,
-                                                     [this] { return look(); }, true})) {}
+    : deps_(std::move(deps)),
+      judge_(deps_.jobs.add(
+          {"ownership", kOwnershipLookAgain, Lane::flow, Jobs::Who::all, [this] { return look(); }, true})) {}
 
 void OwnershipWatch::reported(const PlaceReport& report) {
   if (draining_) return;
@@ -28,7 +29,8 @@ Jobs::Work OwnershipWatch::look() {
   // Without a report, to ask the broker for one.
   const PlaceReport report = std::exchange(report_, std::nullopt).value_or(PlaceReport{});
   // A place that is another's is not remembered: the config may be corrected.
-  const bool may_be_ours = !report.asked_for.empty() && (report.owner.empty() || report.owner == report.asked_for);
+  const bool may_be_ours =
+      !report.asked_for.empty() && (report.owner.empty() || report.owner == report.asked_for);
   return [this, report, place = may_be_ours ? std::optional(report.place) : std::nullopt](
              Store& store) -> Result<Jobs::Then> {
     auto ownership = read_ownership(store, place);

@@ -55,10 +55,10 @@ class OwnershipWatch {
   const Deps deps_;
   const Jobs::Id judge_;
   std::optional<PlaceReport> report_;  // not judged yet
-  std::string database_;  // its id, as last read; "" = not yet
-  std::string conflict_;  // as last told; "" = none
-  int shared_looks_ = 0;  // in a row, that found instances of another database
-  bool marking_ = false;  // the last claim was to mark the place
+  std::string database_;               // its id, as last read; "" = not yet
+  std::string conflict_;               // as last told; "" = none
+  int shared_looks_ = 0;               // in a row, that found instances of another database
+  bool marking_ = false;               // the last claim was to mark the place
   bool ours_ = false;
   bool draining_ = false;
 };

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/bridge/watch/outages.h"
 #include "src/io/loop.h"
 
 namespace rung::bridge {

@@ -92,7 +92,7 @@ void AttachWatch::advise(const rabbit::AttachedLook& seen, std::size_t i,
 bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
   using State = bridge::QueueAttachment::State;
   rabbit::AttachedLook seen;
-  std::optional<rabbit::DeliveryLimit> limit;
+  std::optional<DeliveryLimit> limit;
   auto admin = rabbit::management_admin(broker_, kTimeout);
   if (!admin) {
     seen.queues = watched.names;
@@ -109,7 +109,7 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
     if (const auto own = asked->own_queues(broker_.prefix)) limit = rabbit::lowest_delivery_limit(*own);
   }
   bridge::AttachmentLook found;
-  if (limit) found.limit = {{std::move(limit->queue), limit->deliveries}};
+  found.limit = std::move(limit);
   if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
   const std::vector<std::string>& queues = seen.queues;
   for (const std::string& queue : queues) {

@@ -7,7 +7,7 @@
 #include "src/api/tasks/bulks.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
-#include "src/bridge/changes/careful_redrive.h"
+#include "src/bridge/changes/bulk.h"
 #include "src/cli/service/api_client.h"
 #include "src/cli/service/retry.h"
 

@@ -9,7 +9,6 @@
 
 #include "src/api/tasks/views.h"
 #include "src/bridge/changes/bulk.h"
-#include "src/bridge/changes/careful_redrive.h"
 #include "src/cli/service/retry.h"
 #include "src/cli/service/service.h"
 

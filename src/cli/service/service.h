@@ -19,7 +19,7 @@
 #include "src/api/stats/stats.h"
 #include "src/api/tasks/bulks.h"
 #include "src/api/tasks/causes.h"
-#include "src/bridge/changes/careful_redrive.h"
+#include "src/bridge/changes/bulk.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"

@@ -157,7 +157,8 @@ TEST_P(AttachmentContract, HeldSilencesAreCountedAndNotFoundAgain) {
   const auto known = must(store_->awaiting(std::vector{held, TaskId{4711}}));
   ASSERT_EQ(known.size(), 1U);
   EXPECT_TRUE(known.at(held).published_at);
-  EXPECT_EQ(known.at(held).said, (Silence{Silence::Means::success, Ms{1}})) << "as the confirm has written it";
+  EXPECT_EQ(known.at(held).said, (Silence{Silence::Means::success, Ms{1}}))
+      << "as the confirm has written it";
   wait_until([&] {
     return apply_one(*store_, fence, held, event::SilenceOver{"it is detached"}).verdict ==
            Decision::Verdict::applied;

@@ -1,4 +1,4 @@
-// Redrives that look at their own outcome (src/bridge/changes/careful_redrive.h): what the store does for
+// Redrives that look at their own outcome (src/bridge/changes/bulk.h): what the store does for
 // them.
 #include <future>
 

@@ -5,7 +5,7 @@
 
 #include "src/bridge/base/once_per_name.h"
 #include "src/bridge/base/queue_names.h"
-#include "src/bridge/flight/route_log.h"
+#include "src/bridge/flight/publishing.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/watch/attachments.h"
 #include "tests/unit/bridge/flow_fixture.h"

@@ -46,7 +46,7 @@ class BridgeTest : public testing::Test {
     });
     ASSERT_TRUE(bridge_->start());
     ASSERT_TRUE(
-        until([&] { return bridge_->status().shards == kShards && bridge_->status().broker.publishing; }));
+        until([&] { return bridge_->vitals().shards == kShards && bridge_->vitals().broker_publishing; }));
   }
   bool until(const std::function<bool()>& condition, Ms most = Ms{10'000}) {
     return loop_.run_until(condition, most);

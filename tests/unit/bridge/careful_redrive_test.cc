@@ -1,5 +1,4 @@
 // A redrive that looks at its own outcome, step by step: its canary, its ramp, where it stops.
-#include "src/bridge/changes/careful_redrive.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

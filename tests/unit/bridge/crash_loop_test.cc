@@ -1,7 +1,6 @@
-#include "src/bridge/intake/crash_loop.h"
-
 #include <gtest/gtest.h>
 
+#include "src/bridge/intake/intake_pause.h"
 #include "tests/support/memory/memory_broker.h"
 #include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"

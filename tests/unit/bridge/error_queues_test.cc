@@ -69,7 +69,7 @@ class ErrorQueueStory : public testing::Test {
       }
     });
     ASSERT_TRUE(bridge_->start());
-    ASSERT_TRUE(until([&] { return bridge_->status().shards == kShards; }));
+    ASSERT_TRUE(until([&] { return bridge_->vitals().shards == kShards; }));
   }
   bool until(const std::function<bool()>& condition, Ms most = Ms{30'000}) {
     return loop_.run_until(condition, most);

@@ -132,8 +132,8 @@ class Flow final : public BrokerSink {
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, health, gates,
-                  proof, world.rules, horizon, updates, counts, "rung", tracer, options.most_held},
+        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, health, gates, proof,
+                  world.rules, horizon, updates, counts, "rung", tracer, options.most_held},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
     EXPECT_TRUE(proof.set(std::string(64, 'a')));
@@ -240,29 +240,28 @@ class Flow final : public BrokerSink {
                           {jobs, [this] { return shards.fence(); }, world.rules, [this] { acks.flush(); },
                            [this](TaskId id) { return dispatch.flights().publishing(id); }, left}};
   StoreWatch store_watch{world.loop, health, [](auto&&...) {}, "a"};
-  std::vector<SystemEvent> events;  // of refused_publishes and recognized
+  std::vector<SystemEvent> events;  // of recognized
   const RecordEvent record = [this](const char* kind, const std::string& subject, const std::string& detail) {
     events.push_back({0, {}, "", kind, subject, detail});
   };
-  RefusedPublishes refused_publishes{record};
   Attachments attachments{health, [](auto&&...) {}};
   Dispatch dispatch;
-  TaskUpdates updates{
-      {dispatch, horizon, names, store_watch, attachments, gates, counts, clock, tracer}};
+  TaskUpdates updates{{dispatch, horizon, names, store_watch, attachments, gates, counts, clock, tracer}};
   Horizon horizon;
   Recognized recognized{record};
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
-                 store_watch, refused_publishes, broker, recognized},
+                 store_watch, broker, recognized},
                 {"rung.parked", {"rung.delay", {}}, kIncarnation}};
   Jobs table{world.loop, jobs, shards};
-  Janitor janitor{world.loop,
-                  table,
-                  {horizon,
-                   [](const WorkWaiting&) {},
-                   {jobs, shards, clock, dispatch, gates, names},
-                   {jobs, shards, transitions, clock, updates, attachments, world.rules},
-                   {table, shards, transitions, outbox, clock, proof, "rung.parked", health, [] { return true; }}}};
+  Janitor janitor{
+      world.loop,
+      table,
+      {horizon,
+       [](const WorkWaiting&) {},
+       {jobs, shards, clock, dispatch, gates, names},
+       {jobs, shards, transitions, clock, updates, attachments, world.rules},
+       {table, shards, transitions, outbox, clock, proof, "rung.parked", health, [] { return true; }}}};
   IntakeSession session;  // of the last delivery
 
  private:

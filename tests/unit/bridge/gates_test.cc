@@ -36,8 +36,15 @@ class GatesTest : public testing::Test {
   int changes = 0;
   Health health{*world.clock, [] {}};
   Gates::Deps deps(DbClock& its_clock) {
-    return {jobs, its_clock, world.rules, health, {"a", "0", "here", 42}, [this](auto&&) { ++changes; },
-            [] { return std::vector<std::string>{}; }, {}, {}};
+    return {jobs,
+            its_clock,
+            world.rules,
+            health,
+            {"a", "0", "here", 42},
+            [this](auto&&) { ++changes; },
+            [] { return std::vector<std::string>{}; },
+            {},
+            {}};
   }
   Gates gates{world.loop, deps(clock)};
 };

@@ -1,6 +1,6 @@
-#include "src/bridge/leases/held_shards.h"
-
 #include <gtest/gtest.h>
+
+#include "src/bridge/leases/shards.h"
 
 namespace rung::bridge {
 namespace {

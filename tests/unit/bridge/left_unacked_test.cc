@@ -1,4 +1,3 @@
-#include "src/bridge/changes/left_unacked.h"
 
 #include <gtest/gtest.h>
 

@@ -60,7 +60,7 @@ struct OwnedSidecar {
     std::erase(world.brokers, &broker);
   }
   void start() { ASSERT_TRUE(bridge->start()); }
-  bool serves() { return bridge->status().shards > 0 && problem().empty(); }
+  bool serves() { return bridge->vitals().shards > 0 && problem().empty(); }
   std::string problem() const {
     for (const HealthProblem& one : bridge->vitals().problems) {
       if (one.name == "ownership") return one.not_ready ? one.detail : "ready: " + one.detail;
@@ -140,7 +140,7 @@ class AnotherPlace : public OwnershipTest {
     ASSERT_TRUE(put_failed(other));
     ASSERT_TRUE(b.until([&] { return !b.problem().empty(); }));
     world.loop.run_for(Ms{60'000});
-    EXPECT_EQ(b.bridge->status().shards, 0);
+    EXPECT_EQ(b.bridge->vitals().shards, 0);
     EXPECT_EQ(tasks(db), 0U);
     EXPECT_EQ(other.depth("rung.failed"), 1U) << "taken in";
     EXPECT_EQ(other.owner(), "") << "the place stays free";
@@ -175,7 +175,7 @@ TEST_F(OwnershipTest, AnotherPrefixIsNotServed) {
   b.start();
   ASSERT_TRUE(b.until([&] { return !b.problem().empty(); }));
   EXPECT_NE(b.problem().find("prefix 'copy'"), std::string::npos) << b.problem();
-  EXPECT_EQ(b.bridge->status().shards, 0);
+  EXPECT_EQ(b.bridge->vitals().shards, 0);
 }
 
 // Each database would take the other's results and failures for unknown ones.
@@ -187,7 +187,7 @@ TEST_F(OwnershipTest, APlaceOfAnotherDatabaseIsNotServed) {
   ASSERT_TRUE(a.until([&] { return !a.problem().empty(); }));
   world.loop.run_for(Ms{60'000});
   EXPECT_EQ(broker.depth("rung.failed"), 1U);
-  EXPECT_EQ(a.bridge->status().shards, 0);
+  EXPECT_EQ(a.bridge->vitals().shards, 0);
   EXPECT_EQ(broker.owner(), "anothers");
   EXPECT_NE(a.problem().find("id anothers"), std::string::npos) << a.problem();
   EXPECT_FALSE(look_at_ownership(*open_memory_store(a.db)).value().serves)
