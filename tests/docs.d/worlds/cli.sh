@@ -51,16 +51,9 @@ reminders_wait() {
   for _ in {1..300}; do echo '{"queue": "coupons", "tag": "coupon.reminder", "delay": "1h"}'; done | rung submit --jsonl -
 }
 no_tasks() { mariadb rung -e 'DELETE FROM rung_tasks'; }
-orders_wait() {
-  no_tasks
-  rung pause orders  # the page pauses it again: the same pause, with its own end
-  rung submit --queue invoices --delay 10m --body x
-  for _ in 1 2 3; do rung submit --queue orders --delay 0s --body x; done
-  rung submit --queue orders --delay 3m --message-id order-19 --body x
-  rung resume orders
-}
 close_17_was_changed() {
   local id
+  no_tasks
   rung submit --queue orders.close --delay 30m --message-id close-17 --body x
   id=$(id_of close-17)
   rung reschedule "$id" --delay 2h
