@@ -40,7 +40,6 @@
 #include "src/bridge/vitals.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/broker_watch.h"
-#include "src/bridge/watch/ownership_watch.h"
 #include "src/bridge/watch/store_watch.h"
 #include "src/core/base/db_clock.h"
 #include "src/core/rules/policy.h"

@@ -29,6 +29,7 @@ namespace rung::bridge {
 //
 // All that it knows is in the bulk's row and its tasks' history, so that any process may take it over.
 // Thread: any.
+
 // How often to look at the outcomes while the bulk waits for them.
 inline constexpr Ms kLookAtOutcomes{1000};
 

@@ -18,7 +18,7 @@
 
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/health.h"
-#include "src/bridge/base/linger.h"
+#include "src/bridge/changes/transitions.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/publishing.h"
 #include "src/bridge/flight/stall_detector.h"

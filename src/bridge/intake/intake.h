@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "src/bridge/base/linger.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/store_jobs.h"

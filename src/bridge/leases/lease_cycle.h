@@ -18,6 +18,7 @@ namespace rung::bridge {
 
 // Decides an instance's share of the shards, which it takes and which it gives back, from the leases and
 // nodes in the database. Thread: pure functions.
+
 struct Gained {
   Lease lease;
   // When tasks that a former owner left in `publishing` may be published again: the connection to the broker

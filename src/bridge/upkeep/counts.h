@@ -48,8 +48,7 @@ class CountUpkeep {
 
 // Upkeep of causes (src/store/causes.h): each second the leader adds the changes of their counts to
 // rung_causes, and each hour deletes causes that nobody needs. Every instance reads the causes that the
-// others have found. Thread: the loop's.
-// The job to want() when there are changes of counts to add.
+// others have found. Returns the job to want() when there are changes of counts to add. Thread: the loop's.
 Jobs::Id add_cause_jobs(Jobs& jobs, const DbClock& clock);
 
 }  // namespace rung::bridge

@@ -54,22 +54,22 @@ bool Attachments::look_at(const std::vector<std::string>& queues) {
 }
 
 bool Attachments::answered_for(std::string_view queue, BootMs since) const {
-  const auto it = sighted_.find(queue);
-  return it != sighted_.end() && it->second.asked_at >= since;
+  const auto it = known_.find(queue);
+  return it != known_.end() && it->second.sighted.asked_at >= since;
 }
 
 std::vector<AttachmentSighting> Attachments::sightings(BootMs since, const DbClock& clock) const {
   std::vector<AttachmentSighting> out;
-  for (const auto& [queue, sighted] : sighted_) {
-    const BootMs latest = std::max(sighted.asked_at, sighted.counted_at);
-    if (latest != BootMs{0} && latest >= since) out.push_back(sighting(queue, sighted, clock));
+  for (const auto& [queue, known] : known_) {
+    const BootMs latest = std::max(known.sighted.asked_at, known.sighted.counted_at);
+    if (latest != BootMs{0} && latest >= since) out.push_back(sighting(queue, known, clock));
   }
   return out;
 }
 
 bool Attachments::is_uncounted(std::string_view queue) const {
-  const auto it = sighted_.find(queue);
-  return it != sighted_.end() && it->second.count && !it->second.mark;
+  const auto it = known_.find(queue);
+  return it != known_.end() && it->second.sighted.count && !it->second.sighted.mark;
 }
 
 void Attachments::count(const QueueCount& count, BootMs at, Sighted& sighted) {
@@ -105,30 +105,25 @@ void Attachments::found(const AttachmentLook& look, const std::vector<std::strin
 }
 
 void Attachments::decide(const AttachmentLook& look, BootMs now) {
-  std::map<std::string, Sighted, std::less<>> sighted;
   bool doubts = false;
   for (const QueueAttachment& one : look.queues) {
-    const auto before = sighted_.find(one.queue);
+    Known& known = known_[one.queue];
+    Sighted& sighted = known.sighted;
+    if (one.count) count(*one.count, look.asked_at, sighted);
+    const bool was_doubtful = std::exchange(known.doubtful, false);
     const auto state = state_of(one.state);
-    Sighted next = before == sighted_.end() ? Sighted{} : before->second;
-    const bool knew_none = before == sighted_.end() || before->second.asked_at == BootMs{0};
-    const bool differs = knew_none || next.state != state;
-    if (!state) {
-      doubtful_.erase(one.queue);
-    } else if (*state != AttachmentState::attached && differs && doubtful_.insert(one.queue).second) {
-      doubts = true;  // a second look decides
-    } else {
-      doubtful_.erase(one.queue);
-      if (differs && *state != AttachmentState::attached) eager_until_ = now + kEager;
-      next.state = *state;
-      next.detail = one.detail;
-      next.asked_at = look.asked_at;
+    if (!state) continue;
+    const bool detached = *state != AttachmentState::attached;
+    const bool differs = sighted.asked_at == BootMs{0} || sighted.state != *state;
+    if (detached && differs && !was_doubtful) {
+      known.doubtful = doubts = true;  // a second look decides
+      continue;
     }
-    if (one.count) count(*one.count, look.asked_at, next);
-    sighted.emplace(one.queue, std::move(next));
+    if (detached && differs) eager_until_ = now + kEager;
+    sighted.state = *state;
+    sighted.detail = one.detail;
+    sighted.asked_at = look.asked_at;
   }
-  std::erase_if(doubtful_, [&](const std::string& queue) { return !sighted.contains(queue); });
-  sighted_ = std::move(sighted);
   if (doubts) ask();
 }
 
@@ -136,14 +131,13 @@ void Attachments::not_recorded(const std::vector<AttachmentSighting>& seen) {
   for (const AttachmentSighting& one : seen) by_failure_.erase(one.queue);
 }
 
-AttachmentSighting Attachments::sighting(const std::string& queue, const Sighted& sighted,
-                                         const DbClock& clock) const {
-  const auto known = known_.find(queue);
+AttachmentSighting Attachments::sighting(const std::string& queue, const Known& known, const DbClock& clock) {
+  const Sighted& sighted = known.sighted;
   AttachmentSighting out{.queue = queue,
                          .state = sighted.state,
                          .detail = sighted.detail,
                          .seen_at = clock.at(sighted.asked_at),
-                         .was_attached = known != known_.end() && known->second.was_attached};
+                         .was_attached = known.was_attached};
   if (sighted.asked_at == BootMs{0}) out.state.reset();
   if (!sighted.count) return out;
   out.depth = {sighted.count->ready, sighted.count->consumers, clock.at(sighted.counted_at), {}};

@@ -117,10 +117,13 @@ class Attachments {
   // How far it has been read is known only when it is empty.
   bool is_uncounted(std::string_view queue) const;
   // The last look was the first to say that it is not attached.
-  bool is_doubtful(std::string_view queue) const { return doubtful_.contains(queue); }
+  bool is_doubtful(std::string_view queue) const {
+    const auto known = known_.find(queue);
+    return known != known_.end() && known->second.doubtful;
+  }
   // The database's clock stepped: earlier looks have no time by it any more.
   void clock_stepped() {
-    sighted_.clear();
+    for (auto& [queue, known] : known_) known.sighted = {};
     ask();
   }
   // What all instances have to know, by looks requested at or after `since`.
@@ -136,12 +139,7 @@ class Attachments {
  private:
   using State = QueueAttachment::State;
   void compare(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
-  struct Known {
-    State state = State::unknown;
-    bool was_attached = false;  // at some look, perhaps before anything could be passed on
-    BootMs since{0};            // start of the state
-  };
-  // What was last found out about a queue.
+  // What was last found out about a queue, to be passed on.
   struct Sighted {
     AttachmentState state = AttachmentState::attached;
     std::string detail;
@@ -154,8 +152,16 @@ class Attachments {
     std::optional<std::int64_t> mark;  // QueueCount::published at marked_at
     BootMs marked_at{0};
   };
+  // Of a queue in the last look.
+  struct Known {
+    State state = State::unknown;
+    bool was_attached = false;  // at some look, perhaps before anything could be passed on
+    BootMs since{0};            // start of the state
+    bool doubtful = false;      // is_doubtful()
+    Sighted sighted;
+  };
   static void count(const QueueCount& count, BootMs at, Sighted& sighted);
-  AttachmentSighting sighting(const std::string& queue, const Sighted& sighted, const DbClock& clock) const;
+  static AttachmentSighting sighting(const std::string& queue, const Known& known, const DbClock& clock);
   void decide(const AttachmentLook& look, BootMs now);
   void ask() const {
     if (ask_) ask_();
@@ -167,9 +173,7 @@ class Attachments {
   const RecordEvent record_;
   std::set<std::string, std::less<>> seen_;
   std::set<std::string, std::less<>> awaiting_;
-  std::set<std::string, std::less<>> by_failure_;        // noted; at most kMostSeen
-  std::map<std::string, Sighted, std::less<>> sighted_;  // of the queues in the last look
-  std::set<std::string, std::less<>> doubtful_;
+  std::set<std::string, std::less<>> by_failure_;  // noted; at most kMostSeen
   BootMs eager_until_{0};
   Note note_;
   std::map<std::string, Known, std::less<>> known_;
