@@ -7,7 +7,7 @@
 #include <map>
 
 #include "levels/duration.h"
-#include "src/config/draft.h"
+#include "src/config/load.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/digest.h"

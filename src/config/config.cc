@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "src/config/dialects.h"
-#include "src/config/draft.h"
+#include "src/config/load.h"
 #include "src/core/base/url.h"
 
 namespace rung {
@@ -64,7 +64,10 @@ std::string group_of_queue(const std::string& text, const std::string& queue) {
   Problems ignored("");
   const auto root = confile::parse_document(text, ignored, [](auto) { return true; });
   if (!root) return {};
-  const QueueGroups groups = confile::groups_of(confile::walk(*root, "", ignored));
+  confile::Load load{ignored};
+  load.root = *root;
+  confile::walk(load);
+  const QueueGroups groups = confile::groups_of(load);
   const auto* group = groups.of_queue(queue);
   return group != nullptr ? group->name : std::string();
 }
@@ -113,13 +116,15 @@ LoadedConfig load_text(const std::string& path, const std::string& text, ConfigF
   LoadedConfig loaded;
   Problems problems(path);
   if (choice.name.empty() && !choice.queue.empty()) choice.name = group_of_queue(text, choice.queue);
-  if (const auto root = confile::parse_document(text, problems, unused_sections(purpose, choice.name))) {
+  if (auto root = confile::parse_document(text, problems, unused_sections(purpose, choice.name))) {
     const auto slash = path.rfind('/');
-    auto draft = confile::walk(*root, slash == std::string::npos ? "" : path.substr(0, slash), problems,
-                               purpose, std::move(choice));
-    confile::complete(draft, problems);
-    loaded.config = std::move(draft.config);
-    loaded.keys_used.assign(draft.keys_used.begin(), draft.keys_used.end());
+    confile::Load load{problems, purpose, std::move(choice),
+                       slash == std::string::npos ? "" : path.substr(0, slash)};
+    load.root = *std::move(root);
+    confile::walk(load);
+    confile::complete(load);
+    loaded.config = std::move(load.config);
+    loaded.keys_used.assign(load.keys_used.begin(), load.keys_used.end());
   }
   loaded.warnings = problems.take_warnings();
   loaded.problems = problems.take();
@@ -138,9 +143,12 @@ LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice
   return services.ok() ? services : loaded;
 }
 
-std::vector<ConfigKey> config_keys() {
-  std::vector<ConfigKey> keys;
-  for (const auto& key : confile::key_table()) keys.push_back(key.about);
+const std::vector<ConfigKey>& config_keys() {
+  static const std::vector<ConfigKey> keys = [] {
+    std::vector<ConfigKey> all;
+    for (const auto& key : confile::config_table().keys) all.push_back(key.about);
+    return all;
+  }();
   return keys;
 }
 

@@ -162,14 +162,14 @@ LoadedConfig load_config(const std::string& path, ConfigFor purpose = ConfigFor:
 // The table of all keys: the loader uses it, and a test compares examples/full.yaml and docs/configuration.md
 // with it.
 struct ConfigKey {
-  std::string_view path;      // "broker.url", "queues.*.success.presumed_after"
-  std::string_view type;      // "duration", "text", "integer", ...
-  std::string_view fallback;  // the default, as in the file; "" = none
-  bool reloadable;            // by SIGHUP
+  std::string path;      // "broker.url", "queues.*.success.presumed_after"
+  std::string type;      // "duration", "text", "integer", ...
+  std::string fallback;  // the default, as in the file; "" = none
+  bool reloadable;       // by SIGHUP
   bool secret;
-  std::string_view meaning;  // one line
+  std::string meaning;  // one line
 };
-std::vector<ConfigKey> config_keys();
+const std::vector<ConfigKey>& config_keys();
 
 // The output of `rung check`: each ladder as a timeline (level, delay, time since first failure), then
 // queues, tags and delayed exchanges.

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "src/config/config.h"
-#include "src/config/draft.h"
+#include "src/config/load.h"
 
 namespace rung {
 namespace {

@@ -155,15 +155,48 @@ bool is_name_char(char c, bool first) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
 }
 
-}  // namespace
-
-namespace {
 std::vector<ConfigProblem> in_order(std::vector<ConfigProblem> problems) {
   const auto place = [](const ConfigProblem& p) { return std::tuple(p.line == 0, p.line, p.column); };
   std::ranges::stable_sort(problems, [&](const auto& a, const auto& b) { return place(a) < place(b); });
   return problems;
 }
 }  // namespace
+
+bool Node::is_from_environment() const {
+  return substituted || std::ranges::any_of(items, &Node::is_from_environment) ||
+         std::ranges::any_of(entries, [](const Entry& entry) { return entry.value.is_from_environment(); });
+}
+
+const Node* Node::find(std::string_view path) const {
+  if (path.empty()) return this;
+  const auto dot = path.find('.');
+  const auto at = std::ranges::find(entries, path.substr(0, dot),
+                                    [](const Entry& entry) -> std::string_view { return entry.key.text; });
+  if (at == entries.end()) return nullptr;
+  return at->value.find(dot == std::string_view::npos ? "" : path.substr(dot + 1));
+}
+
+bool Node::valid(std::string_view path) const {
+  const Node* const node = find(path);
+  return node != nullptr && !node->invalid;
+}
+
+Mark Node::mark_at(std::string_view path) const {
+  const Node* const node = find(path);
+  return node != nullptr ? node->mark : mark;
+}
+
+const std::vector<Node>& Node::items_at(std::string_view path) const {
+  static const std::vector<Node> none;
+  const Node* const node = find(path);
+  return node != nullptr ? node->items : none;
+}
+
+const std::vector<Entry>& Node::entries_at(std::string_view path) const {
+  static const std::vector<Entry> none;
+  const Node* const node = find(path);
+  return node != nullptr ? node->entries : none;
+}
 
 std::vector<ConfigProblem> Problems::take() { return in_order(std::move(found_)); }
 std::vector<ConfigProblem> Problems::take_warnings() { return in_order(std::move(warnings_)); }

@@ -2,6 +2,7 @@
 // Thread: parse_document only reads the environment; a Node is a value.
 #pragma once
 
+#include <any>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,9 +27,28 @@ struct Node {
   std::string text;          // kind text: after substitution of ${NAME}
   std::string written;       // kind text: as in the file
   bool substituted = false;  // it contains a ${NAME}: the text may be secret and is never quoted
-  bool invalid = false;      // its error is already reported
+  bool invalid = false;      // its error, or one below it, is already reported
   std::vector<Node> items;
-  std::vector<Entry> entries;  // in the file's order, including duplicate keys
+  std::vector<Entry> entries;  // in the file's order
+  std::any value;              // what its key's reader made of it (load.h)
+
+  // It, or a part of it, contains a ${NAME}.
+  bool is_from_environment() const;
+  // Below a map: "success.presumed_after", or itself (""). nullptr: it is not there.
+  const Node* find(std::string_view path) const;
+  bool has(std::string_view path) const { return find(path) != nullptr; }
+  // It is there, without errors.
+  bool valid(std::string_view path) const;
+  // Its place; that of this node where it is not there.
+  Mark mark_at(std::string_view path) const;
+  const std::vector<Node>& items_at(std::string_view path) const;
+  const std::vector<Entry>& entries_at(std::string_view path) const;
+  // Its value; nullopt: it is not there, or invalid.
+  template <typename T>
+  std::optional<T> get(std::string_view path = {}) const {
+    const T* const found = valid(path) ? std::any_cast<T>(&find(path)->value) : nullptr;
+    return found != nullptr ? std::optional(*found) : std::nullopt;
+  }
 };
 
 // One "key: value" of a map.

@@ -1,139 +1,221 @@
-// Builds the lists of `rules`, and `causes`, from the draft: checks what involves several keys, and warns of
-// rules that never match.
+// Builds the lists of `rules`, and `causes`: checks what involves several keys, and warns of rules that never
+// match.
 #include <algorithm>
+#include <functional>
 
-#include "src/config/draft.h"
+#include "src/config/load.h"
 
 namespace rung::confile {
 namespace {
 
-class ListBuilder {
- public:
-  ListBuilder(const RuleListDraft& list, const Draft& draft, const RuleBook::Ladders& ladders,
-              Problems& problems)
-      : list_(list), draft_(draft), ladders_(ladders), problems_(problems) {}
+using Ladders = RuleBook::Ladders;
 
-  // nullptr on errors.
-  FailureRulesPtr build() {
-    const auto before = problems_.count();
-    std::vector<FailureRule> rules;
-    bool invalid = list_.rules.empty();
-    for (std::size_t i = 0; i < list_.rules.size(); ++i) {
-      const RuleDraft& draft = list_.rules[i];
-      invalid = invalid || draft.invalid;
-      if (!draft.invalid) check(draft, shown(i));
-      rules.push_back(draft.rule);
-      rules.back().name = list_.name + "[" + std::to_string(i + 1) + "]";
-    }
-    if (invalid || problems_.count() != before) return nullptr;
-    if (draft_.reports_warnings()) warn(rules);
-    auto built = std::make_shared<const FailureRules>(std::move(rules));
-    const auto too_large = built->too_large();
-    if (!too_large) return built;
-    problems_.add(list_.rules[too_large->rule].error_mark,
-                  shown(too_large->rule) + ".when.error: " + too_large->why);
-    return nullptr;
+std::string rule_place(const std::string& list, std::size_t rule) {
+  return "rules." + list + "[" + std::to_string(rule + 1) + "]";
+}
+
+RuleConditions conditions_of(const Node& node) {
+  const auto texts = [&](std::string_view key) { return node.get<Texts>(key).value_or(Texts()); };
+  RuleConditions when;
+  when.types = texts("when.type");
+  when.error = node.get<RuleRegex>("when.error");
+  when.reasons = texts("when.reason");
+  when.headers = node.get<RuleHeaders>("when.header").value_or(RuleHeaders());
+  when.tags = texts("when.tag");
+  when.queues = texts("when.queue");
+  when.attempts_above = node.get<int>("when.attempts_above");
+  when.age_above = node.get<Ms>("when.age_above");
+  return when;
+}
+
+FailureRule rule_of(const Node& node, const std::string& path, const Ladders& ladders, Load& load) {
+  FailureRule rule;
+  rule.name = path.substr(path.find('.') + 1);
+  rule.when = conditions_of(node);
+  RuleAction& then = rule.then;
+  const auto word = node.get<std::string>("then");
+  const auto snooze = node.get<Ms>("then.snooze");
+  then.kind = snooze              ? RuleAction::Kind::snooze
+              : word == "park"    ? RuleAction::Kind::park
+              : word == "discard" ? RuleAction::Kind::discard
+                                  : RuleAction::Kind::retry;
+  then.snooze = snooze.value_or(then.snooze);
+  then.delay = node.get<Ms>("then.delay");
+  then.ladder = ladder_at(node, "then.ladder", path + ".then.ladder", ladders, load);
+  then.to = node.get<std::string>("then.to").value_or("");
+  rule.type_from = node.get<RuleRegex>("type_from");
+  const auto problem = [&](std::string_view key, const std::string& what) {
+    load.problems.add(node.mark_at(key), path + what);
+  };
+  if (!word && node.entries_at("then").empty())
+    problem("", ": then is missing: write e.g. { when: { type: TimeoutError }, then: park }");
+  if (snooze && (then.delay || node.has("then.ladder")))
+    problem("", ".then: snooze keeps the level: it cannot be combined with delay or ladder");
+  if (then.delay && node.has("then.ladder"))
+    problem("", ".then: delay and ladder cannot be combined: keep one");
+  refuse_own(node, "then.to", path + ".then.to", load);
+  if (rule.type_from && rule.type_from->groups == 0)
+    problem("type_from",
+            ".type_from: the expression has no group: write parentheses around the type, e.g. "
+            "/^([A-Za-z.]+Error):/");
+  return rule;
+}
+
+bool may_match(const FailureRule& rule, const std::string& queue) {
+  const auto& patterns = rule.when.queues;
+  return patterns.empty() ||
+         std::ranges::any_of(patterns, [&](const auto& pattern) { return matches_pattern(pattern, queue); });
+}
+
+void warn_of_useless(const Entry& entry, const std::vector<FailureRule>& rules, Load& load) {
+  const auto& [key_node, list] = entry;
+  const std::string& name = key_node.text;
+  for (const auto& [rule, by] : shadowed(rules))
+    load.problems.warn(list.items[rule].mark, rule_place(name, rule) + ": never matches, because rule " +
+                                                  std::to_string(by + 1) +
+                                                  " matches all of its failures first");
+  const bool inherited = load.root.get<std::string>("defaults.rules") == name;
+  Texts queues;
+  bool any_name = inherited;  // also of queues whose names are not known here
+  for (const auto& [key, queue] : load.root.entries_at("queues")) {
+    const auto its = queue.get<std::string>("rules");
+    if (its ? its != name : !inherited) continue;
+    const QueuePattern pattern(key.text);
+    queues.push_back(pattern.only_name().value_or(key.text));
+    any_name = any_name || !pattern.only_name();
   }
-
- private:
-  std::string shown(std::size_t i) const { return "rules." + list_.name + "[" + std::to_string(i + 1) + "]"; }
-
-  void check(const RuleDraft& draft, const std::string& path) {
-    const RuleAction& then = draft.rule.then;
-    if (!draft.has_then)
-      problems_.add(draft.mark,
-                    path + ": then is missing: write e.g. { when: { type: TimeoutError }, then: park }");
-    if (then.kind == RuleAction::Kind::snooze && (then.delay || !then.ladder.empty()))
-      problems_.add(draft.mark,
-                    path + ".then: snooze keeps the level: it cannot be combined with delay or ladder");
-    if (then.delay && !then.ladder.empty())
-      problems_.add(draft.mark, path + ".then: delay and ladder cannot be combined: keep one");
-    if (!then.ladder.empty())
-      check_ladder({then.ladder, draft.ladder_mark, draft.ladder_substituted}, path + ".then.ladder",
-                   ladders_, draft_, problems_);
-    if (const std::string own = own_prefix(draft_.config, then.to); !own.empty())
-      problems_.add(draft.to_mark,
-                    path + ".then.to: names that begin with " + own + " are reserved for Rung");
-    if (draft.rule.type_from && draft.rule.type_from->groups == 0)
-      problems_.add(draft.type_from_mark, path +
-                                              ".type_from: the expression has no group: write parentheses "
-                                              "around the type, e.g. /^([A-Za-z.]+Error):/");
+  if (queues.empty() && !inherited)
+    load.problems.warn(key_node.mark, "rules." + name + ": not used: write rules: " + name +
+                                          " at a queue, or under defaults");
+  if (queues.empty() || any_name) return;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (std::ranges::none_of(queues, [&](const auto& queue) { return may_match(rules[i], queue); }))
+      load.problems.warn(
+          list.items[i].mark_at("when.queue"),
+          rule_place(name, i) + ".when.queue: never matches: no queue with these rules has such a name");
   }
+}
 
-  void warn(const std::vector<FailureRule>& rules) {
-    for (const auto& [rule, by] : shadowed(rules)) {
-      problems_.warn(list_.rules[rule].mark, shown(rule) + ": never matches, because rule " +
-                                                 std::to_string(by + 1) +
-                                                 " matches all of its failures first");
-    }
-    const bool inherited = draft_.defaults.rules == list_.name;
-    std::vector<std::string> queues;
-    bool any_name = inherited;  // also of queues whose names are not known here
-    for (const QueueDraft& queue : draft_.queues) {
-      if (queue.rules ? *queue.rules != list_.name : !inherited) continue;
-      queues.push_back(queue.key.only_name().value_or(queue.name));
-      any_name = any_name || !queue.key.only_name();
-    }
-    if (queues.empty() && !inherited)
-      problems_.warn(list_.mark, "rules." + list_.name + ": not used: write rules: " + list_.name +
-                                     " at a queue, or under defaults");
-    if (queues.empty() || any_name) return;
-    for (std::size_t i = 0; i < rules.size(); ++i) {
-      const auto& patterns = rules[i].when.queues;
-      const bool any = std::ranges::any_of(patterns, [&](const std::string& pattern) {
-        return std::ranges::any_of(queues, [&](const auto& q) { return matches_pattern(pattern, q); });
-      });
-      if (!patterns.empty() && !any)
-        problems_.warn(list_.rules[i].queue_mark,
-                       shown(i) + ".when.queue: never matches: no queue with these rules has such a name");
-    }
+// nullptr on errors.
+FailureRulesPtr build_list(const Entry& entry, const Ladders& ladders, Load& load) {
+  const auto& [key, list] = entry;
+  const auto before = load.problems.count();
+  std::vector<FailureRule> rules;
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    if (!list.items[i].invalid)
+      rules.push_back(rule_of(list.items[i], rule_place(key.text, i), ladders, load));
   }
-
-  const RuleListDraft& list_;
-  const Draft& draft_;
-  const RuleBook::Ladders& ladders_;
-  Problems& problems_;
-};
+  if (list.invalid || load.problems.count() != before) return nullptr;
+  if (load.reports_warnings()) warn_of_useless(entry, rules, load);
+  auto built = std::make_shared<const FailureRules>(std::move(rules));
+  const auto too_large = built->too_large();
+  if (!too_large) return built;
+  load.problems.add(list.items[too_large->rule].mark_at("when.error"),
+                    rule_place(key.text, too_large->rule) + ".when.error: " + too_large->why);
+  return nullptr;
+}
 
 }  // namespace
 
-RuleBook::RuleLists build_rule_lists(const Draft& draft, const RuleBook::Ladders& ladders,
-                                     Problems& problems) {
+RuleBook::RuleLists build_rule_lists(const Ladders& ladders, Load& load) {
   RuleBook::RuleLists lists;
-  for (const RuleListDraft& list : draft.rule_lists) {
-    if (auto built = ListBuilder(list, draft, ladders, problems).build())
-      lists.insert_or_assign(list.name, std::move(built));
+  for (const Entry& entry : load.root.entries_at("rules")) {
+    if (auto built = build_list(entry, ladders, load))
+      lists.insert_or_assign(entry.key.text, std::move(built));
   }
   return lists;
 }
 
-CauseRulesPtr build_cause_rules(const Draft& draft, Problems& problems) {
-  std::vector<CauseRule> rules;
-  for (std::size_t i = 0; i < draft.causes.size(); ++i) {
-    const CauseDraft& one = draft.causes[i];
-    const std::string path = "causes[" + std::to_string(i + 1) + "]";
-    if (i == kMostCauseRules)
-      problems.add(one.mark, path + ": too many: at most " + std::to_string(kMostCauseRules) + " entries");
-    if (one.invalid) continue;
-    const bool names = one.match && !one.as.empty() && !one.mask;
-    if (!names && (!one.mask || one.match || !one.as.empty())) {
-      problems.add(one.mark, path + ": write " + std::string(kCauseForm));
-      continue;
+// Rules that move a message between queues in a circle by snoozes: since a snoozed attempt is not counted, no
+// ladder ends it.
+void check_snooze_loops(const RuleBook& book, Load& load) {
+  struct Move {
+    std::string from, to;
+    std::size_t rule = 0;  // of the list of `from`
+  };
+  std::set<std::string> seen, told;
+  std::vector<Move> path;
+  // Whatever the failure is, this rule decides.
+  const auto always_matches = [&](const Move& move) {
+    const auto& rules = book.failure_rules(move.from)->rules();
+    const auto end = rules.begin() + static_cast<std::ptrdiff_t>(move.rule);
+    RuleConditions others = end->when;
+    others.queues.clear();
+    return others.empty() &&
+           std::none_of(rules.begin(), end, [&](const auto& rule) { return may_match(rule, move.from); });
+  };
+  const auto report = [&](auto circle) {
+    std::string shown;
+    bool certain = true;
+    for (; circle != path.end(); ++circle) {
+      if (book.queue(circle->from).give_up.after) return;  // it ends
+      shown += circle->from + " -> ";
+      certain = certain && always_matches(*circle);
     }
-    rules.push_back({names ? *one.match : *one.mask, one.as});
+    const Move& closing = path.back();
+    const std::string list = book.queue(closing.from).rules;
+    const std::string place = rule_place(list, closing.rule) + ".then.to";
+    if (!told.insert(place).second) return;
+    const std::string text = place + ": snoozes move a message in a circle (" + shown + closing.to +
+                             "), and a snoozed attempt is not counted: remove one of these rules, or set "
+                             "give_up.after for one of the queues";
+    for (const auto& [key, rules] : load.root.entries_at("rules")) {
+      if (key.text != list) continue;
+      const Mark mark = rules.items[closing.rule].mark_at("then.to");
+      if (certain) {
+        load.problems.add(mark, text);
+      } else if (load.reports_warnings()) {
+        load.problems.warn(mark, text + ". Rung parks it after 100 uncounted attempts");
+      }
+    }
+  };
+  // Depth first. A move to a queue of the path closes a circle.
+  const std::function<void(const std::string&)> follow = [&](const std::string& queue) {
+    seen.insert(queue);
+    const FailureRules* const list = book.failure_rules(queue);
+    for (std::size_t i = 0; list != nullptr && i < list->rules().size(); ++i) {
+      const FailureRule& rule = list->rules()[i];
+      const std::string& to = rule.then.to;
+      if (rule.then.kind != RuleAction::Kind::snooze || to.empty() || to == queue || !may_match(rule, queue))
+        continue;
+      path.push_back({queue, to, i});
+      const auto begin = std::ranges::find(path, to, &Move::from);
+      if (begin != path.end()) {
+        report(begin);
+      } else if (!seen.contains(to)) {
+        follow(to);
+      }
+      path.pop_back();
+    }
+  };
+  std::set<std::string> queues;
+  for (const auto& [name, queue] : book.queues()) queues.insert(name);
+  for (const auto& [name, list] : book.rule_lists()) {
+    for (const FailureRule& rule : list->rules()) queues.insert(rule.then.to);
   }
-  return rules.empty() ? nullptr : std::make_shared<const CauseRules>(std::move(rules));
+  for (const std::string& queue : queues) {
+    if (!queue.empty() && !seen.contains(queue)) follow(queue);
+  }
 }
 
-bool check_rules_name(const QueueDraft& queue, const std::string& section, const Draft& draft,
-                      Problems& problems) {
-  if (!queue.rules) return true;
-  std::vector<std::string> names;
-  for (const RuleListDraft& list : draft.rule_lists) names.push_back(list.name);
-  if (std::ranges::find(names, *queue.rules) != names.end()) return true;
-  problems.add(queue.rules_mark, section + queue.name + ".rules: there is no such list under rules" +
-                                     did_you_mean(*queue.rules, names));
-  return false;
+CauseRulesPtr build_cause_rules(Load& load) {
+  std::vector<CauseRule> rules;
+  const std::vector<Node>& items = load.root.items_at("causes");
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string path = "causes[" + std::to_string(i + 1) + "]";
+    if (i == kMostCauseRules)
+      load.problems.add(items[i].mark,
+                        path + ": too many: at most " + std::to_string(kMostCauseRules) + " entries");
+    if (items[i].invalid) continue;
+    const auto match = items[i].get<RuleRegex>("match"), mask = items[i].get<RuleRegex>("mask");
+    const auto as = items[i].get<std::string>("as");
+    if (match ? as && !mask : mask && !as) {
+      rules.push_back({match ? *match : *mask, as.value_or("")});
+    } else {
+      load.problems.add(items[i].mark, path + ": write " + std::string(kCauseForm));
+    }
+  }
+  return rules.empty() ? nullptr : std::make_shared<const CauseRules>(std::move(rules));
 }
 
 }  // namespace rung::confile

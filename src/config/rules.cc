@@ -1,126 +1,293 @@
-// Builds the rule book from ladders, queues, tags and rule lists.
+// Builds the rule book from ladders, queues with their gates, tags and rule lists.
 #include <algorithm>
 
 #include "levels/ready.h"
-#include "src/config/draft.h"
+#include "src/config/load.h"
 
 namespace rung::confile {
 namespace {
 
-using Ladders = std::map<std::string, levels::Ladder, std::less<>>;
+using Ladders = RuleBook::Ladders;
 
 // Each is tried for every failure of a queue that has no entry of its own.
 constexpr std::size_t kMostPatterns = 1000;
 
-// The position of the first delay that makes the ladder invalid.
-Mark first_invalid_delay(const LadderDraft& draft) {
-  for (std::size_t n = 1; n <= draft.delays.size(); ++n) {
-    const auto end = draft.delays.begin() + static_cast<std::ptrdiff_t>(n);
-    if (!levels::Ladder::from_list({draft.delays.begin(), end})) return draft.delay_marks[n - 1];
-  }
-  return draft.mark;
-}
-
-Mark part(const LadderDraft& draft, std::string_view name) {
-  const auto it = draft.present.find(name);
-  return it != draft.present.end() ? it->second : draft.mark;
-}
-
-std::optional<levels::Ladder> list(const LadderDraft& draft, const std::string& path, Problems& problems) {
+std::optional<levels::Ladder> ladder_of_list(const Node& node, const Node& list,
+                                             const std::vector<Ms>& delays, const std::string& path,
+                                             Problems& problems) {
   for (const auto* extra : {"base", "factor", "max"}) {
-    if (!draft.present.contains(extra)) continue;
-    problems.add(part(draft, extra), path + ": levels is a list of delays, so " + extra +
-                                         " has no effect: remove it, or make levels a number");
+    if (!node.has(extra)) continue;
+    problems.add(node.mark_at(extra), path + ": levels is a list of delays, so " + extra +
+                                          " has no effect: remove it, or make levels a number");
     return std::nullopt;
   }
-  auto ladder = levels::Ladder::from_list(draft.delays, draft.jitter);
+  auto ladder = levels::Ladder::from_list(delays, node.get<double>("jitter").value_or(0));
   if (ladder) return *ladder;
+  Mark at = node.mark;
+  for (std::size_t n = delays.size(); n > 0; --n) {  // the first delay that makes it invalid
+    const auto end = delays.begin() + static_cast<std::ptrdiff_t>(n);
+    if (!levels::Ladder::from_list({delays.begin(), end})) at = list.items[n - 1].mark;
+  }
   // Values from the environment are not quoted.
-  problems.add(first_invalid_delay(draft),
+  problems.add(at,
                path + ": " +
-                   (draft.substituted
+                   (node.is_from_environment()
                         ? "invalid delays: 1 to 1000 of them, none zero, none shorter than the previous one"
                         : ladder.error()));
   return std::nullopt;
 }
 
-std::optional<levels::Ladder> exponential(const LadderDraft& draft, const std::string& path,
-                                          Problems& problems) {
+std::optional<levels::Ladder> ladder_of(const Node& node, const std::string& path, Problems& problems) {
+  if (node.invalid) return std::nullopt;
+  const Levels levels = node.get<Levels>("levels").value_or(Levels());
+  if (const auto delays = node.get<std::vector<Ms>>())
+    return ladder_of_list(node, node, *delays, path, problems);
+  if (const auto* delays = std::get_if<std::vector<Ms>>(&levels))
+    return ladder_of_list(node, *node.find("levels"), *delays, path, problems);
   bool complete = true;
   for (const auto* needed : {"base", "levels"}) {
-    if (draft.present.contains(needed)) continue;
+    if (node.has(needed)) continue;
     complete = false;
-    problems.add(draft.mark, path + ": " + needed +
-                                 " is missing: write e.g. { base: 10s, factor: 2, max: 1h, levels: 12 }");
+    problems.add(node.mark, path + ": " + needed +
+                                " is missing: write e.g. { base: 10s, factor: 2, max: 1h, levels: 12 }");
   }
   if (!complete) return std::nullopt;
-  auto ladder = levels::Ladder::from_exponential(draft.spec, draft.jitter);
+  levels::Exponential spec;
+  spec.base = node.get<Ms>("base").value_or(spec.base);
+  spec.factor = node.get<double>("factor").value_or(spec.factor);
+  spec.max = node.get<Ms>("max").value_or(spec.max);
+  spec.levels = std::get<int>(levels);
+  auto ladder = levels::Ladder::from_exponential(spec, node.get<double>("jitter").value_or(0));
   if (ladder) return *ladder;
-  Mark at = draft.mark;  // the error begins with the name of the invalid key
-  for (const auto& [name, mark] : draft.present) {
-    if (ladder.error().starts_with(name)) at = mark;
-  }
-  problems.add(at,
+  // The error begins with the name of the invalid key.
+  const std::string key = ladder.error().substr(0, ladder.error().find(' '));
+  problems.add(node.mark_at(key),
                path + ": " +
-                   (draft.substituted
+                   (node.is_from_environment()
                         ? "invalid ladder: check base, factor (at least 1), max (not below base) and levels"
                         : ladder.error()));
   return std::nullopt;
 }
 
-std::optional<levels::Ladder> build(const LadderDraft& draft, Problems& problems) {
-  if (draft.invalid) return std::nullopt;
-  const std::string path = "ladders." + draft.name;
-  return draft.is_list ? list(draft, path, problems) : exponential(draft, path, problems);
-}
-
-// nullopt if it is not set, or invalid. `section`: "queues." or "tags.".
-std::optional<Silence> silence_of(const RulesDraft& queue, const std::string& section, Problems& problems) {
-  if (!queue.success_mark || queue.success_broken) return std::nullopt;
-  const std::string path = section + queue.name + ".success: ";
-  if (queue.presumed_after && queue.reported_within) {
-    const bool first = queue.presumed_mark.line < queue.reported_mark.line ||
-                       (queue.presumed_mark.line == queue.reported_mark.line &&
-                        queue.presumed_mark.column < queue.reported_mark.column);
-    problems.add(first ? queue.reported_mark : queue.presumed_mark,
-                 path +
-                     "presumed_after (silence is success) and reported_within (silence is failure) cannot be "
-                     "combined: keep one");
-    return std::nullopt;
-  }
-  if (queue.presumed_after) return Silence{Silence::Means::success, *queue.presumed_after};
-  if (queue.reported_within) return Silence{Silence::Means::failure, *queue.reported_within};
-  problems.add(*queue.success_mark,
-               path +
-                   "write presumed_after (silence is success) or reported_within (silence is "
-                   "failure)");
+// nullopt if it is not set, or invalid. `path`: of the queue or tag.
+std::optional<Silence> silence_of(const Node& queue, const std::string& path, Problems& problems) {
+  const Node* const success = queue.find("success");
+  if (success == nullptr || success->kind != Node::Kind::map || success->invalid) return std::nullopt;
+  const auto presumed = success->get<Ms>("presumed_after"), reported = success->get<Ms>("reported_within");
+  if (presumed && !reported) return Silence{Silence::Means::success, *presumed};
+  if (reported && !presumed) return Silence{Silence::Means::failure, *reported};
+  problems.add(presumed ? success->entries.back().value.mark : success->mark,
+               path + ".success: " +
+                   (presumed ? "presumed_after (silence is success) and reported_within (silence is failure) "
+                               "cannot be combined: keep one"
+                             : "write presumed_after (silence is success) or reported_within (silence is "
+                               "failure)"));
   return std::nullopt;
 }
 
-bool check_ladder_name(const RulesDraft& queue, const std::string& section, const Ladders& ladders,
-                       const Draft& draft, Problems& problems) {
-  if (!queue.ladder) return true;
-  return check_ladder({*queue.ladder, queue.ladder_mark, queue.ladder_substituted},
-                      section + queue.name + ".ladder", ladders, draft, problems);
+// From its keys, and those of the defaults.
+class GateBuilder {
+ public:
+  GateBuilder(const Node& queue, const Node* defaults, const std::string& path, Load& load)
+      : queue_(queue), defaults_(defaults), path_(path), load_(load) {}
+
+  GateRules build(const Silence& silence) const {
+    GateRules out;
+    set("rate", out.rate);
+    if (complete("rate_by", "header", "rate", "{ header: tenant, rate: 5/s }"))
+      out.rate_by = RateBy{*get<std::string>("rate_by.header"), *get<double>("rate_by.rate")};
+    if (complete("window", "allow", "zone", "{ allow: \"Mon-Fri 08:00-18:00\", zone: Europe/Berlin }"))
+      out.window = window();
+    if (at("breaker") != nullptr) out.breaker = breaker(silence);
+    out.retry_after.cap = get<Ms>("retry_after.cap");
+    out.retry_after.pauses_queue = get<std::string>("retry_after.pauses") == "queue";
+    set("retry_after.max", out.retry_after.longest_hold);
+    if (at("retry_after.max") != nullptr && !out.retry_after.pauses_queue && concerns("retry_after"))
+      problem("retry_after",
+              "max limits how long the whole queue is held back, and pauses: message holds back none: "
+              "write pauses: queue, or remove max");
+    return out;
+  }
+
+ private:
+  // The queue's, else that of the defaults; nullptr: neither has it, without errors.
+  const Node* at(const std::string& key) const {
+    for (const Node* of : {&queue_, defaults_}) {
+      if (of != nullptr && of->valid("gate." + key)) return of->find("gate." + key);
+    }
+    return nullptr;
+  }
+  template <typename T>
+  std::optional<T> get(const std::string& key) const {
+    const Node* const node = at(key);
+    return node != nullptr ? node->get<T>() : std::nullopt;
+  }
+  template <typename T>
+  void set(const std::string& key, T& out) const {
+    if (auto value = get<T>(key)) out = *std::move(value);
+  }
+  // An error in what comes from the defaults alone is reported there.
+  bool concerns(const std::string& section) const {
+    return defaults_ == nullptr || queue_.valid("gate." + section);
+  }
+  void problem(const std::string& key, const std::string& what) const {
+    load_.problems.add(at(key)->mark, path_ + ".gate." + key + ": " + what);
+  }
+
+  // Whether the section is there with both keys; reports the one that is missing.
+  bool complete(const std::string& section, const std::string& first, const std::string& second,
+                const std::string& example) const {
+    if (at(section) == nullptr) return false;
+    const bool has_first = at(section + "." + first) != nullptr;
+    const bool has_second = at(section + "." + second) != nullptr;
+    if (has_first && has_second) return true;
+    const std::string missing = has_first    ? second + " is"
+                                : has_second ? first + " is"
+                                             : first + " and " + second + " are";
+    if (concerns(section)) problem(section, missing + " missing: write " + example);
+    return false;
+  }
+
+  std::shared_ptr<const TimeWindow> window() const {
+    auto parsed = TimeWindow::parse(*get<Texts>("window.allow"), *get<std::string>("window.zone"));
+    if (parsed) return std::make_shared<const TimeWindow>(*std::move(parsed));
+    // Both parts were accepted alone; the system's database may have gone away since.
+    problem("window", parsed.error().message);
+    return nullptr;
+  }
+
+  BreakerRules breaker(const Silence& silence) const {
+    BreakerRules out;
+    set("breaker.open_after", out.open_after);
+    set("breaker.of_last", out.of_last);
+    set("breaker.only", out.only);
+    set("breaker.wait", out.wait);
+    set("breaker.probes", out.probes);
+    set("breaker.probe_timeout", out.probe_timeout);
+    set("breaker.close_after", out.close_after);
+    if (out.open_after > out.of_last && concerns("breaker")) {
+      const std::string of_last = std::to_string(out.of_last);
+      problem("breaker", "open_after (" + std::to_string(out.open_after) + ") is more than of_last (" +
+                             of_last + "), so it would never open: write open_after: " + of_last +
+                             " or less, or a larger of_last");
+    }
+    // Once for all queues that have both from the defaults.
+    if (load_.reports_warnings() && silence.means == Silence::Means::success &&
+        (concerns("breaker") || queue_.has("success")))
+      load_.problems.warn(at("breaker")->mark, path_ + ".gate.breaker: a delivery without an answer for " +
+                                                   levels::format_duration(silence.after) +
+                                                   " counts as a success: set success.reported_within if "
+                                                   "consumers report their results");
+    return out;
+  }
+
+  const Node& queue_;
+  const Node* const defaults_;  // nullptr: the queue is the defaults
+  const std::string& path_;     // "queues.orders"
+  Load& load_;
+};
+
+// The list that the queue names; "": none, or one that is not there, which is reported.
+std::string rules_at(const Node& queue, const std::string& path, Load& load) {
+  const auto wanted = queue.get<std::string>("rules");
+  Texts known;
+  for (const Entry& list : load.root.entries_at("rules")) known.push_back(list.key.text);
+  if (!wanted || std::ranges::find(known, *wanted) != known.end()) return wanted.value_or("");
+  load.problems.add(queue.mark_at("rules"),
+                    path + ".rules: there is no such list under rules" + did_you_mean(*wanted, known));
+  return {};
 }
 
-TagRules tag_of(const TagDraft& tag, const Ladders& ladders, const Draft& draft, Problems& problems) {
-  const std::string path = "tags." + tag.name;
-  if (tag.queue && (tag.exchange || tag.routing_key))
-    problems.add(tag.queue_mark, path + ": queue cannot be combined with exchange or routing_key");
-  if (tag.routing_key && !tag.exchange && !tag.queue)
-    problems.add(tag.routing_key_mark, path + ".routing_key: requires exchange; for a queue use queue");
-  // A due message would return to Rung at once, as another row each time.
-  if (const std::string own = own_prefix(draft.config, tag.queue.value_or("")); !own.empty())
-    problems.add(tag.queue_mark, path + ".queue: names that begin with " + own + " are reserved for Rung");
-  if (const std::string own = own_prefix(draft.config, tag.exchange.value_or("")); !own.empty())
-    problems.add(tag.exchange_mark,
-                 path + ".exchange: names that begin with " + own + " are reserved for Rung");
-  TagRules rules;
-  rules.target = {tag.queue.value_or(""), tag.exchange.value_or(""), tag.routing_key.value_or("")};
-  if (check_ladder_name(tag, "tags.", ladders, draft, problems)) rules.ladder = tag.ladder.value_or("");
-  rules.silence = silence_of(tag, "tags.", problems);
+// `otherwise`: of the keys that it leaves out. `defaults`: nullptr while the defaults themselves are built.
+QueueRules rules_of(const Node& queue, const std::string& path, const QueueRules& otherwise,
+                    const Node* defaults, const Ladders& ladders, Load& load) {
+  QueueRules rules = otherwise;
+  if (auto ladder = ladder_at(queue, "ladder", path + ".ladder", ladders, load); !ladder.empty())
+    rules.ladder = std::move(ladder);
+  if (auto list = rules_at(queue, path, load); !list.empty()) rules.rules = std::move(list);
+  rules.silence = silence_of(queue, path, load.problems).value_or(otherwise.silence);
+  if (const auto parked = queue.get<std::string>("parked")) rules.publish_parked = parked == "publish";
+  rules.catch_up = queue.get<int>("catch_up").value_or(otherwise.catch_up);
+  if (const auto word = queue.get<std::string>("attachment")) rules.needs_attachment = word == "required";
+  if (const auto late_by = queue.get<Ms>("late_by")) rules.late_by = late_by;
+  rules.give_up.attempts = queue.get<int>("give_up.attempts").value_or(otherwise.give_up.attempts);
+  if (const auto after = queue.get<Ms>("give_up.after")) rules.give_up.after = after;
+  rules.gate = GateBuilder(queue, defaults, path, load).build(rules.silence);
   return rules;
+}
+
+TagRules tag_of(const Node& tag, const std::string& path, const Ladders& ladders, Load& load) {
+  const auto text = [&](std::string_view key) { return tag.get<std::string>(key).value_or(""); };
+  if (tag.has("queue") && (tag.has("exchange") || tag.has("routing_key")))
+    load.problems.add(tag.mark_at("queue"), path + ": queue cannot be combined with exchange or routing_key");
+  if (tag.has("routing_key") && !tag.has("exchange") && !tag.has("queue"))
+    load.problems.add(tag.mark_at("routing_key"),
+                      path + ".routing_key: requires exchange; for a queue use queue");
+  // A due message would return to Rung at once, as another row each time.
+  for (const std::string key : {"queue", "exchange"}) refuse_own(tag, key, path + "." + key, load);
+  return {{text("queue"), text("exchange"), text("routing_key")},
+          ladder_at(tag, "ladder", path + ".ladder", ladders, load),
+          silence_of(tag, path, load.problems)};
+}
+
+TargetRules targets_of(Load& load) {
+  const Node& root = load.root;
+  TargetRules targets;
+  if (!load.config.broker.prefix.empty()) targets.own = load.config.broker.prefix + ".";
+  targets.groups = load.config.groups;
+  targets.allow = root.get<Texts>("broker.targets.allow");
+  targets.deny = root.get<Texts>("broker.targets.deny").value_or(Texts());
+  const auto add = [&](const Node& node, std::string_view key) {
+    if (auto name = node.get<std::string>(key)) targets.configured.insert(*std::move(name));
+  };
+  for (const auto& [key, queue] : root.entries_at("queues")) {
+    const QueuePattern pattern(key.text);
+    if (pattern.only_name()) {
+      targets.configured.insert(*pattern.only_name());
+      continue;
+    }
+    targets.configured_patterns.push_back(pattern);
+    // broker.targets.allow restricts which queues headers may name, and every queue of this config is one.
+    if (load.reports_warnings() && targets.allow && pattern.head().empty())
+      load.problems.warn(queue.mark, "queues." + key.text +
+                                         ": headers may name every queue that matches, whatever "
+                                         "broker.targets.allow says: begin the pattern with a part of the "
+                                         "name, or use defaults:");
+  }
+  // Also those of other groups: existing tasks of a queue continue when the queue moves to another group.
+  for (const QueueGroups::Group& group : groups_of(load).all) {
+    std::ranges::copy_if(group.queues, std::inserter(targets.configured, targets.configured.end()),
+                         [](const std::string& queue) { return queue.find('*') == std::string::npos; });
+  }
+  for (const auto& [key, tag] : root.entries_at("tags")) {
+    add(tag, "queue");
+    add(tag, "exchange");
+  }
+  for (const auto& [from, to] : load.config.delays) targets.configured.insert(to);
+  for (const Node& queue : root.items_at("error_queues")) add(queue, "to");
+  for (const auto& [key, list] : root.entries_at("rules")) {
+    for (const Node& rule : list.items) add(rule, "then.to");
+  }
+  const Texts allowed = targets.allow.value_or(Texts());
+  const auto own =
+      std::ranges::find_if(allowed, [&](const auto& pattern) { return targets.is_own(pattern); });
+  if (own != allowed.end())
+    load.problem("broker.targets.allow", "names that begin with " + targets.own_prefix(*own) +
+                                             " are reserved for Rung and never a target: remove them");
+  return targets;
+}
+
+// The rules of queues that are not listed: `defaults`, or the deprecated `queues.default`. nullptr if the
+// file has neither.
+const Node* defaults_of(Load& load) {
+  if (const Node* const defaults = load.root.find("defaults")) return defaults;
+  const Node* const old = load.root.find("queues.default");
+  if (old != nullptr && load.reports_warnings())
+    load.problems.warn(
+        old->mark,
+        "queues.default is deprecated: move its keys to defaults: at the top level; if defaults: "
+        "exists, queues.default is the queue named default");
+  return old;
 }
 
 }  // namespace
@@ -131,175 +298,103 @@ const Ladders& ready_ladders() {
     for (const auto name : levels::ready_ladder_names()) {
       // Parsed as if it were under `ladders:` in a config. A test proves that all of them are valid.
       Problems problems{"levels/" + std::string(name) + ".yaml"};
-      Node root;
-      root.kind = Node::Kind::map;
-      Node ladders_key, name_key, ladders_value;
-      ladders_key.kind = name_key.kind = Node::Kind::text;
-      ladders_key.text = "ladders";
-      name_key.text = name;
-      ladders_value.kind = Node::Kind::map;
+      const auto within = [](std::string_view key_text, Node value) {
+        Node key, map;
+        key.kind = Node::Kind::text;
+        key.text = key_text;
+        map.kind = Node::Kind::map;
+        map.entries.push_back({std::move(key), std::move(value)});
+        return map;
+      };
       auto ladder = parse_document(levels::ready_ladder_yaml(name), problems);
       if (!ladder) continue;
-      ladders_value.entries.push_back({std::move(name_key), *std::move(ladder)});
-      root.entries.push_back({std::move(ladders_key), std::move(ladders_value)});
-      const Draft draft = walk(root, "", problems);
-      if (draft.ladders.empty()) continue;
-      if (auto built = build(draft.ladders.front(), problems)) ladders.emplace(name, *std::move(built));
+      Load load{problems};
+      load.root = within("ladders", within(name, *std::move(ladder)));
+      walk(load);
+      for (const Entry& entry : load.root.entries_at("ladders")) {
+        if (auto built = ladder_of(entry.value, "", problems)) ladders.emplace(name, *std::move(built));
+      }
     }
     return ladders;
   }();
   return all;
 }
 
-bool check_ladder(const LadderName& wanted, const std::string& path, const Ladders& ladders,
-                  const Draft& draft, Problems& problems) {
-  // An existing but invalid ladder is already reported.
-  const auto is_it = [&](const LadderDraft& ladder) { return ladder.name == wanted.name; };
-  if (ladders.contains(wanted.name) || std::ranges::any_of(draft.ladders, is_it)) return true;
-  if (wanted.substituted) {
-    problems.add(wanted.mark, path + ": unknown ladder: it is neither under ladders nor predefined");
-    return false;
-  }
-  std::vector<std::string> names;
-  for (const auto& [name, ladder] : ladders) names.push_back(name);
-  for (const auto& invalid : draft.ladders) names.push_back(invalid.name);
+std::string ladder_at(const Node& node, std::string_view key, const std::string& path, const Ladders& ladders,
+                      Load& load) {
+  const auto wanted = node.get<std::string>(key);
+  if (!wanted || ladders.contains(*wanted)) return wanted.value_or("");
+  Texts known;
   std::string list;
-  for (const auto& [name, ladder] : ladders) list += (list.empty() ? "" : ", ") + name;
-  problems.add(wanted.mark, path + ": unknown ladder " + in_quotes(wanted.name) +
-                                did_you_mean(wanted.name, names, ": available ladders: " + list));
-  return false;
+  for (const auto& [name, ladder] : ladders) {
+    known.push_back(name);
+    list += (list.empty() ? "" : ", ") + name;
+  }
+  for (const Entry& ladder : load.root.entries_at("ladders")) {
+    if (ladder.key.text == *wanted) return {};  // it is invalid, which is reported
+    known.push_back(ladder.key.text);
+  }
+  load.problems.add(
+      node.mark_at(key),
+      path + ": unknown ladder" +
+          (node.find(key)->substituted
+               ? ": it is neither under ladders nor predefined"
+               : " " + in_quotes(*wanted) + did_you_mean(*wanted, known, ": available ladders: " + list)));
+  return {};
 }
 
-namespace {
-
-// The rules of queues that are not listed: `defaults`, or the deprecated `queues.default`. nullptr if the
-// file has neither.
-const QueueDraft* defaults_of(const Draft& draft, Problems& problems) {
-  if (!draft.defaults.name.empty()) return &draft.defaults;
-  const auto old = std::ranges::find_if(draft.queues, [](const auto& q) { return q.name == "default"; });
-  if (old == draft.queues.end()) return nullptr;
-  if (draft.reports_warnings()) {
-    problems.warn(old->mark,
-                  "queues.default is deprecated: move its keys to defaults: at the top level; if defaults: "
-                  "exists, queues.default is the queue named default");
-  }
-  return &*old;
+void refuse_own(const Node& node, std::string_view key, const std::string& path, Load& load) {
+  const std::string own = own_prefix(load.config, node.get<std::string>(key).value_or(""));
+  if (!own.empty())
+    load.problems.add(node.mark_at(key), path + ": names that begin with " + own + " are reserved for Rung");
 }
 
-// broker.targets.allow restricts which queues headers may name, and every queue of this config is one.
-void warn_of_wide_pattern(const QueueDraft& queue, const Draft& draft, Problems& problems) {
-  if (!draft.reports_warnings() || !draft.allow || !queue.key.head().empty()) return;
-  problems.warn(queue.mark, "queues." + queue.name +
-                                ": headers may name every queue that matches, whatever broker.targets.allow "
-                                "says: begin the pattern with a part of the name, or use defaults:");
-}
-
-TargetRules targets_of(const Draft& draft, Problems& problems) {
-  TargetRules targets;
-  if (!draft.config.broker.prefix.empty()) targets.own = draft.config.broker.prefix + ".";
-  targets.groups = draft.config.groups;
-  targets.allow = draft.allow;
-  targets.deny = draft.deny;
-  for (const QueueDraft& queue : draft.queues) {
-    if (queue.key.only_name()) {
-      targets.configured.insert(*queue.key.only_name());
-    } else {
-      targets.configured_patterns.push_back(queue.key);
-      warn_of_wide_pattern(queue, draft, problems);
-    }
-  }
-  // Also those of other groups: existing tasks of a queue continue when the queue moves to another group.
-  for (const GroupDraft& group : draft.groups) {
-    for (const std::string& queue : group.queues) {
-      if (queue.find('*') == std::string::npos) targets.configured.insert(queue);
-    }
-  }
-  for (const TagDraft& tag : draft.tags) {
-    if (tag.queue) targets.configured.insert(*tag.queue);
-    if (tag.exchange) targets.configured.insert(*tag.exchange);
-  }
-  for (const auto& [from, to] : draft.config.delays) targets.configured.insert(to);
-  for (const ErrorQueueDraft& queue : draft.error_queues) {
-    if (queue.to) targets.configured.insert(*queue.to);
-  }
-  for (const RuleListDraft& list : draft.rule_lists) {
-    for (const RuleDraft& draft_rule : list.rules) {
-      if (const std::string& to = draft_rule.rule.then.to; !to.empty()) targets.configured.insert(to);
-    }
-  }
-  for (const std::string& pattern : targets.allow.value_or(TargetRules::Patterns{})) {
-    if (!targets.is_own(pattern)) continue;
-    problems.add(draft.mark("broker.targets.allow"),
-                 "broker.targets.allow: names that begin with " + targets.own_prefix(pattern) +
-                     " are reserved for Rung and never a target: remove them");
-    break;
-  }
-  return targets;
-}
-
-}  // namespace
-
-RuleBookPtr build_rules(const Draft& draft, Problems& problems) {
+RuleBookPtr build_rules(Load& load) {
+  Problems& problems = load.problems;
   Ladders ladders;
-  for (const auto& ladder : draft.ladders) {
-    if (auto built = build(ladder, problems)) ladders.insert_or_assign(ladder.name, *std::move(built));
+  for (const auto& [key, node] : load.root.entries_at("ladders")) {
+    if (auto ladder = ladder_of(node, "ladders." + key.text, problems))
+      ladders.insert_or_assign(key.text, *std::move(ladder));
   }
   // Predefined ladders are used if the file has none of that name: for its queues, and for the header
   // retry-ladder.
   ladders.insert(ready_ladders().begin(), ready_ladders().end());
 
+  // Keys that a queue leaves out come from the defaults, then from the top level, then from the key table.
   QueueRules base;
-  base.publish_parked = draft.publish_parked;
-  base.catch_up = draft.catch_up.value_or(base.catch_up);
-  // nullptr while the defaults themselves are built.
-  const GateDraft* gate_defaults = nullptr;
-  const auto rules_of = [&](const QueueDraft& queue, const QueueRules& otherwise) {
-    QueueRules rules = otherwise;
-    const std::string section = &queue == &draft.defaults ? "" : "queues.";
-    if (check_ladder_name(queue, section, ladders, draft, problems) && queue.ladder)
-      rules.ladder = *queue.ladder;
-    rules.silence = silence_of(queue, section, problems).value_or(otherwise.silence);
-    rules.publish_parked = queue.publish_parked.value_or(otherwise.publish_parked);
-    rules.catch_up = queue.catch_up.value_or(otherwise.catch_up);
-    if (check_rules_name(queue, section, draft, problems))
-      rules.rules = queue.rules.value_or(otherwise.rules);
-    rules.needs_attachment = queue.needs_attachment.value_or(otherwise.needs_attachment);
-    rules.late_by = queue.late_by ? queue.late_by : otherwise.late_by;
-    rules.give_up.attempts = queue.give_up_attempts.value_or(otherwise.give_up.attempts);
-    if (queue.give_up_after) rules.give_up.after = queue.give_up_after;
-    rules.gate = build_gate(queue, gate_defaults, section, rules.silence, draft, problems);
-    return rules;
-  };
+  base.publish_parked = load.root.get<std::string>("parked") == "publish";
+  base.catch_up = load.root.get<int>("catch_up").value_or(base.catch_up);
+  const Node* const defaults = defaults_of(load);
+  if (defaults != nullptr)
+    base = rules_of(*defaults, defaults == load.root.find("defaults") ? "defaults" : "queues.default", base,
+                    nullptr, ladders, load);
   RuleBook::Queues queues;
   RuleBook::Patterns patterns;
-  // Keys that a queue leaves out come from the defaults, then from the key table.
-  const QueueDraft* defaults = defaults_of(draft, problems);
-  if (defaults != nullptr) {
-    base = rules_of(*defaults, base);
-    gate_defaults = &defaults->gate;
-  }
-  for (const auto& queue : draft.queues) {
+  for (const auto& [key, queue] : load.root.entries_at("queues")) {
     if (&queue == defaults) continue;
-    QueueRules rules = rules_of(queue, base);
-    if (!queue.key.only_name()) {
-      patterns.push_back({queue.key, std::move(rules)});
-    } else if (!queues.emplace(*queue.key.only_name(), std::move(rules)).second) {
-      problems.add(queue.mark, "queues." + queue.name + ": the queue " + in_quotes(*queue.key.only_name()) +
+    QueuePattern pattern(key.text);
+    const std::string path = "queues." + key.text;
+    QueueRules rules = rules_of(queue, path, base, defaults, ladders, load);
+    if (!pattern.only_name()) {
+      patterns.push_back({std::move(pattern), std::move(rules)});
+    } else if (!queues.emplace(*pattern.only_name(), std::move(rules)).second) {
+      problems.add(queue.mark, path + ": the queue " + in_quotes(*pattern.only_name()) +
                                    " has another entry: [c] stands for the character c");
     }
   }
   if (patterns.size() > kMostPatterns)
     problems.add({}, "queues: more than " + std::to_string(kMostPatterns) + " patterns");
   RuleBook::Tags tags;
-  for (const TagDraft& tag : draft.tags) tags.emplace(tag.name, tag_of(tag, ladders, draft, problems));
-  TargetRules targets = targets_of(draft, problems);
-  RuleBook::RuleLists lists = build_rule_lists(draft, ladders, problems);
-  ErrorQueuesPtr errors = build_error_queues(draft, ladders, problems);
+  for (const auto& [key, tag] : load.root.entries_at("tags"))
+    tags.emplace(key.text, tag_of(tag, "tags." + key.text, ladders, load));
+  TargetRules targets = targets_of(load);
+  RuleBook::RuleLists lists = build_rule_lists(ladders, load);
+  ErrorQueuesPtr errors = build_error_queues(ladders, load);
   if (!problems.empty()) return nullptr;
   auto book = std::make_shared<const RuleBook>(std::move(ladders), std::move(queues), std::move(tags),
                                                std::move(base), std::move(targets), std::move(lists),
                                                std::move(errors), std::move(patterns));
-  check_snooze_loops(draft, *book, problems);
+  check_snooze_loops(*book, load);
   if (!problems.empty()) return nullptr;
   return book;
 }

@@ -1,5 +1,6 @@
-// Parses each type of value, and reports errors.
+// The readers of each type of value.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,19 +9,16 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <iterator>
 
-#include "src/config/draft.h"
+#include "src/config/load.h"
 #include "src/core/base/url.h"
 
 namespace rung::confile {
 namespace {
 
-constexpr std::string_view kDuration = "a number and a unit (ms, s, m, h, d), e.g. 30s, 5m or 1h30m";
-
-std::string join(const std::vector<std::string>& words) {
+// "a, b or c"
+std::string join(const Texts& words) {
   std::string out;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i > 0) out += i + 1 == words.size() ? " or " : ", ";
@@ -51,13 +49,24 @@ std::string unreadable(const std::string& path) {
   return folder ? "it is a directory" : "";
 }
 
+bool is_kind(const Value& v, Node::Kind kind, std::string_view wanted) {
+  if (v.node.invalid || v.node.kind == kind) return !v.node.invalid;
+  const std::string expected = "expected " + std::string(wanted);
+  if (kind != Node::Kind::text) {
+    v.wrong(expected);
+  } else if (v.node.kind == Node::Kind::nothing) {
+    v.wrong("missing value: " + expected);
+  } else {
+    v.wrong(expected + (v.node.kind == Node::Kind::list ? ", found a list" : ", found keys"));
+  }
+  return false;
+}
+
 }  // namespace
 
-bool Value::add_error(std::string what) { return add_error_at(node.mark, std::move(what)); }
-
-bool Value::add_error_at(Mark at, std::string what) {
-  problems.add(at, path + ": " + std::move(what));
-  return false;
+std::nullopt_t Value::wrong_at(Mark at, const std::string& what) const {
+  load.problems.add(at, path + ": " + what);
+  return std::nullopt;
 }
 
 std::string Value::shown() const {
@@ -65,292 +74,214 @@ std::string Value::shown() const {
   return node.substituted ? "the value of " + in_quotes(node.written) : in_quotes(node.text);
 }
 
-bool Value::expect_scalar(std::string_view wanted) {
-  if (node.invalid) return false;
-  switch (node.kind) {
-    case Node::Kind::text:
-      return true;
-    case Node::Kind::nothing:
-      return add_error("missing value: expected " + std::string(wanted));
-    case Node::Kind::list:
-      return add_error("expected " + std::string(wanted) + ", found a list");
-    case Node::Kind::map:
-      return add_error("expected " + std::string(wanted) + ", found keys");
-  }
-  return false;
+bool Value::is_text(std::string_view wanted) const { return is_kind(*this, Node::Kind::text, wanted); }
+bool Value::is_list(std::string_view wanted) const { return is_kind(*this, Node::Kind::list, wanted); }
+bool Value::is_map(std::string_view wanted) const { return is_kind(*this, Node::Kind::map, wanted); }
+
+Reader<std::string> text() {
+  return {"text", [](Value& v) -> std::optional<std::string> {
+            if (!v.is_text("a string")) return std::nullopt;
+            if (v.node.text.empty()) return v.wrong("must not be empty");
+            if (v.node.text.find('\0') != std::string::npos) return v.wrong("must not contain a NUL byte");
+            return v.node.text;
+          }};
 }
 
-bool Value::text(std::string& out) {
-  if (!expect_scalar("a string")) return false;
-  if (node.text.empty()) return add_error("must not be empty");
-  if (node.text.find('\0') != std::string::npos) return add_error("must not contain a NUL byte");
-  out = node.text;
-  return true;
+Reader<std::string> amqp_name() {
+  return {"name", [](Value& v) -> std::optional<std::string> {
+            auto out = text()(v);
+            if (out && out->size() > 255) return v.wrong("at most 255 bytes are allowed");
+            return out;
+          }};
 }
 
-bool Value::amqp_name(std::string& out) {
-  if (!text(out)) return false;
-  return out.size() <= 255 || add_error("at most 255 bytes are allowed");
+Reader<Ms> duration(Ms least, Ms most) {
+  return {
+      "duration", [=](Value& v) -> std::optional<Ms> {
+        if (!v.is_text("a duration, e.g. 30s or 1h30m")) return std::nullopt;
+        const auto parsed = levels::parse_duration(v.node.text);
+        if (!parsed) {
+          if (v.may_quote()) return v.wrong(in_quotes(v.node.text) + ": " + parsed.error());
+          // The parser's error would quote a part of it.
+          return v.wrong(v.shown() +
+                         " is not a duration: a number and a unit (ms, s, m, h, d), e.g. 30s, 5m or 1h30m");
+        }
+        if (*parsed < least)
+          return v.wrong(v.shown() + " is too short: at least " + levels::format_duration(least));
+        if (*parsed > most)
+          return v.wrong(v.shown() + " is too long: at most " + levels::format_duration(most));
+        return *parsed;
+      }};
 }
 
-bool Value::duration(Ms& out, Ms least, Ms most) {
-  if (!expect_scalar("a duration, e.g. 30s or 1h30m")) return false;
-  const auto parsed = levels::parse_duration(node.text);
-  if (!parsed) {
-    if (may_quote()) return add_error(in_quotes(node.text) + ": " + parsed.error());
-    return add_error(shown() + " is not a duration: " +
-                     std::string(kDuration));  // the parser's error would quote a part of it
-  }
-  if (*parsed < least)
-    return add_error(shown() + " is too short: at least " + levels::format_duration(least));
-  if (*parsed > most) return add_error(shown() + " is too long: at most " + levels::format_duration(most));
-  out = *parsed;
-  return true;
+Reader<Ms> whole_seconds(Ms least, Ms most) {
+  return {"whole seconds", [read = duration(least, most)](Value& v) -> std::optional<Ms> {
+            const auto value = read(v);
+            if (value && value->count() % 1000 != 0)
+              return v.wrong(v.shown() + " is not a whole number of seconds, e.g. 10s");
+            return value;
+          }};
 }
 
-bool Value::whole_seconds(Ms& out, Ms least, Ms most) {
-  Ms value{0};
-  if (!duration(value, least, most)) return false;
-  if (value.count() % 1000 != 0) return add_error(shown() + " is not a whole number of seconds, e.g. 10s");
-  out = value;
-  return true;
+Reader<int> integer(int least, int most) {
+  const std::string range = fmt::format("{} to {}", least, most);
+  return {range, [=](Value& v) -> std::optional<int> {
+            const std::string wanted = "an integer from " + range;
+            if (!v.is_text(wanted)) return std::nullopt;
+            const auto value = to_int(v.node.text);
+            if (!value || *value < least || *value > most) return v.wrong(v.shown() + " is not " + wanted);
+            return value;
+          }};
 }
 
-bool Value::integer(int& out, int least, int most) {
-  const std::string range = "an integer from " + std::to_string(least) + " to " + std::to_string(most);
-  if (!expect_scalar(range)) return false;
-  const auto value = to_int(node.text);
-  if (!value || *value < least || *value > most) return add_error(shown() + " is not " + range);
-  out = *value;
-  return true;
+Reader<double> number() {
+  return {"number", [](Value& v) -> std::optional<double> {
+            constexpr std::string_view kWanted = "a number, e.g. 2 or 1.5";
+            if (!v.is_text(kWanted)) return std::nullopt;
+            // from_chars takes "inf" and "nan" too, which are no numbers here.
+            const std::string& text = v.node.text;
+            const bool plain = text.find_first_not_of("0123456789.") == std::string::npos;
+            double value = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (!plain || error != std::errc{} || end != text.data() + text.size())
+              return v.wrong(v.shown() + " is not " + std::string(kWanted));
+            return value;
+          }};
 }
 
-bool Value::number(double& out) {
-  if (!expect_scalar("a number, e.g. 2 or 1.5")) return false;
-  // from_chars takes "inf" and "nan" too, which are no numbers here.
-  const bool plain = node.text.find_first_not_of("0123456789.") == std::string::npos;
-  double value = 0;
-  const char* const last = node.text.data() + node.text.size();
-  const auto [end, error] = std::from_chars(node.text.data(), last, value);
-  if (!plain || error != std::errc{} || end != last)
-    return add_error(shown() + " is not a number, e.g. 2 or 1.5");
-  out = value;
-  return true;
+Reader<double> percent_or_off() {
+  return {"off, or 0% to 100%", [](Value& v) -> std::optional<double> {
+            const std::string wanted = "off, or a percentage from 0% to 100%, e.g. 20%";
+            if (!v.is_text(wanted)) return std::nullopt;
+            if (v.node.text == "off") return 0.0;
+            std::string_view digits = v.node.text;
+            const bool has_sign = digits.ends_with('%');
+            if (has_sign) digits.remove_suffix(1);
+            const auto percent = to_int(digits);
+            const bool fits = percent && *percent >= 0 && *percent <= 100;
+            if (fits && !has_sign && v.may_quote())
+              return v.wrong(fmt::format("{}: the % is missing: write {}%", v.shown(), *percent));
+            if (!fits || !has_sign) return v.wrong(v.shown() + " is not " + wanted);
+            return *percent / 100.0;
+          }};
 }
 
-bool Value::percent_or_off(double& out) {
-  constexpr std::string_view kWanted = "off, or a percentage from 0% to 100%, e.g. 20%";
-  if (!expect_scalar(kWanted)) return false;
-  if (node.text == "off") {
-    out = 0.0;
-    return true;
-  }
-  std::string_view digits = node.text;
-  const bool has_sign = digits.ends_with('%');
-  if (has_sign) digits.remove_suffix(1);
-  const auto percent = to_int(digits);
-  if (percent && *percent >= 0 && *percent <= 100) {
-    if (!has_sign && may_quote())
-      return add_error(shown() + ": the % is missing: write " + std::to_string(*percent) + "%");
-    if (has_sign) {
-      out = *percent / 100.0;
-      return true;
-    }
-  }
-  return add_error(shown() + " is not " + std::string(kWanted));
+Reader<bool> boolean() {
+  return {"true or false", [](Value& v) -> std::optional<bool> {
+            if (!v.is_text("true or false")) return std::nullopt;
+            if (v.node.text == "true" || v.node.text == "false") return v.node.text == "true";
+            return v.wrong(v.shown() + " is neither true nor false");
+          }};
 }
 
-bool Value::boolean(bool& out) {
-  if (!expect_scalar("true or false")) return false;
-  if (node.text != "true" && node.text != "false") return add_error(shown() + " is neither true nor false");
-  out = node.text == "true";
-  return true;
+Reader<std::string> choice(Texts words) {
+  return {join(words), [words](Value& v) -> std::optional<std::string> {
+            if (!v.is_text(join(words))) return std::nullopt;
+            if (std::ranges::find(words, v.node.text) != words.end()) return v.node.text;
+            return v.wrong(v.shown() + " is not " + join(words) +
+                           (v.may_quote() ? did_you_mean(v.node.text, words) : ""));
+          }};
 }
 
-bool Value::choice(std::string& out, const std::vector<std::string>& words) {
-  if (!expect_scalar(join(words))) return false;
-  if (std::ranges::find(words, node.text) == words.end()) {
-    return add_error(shown() + " is not " + join(words) +
-                     (may_quote() ? did_you_mean(node.text, words) : ""));
-  }
-  out = node.text;
-  return true;
+Reader<std::string> name(std::size_t most) {
+  return {"name", [=](Value& v) -> std::optional<std::string> {
+            if (!v.is_text("a name")) return std::nullopt;
+            if (v.node.text.empty()) return v.wrong("must not be empty: remove the key, or write a name");
+            if (v.node.text.size() > most) return v.wrong(fmt::format("longer than {} characters", most));
+            if (!std::ranges::all_of(v.node.text, is_plain_char))
+              return v.wrong(v.shown() + " has invalid characters: use letters, digits and . _ -");
+            return v.node.text;
+          }};
 }
 
-bool Value::name(std::string& out, std::size_t most) {
-  if (!expect_scalar("a name")) return false;
-  if (node.text.empty()) return add_error("must not be empty: remove the key, or write a name");
-  if (node.text.size() > most) return add_error("longer than " + std::to_string(most) + " characters");
-  if (!std::ranges::all_of(node.text, is_plain_char)) {
-    return add_error(shown() + " has invalid characters: use letters, digits and . _ -");
-  }
-  out = node.text;
-  return true;
+Reader<std::string> file() {
+  return {"file", [](Value& v) -> std::optional<std::string> {
+            auto full = text()(v);
+            if (!full) return full;
+            if (!full->starts_with('/') && !v.load.folder.empty()) *full = v.load.folder + "/" + *full;
+            const std::string why = v.load.reads_files_of(v.path) ? unreadable(*full) : "";
+            if (why.empty()) return full;
+            const std::string which =
+                v.may_quote() ? in_quotes(*full) : "the file named by " + in_quotes(v.node.written);
+            const std::string what = which + " cannot be read: " + why;
+            if (v.load.purpose != ConfigFor::check) return v.wrong(what);
+            v.load.problems.warn(v.node.mark, v.path + ": " + what + "; `rung run` will not start");
+            return std::nullopt;  // its content cannot be checked
+          }};
 }
 
-// "%H-%i": one file for several instances. Not the process id: a restart under the same name takes back its
-// shards at once.
-bool Value::node_name(std::string& out, std::size_t most) {
-  if (node.kind != Node::Kind::text || node.invalid) return name(out, most);
-  Node filled = node;
-  filled.text.clear();
-  const std::string& from = node.text;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    if (from[i] != '%') {
-      filled.text += from[i];
-      continue;
-    }
-    const char which = i + 1 < from.size() ? from[++i] : ' ';
-    if (which == 'H') {
-      filled.text += host_name();
-    } else if (which == 'i') {
-      const char* instance = std::getenv("RUNG_INSTANCE");  // NOLINT: nobody in this program sets variables
-      const bool needed = draft.purpose == ConfigFor::sidecar;
-      if (needed && (instance == nullptr || *instance == '\0')) {
-        return add_error(
-            "%i is the value of the environment variable RUNG_INSTANCE, which is not set: "
-            "rung@NAME.service sets it to NAME; elsewhere set it to a name of this instance");
-      }
-      filled.text += instance == nullptr || *instance == '\0' ? "i" : instance;
-    } else {
-      return add_error("% begins %H (the host name) or %i (the variable RUNG_INSTANCE)");
-    }
-  }
-  return Value{draft, problems, filled, path, secret}.name(out, most);
+Reader<std::string> url(Texts schemes) {
+  return {"URL", [schemes](Value& v) -> std::optional<std::string> {
+            if (!v.is_text("a URL")) return std::nullopt;
+            const auto parsed = parse_url(v.node.text);
+            if (!parsed) return v.wrong(parsed.error().message);
+            if (std::ranges::find(schemes, parsed->scheme) == schemes.end())
+              return v.wrong(
+                  "the URL must begin with " + join(schemes) +
+                  (schemes.size() > 1 ? ", followed by ://" : "://") +
+                  (schemes.front() == "mysql" ? ": the databases supported are MySQL and MariaDB" : ""));
+            if (!parsed->query.empty())
+              return v.wrong("a ?query in the URL is not supported: use the config keys");
+            return v.node.text;
+          }};
 }
 
-bool Value::path_of_file(std::string& out) {
-  std::string name;
-  if (!text(name)) return false;
-  out = name.starts_with('/') || draft.folder.empty() ? name : draft.folder + "/" + name;
-  return true;
+Reader<Texts> urls(Texts schemes) {
+  return {"list of URLs", [schemes](Value& v) -> std::optional<Texts> {
+            if (v.node.kind == Node::Kind::text && !v.node.invalid) {
+              const Node whole = v.node;
+              v.node.kind = Node::Kind::list;
+              for (std::string_view rest = whole.text;;) {
+                const auto comma = rest.find(',');
+                Node& item = v.node.items.emplace_back(whole);
+                item.text = rest.substr(0, comma);
+                item.text.erase(0, item.text.find_first_not_of(' '));
+                item.text.erase(item.text.find_last_not_of(' ') + 1);
+                if (comma == std::string_view::npos) break;
+                rest.remove_prefix(comma + 1);
+              }
+            }
+            if (!v.is_list("a list of URLs: [" + schemes[0] + "://HOST, ...]")) return std::nullopt;
+            if (v.node.items.empty()) return v.wrong("the list is empty: at least one URL is required");
+            return v.each([&, n = 0](Value& item) mutable {
+              item.path += fmt::format("[{}]", ++n);
+              return url(schemes)(item);
+            });
+          }};
 }
 
-bool Value::file(std::string& out) {
-  std::string full;
-  if (!path_of_file(full)) return false;
-  const std::string why = draft.reads_files_of(path) ? unreadable(full) : "";
-  if (!why.empty()) {
-    const std::string which = may_quote() ? in_quotes(full) : "the file named by " + in_quotes(node.written);
-    const std::string what = which + " cannot be read: " + why;
-    if (draft.purpose != ConfigFor::check) return add_error(what);
-    problems.warn(node.mark, path + ": " + what + "; `rung run` will not start");
-    return false;  // its content cannot be checked
-  }
-  out = full;
-  return true;
+Reader<std::string> host_port() {
+  return {"host:port", [](Value& v) -> std::optional<std::string> {
+            if (!v.is_text("host:port, e.g. 127.0.0.1:8025")) return std::nullopt;
+            const auto parsed = parse_url("tcp://" + v.node.text);
+            if (parsed && parsed->port != 0 && parsed->path.empty() && parsed->user.empty() &&
+                v.node.text.find_first_of("/@?#") == std::string::npos)
+              return v.node.text;
+            return v.wrong(v.shown() + " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
+          }};
 }
 
-bool Value::url(std::string& out, const std::vector<std::string>& schemes) {
-  if (!expect_scalar("a URL")) return false;
-  const auto parsed = parse_url(node.text);
-  if (!parsed) return add_error(parsed.error().message);
-  if (std::ranges::find(schemes, parsed->scheme) == schemes.end()) {
-    std::string what =
-        "the URL must begin with " + join(schemes) + (schemes.size() > 1 ? ", followed by ://" : "://");
-    if (schemes.front() == "mysql") what += ": the databases supported are MySQL and MariaDB";
-    return add_error(std::move(what));
-  }
-  if (!parsed->query.empty()) return add_error("a ?query in the URL is not supported: use the config keys");
-  out = node.text;
-  return true;
+Reader<Texts> names() {
+  return {"list of names", [](Value& v) -> std::optional<Texts> {
+            if (!v.is_list("a list of names, * matches any characters: [orders, \"billing.*\"]"))
+              return std::nullopt;
+            return v.each(amqp_name());
+          }};
 }
 
-bool Value::urls(std::string& first, std::vector<std::string>& others,
-                 const std::vector<std::string>& schemes) {
-  std::vector<Node> items = node.items;
-  if (node.kind == Node::Kind::text) {
-    for (std::string_view rest = node.text;;) {
-      const auto comma = rest.find(',');
-      Node& item = items.emplace_back(node);
-      item.text = rest.substr(0, comma);
-      item.text.erase(0, item.text.find_first_not_of(' '));
-      item.text.erase(item.text.find_last_not_of(' ') + 1);
-      if (comma == std::string_view::npos) break;
-      rest.remove_prefix(comma + 1);
-    }
-  } else if (node.kind != Node::Kind::list) {
-    return node.invalid ? false : add_error("expected a list of URLs: [" + schemes[0] + "://HOST, ...]");
-  }
-  if (items.empty()) return add_error("the list is empty: at least one URL is required");
-  std::vector<std::string> all;
-  for (const Node& item : items) {
-    const std::string place = "[" + std::to_string(&item - items.data() + 1) + "]";
-    Value one{draft, problems, item, path + place, secret};
-    if (std::string text; one.url(text, schemes)) all.push_back(std::move(text));
-  }
-  if (all.size() < items.size()) return false;
-  first = std::move(all.front());
-  others.assign(std::make_move_iterator(all.begin() + 1), std::make_move_iterator(all.end()));
-  return true;
-}
-
-bool Value::host_port(std::string& out) {
-  if (!expect_scalar("host:port, e.g. 127.0.0.1:8025")) return false;
-  const auto parsed = parse_url("tcp://" + node.text);
-  const bool good = parsed && parsed->port != 0 && parsed->path.empty() && parsed->user.empty() &&
-                    node.text.find_first_of("/@?#") == std::string::npos;
-  if (!good) return add_error(shown() + " is not host:port, e.g. 127.0.0.1:8025 or [::1]:8025");
-  out = node.text;
-  return true;
-}
-
-bool Value::list_of_durations(LadderDraft& out) {
-  if (node.invalid) return false;
-  if (node.kind != Node::Kind::list) {
-    return add_error(
-        "expected a list of delays, e.g. [5s, 30s, 1m], or { base: 10s, factor: 2, max: 1h, levels: 12 }");
-  }
-  out.is_list = true;
-  bool all = true;
-  for (const Node& item : node.items) {
-    Value delay{draft, problems, item, path, secret};
-    Ms ms{0};
-    // The ladder checks for zero and for the order of the delays.
-    const bool ok = delay.duration(ms, Ms::zero(), levels::kLongest);
-    all = all && ok;
-    out.substituted = out.substituted || item.substituted;
-    out.delays.push_back(ms);
-    out.delay_marks.push_back(item.mark);
-  }
-  return all;
-}
-
-bool Value::patterns(std::vector<std::string>& out) {
-  if (node.kind == Node::Kind::list) return list_of_patterns(out);
-  std::string one;
-  if (!amqp_name(one)) return false;
-  out.push_back(std::move(one));
-  return true;
-}
-
-bool Value::list_of_patterns(std::vector<std::string>& out) {
-  if (node.invalid) return false;
-  if (node.kind != Node::Kind::list)
-    return add_error("expected a list of names, * matches any characters: [orders, \"billing.*\"]");
-  bool all = true;
-  for (const Node& item : node.items) {
-    Value pattern{draft, problems, item, path, secret};
-    std::string text;
-    if (pattern.amqp_name(text)) {
-      out.push_back(std::move(text));
-    } else {
-      all = false;
-    }
-  }
-  return all;
+Reader<Texts> pattern_or_patterns() {
+  return {"pattern, or list of patterns", [](Value& v) { return v.one_or_each(amqp_name()); }};
 }
 
 void warn_if_readable(Problems& problems, Mark at, const std::string& file, const std::string& why) {
   constexpr mode_t kOthers = S_IRWXO, kAll = 07777;
   struct stat about {};
   if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
-  std::array<char, 8> mode{};
-  std::snprintf(mode.data(), mode.size(), "%04o", static_cast<unsigned>(about.st_mode & kAll));
-  problems.warn(at,
-                why + ", and every user of this machine can read " + file + " (mode " + mode.data() +
-                    "): chmod 640 " + file + " (or 600)",
-                true);
+  problems.warn(
+      at,
+      fmt::format("{}, and every user of this machine can read {} (mode {:04o}): chmod 640 {} (or 600)", why,
+                  file, about.st_mode & kAll, file),
+      true);
 }
 
 }  // namespace rung::confile

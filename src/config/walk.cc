@@ -1,43 +1,11 @@
-// Walks the file by the key table: passes each value to its key's setter, and reports unknown keys.
+// Walks the file by the table: gives each value to its key's reader, and reports unknown keys.
 #include <algorithm>
 #include <map>
 
-#include "src/config/draft.h"
+#include "src/config/load.h"
 
 namespace rung::confile {
 namespace {
-
-// Sections whose entries have names that the user chooses.
-constexpr std::string_view kNamedSections[] = {"ladders.*", "queues.*", "tags.*", "groups.*", "rules.*"};
-
-const std::string kErrorQueueForm = "{ from: QUEUE, dialect: NAME }";  // NOLINT: cannot throw
-
-// So that rung-NAME is a valid prefix.
-constexpr std::size_t kLongestGroup = 59;
-
-const Key* find_key(std::string_view path) {
-  const auto& table = key_table();
-  const auto it = std::ranges::find_if(table, [&](const Key& key) { return key.about.path == path; });
-  return it != table.end() ? &*it : nullptr;
-}
-
-bool is_section(const std::string& path) {
-  return std::ranges::any_of(key_table(),
-                             [&](const Key& key) { return key.about.path.starts_with(path + "."); });
-}
-
-// The keys allowed below `section` ("" = at the top level).
-std::vector<std::string> child_names(const std::string& section) {
-  const std::string prefix = section.empty() ? "" : section + ".";
-  std::vector<std::string> names;
-  for (const Key& key : key_table()) {
-    if (!key.about.path.starts_with(prefix)) continue;
-    const auto rest = key.about.path.substr(prefix.size());
-    std::string name(rest.substr(0, rest.find('.')));
-    if (name != "*" && std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
-  }
-  return names;
-}
 
 std::string child_path(const std::string& path, std::string_view name) {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
@@ -54,97 +22,128 @@ std::string text_of(const Node& value) {
 
 class Walker {
  public:
-  Walker(Draft& draft, Problems& problems) : draft_(draft), problems_(problems) {}
+  Walker(Load& load, const Table& table) : load_(load), table_(table) {}
 
   // `path` as in the table ("queues.*"), `shown` as in the file ("queues.orders").
-  void section(const Node& map, const std::string& path, const std::string& shown) {
+  void section(Node& map, const std::string& path, const std::string& shown) {
     std::map<std::string, int> seen;
-    const bool any_name = is_section(child_path(path, "*")) || find_key(child_path(path, "*")) != nullptr;
-    for (const auto& [key, value] : map.entries) {
-      if (key.kind != Node::Kind::text) {
-        if (!key.invalid) problems_.add(key.mark, "a key must be a string");
-        continue;
-      }
+    std::vector<Entry> known;
+    const bool any_name = is_known(child_path(path, "*"));
+    for (auto& [key, value] : map.entries) {
       const std::string child = child_path(path, any_name ? "*" : key.text);
-      // A key with a dot would look like a path of the table.
-      const bool known = any_name || key.text.find('.') == std::string::npos;
-      if (!known || (find_key(child) == nullptr && !is_section(child))) {
-        unknown(key, value, path, shown);
-        continue;
-      }
-      const auto [first, inserted] = seen.emplace(key.text, key.mark.line);
-      if (inserted) {
-        entry(key, value, child, child_path(shown, key.text));
-      } else {
-        problems_.add(key.mark, child_path(shown, key.text) + ": duplicate key, first in line " +
-                                    std::to_string(first->second));
+      const std::string name = child_path(shown, key.text);
+      if (key.kind != Node::Kind::text) {
+        if (!key.invalid) load_.problems.add(key.mark, "a key must be a string");
+      } else if (!is_known(child) || (!any_name && key.text.find('.') != std::string::npos)) {
+        unknown(key, value, path, shown);  // a key with a dot would look like a path of the table
+      } else if (const auto [first, is_new] = seen.emplace(key.text, key.mark.line); !is_new) {
+        load_.problems.add(key.mark,
+                           name + ": duplicate key, first in line " + std::to_string(first->second));
+      } else if (is_name(key, child, name)) {
+        const auto before = load_.problems.count();
+        const bool ok = entry(key, value, child, name);
+        value.invalid = !ok || load_.problems.count() != before;
+        known.push_back({std::move(key), std::move(value)});
       }
     }
+    map.entries = std::move(known);
+  }
+
+  // A list of items with keys.
+  bool list(Node& value, const std::string& path, const std::string& shown, std::string_view form) {
+    if (value.invalid) return false;
+    // A top-level section may be empty.
+    const bool may_be_empty = !path.ends_with('*');
+    if (value.kind == Node::Kind::nothing && may_be_empty) return true;
+    if (value.kind != Node::Kind::list || (value.items.empty() && !may_be_empty))
+      return wrong(value.mark, shown + ": expected a list: write [" + std::string(form) + "]");
+    for (std::size_t i = 0; i < value.items.size(); ++i) {
+      Node& item = value.items[i];
+      const std::string place = shown + "[" + std::to_string(i + 1) + "]";
+      const auto before = load_.problems.count();
+      if (item.kind == Node::Kind::map) {
+        section(item, may_be_empty ? path + ".*" : path, place);
+      } else if (!item.invalid) {
+        wrong(item.mark, place + ": write " + std::string(form));
+      }
+      item.invalid = item.invalid || load_.problems.count() != before;
+    }
+    return true;
   }
 
  private:
-  void entry(const Node& key, const Node& value, const std::string& path, const std::string& shown) {
-    if (std::ranges::find(kNamedSections, path) != std::end(kNamedSections) && !begin_item(key, path, shown))
-      return;
-    const Key* row = find_key(path);
-    if (row != nullptr) draft_.keys_used.insert(path);
+  const Key* find_key(std::string_view path) const {
+    const auto it = std::ranges::find_if(table_.keys, [&](const Key& key) { return key.about.path == path; });
+    return it != table_.keys.end() ? &*it : nullptr;
+  }
+  bool is_section(const std::string& path) const {
+    return std::ranges::any_of(table_.keys,
+                               [&](const Key& key) { return key.about.path.starts_with(path + "."); });
+  }
+  bool is_known(const std::string& path) const { return find_key(path) != nullptr || is_section(path); }
+
+  // The keys allowed below `section` ("" = at the top level).
+  Texts child_names(const std::string& section) const {
+    const std::string prefix = section.empty() ? "" : section + ".";
+    Texts all;
+    for (const Key& key : table_.keys) {
+      if (!key.about.path.starts_with(prefix)) continue;
+      const std::string rest = key.about.path.substr(prefix.size());
+      std::string name = rest.substr(0, rest.find('.'));
+      if (name != "*" && std::ranges::find(all, name) == all.end()) all.push_back(std::move(name));
+    }
+    return all;
+  }
+  std::string listed(const std::string& section) const {
+    std::string out;
+    for (const std::string& name : child_names(section)) out += (out.empty() ? "" : ", ") + name;
+    return out;
+  }
+
+  bool wrong(Mark at, std::string what) {
+    load_.problems.add(at, std::move(what));
+    return false;
+  }
+
+  // Whether the value is right.
+  bool entry(const Node& key, Node& value, const std::string& path, const std::string& shown) {
+    const Key* const row = find_key(path);
+    if (row != nullptr) load_.keys_used.insert(path);
     record_text(value, path, shown, row);
-    bool ok = true;
-    const bool success = path == "queues.*.success" || path == "tags.*.success" || path == "defaults.success";
-    if (path == "defaults") {
-      draft_.defaults.name = "defaults";
-      draft_.defaults.mark = key.mark;
-      draft_.current_rules = draft_.queue = &draft_.defaults;
+    for (const auto& [of, form] : table_.lists) {
+      if (of == path) return list(value, path, shown, form);
     }
-    if (path == "rules.*") {
-      ok = rules(value, shown);
-    } else if (path == "delays" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
-      ok = items(value, path, draft_.delays, "{ from: EXCHANGE, to: EXCHANGE }");
-    } else if (path == "error_queues" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
-      ok = items(value, path, draft_.error_queues, kErrorQueueForm);
-    } else if (path == "causes" && (value.kind == Node::Kind::list || value.kind == Node::Kind::map)) {
-      ok = items(value, path, draft_.causes, std::string(kCauseForm));
-    } else if (value.kind == Node::Kind::map && is_section(path)) {
-      if (success) draft_.current_rules->success_mark = key.mark;
-      const auto before = problems_.count();
+    if (value.kind == Node::Kind::map && is_section(path)) {
       section(value, path, shown);
-      ok = problems_.count() == before;
-    } else if (row != nullptr) {
-      Value taken{draft_, problems_, value, shown, row->about.secret};
-      ok = row->apply(taken);
-      if (!row->about.reloadable) draft_.config.at_start[shown] = {text_of(value), row->about.fallback};
-    } else if (value.kind == Node::Kind::nothing) {  // a section may be empty
-      const std::string hint = path == "queues.*" ? misplaced_key(shown) : "";
-      if (!hint.empty() && draft_.reports_warnings())
-        problems_.warn(key.mark, shown + ": a queue without keys: " + hint);
-    } else {
-      ok = false;
-      if (!value.invalid) not_a_section(value, path, shown);
+      value.mark = key.mark;
+      return true;
     }
-    if (path == "ladders.*" && !ok) draft_.ladders.back().invalid = true;
-    if (success && !ok) draft_.current_rules->success_broken = true;
-    constexpr std::string_view kGate = ".gate.";
-    if (const auto at = path.find(kGate); at != std::string::npos && (ok || row != nullptr))
-      draft_.queue->gate.present[path.substr(at + kGate.size())] = row != nullptr ? value.mark : key.mark;
-    if (path.find('*') == std::string::npos || path.starts_with("groups."))
-      draft_.present[shown] = {row != nullptr ? value.mark : key.mark, ok, substituted(value)};
+    if (row != nullptr) {
+      Value taken{load_, value, shown, row->about.secret};
+      const bool ok = row->read(taken);
+      if (!row->about.reloadable) load_.config.at_start[shown] = {text_of(value), row->about.fallback};
+      return ok;
+    }
+    if (value.kind != Node::Kind::nothing) return not_a_section(value, path, shown);
+    // A section may be empty.
+    const std::string hint = path == "queues.*" ? misplaced_key(shown) : "";
+    if (!hint.empty() && load_.reports_warnings())
+      load_.problems.warn(key.mark, shown + ": a queue without keys: " + hint);
+    return true;
   }
 
   // For describe_changes() and fingerprint(): a named item as a whole, other keys one by one.
   void record_text(const Node& value, const std::string& path, const std::string& shown, const Key* row) {
     constexpr std::string_view kOwnOfInstance[] = {"node", "http.listen", "groups.*.http.listen"};
-    Config& config = draft_.config;
-    for (const std::string_view section : {"ladders.*", "queues.*", "tags.*", "rules.*"}) {
-      const bool below = path.starts_with(std::string(section.substr(0, section.size() - 1)));
-      const std::string name(section.substr(0, section.size() - 2));
-      if (path == section) config.reloadable[name][shown.substr(name.size() + 1)] = canonical_text(value);
-      if (below) return;
+    Config& config = load_.config;
+    for (const std::string name : {"ladders", "queues", "tags", "rules"}) {
+      if (path == name + ".*") config.reloadable[name][shown.substr(name.size() + 1)] = canonical_text(value);
+      if (path.starts_with(name + ".")) return;
     }
     if (row == nullptr || std::ranges::find(kOwnOfInstance, path) != std::end(kOwnOfInstance)) return;
     const ConfigKey& about = row->about;
-    const Secrecy secrecy = !about.secret                                         ? Secrecy::none
-                            : about.type == "URL" || about.type == "list of URLs" ? Secrecy::url
-                                                                                  : Secrecy::hidden;
+    const bool url = about.type == "URL" || about.type == "list of URLs";
+    const Secrecy secrecy = !about.secret ? Secrecy::none : url ? Secrecy::url : Secrecy::hidden;
     std::string text = canonical_text(value, secrecy);
     if (!about.reloadable) {
       config.not_reloadable[shown] = std::move(text);
@@ -156,130 +155,42 @@ class Walker {
                      [in_section ? shown.substr(dot + 1) : shown] = std::move(text);
   }
 
-  static bool substituted(const Node& value) {
-    return value.substituted || std::ranges::any_of(value.items, &Node::substituted);
-  }
-
-  // A list of items with keys.
-  bool rules(const Node& list, const std::string& shown) {
-    if (list.invalid) return false;
-    if (list.kind != Node::Kind::list || list.items.empty()) {
-      problems_.add(list.mark, shown +
-                                   ": expected a list of rules: write "
-                                   "[{ when: { type: TimeoutError }, then: park }]");
-      return false;
-    }
-    const auto before = problems_.count();
-    for (const Node& item : list.items) {
-      RuleDraft& draft = draft_.rule_lists.back().rules.emplace_back();
-      draft.mark = item.mark;
-      const std::string place = shown + "[" + std::to_string(draft_.rule_lists.back().rules.size()) + "]";
-      const auto until_now = problems_.count();
-      if (item.kind == Node::Kind::map) {
-        section(item, "rules.*", place);
-      } else if (!item.invalid) {
-        problems_.add(item.mark, place + ": write { when: { type: TimeoutError }, then: park }");
-      }
-      draft.invalid = item.invalid || problems_.count() != until_now;
-    }
-    return problems_.count() == before;
-  }
-
-  // The same, for a list at the top level. `form`: of an item.
-  template <typename Item>
-  bool items(const Node& list, const std::string& path, std::vector<Item>& drafts, const std::string& form) {
-    const auto before = problems_.count();
-    if (list.kind == Node::Kind::map && !list.entries.empty())
-      problems_.add(list.mark, path + ": expected a list: write [" + form + "]");
-    for (const Node& item : list.items) {
-      drafts.emplace_back().mark = item.mark;
-      const std::string shown = path + "[" + std::to_string(drafts.size()) + "]";
-      const auto until_now = problems_.count();
-      if (item.kind == Node::Kind::map) {
-        section(item, path + ".*", shown);
-      } else if (!item.invalid) {
-        problems_.add(item.mark, shown + ": write " + form);
-      }
-      drafts.back().invalid = item.invalid || problems_.count() != until_now;
-    }
-    return problems_.count() == before;
-  }
-
   // A queue that is called like a key of queues, as "queues.ladder": most likely that key of the queue above.
-  static std::string misplaced_key(const std::string& shown) {
-    constexpr std::string_view kSection = "queues.";
-    const std::string name = shown.starts_with(kSection) ? shown.substr(kSection.size()) : "";
-    const std::vector<std::string> keys = child_names("queues.*");
+  std::string misplaced_key(const std::string& shown) const {
+    const std::string name = shown.substr(shown.find('.') + 1);
+    const Texts keys = child_names("queues.*");
     if (std::ranges::find(keys, name) == keys.end()) return {};
     return "if " + name + " is a key of the queue above it, indent it further";
   }
 
-  void not_a_section(const Node& value, const std::string& path, const std::string& shown) {
+  bool not_a_section(const Node& value, const std::string& path, const std::string& shown) {
+    if (value.invalid) return false;
+    std::string wanted = listed(path);
+    wanted = wanted.empty() ? ", one per name" : ": " + wanted;
     if (path == "queues.*" && value.kind == Node::Kind::text) {
       const std::string hint = misplaced_key(shown);
-      problems_.add(value.mark,
-                    shown + ": expected keys: " + (hint.empty() ? "write { ladder: NAME }" : hint));
-      return;
+      wanted = ": " + (hint.empty() ? "write { ladder: NAME }" : hint);
     }
-    if (path == "delays" || path == "error_queues" || path == "causes") {
-      const std::string form = path == "delays"   ? "{ from: EXCHANGE, to: EXCHANGE }"
-                               : path == "causes" ? std::string(kCauseForm)
-                                                  : kErrorQueueForm;
-      problems_.add(value.mark, path + ": expected a list: write [" + form + "]");
-      return;
-    }
-    std::string names;
-    for (const auto& name : child_names(path)) names += (names.empty() ? "" : ", ") + name;
-    problems_.add(value.mark, shown + ": expected keys" + (names.empty() ? ", one per name" : ": " + names));
+    return wrong(value.mark, shown + ": expected keys" + wanted);
   }
 
-  // Begins a ladder, a queue, a tag or a group.
-  bool begin_item(const Node& key, const std::string& path, const std::string& shown) {
-    if (path == "groups.*") {
-      Value taken{draft_, problems_, key, shown};
-      std::string name;
-      if (!taken.name(name, kLongestGroup)) return false;
-      GroupDraft& group = draft_.groups.emplace_back();
-      group.name = name;
-      group.mark = key.mark;
-      return true;
+  // Whether an item of the user's is called right: a ladder, a queue, a tag, a group.
+  bool is_name(Node& key, const std::string& path, const std::string& shown) {
+    constexpr std::size_t kLongestGroup = 59;  // so that rung-NAME is a valid prefix
+    if (!path.ends_with(".*")) return true;
+    const bool queue = path == "queues.*";
+    if (!queue && path != "tags.*") {
+      Value taken{load_, key, shown};
+      return (path == "groups.*" ? name(kLongestGroup) : name())(taken).has_value();
     }
-    if (path == "rules.*") {
-      std::string name;
-      if (!Value{draft_, problems_, key, shown}.name(name, 64)) return false;
-      RuleListDraft& list = draft_.rule_lists.emplace_back();
-      list.name = name;
-      list.mark = key.mark;
-      return true;
-    }
-    if (path != "ladders.*") {
-      const bool queue = path == "queues.*";
-      if (key.text.empty() || key.text.size() > 255) {
-        problems_.add(key.mark, queue ? "queues: a queue name has 1 to 255 bytes"
-                                      : "tags: a tag (a message's property type) has 1 to 255 bytes");
-        return false;
-      }
-      if (queue) {
-        draft_.current_rules = draft_.queue = &draft_.queues.emplace_back();
-        draft_.queue->key = QueuePattern(key.text);
-        if (draft_.reports_warnings() && key.text.find_first_of("^$\\|") != std::string::npos)
-          problems_.warn(key.mark,
-                         "queues: " + in_quotes(key.text) +
-                             " is no regular expression here: * stands for any characters, ? for one, "
-                             "[a-z] for one of these; all others for themselves");
-      } else {
-        draft_.current_rules = &draft_.tags.emplace_back();
-      }
-      draft_.current_rules->name = key.text;
-      draft_.current_rules->mark = key.mark;
-      return true;
-    }
-    LadderDraft& draft = draft_.ladders.emplace_back();
-    draft.mark = key.mark;
-    std::string name;
-    Value taken{draft_, problems_, key, shown};
-    if (!taken.name(name, 64)) draft.invalid = true;
-    draft.name = key.text;  // even if invalid, so that queues that use it get no error
+    if (key.text.empty() || key.text.size() > 255)
+      return wrong(key.mark, queue ? "queues: a queue name has 1 to 255 bytes"
+                                   : "tags: a tag (a message's property type) has 1 to 255 bytes");
+    if (queue && load_.reports_warnings() && key.text.find_first_of("^$\\|") != std::string::npos)
+      load_.problems.warn(key.mark,
+                          "queues: " + in_quotes(key.text) +
+                              " is no regular expression here: * stands for any characters, ? for one, "
+                              "[a-z] for one of these; all others for themselves");
     return true;
   }
 
@@ -290,58 +201,58 @@ class Walker {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
              c == '-' || c == '.';
     });
-    const std::string suggestion = closest(key.text, child_names(path));
+    const std::string near = closest(key.text, child_names(path));
     const bool among_secrets = path == "broker" || path == "store" || path == "groups.*.store";
-    if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || suggestion.empty()))) {
-      problems_.add(
-          key.mark,
-          where + "unknown key without a value (not shown): a string that contains , : or # needs quotes");
+    if (!like_a_key || (value.kind == Node::Kind::nothing && (among_secrets || near.empty()))) {
+      wrong(key.mark, where +
+                          "unknown key without a value (not shown): a string that contains , : or # needs "
+                          "quotes");
+      return;
+    }
+    if (key.text.size() > table_.longest_shown) {
+      wrong(key.mark, where + "unknown key (not shown: it might be a secret): known keys: " + listed(path));
       return;
     }
     const std::string hint = path == "queues.*" ? misplaced_key(shown) : "";
-    problems_.add(key.mark, where + "unknown key " + in_quotes(key.text) +
-                                (hint.empty() ? advice(key.text, suggestion, path) : ": " + hint));
+    wrong(key.mark, where + "unknown key " + in_quotes(key.text) + ": " +
+                        (hint.empty() ? advice(key.text, near, path) : hint));
   }
 
-  static std::string advice(const std::string& name, const std::string& suggestion, const std::string& path) {
-    if (name.find('.') != std::string::npos && find_key(name) != nullptr) {
-      return ": nested keys are not written with a dot, write " + name.substr(0, name.find('.')) + ": { " +
-             name.substr(name.find('.') + 1) + ": ... }";
-    }
-    if (!suggestion.empty()) return ": did you mean " + suggestion + "?";
+  std::string advice(const std::string& name, const std::string& near, const std::string& path) const {
+    const auto dot = name.find('.');
+    if (dot != std::string::npos && find_key(name) != nullptr)
+      return "nested keys are not written with a dot, write " + name.substr(0, dot) + ": { " +
+             name.substr(dot + 1) + ": ... }";
+    if (!near.empty()) return "did you mean " + near + "?";
     // A known name in the wrong section.
     std::string elsewhere;
-    for (const Key& key : key_table()) {
-      const auto dot = key.about.path.rfind('.');
-      const auto last = dot == std::string_view::npos ? key.about.path : key.about.path.substr(dot + 1);
-      if (last == name) elsewhere += (elsewhere.empty() ? "" : " or ") + std::string(key.about.path);
+    for (const Key& key : table_.keys) {
+      if (key.about.path.substr(key.about.path.rfind('.') + 1) == name)
+        elsewhere += (elsewhere.empty() ? "" : " or ") + key.about.path;
     }
     if (is_section(name)) elsewhere = name + " at the top level";
-    if (!elsewhere.empty()) return ": did you mean " + elsewhere + "?";
-    std::string names;
-    for (const auto& known : child_names(path)) names += (names.empty() ? "" : ", ") + known;
-    return ": known keys: " + names;
+    return elsewhere.empty() ? "known keys: " + listed(path) : "did you mean " + elsewhere + "?";
   }
 
-  Draft& draft_;
-  Problems& problems_;
+  Load& load_;
+  const Table& table_;
 };
 
 }  // namespace
 
-bool Draft::reads_files_of(std::string_view path) const {
-  if (path.starts_with("groups."))
-    return purpose == ConfigFor::check || (purpose != ConfigFor::broker && purpose != ConfigFor::health &&
-                                           path.starts_with("groups." + choice.name + "."));
+bool Load::reads_files_of(std::string_view path) const {
+  const bool of_group = path.starts_with("groups.");
+  if (of_group && purpose != ConfigFor::check && !path.starts_with("groups." + choice.name + "."))
+    return false;
   switch (purpose) {
     case ConfigFor::sidecar:
     case ConfigFor::check:
       return true;
     case ConfigFor::database:
-      return path.starts_with("store.");
+      return of_group || path.starts_with("store.");
     case ConfigFor::api:
     case ConfigFor::reading:
-      return path.starts_with("store.") || path.starts_with("api.");
+      return of_group || path.starts_with("store.") || path.starts_with("api.");
     case ConfigFor::broker:
       return path.starts_with("broker.");
     case ConfigFor::health:
@@ -350,17 +261,15 @@ bool Draft::reads_files_of(std::string_view path) const {
   return true;
 }
 
-Draft walk(const Node& root, std::string folder, Problems& problems, ConfigFor purpose, GroupChoice choice) {
-  Draft draft;
-  draft.choice = std::move(choice);
-  draft.folder = std::move(folder);
-  draft.purpose = purpose;
+void walk(Load& load, const Table& table) {
+  Node& root = load.root;
   if (root.kind == Node::Kind::map || root.kind == Node::Kind::nothing) {
-    Walker(draft, problems).section(root, "", "");
+    Walker(load, table).section(root, "", "");
   } else {
-    problems.add(root.mark, "the file has no keys: start with broker: and store:, see examples/full.yaml");
+    load.problems.add(root.mark,
+                      "the file has no keys: start with broker: and store:, see examples/full.yaml");
   }
-  return draft;
+  root.mark = {};
 }
 
 }  // namespace rung::confile

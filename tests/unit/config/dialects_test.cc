@@ -139,7 +139,7 @@ TEST(DialectFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(problems_of("name: mine\nqueu: []\n"),
               ElementsAre(HasSubstr("my.yaml:2:1: unknown key \"queu\": did you mean queue?")));
   EXPECT_THAT(problems_of("name: mine\nqueue: [ { header: X, match: '(' } ]\n"),
-              ElementsAre(HasSubstr("my.yaml:2:30: queue.match: not a regular expression")));
+              ElementsAre(HasSubstr("my.yaml:2:30: queue[1].match: not a regular expression")));
   EXPECT_THAT(problems_of("name: mine\nerror: [ { body: true } ]\n"),
               ElementsAre(HasSubstr("my.yaml:2:10: error: body needs json")));
   EXPECT_THAT(problems_of("name: mine\nerror: [ { header: X, property: type } ]\n"),
@@ -150,7 +150,7 @@ TEST(DialectFile, SaysWhatIsWrongAndWhere) {
     EXPECT_THAT(problems_of(std::string("name: mine\nremove: [ ") + pattern + " ]\n"),
                 ElementsAre(HasSubstr("matches headers that Rung needs")));
   EXPECT_THAT(problems_of("name: mine\nerror: [ { property: colour } ]\n"),
-              ElementsAre(HasSubstr("unknown property: one of app_id")));
+              ElementsAre(HasSubstr("error[1].property: \"colour\" is not app_id")));
   EXPECT_THAT(problems_of("- name: mine\n"), ElementsAre(HasSubstr("a dialect is a map")));
 }
 

@@ -58,7 +58,7 @@ TEST_F(ErrorQueueConfig, ReadsDialectsOfOnesOwn) {
 TEST_F(ErrorQueueConfig, ReportsProblemsInADialectFileWithItsName) {
   write("mine.yaml", "name: mine\nqueue: 5\n");
   EXPECT_THAT(with("dialects: mine.yaml\nerror_queues: [ { from: a, dialect: mine } ]\n"),
-              testing::Contains(HasSubstr("mine.yaml:2:8: queue: expected a list of readings")));
+              testing::Contains(HasSubstr("mine.yaml:2:8: queue: expected a list: write [{ header: NAME }")));
   EXPECT_THAT(with("dialects: none.yaml\n"), ElementsAre(HasSubstr("none.yaml\" cannot be read")));
   write("again.yaml", "name: mine\n");
   write("mine.yaml", "name: mine\n");

@@ -1,0 +1,301 @@
+// The section http with its files, http.tokens_file among them (a YAML list of tokens with name, role and
+// queues; no message quotes a token), and the section api.
+#include <algorithm>
+#include <fstream>
+
+#include "src/config/load.h"
+#include "src/core/base/secret_file.h"
+#include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
+#include "src/core/message/digest.h"
+
+namespace rung::confile {
+namespace {
+
+constexpr std::size_t kMostBytesOfTokens = 1024UL * 1024;
+constexpr std::size_t kMostTokens = 8, kMostPeople = 1000;
+constexpr std::size_t kShortestToken = 16, kLongestToken = 255;
+constexpr std::string_view kTokenForm = "{ name: alice, role: operator, token: \"...\" }";
+
+// It is sent in a header.
+bool is_visible(const std::string& text) {
+  return std::ranges::none_of(text, [](char c) { return c <= ' ' || c >= 0x7f; });
+}
+
+// Whether a [ stands outside of a class: for queues' names it would stand for itself, here it is more likely
+// an error.
+bool has_open_class(std::string_view pattern) {
+  for (std::size_t at = pattern.find('['); at != std::string_view::npos; at = pattern.find('[', at)) {
+    const std::size_t first = at + (pattern.substr(at + 1).starts_with('!') ? 2 : 1);
+    // A ] that comes first is a member of the class.
+    at = first < pattern.size() ? pattern.find(']', first + 1) : std::string_view::npos;
+    if (at == std::string_view::npos) return true;
+  }
+  return false;
+}
+
+std::optional<std::string> read_person(Value& v) {
+  const std::string& text = v.node.text;
+  if (v.node.invalid) return std::nullopt;
+  if (!text.empty() && text.size() <= kLongestPersonName && std::ranges::all_of(text, is_person_name_char))
+    return text;
+  return v.wrong("expected 1 to " + std::to_string(kLongestPersonName) + " letters, digits and . _ @ + -");
+}
+
+std::optional<std::string> read_role(Value& v) {
+  v.secret = v.node.text.size() >= kShortestToken;  // it could be a token in the wrong place
+  return role_word()(v);
+}
+
+std::optional<Sha256> read_token(Value& v) {
+  const std::string& text = v.node.text;
+  const std::string advice = ": openssl rand -hex 32 makes one";
+  if (v.node.invalid) return std::nullopt;
+  if (text.size() < kShortestToken || text.size() > kLongestToken)
+    return v.wrong("expected " + std::to_string(kShortestToken) + " to " + std::to_string(kLongestToken) +
+                   " characters" + advice);
+  if (!is_visible(text)) return v.wrong("only visible ASCII characters are allowed" + advice);
+  return sha256(text);
+}
+
+std::optional<Sha256> read_hash(Value& v) {
+  Sha256 out{};
+  if (v.node.invalid) return std::nullopt;
+  const auto bytes = from_hex_digits(v.node.text);
+  if (!bytes || bytes->size() != out.size())
+    return v.wrong("expected 64 hexadecimal digits: printf %s \"$TOKEN\" | sha256sum");
+  std::ranges::transform(*bytes, out.begin(), [](char c) { return static_cast<std::uint8_t>(c); });
+  return out;
+}
+
+const Table& tokens_table() {
+  using enum When;
+  static const Table table{{{"name", own("name", read_person), "", start, ""},
+                            {"role", own("role", read_role), "", start, ""},
+                            {"queues", own("list of names", read_queue_scope), "", start, ""},
+                            {"token", own("text", read_token), "", secret, ""},
+                            {"token_sha256", own("text", read_hash), "", secret, ""}},
+                           {},
+                           kShortestToken - 1};
+  return table;
+}
+
+class TokensFile {
+ public:
+  explicit TokensFile(Problems& problems) : problems_(problems) {}
+
+  std::vector<PersonToken> read(Node root) {
+    if (root.kind != Node::Kind::list || root.items.empty()) {
+      problems_.add(root.mark, "expected a list of tokens: - " + std::string(kTokenForm));
+    } else if (root.items.size() > kMostPeople) {
+      problems_.add(root.items[kMostPeople].mark,
+                    "at most " + std::to_string(kMostPeople) + " tokens are allowed");
+    } else {
+      for (Node& item : root.items) add(item);
+    }
+    return std::move(all_);
+  }
+
+ private:
+  void add(Node& item) {
+    const Mark mark = item.mark;
+    const auto before = problems_.count();
+    const auto wrong = [&](const std::string& what) { problems_.add(mark, what); };
+    if (item.invalid) return;
+    if (item.kind != Node::Kind::map) return wrong("expected a token: " + std::string(kTokenForm));
+    Load load{problems_};
+    load.root = std::move(item);
+    walk(load, tokens_table());
+    const Node& one = load.root;
+    if (!one.has("name")) wrong("name is missing: the audit records it with every change");
+    if (!one.has("role")) wrong("role is missing: write " + role_word().type);
+    if (one.has("token") == one.has("token_sha256"))
+      wrong(one.has("token") ? "write token or token_sha256, not both"
+                             : "token is missing: write token, or token_sha256 with its hash");
+    if (problems_.count() != before) return;
+    const auto hash = one.get<Sha256>("token_sha256");
+    PersonToken out{{*one.get<std::string>("name"), *role_from(*one.get<std::string>("role")),
+                     one.get<QueueScopePtr>("queues").value_or(nullptr)},
+                    hash ? *hash : *one.get<Sha256>("token")};
+    // With the entries before it.
+    const auto [same, is_new] = lines_.emplace(out.digest, std::to_string(mark.line));
+    if (!is_new) wrong("the same token as in line " + same->second + ": use different tokens");
+    const auto first = std::ranges::find_if(
+        all_, [&](const PersonToken& other) { return other.person.name == out.person.name; });
+    const auto texts = [](const PersonToken& token) {
+      return token.person.queues == nullptr ? Texts() : token.person.queues->texts();
+    };
+    if (first != all_.end() && (first->person.role != out.person.role || texts(*first) != texts(out)))
+      wrong(out.person.name + " has another role or other queues in line " + lines_.at(first->digest) +
+            ": tokens of one name are for one person");
+    all_.push_back(std::move(out));
+  }
+
+  Problems& problems_;
+  std::vector<PersonToken> all_;
+  std::map<Sha256, std::string> lines_;  // by token
+};
+
+std::vector<PersonToken> read_tokens_file(const std::string& file, Load& load) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text(kMostBytesOfTokens + 1, '\0');  // the file may be /dev/zero
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const bool broken = in.bad() || (in.fail() && !in.eof());
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (broken || text.size() > kMostBytesOfTokens) {
+    load.problem("http.tokens_file", in_quotes(file) + (broken ? " cannot be read" : " is larger than 1 MB"));
+    return {};
+  }
+  Problems own(file);
+  std::vector<PersonToken> all;
+  if (auto root = parse_document(text, own)) all = TokensFile(own).read(*std::move(root));
+  for (ConfigProblem& problem : own.take()) load.problems.add_other(std::move(problem));
+  return all;
+}
+
+// The file that the key names, if it is read.
+std::optional<std::string> file_at(std::string_view path, const Load& load) {
+  return load.reads_files_of(path) ? load.root.get<std::string>(path) : std::nullopt;
+}
+
+// One token a line: while they are changed, the old one and the new one are valid.
+Texts read_tokens(const std::string& path, Load& load) {
+  const auto file = file_at(path, load);
+  if (!file) return {};
+  auto lines = read_secret_lines(*file, "token", kMostTokens);
+  if (!lines) {
+    load.problem(path, lines.error().message);
+  } else if (!std::ranges::all_of(*lines, is_visible)) {
+    load.problem(path, "a token must contain only visible ASCII characters");
+  } else {
+    return *std::move(lines);
+  }
+  return {};
+}
+
+// All or nothing: a token is only checked as a whole.
+void complete_oidc(Load& load) {
+  OidcOptions& oidc = load.config.http.oidc;
+  if (!load.root.valid("http.oidc")) return;
+  for (const auto& [key, example] :
+       {std::pair{"issuer", "https://id.example.com/realms/main"}, std::pair{"client_id", "rung"},
+        std::pair{"roles_claim", "groups"}, std::pair{"map", "{ rung-admins: admin }"}}) {
+    if (!load.root.has("http.oidc." + std::string(key)))
+      load.problem("http.oidc", std::string(key) + " is missing: write " + key + ": " + example);
+  }
+  const std::string path = "http.oidc.client_secret_file";
+  if (const auto file = file_at(path, load)) {
+    auto lines = read_secret_lines(*file, "secret", 1);
+    if (!lines) return load.problem(path, lines.error().message);
+    oidc.client_secret = lines->front();
+  }
+  if (load.root.has("http.oidc.ca") && oidc.issuer.starts_with("http://"))
+    load.problem("http.oidc.ca", "only valid with https://, but http.oidc.issuer uses http://");
+}
+
+void complete_listen(bool names_tokens, Load& load) {
+  HttpOptions& http = load.config.http;
+  const auto check = [&](const Node& around, const std::string& path) {
+    const auto text = around.get<std::string>("http.listen");
+    if (!text) return;
+    if (!names_tokens && !is_loopback(parse_url("tcp://" + *text)->host))
+      load.problems.add(around.mark_at("http.listen"),
+                        path +
+                            "http.listen: not a loopback address: set http.token_file, http.tokens_file or "
+                            "http.oidc, or listen on 127.0.0.1");
+  };
+  check(load.root, "");
+  for (const auto& [key, group] : load.root.entries_at("groups")) {
+    check(group, "groups." + key.text + ".");
+    if (key.text == load.config.groups.own)
+      http.listen = group.get<std::string>("http.listen").value_or(http.listen);
+  }
+  if (const auto at = parse_url("tcp://" + http.listen); !http.listen.empty() && at) {
+    http.host = at->host;
+    http.port = at->port;
+  }
+}
+
+}  // namespace
+
+Reader<std::string> role_word() { return choice({kRoleWords.begin(), kRoleWords.end()}); }
+
+std::optional<QueueScopePtr> read_queue_scope(Value& v) {
+  constexpr std::size_t kMostQueues = 100, kLongestQueue = 255;
+  const std::string wanted =
+      "a list of names, * matches any characters: [orders, \"billing.*\"]; leave it out for all queues";
+  if (!v.is_list(wanted)) return std::nullopt;
+  if (v.node.items.empty()) return v.wrong("expected " + wanted);
+  if (v.node.items.size() > kMostQueues)
+    return v.wrong("at most " + std::to_string(kMostQueues) + " are allowed");
+  auto patterns = v.each([](Value& item) -> std::optional<QueuePattern> {
+    const std::string& text = item.node.text;
+    if (item.node.invalid) return std::nullopt;
+    if (text.empty() || text.size() > kLongestQueue || !is_utf8(text) || text.find('\0') != std::string::npos)
+      return item.wrong("expected a name or a pattern of 1 to 255 bytes of UTF-8");
+    if (has_open_class(text)) return item.wrong("a [ without its ]: write [abc], or [[] for the character");
+    return QueuePattern(text);
+  });
+  if (!patterns) return std::nullopt;
+  return std::make_shared<const QueueScope>(*std::move(patterns));
+}
+
+void complete_http(Load& load) {
+  HttpOptions& http = load.config.http;
+  const Node& root = load.root;
+  check_pair(load, "http");
+  http.tokens = read_tokens("http.token_file", load);
+  http.read_tokens = read_tokens("http.read_token_file", load);
+  if (const auto file = file_at("http.tokens_file", load)) http.people = read_tokens_file(*file, load);
+  for (const Texts* tokens : {&http.tokens, &http.read_tokens}) {
+    for (const std::string& token : *tokens) {
+      const auto same = std::ranges::find(http.people, sha256(token), &PersonToken::digest);
+      if (same != http.people.end())
+        load.problem("http.tokens_file",
+                     same->person.name +
+                         " has the same token as http.token_file or http.read_token_file: "
+                         "use different tokens");
+    }
+  }
+  complete_oidc(load);
+  // Whether any token may write.
+  const bool names_tokens =
+      root.has("http.token_file") || root.has("http.tokens_file") || root.has("http.oidc");
+  if (root.has("http.read_token_file") && !names_tokens)
+    load.problem("http.read_token_file",
+                 "requires http.token_file, http.tokens_file or http.oidc: otherwise everyone may write");
+  if (std::ranges::any_of(http.read_tokens,
+                          [&](const auto& one) { return std::ranges::count(http.tokens, one) > 0; }))
+    load.problem("http.read_token_file", "contains the same token as http.token_file: use different tokens");
+  complete_listen(names_tokens, load);
+}
+
+void complete_api(Load& load) {
+  const Node& root = load.root;
+  for (const auto& [key, value] : root.entries) {
+    if (key.text != "api")
+      load.problem(key.text, "a config with api has nothing else: remove it, or remove api");
+  }
+  if (!root.has("api.url"))
+    return load.problems.add(
+        root.mark_at("api"),
+        "api.url is missing: write api: { url: \"https://host:8025\", token_file: FILE }");
+  if (!root.valid("api.url")) return;
+  const auto url = parse_url(load.config.api.url);
+  if (url->scheme == "http" && root.has("api.ca")) load.problem("api.ca", "only with https://");
+  const bool in_clear = url->scheme == "http" && !is_loopback(url->host);
+  if (in_clear && root.has("api.token_file"))
+    load.problem("api.url",
+                 "http:// would send the token in plain text: use https:// (http:// only for this machine)");
+  else if (in_clear && load.reports_warnings())
+    load.problems.warn(root.mark_at("api.url"),
+                       "api.url: http:// sends everything in plain text: use https://");
+  if (root.has("api.token_file") && load.reports_warnings())
+    warn_if_readable(load.problems, root.mark_at("api.token_file"), load.config.api.token_file,
+                     "api.token_file is secret");
+  if (load.purpose != ConfigFor::check && load.purpose != ConfigFor::api &&
+      load.purpose != ConfigFor::reading)
+    load.problems.add(root.mark_at("api"), std::string(kOnlyApi));
+}
+
+}  // namespace rung::confile

@@ -1,0 +1,325 @@
+// The keys of ladders, queues, tags, rules, delays, causes and error queues: the other part of the table.
+#include <algorithm>
+#include <charconv>
+
+#include "src/config/load.h"
+
+namespace rung::confile {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+using enum When;
+
+constexpr int kMostCatchUp = 1'000'000, kMostAttempts = 1'000'000;
+constexpr int kMostOutcomes = 1000, kMostProbes = 100;
+
+// Below an hour, people could not inspect tasks that just ended, and late events (a result, a redelivery
+// after a broker restart, a failure after a presumed success) would not find their task.
+std::optional<std::optional<Ms>> read_retention(Value& v) {
+  if (v.node.kind == Node::Kind::text && v.node.text == "off") return std::optional<Ms>();
+  const auto keep = duration()(v);
+  if (!keep) return std::nullopt;
+  if (*keep < hours{1})
+    return v.wrong(v.shown() +
+                   " is too short: at least 1h, so that late results and failures still find their task");
+  return keep;
+}
+
+std::optional<std::vector<Ms>> read_delays(Value& v) {
+  if (!v.is_list("a list of delays, e.g. [5s, 30s, 1m], or { base: 10s, factor: 2, max: 1h, levels: 12 }"))
+    return std::nullopt;
+  return v.each(duration(Ms{0}));  // the ladder checks for zero and for the order of the delays
+}
+
+std::optional<Levels> read_levels(Value& v) {
+  const auto as_levels = [](auto value) { return value ? std::optional<Levels>(*value) : std::nullopt; };
+  if (v.node.kind == Node::Kind::list) return as_levels(read_delays(v));
+  return as_levels(integer(1, levels::Ladder::kMostLevels)(v));
+}
+
+// "200/s", as publishes a second.
+std::optional<double> read_rate(Value& v) {
+  constexpr double kMost = 100'000, kMinute = 60, kHour = 3600;
+  if (!v.is_text("a rate, e.g. 200/s")) return std::nullopt;
+  const std::string& text = v.node.text;
+  const char* const last = text.data() + text.size();
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const std::string_view unit(end, static_cast<std::size_t>(last - end));
+  // A number that is too large for from_chars is too high in any unit.
+  const bool digits = end != text.data() && text.front() != '-';
+  if (digits && unit.empty()) {
+    const std::string plain = v.may_quote() ? text : "";
+    return v.wrong(plain.empty() ? v.shown() + " has no unit: write e.g. 200/s, 200/m or 200/h"
+                                 : v.shown() + ": the unit is missing: write " + plain + "/s, " + plain +
+                                       "/m or " + plain + "/h");
+  }
+  const double of = unit == "/s" ? 1 : unit == "/m" ? kMinute : unit == "/h" ? kHour : 0;
+  if (!digits || of == 0)
+    return v.wrong(v.shown() + " is not a rate: write a whole number and /s, /m or /h, e.g. 200/s");
+  const double per_second = static_cast<double>(number) / of;
+  if (error != std::errc{} || per_second > kMost)
+    return v.wrong(v.shown() + " is too high: at most 100000/s");
+  if (number == 0) return v.wrong(v.shown() + " is too low: at least 1/h");
+  return per_second;
+}
+
+// Headers that begin with retry- are Rung's own. `instead`: what to name.
+bool is_users_header(const Value& v, const std::string& name, const std::string& instead) {
+  if (!name.starts_with("retry-")) return true;
+  v.wrong("Rung removes headers that begin with retry-: " + instead);
+  return false;
+}
+
+std::optional<std::string> read_rate_header(Value& v) {
+  auto header = amqp_name()(v);
+  return header && is_users_header(v, *header, "name a header of your messages") ? header : std::nullopt;
+}
+
+// Checks a part of a window alone, so that an error has its position.
+bool check_window(const Value& v, const Texts& allow, const std::string& zone, const std::string& otherwise) {
+  const auto parsed = TimeWindow::parse(allow, zone);
+  if (parsed) return true;
+  // The message quotes the text as it is.
+  const bool plain = in_quotes(v.node.text) == "\"" + v.node.text + "\"";
+  v.wrong(v.may_quote() && plain ? parsed.error().message : v.shown() + otherwise);
+  return false;
+}
+
+std::optional<Texts> read_window_times(Value& v) {
+  if (v.node.kind == Node::Kind::list && v.node.items.empty())
+    return v.wrong("the list is empty, so the window never opens: write e.g. \"Mon-Fri 08:00-18:00\"");
+  return v.one_or_each([](Value& one) {
+    auto times = text()(one);
+    const bool ok = times && check_window(one, {*times}, "UTC",
+                                          " is not a time of the week: write e.g. \"Mon-Fri 08:00-18:00\"");
+    return ok ? times : std::nullopt;
+  });
+}
+
+std::optional<std::string> read_zone(Value& v) {
+  auto zone = text()(v);
+  const bool ok =
+      zone && check_window(v, {"00:00-24:00"}, *zone, " is not a time zone: write e.g. Europe/Berlin");
+  return ok ? zone : std::nullopt;
+}
+
+std::optional<Texts> read_only(Value& v) {
+  auto types = pattern_or_patterns()(v);
+  if (types && types->empty()) return v.wrong("the list is empty: remove the key, and all failures count");
+  return types;
+}
+
+std::optional<std::vector<Ms>> read_wait(Value& v) {
+  if (v.node.kind == Node::Kind::list && v.node.items.empty())
+    return v.wrong("the list is empty: write e.g. [30s, 2m, 10m]");
+  return v.one_or_each(duration(seconds{1}));
+}
+
+std::optional<RuleRegex> read_regex(Value& v) {
+  const auto expression = text()(v);
+  if (!expression) return std::nullopt;
+  const auto regex = parse_rule_regex(*expression);
+  if (regex) return *regex;
+  // The library's message quotes a part of the expression.
+  return v.wrong(v.may_quote() ? regex.error().message : v.shown() + " is not a regular expression");
+}
+
+std::optional<RuleRegex> read_cause_regex(Value& v) {
+  if (v.node.text.size() > kCauseRegexBytes)
+    return v.wrong("longer than " + std::to_string(kCauseRegexBytes) + " bytes");
+  auto regex = read_regex(v);
+  if (regex && matches_nothing(*regex))
+    return v.wrong("the expression also matches no characters, and so every error");
+  return regex;
+}
+
+std::optional<std::string> read_cause_name(Value& v) {
+  auto name = text()(v);
+  if (name && name->size() > kCauseNameBytes)
+    return v.wrong("longer than " + std::to_string(kCauseNameBytes) + " bytes");
+  return name;
+}
+
+std::optional<Texts> read_reasons(Value& v) {
+  return v.one_or_each([](Value& one) {
+    auto word = amqp_name()(one);
+    return word ? choice(failure_reasons())(one) : word;
+  });
+}
+
+std::optional<RuleHeaders> read_headers(Value& v) {
+  const std::string wanted = "header names with patterns, e.g. { tier: gold }";
+  if (!v.is_map(wanted)) return std::nullopt;
+  if (v.node.entries.empty()) return v.wrong("expected " + wanted);
+  RuleHeaders headers;
+  for (auto& [key, value] : v.node.entries) {
+    Value name{v.load, key, v.path}, pattern{v.load, value, v.path + "." + key.text};
+    const auto header = amqp_name()(name), wanted_value = amqp_name()(pattern);
+    if (!header || !wanted_value ||
+        !is_users_header(name, *header, "use type, error, reason or attempts_above"))
+      return std::nullopt;
+    headers.emplace(*header, *wanted_value);
+  }
+  return headers;
+}
+
+std::optional<std::string> read_action(Value& v) {
+  const std::string& word = v.node.text;
+  if (word == "snooze" || word == "delay")
+    return v.wrong("the duration is missing: write { " + word + ": 5m }");
+  if (word == "ladder" || word == "to") return v.wrong("the name is missing: write { " + word + ": NAME }");
+  return choice({"retry", "park", "discard"})(v);
+}
+
+std::optional<Texts> read_dialect_files(Value& v) { return v.one_or_each(file()); }
+
+}  // namespace
+
+// clang-format off
+std::vector<Key> rule_keys() {
+  const Reader<std::string> parked = choice({"keep", "publish"});
+  const Reader<RuleRegex> regex = own("/regular expression/", read_regex);
+  const Reader<RuleRegex> cause_regex = own("/regular expression/", read_cause_regex);
+  std::vector<Key> keys = {
+    {"catch_up", integer(1, kMostCatchUp), "1000", live,
+     "maximum rate, in tasks per second and per queue, for tasks overdue by more than 5s after an outage"},
+    {"retention", &Config::retention, own("duration, or off", read_retention), "off", live,
+     "tasks that succeeded or were cancelled or discarded longer ago than this are deleted, with their history and body; at least 1h"},
+    {"parked", parked, "keep", live,
+     "when a task is parked: keep only keeps its row, publish also sends a copy to the exchange rung.parked"},
+    {"ladders.*", own("list of durations", read_delays), "", live,
+     "a named ladder: its delays, level 1 first; or the keys below"},
+    {"ladders.*.base", duration(), "", live, "first delay of a computed ladder"},
+    {"ladders.*.factor", number().as("number from 1"), "2", live, "multiplier from each delay to the next"},
+    {"ladders.*.max", duration(), "", live, "maximum delay; default: 3650d"},
+    {"ladders.*.levels", own("1 to 1000, or list of durations", read_levels), "", live,
+     "number of levels; or the list of delays, without base, factor and max"},
+    {"ladders.*.jitter", percent_or_off(), "off", live,
+     "lengthens each delay by a random part of it, up to this percentage; never shortens it"},
+    {"queues.*.ladder", name(), "default", live, "ladder of the queue: one under ladders, or a predefined one"},
+    {"queues.*.success.presumed_after", duration(), "10m", live, "silence for this long after a retry means success"},
+    {"queues.*.success.reported_within", duration(), "", live,
+     "success must be reported; silence for this long after a retry means failure"},
+    {"queues.*.catch_up", integer(1, kMostCatchUp), "1000", live,
+     "same as the key catch_up above, for this queue only"},
+    {"queues.*.parked", parked, "keep", live, "same as the key parked above, for this queue only"},
+    {"queues.*.late_by", duration(), "", live,
+     "promise of lateness: a delivery is confirmed within this after its due time, not counting time behind a gate; Rung counts how many are"},
+    {"queues.*.attachment", choice({"required", "ignored"}), "required", live,
+     "required: while a queue that was attached is not, silence is no success. ignored: its consumer publishes its failures itself"},
+    {"queues.*.rules", name(), "", live,
+     "list under rules that decides about failures in this queue; see docs/policies.md"},
+    {"queues.*.give_up.attempts", integer(1, kMostAttempts), "", live,
+     "park a task after this many failed retries, even if its ladder has more levels"},
+    {"queues.*.give_up.after", duration(), "", live,
+     "park a task instead of retrying it later than this after its first failure; time behind a gate is not counted"},
+    {"queues.*.gate.rate", own("rate, e.g. 200/s", read_rate), "", live,
+     "maximum rate of publishes to this queue, over all instances together: per s, m or h, 1/h to 100000/s"},
+    {"queues.*.gate.rate_by.header", own("name", read_rate_header), "", live,
+     "header of the message for whose values rate_by.rate applies, to each alone; messages without it share one such rate"},
+    {"queues.*.gate.rate_by.rate", own("rate, e.g. 5/s", read_rate), "", live,
+     "maximum rate of publishes for each value of the header, over all instances together"},
+    {"queues.*.gate.window.allow", own("times of the week, or list of them", read_window_times), "", live,
+     "when messages may go out: \"Mon-Fri 08:00-18:00\", \"Sat,Sun 10:00-14:00\", \"22:00-06:00\" (every day, ends on the next)"},
+    {"queues.*.gate.window.zone", own("time zone", read_zone), "", live,
+     "time zone of window.allow, e.g. Europe/Berlin; summer time is followed"},
+    {"queues.*.gate.breaker.open_after", integer(1, kMostOutcomes), "20", live,
+     "stop publishing when this many of the last of_last outcomes are failures; any key of breaker turns it on"},
+    {"queues.*.gate.breaker.of_last", integer(1, kMostOutcomes), "100", live,
+     "how many of the last outcomes are considered"},
+    {"queues.*.gate.breaker.only", own("pattern, or list of patterns", read_only), "", live,
+     "error types (retry-error-type) that count as failures; * matches any characters; default: all failures"},
+    {"queues.*.gate.breaker.wait", own("duration, or list of durations", read_wait), "[30s, 2m, 10m]", live,
+     "how long it stays open, if it opens for the first, second ... time in a row; the last one repeats; at least 1s"},
+    {"queues.*.gate.breaker.probes", integer(1, kMostProbes), "1", live,
+     "after the wait, how many messages at a time go out as probes"},
+    {"queues.*.gate.breaker.probe_timeout", duration(seconds{1}, hours{24}), "1m", live,
+     "how long a probe may be without an answer; 1s to 1d"},
+    {"queues.*.gate.breaker.close_after", integer(1, kMostOutcomes), "3", live,
+     "how many probes in a row must succeed before messages go out as usual"},
+    {"queues.*.gate.retry_after.cap", duration(), "", live,
+     "the longest retry-after that is accepted from a consumer; a longer one is shortened; default: the ladder's highest delay"},
+    {"queues.*.gate.retry_after.max", duration(seconds{1}, hours{24}), "10m", live,
+     "with pauses: queue, the longest that a retry-after holds back the whole queue, 1s to 1d; the failed message may wait longer"},
+    {"queues.*.gate.retry_after.pauses", choice({"message", "queue"}), "message", live,
+     "what a consumer's retry-after holds back: the failed message, or the whole queue"},
+    {"tags.*.queue", amqp_name(), "", live,
+     "target queue of delayed messages with this tag (property type), unless the message names a target"},
+    {"tags.*.exchange", amqp_name(), "", live, "instead of queue: target exchange"},
+    {"tags.*.routing_key", amqp_name().as("text"), "", live, "routing key for exchange; default: empty"},
+    {"tags.*.ladder", name(), "", live,
+     "ladder for delayed messages with this tag, once they fail; default: that of the queue"},
+    {"tags.*.success.presumed_after", duration(), "", live, "as for queues, for this tag; default: that of the queue"},
+    {"tags.*.success.reported_within", duration(), "", live, "as for queues, for this tag; default: that of the queue"},
+    {"rules.*.when.type", pattern_or_patterns(), "", live,
+     "condition: the error type (retry-error-type, or found by type_from); * matches any characters"},
+    {"rules.*.when.error", regex, "", live,
+     "condition: the expression matches somewhere in the error text; RE2 syntax; /.../i ignores case"},
+    {"rules.*.when.reason", own("word, or list of words", read_reasons), "", live,
+     "condition: why it failed: rejected, expired, maxlen, delivery_limit, returned or silent"},
+    {"rules.*.when.header", own("names with patterns", read_headers), "", live,
+     "condition: headers of the message when Rung took it in, e.g. { tier: gold }"},
+    {"rules.*.when.tag", pattern_or_patterns(), "", live, "condition: the message's tag (property type)"},
+    {"rules.*.when.queue", pattern_or_patterns(), "", live,
+     "condition: the queue in which it failed, for rules that several queues use"},
+    {"rules.*.when.attempts_above", integer(0, kMostAttempts), "", live,
+     "condition: more retries than this have failed; 0 excludes only the first failure"},
+    {"rules.*.when.age_above", duration(Ms{0}), "", live,
+     "condition: the first failure was longer ago than this, not counting time behind a gate"},
+    {"rules.*.then", own("retry, park or discard; or keys", read_action), "", live,
+     "what happens to a failure that meets all conditions of when; the first rule that matches decides"},
+    {"rules.*.then.snooze", duration(), "", live,
+     "wait for this long; the attempt is not counted, and the level stays the same"},
+    {"rules.*.then.delay", duration(), "", live, "retry after this instead of the level's delay"},
+    {"rules.*.then.ladder", name(), "", live, "retry with this ladder instead of the queue's"},
+    {"rules.*.then.to", amqp_name(), "", live, "retry in this queue instead"},
+    {"rules.*.type_from", regex, "", live,
+     "if the consumer names no error type: the first group of this expression, found in the error text, is the type for this rule"},
+    {"causes.*.match", cause_regex, "", start,
+     "failures whose error it matches have one cause in each queue, whatever else varies; the first entry that matches decides"},
+    {"causes.*.as", own("text", read_cause_name), "", start, "with match: the text of this cause"},
+    {"causes.*.mask", cause_regex, "", start,
+     "instead: what it matches in an error is a value, which does not count; before Rung's own masks"},
+    {"delays.*.from", amqp_name(), "", start,
+     "exchange that Rung declares as a durable fanout: messages published to it are delayed by x-delay, as in the delayed-message plugin"},
+    {"delays.*.to", amqp_name(), "", start, "exchange to forward to when due, with the original routing key"},
+    {"delays.*.group", amqp_name(), "", start, "with groups: the group that receives these messages"},
+    {"error_queues.*.from", amqp_name().as("name or pattern"), "", start,
+     "queue to which a framework publishes its failed messages; * matches any characters: all such queues that exist"},
+    {"error_queues.*.dialect", name(), "plain", start, "how the framework describes a failure: see `rung dialects`"},
+    {"error_queues.*.to", amqp_name(), "", start, "queue that the messages go back to; default: as the dialect says"},
+    {"error_queues.*.ladder", name(), "", live,
+     "ladder for messages from there, or none: they are parked at once; default: that of the queue they go back to"},
+    {"error_queues.*.group", name(), "", start, "with groups: the group that takes these messages in"},
+    {"dialects", own("path or list of paths", read_dialect_files), "", start,
+     "files with dialects of your own, one each; a dialect named like a built-in one replaces it"},
+  };
+  // The defaults have the keys of queues.
+  const auto of_queue = [](const Key& key) { return key.about.path.starts_with("queues.*"); };
+  std::vector<Key> defaults;
+  std::ranges::copy_if(keys, std::back_inserter(defaults), of_queue);
+  for (Key& key : defaults) {
+    key.about.path.replace(0, std::string_view("queues.*").size(), "defaults");
+    key.about.meaning = "as for queues, for every queue that does not set it";
+  }
+  keys.insert(std::ranges::find_if(keys, of_queue), defaults.begin(), defaults.end());
+  return keys;
+}
+// clang-format on
+
+const Table& config_table() {
+  static const Table table = [] {
+    Table all{service_keys(),
+              {{"rules.*", kRuleForm},
+               {"causes", kCauseForm},
+               {"delays", kDelayForm},
+               {"error_queues", kErrorQueueForm}}};
+    std::ranges::move(rule_keys(), std::back_inserter(all.keys));
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace rung::confile

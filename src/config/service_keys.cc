@@ -1,0 +1,397 @@
+// The keys of services (broker, database, HTTP, identity provider, collector), groups and the process. A new
+// key needs a row here or in rule_keys.cc, a line in examples/full.yaml and a row in docs/configuration.md;
+// tests/unit/config/keys_test.cc compares the three.
+#include <algorithm>
+#include <cstdlib>
+
+#include "src/config/load.h"
+#include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::confile {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using enum When;
+
+std::optional<std::string> read_prefix(Value& v) {
+  auto prefix = name()(v);
+  if (prefix && prefix->starts_with("amq."))
+    return v.wrong("names that begin with amq. are reserved for the broker");
+  return prefix;
+}
+
+// "%H-%i": one file for several instances. Not the process id: a restart under the same name takes back its
+// shards at once.
+std::optional<std::string> read_node(Value& v) {
+  const char* const instance = std::getenv("RUNG_INSTANCE");  // NOLINT: nobody in this program sets variables
+  const bool has_instance = instance != nullptr && *instance != '\0';
+  Node filled = v.node;
+  for (std::size_t at = 0; (at = filled.text.find('%', at)) != std::string::npos;) {
+    const std::string_view which = std::string_view(filled.text).substr(at, 2);
+    if (which == "%i" && !has_instance && v.load.purpose == ConfigFor::sidecar)
+      return v.wrong(
+          "%i is the value of the environment variable RUNG_INSTANCE, which is not set: "
+          "rung@NAME.service sets it to NAME; elsewhere set it to a name of this instance");
+    if (which != "%H" && which != "%i")
+      return v.wrong("% begins %H (the host name) or %i (the variable RUNG_INSTANCE)");
+    const std::string value = which == "%H" ? host_name() : has_instance ? instance : "i";
+    filled.text.replace(at, 2, value);
+    at += value.size();
+  }
+  Value whole{v.load, filled, v.path, v.secret};
+  return name()(whole);
+}
+
+std::optional<Texts> read_index_headers(Value& v) {
+  constexpr std::size_t kMostIndexed = 16, kLongestHeader = 128;
+  if (!v.is_list("a list of header names, e.g. [tenant, region]")) return std::nullopt;
+  Texts all;
+  const auto read = v.each([&](Value& item) {
+    auto header = amqp_name()(item);
+    if (header && header->size() > kLongestHeader) {
+      item.wrong("an indexed header name has at most 128 bytes");
+      header.reset();
+    } else if (header && std::ranges::find(all, *header) == all.end()) {
+      all.push_back(*header);
+    }
+    return header;
+  });
+  if (!read) return std::nullopt;
+  if (all.size() > kMostIndexed) return v.wrong("at most 16 headers can be indexed");
+  return all;
+}
+
+// `instead`: where the login goes.
+Reader<std::string> url_without_user(const Texts& schemes, const std::string& instead = "") {
+  return {"URL", [=](Value& v) -> std::optional<std::string> {
+            auto text = url(schemes)(v);
+            const auto parsed = parse_url(text.value_or(""));
+            if (parsed && !(parsed->user + parsed->password).empty())
+              return v.wrong("the URL must have no user" + instead);
+            return text;
+          }};
+}
+
+std::string without_end_slash(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  return url;
+}
+
+// The address of an API that people open in a browser.
+std::optional<std::string> read_page_url(Value& v) {
+  const auto url = url_without_user({"http", "https"})(v);
+  // It goes into cookies and into redirects as it stands.
+  if (url && url->find_first_of(";%,\"\\ ") != std::string::npos)
+    return v.wrong("the URL must be an address and a plain path: https://example.com/rung");
+  return url ? std::optional(without_end_slash(*url)) : url;
+}
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+std::optional<Pairs> read_peers(Value& v) {
+  constexpr std::size_t kMostPeers = 100;
+  if (!v.is_map("names of groups and the URLs of their APIs: write { eu: https://rung-eu.example:8025 }"))
+    return std::nullopt;
+  if (v.node.entries.size() > kMostPeers) return v.wrong("at most 100 are allowed");
+  Pairs peers;
+  for (auto& [key, value] : v.node.entries) {
+    Value peer{v.load, key, v.path}, page{v.load, value, v.path + "." + key.text};
+    auto its_name = name()(peer), its_url = read_page_url(page);
+    if (its_name && its_url) peers.emplace_back(*std::move(its_name), *std::move(its_url));
+  }
+  return peers.size() == v.node.entries.size() ? std::optional(peers) : std::nullopt;
+}
+
+std::optional<std::string> read_issuer(Value& v) {
+  auto text = url_without_user({"https", "http"})(v);
+  if (!text) return text;
+  const auto url = parse_url(*text);
+  if (url->scheme == "http" && !is_loopback(url->host))
+    return v.wrong("must be an https:// URL: whoever changes the provider's answers would be let in");
+  if (text->find('#') != std::string::npos) return v.wrong("the URL must have no #fragment");
+  if (text->ends_with("/.well-known/openid-configuration"))
+    return v.wrong("remove /.well-known/openid-configuration from the end: Rung appends it");
+  return text;
+}
+
+// A text that is compared with one in a token.
+std::optional<std::string> read_claim_text(Value& v) {
+  constexpr std::size_t kLongest = 255;
+  auto out = text()(v);
+  if (out && out->size() > kLongest) return v.wrong("at most 255 bytes are allowed");
+  if (out && (!is_utf8(*out) || escape_controls(*out) != *out))
+    return v.wrong("must be UTF-8 without control characters");
+  return out;
+}
+
+std::optional<Texts> read_clients(Value& v) {
+  constexpr std::size_t kMostClients = 100;
+  if (!v.is_list("a list of client ids: [ci, grafana]")) return std::nullopt;
+  if (v.node.items.size() > kMostClients) return v.wrong("at most 100 are allowed");
+  return v.each(read_claim_text);
+}
+
+std::optional<std::string> read_roles_claim(Value& v) {
+  auto out = read_claim_text(v);
+  // It is shown to clients, in a header too.
+  if (out && std::ranges::any_of(*out, [](char c) { return c <= ' ' || c >= 0x7f || c == '"' || c == '\\'; }))
+    return v.wrong("only visible ASCII characters without \" and \\ are allowed");
+  return out;
+}
+
+// A role, or a role with queues.
+std::optional<OidcGrant> read_grant(Value& v) {
+  constexpr std::string_view kForm = "write { role: operator, queues: [\"billing.*\"] }";
+  OidcGrant out;
+  if (v.node.kind != Node::Kind::map) {
+    const auto word = role_word()(v);
+    return word ? std::optional(OidcGrant{*role_from(*word), nullptr}) : std::nullopt;
+  }
+  bool ok = true;
+  std::set<std::string> seen;
+  for (auto& [key, value] : v.node.entries) {
+    Value one{v.load, value, v.path + "." + key.text};
+    std::optional<std::string> problem;
+    if (!seen.insert(key.text).second)
+      problem = key.text + ": duplicate key";
+    else if (key.text != "role" && key.text != "queues")
+      problem = "unknown key: " + std::string(kForm);
+    if (problem) {
+      v.wrong_at(key.mark, *problem);
+    } else if (key.text == "role") {
+      const auto word = role_word()(one);
+      if (word) out.role = *role_from(*word);
+      ok = ok && word;
+    } else {
+      auto queues = read_queue_scope(one);
+      ok = ok && queues;
+      if (queues) out.queues = *std::move(queues);
+    }
+    ok = ok && !problem;
+  }
+  if (!seen.contains("role")) return v.wrong("role is missing: " + std::string(kForm));
+  return ok ? std::optional(out) : std::nullopt;
+}
+
+std::optional<OidcOptions::Map> read_role_map(Value& v) {
+  constexpr std::size_t kMostGrants = 1000;
+  const std::string wanted = "groups and their roles: write { rung-admins: admin, sre: operator }";
+  if (!v.is_map(wanted)) return std::nullopt;
+  if (v.node.entries.empty()) return v.wrong("expected " + wanted);
+  if (v.node.entries.size() > kMostGrants) return v.wrong("at most 1000 are allowed");
+  OidcOptions::Map map;
+  bool ok = true;
+  for (auto& [key, value] : v.node.entries) {
+    Value name{v.load, key, v.path}, one{v.load, value, v.path + "." + key.text};
+    auto group = read_claim_text(name);
+    auto grant = group ? read_grant(one) : std::nullopt;
+    const bool is_new = grant && map.emplace(*group, *std::move(grant)).second;
+    if (grant && !is_new) v.wrong_at(key.mark, in_quotes(*group) + " is there twice");
+    ok = ok && is_new;
+  }
+  return ok ? std::optional(map) : std::nullopt;
+}
+
+std::optional<std::string> read_endpoint(Value& v) {
+  const auto text =
+      url_without_user({"http", "https"}, ": put the credentials into otel.headers, as authorization")(v);
+  if (!text) return text;
+  const std::string url = without_end_slash(*text);
+  if (url.ends_with("/v1/traces")) return v.wrong("remove /v1/traces from the end: Rung appends it");
+  return url;
+}
+
+std::optional<std::string> read_protocol(Value& v) {
+  constexpr std::string_view kOnly = "http/json";
+  if (!v.is_text(kOnly)) return std::nullopt;
+  if (v.node.text == kOnly) return v.node.text;
+  return v.wrong(
+      v.shown() +
+      " is not supported: the only protocol is http/json. Collectors accept it on port 4318 (4317 is "
+      "gRPC)");
+}
+
+// The characters of a header's name, by RFC 9110.
+bool is_header_name(std::string_view name) {
+  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+  return !name.empty() && std::ranges::all_of(name, [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           kMarks.find(c) != std::string_view::npos;
+  });
+}
+
+std::optional<Pairs> read_otel_headers(Value& v) {
+  constexpr std::size_t kLongestValue = 4096;
+  if (!v.is_map("headers: write { authorization: \"Bearer ${TOKEN}\" }")) return std::nullopt;
+  Pairs headers;
+  for (auto& [key, value] : v.node.entries) {
+    Value one{v.load, value, v.path + "." + key.text, true};
+    if (key.kind != Node::Kind::text || !is_header_name(key.text)) {
+      v.wrong_at(key.mark, "the name of a header has letters, digits and - _ .");
+    } else if (auto its = text()(one)) {
+      if (its->size() > kLongestValue || std::ranges::any_of(*its, [](char c) { return c < ' ' || c > '~'; }))
+        one.wrong("the value of a header is printable ASCII, at most 4096 bytes");
+      else
+        headers.emplace_back(key.text, *std::move(its));
+    }
+  }
+  return headers.size() == v.node.entries.size() ? std::optional(headers) : std::nullopt;
+}
+
+std::optional<double> read_sample(Value& v) {
+  const auto share = number()(v);
+  if (share && *share > 1) return v.wrong(v.shown() + " is too high: 1 means all tasks, 0.1 a tenth of them");
+  return share;
+}
+
+}  // namespace
+
+// clang-format off
+std::vector<Key> service_keys() {
+  return {
+    {"broker.url", url({"amqp", "amqps"}), "", secret,
+     "RabbitMQ: amqp://user:password@host:port/vhost, or amqps:// for TLS. %2f is the virtual host /"},
+    {"broker.urls", urls({"amqp", "amqps"}), "", secret,
+     "instead of broker.url: several addresses of one broker, e.g. the nodes of a cluster; a list, or a comma-separated string"},
+    {"broker.password_file", &BrokerOptions::password_file, file(), "", start,
+     "file whose first line is the password for broker.url or all broker.urls; takes precedence over a password in the URL"},
+    {"broker.prefix", &BrokerOptions::prefix, own("name", read_prefix), "rung", start,
+     "name prefix of every exchange and queue that Rung declares"},
+    {"broker.ca", &BrokerOptions::ca, file(), "", start,
+     "amqps: CA certificates (PEM) that the broker's certificate is verified against; default: the system's CAs"},
+    {"broker.cert", &BrokerOptions::cert, file(), "", start, "amqps: client certificate (PEM); requires broker.key"},
+    {"broker.key", &BrokerOptions::key, file(), "", start, "amqps: private key (PEM) of the client certificate"},
+    {"broker.verify_host", &BrokerOptions::verify_host, boolean(), "true", start,
+     "amqps: require that the broker's certificate matches the host in the URL"},
+    {"broker.prefetch", &BrokerOptions::prefetch, integer(1, 65535), "1000", start,
+     "maximum number of unacked messages received but not yet committed"},
+    {"broker.max_unconfirmed", &BrokerOptions::max_unconfirmed, integer(1, 100'000), "2000", start,
+     "maximum number of published messages without a confirm"},
+    {"broker.heartbeat", &BrokerOptions::heartbeat, whole_seconds(seconds{1}, minutes{5}), "10s", start,
+     "AMQP heartbeat interval; not longer than the lease (default: the lease, at most 10s)"},
+    {"broker.topology_check", &rabbit::Options::topology_check, duration(Ms{100}, hours{1}), "30s", start,
+     "how often Rung checks its exchanges, queues and bindings, and redeclares missing ones"},
+    {"broker.queue_type", &rabbit::Options::queue_type, choice({"auto", "classic", "quorum"}), "auto", start,
+     "type of the queues that Rung declares; auto: quorum on a cluster, classic on a single node, by the management API; where that does not tell, quorum on RabbitMQ 4 and newer, else classic"},
+    {"broker.management", &rabbit::Options::management, url({"http", "https"}), "", secret,
+     "RabbitMQ's management API, used to check which queues are attached; default: the broker's hosts, port 15672"},
+    {"broker.attachment_check", &Config::attachment_check, duration(seconds{1}, hours{24}), "1m", start,
+     "how often the sidecar checks through the management API that its queues are attached"},
+    {"broker.targets.allow", names(), "", live,
+     "queues and exchanges that message headers may name as a target, in addition to those in this config and attached queues; * matches any characters; default: all that are not denied"},
+    {"broker.targets.deny", names(), "", live,
+     "queues and exchanges that headers may never name; takes precedence over allow; rung.* is always denied, amq.* unless allow lists it"},
+    {"results.require_token", &Config::require_token, boolean(), "true", start,
+     "results, and failures with a retry-id, must carry the retry-token of their delivery"},
+    {"store.url", url({"mysql"}), "", secret,
+     "MySQL or MariaDB: mysql://user:password@host:port/schema"},
+    {"store.urls", urls({"mysql"}), "", secret,
+     "instead of store.url: several addresses of one database, of which the first that accepts writes is used; a list, or a comma-separated string"},
+    {"store.password_file", &StoreOptions::password_file, file(), "", start,
+     "file whose first line is the password for store.url or all store.urls; takes precedence over a password in the URL"},
+    {"store.migrate", &StoreOptions::migrate, boolean(), "true", start,
+     "rung run creates and upgrades the schema; false: only rung migrate does"},
+    {"store.tls", &StoreOptions::tls, choice({"off", "verify"}), "off", start,
+     "verify: use TLS and verify the server's certificate and host name"},
+    {"store.ca", &StoreOptions::ca, file(), "", start,
+     "with tls: verify: CA certificates (PEM) that the server's certificate is verified against"},
+    {"store.cert", &StoreOptions::cert, file(), "", start,
+     "with tls: verify: client certificate (PEM); requires store.key"},
+    {"store.key", &StoreOptions::key, file(), "", start,
+     "with tls: verify: private key (PEM) of the client certificate"},
+    {"store.connections", &StoreOptions::connections, integer(1, 64), "3", start,
+     "number of database connections for leases (1) and messages (the others); each has its own thread. Gates have two more; sweeps, upkeep and retention one each"},
+    {"store.timeout", &StoreOptions::timeout, whole_seconds(seconds{1}, minutes{10}), "10s", start,
+     "timeout for connecting and for each read and write"},
+    {"groups.*.prefix", own("name", read_prefix), "rung-NAME", start,
+     "broker.prefix of this group, if several groups share one broker; see docs/performance.md"},
+    {"groups.*.queues", names(), "", live,
+     "queues that belong to this group; * matches any characters; if several groups match a queue, an exact name wins, then the first group in the file"},
+    {"groups.*.store.url", url({"mysql"}), "", secret, "store.url of this group; each group needs its own database"},
+    {"groups.*.store.urls", urls({"mysql"}), "", secret, "store.urls of this group, instead of its store.url"},
+    {"groups.*.store.password_file", file(), "", start,
+     "store.password_file of this group; default: the one under store"},
+    {"groups.*.http.listen", host_port(), "", start,
+     "http.listen of this group's sidecars; default: the one under http"},
+    {"node", &Config::node, own("name", read_node), "", start,
+     "name of this instance, unique among all that share the database; %H is the host name, %i the variable RUNG_INSTANCE; default: the host name"},
+    {"lease", &Config::lease, duration(seconds{1}, hours{1}), "10s", start,
+     "after this long without a heartbeat, another instance takes over; 1s to 1h"},
+    {"window", &Config::window, duration(seconds{1}, hours{7 * 24}), "10m", start,
+     "how far ahead due times are loaded into memory; later ones stay in the database; from the lease to 7d"},
+    {"drain", &Config::drain, duration(Ms{100}, hours{1}), "10s", start,
+     "maximum time for a shutdown on SIGTERM; 100ms to 1h"},
+    {"start.wait", &Config::start_wait, duration(Ms{0}, hours{1}), "30s", start,
+     "exit if a service has refused the login or a permission for this long since the start; an unreachable service is retried without limit; 0s to 1h"},
+    {"max_loaded", &Config::max_loaded, integer(1, 100'000'000), "1000000", start,
+     "maximum number of due times in memory, regardless of the window; some tens of bytes each"},
+    {"index_headers", &StoreOptions::index_headers, own("list of names", read_index_headers), "", start,
+     "headers to index for searches with rung list --header NAME=VALUE; each adds a row to rung_task_headers"},
+    {"log.level", &LogOptions::level, choice({"trace", "debug", "info", "warn", "error"}), "info", live,
+     "minimum log level"},
+    {"log.format", &LogOptions::format, choice({"text", "json"}), "text", live,
+     "text: key=value pairs; json: one object per line"},
+    {"http.listen", &HttpOptions::listen, host_port(), "", start, "address of the HTTP API; default: no HTTP API"},
+    {"http.token_file", &HttpOptions::token_file, file(), "", start,
+     "file with the token for the HTTP API; this, http.tokens_file or http.oidc is required unless http.listen is a loopback address. Each line is a valid token, so that one can be replaced"},
+    {"http.read_token_file", &HttpOptions::read_token_file, file(), "", start,
+     "file with read-only tokens, one a line"},
+    {"http.tokens_file", &HttpOptions::tokens_file, file(), "", start,
+     "YAML file with named tokens, their roles and the queues that they may act on; beside http.token_file or instead of it; see docs/http.md"},
+    {"http.cert", &HttpOptions::cert, file(), "", start, "HTTPS: server certificate chain (PEM); requires http.key"},
+    {"http.key", &HttpOptions::key, file(), "", start, "HTTPS: private key (PEM) of the certificate"},
+    {"http.connections", &HttpOptions::connections, integer(1, 512), "64", start,
+     "maximum number of HTTP connections; at the limit an idle connection is closed, or else a new one is refused"},
+    {"http.connections_per_address", &HttpOptions::connections_per_address, integer(0, 512), "0", start,
+     "maximum number of connections from one address, including loopback; 0: three quarters of http.connections"},
+    {"http.max_body", &HttpOptions::max_body, integer(1, 1024), "16", start,
+     "maximum size of an HTTP request body, in MB"},
+    {"http.timeout", &HttpOptions::timeout, duration(Ms{100}, minutes{10}), "10s", start,
+     "timeout for receiving an HTTP request, for processing it, and for sending the response; 100ms to 10m"},
+    {"http.console", &HttpOptions::console, boolean(), "", start,
+     "whether GET / has the console, a page for browsers; default: true where http.listen is a loopback address, else false; see docs/console.md"},
+    {"http.url", &HttpOptions::url, own("URL", read_page_url), "", start,
+     "where browsers reach this API, if a proxy stands before it: https://rung.example, or https://example.com/rung; for signing in with http.oidc, and for cookies; default: as in their requests"},
+    {"http.peers", &HttpOptions::peers, own("map of names to URLs", read_peers), "", start, "the HTTP APIs of other groups, to which the console has links"},
+    {"http.oidc.issuer", &OidcOptions::issuer, own("URL", read_issuer), "", start,
+     "OpenID Connect: the identity provider, exactly as the iss of its tokens; https:// unless it is on a loopback address; see docs/http.md"},
+    {"http.oidc.client_id", &OidcOptions::client_id, own("text", read_claim_text), "", start,
+     "OpenID Connect: the aud that a token must have: the provider's name for Rung"},
+    {"http.oidc.clients", &OidcOptions::clients, own("list of names", read_clients), "", live,
+     "OpenID Connect: other clients (azp) whose tokens for client_id are accepted; default: only client_id itself"},
+    {"http.oidc.roles_claim", &OidcOptions::roles_claim, own("text", read_roles_claim), "", start,
+     "OpenID Connect: the claim with the groups or roles of a person; realm_access.roles is a claim within a claim"},
+    {"http.oidc.map", &OidcOptions::map, own("map of names to roles", read_role_map), "", live,
+     "OpenID Connect: which values of roles_claim give which role, also with queues: { role: operator, queues: [\"billing.*\"] }; the highest role counts, without one the answer is 403"},
+    {"http.oidc.client_secret_file", &OidcOptions::client_secret_file, file(), "", start,
+     "OpenID Connect: file with the client's secret, for signing in to the console; default: none, a public client with PKCE"},
+    {"http.oidc.scope", &OidcOptions::scope, own("text", read_claim_text), "", start,
+     "OpenID Connect: what the console asks for when somebody signs in, default: openid profile email; add groups if the provider needs it for roles_claim"},
+    {"http.oidc.ca", &OidcOptions::ca, file(), "", start,
+     "OpenID Connect: CA certificates (PEM) that the provider's certificate is verified against; default: those of the system"},
+    {"otel.endpoint", &OtelOptions::endpoint, own("URL", read_endpoint), "", start,
+     "collector that receives traces by OTLP over HTTP, e.g. http://collector:4318; /v1/traces is appended; default: no traces"},
+    {"otel.protocol", own("http/json", read_protocol), "http/json", start, "protocol of the collector; no other is supported"},
+    {"otel.service", &OtelOptions::service, name(), "rung", start,
+     "service.name of the traces; a part of their ids, so all instances need the same"},
+    {"otel.headers", &OtelOptions::headers, own("map of names to texts", read_otel_headers), "", secret,
+     "headers sent with each request to the collector, e.g. authorization"},
+    {"otel.ca", &OtelOptions::ca, file(), "", start,
+     "with https://: CA certificates (PEM) that the collector's certificate is verified against; default: those of the system"},
+    {"otel.verify", &OtelOptions::verify, boolean(), "true", start,
+     "with https://: false accepts any certificate of the collector"},
+    {"otel.sample", &OtelOptions::sample, own("number from 0 to 1", read_sample), "1", start,
+     "share of the tasks that are traced; decided by the retry-id, so each task with all its attempts or not at all"},
+    {"api.url", &ApiOptions::url, url_without_user({"http", "https"}, ": the API takes a token, in the file api.token_file"), "", start,
+     "use this instance's HTTP API instead of the database, e.g. https://rung.example:8025; excludes all other sections"},
+    {"api.token_file", &ApiOptions::token_file, file(), "", start, "file whose first line is the token for the API"},
+    {"api.ca", &ApiOptions::ca, file(), "", start,
+     "with https://: CA certificates (PEM) that the API's certificate is verified against; default: those of the system"},
+  };
+}
+// clang-format on
+
+}  // namespace rung::confile
