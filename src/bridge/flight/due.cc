@@ -192,26 +192,27 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
 }
 
 // Finds our own claims whose answer was lost unnoticed. There should never be any.
-void StrandedTasks::look_for_forgotten() {
-  deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::sweeps,
-      [shards = deps_.shards.list(), until = deps_.clock.now() - kForgotten](TaskStore& store) {
-        return store.due(State::publishing, shards, std::nullopt, until, kForgottenPerShard);
-      },
-      [this](const Result<std::vector<DueEntry>>& rows) {
-        if (!rows) return;
-        std::vector<io::DueItem> items;
-        for (const DueEntry& row : *rows) {
-          const bool waits =
-              std::ranges::any_of(waiting_, [&](const Gained& g) { return g.lease.shard == row.shard; });
-          const io::DueItem item = deps_.names.item(row);
-          const bool known = deps_.dispatch.flights().contains(row.id) || item.queue == QueueNames::kNone;
-          if (!waits && !known) items.push_back(item);
-        }
-        if (items.empty()) return;
-        log::warn("republishing untracked claims", {{"tasks", items.size()}});
-        deps_.dispatch.due_again(items);
-      });
+Jobs::Work StrandedTasks::look_for_forgotten() {
+  return [this, shards = deps_.shards.list(), until = deps_.clock.now() - kForgotten](Store& store) {
+    return store.due(State::publishing, shards, std::nullopt, until, kForgottenPerShard)
+        .map([this](std::vector<DueEntry> rows) {
+          return Jobs::Then([this, rows = std::move(rows)] { forgotten(rows); });
+        });
+  };
+}
+
+void StrandedTasks::forgotten(const std::vector<DueEntry>& rows) {
+  std::vector<io::DueItem> items;
+  for (const DueEntry& row : rows) {
+    const bool waits =
+        std::ranges::any_of(waiting_, [&](const Gained& g) { return g.lease.shard == row.shard; });
+    const io::DueItem item = deps_.names.item(row);
+    const bool known = deps_.dispatch.flights().contains(row.id) || item.queue == QueueNames::kNone;
+    if (!waits && !known) items.push_back(item);
+  }
+  if (items.empty()) return;
+  log::warn("republishing untracked claims", {{"tasks", items.size()}});
+  deps_.dispatch.due_again(items);
 }
 
 }  // namespace rung::bridge

@@ -10,6 +10,7 @@
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/flight/dispatch.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/db_clock.h"
 #include "src/io/loop.h"
@@ -69,11 +70,12 @@ class StrandedTasks {
   void gained(const std::vector<Gained>& gained);
   // Call each second: checks the shards whose time has come.
   void look();
-  // Call now and then: looks for our own lost claims.
-  void look_for_forgotten();
+  // Now and then: looks for our own lost claims.
+  Jobs::Work look_for_forgotten();
 
  private:
   void found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows);
+  void forgotten(const std::vector<DueEntry>& rows);
 
   const DueDeps deps_;
   std::vector<Gained> waiting_;   // shards to check

@@ -20,17 +20,21 @@ Janitor::Janitor(io::Loop& loop, Jobs& table, Deps deps)
       silence_(deps_.silence),
       copies_(deps_.copies),
       stranded_(deps_.due),
-      check_silence_(add("silence", kTick, Jobs::Who::owners, &Janitor::check_silence, true)) {
-  add("tidy", kTick, Jobs::Who::all, &Janitor::tidy);
-  add("look", kTick, Jobs::Who::owners, &Janitor::look);
-  add("look seldom", kSeldom, Jobs::Who::owners, &Janitor::look_seldom);
-  add("poll", kPollEvery, Jobs::Who::owners, &Janitor::poll);
+      check_silence_(add(
+          "silence", kTick, Jobs::Who::owners, [this] { silence_.check(); }, true)),
+      find_queues_(table.add({"queues of what awaits an answer", kSeldom, Lane::sweeps, Jobs::Who::owners,
+                              [this] { return silence_.find_queues(); }})) {
+  add("tidy", kTick, Jobs::Who::all, [this] { tidy(); });
+  add("look", kTick, Jobs::Who::owners, [this] { look(); });
+  add("poll", kPollEvery, Jobs::Who::owners, [this] { poll(); });
+  table_.add({"forgotten claims", kSeldom, Lane::sweeps, Jobs::Who::owners,
+              [this] { return started_ ? stranded_.look_for_forgotten() : Jobs::Work{}; }});
 }
 
 // What these submit to the database has bounds of its own.
-Jobs::Id Janitor::add(const char* name, Ms period, Jobs::Who who, void (Janitor::*act)(), bool on_demand) {
-  const auto begin = [this, act] {
-    if (started_) (this->*act)();
+Jobs::Id Janitor::add(const char* name, Ms period, Jobs::Who who, std::function<void()> act, bool on_demand) {
+  const auto begin = [this, act = std::move(act)] {
+    if (started_) act();
     return Jobs::Work{};
   };
   return table_.add({name, period, Lane::sweeps, who, begin, on_demand});
@@ -52,11 +56,6 @@ void Janitor::look() {
   deps_.horizon.extend();
   silence_.tick();
   stranded_.look();
-}
-
-void Janitor::look_seldom() {
-  stranded_.look_for_forgotten();
-  silence_.find_queues();
 }
 
 // While nothing waits, the lanes of queries, of the flow and of upkeep take turns: the database ends an idle

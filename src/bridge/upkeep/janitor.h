@@ -40,19 +40,17 @@ class Janitor {
   // Looks also for the queues of what awaits an answer.
   void gained(const std::vector<Gained>& gained) {
     stranded_.gained(gained);
-    silence_.find_queues();
+    table_.run(find_queues_);
   }
   SilenceCheck& silence() { return silence_; }
   const SilenceCheck& silence() const { return silence_; }
 
  private:
-  Jobs::Id add(const char* name, Ms period, Jobs::Who who, void (Janitor::*act)(), bool on_demand = false);
+  Jobs::Id add(const char* name, Ms period, Jobs::Who who, std::function<void()> act, bool on_demand = false);
   void tidy();
   void look();
-  void look_seldom();
   void poll();
   void found(const WorkWaiting& waiting);
-  void check_silence() { silence_.check(); }
 
   Jobs& table_;
   const Deps deps_;
@@ -61,7 +59,7 @@ class Janitor {
   ParkedCopies copies_;
   StrandedTasks stranded_;
   bool started_ = false;
-  Jobs::Id check_silence_;
+  const Jobs::Id check_silence_, find_queues_;
   std::array<bool, 3> busy_{};  // polls by lane: one that is stuck does not stop the others
   std::size_t turn_ = 0;
   // The last poll found no work. With work, the flow's lane is busy and would delay the poll.

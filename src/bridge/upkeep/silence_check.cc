@@ -88,15 +88,12 @@ void SilenceCheck::found(const Found& due) {
   if (!can_look_) look_up();
 }
 
-void SilenceCheck::find_queues() {
-  if (std::exchange(finding_, true)) return;
-  deps_.jobs.submit<std::vector<std::string>>(
-      Lane::sweeps, [](AttachmentStore& store) { return store.awaiting_queues(Attachments::kMostSeen); },
-      [this](const Result<std::vector<std::string>>& queues) {
-        finding_ = false;
-        if (queues) return deps_.attachments.awaiting(*queues);
-        log::error("querying for unanswered deliveries failed", {{"reason", queues.error().message}});
-      });
+Jobs::Work SilenceCheck::find_queues() {
+  return [this](Store& store) {
+    return store.awaiting_queues(Attachments::kMostSeen).map([this](std::vector<std::string> queues) {
+      return Jobs::Then([this, queues = std::move(queues)] { deps_.attachments.awaiting(queues); });
+    });
+  };
 }
 
 void SilenceCheck::looked() {

@@ -26,6 +26,7 @@
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/transitions.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/core/base/db_clock.h"
@@ -62,8 +63,8 @@ class SilenceCheck {
   // The attachments have taken the result of a look.
   void looked();
   // Asks which queues have deliveries that await an answer, whoever made them: the attachments watch these.
-  // Call when shards are gained, and every ten seconds.
-  void find_queues();
+  // When shards are gained, and every ten seconds.
+  Jobs::Work find_queues();
 
   const SilenceCounts& counts() const { return counts_; }
 
@@ -98,7 +99,6 @@ class SilenceCheck {
   BootMs asked_at_{0};
   bool can_look_ = false;  // somebody answers what is asked of the attachments
   bool waiting_ = false;
-  bool finding_ = false;  // the queues
   bool busy_ = false;
   SilenceCounts counts_;
 };
