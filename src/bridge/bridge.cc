@@ -28,7 +28,6 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       }),
       health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
       attachments_(health_, record_),
-      missing_origins_(settings_.prefix, record_),
       store_watch_(loop, health_, record_, settings_.identity.name),
       intake_holds_(broker),
       intake_pause_(loop,
@@ -84,8 +83,8 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                 settings_.max_unconfirmed, broker.limits()),
       horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
       updates_({dispatch_, horizon_, names_, store_watch_, attachments_, gates_, counts_, clock_,
-                settings_.tracer, &missing_origins_}),
-      recognized_(record_),
+                settings_.tracer}),
+      recognized_(settings_.prefix, record_),
       intake_(loop,
               {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
                store_watch_, broker, recognized_},
@@ -161,7 +160,7 @@ Vitals Bridge::vitals() const {
   v.breakers = gates_.totals();
   v.refused = proof_.refused();
   v.recognized = recognized_.counts();
-  v.without_origin = missing_origins_.count();
+  v.without_origin = recognized_.without_origin();
   v.rows_behind = store_watch_.rows_behind();
   v.refused_publishes = recognized_.refused_publishes();
   v.decided_by_rule = updates_.decided_by_rule();

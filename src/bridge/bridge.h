@@ -147,7 +147,6 @@ class Bridge final : public BrokerSink {
   const RecordEvent record_;
   Health health_;
   Attachments attachments_;
-  MissingOrigins missing_origins_;
   StoreWatch store_watch_;
   IntakeHolds intake_holds_;
   IntakePause intake_pause_;

@@ -64,7 +64,7 @@ struct Vitals {
   Recognized::Counts recognized{};                      // since the start
   std::int64_t rows_behind = 0;                         // since the start
   std::int64_t refused_publishes = 0;                   // dead letters of publishes that a full queue refused
-  std::int64_t without_origin = 0;                      // failures: MissingOrigins
+  std::int64_t without_origin = 0;                      // failures: Recognized::without_origin()
   std::map<std::string, std::int64_t> decided_by_rule;  // failures since the start, by Task::rule
   std::vector<std::string> error_queues;                // that are consumed, or rest
   SpanCounts spans = {};

@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-#include "src/bridge/base/once_per_name.h"
+#include "src/bridge/base/observers.h"
 #include "src/core/base/clock.h"
 #include "src/store/store.h"
 

@@ -14,7 +14,6 @@
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
-#include "src/bridge/base/once_per_name.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/store_jobs.h"

@@ -286,6 +286,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
                                           {"error", task.last_error}});
         }
         deps_.observer.inserted(tasks[i]);
+        deps_.recognized.inserted(task);
         // Anybody who may publish can write a retry-after: only a delivery of ours speaks for its queue.
         if (const auto* failure = std::get_if<Failure>(&batch[i].said);
             failure != nullptr && (batch[i].proven || planted(Bug::hold_without_proof))) {

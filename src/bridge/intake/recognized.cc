@@ -42,4 +42,18 @@ void Recognized::refused_publish(TaskId id, int attempt, const std::string& queu
           "retry comes back at once and changes nothing. Set overflow: reject-publish");
 }
 
+void Recognized::inserted(const Task& task) {
+  const bool published_here =
+      task.kind == Kind::retry && task.exchange == failed_ && task.error_queue.empty();
+  if (!published_here || task.queue.empty()) return;
+  ++without_origin_;
+  if (!without_.is_news(task.queue)) return;
+  log::warn("a failure came without its origin: its retries lose the routing key", {{"queue", task.queue}});
+  record_(
+      "origin_missing", task.queue,
+      "a consumer published a failure to " + failed_ +
+          " without retry-origin-exchange and retry-origin-routing-key: its retries have the queue's name "
+          "as routing key (docs/operations.md)");
+}
+
 }  // namespace rung::bridge

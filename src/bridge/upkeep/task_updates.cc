@@ -4,26 +4,11 @@
 
 namespace rung::bridge {
 
-void MissingOrigins::inserted(const Task& task) {
-  const bool published_here =
-      task.kind == Kind::retry && task.exchange == failed_ && task.error_queue.empty();
-  if (!published_here || task.queue.empty()) return;
-  ++count_;
-  if (!said_.is_news(task.queue)) return;
-  log::warn("a failure came without its origin: its retries lose the routing key", {{"queue", task.queue}});
-  record_(
-      "origin_missing", task.queue,
-      "a consumer published a failure to " + failed_ +
-          " without retry-origin-exchange and retry-origin-routing-key: its retries have the queue's name "
-          "as routing key (docs/operations.md)");
-}
-
 void TaskUpdates::inserted(const NewTask& fresh) {
   const Task& task = fresh.task;
   if (task.kind == Kind::retry) deps_.attachments.failed(task, deps_.clock);
   count(task.rule);
   deps_.counts.inserted(task);
-  if (deps_.missing_origins != nullptr) deps_.missing_origins->inserted(task);
   schedule(task);
   if (deps_.tracer != nullptr) deps_.tracer->received(fresh, deps_.clock.now());
 }

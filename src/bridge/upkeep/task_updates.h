@@ -8,7 +8,6 @@
 
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/base/observers.h"
-#include "src/bridge/base/once_per_name.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/horizon.h"
@@ -19,26 +18,6 @@
 #include "src/core/task/task.h"
 
 namespace rung::bridge {
-
-// Failures that a consumer published to <prefix>.failed without saying which exchange and routing key the
-// message came by: its retries get the queue's name as routing key, and nothing knows the original one any
-// more. Says so once for each queue, in the log and as an event. Thread: the loop's.
-class MissingOrigins {
- public:
-  MissingOrigins(const std::string& prefix, RecordEvent record)
-      : failed_(prefix + ".failed"), record_(std::move(record)) {}
-
-  // A new row.
-  void inserted(const Task& task);
-
-  std::int64_t count() const { return count_; }  // since the start
-
- private:
-  const std::string failed_;  // the exchange
-  const RecordEvent record_;
-  OncePerName said_;  // queues
-  std::int64_t count_ = 0;
-};
 
 // Reacts to new and changed task rows, whoever changed them: adds the due time to the heap, withdraws a
 // held-back copy, and logs what people must know. Thread: the loop's.
@@ -53,8 +32,7 @@ class TaskUpdates final : public TaskObserver {
     Gates& gates;
     FlowCounts& counts;
     const DbClock& clock;
-    Tracer* tracer;                             // nullptr: traces are off
-    MissingOrigins* missing_origins = nullptr;  // tests need none
+    Tracer* tracer;  // nullptr: traces are off
   };
   explicit TaskUpdates(Deps deps) : deps_(deps) {}
   void inserted(const NewTask& fresh) override;

@@ -1,5 +1,7 @@
 #include "src/bridge/watch/store_watch.h"
 
+#include <algorithm>
+#include <random>
 #include <utility>
 
 #include "src/io/log.h"
@@ -61,6 +63,153 @@ void StoreWatch::behind(TaskId id, const std::string& how) {
   if (!health_.has("behind")) record_("rows_behind", node_, detail);
   health_.set("behind", detail);
   behind_calm_.start(kNoticeStands);
+}
+
+namespace {
+
+Ms with_jitter(Ms pause) {
+  thread_local std::mt19937 dice{std::random_device{}()};
+  return Ms{std::uniform_int_distribution<std::int64_t>(pause.count() / 2, pause.count())(dice)};
+}
+
+}  // namespace
+
+StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads, OnStatus on_status,
+                           Ms idle)
+    : loop_(loop),
+      factory_(std::move(factory)),
+      on_status_(std::move(on_status)),
+      idle_(idle),
+      answered_ms_(loop.clock().boot().ms),
+      served_ms_(loop.clock().boot().ms) {
+  constexpr std::array kAlone{Lane::leases, Lane::gates,  Lane::gate_writes,
+                              Lane::sweeps, Lane::upkeep, Lane::retention};
+  running_ = flow_threads + static_cast<int>(kAlone.size());
+  for (const Lane lane : kAlone) threads_.emplace_back([this, lane] { run(lane); });
+  for (int i = 0; i < flow_threads; ++i) threads_.emplace_back([this] { run(Lane::flow); });
+}
+
+StoreThreads::~StoreThreads() {
+  stop();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+void StoreThreads::enqueue(Lane lane, Job job) {
+  Queue& queue = queue_of(lane);
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue.jobs.size() < most_waiting(lane)) {
+      queue.jobs.push_back(std::move(job));
+      queue.ready.notify_one();
+      return;
+    }
+  }
+  job.give_up({Error::Kind::refused, "too many jobs wait for the database"});
+  loop_.post(std::move(job.deliver));
+}
+
+void StoreThreads::run(Lane lane) {
+  Queue& queue = queue_of(lane);
+  std::unique_ptr<Store> store;
+  for (;;) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      const auto work = [&] { return stopping_ || !queue.jobs.empty(); };
+      if (store && !queue.ready.wait_for(lock, idle_, work)) {
+        lock.unlock();
+        store.reset();
+        continue;
+      }
+      queue.ready.wait(lock, work);
+      if (queue.jobs.empty()) break;
+      job = std::move(queue.jobs.front());
+      queue.jobs.pop_front();
+    }
+    perform(lane, job, store);
+    loop_.post(std::move(job.deliver));
+  }
+  store.reset();
+  const std::lock_guard lock(mutex_);
+  --running_;
+  stopped_.notify_all();
+}
+
+std::optional<Error> StoreThreads::attempt_once(Job& job, std::unique_ptr<Store>& store) {
+  if (!store) {
+    auto opened = factory_();
+    if (!opened) return opened.error();
+    store = std::move(*opened);
+  }
+  return job.attempt(*store);
+}
+
+void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
+  bool away = false;
+  Ms length = kFirstPause;
+  bool of_an_earlier_job = store != nullptr;
+  for (;;) {
+    auto error = attempt_once(job, store);
+    // A refused login is retried too: somebody may be changing the password right now.
+    if (error && !store && !error->is_transient()) error->kind = Error::Kind::refused;
+    if (!error || error->kind != Error::Kind::transient) answered_ms_ = loop_.clock().boot().ms;
+    if (!error || !error->is_transient()) served_ms_ = answered_ms_.load();
+    const bool given_up = error && store && error->kind == Error::Kind::refused && sees_refusals(lane);
+    // A session keeps the rights on the schema that it had when it was opened: some may have been granted
+    // since.
+    if (given_up && std::exchange(of_an_earlier_job, false)) {
+      store.reset();
+      continue;
+    }
+    if (!error || !error->is_transient() || given_up) {
+      goes_on(away);
+      if (error) job.give_up(*error);
+      return;
+    }
+    store.reset();
+    waits(away, *error);
+    if (!pause(with_jitter(length))) {
+      job.give_up({Error::Kind::transient, "stopping: " + error->message});
+      return;
+    }
+    length = std::min(length * 2, kLongestPause);
+  }
+}
+
+void StoreThreads::waits(bool& mine, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  tell(outage_.waits(mine, error));
+}
+
+void StoreThreads::goes_on(bool& mine) {
+  if (!mine) return;
+  const std::lock_guard lock(mutex_);
+  tell(outage_.goes_on(mine));
+}
+
+void StoreThreads::tell(const std::optional<Status>& status) {
+  if (status) loop_.post([this, status = *status] { on_status_(status); });
+}
+
+bool StoreThreads::pause(Ms length) {
+  std::unique_lock lock(mutex_);
+  return !stopped_.wait_for(lock, length, [&] { return stopping_; });
+}
+
+void StoreThreads::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  for (Queue& queue : queues_) queue.ready.notify_all();
+  stopped_.notify_all();
+}
+
+bool StoreThreads::join(Ms most) {
+  std::unique_lock lock(mutex_);
+  return stopped_.wait_for(lock, most, [&] { return running_ == 0; });
 }
 
 }  // namespace rung::bridge

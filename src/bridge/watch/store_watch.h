@@ -2,8 +2,17 @@
 // and "behind" in Health. Thread: the loop's.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
@@ -39,6 +48,52 @@ class StoreWatch {
   std::string refusal_;
   std::int64_t rows_behind_ = 0;
   io::Timer clock_calm_, restored_calm_, behind_calm_;  // clear the problems of these names
+};
+
+// Runs store jobs on threads with a connection each.
+// Thread: the loop's; work runs on a store thread.
+class StoreThreads final : public StoreJobs {
+ public:
+  // `idle`: a thread without work for this long closes its connection, before the database cuts it
+  // (open_mysql_store()'s `silence`, which must be longer).
+  StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads, OnStatus on_status,
+               Ms idle = std::chrono::hours{24});
+  ~StoreThreads() override;
+
+  BootMs answered() const override { return {answered_ms_.load(std::memory_order_relaxed)}; }
+  BootMs served() const override { return {served_ms_.load(std::memory_order_relaxed)}; }
+  void stop() override;
+  bool join(Ms most) override;
+
+ private:
+  struct Queue {
+    std::deque<Job> jobs;
+    std::condition_variable ready;
+  };
+
+  Queue& queue_of(Lane lane) { return queues_[static_cast<std::size_t>(lane)]; }
+  void enqueue(Lane lane, Job job) override;
+  void run(Lane lane);
+  void perform(Lane lane, Job& job, std::unique_ptr<Store>& store);
+  std::optional<Error> attempt_once(Job& job, std::unique_ptr<Store>& store);
+  void waits(bool& mine, const Error& error);
+  void goes_on(bool& mine);
+  void tell(const std::optional<Status>& status);
+  bool pause(Ms length);  // false: stopped meanwhile
+
+  io::Loop& loop_;
+  const StoreFactory factory_;
+  const OnStatus on_status_;
+  const Ms idle_;
+
+  std::mutex mutex_;
+  std::array<Queue, kLanes> queues_;  // guarded by mutex_
+  bool stopping_ = false;             // guarded by mutex_
+  StoreOutage outage_;                // guarded by mutex_
+  int running_ = 0;                   // guarded by mutex_
+  std::condition_variable stopped_;
+  std::atomic<std::int64_t> answered_ms_, served_ms_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace rung::bridge

@@ -12,7 +12,7 @@
 
 #include "plugin/brokers.h"
 #include "src/bridge/bridge.h"
-#include "src/bridge/watch/store_threads.h"
+#include "src/bridge/watch/store_watch.h"
 #include "src/cli/attach/attach_watch.h"
 #include "src/cli/run/reload_report.h"
 #include "src/cli/run/run_parts.h"

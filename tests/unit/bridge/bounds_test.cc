@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/bridge/base/once_per_name.h"
+#include "src/bridge/base/observers.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/publishing.h"
 #include "src/bridge/gates/gates.h"

@@ -248,7 +248,7 @@ class Flow final : public BrokerSink {
   Dispatch dispatch;
   TaskUpdates updates{{dispatch, horizon, names, store_watch, attachments, gates, counts, clock, tracer}};
   Horizon horizon;
-  Recognized recognized{record};
+  Recognized recognized{"rung", record};
   Intake intake{world.loop,
                 {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
                  store_watch, broker, recognized},

@@ -1,4 +1,4 @@
-#include "src/bridge/watch/store_threads.h"
+#include "src/bridge/watch/store_watch.h"
 
 #include <gtest/gtest.h>
 
