@@ -1,9 +1,8 @@
-#include "src/bridge/watch/store_watch.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 
+#include "src/bridge/watch/store_watch.h"
 #include "src/io/uv_loop.h"
 #include "tests/support/clock.h"
 #include "tests/support/memory/memory_store.h"
