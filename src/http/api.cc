@@ -13,6 +13,8 @@
 #include "src/api/tasks/pages.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/console.h"
+#include "src/http/handlers/context.h"
+#include "src/http/handlers/router.h"
 #include "src/http/request/problem.h"
 #include "src/http/server/budget.h"
 #include "src/io/log.h"
@@ -42,22 +44,17 @@ Response busy(std::string_view detail, const Request& request) {
 class ApiImpl final : public Api {
  public:
   ApiImpl(ApiParts parts, const Clock& clock)
-      : context_(std::move(parts.bridging), std::move(parts.store), std::move(parts.ask_vitals),
-                 std::move(parts.rules), parts.reserved_headers, std::move(parts.index_headers),
-                 parts.version, parts.read_connections, parts.server.timeout, most_viewers(parts.server),
-                 clock),
-        console_(std::move(parts.console)),
-        login_(parts.login),
+      : console_(std::move(parts.console)),
         sign_ins_(clock, Cookies(console_.url, console_.tls)),
         access_(parts.tokens, std::move(parts.sign_in), &sign_ins_),
-        router_(routes()) {
-    context_.cause_rules = std::move(parts.cause_rules);
+        network_{access_, sign_ins_, console_, parts.login, [this] { return connections(); }},
+        context_(static_cast<ContextParts&&>(parts), parts.server.timeout, most_viewers(parts.server), clock),
+        router_(context_, routes()) {
+    context_.network = &network_;
   }
 
   Result<void> begin(const ServerOptions& options) {
-    auto server = Server::start(
-        options, [this](const Request& request) { return admit(request); },
-        [this](const Request& request, Budget& texts) { return handle(request, texts); });
+    auto server = Server::start(options, [this](const Request& request) { return admit(request); });
     if (!server) return tl::unexpected(server.error());
     server_ = *std::move(server);
     listening_ = server_.get();
@@ -79,7 +76,10 @@ class ApiImpl final : public Api {
     context_.live.drain();
     server_->drain();
   }
-  int connections() const override { return server_->connections(); }
+  int connections() const override {
+    const Server* server = listening_;
+    return server != nullptr ? server->connections() : 0;
+  }
   bool stop(Ms most) override {
     const BootMs began = context_.clock.boot();
     if (!context_.live.stop(most)) return false;
@@ -92,76 +92,56 @@ class ApiImpl final : public Api {
     return static_cast<std::size_t>(std::max(options.connections / 4, 1));
   }
 
-  std::vector<Route> routes() {
-    std::vector<Route> all = all_routes(context_, {access_, sign_ins_, console_, login_}, [this] {
-      const Server* server = listening_;
-      return server != nullptr ? server->connections() : 0;
-    });
+  std::vector<Route> routes() const {
+    std::vector<Route> all = api_routes();
     if (console_.enabled) {
-      std::ranges::move(login_routes({access_, sign_ins_, console_, login_}), std::back_inserter(all));
+      std::ranges::move(login_routes(), std::back_inserter(all));
       std::ranges::move(console_routes(), std::back_inserter(all));
     }
     return all;
   }
 
-  std::optional<Response> admit(const Request& request) {
-    const auto match = router_.match(request.method, request.path);
-    auto no = refuse(request, match);
-    if (no)
+  // Once for each request, when its head has arrived.
+  tl::expected<Server::Work, Response> admit(const Request& request) {
+    const auto match = router_.match(request);
+    auto person = admitted(request, match);
+    if (!person) {
       context_.metrics.request(match.route != nullptr ? match.route->pattern : "none", known(request.method),
-                               no->status, -1);
-    return no;
+                               person.error().status, -1);
+      return tl::unexpected(std::move(person).error());
+    }
+    Call call{request, match.id, who_asks(*person, request), *std::move(person)};
+    return [this, &route = *match.route, call = std::move(call)](Budget& texts) mutable {
+      const BootUs began = context_.clock.boot_us();
+      Response response = within_memory(route, call, texts);
+      const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
+      context_.metrics.request(route.pattern, route.method, response.status, seconds);
+      return response;
+    };
   }
 
-  std::optional<Response> refuse(const Request& request, const Router::Match& match) const {
+  // Who asks, if the request has a route and may use it.
+  tl::expected<Person, Response> admitted(const Request& request, const Router::Match& match) const {
     // A client without even read access learns nothing about paths.
     if (request.spare && (match.route == nullptr || !match.route->for_probes)) {
       Response response = problem(
           503, "all connections are in use (http.connections, http.connections_per_address)", request.path);
       response.headers.emplace_back("Retry-After", "1");
-      return response;
+      return tl::unexpected(std::move(response));
     }
     const Action action = match.route == nullptr ? Action::read : match.route->action;
-    if (action != Action::probe) {
-      if (auto admitted = access_.admit(request, action); !admitted) return std::move(admitted).error();
-    }
-    if (match.route == nullptr && match.allow.empty())
-      return problem(404, "no such path: see /openapi.json", request.path);
-    if (match.route == nullptr) {
-      Response response = problem(405, "method not allowed; allowed: " + match.allow, request.path);
-      response.headers.emplace_back("Allow", match.allow);
-      return response;
-    }
-    if (!request.has_body) return std::nullopt;
+    auto person = action == Action::probe ? Person{} : access_.admit(request, action);
+    if (!person) return person;
+    if (match.route == nullptr) return tl::unexpected(no_such_route(match, request));
+    if (!request.has_body) return person;
     if (!request.content_encoding.empty() && strcasecmp(request.content_encoding.c_str(), "identity") != 0)
-      return problem(415, "Content-Encoding is not supported", request.path);
+      return tl::unexpected(problem(415, "Content-Encoding is not supported", request.path));
     // This also keeps a form in somebody's browser from posting here.
     std::string type = request.content_type.substr(0, request.content_type.find(';'));
     type.resize(type.find_last_not_of(" \t") + 1);
     if (strcasecmp(type.c_str(), "application/json") != 0)
-      return problem(415, "Content-Type must be application/json", request.path);
-    return std::nullopt;
-  }
-
-  Response handle(const Request& request, Budget& texts) {
-    const BootUs began = context_.clock.boot_us();
-    const auto match = router_.match(request.method, request.path);
-    if (match.route == nullptr) return problem(404, "no such path: see /openapi.json", request.path);
-    Response response = answer_to(*match.route, {request, match.id, {}, {}, {}}, texts);
-    const double seconds = static_cast<double>(context_.clock.boot_us().us - began.us) / 1e6;
-    context_.metrics.request(match.route->pattern, match.route->method, response.status, seconds);
-    return response;
-  }
-
-  Response answer_to(const Route& route, Call call, Budget& texts) {
-    if (route.action != Action::probe) {
-      // Again: the tokens may have been replaced while the body arrived.
-      auto person = access_.admit(call.request, route.action);
-      if (!person) return std::move(person).error();
-      call.person = *std::move(person);
-      call.who = who_asks(call.person, call.request);
-    }
-    return within_memory(route, call, texts);
+      return tl::unexpected(problem(415, "Content-Type must be application/json", request.path));
+    return person;
   }
 
   // What is parsed, and what an answer is made of, takes many times the memory of its text: the total for all
@@ -181,7 +161,7 @@ class ApiImpl final : public Api {
       call.reserve = [&](std::int64_t bytes) { return bytes == 0 || share.grow(bytes, kMemoryWithin); };
       if (!call.reserve(needs.values + needs.texts))
         return busy("too many large requests are being processed", call.request);
-      response = route.handle(call);
+      response = router_.answer(route, call);
       is_large = is_large || response.body.size() > kSmallBody;
       if (!counts(response, call.request, texts))
         response = busy("too many large responses are being sent", call.request);
@@ -208,11 +188,11 @@ class ApiImpl final : public Api {
     return "other";
   }
 
-  Context context_;
   const ConsoleOptions console_;
-  oidc::CodeFlow* const login_;
   SignIns sign_ins_;
   Access access_;
+  const Network network_;
+  Context context_;
   const Router router_;
   Budget parsed_{kMostParsed};
   std::unique_ptr<Server> server_;

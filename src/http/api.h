@@ -3,29 +3,17 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "src/http/access/access.h"
-#include "src/http/access/sessions.h"
 #include "src/http/handlers/context.h"
 #include "src/http/server/server.h"
 
 namespace rung::http {
 
-struct ApiParts {
-  Bridging bridging;
-  StoreFactory store;  // for reads: connections separate from the flow's
-  AskVitals ask_vitals;
-  RuleBookPtr rules;
-  ReservedHeaders reserved_headers;  // the broker's
-  std::vector<std::string> index_headers = {};
-  CauseRulesPtr cause_rules = nullptr;  // nullptr: the config has no `causes`
-  std::string version;
+struct ApiParts : ContextParts {
   Tokens tokens;
   SignIn sign_in = {};  // empty: without http.oidc
   ServerOptions server;
-  int read_connections = 4;
   ConsoleOptions console;
   oidc::CodeFlow* login = nullptr;  // of http.oidc; outlives the API
 };

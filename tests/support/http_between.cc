@@ -30,7 +30,7 @@ struct HttpBetween::Impl {
 HttpBetween::HttpBetween(std::string server, Change change) : impl_(std::make_unique<Impl>()) {
   const auto url = parse_url(server);
   if (!url) throw std::runtime_error(url.error().message);
-  const auto hand_on = [url = *url, change = std::move(change)](const http::Request& request, http::Budget&) {
+  const auto hand_on = [url = *url, change = std::move(change)](const http::Request& request) {
     HttpClient client(url.port, url.host);
     const auto body = request.body.empty() ? std::nullopt : std::optional(std::string(request.body));
     const HttpAnswer got =
@@ -42,8 +42,9 @@ HttpBetween::HttpBetween(std::string server, Change change) : impl_(std::make_un
     response.body = answer.body;
     return response;
   };
-  auto started = http::Server::start(
-      {}, [](const http::Request&) { return std::nullopt; }, hand_on);
+  auto started = http::Server::start({}, [hand_on](const http::Request& request) -> http::Server::Work {
+    return [&request, hand_on](http::Budget&) { return hand_on(request); };
+  });
   if (!started) throw std::runtime_error(started.error().message);
   impl_->server = *std::move(started);
 }

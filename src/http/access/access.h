@@ -18,7 +18,7 @@
 #include "src/http/access/sign_ins.h"
 #include "src/http/request/message.h"
 #include "src/http/request/problem.h"
-#include "src/http/request/router.h"
+#include "src/http/request/rights.h"
 #include "src/oidc/key_set.h"
 
 namespace rung::http {

@@ -98,8 +98,8 @@ Response no_such_bulk(const Call& call) {
 }
 
 // The response, if the bulk may concern other queues than the person's: each bulk names one queue then.
-std::optional<Response> refuse_bulk(const Call& call, std::string_view queue, const Target& elsewhere,
-                                    std::string_view path) {
+std::optional<Response> refuse_bulk_of(const Call& call, std::string_view queue, const Target& elsewhere) {
+  const std::string& path = call.request.path;
   if (!holds(call.person.queues, queue)) {
     const std::string detail = outside_queues(call.person, queue) +
                                (queue.empty() ? ": the filter of a bulk must name one of them" : "");
@@ -122,15 +122,12 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  if (call.person.queues != nullptr || rate) {
-    // What a bulk is for never changes.
+  if (rate == 0) {
     auto before = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
     if (!before) return problem(before.error(), call.request.path);
     if (!*before) return no_such_bulk(call);
-    if (auto no = refuse_bulk(call, queue_of(**before), (*before)->elsewhere, call.request.path))
-      return *std::move(no);
     const Care& care = (*before)->care;
-    if (rate && *rate == 0 && (care.ramp || care.stop_above)) {
+    if (care.ramp || care.stop_above) {
       fields.wrong("rate", "0 means no limit, and this redrive watches its failures: at least 0.01");
       return problem(errors, call.request.path);
     }
@@ -149,6 +146,15 @@ Response set_state(Context& context, const Call& call, BulkState state) {
 
 }  // namespace
 
+// What a bulk is for never changes.
+std::optional<Response> refuse_bulk(Context& context, const Call& call) {
+  const auto id = api::id_of_cursor(call.id);
+  if (!id) return no_such_bulk(call);
+  const auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
+  if (!bulk) return problem(bulk.error(), call.request.path);
+  return *bulk ? refuse_bulk_of(call, queue_of(**bulk), (*bulk)->elsewhere) : no_such_bulk(call);
+}
+
 Response create_bulk(Context& context, const Call& call) {
   const auto json =
       object_of(call.request, "the body must be an object: {\"action\": ..., \"filter\": {...}}");
@@ -156,7 +162,7 @@ Response create_bulk(Context& context, const Call& call) {
   FieldErrors errors;
   const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kBulkPath);
-  if (auto no = refuse_bulk(call, wish.bulk.filter.queue, wish.bulk.elsewhere, kBulkPath))
+  if (auto no = refuse_bulk_of(call, wish.bulk.filter.queue, wish.bulk.elsewhere))
     return *std::move(no);
   if (wish.dry_run) {
     auto counts = context.reads.run(

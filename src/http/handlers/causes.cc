@@ -6,10 +6,7 @@
 #include <string>
 
 #include "src/api/json/fields.h"
-#include "src/api/json/reading.h"
-#include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/message.h"
 #include "src/http/request/problem.h"
 #include "src/http/request/query.h"
 
@@ -38,8 +35,8 @@ CauseFilter filter_of(const Call& call, FieldErrors& errors) {
 }
 
 Result<Json> find_cause(Context& context, const Call& call) {
-  const std::string id = decode_segment(call.id, call.request);
-  return context.reads.run([&](Store& store) { return api::read_cause(store, id, context.index_headers); });
+  return context.reads.run(
+      [&](Store& store) { return api::read_cause(store, call.id, context.index_headers); });
 }
 
 }  // namespace
@@ -56,6 +53,13 @@ Response list_causes(Context& context, const Call& call) {
 Response show_cause(Context& context, const Call& call) {
   const auto cause = find_cause(context, call);
   return cause ? answer(200, *cause) : problem(cause.error(), call.request.path);
+}
+
+// It never changes.
+Result<std::string> queue_of_cause(Context& context, const Call& call) {
+  const auto cause = find_cause(context, call);
+  if (!cause) return tl::unexpected(cause.error());
+  return cause->value("queue", "");
 }
 
 Response change_cause(Context& context, const Call& call) {
@@ -75,16 +79,8 @@ Response change_cause(Context& context, const Call& call) {
   if (errors.empty() && !triage.state && !triage.owner && !triage.note && !triage.link)
     fields.wrong("state", "nothing to change: give state, owner, note or link");
   if (!errors.empty()) return problem(errors, call.request.path);
-  if (call.person.queues != nullptr) {
-    // A cause's queue never changes.
-    const auto before = find_cause(context, call);
-    if (!before) return problem(before.error(), call.request.path);
-    const std::string queue = api::Reading(*before, "cause").text("queue");
-    if (auto no = refuse_queue(call.person, queue, call.request.path)) return *std::move(no);
-  }
-  const auto cause = context.reads.run_once([&](Store& store) {
-    return api::change_cause(store, decode_segment(call.id, call.request), triage, call.who);
-  });
+  const auto cause = context.reads.run_once(
+      [&](Store& store) { return api::change_cause(store, call.id, triage, call.who); });
   return cause ? answer(200, api::to_json(*cause)) : problem(cause.error(), call.request.path);
 }
 

@@ -75,8 +75,7 @@ Response change(Context& context, const Call& call, const Read& read) {
     if (auto no = refuse_target(call.person, redrive->elsewhere, path)) return *std::move(no);
   }
   const std::string_view name = name_of(what);
-  auto decisions =
-      context.writes.change({{*id, what, ByHand{call.who, *version, reason, 0, call.person.queues}}});
+  auto decisions = context.writes.change({{*id, what, call.by_hand(*version, reason)}});
   if (!decisions || decisions->empty()) {
     context.metrics.changed(name, Metrics::Changed::failed);
     return problem(decisions ? Error{Error::Kind::transient, "no answer"} : decisions.error(), path);

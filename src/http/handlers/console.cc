@@ -1,6 +1,7 @@
 #include "src/http/handlers/console.h"
 
 #include <algorithm>
+#include <map>
 
 #include "src/core/message/digest.h"
 #include "src/http/request/problem.h"
@@ -20,9 +21,27 @@ void lead_up(std::string& page, std::string_view path) {
       page.insert(at + 3, "../");
 }
 
-Response file_response(const ConsoleFile& file, const std::string& etag, const Call& call) {
+struct Served {
+  const ConsoleFile* file;
+  std::string etag;
+};
+
+// By the path of the request: what no file has is a page of the console.
+const Served& served(std::string_view path) {
+  static const std::map<std::string_view, Served> all = [] {
+    std::map<std::string_view, Served> out;
+    for (const ConsoleFile& file : console_files())
+      out[file.path] = {&file, "\"" + to_hex(sha256(file.text), 8) + "\""};
+    return out;
+  }();
+  const auto found = all.find(path);
+  return found != all.end() ? found->second : all.at("/");
+}
+
+Response show_file(Context&, const Call& call) {
+  const auto& [file, etag] = served(call.request.path);
   Response response;
-  response.type = file.type;
+  response.type = file->type;
   response.headers = {{"Content-Security-Policy", std::string(kPolicy)},
                       {"X-Content-Type-Options", "nosniff"},
                       {"Referrer-Policy", "same-origin"},
@@ -32,35 +51,27 @@ Response file_response(const ConsoleFile& file, const std::string& etag, const C
   if (call.request.if_none_match == etag) {
     response.status = 304;
   } else {
-    response.body = file.text;
-    if (file.path == "/") lead_up(response.body, call.request.path);
+    response.body = file->text;
+    if (file->path == "/") lead_up(response.body, call.request.path);
   }
   return response;
 }
 
-Route route_to(std::string_view path, const ConsoleFile& file) {
-  std::string etag = "\"" + to_hex(sha256(file.text), 8) + "\"";
-  return {"GET", path, Action::probe,
-          [&file, etag = std::move(etag)](const Call& call) { return file_response(file, etag, call); }};
+Response say_why_there_is_none(Context&, const Call& call) {
+  return problem(404,
+                 "this program was built without the console: npm was missing. The API is described in "
+                 "/openapi.json",
+                 call.request.path);
 }
 
 }  // namespace
 
 std::vector<Route> console_routes() {
   const auto& files = console_files();
-  if (files.empty()) {
-    return {{"GET", "/", Action::probe, [](const Call& call) {
-               return problem(404,
-                              "this program was built without the console: npm was missing. The API is "
-                              "described in /openapi.json",
-                              call.request.path);
-             }}};
-  }
-  std::vector<Route> routes;
-  for (const ConsoleFile& file : files) {
-    routes.push_back(route_to(file.path, file));
-    if (file.path == "/") routes.push_back(route_to("/console/*", file));
-  }
+  if (files.empty()) return {{"GET", "/", Action::probe, Scope::none, say_why_there_is_none}};
+  std::vector<Route> routes{{"GET", "/console/*", Action::probe, Scope::none, show_file}};
+  for (const ConsoleFile& file : files)
+    routes.push_back({"GET", file.path, Action::probe, Scope::none, show_file});
   return routes;
 }
 

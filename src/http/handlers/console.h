@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/http/request/router.h"
+#include "src/http/handlers/router.h"
 
 namespace rung::http {
 

@@ -9,6 +9,7 @@
 namespace rung::http {
 
 std::optional<Vitals> Context::vitals() const {
+  if (!ask_) return std::nullopt;
   struct PendingReply {
     std::mutex mutex;
     std::condition_variable there;
@@ -47,9 +48,18 @@ Json Context::changed(const Task& task) {
   return json;
 }
 
-Response no_such_task(const Call& call) {
-  return problem(404, "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id",
-                 call.request.path);
+std::string no_such_task_text(const Call& call) {
+  return "no task has the id " + api::shown(call.id) + "; ids are the digits of retry_id";
+}
+
+Response no_such_task(const Call& call) { return problem(404, no_such_task_text(call), call.request.path); }
+
+Result<std::string> queue_of_task(Context& context, const Call& call) {
+  const auto id = TaskId::parse(call.id);
+  const auto row = context.reads.run([&](QueryStore& store) { return store.find(id.value_or(TaskId{})); });
+  if (!row) return tl::unexpected(row.error());
+  if (!*row) return not_found(no_such_task_text(call));
+  return (*row)->task.queue;
 }
 
 }  // namespace rung::http

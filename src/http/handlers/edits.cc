@@ -92,8 +92,7 @@ Result<api::Edited> carry_out(Context& context, const Call& call, const EditWish
     const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
     if (!now) return tl::unexpected(now.error());
     decisions = context.writes.change(
-        {api::edit_event(original, message,
-                         ByHand{call.who, wish.version, wish.reason, 0, call.person.queues}, *now)},
+        {api::edit_event(original, message, call.by_hand(wish.version, wish.reason), *now)},
         static_cast<std::int64_t>(message->body.size()));
     if (!decisions) return tl::unexpected(decisions.error());
     if (decisions->empty()) return transient("no answer");
@@ -108,15 +107,13 @@ bool is_header_text(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; });
 }
 
-// The task of the call with its message, if its queue is one of the caller's.
+// The task of the call with its message.
 tl::expected<api::Original, Response> original_of(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
   if (!id) return tl::unexpected(no_such_task(call));
   const auto row = context.reads.run([&](QueryStore& store) { return store.find(*id); });
   if (!row) return tl::unexpected(problem(row.error(), call.request.path));
   if (!*row) return tl::unexpected(no_such_task(call));
-  if (auto no = refuse_queue(call.person, (*row)->task.queue, call.request.path))
-    return tl::unexpected(*std::move(no));
   if (!call.reserve((*row)->task.body_bytes * kCopies))
     return tl::unexpected(
         problem(Error{Error::Kind::transient, "too many large messages are being read: try again later"},

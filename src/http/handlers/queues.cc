@@ -9,16 +9,12 @@
 #include "src/api/queues/pauses.h"
 #include "src/api/rules/config.h"
 #include "src/api/tasks/pages.h"
-#include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/message.h"
 #include "src/http/request/problem.h"
 #include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
-
-std::string queue_of(const Call& call) { return decode_segment(call.id, call.request); }
 
 // Whether the database knows the queue.
 Result<bool> has_seen(Store& store, const std::string& queue) {
@@ -47,7 +43,7 @@ Response pause_queue(Context& context, const Call& call) {
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
   api::PauseRequest request;
-  request.queue = queue_of(call);
+  request.queue = call.id;
   request.lasts = fields.duration("for", Ms{1});
   request.until = fields.time("until");
   request.reason = fields.text("reason", kErrorBytes).value_or("");
@@ -55,7 +51,6 @@ Response pause_queue(Context& context, const Call& call) {
   if (request.lasts && request.until) fields.wrong("for", "cannot be combined with until");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  if (auto no = refuse_queue(call.person, request.queue, call.request.path)) return *std::move(no);
   return tell(call, context.reads.run_once([&](Store& store) {
     return api::pause_queue(store, request, context.rules()->targets());
   }));
@@ -66,11 +61,10 @@ Response resume_queue(Context& context, const Call& call) {
   if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
   api::Fields fields(*json, "", errors);
-  api::ResumeRequest request{queue_of(call), call.who, fields.text("reason", kErrorBytes).value_or("")};
+  api::ResumeRequest request{call.id, call.who, fields.text("reason", kErrorBytes).value_or("")};
   request.probe = fields.flag("probe").value_or(false);
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  if (auto no = refuse_queue(call.person, request.queue, call.request.path)) return *std::move(no);
   return tell(call, context.reads.run_once([&](Store& store) {
     return api::resume_queue(store, request, context.rules()->targets());
   }));
@@ -89,7 +83,7 @@ Response list_queues(Context& context, const Call& call) {
 
 Response show_queue(Context& context, const Call& call) {
   if (auto no = refuse_query(call.request)) return *std::move(no);
-  const std::string queue = queue_of(call);
+  const std::string& queue = call.id;
   const RuleBookPtr rules = context.rules();
   const auto found = context.reads.run([&](Store& store) -> Result<std::optional<QueueGate>> {
     auto gates = api::read_queues(store);

@@ -1,6 +1,4 @@
 // /v1/you, /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
-#include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -104,7 +102,7 @@ Response show_ready(Context& context, const Call& call) {
                  {{"checks", checks}, {"problems", problems}});
 }
 
-Response show_metrics(Context& context, const Call&, int connections) {
+Response show_metrics(Context& context, const Call&) {
   // If the database doesn't answer in time, the older figures stay, and rung_up says so. A count that is
   // merely slow is ready for the next caller.
   const auto count = [&context] {
@@ -119,7 +117,7 @@ Response show_metrics(Context& context, const Call&, int connections) {
   if (context.metrics.wants_tasks()) context.counting.run(count, kCountWithin);
   auto vitals = context.vitals();
   if (vitals) vitals->database = vitals->database && !context.counts_failed;
-  context.metrics.vitals(vitals ? &*vitals : nullptr, connections);
+  context.metrics.vitals(vitals ? &*vitals : nullptr, context.network->connections());
   Response response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = context.metrics.text();
@@ -127,7 +125,7 @@ Response show_metrics(Context& context, const Call&, int connections) {
 }
 
 // `queue`: what it may do to this queue; empty: to what names no queue.
-Response show_you(const Call& call) {
+Response show_you(Context&, const Call& call) {
   FieldErrors errors;
   Pairs query = call.request.query;
   const auto queue = take(query, "queue", errors);
@@ -136,64 +134,10 @@ Response show_you(const Call& call) {
   return answer(200, person_json(call.person, queue));
 }
 
-Response show_openapi(const Call&) {
+Response show_openapi(Context&, const Call&) {
   Response response;
   response.body = openapi_json();
   return response;
-}
-
-std::vector<Route> all_routes(Context& c, const SessionParts& session,
-                              const std::function<int()>& connections) {
-  using enum Action;
-  const auto with = [&c](Response (*handler)(Context&, const Call&)) {
-    return [&c, handler](const Call& call) { return handler(c, call); };
-  };
-  std::vector<Route> all = {
-      {"POST", "/v1/tasks", submit, with(submit_tasks)},
-      {"GET", "/v1/tasks", read, with(list_tasks)},
-      {"GET", "/v1/tasks/{id}", read, with(show_task)},
-      {"GET", "/v1/tasks/{id}/origin", read, with(show_origin)},
-      {"GET", "/v1/tasks/{id}/history", read, with(show_history)},
-      {"GET", "/v1/tasks/{id}/audit", read, with(show_audit)},
-      {"POST", "/v1/tasks/{id}/cancel", cancel, with(cancel_task)},
-      {"POST", "/v1/tasks/{id}/discard", discard, with(discard_task)},
-      {"POST", "/v1/tasks/{id}/reschedule", reschedule, with(reschedule_task)},
-      {"POST", "/v1/tasks/{id}/fire", fire, with(fire_task)},
-      {"POST", "/v1/tasks/{id}/finish", finish, with(finish_task)},
-      {"POST", "/v1/tasks/{id}/redrive", redrive, with(redrive_task)},
-      {"POST", "/v1/tasks/{id}/edit", edit, with(edit_task)},
-      {"GET", "/v1/tasks/{id}/body", body, with(show_body)},
-      {"GET", "/v1/tasks/{id}/message", body, with(show_message)},
-      {"POST", "/v1/bulks", bulk, with(create_bulk)},
-      {"GET", "/v1/bulks", read, with(list_bulks)},
-      {"GET", "/v1/bulks/{id}", read, with(show_bulk)},
-      {"POST", "/v1/bulks/{id}/pause", bulk, with(pause_bulk)},
-      {"POST", "/v1/bulks/{id}/resume", bulk, with(resume_bulk)},
-      {"POST", "/v1/bulks/{id}/abort", bulk, with(abort_bulk)},
-      {"GET", "/v1/causes", read, with(list_causes)},
-      {"GET", "/v1/causes/{cause}", read, with(show_cause)},
-      {"POST", "/v1/causes/{cause}", triage, with(change_cause)},
-      {"GET", "/v1/you", read, [](const Call& call) { return show_you(call); }},
-      {"GET", "/v1/config", read, with(show_config)},
-      {"GET", "/v1/now", read, with(show_now)},
-      {"GET", "/v1/events", read, with(show_events)},
-      {"GET", "/v1/activity", read, with(show_activity)},
-      {"GET", "/v1/audit", read, with(list_audit)},
-      {"POST", "/v1/simulate", read, with(simulate_failure)},
-      {"GET", "/v1/stats", read, with(show_stats)},
-      {"GET", "/v1/nodes", read, with(list_nodes)},
-      {"GET", "/v1/queues", read, with(list_queues)},
-      {"GET", "/v1/queues/{queue}", read, with(show_queue)},
-      {"POST", "/v1/queues/{queue}/pause", pause, with(pause_queue)},
-      {"POST", "/v1/queues/{queue}/resume", resume, with(resume_queue)},
-      {"GET", "/healthz", probe, with(show_health), true},
-      {"GET", "/readyz", probe, with(show_ready), true},
-      {"GET", "/metrics", read,
-       [&c, connections](const Call& call) { return show_metrics(c, call, connections()); }, true},
-      {"GET", "/openapi.json", probe, [](const Call& call) { return show_openapi(call); }},
-  };
-  std::ranges::move(session_routes(session), std::back_inserter(all));
-  return all;
 }
 
 }  // namespace rung::http

@@ -11,7 +11,6 @@
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
 #include "src/http/request/query.h"
-#include "src/http/request/router.h"
 
 namespace rung::http {
 namespace {

@@ -74,9 +74,9 @@ std::string text_of(const net::ip::address& address) {
 
 class HttpServer final : public Server {
  public:
-  HttpServer(const ServerOptions& options, Admit admit, Handle handle)
-      : shared_{options, std::move(admit), std::move(handle),
-                Places(options.connections, options.connections_of_one_address()), Budget(kMostBodies)} {}
+  HttpServer(const ServerOptions& options, Admit admit)
+      : shared_{options, std::move(admit), Places(options.connections, options.connections_of_one_address()),
+                Budget(kMostBodies)} {}
 
   Result<void> begin() {
     const ServerOptions& options = shared_.options;
@@ -216,8 +216,8 @@ class HttpServer final : public Server {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, Admit admit, Handle handle) {
-  auto server = std::make_unique<HttpServer>(options, std::move(admit), std::move(handle));
+Result<std::unique_ptr<Server>> Server::start(const ServerOptions& options, Admit admit) {
+  auto server = std::make_unique<HttpServer>(options, std::move(admit));
   if (auto begun = server->begin(); !begun) return tl::unexpected(begun.error());
   return std::unique_ptr<Server>(std::move(server));
 }

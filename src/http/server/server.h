@@ -1,12 +1,11 @@
 // The HTTP server, built on Boost.Beast (HTTP) and Boost.Asio (sockets, timers, TLS, threads). We add the
 // limits: the number of connections, which one is evicted, the time for a request, and the memory for bodies.
-// Thread: start(), drain() and stop() any. `admit` runs on the I/O thread and must not block; `handle` runs
-// on a worker, many at a time.
+// Thread: start(), drain() and stop() any. `admit` runs on the I/O thread and must not block; the work that
+// it returns runs on a worker, many at a time.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "src/core/base/result.h"
@@ -37,13 +36,14 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Called when the head has arrived; a response ends the request before its body is read.
-  using Admit = std::function<std::optional<Response>(const Request&)>;
   // `texts`: the budget of all bodies; the response's share of it is its `memory`.
-  using Handle = std::function<Response(const Request&, Budget& texts)>;
+  using Work = std::function<Response(Budget& texts)>;
+  // Called when the head has arrived. The work is done when the body is there too, and the request stays
+  // where it is until then; a response ends the request before its body is read.
+  using Admit = std::function<tl::expected<Work, Response>(const Request&)>;
 
   // Error: the address, the certificate.
-  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Admit admit, Handle handle);
+  static Result<std::unique_ptr<Server>> start(const ServerOptions& options, Admit admit);
   virtual ~Server() = default;  // REQUIRES: stop() has returned true
 
   // Reads certificate and key again, for connections accepted from now on. Error: as load_tls().

@@ -158,10 +158,13 @@ class Session final : public Places::Connection, public std::enable_shared_from_
     Request& request = reader_.request();
     request.peer = place_->peer;
     request.spare = place_->spare;
-    if (auto no = shared_.admit(request)) {
-      no->close = no->close || request.has_body;  // an unread body would be parsed as the next request
-      return answer(*std::move(no));
+    auto admitted = shared_.admit(request);
+    if (!admitted) {
+      Response no = std::move(admitted).error();
+      no.close = no.close || request.has_body;  // an unread body would be parsed as the next request
+      return answer(std::move(no));
     }
+    work_ = *std::move(admitted);
     in_body_ = true;
     read_body(reader_.expects_continue());
   }
@@ -197,7 +200,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   Response handled() {
     const Request& request = reader_.request();
     try {
-      return shared_.handle(request, shared_.bodies);
+      return std::exchange(work_, nullptr)(shared_.bodies);
     } catch (const std::exception&) {
       log::error("HTTP request failed with an exception",
                  {{"path", std::string_view(request.path).substr(0, 200)}});
@@ -312,6 +315,7 @@ class Session final : public Places::Connection, public std::enable_shared_from_
   std::size_t discarded_ = 0;
   bool late_ = false, closed_ = false;
   bool begun_ = false, in_body_ = false;  // a byte of the request has arrived; its head has
+  Server::Work work_;                     // of the request
   bool working_ = false;                  // a worker has the request
   std::shared_ptr<EventStream> events_;   // the response, if it goes on
   bool sending_ = false;                  // a part of it is being written

@@ -20,8 +20,7 @@ namespace rung::http {
 // Shared by the connections of a server.
 struct Shared {
   const ServerOptions options;
-  const Server::Admit admit;    // on the I/O thread: it must not block
-  const Server::Handle handle;  // on a worker
+  const Server::Admit admit;  // on the I/O thread: it must not block
   Places places;
   Budget bodies;  // of all requests and responses together, except small ones (kSmallBody)
   Workers workers = {};

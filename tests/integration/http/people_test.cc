@@ -5,9 +5,8 @@
 #include <set>
 
 #include "src/core/message/digest.h"
-#include "src/http/handlers/context.h"
+#include "src/http/handlers/router.h"
 #include "tests/integration/http/fixture.h"
-#include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
@@ -176,14 +175,8 @@ class HttpPeople : public HttpTest {
 
 // The routes with their actions.
 std::map<std::string, http::Action> routes() {
-  const auto rules = std::make_shared<RuleBook>(
-      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  http::Context context({}, {}, {}, rules, {}, {}, "0", 1, Ms{1}, 1, test_clock());
-  http::SignIns sign_ins(test_clock());
-  http::Access access({});
-  const http::ConsoleOptions console;
   std::map<std::string, http::Action> all;
-  for (const http::Route& route : http::all_routes(context, {access, sign_ins, console}, [] { return 0; }))
+  for (const http::Route& route : http::api_routes())
     all[std::string(route.method) + " " + std::string(route.pattern)] = route.action;
   return all;
 }

@@ -4,9 +4,8 @@
 
 #include "src/core/base/url.h"
 #include "src/http/handlers/console.h"
-#include "src/http/handlers/context.h"
+#include "src/http/handlers/router.h"
 #include "tests/integration/http/fixture.h"
-#include "tests/support/clock.h"
 #include "tests/support/proxy.h"
 
 namespace rung::test {
@@ -38,13 +37,7 @@ TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
       EXPECT_TRUE(ids.insert(id).second) << id << " stands there twice";
     }
   }
-  const auto rules = std::make_shared<RuleBook>(
-      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  http::Context context({}, {}, {}, rules, {}, {}, "0", 1, Ms{1}, 1, test_clock());
-  http::SignIns sign_ins(test_clock());
-  http::Access access({});
-  const http::ConsoleOptions console;
-  for (const http::Route& route : http::all_routes(context, {access, sign_ins, console}, [] { return 0; })) {
+  for (const http::Route& route : http::api_routes()) {
     const std::string name = std::string(route.method) + " " + std::string(route.pattern);
     routed.insert(name);
     std::string lower;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/http/request/router.h"
+#include "src/http/request/rights.h"
 
 namespace rung::http {
 namespace {

@@ -1,57 +1,104 @@
-#include "src/http/request/router.h"
+#include "src/http/handlers/router.h"
 
 #include <gtest/gtest.h>
+
+#include <memory>
+
+#include "src/http/handlers/context.h"
+#include "tests/support/clock.h"
 
 namespace rung::http {
 namespace {
 
-Router router() {
-  const auto none = [](const Call&) { return Response{}; };
-  using enum Action;
-  return Router({{"GET", "/v1/tasks", read, none},
-                 {"POST", "/v1/tasks", submit, none},
-                 {"GET", "/v1/tasks/{id}", read, none},
-                 {"POST", "/v1/tasks/{id}/cancel", cancel, none},
-                 {"POST", "/v1/queues/{queue}/pause", pause, none},
-                 {"GET", "/console/*", probe, none}});
-}
+class RouterTest : public testing::Test {
+ protected:
+  static Response tell(Context&, const Call& call) {
+    Response response;
+    response.body = call.id + " by " + call.who;
+    return response;
+  }
+  static std::shared_ptr<RuleBook> rules() {
+    return std::make_shared<RuleBook>(
+        RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
+  }
+  static Request request(const std::string& method, const std::string& path) {
+    Request r;
+    r.method = method;
+    r.path = decode_path(path);
+    r.has_encoded_slash = has_encoded_slash(path);
+    return r;
+  }
+  Router::Match match(const std::string& method, const std::string& path) const {
+    return routematch(request(method, path));
+  }
 
-TEST(Router, FindsByMethodAndPattern) {
-  const Router r = router();
-  EXPECT_EQ(r.match("GET", "/v1/tasks").route->pattern, "/v1/tasks");
-  EXPECT_EQ(r.match("POST", "/v1/tasks").route->action, Action::submit);
-  const auto one = r.match("GET", "/v1/tasks/57");
+  Context context{{.rules = rules()}, Ms{1}, 1, test_clock()};
+  const Router router{context,
+                      {{"GET", "/v1/tasks", Action::read, Scope::none, tell},
+                       {"POST", "/v1/tasks", Action::submit, Scope::body, tell},
+                       {"GET", "/v1/tasks/{id}", Action::read, Scope::none, tell},
+                       {"POST", "/v1/tasks/{id}/cancel", Action::cancel, Scope::changed, tell},
+                       {"POST", "/v1/queues/{queue}/pause", Action::pause, Scope::queue, tell},
+                       {"GET", "/console/*", Action::probe, Scope::none, tell}}};
+};
+
+TEST_F(RouterTest, FindsByMethodAndPattern) {
+  EXPECT_EQ(match("GET", "/v1/tasks").route->pattern, "/v1/tasks");
+  EXPECT_EQ(match("POST", "/v1/tasks").route->action, Action::submit);
+  const auto one = match("GET", "/v1/tasks/57");
   EXPECT_EQ(one.route->pattern, "/v1/tasks/{id}");
   EXPECT_EQ(one.id, "57");
-  EXPECT_EQ(r.match("POST", "/v1/tasks/57/cancel").id, "57");
-  EXPECT_EQ(r.match("POST", "/v1/queues/orders/pause").id, "orders");
-  EXPECT_EQ(r.match("POST", "/v1/queues//pause").route, nullptr);
+  EXPECT_EQ(match("POST", "/v1/tasks/57/cancel").id, "57");
+  EXPECT_EQ(match("POST", "/v1/queues/orders/pause").id, "orders");
+  EXPECT_EQ(match("POST", "/v1/queues//pause").route, nullptr);
 }
 
-TEST(Router, AStarIsForAllBelow) {
-  const Router r = router();
+TEST_F(RouterTest, AStarIsForAllBelow) {
   for (const auto* path : {"/console/", "/console/tasks", "/console/tasks/4711/history"})
-    EXPECT_NE(r.match("GET", path).route, nullptr) << path;
-  EXPECT_EQ(r.match("GET", "/console").route, nullptr);
-  EXPECT_EQ(r.match("POST", "/console/tasks").allow, "GET, HEAD");
+    EXPECT_NE(match("GET", path).route, nullptr) << path;
+  EXPECT_EQ(match("GET", "/console").route, nullptr);
+  EXPECT_EQ(match("POST", "/console/tasks").allow, "GET, HEAD");
 }
 
-TEST(Router, SaysWhichMethodsAPathHas) {
-  const Router r = router();
-  const auto wrong = r.match("DELETE", "/v1/tasks");
+TEST_F(RouterTest, SaysWhichMethodsAPathHas) {
+  const auto wrong = match("DELETE", "/v1/tasks");
   EXPECT_EQ(wrong.route, nullptr);
   EXPECT_EQ(wrong.allow, "GET, HEAD, POST");
-  EXPECT_EQ(r.match("GET", "/v1/tasks/5/cancel").allow, "POST");
+  EXPECT_EQ(match("GET", "/v1/tasks/5/cancel").allow, "POST");
 }
 
-TEST(Router, FindsNothingElse) {
-  const Router r = router();
+TEST_F(RouterTest, FindsNothingElse) {
   for (const auto* path : {"", "/", "/v1", "/v1/tasks/", "/v1/tasks/5/", "/v1/tasks/5/6", "/v1/tasks//cancel",
                            "/v1/tasks/cancel/cancel/cancel", "/v1/tasksx", "v1/tasks"}) {
-    const auto match = r.match("GET", path);
-    EXPECT_EQ(match.route, nullptr) << path;
-    EXPECT_EQ(match.allow, "") << path;
+    const auto none = match("GET", path);
+    EXPECT_EQ(none.route, nullptr) << path;
+    EXPECT_EQ(none.allow, "") << path;
   }
+}
+
+TEST_F(RouterTest, AnIdMayHaveASlash) {
+  EXPECT_EQ(match("POST", "/v1/queues/a%2Fb%20c/pause").id, "a/b c");
+  EXPECT_EQ(match("POST", "/v1/queues/a/b/pause").route, nullptr);
+}
+
+TEST_F(RouterTest, AnswersWithoutANetwork) {
+  const Response done = router.call("POST", "/v1/tasks/57/cancel", {}, "", "alice@host (cli)");
+  EXPECT_EQ(done.status, 200);
+  EXPECT_EQ(done.body, "57 by alice@host (cli)");
+  EXPECT_EQ(router.call("GET", "/v1/task", {}, "", "alice").status, 404);
+  EXPECT_EQ(router.call("DELETE", "/v1/tasks", {}, "", "alice").status, 405);
+}
+
+TEST_F(RouterTest, ATokensQueuesCountBeforeTheHandler) {
+  const auto answer = [this](const std::string& queue) {
+    const Request asked = request("POST", "/v1/queues/" + queue + "/pause");
+    const auto found = router.match(asked);
+    const auto his = std::make_shared<const QueueScope>(std::vector<QueuePattern>{QueuePattern("his-*")});
+    return router.answer(*found.route, {asked, found.id, "sam", {"sam", Role::acts, his}}).status;
+  };
+  EXPECT_EQ(answer("his-1"), 200);
+  EXPECT_EQ(answer("hers"), 403);
+  EXPECT_EQ(answer("his%2F1"), 403);
 }
 
 }  // namespace

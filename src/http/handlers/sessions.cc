@@ -1,11 +1,13 @@
-#include "src/http/access/sessions.h"
-
+// /v1/session: a browser signs in with a token, and gets a cookie for it (access/sign_ins.h).
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "src/api/json/fields.h"
+#include "src/http/access/access.h"
+#include "src/http/access/sign_ins.h"
+#include "src/http/handlers/context.h"
 #include "src/http/request/problem.h"
 #include "src/http/request/query.h"
 #include "src/io/log.h"
@@ -27,41 +29,45 @@ struct SignedIn {
 };
 
 // Who the request comes from; none: nobody has signed in, or the token is not valid any more.
-std::optional<SignedIn> signed_in(const SessionParts& parts, const Request& request) {
-  if (!parts.access.needs_token()) return SignedIn{parts.access.open_person(), ""};
-  auto person = parts.access.identify(request);
+std::optional<SignedIn> signed_in(const Network& network, const Request& request) {
+  if (!network.access.needs_token()) return SignedIn{network.access.open_person(), ""};
+  auto person = network.access.identify(request);
   if (!person) return std::nullopt;
   const bool by_cookie = request.authorization.empty();
   const auto sign_in =
-      by_cookie ? parts.sign_ins.find(parts.sign_ins.cookies.get(Cookies::kSession, request)) : std::nullopt;
+      by_cookie ? network.sign_ins.find(network.sign_ins.cookies.get(Cookies::kSession, request)) : std::nullopt;
   return SignedIn{*std::move(person), sign_in ? sign_in->csrf : ""};
 }
 
-Json session_json(const SessionParts& parts, const std::optional<SignedIn>& who) {
+Json session_json(const Network& network, const std::optional<SignedIn>& who) {
   Json json = {{"signed_in", who.has_value()},
-               {"sign_in", {{"token", parts.access.has_tokens()}, {"oidc", parts.login != nullptr}}}};
+               {"sign_in", {{"token", network.access.has_tokens()}, {"oidc", network.login != nullptr}}}};
   Json peers = Json::array();
   if (who) {
-    for (const auto& [name, url] : parts.console.peers) peers.push_back({{"name", name}, {"url", url}});
+    for (const auto& [name, url] : network.console.peers) peers.push_back({{"name", name}, {"url", url}});
   }
   json["peers"] = std::move(peers);
   if (!who) return json;
   json.update(person_json(who->person));
-  json["way"] = !parts.access.needs_token() ? "open" : who->person.signed_in ? "oidc" : "token";
+  json["way"] = !network.access.needs_token() ? "open" : who->person.signed_in ? "oidc" : "token";
   json["csrf"] = api::text_or_null(who->csrf);
   return json;
 }
 
-Response show_session(const SessionParts& parts, const Call& call) {
+}  // namespace
+
+Response show_session(Context& context, const Call& call) {
+  const Network& network = *context.network;
   if (auto no = refuse_query(call.request)) return *std::move(no);
-  if (!parts.access.needs_token()) {
+  if (!network.access.needs_token()) {
     if (auto no = refuse_foreign_page(call.request)) return *std::move(no);
   }
-  return answer(200, session_json(parts, signed_in(parts, call.request)));
+  return answer(200, session_json(network, signed_in(network, call.request)));
 }
 
-Response sign_in(const SessionParts& parts, const Call& call) {
-  if (auto no = parts.sign_ins.refuse_other_site(call.request)) return *std::move(no);
+Response sign_in(Context& context, const Call& call) {
+  const Network& network = *context.network;
+  if (auto no = network.sign_ins.refuse_other_site(call.request)) return *std::move(no);
   const auto json = object_of(call.request, "the body is an object with the member token");
   if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
@@ -71,35 +77,38 @@ Response sign_in(const SessionParts& parts, const Call& call) {
     fields.wrong("token", "is missing: a token of http.tokens_file, or of the identity provider");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  if (!parts.access.needs_token())
+  if (!network.access.needs_token())
     return problem(409, "this API needs no token: nobody has to sign in", call.request.path);
   Request as_bearer;
   as_bearer.authorization = "Bearer " + *token;
   as_bearer.path = call.request.path;
-  auto person = parts.access.identify(as_bearer);
+  auto person = network.access.identify(as_bearer);
   if (!person) return std::move(person).error();
-  parts.sign_ins.close(parts.sign_ins.cookies.get(Cookies::kSession, call.request));
-  const std::string cookie = parts.sign_ins.open(*token);
-  const auto opened = parts.sign_ins.find(cookie);
+  network.sign_ins.close(network.sign_ins.cookies.get(Cookies::kSession, call.request));
+  const std::string cookie = network.sign_ins.open(*token);
+  const auto opened = network.sign_ins.find(cookie);
   Response response =
-      answer(200, session_json(parts, SignedIn{*std::move(person), opened ? opened->csrf : std::string()}));
+      answer(200, session_json(network, SignedIn{*std::move(person), opened ? opened->csrf : std::string()}));
   response.headers.emplace_back("Set-Cookie",
-                                parts.sign_ins.cookies.set(Cookies::kSession, cookie, call.request));
+                                network.sign_ins.cookies.set(Cookies::kSession, cookie, call.request));
   return response;
 }
 
 // Also without a sign-in: what is to be is.
-Response sign_out(const SessionParts& parts, const Call& call) {
-  const std::string cookie = parts.sign_ins.cookies.get(Cookies::kSession, call.request);
-  if (const auto sign_in = parts.sign_ins.find(cookie)) {
-    if (auto no = parts.sign_ins.refuse_other_site(call.request, *sign_in)) return *std::move(no);
-    parts.sign_ins.close(cookie);
+Response sign_out(Context& context, const Call& call) {
+  const Network& network = *context.network;
+  const std::string cookie = network.sign_ins.cookies.get(Cookies::kSession, call.request);
+  if (const auto sign_in = network.sign_ins.find(cookie)) {
+    if (auto no = network.sign_ins.refuse_other_site(call.request, *sign_in)) return *std::move(no);
+    network.sign_ins.close(cookie);
   }
-  Response response = answer(200, session_json(parts, std::nullopt));
+  Response response = answer(200, session_json(network, std::nullopt));
   response.headers.emplace_back("Set-Cookie",
-                                parts.sign_ins.cookies.set(Cookies::kSession, "", call.request));
+                                network.sign_ins.cookies.set(Cookies::kSession, "", call.request));
   return response;
 }
+
+namespace {
 
 Response redirect(const std::string& to) {
   Response response;
@@ -115,91 +124,77 @@ bool is_own_path(std::string_view to) {
          to.find_first_of("\\\r\n\t") == std::string_view::npos;
 }
 
-std::string base_url(const SessionParts& parts, const Request& request) {
-  if (!parts.console.url.empty()) return parts.console.url;
-  return (parts.console.tls ? "https://" : "http://") + request.host;
+std::string base_url(const Network& network, const Request& request) {
+  if (!network.console.url.empty()) return network.console.url;
+  return (network.console.tls ? "https://" : "http://") + request.host;
 }
 
 // The page of the console that says why nobody was signed in: by a code, for anybody can make a link with a
 // text. The log has the text.
-Response not_signed_in(const SessionParts& parts, const Call& call, std::string_view code,
+Response not_signed_in(const Network& network, const Call& call, std::string_view code,
                        std::string_view why) {
   log::warn("a browser was not signed in", {{"peer", call.request.peer}, {"reason", why}});
-  const Cookies& cookies = parts.sign_ins.cookies;
+  const Cookies& cookies = network.sign_ins.cookies;
   Response response = redirect(cookies.path() + "/console/sign-in?error=" + std::string(code));
   response.headers.emplace_back("Set-Cookie", cookies.set(Cookies::kLogin, "", call.request));
   return response;
 }
 
-Response begin_login(const SessionParts& parts, const Call& call) {
+Response begin_login(Context& context, const Call& call) {
+  const Network& network = *context.network;
   FieldErrors errors;
   Pairs query = call.request.query;
-  const Cookies& cookies = parts.sign_ins.cookies;
+  const Cookies& cookies = network.sign_ins.cookies;
   const std::string to = take(query, "to", errors).value_or(cookies.path() + "/");
   if (!is_own_path(to)) errors.push_back({"to", "must be a path of this API: /console/causes"});
   refuse_rest(query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
-  if (parts.login == nullptr)
+  if (network.login == nullptr)
     return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
-  const auto begun = parts.login->begin(base_url(parts, call.request) + "/v1/session/callback", to);
+  const auto begun = network.login->begin(base_url(network, call.request) + "/v1/session/callback", to);
   if (!begun) return problem(Error{Error::Kind::transient, begun.error().message}, call.request.path);
   Response response = redirect(begun->url);
   response.headers.emplace_back("Set-Cookie", cookies.set(Cookies::kLogin, begun->state, call.request));
   return response;
 }
 
-Response end_login(const SessionParts& parts, const Call& call) {
+Response end_login(Context& context, const Call& call) {
+  const Network& network = *context.network;
   const auto given = [&](std::string_view name) {
     const auto& query = call.request.query;
     const auto found = std::ranges::find(query, name, [](const auto& pair) { return pair.first; });
     return found == query.end() ? std::string() : found->second;
   };
-  if (parts.login == nullptr)
+  if (network.login == nullptr)
     return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
   const std::string state = given("state");
-  const Cookies& cookies = parts.sign_ins.cookies;
+  const Cookies& cookies = network.sign_ins.cookies;
   if (state.empty() || !same_secret(state, cookies.get(Cookies::kLogin, call.request)))
-    return not_signed_in(parts, call, "login_ended", "the login was begun in another browser, or has ended");
+    return not_signed_in(network, call, "login_ended", "the login was begun in another browser, or has ended");
   if (!given("error").empty())
     return not_signed_in(
-        parts, call, "provider",
+        network, call, "provider",
         "the identity provider says: " + (given("error") + " " + given("error_description")).substr(0, 500));
-  const auto ended = parts.login->end(state, given("code"));
+  const auto ended = network.login->end(state, given("code"));
   if (!ended)
-    return not_signed_in(parts, call,
+    return not_signed_in(network, call,
                          ended.error().kind == Error::Kind::not_found ? "login_ended" : "provider",
                          ended.error().message);
   Request as_bearer;
   as_bearer.authorization = "Bearer " + ended->token;
-  const auto person = parts.access.identify(as_bearer);
-  if (!person) return not_signed_in(parts, call, code_of(person.error().status), detail_of(person.error()));
+  const auto person = network.access.identify(as_bearer);
+  if (!person) return not_signed_in(network, call, code_of(person.error().status), detail_of(person.error()));
   Response response = redirect(ended->to);
   response.headers.emplace_back(
-      "Set-Cookie", cookies.set(Cookies::kSession, parts.sign_ins.open(ended->token), call.request));
+      "Set-Cookie", cookies.set(Cookies::kSession, network.sign_ins.open(ended->token), call.request));
   return response;
 }
 
 }  // namespace
 
-std::vector<Route> session_routes(const SessionParts& parts) {
-  using enum Action;
-  const auto with = [parts](Response (*handler)(const SessionParts&, const Call&)) {
-    return [parts, handler](const Call& call) { return handler(parts, call); };
-  };
-  return {
-      {"GET", "/v1/session", probe, with(show_session)},
-      {"POST", "/v1/session", probe, with(sign_in)},
-      {"DELETE", "/v1/session", probe, with(sign_out)},
-  };
-}
-
-std::vector<Route> login_routes(const SessionParts& parts) {
-  return {
-      {"GET", "/v1/session/oidc", Action::probe,
-       [parts](const Call& call) { return begin_login(parts, call); }},
-      {"GET", "/v1/session/callback", Action::probe,
-       [parts](const Call& call) { return end_login(parts, call); }},
-  };
+std::vector<Route> login_routes() {
+  return {{"GET", "/v1/session/oidc", Action::probe, Scope::none, begin_login},
+          {"GET", "/v1/session/callback", Action::probe, Scope::none, end_login}};
 }
 
 }  // namespace rung::http

@@ -1,0 +1,81 @@
+// Finds the route of a request, and calls its handler: the same for a request of the network and for one of
+// this process. Thread: immutable after construction; many handlers run at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/machine/machine.h"
+#include "src/core/rules/people.h"
+#include "src/http/request/message.h"
+#include "src/http/request/rights.h"
+
+namespace rung::http {
+
+class Context;
+
+// Of which queue a token with `queues` must have the right. Each route names it; the router checks it before
+// the handler runs, except for two.
+enum class Scope : std::uint8_t {
+  none,     // the action concerns no queue, or tells what every token may read
+  queue,    // {queue} of the path
+  task,     // the queue of the task {id}
+  changed,  // the same, checked by decide() under the row's lock: Call::by_hand()
+  cause,    // the queue of the {cause}
+  bulk,     // the queue of the bulk {id}, and its target
+  body      // the queues that the body names: the handler checks each
+};
+
+struct Call {
+  const Request& request;
+  std::string id;      // the text in place of {id}, {cause} or {queue}, decoded; "" if the pattern has none
+  std::string who;     // for the audit
+  Person person = {};  // whose role allows the route's action
+  // Asks for memory, before the handler reads what takes so many bytes; false: there is none now.
+  std::function<bool(std::int64_t bytes)> reserve = [](std::int64_t) { return true; };
+
+  ByHand by_hand(std::optional<std::uint32_t> version, std::string reason) const {
+    return {who, version, std::move(reason), 0, person.queues};
+  }
+};
+
+struct Route {
+  std::string_view method, pattern;  // "POST", "/v1/tasks/{id}/cancel"; "/console/*": all below it
+  Action action;                     // says which role is needed
+  Scope scope;
+  Response (*handle)(Context&, const Call&);
+  bool for_probes = false;  // also answered on a spare connection
+};
+
+class Router {
+ public:
+  // REQUIRES: `context` outlives it.
+  Router(Context& context, std::vector<Route> routes) : context_(context), routes_(std::move(routes)) {}
+
+  struct Match {
+    const Route* route = nullptr;  // nullptr: none
+    std::string id;
+    std::string allow;  // the path's methods, if it lacks this one
+  };
+  Match match(const Request& request) const;
+  // REQUIRES: the person's role allows the route's action.
+  Response answer(const Route& route, const Call& call) const;
+  // The response to a request of this process, which may do everything. `who`: for the audit.
+  Response call(const std::string& method, const std::string& path, Pairs query, std::string_view body,
+                const std::string& who) const;
+
+ private:
+  Context& context_;
+  const std::vector<Route> routes_;
+};
+
+// All routes of the API; without those for browsers alone.
+std::vector<Route> api_routes();
+
+// The response to a request for which there is no route.
+Response no_such_route(const Router::Match& match, const Request& request);
+
+}  // namespace rung::http
