@@ -15,6 +15,7 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/help.h"
+#include "src/http/api.h"
 
 namespace {
 
@@ -103,6 +104,10 @@ int main(int argc, char** argv) {
     rung::cli::add_nodes(app, &exit);
     rung::cli::add_healthcheck(app, &exit);
     rung::cli::add_completion(app, &exit);
+    // For tools of the source tree: /openapi.json without a sidecar.
+    app.add_subcommand("__openapi")->group("")->callback([] {
+      rung::cli::print(rung::http::openapi_document() + "\n");
+    });
     return parse(app, argc, argv, exit);
   } catch (const std::exception& e) {  // out of memory, or an unexpected exception of a library
     return rung::cli::report_error(rung::cli::kUserError, e.what());

@@ -17,7 +17,7 @@ OUTSIDE = sys.argv[4].split(",") if "--outside" in sys.argv else []
 MANIFESTS = json.load(open(FILE))
 ALERTS = yaml.safe_load(open("deploy/prometheus/alerts.yaml"))
 DASHBOARD = json.load(open("deploy/grafana/rung.json"))
-PATHS = json.load(open("src/http/openapi.json"))["paths"]
+PATHS = json.loads(subprocess.run([RUNG, "__openapi"], check=True, capture_output=True, text=True).stdout)["paths"]
 errors = []
 
 

@@ -27,19 +27,6 @@ Result<AuditPage::Row> audit_row_from_json(const Json& json) {
 
 }  // namespace
 
-bool is_audit_action(std::string_view word) {
-  return std::ranges::find(kAuditActions, word) != kAuditActions.end();
-}
-
-std::string audit_action_words() {
-  std::string words;
-  for (const std::string_view word : kAuditActions) {
-    if (!words.empty()) words += word == kAuditActions.back() ? " or " : ", ";
-    words += word;
-  }
-  return words;
-}
-
 std::string cursor_of(const AuditPlace& place) {
   return std::to_string(place.id) + "." + std::to_string(place.at.ms);
 }

@@ -16,8 +16,6 @@ namespace rung::api {
 inline constexpr std::array<std::string_view, 12> kAuditActions{
     "abort", "cancel", "discard", "edit",   "failed",     "finish",
     "fire",  "pause",  "redrive", "resume", "reschedule", "succeeded"};
-bool is_audit_action(std::string_view word);
-std::string audit_action_words();  // "cancel, discard, ... or succeeded"
 
 // "ID.AT_MS"; nullopt: it is none.
 std::string cursor_of(const AuditPlace& place);

@@ -9,6 +9,7 @@
 
 #include "src/api/json/reading.h"
 #include "src/api/queues/gates.h"
+#include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/core/base/utf8.h"

@@ -112,36 +112,4 @@ Json nodes_page(const Nodes& nodes, EpochMs now, const Page& page) {
   return json;
 }
 
-Json filter_json(const Filter& f) {
-  Json json = Json::object();
-  const auto text = [&](const std::string& name, std::string_view value) {
-    if (!value.empty()) json[name] = value;
-  };
-  const auto time = [&](const char* name, const std::optional<EpochMs>& at) {
-    if (at) json[name] = to_rfc3339(*at);
-  };
-  text("queue", f.queue);
-  text("exchange", f.exchange);
-  std::string states(f.state ? to_word(*f.state) : "");
-  for (const State state : f.states) states.append(states.empty() ? "" : ",").append(to_word(state));
-  text("state", states);
-  text("kind", f.kind ? to_word(*f.kind) : "");
-  text("tag", f.tag);
-  text("message_id", f.message_id);
-  text("correlation_id", f.correlation_id);
-  for (const auto& [name, value] : f.headers) text("header." + name, value);
-  text("ladder", f.ladder);
-  text("error", f.error_contains);
-  text("error_type", f.error_type);
-  text("cause", f.cause);
-  time("due_before", f.due_before);
-  time("due_after", f.due_after);
-  time("first_failed_after", f.first_failed_after);
-  time("first_failed_before", f.first_failed_before);
-  time("created_after", f.created_after);
-  time("created_before", f.created_before);
-  if (f.silence_held) json["silence_held"] = "true";
-  return json;
-}
-
 }  // namespace rung::api

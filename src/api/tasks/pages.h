@@ -8,14 +8,13 @@
 #include <vector>
 
 #include "src/api/json/json.h"
+#include "src/api/json/param.h"
 #include "src/api/stats/nodes.h"
 #include "src/store/bulks.h"
 #include "src/store/gates.h"
 #include "src/store/queries.h"
 
 namespace rung::api {
-
-inline constexpr int kUsualPage = 50, kMostOnPage = 1000;
 
 struct Page {
   int limit = kUsualPage;
@@ -43,10 +42,5 @@ Json queues_page(std::vector<QueueGate> gates, const Page& page);
 Json overview_queues(std::vector<QueueGate> gates, std::size_t most);
 // Each page has `unowned` and `not_shown`.
 Json nodes_page(const Nodes& nodes, EpochMs now, const Page& page);
-
-// Which tasks a list or a bulk means, as the JSON object that the API takes: {"queue": "orders", "state":
-// "parked"}. Each condition is a string, named as the parameter of GET /v1/tasks. Without place, order and
-// limit.
-Json filter_json(const Filter& filter);
 
 }  // namespace rung::api

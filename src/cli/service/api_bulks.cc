@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/api/tasks/bulks.h"
+#include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/bridge/changes/bulk.h"

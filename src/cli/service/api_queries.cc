@@ -6,6 +6,7 @@
 #include "src/api/json/reading.h"
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/audit.h"
+#include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/cli/service/api_client.h"

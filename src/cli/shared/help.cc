@@ -15,7 +15,9 @@
 namespace rung::cli {
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* one) { return !one->get_name().empty(); });
+  return app.get_subcommands([](const CLI::App* one) {
+    return !one->get_name().empty() && !one->get_name().starts_with("__");  // for tools
+  });
 }
 
 void add_completion(CLI::App& app, int* exit) {

@@ -31,7 +31,7 @@ std::string bash_completion(const CLI::App& app);
 std::string zsh_completion(const CLI::App& app);
 std::string fish_completion(const CLI::App& app);
 
-// The subcommands. CLI11 represents option groups as subcommands without a name; they are skipped.
+// The subcommands for people. CLI11 represents option groups as subcommands without a name; they are skipped.
 std::vector<const CLI::App*> commands_of(const CLI::App& app);
 
 // rung completion. Call after all other commands were added.

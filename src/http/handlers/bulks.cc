@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/json/fields.h"
+#include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -51,7 +51,7 @@ Wish read_wish(const Json& json, const std::string& who, const TargetRules& targ
     fields.wrong("action", "must be \"cancel\", \"discard\", \"fire\", \"redrive\", \"succeed\" or \"fail\"");
   }
   if (const Json* filter = fields.get("filter")) {
-    wish.bulk.filter = read_filter_object(*filter, errors);
+    wish.bulk.filter = api::read_filter(*filter, errors);
   } else {
     fields.wrong("filter", "say which tasks: {\"queue\": \"orders\"}");
   }
@@ -112,10 +112,8 @@ std::optional<Response> refuse_bulk_of(const Call& call, std::string_view queue,
 Response set_state(Context& context, const Call& call, BulkState state) {
   const auto id = api::id_of_cursor(call.id);
   if (!id) return no_such_bulk(call);
-  const auto json = object_of(call.request, kObjectOrEmpty, true);
-  if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
-  api::Fields fields(*json, "", errors);
+  api::Fields fields(*call.json, "", errors);
   std::optional<double> rate;
   if (state == BulkState::running) rate = read_rate(fields);
   const bool back = state == BulkState::aborted && fields.flag("put_back").value_or(false);
@@ -156,14 +154,10 @@ std::optional<Response> refuse_bulk(Context& context, const Call& call) {
 }
 
 Response create_bulk(Context& context, const Call& call) {
-  const auto json =
-      object_of(call.request, "the body must be an object: {\"action\": ..., \"filter\": {...}}");
-  if (!json) return problem(400, json.error().message, kBulkPath);
   FieldErrors errors;
-  const Wish wish = read_wish(*json, call.who, context.rules()->targets(), errors);
+  const Wish wish = read_wish(*call.json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kBulkPath);
-  if (auto no = refuse_bulk_of(call, wish.bulk.filter.queue, wish.bulk.elsewhere))
-    return *std::move(no);
+  if (auto no = refuse_bulk_of(call, wish.bulk.filter.queue, wish.bulk.elsewhere)) return *std::move(no);
   if (wish.dry_run) {
     auto counts = context.reads.run(
         [&](Store& store) { return api::dry_run(store, wish.bulk, wish.by, *context.rules()); });
@@ -184,11 +178,7 @@ Response create_bulk(Context& context, const Call& call) {
 }
 
 Response list_bulks(Context& context, const Call& call) {
-  FieldErrors errors;
-  Pairs query = call.request.query;
-  const api::Page page = take_page(query, Cursor::id, errors);
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, kBulkPath);
+  const api::Page page = call.query.page();
   const auto below = api::id_of_cursor(page.cursor);
   auto bulks = context.reads.run([&](BulkStore& store) { return store.bulks(page.limit + 1, below); });
   return bulks ? answer(200, api::bulks_page(*bulks, page.limit)) : problem(bulks.error(), kBulkPath);

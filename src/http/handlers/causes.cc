@@ -7,30 +7,21 @@
 
 #include "src/api/json/fields.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
 
 constexpr std::string_view kCauseStates = "must be new, known, working, ignored, resolved or regressed";
 
-CauseFilter filter_of(const Call& call, FieldErrors& errors) {
+CauseFilter cause_filter_of(const Query& query) {
   CauseFilter filter;
-  Pairs query = call.request.query;
-  const api::Page page = take_page(query, Cursor::id, errors);
+  const api::Page page = query.page();
   filter.limit = page.limit;
   filter.offset = api::id_of_cursor(page.cursor).value_or(0);
-  filter.with_tasks = take_flag(query, "with_tasks", errors);
-  filter.since = take_time(query, "since", errors);
-  filter.queue = take(query, "queue", errors).value_or("");
-  for (const std::string& word : words_of(take(query, "state", errors))) {
-    const auto state = cause_state_from(word);
-    if (state) filter.states.push_back(*state);
-    if (!state)
-      errors.push_back({"state", std::string(kCauseStates) + ", or a comma-separated list of these"});
-  }
-  refuse_rest(query, errors);
+  filter.with_tasks = query.flag("with_tasks");
+  filter.since = query.time("since");
+  filter.queue = query.text("queue");
+  for (const std::string& word : query.words("state")) filter.states.push_back(*cause_state_from(word));
   return filter;
 }
 
@@ -42,9 +33,7 @@ Result<Json> find_cause(Context& context, const Call& call) {
 }  // namespace
 
 Response list_causes(Context& context, const Call& call) {
-  FieldErrors errors;
-  const CauseFilter filter = filter_of(call, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  const CauseFilter filter = cause_filter_of(call.query);
   const auto causes = context.reads.run([&](Store& store) { return api::read_causes(store, filter); });
   return causes ? answer(200, api::to_json(*causes))
                 : filter_problem({.queue = filter.queue}, causes.error(), call.request.path);
@@ -63,10 +52,8 @@ Result<std::string> queue_of_cause(Context& context, const Call& call) {
 }
 
 Response change_cause(Context& context, const Call& call) {
-  const auto json = object_of(call.request, "the body is an object with state, owner, note or link");
-  if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
-  api::Fields fields(*json, "", errors);
+  api::Fields fields(*call.json, "", errors);
   CauseTriage triage;
   if (const auto state = fields.text("state", api::kNameBytes)) {
     triage.state = cause_state_from(*state);

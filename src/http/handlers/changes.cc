@@ -11,8 +11,6 @@
 #include "src/api/tasks/views.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -62,10 +60,8 @@ Response change(Context& context, const Call& call, const Read& read) {
   if (!id) return no_such_task(call);
   const auto version = version_of(context, call);
   if (!version) return problem(400, version.error().message, path);
-  const auto json = object_of(call.request, kObjectOrEmpty, true);
-  if (!json) return problem(400, json.error().message, path);
   FieldErrors errors;
-  api::Fields fields(*json, "", errors);
+  api::Fields fields(*call.json, "", errors);
   const std::string reason = fields.text("reason", kErrorBytes).value_or("");
   const Happening what = read(fields, reason);
   fields.finish();
@@ -90,7 +86,8 @@ Response change(Context& context, const Call& call, const Read& read) {
 Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& call) {
   if (!call.request.if_match || *call.request.if_match == "*") return std::nullopt;
   std::vector<std::uint32_t> versions;
-  for (std::string_view tag : words_of(call.request.if_match)) {
+  for (const std::string& word : api::split_words(*call.request.if_match)) {
+    std::string_view tag = word;
     tag.remove_prefix(std::min(tag.find_first_not_of(" \t"), tag.size()));
     tag = tag.substr(0, tag.find_last_not_of(" \t") + 1);
     const bool weak = tag.starts_with("W/");

@@ -68,10 +68,10 @@ Response say_why_there_is_none(Context&, const Call& call) {
 
 std::vector<Route> console_routes() {
   const auto& files = console_files();
-  if (files.empty()) return {{"GET", "/", Action::probe, Scope::none, say_why_there_is_none}};
-  std::vector<Route> routes{{"GET", "/console/*", Action::probe, Scope::none, show_file}};
+  if (files.empty()) return {{"GET", "/", "", Action::probe, Scope::none, say_why_there_is_none}};
+  std::vector<Route> routes{{"GET", "/console/*", "", Action::probe, Scope::none, show_file}};
   for (const ConsoleFile& file : files)
-    routes.push_back({"GET", file.path, Action::probe, Scope::none, show_file});
+    routes.push_back({"GET", file.path, "", Action::probe, Scope::none, show_file});
   return routes;
 }
 

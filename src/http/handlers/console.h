@@ -18,7 +18,7 @@ struct ConsoleFile {
 // Made by the build from src/console (cmake/console.cmake); empty if it could not be built.
 const std::vector<ConsoleFile>& console_files();
 
-std::string openapi_json();  // openapi.json, embedded by the build
+std::string openapi_json();  // openapi.json, embedded by the build; openapi.cc makes the document of it
 
 // GET / and all paths of the console. Without its files they say why there is none.
 std::vector<Route> console_routes();

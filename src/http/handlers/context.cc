@@ -54,6 +54,14 @@ std::string no_such_task_text(const Call& call) {
 
 Response no_such_task(const Call& call) { return problem(404, no_such_task_text(call), call.request.path); }
 
+Response filter_problem(const Filter& filter, const Error& error, std::string_view instance,
+                        bool counted_by) {
+  // The header is not indexed (only the store knows which ones are), or the queue is a pattern.
+  const bool ours = error.kind == Error::Kind::permanent &&
+                    (!filter.headers.empty() || !filter.queue.empty() || counted_by);
+  return ours ? problem(400, error.message, instance) : problem(error, instance);
+}
+
 Result<std::string> queue_of_task(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
   const auto row = context.reads.run([&](QueryStore& store) { return store.find(id.value_or(TaskId{})); });

@@ -38,7 +38,7 @@ struct Network {
   Access& access;
   SignIns& sign_ins;
   const ConsoleOptions& console;
-  oidc::CodeFlow* login = nullptr;         // at the identity provider; nullptr = none
+  oidc::CodeFlow* login = nullptr;        // at the identity provider; nullptr = none
   std::function<int()> connections = {};  // number of open ones
 };
 
@@ -160,6 +160,7 @@ Response show_ready(Context& context, const Call& call);
 Response show_metrics(Context& context, const Call& call);
 Response show_you(Context& context, const Call& call);
 Response show_openapi(Context& context, const Call& call);
+const std::string& openapi_document();
 
 // REQUIRES, for these and the routes below: context.network.
 Response show_session(Context& context, const Call& call);
@@ -179,5 +180,13 @@ Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& ca
 
 std::string no_such_task_text(const Call& call);
 Response no_such_task(const Call& call);
+
+// What to count by, in a query or a dry run.
+inline constexpr std::size_t kCountByBytes = 300;
+inline constexpr const char* kCountByWords =
+    "queue, error_type, tag, level, cause or header.NAME (a header in index_headers)";
+// The response if the store rejected a filter or what to count by, or could not be queried.
+Response filter_problem(const Filter& filter, const Error& error, std::string_view instance,
+                        bool counted_by = false);
 
 }  // namespace rung::http

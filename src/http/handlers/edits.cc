@@ -7,8 +7,6 @@
 #include "src/api/tasks/views.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -24,9 +22,9 @@ struct EditWish {
   api::Changes changes;
 };
 
-EditWish read_edit_wish(Context& context, const Call& call, const Json& json, FieldErrors& errors) {
+EditWish read_edit_wish(Context& context, const Call& call, FieldErrors& errors) {
   EditWish wish;
-  api::Fields fields(json, "", errors);
+  api::Fields fields(*call.json, "", errors);
   const auto version = fields.integer("version", 1, UINT32_MAX);
   const auto if_match = version_of(context, call);
   if (!if_match) {
@@ -127,10 +125,8 @@ tl::expected<api::Original, Response> original_of(Context& context, const Call& 
 
 Response edit_task(Context& context, const Call& call) {
   const std::string& path = call.request.path;
-  const auto json = object_of(call.request, "the body must be an object: {\"version\": 3, \"body\": ...}");
-  if (!json) return problem(400, json.error().message, path);
   FieldErrors errors;
-  const EditWish wish = read_edit_wish(context, call, *json, errors);
+  const EditWish wish = read_edit_wish(context, call, errors);
   if (!errors.empty()) return problem(errors, path);
   const auto original = original_of(context, call);
   if (!original) return original.error();

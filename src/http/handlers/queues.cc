@@ -10,8 +10,6 @@
 #include "src/api/rules/config.h"
 #include "src/api/tasks/pages.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -38,10 +36,8 @@ Response tell(const Call& call, const Result<T>& pause) {
 }  // namespace
 
 Response pause_queue(Context& context, const Call& call) {
-  const auto json = object_of(call.request, "the body is an object, or empty", true);
-  if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
-  api::Fields fields(*json, "", errors);
+  api::Fields fields(*call.json, "", errors);
   api::PauseRequest request;
   request.queue = call.id;
   request.lasts = fields.duration("for", Ms{1});
@@ -57,10 +53,8 @@ Response pause_queue(Context& context, const Call& call) {
 }
 
 Response resume_queue(Context& context, const Call& call) {
-  const auto json = object_of(call.request, "the body is an object, or empty", true);
-  if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
-  api::Fields fields(*json, "", errors);
+  api::Fields fields(*call.json, "", errors);
   api::ResumeRequest request{call.id, call.who, fields.text("reason", kErrorBytes).value_or("")};
   request.probe = fields.flag("probe").value_or(false);
   fields.finish();
@@ -71,18 +65,12 @@ Response resume_queue(Context& context, const Call& call) {
 }
 
 Response list_queues(Context& context, const Call& call) {
-  FieldErrors errors;
-  Pairs query = call.request.query;
-  const api::Page page = take_page(query, Cursor::text, errors);
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
   auto gates = context.reads.run([](Store& store) { return api::read_queues(store); });
   if (!gates) return problem(gates.error(), call.request.path);
-  return answer(200, api::queues_page(*std::move(gates), page));
+  return answer(200, api::queues_page(*std::move(gates), call.query.page()));
 }
 
 Response show_queue(Context& context, const Call& call) {
-  if (auto no = refuse_query(call.request)) return *std::move(no);
   const std::string& queue = call.id;
   const RuleBookPtr rules = context.rules();
   const auto found = context.reads.run([&](Store& store) -> Result<std::optional<QueueGate>> {

@@ -1,5 +1,6 @@
 #include "src/http/handlers/router.h"
 
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "src/http/access/access.h"
@@ -22,6 +23,16 @@ std::optional<std::string> fits(std::string_view pattern, std::string_view path)
     return std::nullopt;
   const std::string_view id = path.substr(at, path.size() - before.size() - after.size());
   return id.find('/') == std::string_view::npos ? std::optional<std::string>(id) : std::nullopt;
+}
+
+// Error: what the body must be.
+Result<Json> body_of(const Request& request, Takes takes) {
+  if (takes == Takes::nothing) return Json();
+  if (takes == Takes::maybe && request.body.empty()) return Json(Json::object());
+  auto json = api::parse_json(request.body);
+  if (!json || takes == Takes::json || json->is_object()) return json;
+  return permanent(takes == Takes::maybe ? "the body must be an object, or empty"
+                                         : "the body must be an object");
 }
 
 // The response, if the person may not act on the queue that the call concerns.
@@ -62,7 +73,16 @@ Router::Match Router::match(const Request& request) const {
   return match;
 }
 
-Response Router::answer(const Route& route, const Call& call) const {
+Response Router::answer(const Route& route, Call& call) const {
+  const Request& request = call.request;
+  FieldErrors errors;
+  call.query = Query(request.query, route.params, errors);
+  // Probes and scrapers may add parameters of their own, and browsers on their way back from a login.
+  if (!errors.empty() && !route.id.empty() && request.path.starts_with("/v1/"))
+    return problem(errors, request.path);
+  const auto json = body_of(request, route.takes);
+  if (!json) return problem(400, json.error().message, request.path);
+  call.json = &*json;
   if (auto no = out_of_scope(context_, route.scope, call)) return *std::move(no);
   return route.handle(context_, call);
 }
@@ -78,7 +98,8 @@ Response Router::call(const std::string& method, const std::string& path, Pairs 
   request.has_body = !body.empty();
   const Match found = match(request);
   if (found.route == nullptr) return no_such_route(found, request);
-  return answer(*found.route, {request, found.id, who, {who, Role::administers, nullptr}});
+  Call call{request, found.id, who, {who, Role::administers, nullptr}};
+  return answer(*found.route, call);
 }
 
 Response no_such_route(const Router::Match& match, const Request& request) {

@@ -4,13 +4,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/api/json/param.h"
 #include "src/core/machine/machine.h"
 #include "src/core/rules/people.h"
 #include "src/http/request/message.h"
+#include "src/http/request/problem.h"
+#include "src/http/request/query.h"
 #include "src/http/request/rights.h"
 
 namespace rung::http {
@@ -34,6 +39,8 @@ struct Call {
   std::string id;      // the text in place of {id}, {cause} or {queue}, decoded; "" if the pattern has none
   std::string who;     // for the audit
   Person person = {};  // whose role allows the route's action
+  Query query = {};
+  const Json* json = nullptr;  // the body, as the route takes it
   // Asks for memory, before the handler reads what takes so many bytes; false: there is none now.
   std::function<bool(std::int64_t bytes)> reserve = [](std::int64_t) { return true; };
 
@@ -42,11 +49,17 @@ struct Call {
   }
 };
 
+// What the body of a request must be.
+enum class Takes : std::uint8_t { nothing, object, maybe, json };  // maybe: an object, or empty
+
 struct Route {
   std::string_view method, pattern;  // "POST", "/v1/tasks/{id}/cancel"; "/console/*": all below it
+  std::string_view id;               // of the operation in the OpenAPI document; "" = it is not there
   Action action;                     // says which role is needed
   Scope scope;
   Response (*handle)(Context&, const Call&);
+  std::span<const api::Param> params = {};  // of its query, and headers
+  Takes takes = Takes::nothing;
   bool for_probes = false;  // also answered on a spare connection
 };
 
@@ -62,7 +75,7 @@ class Router {
   };
   Match match(const Request& request) const;
   // REQUIRES: the person's role allows the route's action.
-  Response answer(const Route& route, const Call& call) const;
+  Response answer(const Route& route, Call& call) const;
   // The response to a request of this process, which may do everything. `who`: for the audit.
   Response call(const std::string& method, const std::string& path, Pairs query, std::string_view body,
                 const std::string& who) const;

@@ -1,62 +1,143 @@
-// The table of all routes of the API.
+// The table of all routes of the API, with the parameters of their queries.
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "src/api/tasks/audit.h"
+#include "src/api/tasks/filter.h"
 #include "src/http/handlers/context.h"
 #include "src/http/handlers/router.h"
 
 namespace rung::http {
 namespace {
 
+using api::Param;
+using Is = api::Param::Is;
+
+constexpr std::array kPage{api::kLimit, api::kIdCursor};
+constexpr std::array kTextPage{api::kLimit, api::kCursor};
+constexpr std::array kIfMatch{Param{
+    "If-Match", Is::header, "The ETag that you saw last, or a list of them. A weak one matches nothing."}};
+constexpr std::array<std::string_view, 3> kSorts{"newest", "oldest", "due"};
+constexpr std::array kList{
+    Param{"sort", Is::word,
+          "newest (as without it) or oldest: by the time received; due: the next due first, tasks without a "
+          "due "
+          "time last",
+          kSorts},
+    api::kLimit, api::kCursor, Param{"count", Is::flag, "the number of tasks instead of the tasks"},
+    Param{
+        "by", Is::any,
+        "with count: by queue, error_type, tag, level, cause or header.NAME (a header in `index_headers` of "
+        "the config)"}};
+// The conditions of a filter, and those.
+constexpr auto kTasks = [] {
+  std::array<Param, api::kConditions.size() + kList.size()> all;
+  const auto end = std::ranges::transform(api::kConditions, all.begin(), &api::Condition::param).out;
+  std::ranges::copy(kList, end);
+  return all;
+}();
+constexpr std::array kCauses{
+    Param{"queue", Is::text, "causes of this queue"},
+    Param{"state", Is::words, "causes in this state, or in several separated by commas", kCauseWords},
+    Param{"since", Is::time, "only causes that have failed since this time"},
+    Param{"with_tasks", Is::flag, "only causes that have tasks under way or parked"},
+    api::kLimit,
+    api::kIdCursor};
+constexpr std::array kYou{
+    Param{"queue", Is::any,
+          "What it may do to this queue; empty: to what names no queue. Without it: what its role allows."}};
+constexpr std::array kEvents{
+    Param{"watch", Is::list,
+          "At most 20 ids of tasks, with commas between them: `changes` names them when they change by "
+          "themselves, too."},
+    Param{"Last-Event-ID", Is::header,
+          "The `id` of the last event that was received: the first event says that something may have been "
+          "missed."}};
+constexpr std::array kActivity{
+    Param{"queue", Is::text,
+          "only this queue; without it all queues together. Also a pattern of the config, or (other): the "
+          "queues that the config does not know"},
+    Param{"from", Is::time, "an hour before `to`, if it is not given"},
+    Param{"to", Is::time, "now, if it is not given"}};
+constexpr std::array kAudit{
+    Param{"queue", Is::text,
+          "changes of the tasks that are in this queue, its pauses, and bulks whose filter names it or no "
+          "queue"},
+    Param{"bulk", Is::text, "what this bulk has done to each task"},
+    Param{"action", Is::word,
+          "`failed` and `succeeded` are results by consumers for tasks that had ended, or by bulks",
+          api::kAuditActions},
+    Param{"who", Is::text, "how the name begins"},
+    Param{"since", Is::time, "at this time or later"},
+    Param{"until", Is::time, "before this time"},
+    api::kLimit,
+    Param{"cursor", Is::cursor, "`next_cursor` of the previous page"}};
+constexpr std::array kStats{
+    Param{"max_overdue", Is::duration, "the bound of overdue_beyond_bound; 1m, if it is not given"}};
+constexpr std::array kNodes{Param{"all", Is::flag, "also instances that ended over a day ago"}, api::kLimit,
+                            api::kIdCursor};
+
 consteval auto table() {
   using enum Action;
   return std::to_array<Route>({
-    {"POST", "/v1/tasks", submit, Scope::body, submit_tasks},
-    {"GET", "/v1/tasks", read, Scope::none, list_tasks},
-    {"GET", "/v1/tasks/{id}", read, Scope::none, show_task},
-    {"GET", "/v1/tasks/{id}/origin", read, Scope::none, show_origin},
-    {"GET", "/v1/tasks/{id}/history", read, Scope::none, show_history},
-    {"GET", "/v1/tasks/{id}/audit", read, Scope::none, show_audit},
-    {"POST", "/v1/tasks/{id}/cancel", cancel, Scope::changed, cancel_task},
-    {"POST", "/v1/tasks/{id}/discard", discard, Scope::changed, discard_task},
-    {"POST", "/v1/tasks/{id}/reschedule", reschedule, Scope::changed, reschedule_task},
-    {"POST", "/v1/tasks/{id}/fire", fire, Scope::changed, fire_task},
-    {"POST", "/v1/tasks/{id}/finish", finish, Scope::changed, finish_task},
-    {"POST", "/v1/tasks/{id}/redrive", redrive, Scope::changed, redrive_task},
-    {"POST", "/v1/tasks/{id}/edit", edit, Scope::task, edit_task},
-    {"GET", "/v1/tasks/{id}/body", body, Scope::task, show_body},
-    {"GET", "/v1/tasks/{id}/message", body, Scope::task, show_message},
-    {"POST", "/v1/bulks", bulk, Scope::body, create_bulk},
-    {"GET", "/v1/bulks", read, Scope::none, list_bulks},
-    {"GET", "/v1/bulks/{id}", read, Scope::none, show_bulk},
-    {"POST", "/v1/bulks/{id}/pause", bulk, Scope::bulk, pause_bulk},
-    {"POST", "/v1/bulks/{id}/resume", bulk, Scope::bulk, resume_bulk},
-    {"POST", "/v1/bulks/{id}/abort", bulk, Scope::bulk, abort_bulk},
-    {"GET", "/v1/causes", read, Scope::none, list_causes},
-    {"GET", "/v1/causes/{cause}", read, Scope::none, show_cause},
-    {"POST", "/v1/causes/{cause}", triage, Scope::cause, change_cause},
-    {"GET", "/v1/you", read, Scope::none, show_you},
-    {"GET", "/v1/config", read, Scope::none, show_config},
-    {"GET", "/v1/now", read, Scope::none, show_now},
-    {"GET", "/v1/events", read, Scope::none, show_events},
-    {"GET", "/v1/activity", read, Scope::none, show_activity},
-    {"GET", "/v1/audit", read, Scope::none, list_audit},
-    {"POST", "/v1/simulate", read, Scope::none, simulate_failure},
-    {"GET", "/v1/stats", read, Scope::none, show_stats},
-    {"GET", "/v1/nodes", read, Scope::none, list_nodes},
-    {"GET", "/v1/queues", read, Scope::none, list_queues},
-    {"GET", "/v1/queues/{queue}", read, Scope::none, show_queue},
-    {"POST", "/v1/queues/{queue}/pause", pause, Scope::queue, pause_queue},
-    {"POST", "/v1/queues/{queue}/resume", resume, Scope::queue, resume_queue},
-    {"GET", "/healthz", probe, Scope::none, show_health, true},
-    {"GET", "/readyz", probe, Scope::none, show_ready, true},
-    {"GET", "/metrics", read, Scope::none, show_metrics, true},
-    {"GET", "/openapi.json", probe, Scope::none, show_openapi},
-    {"GET", "/v1/session", probe, Scope::none, show_session},
-    {"POST", "/v1/session", probe, Scope::none, sign_in},
-    {"DELETE", "/v1/session", probe, Scope::none, sign_out},
-});
+      {"POST", "/v1/tasks", "submitTasks", submit, Scope::body, submit_tasks, {}, Takes::json},
+      {"GET", "/v1/tasks", "listTasks", read, Scope::none, list_tasks, kTasks},
+      {"GET", "/v1/tasks/{id}", "getTask", read, Scope::none, show_task},
+      {"GET", "/v1/tasks/{id}/origin", "getTaskOrigin", read, Scope::none, show_origin},
+      {"GET", "/v1/tasks/{id}/history", "getTaskHistory", read, Scope::none, show_history, kPage},
+      {"GET", "/v1/tasks/{id}/audit", "getTaskAudit", read, Scope::none, show_audit, kPage},
+      {"POST", "/v1/tasks/{id}/cancel", "cancelTask", cancel, Scope::changed, cancel_task, kIfMatch,
+       Takes::maybe},
+      {"POST", "/v1/tasks/{id}/discard", "discardTask", discard, Scope::changed, discard_task, kIfMatch,
+       Takes::maybe},
+      {"POST", "/v1/tasks/{id}/reschedule", "rescheduleTask", reschedule, Scope::changed, reschedule_task,
+       kIfMatch, Takes::object},
+      {"POST", "/v1/tasks/{id}/fire", "fireTask", fire, Scope::changed, fire_task, kIfMatch, Takes::maybe},
+      {"POST", "/v1/tasks/{id}/finish", "finishTask", finish, Scope::changed, finish_task, kIfMatch,
+       Takes::object},
+      {"POST", "/v1/tasks/{id}/redrive", "redriveTask", redrive, Scope::changed, redrive_task, kIfMatch,
+       Takes::maybe},
+      {"POST", "/v1/tasks/{id}/edit", "editTask", edit, Scope::task, edit_task, kIfMatch, Takes::object},
+      {"GET", "/v1/tasks/{id}/body", "getTaskBody", body, Scope::task, show_body},
+      {"GET", "/v1/tasks/{id}/message", "getTaskMessage", body, Scope::task, show_message},
+      {"POST", "/v1/bulks", "createBulk", bulk, Scope::body, create_bulk, {}, Takes::object},
+      {"GET", "/v1/bulks", "listBulks", read, Scope::none, list_bulks, kPage},
+      {"GET", "/v1/bulks/{id}", "getBulk", read, Scope::none, show_bulk},
+      {"POST", "/v1/bulks/{id}/pause", "pauseBulk", bulk, Scope::bulk, pause_bulk, {}, Takes::maybe},
+      {"POST", "/v1/bulks/{id}/resume", "resumeBulk", bulk, Scope::bulk, resume_bulk, {}, Takes::maybe},
+      {"POST", "/v1/bulks/{id}/abort", "abortBulk", bulk, Scope::bulk, abort_bulk, {}, Takes::maybe},
+      {"GET", "/v1/causes", "listCauses", read, Scope::none, list_causes, kCauses},
+      {"GET", "/v1/causes/{cause}", "getCause", read, Scope::none, show_cause},
+      {"POST", "/v1/causes/{cause}", "changeCause", triage, Scope::cause, change_cause, {}, Takes::object},
+      {"GET", "/v1/you", "getYou", read, Scope::none, show_you, kYou},
+      {"GET", "/v1/config", "getConfig", read, Scope::none, show_config},
+      {"GET", "/v1/now", "getNow", read, Scope::none, show_now},
+      {"GET", "/v1/events", "watch", read, Scope::none, show_events, kEvents},
+      {"GET", "/v1/activity", "getActivity", read, Scope::none, show_activity, kActivity},
+      {"GET", "/v1/audit", "listAudit", read, Scope::none, list_audit, kAudit},
+      {"POST", "/v1/simulate", "simulate", read, Scope::none, simulate_failure, {}, Takes::object},
+      {"GET", "/v1/stats", "getStats", read, Scope::none, show_stats, kStats},
+      {"GET", "/v1/nodes", "listNodes", read, Scope::none, list_nodes, kNodes},
+      {"GET", "/v1/queues", "listQueues", read, Scope::none, list_queues, kTextPage},
+      {"GET", "/v1/queues/{queue}", "getQueue", read, Scope::none, show_queue},
+      {"POST", "/v1/queues/{queue}/pause", "pauseQueue", pause, Scope::queue, pause_queue, {}, Takes::maybe},
+      {"POST",
+       "/v1/queues/{queue}/resume",
+       "resumeQueue",
+       resume,
+       Scope::queue,
+       resume_queue,
+       {},
+       Takes::maybe},
+      {"GET", "/healthz", "getHealth", probe, Scope::none, show_health, {}, Takes::nothing, true},
+      {"GET", "/readyz", "getReadiness", probe, Scope::none, show_ready, {}, Takes::nothing, true},
+      {"GET", "/metrics", "getMetrics", read, Scope::none, show_metrics, {}, Takes::nothing, true},
+      {"GET", "/openapi.json", "getOpenapi", probe, Scope::none, show_openapi},
+      {"GET", "/v1/session", "getSession", probe, Scope::none, show_session},
+      {"POST", "/v1/session", "signIn", probe, Scope::none, sign_in, {}, Takes::object},
+      {"DELETE", "/v1/session", "signOut", probe, Scope::none, sign_out},
+  });
 }
 
 constexpr std::array kRoutes = table();

@@ -1,4 +1,4 @@
-// /v1/you, /healthz, /readyz, /metrics, /openapi.json; and the table of all routes.
+// /v1/you, /healthz, /readyz, /metrics.
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -6,10 +6,7 @@
 #include "src/api/stats/nodes.h"
 #include "src/core/base/rfc3339.h"
 #include "src/http/access/access.h"
-#include "src/http/handlers/console.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -126,18 +123,8 @@ Response show_metrics(Context& context, const Call&) {
 
 // `queue`: what it may do to this queue; empty: to what names no queue.
 Response show_you(Context&, const Call& call) {
-  FieldErrors errors;
-  Pairs query = call.request.query;
-  const auto queue = take(query, "queue", errors);
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  const auto queue = call.query.has("queue") ? std::optional(call.query.text("queue")) : std::nullopt;
   return answer(200, person_json(call.person, queue));
-}
-
-Response show_openapi(Context&, const Call&) {
-  Response response;
-  response.body = openapi_json();
-  return response;
 }
 
 }  // namespace rung::http

@@ -8,8 +8,6 @@
 #include "src/http/access/access.h"
 #include "src/http/access/sign_ins.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/query.h"
 #include "src/io/log.h"
 
 namespace rung::http {
@@ -34,8 +32,9 @@ std::optional<SignedIn> signed_in(const Network& network, const Request& request
   auto person = network.access.identify(request);
   if (!person) return std::nullopt;
   const bool by_cookie = request.authorization.empty();
-  const auto sign_in =
-      by_cookie ? network.sign_ins.find(network.sign_ins.cookies.get(Cookies::kSession, request)) : std::nullopt;
+  const auto sign_in = by_cookie
+                           ? network.sign_ins.find(network.sign_ins.cookies.get(Cookies::kSession, request))
+                           : std::nullopt;
   return SignedIn{*std::move(person), sign_in ? sign_in->csrf : ""};
 }
 
@@ -58,7 +57,6 @@ Json session_json(const Network& network, const std::optional<SignedIn>& who) {
 
 Response show_session(Context& context, const Call& call) {
   const Network& network = *context.network;
-  if (auto no = refuse_query(call.request)) return *std::move(no);
   if (!network.access.needs_token()) {
     if (auto no = refuse_foreign_page(call.request)) return *std::move(no);
   }
@@ -68,10 +66,8 @@ Response show_session(Context& context, const Call& call) {
 Response sign_in(Context& context, const Call& call) {
   const Network& network = *context.network;
   if (auto no = network.sign_ins.refuse_other_site(call.request)) return *std::move(no);
-  const auto json = object_of(call.request, "the body is an object with the member token");
-  if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
-  api::Fields fields(*json, "", errors);
+  api::Fields fields(*call.json, "", errors);
   const auto token = fields.text("token", kLongestToken);
   if (!token && errors.empty())
     fields.wrong("token", "is missing: a token of http.tokens_file, or of the identity provider");
@@ -142,13 +138,10 @@ Response not_signed_in(const Network& network, const Call& call, std::string_vie
 
 Response begin_login(Context& context, const Call& call) {
   const Network& network = *context.network;
-  FieldErrors errors;
-  Pairs query = call.request.query;
   const Cookies& cookies = network.sign_ins.cookies;
-  const std::string to = take(query, "to", errors).value_or(cookies.path() + "/");
-  if (!is_own_path(to)) errors.push_back({"to", "must be a path of this API: /console/causes"});
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  const std::string to = call.query.has("to") ? call.query.text("to") : cookies.path() + "/";
+  if (!is_own_path(to))
+    return problem(FieldErrors{{"to", "must be a path of this API: /console/causes"}}, call.request.path);
   if (network.login == nullptr)
     return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
   const auto begun = network.login->begin(base_url(network, call.request) + "/v1/session/callback", to);
@@ -160,17 +153,14 @@ Response begin_login(Context& context, const Call& call) {
 
 Response end_login(Context& context, const Call& call) {
   const Network& network = *context.network;
-  const auto given = [&](std::string_view name) {
-    const auto& query = call.request.query;
-    const auto found = std::ranges::find(query, name, [](const auto& pair) { return pair.first; });
-    return found == query.end() ? std::string() : found->second;
-  };
+  const auto given = [&](std::string_view name) { return call.query.text(name); };
   if (network.login == nullptr)
     return problem(404, "there is no identity provider: http.oidc of the config", call.request.path);
   const std::string state = given("state");
   const Cookies& cookies = network.sign_ins.cookies;
   if (state.empty() || !same_secret(state, cookies.get(Cookies::kLogin, call.request)))
-    return not_signed_in(network, call, "login_ended", "the login was begun in another browser, or has ended");
+    return not_signed_in(network, call, "login_ended",
+                         "the login was begun in another browser, or has ended");
   if (!given("error").empty())
     return not_signed_in(
         network, call, "provider",
@@ -193,8 +183,8 @@ Response end_login(Context& context, const Call& call) {
 }  // namespace
 
 std::vector<Route> login_routes() {
-  return {{"GET", "/v1/session/oidc", Action::probe, Scope::none, begin_login},
-          {"GET", "/v1/session/callback", Action::probe, Scope::none, end_login}};
+  return {{"GET", "/v1/session/oidc", "", Action::probe, Scope::none, begin_login},
+          {"GET", "/v1/session/callback", "", Action::probe, Scope::none, end_login}};
 }
 
 }  // namespace rung::http

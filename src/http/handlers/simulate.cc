@@ -6,8 +6,6 @@
 #include "src/api/queues/gates.h"
 #include "src/api/rules/explain.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -52,11 +50,8 @@ api::SupposedFailure failure_of(const Json& json, FieldErrors& errors) {
 }  // namespace
 
 Response simulate_failure(Context& context, const Call& call) {
-  const auto json =
-      object_of(call.request, R"(the body is an object: {"queue": "orders", "error": "HTTP 503"})");
-  if (!json) return problem(400, json.error().message, call.request.path);
   FieldErrors errors;
-  const api::SupposedFailure failure = failure_of(*json, errors);
+  const api::SupposedFailure failure = failure_of(*call.json, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   const RuleBookPtr rules = context.rules();
   const api::Explanation explained = api::explain_failure(failure, *rules, context.cause_rules.get());

@@ -13,8 +13,6 @@
 #include "src/api/tasks/pages.h"
 #include "src/core/base/rfc3339.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/problem.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -25,31 +23,20 @@ constexpr Ms kStatsCount{1000};  // ended tasks, for /v1/stats
 
 // `all=true`: also nodes that ended over a day ago.
 Response list_nodes(Context& context, const Call& call) {
-  FieldErrors errors;
-  Pairs query = call.request.query;
-  const bool all = take_flag(query, "all", errors);
-  const api::Page page = take_page(query, Cursor::id, errors);
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
   const auto nodes = context.reads.run([&](Store& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
-    const auto read = api::read_nodes(store, *now, all);
+    const auto read = api::read_nodes(store, *now, call.query.flag("all"));
     if (!read) return tl::unexpected(read.error());
-    return api::nodes_page(*read, *now, page);
+    return api::nodes_page(*read, *now, call.query.page());
   });
   return nodes ? answer(200, *nodes) : problem(nodes.error(), call.request.path);
 }
 
 // `max_overdue=1m`: later than this is beyond the bound.
 Response show_stats(Context& context, const Call& call) {
-  FieldErrors errors;
-  Pairs query = call.request.query;
-  const std::string bound = take(query, "max_overdue", errors).value_or("1m");
-  const auto max_overdue = levels::parse_duration(bound);
-  if (!max_overdue) errors.push_back({"max_overdue", max_overdue.error()});
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
+  const std::string bound = call.query.text("max_overdue");
+  const auto max_overdue = levels::parse_duration(bound.empty() ? "1m" : bound);
   const auto stats = context.reads.run([&](Store& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
@@ -63,8 +50,7 @@ Response show_stats(Context& context, const Call& call) {
 }
 
 // The rules of this instance: another one may have others for a while (GET /v1/nodes compares them).
-Response show_config(Context& context, const Call& call) {
-  if (auto no = refuse_query(call.request)) return *std::move(no);
+Response show_config(Context& context, const Call&) {
   Json json = api::config_json(*context.rules());
   json["index_headers"] = context.index_headers;
   const auto vitals = context.vitals();
@@ -75,27 +61,21 @@ Response show_config(Context& context, const Call& call) {
 
 // The database's time, by which tasks are due: a client's clock may be wrong.
 Response show_now(Context& context, const Call& call) {
-  if (auto no = refuse_query(call.request)) return *std::move(no);
   const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
   return now ? answer(200, {{"now", to_rfc3339(*now)}}) : problem(now.error(), call.request.path);
 }
 
 // `watch=4711,4712`: tasks whose changes are told.
 Response show_events(Context& context, const Call& call) {
-  FieldErrors errors;
-  Pairs query = call.request.query;
   std::vector<TaskId> watched;
-  for (const std::string& word : words_of(take(query, "watch", errors))) {
+  for (const std::string& word : call.query.words("watch")) {
     const auto id = TaskId::parse(word);
-    if (id && watched.size() < LiveFeed::kMostOfOneViewer) {
-      watched.push_back(*id);
-    } else {
-      errors.push_back({"watch", "must be at most " + std::to_string(LiveFeed::kMostOfOneViewer) +
-                                     " ids of tasks, with commas between them"});
-    }
+    if (!id || watched.size() == LiveFeed::kMostOfOneViewer)
+      return problem(FieldErrors{{"watch", "must be at most " + std::to_string(LiveFeed::kMostOfOneViewer) +
+                                               " ids of tasks, with commas between them"}},
+                     call.request.path);
+    watched.push_back(*id);
   }
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
   Response response;
   response.stream = context.live.open(call.who, std::move(watched), call.request.last_event_id);
   if (response.stream == nullptr) {
@@ -113,13 +93,10 @@ Response show_events(Context& context, const Call& call) {
 
 // `queue`, `from` and `to`: the last hour of all queues, if nothing is said.
 Response show_activity(Context& context, const Call& call) {
-  FieldErrors errors;
-  Pairs query = call.request.query;
-  const std::string queue = take_text(query, "queue", errors);
-  const auto from = take_time(query, "from", errors), to = take_time(query, "to", errors);
-  refuse_rest(query, errors);
-  if (from && to && *from >= *to) errors.push_back({"to", "must be later than from"});
-  if (!errors.empty()) return problem(errors, call.request.path);
+  const std::string queue = call.query.text("queue");
+  const auto from = call.query.time("from"), to = call.query.time("to");
+  if (from && to && *from >= *to)
+    return problem(FieldErrors{{"to", "must be later than from"}}, call.request.path);
   auto activity = context.reads.run([&](Store& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
@@ -137,27 +114,23 @@ Response show_activity(Context& context, const Call& call) {
 
 namespace {
 
-AuditFilter audit_filter_of(const Call& call, FieldErrors& errors) {
+AuditFilter audit_filter_of(const Query& query, FieldErrors& errors) {
   AuditFilter filter;
-  Pairs query = call.request.query;
-  const api::Page page = take_page(query, Cursor::text, errors);
+  const api::Page page = query.page();
   filter.limit = page.limit;
   if (!page.cursor.empty()) {
     filter.after = api::audit_place_of(page.cursor);
     if (!filter.after) errors.push_back({"cursor", "must be the `next_cursor` of the previous page"});
   }
-  filter.queue = take_text(query, "queue", errors);
-  filter.what = take_text(query, "action", errors);
-  if (!filter.what.empty() && !api::is_audit_action(filter.what))
-    errors.push_back({"action", "must be " + api::audit_action_words()});
-  filter.who = take_text(query, "who", errors);
-  if (const std::string bulk = take_text(query, "bulk", errors); !bulk.empty()) {
+  filter.queue = query.text("queue");
+  filter.what = query.text("action");
+  filter.who = query.text("who");
+  if (const std::string bulk = query.text("bulk"); !bulk.empty()) {
     filter.bulk = api::id_of_cursor(bulk).value_or(0);
     if (filter.bulk == 0) errors.push_back({"bulk", "must be the id of a bulk"});
   }
-  filter.since = take_time(query, "since", errors);
-  filter.until = take_time(query, "until", errors);
-  refuse_rest(query, errors);
+  filter.since = query.time("since");
+  filter.until = query.time("until");
   return filter;
 }
 
@@ -165,7 +138,7 @@ AuditFilter audit_filter_of(const Call& call, FieldErrors& errors) {
 
 Response list_audit(Context& context, const Call& call) {
   FieldErrors errors;
-  const AuditFilter filter = audit_filter_of(call, errors);
+  const AuditFilter filter = audit_filter_of(call.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
   const auto page = context.reads.run([&](QueryStore& store) { return store.audit_log(filter); });
   return page ? answer(200, api::to_json(*page))

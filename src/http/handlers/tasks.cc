@@ -1,16 +1,17 @@
 // POST /v1/tasks, GET /v1/tasks, GET /v1/tasks/{id}, and its /origin, /history and /audit.
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "src/api/messages/submission.h"
 #include "src/api/queues/gates.h"
+#include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/core/machine/submission.h"
 #include "src/core/task/origin.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
-#include "src/http/request/query.h"
 
 namespace rung::http {
 namespace {
@@ -197,34 +198,60 @@ Response many_answers(std::vector<Item> items) {
 }  // namespace
 
 Response submit_tasks(Context& context, const Call& call) {
-  const auto json = api::parse_json(call.request.body);
-  if (!json) return problem(400, json.error().message, kPath);
+  const Json& json = *call.json;
   const RuleBookPtr rules = context.rules();
   Batch batch(context, call);
-  if (!json->is_array()) {
-    batch.read(*json, "", *rules);
+  if (!json.is_array()) {
+    batch.read(json, "", *rules);
     auto items = batch.submit();
     return items ? one_answer(items->front()) : problem(items.error(), kPath);
   }
-  if (json->empty() || json->size() > api::kMostTasks)
+  if (json.empty() || json.size() > api::kMostTasks)
     return problem(400, "an array must hold 1 to " + std::to_string(api::kMostTasks) + " tasks", kPath);
-  for (std::size_t i = 0; i < json->size(); ++i)
-    batch.read((*json)[i], "tasks[" + std::to_string(i) + "].", *rules);
+  for (std::size_t i = 0; i < json.size(); ++i)
+    batch.read(json[i], "tasks[" + std::to_string(i) + "].", *rules);
   auto items = batch.submit();
   return items ? many_answers(*std::move(items)) : problem(items.error(), kPath);
 }
 
+namespace {
+
+// The conditions, the order and the page.
+Filter task_filter_of(const Query& query, FieldErrors& errors) {
+  Pairs conditions = query.all();
+  std::erase_if(conditions, [](const auto& one) {
+    return std::ranges::none_of(
+        api::kConditions, [&](const api::Condition& known) { return api::is_named(known.param, one.first); });
+  });
+  Filter filter = api::read_filter(conditions, "", errors);
+  const api::Page page = query.page();
+  filter.limit = page.limit;
+  filter.order = order_from(query.text("sort")).value_or(Filter::Order::newest);
+  if (!page.cursor.empty() && !api::read_cursor(page.cursor, filter))
+    errors.push_back({"cursor", api::kWrongCursor});
+  return filter;
+}
+
+std::optional<CountBy> count_by_of(const Query& query, FieldErrors& errors) {
+  if (!query.has("by")) return std::nullopt;
+  const auto by = CountBy::parse(query.text("by"));
+  if (!by) errors.push_back({"by", "must be " + std::string(kCountByWords)});
+  if (!query.flag("count")) errors.push_back({"by", "only valid with count=true"});
+  return by;
+}
+
+}  // namespace
+
 Response list_tasks(Context& context, const Call& call) {
   FieldErrors errors;
-  Pairs query = call.request.query;
-  const CountWanted wanted = take_count(query, errors);
-  Filter filter = read_tasks(std::move(query), errors);
+  Filter filter = task_filter_of(call.query, errors);
+  const auto by = count_by_of(call.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
-  if (wanted.count) {
+  if (call.query.flag("count")) {
     auto counts = context.reads.run(
-        [&](QueryStore& store) { return api::count_tasks(store, filter, wanted.by, api::kMostCounted); });
-    return counts ? answer(200, api::to_json(*counts, wanted.by, api::kMostCounted))
-                  : filter_problem(filter, counts.error(), call.request.path, wanted.by.has_value());
+        [&](QueryStore& store) { return api::count_tasks(store, filter, by, api::kMostCounted); });
+    return counts ? answer(200, api::to_json(*counts, by, api::kMostCounted))
+                  : filter_problem(filter, counts.error(), call.request.path, by.has_value());
   }
   const int limit = filter.limit++;
   auto rows = context.reads.run([&](QueryStore& store) { return store.list(filter); });
@@ -283,12 +310,8 @@ template <typename Read>
 Response show_list(Context& context, const Call& call, const Read& read) {
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
-  FieldErrors errors;
-  Pairs query = call.request.query;
-  const api::Page page = take_page(query, Cursor::id, errors);
-  refuse_rest(query, errors);
-  if (!errors.empty()) return problem(errors, call.request.path);
-  const auto found = context.reads.run([&](QueryStore& store) { return read(store, *id, page); });
+  const auto found =
+      context.reads.run([&](QueryStore& store) { return read(store, *id, call.query.page()); });
   if (!found) return problem(found.error(), call.request.path);
   return *found ? answer(200, **found) : no_such_task(call);
 }

@@ -1,4 +1,4 @@
-// A sidecar that listens for HTTP, and a client. Every response is validated against openapi.json.
+// A sidecar that listens for HTTP, and a client. Every response is validated against the OpenAPI document.
 // Thread: one at a time.
 #pragma once
 
@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "src/http/api.h"
 #include "tests/integration/http/schema.h"
 #include "tests/support/http_client.h"
 #include "tests/support/sidecar.h"
@@ -16,7 +17,7 @@ using testing::HasSubstr;
 
 class HttpTest : public SidecarTest {
  protected:
-  HttpTest() : port(free_port()), api(json::parse(std::ifstream(RUNG_OPENAPI))) { listen(""); }
+  HttpTest() : port(free_port()), api(json::parse(http::openapi_document())) { listen(""); }
 
   // http: of the config; `more` with a comma before it.
   void listen(const std::string& more) {

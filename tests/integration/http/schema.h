@@ -1,4 +1,4 @@
-// Validates responses against openapi.json; supports only what that document uses of JSON Schema. Thread:
+// Validates responses against the OpenAPI document; supports only what that document uses of JSON Schema. Thread:
 // pure.
 #pragma once
 

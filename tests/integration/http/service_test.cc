@@ -3,8 +3,6 @@
 #include <set>
 
 #include "src/core/base/url.h"
-#include "src/http/handlers/console.h"
-#include "src/http/handlers/router.h"
 #include "tests/integration/http/fixture.h"
 #include "tests/support/proxy.h"
 
@@ -21,49 +19,6 @@ class HttpService : public HttpTest {
   }
 };
 
-TEST_F(HttpService, TheDocumentNamesWhatIsRouted) {
-  const json document = json::parse(http::openapi_json());
-  std::set<std::string> written, routed, ids;
-  for (const auto& [path, operations] : document.at("paths").items()) {
-    for (const auto& [method, operation] : operations.items()) {
-      std::string upper;
-      for (const char c : method) upper += static_cast<char>(std::toupper(c));
-      written.insert(upper + " " + path);
-      EXPECT_FALSE(operation.at("summary").get<std::string>().empty());
-      const auto id = operation.value("operationId", "");
-      EXPECT_TRUE(!id.empty() && std::islower(id.front()) != 0 &&
-                  std::ranges::all_of(id, [](char c) { return std::isalnum(c) != 0; }))
-          << upper << " " << path << ": " << id;
-      EXPECT_TRUE(ids.insert(id).second) << id << " stands there twice";
-    }
-  }
-  for (const http::Route& route : http::api_routes()) {
-    const std::string name = std::string(route.method) + " " + std::string(route.pattern);
-    routed.insert(name);
-    std::string lower;
-    for (const char c : route.method) lower += static_cast<char>(std::tolower(c));
-    const json& operation = document.at("paths").at(std::string(route.pattern)).at(lower);
-    // Exactly the operations that need no token say so.
-    const bool is_open = route.action == http::Action::probe;
-    const http::Right& right = http::right_of(route.action);
-    EXPECT_EQ(operation.contains("security"), is_open) << name;
-    EXPECT_EQ(operation.value("x-needs-role", ""), is_open ? "" : to_word(right.least)) << name;
-    const bool asks = name == "POST /v1/simulate";  // changes nothing; a body can be long
-    EXPECT_TRUE(is_open || asks || route.method != "POST" || right.least >= Role::acts) << name;
-    EXPECT_TRUE(route.method != "GET" || !right.by_queue || route.action == http::Action::body)
-        << name << ": a read concerns all queues";
-  }
-  EXPECT_EQ(written, routed);
-  // Each reference has its target.
-  const std::string text = document.dump();
-  const std::string mark = "\"$ref\":\"#";
-  for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
-    const std::string pointer =
-        text.substr(at + mark.size(), text.find('"', at + mark.size()) - at - mark.size());
-    EXPECT_TRUE(document.contains(json::json_pointer(pointer))) << pointer;
-  }
-}
-
 TEST_F(HttpService, HealthAndReadiness) {
   up();
   EXPECT_EQ(get("/healthz").json(), (json{{"status", "ok"}}));
@@ -72,7 +27,7 @@ TEST_F(HttpService, HealthAndReadiness) {
   EXPECT_EQ(ready.at("checks"),
             (json{{"broker", true}, {"database", true}, {"shards", true}, {"taking", true}}));
   EXPECT_EQ(client().call("HEAD", "/healthz").body, "");
-  EXPECT_EQ(get("/openapi.json").body, http::openapi_json());
+  EXPECT_EQ(get("/openapi.json").body, http::openapi_document());
 }
 
 TEST_F(HttpService, NotReadyWithoutItsBroker) {

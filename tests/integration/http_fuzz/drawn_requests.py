@@ -1,4 +1,4 @@
-"""Requests drawn from openapi.json: most of them as the document says, some with one thing wrong. Pure, by a seeded random.Random."""
+"""Requests drawn from the OpenAPI document: most of them as the document says, some with one thing wrong. Pure, by a seeded random.Random."""
 import json
 import string
 import urllib.parse

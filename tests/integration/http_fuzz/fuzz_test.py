@@ -1,5 +1,5 @@
-"""Requests drawn from openapi.json against a live sidecar: whatever they say, the answer is one that the document describes, to its
-last member, and the sidecar goes on.
+"""Requests drawn from the OpenAPI document against a live sidecar: whatever they say, the answer is one that the document
+describes, to its last member, and the sidecar goes on.
 
 RUNG_FUZZ_SECONDS (20), RUNG_FUZZ_SEED (drawn): a failure prints it, and the request. Every request is sent on one of two tokens: of an admin, and of a reader that has one queue.
 """
@@ -7,13 +7,14 @@ import http.client
 import json
 import os
 import random
+import subprocess
 import time
 
 import jsonschema
 import pymysql
 import pytest
 from drawn_requests import Generator, Known, Request
-from starting import PROGRAM, ROOT, Place, end, free_port, until
+from starting import PROGRAM, Place, end, free_port, until
 
 SECONDS = float(os.environ.get("RUNG_FUZZ_SECONDS", "20"))
 SEED = int(os.environ.get("RUNG_FUZZ_SEED", random.SystemRandom().randrange(10**6)))
@@ -133,7 +134,7 @@ def seed_tasks(sidecar, known):
 
 def draw(sidecar):
     """Sends requests; how many answers the document does not describe."""
-    document = json.loads((ROOT / "src/http/openapi.json").read_text())
+    document = json.loads(subprocess.run([PROGRAM, "__openapi"], check=True, capture_output=True, text=True).stdout)
     known, checker = Known(), Checker(document)
     seed_tasks(sidecar, known)
     generator = Generator(document, known, random.Random(SEED))

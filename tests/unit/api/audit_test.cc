@@ -37,11 +37,5 @@ TEST(AuditPages, Cursors) {
     EXPECT_FALSE(audit_place_of(wrong)) << wrong;
 }
 
-TEST(AuditPages, Actions) {
-  EXPECT_TRUE(is_audit_action("redrive"));
-  EXPECT_FALSE(is_audit_action("claim"));
-  EXPECT_THAT(audit_action_words(), testing::EndsWith("reschedule or succeeded"));
-}
-
 }  // namespace
 }  // namespace rung::api

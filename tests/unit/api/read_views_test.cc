@@ -279,18 +279,6 @@ TEST(ReadViews, Messages) {
   EXPECT_EQ(**message_from_json(Json::parse(dump(to_json(original)))), *message);
 }
 
-TEST(ReadViews, Filters) {
-  Filter filter;
-  filter.queue = "it's \xc3\xbc";
-  filter.states = {State::parked, State::scheduled};
-  filter.headers = {{"tenant", "acme"}};
-  filter.first_failed_after = kThen;
-  filter.silence_held = true;
-  EXPECT_EQ(dump(filter_json(filter)),
-            "{\"queue\":\"it's \xc3\xbc\",\"state\":\"parked,scheduled\",\"header.tenant\":\"acme\","
-            "\"first_failed_after\":\"2026-09-21T14:13:20.123Z\",\"silence_held\":\"true\"}");
-}
-
 TEST(ReadViews, WhatIsNotSoWrittenIsAnError) {
   const auto wrong = [](const char* name, const Json& value) {
     Json json = to_json(full_row());

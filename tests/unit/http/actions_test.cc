@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -51,17 +50,6 @@ TEST(Actions, TheDocsHaveTheTable) {
           << right.word << " as " << kRoleWords.at(role);
     EXPECT_EQ(!row[6].empty(), right.by_queue) << right.word;
   }
-}
-
-TEST(Actions, TheOpenApiDocumentHasTheWords) {
-  const auto document = nlohmann::json::parse(source("src/http/openapi.json"));
-  const auto& schemas = document.at("components").at("schemas");
-  std::vector<std::string> words;
-  for (const Right& right : kRights) {
-    if (right.action != Action::probe) words.emplace_back(right.word);
-  }
-  EXPECT_EQ(schemas.at("You").at("properties").at("may").at("items").at("enum"), nlohmann::json(words));
-  EXPECT_EQ(schemas.at("Role").at("enum"), nlohmann::json(kRoleWords));
 }
 
 TEST(Actions, EachRoleMayDoWhatTheOnesBeforeItMay) {

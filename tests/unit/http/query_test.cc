@@ -2,138 +2,83 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include <array>
 
 namespace rung::http {
 namespace {
 
-TEST(Query, AllConditions) {
+using api::FieldErrors;
+using api::Param;
+
+constexpr std::array<std::string_view, 3> kSizes{"small", "large", "huge"};
+constexpr std::array kParams{Param{"queue"},
+                             Param{"anything", Param::Is::any},
+                             Param{"size", Param::Is::word, "", kSizes},
+                             Param{"sizes", Param::Is::words, "", kSizes},
+                             Param{"all", Param::Is::flag},
+                             Param{"since", Param::Is::time},
+                             Param{"most", Param::Is::duration},
+                             Param{"headers", Param::Is::headers},
+                             Param{"If-Match", Param::Is::header},
+                             api::kLimit,
+                             api::kIdCursor};
+
+// The parameter that is wrong, and why.
+std::string mistake(const Pairs& given) {
   FieldErrors errors;
-  const Filter f = read_tasks({{"queue", "q"},
-                               {"exchange", "x"},
-                               {"tag", "t"},
-                               {"state", "parked"},
-                               {"kind", "delay"},
-                               {"message_id", "m"},
-                               {"ladder", "l"},
-                               {"error", "boom"},
-                               {"due_after", "1970-01-01T00:00:01Z"},
-                               {"due_before", "1970-01-01T01:00:02 01:00"},
-                               {"created_after", "1970-01-01T00:00:03Z"},
-                               {"created_before", "1970-01-01T00:00:04Z"},
-                               {"sort", "due"},
-                               {"limit", "7"},
-                               {"cursor", "99.1234"}},
-                              errors);
-  EXPECT_EQ(errors, FieldErrors{});
-  EXPECT_EQ(f.queue + f.exchange + f.tag + f.message_id + f.ladder + f.error_contains, "qxtmlboom");
-  EXPECT_EQ(f.state, State::parked);
-  EXPECT_EQ(f.kind, Kind::delay);
-  EXPECT_EQ(f.due_after, EpochMs{1000});
-  EXPECT_EQ(f.due_before, EpochMs{2000});
-  EXPECT_EQ(f.created_after, EpochMs{3000});
-  EXPECT_EQ(f.created_before, EpochMs{4000});
-  EXPECT_EQ(f.limit, 7);
-  EXPECT_EQ(f.after, TaskId{99});
-  EXPECT_EQ(f.after_due, EpochMs{1234});
-  EXPECT_EQ(f.order, Filter::Order::due);
+  const Query query(given, kParams, errors);
+  return errors.size() == 1 ? errors[0].field + ": " + errors[0].detail : std::to_string(errors.size());
 }
 
-TEST(Query, ErrorsByTypeAndFirstFailure) {
+TEST(Query, HasWhatItsParametersSay) {
   FieldErrors errors;
-  const Filter f = read_filter({{"error", "/var/log"},
-                                {"error_type", "Unavailable"},
-                                {"first_failed_after", "1970-01-01T00:00:01Z"},
-                                {"first_failed_before", "1970-01-01T00:00:02Z"}},
-                               "", errors);
+  const Query query({{"queue", "q"},
+                     {"anything", ""},
+                     {"sizes", "small, huge"},
+                     {"all", "true"},
+                     {"since", "1970-01-01T01:00:02 01:00"},  // a + that was not encoded
+                     {"header.tenant", "acme"},
+                     {"limit", "7"},
+                     {"cursor", "99"}},
+                    kParams, errors);
   EXPECT_EQ(errors, FieldErrors{});
-  EXPECT_EQ(f.error_contains, "/var/log");
-  EXPECT_EQ(f.error_type, "Unavailable");
-  EXPECT_EQ(f.first_failed_after, EpochMs{1000});
-  EXPECT_EQ(f.first_failed_before, EpochMs{2000});
-}
-
-TEST(Query, CountsAreAskedForByTheirField) {
-  FieldErrors errors;
-  Pairs query{{"queue", "q"}, {"count", "true"}, {"by", "header.tenant"}};
-  const CountWanted wanted = take_count(query, errors);
-  EXPECT_EQ(errors, FieldErrors{});
-  EXPECT_TRUE(wanted.count);
-  ASSERT_TRUE(wanted.by);
-  EXPECT_EQ(wanted.by->str(), "header.tenant");
-  EXPECT_EQ(query, (Pairs{{"queue", "q"}}));
-  for (Pairs wrong :
-       {Pairs{{"by", "queue"}}, Pairs{{"count", "yes"}}, Pairs{{"count", "true"}, {"by", "header."}}}) {
-    errors.clear();
-    take_count(wrong, errors);
-    EXPECT_EQ(errors.size(), 1U);
-  }
+  EXPECT_EQ(query.text("queue"), "q");
+  EXPECT_TRUE(query.has("anything"));
+  EXPECT_FALSE(query.has("size"));
+  EXPECT_EQ(query.words("sizes"), (std::vector<std::string>{"small", "huge"}));
+  EXPECT_TRUE(query.flag("all"));
+  EXPECT_EQ(query.time("since"), EpochMs{2000});
+  EXPECT_EQ(query.page().limit, 7);
+  EXPECT_EQ(query.page().cursor, "99");
+  EXPECT_EQ(Query().page().limit, api::kUsualPage);
 }
 
 TEST(Query, MistakesAreNamed) {
-  const auto field = [](const Pairs& query) {
-    FieldErrors errors;
-    read_tasks(query, errors);
-    return errors.size() == 1 ? errors[0].field : std::to_string(errors.size());
-  };
-  for (const auto* name :
-       {"state", "kind", "due_after", "created_before", "limit", "cursor", "sort", "unknown"})
-    EXPECT_EQ(field({{name, "?"}}), name);
-  EXPECT_EQ(field({{"queue", ""}}), "queue");
-  EXPECT_EQ(field({{"queue", "a"}, {"queue", "b"}}), "queue");
-  EXPECT_EQ(field({{"limit", "1001"}}), "limit");
-  EXPECT_EQ(field({{"limit", "1x"}}), "limit");
-  EXPECT_EQ(field({{"cursor", "1"}, {"cursor", "2"}}), "cursor");
-  EXPECT_EQ(field({{"cursor", "1.5"}}), "cursor") << "of another order";
-  FieldErrors errors;
-  read_filter({{"limit", "5"}}, "filter.", errors);  // a bulk has no pages
-  ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(errors[0].field, "filter.limit");
+  EXPECT_EQ(mistake({{"size", "tiny"}}), "size: must be small, large or huge");
+  EXPECT_EQ(mistake({{"sizes", "small,"}}),
+            "sizes: must be small, large or huge, or several of these separated by commas");
+  EXPECT_EQ(mistake({{"sizes", ""}}).substr(0, 6), "sizes:");
+  EXPECT_EQ(mistake({{"queue", ""}}), "queue: must be a string of 1 to 255 bytes");
+  EXPECT_EQ(mistake({{"queue", "\xff"}}), "queue: must be UTF-8 text");
+  EXPECT_EQ(mistake({{"queue", "a"}, {"queue", "b"}}), "queue: given twice");
+  EXPECT_EQ(mistake({{"all", "yes"}}), "all: must be true or false");
+  EXPECT_EQ(mistake({{"since", "today"}}), "since: must be an RFC 3339 time, e.g. 2026-11-21T17:05:00Z");
+  EXPECT_EQ(mistake({{"most", "5"}}), "most: the unit is missing: write 5s, 5m, 5h or 5d");
+  for (const auto* limit : {"0", "1001", "1x", ""})
+    EXPECT_EQ(mistake({{"limit", limit}}), "limit: must be an integer from 1 to 1000") << limit;
+  for (const auto* cursor : {"orders", "", "-1"})
+    EXPECT_EQ(mistake({{"cursor", cursor}}), std::string("cursor: ") + api::kWrongCursor) << cursor;
+  for (const auto* unknown : {"offset", "header.", "If-Match"})
+    EXPECT_EQ(mistake({{unknown, "5"}}),
+              std::string(unknown) +
+                  ": unknown parameter; known parameters: queue, anything, size, sizes, all, since, most, "
+                  "header.NAME, limit, cursor");
 }
 
-TEST(Query, OnlyUtf8AndOnlySoManyMistakes) {
-  FieldErrors errors;
-  read_tasks({{"queue", "\xff"}}, errors);
-  ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(errors[0].detail, "must be UTF-8 text");
+TEST(Query, OnlySoManyMistakes) {
   Pairs many;
   for (int i = 0; i < 4000; ++i) many.emplace_back(std::to_string(i), "x");
-  errors.clear();
-  read_tasks(many, errors);
-  EXPECT_LE(errors.size(), api::kMostTold + 1);
-}
-
-TEST(Query, AListHasPagesAndNothingElse) {
-  FieldErrors errors;
-  Pairs query{{"limit", "3"}, {"cursor", "17"}, {"all", "true"}};
-  EXPECT_TRUE(take_flag(query, "all", errors));
-  const api::Page page = take_page(query, Cursor::id, errors);
-  refuse_rest(query, errors);
-  EXPECT_EQ(errors, FieldErrors{});
-  EXPECT_EQ(page.limit, 3);
-  EXPECT_EQ(page.cursor, "17");
-  for (Pairs wrong : {Pairs{{"cursor", "orders"}}, Pairs{{"cursor", ""}}, Pairs{{"limit", "0"}},
-                      Pairs{{"limit", "1001"}}, Pairs{{"offset", "5"}}}) {
-    errors.clear();
-    const std::string name = wrong[0].first;
-    take_page(wrong, Cursor::id, errors);
-    refuse_rest(wrong, errors);
-    ASSERT_EQ(errors.size(), 1U) << name;
-    EXPECT_EQ(errors[0].field, name);
-  }
-  errors.clear();
-  Pairs queues{{"cursor", "orders"}};
-  EXPECT_EQ(take_page(queues, Cursor::text, errors).cursor, "orders");
-  EXPECT_EQ(errors, FieldErrors{});
-}
-
-TEST(Query, FiltersOfBulks) {
-  FieldErrors errors;
-  EXPECT_EQ(read_filter_object(Json{{"queue", "q"}, {"state", "parked"}}, errors).queue, "q");
-  EXPECT_EQ(errors, FieldErrors{});
-  read_filter_object(Json::object(), errors);
-  ASSERT_EQ(errors.size(), 1U);
-  EXPECT_TRUE(errors[0].detail.starts_with("an empty filter means every task"));
+  EXPECT_LE(std::stoul(mistake(many)), api::kMostTold + 1);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 
 #include "src/http/handlers/context.h"
@@ -12,14 +13,15 @@ namespace {
 
 class RouterTest : public testing::Test {
  protected:
+  static constexpr std::array kParams{api::kLimit};
   static Response tell(Context&, const Call& call) {
     Response response;
     response.body = call.id + " by " + call.who;
     return response;
   }
   static std::shared_ptr<RuleBook> rules() {
-    return std::make_shared<RuleBook>(
-        RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
+    return std::make_shared<RuleBook>(RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}},
+                                      RuleBook::Queues{});
   }
   static Request request(const std::string& method, const std::string& path) {
     Request r;
@@ -33,13 +35,15 @@ class RouterTest : public testing::Test {
   }
 
   Context context{{.rules = rules()}, Ms{1}, 1, test_clock()};
-  const Router router{context,
-                      {{"GET", "/v1/tasks", Action::read, Scope::none, tell},
-                       {"POST", "/v1/tasks", Action::submit, Scope::body, tell},
-                       {"GET", "/v1/tasks/{id}", Action::read, Scope::none, tell},
-                       {"POST", "/v1/tasks/{id}/cancel", Action::cancel, Scope::changed, tell},
-                       {"POST", "/v1/queues/{queue}/pause", Action::pause, Scope::queue, tell},
-                       {"GET", "/console/*", Action::probe, Scope::none, tell}}};
+  const Router router{
+      context,
+      {{"GET", "/v1/tasks", "list", Action::read, Scope::none, tell, kParams},
+       {"POST", "/v1/tasks", "submit", Action::submit, Scope::body, tell, {}, Takes::json},
+       {"GET", "/v1/tasks/{id}", "show", Action::read, Scope::none, tell},
+       {"POST", "/v1/tasks/{id}/cancel", "cancel", Action::cancel, Scope::changed, tell, {}, Takes::maybe},
+       {"POST", "/v1/queues/{queue}/pause", "pause", Action::pause, Scope::queue, tell, {}, Takes::object},
+       {"GET", "/metrics", "metrics", Action::read, Scope::none, tell},
+       {"GET", "/console/*", "", Action::probe, Scope::none, tell}}};
 };
 
 TEST_F(RouterTest, FindsByMethodAndPattern) {
@@ -89,12 +93,34 @@ TEST_F(RouterTest, AnswersWithoutANetwork) {
   EXPECT_EQ(router.call("DELETE", "/v1/tasks", {}, "", "alice").status, 405);
 }
 
+TEST_F(RouterTest, TakesTheQueryAndTheBodyThatTheRouteNames) {
+  const auto get = [this](const std::string& path, const Pairs& query) {
+    return router.call("GET", path, query, "", "alice").status;
+  };
+  EXPECT_EQ(get("/v1/tasks", {{"limit", "5"}}), 200);
+  EXPECT_EQ(get("/v1/tasks", {{"limit", "x"}}), 400);
+  EXPECT_EQ(get("/v1/tasks", {{"size", "5"}}), 400);
+  EXPECT_EQ(get("/v1/tasks/5", {{"limit", "5"}}), 400);
+  EXPECT_EQ(get("/metrics", {{"target", "x"}}), 200) << "a scraper may add parameters of its own";
+  const auto post = [this](const std::string& path, const std::string& body) {
+    return router.call("POST", path, {}, body, "alice").status;
+  };
+  for (const auto* any : {"{}", "[]", "5"}) EXPECT_EQ(post("/v1/tasks", any), 200) << any;
+  for (const auto* wrong : {"", "{", "{\"a\":1,\"a\":2}"}) EXPECT_EQ(post("/v1/tasks", wrong), 400) << wrong;
+  for (const auto* maybe : {"", "{}"}) EXPECT_EQ(post("/v1/tasks/5/cancel", maybe), 200) << maybe;
+  EXPECT_EQ(post("/v1/tasks/5/cancel", "[]"), 400);
+  EXPECT_EQ(post("/v1/queues/q/pause", "{}"), 200);
+  EXPECT_EQ(post("/v1/queues/q/pause", ""), 400);
+}
+
 TEST_F(RouterTest, ATokensQueuesCountBeforeTheHandler) {
   const auto answer = [this](const std::string& queue) {
-    const Request asked = request("POST", "/v1/queues/" + queue + "/pause");
+    Request asked = request("POST", "/v1/queues/" + queue + "/pause");
+    asked.body = "{}";
     const auto found = router.match(asked);
     const auto his = std::make_shared<const QueueScope>(std::vector<QueuePattern>{QueuePattern("his-*")});
-    return router.answer(*found.route, {asked, found.id, "sam", {"sam", Role::acts, his}}).status;
+    Call call{asked, found.id, "sam", {"sam", Role::acts, his}};
+    return router.answer(*found.route, call).status;
   };
   EXPECT_EQ(answer("his-1"), 200);
   EXPECT_EQ(answer("hers"), 403);

@@ -1,0 +1,133 @@
+#include "src/api/tasks/filter.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/api/tasks/causes.h"
+#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
+
+namespace rung::api {
+namespace {
+
+using Text = std::string Filter::*;
+using Time = std::optional<EpochMs> Filter::*;
+
+std::string known_conditions() {
+  std::string names;
+  for (const Condition& one : kConditions)
+    names.append(names.empty() ? "" : ", ")
+        .append(one.param.is == Param::Is::headers ? "header.NAME" : one.param.name);
+  return names;
+}
+
+void set_states(Filter& filter, std::string_view value) {
+  for (const std::string& word : split_words(value)) filter.states.push_back(*state_from(word));
+  if (filter.states.size() > 1) return;
+  filter.state = filter.states.front();
+  filter.states.clear();
+}
+
+// REQUIRES: the value is a valid one.
+void set(Filter& filter, const Condition& condition, const std::string& name, const std::string& value) {
+  if (const auto* text = std::get_if<Text>(&condition.member)) {
+    filter.** text = value;
+  } else if (const auto* time = std::get_if<Time>(&condition.member)) {
+    filter.** time = from_rfc3339(written_time(value));
+  } else if (name == "state") {
+    set_states(filter, value);
+  } else if (name == "kind") {
+    filter.kind = kind_from(value);
+  } else if (name == "silence_held") {
+    filter.silence_held = true;
+  } else {
+    filter.headers.emplace_back(name.substr(kHeaderParam.size()), value);
+  }
+}
+
+std::string wrong_condition(const Condition& condition, const std::string& value) {
+  std::string wrong = wrong_value(condition.param, value);
+  if (wrong.empty() && condition.param.name == "cause" && !is_cause_id(value)) wrong = kCauseIdForm;
+  return wrong;
+}
+
+std::string written_states(const Filter& f) {
+  std::string states(f.state ? to_word(*f.state) : "");
+  for (const State state : f.states) states.append(states.empty() ? "" : ",").append(to_word(state));
+  return states;
+}
+
+}  // namespace
+
+Filter read_filter(const Pairs& conditions, std::string_view prefix, FieldErrors& errors) {
+  Filter filter;
+  std::vector<std::string> seen;
+  for (const auto& [name, value] : conditions) {
+    if (errors.size() > kMostTold) break;
+    const auto wrong = [&, &known = name](std::string detail) {
+      errors.push_back({std::string(prefix) + clean_utf8(known, 60), std::move(detail)});
+    };
+    const auto* const condition = std::ranges::find_if(
+        kConditions, [&known = name](const Condition& one) { return is_named(one.param, known); });
+    if (condition == kConditions.end()) {
+      wrong("unknown condition; known conditions: " + known_conditions());
+    } else if (std::ranges::find(seen, name) != seen.end()) {
+      wrong("given twice");
+    } else if (std::string detail = wrong_condition(*condition, value); !detail.empty()) {
+      wrong(std::move(detail));
+    } else {
+      set(filter, *condition, name, value);
+    }
+    seen.push_back(name);
+  }
+  return filter;
+}
+
+Filter read_filter(const Json& json, FieldErrors& errors) {
+  if (!json.is_object()) {
+    errors.push_back({"filter", "must be an object: {\"queue\": \"orders\", \"state\": \"parked\"}"});
+    return {};
+  }
+  Pairs conditions;
+  for (const auto& [name, value] : json.items()) {
+    if (errors.size() > kMostTold) break;
+    if (value.is_string()) {
+      conditions.emplace_back(name, value.get<std::string>());
+    } else {
+      errors.push_back({"filter." + clean_utf8(name, 60), "must be a string"});
+    }
+  }
+  if (json.empty()) {
+    errors.push_back({"filter",
+                      "an empty filter means every task: name a queue, a tag, a state or a time; known "
+                      "conditions: " +
+                          known_conditions()});
+  }
+  return read_filter(conditions, "filter.", errors);
+}
+
+Json filter_json(const Filter& f) {
+  Json json = Json::object();
+  const auto put = [&](std::string_view name, std::string_view value) {
+    if (!value.empty()) json[std::string(name)] = value;
+  };
+  for (const Condition& condition : kConditions) {
+    const std::string_view name = condition.param.name;
+    if (const auto* text = std::get_if<Text>(&condition.member)) {
+      put(name, f.**text);
+    } else if (const auto* time = std::get_if<Time>(&condition.member)) {
+      if (f.**time) put(name, to_rfc3339(*(f.**time)));
+    } else if (name == "state") {
+      put(name, written_states(f));
+    } else if (name == "kind") {
+      put(name, f.kind ? to_word(*f.kind) : "");
+    } else if (name == "silence_held") {
+      put(name, f.silence_held ? "true" : "");
+    } else {
+      for (const auto& [header, value] : f.headers) put(std::string(kHeaderParam) + header, value);
+    }
+  }
+  return json;
+}
+
+}  // namespace rung::api

@@ -1,0 +1,76 @@
+// The OpenAPI document, and the table of routes that it is made of.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "src/http/handlers/console.h"
+#include "src/http/handlers/context.h"
+
+namespace rung::http {
+namespace {
+
+TEST(OpenApi, EachRouteHasItsTextsAndIsForTheRightRoles) {
+  const Json document = Json::parse(openapi_document());
+  std::set<std::string> ids, written;
+  for (const Route& route : api_routes()) {
+    const std::string id(route.id);
+    EXPECT_TRUE(!id.empty() && std::islower(id.front()) != 0 && std::ranges::all_of(id, [](char c) {
+      return std::isalnum(c) != 0;
+    })) << route.pattern;
+    EXPECT_TRUE(ids.insert(id).second) << id << " stands there twice";
+    std::string method(route.method);
+    for (char& c : method) c = static_cast<char>(std::tolower(c));
+    const Json& operation = document.at("paths").at(std::string(route.pattern)).at(method);
+    EXPECT_FALSE(operation.at("summary").get<std::string>().empty()) << id;
+    // Exactly the operations that need no token say so.
+    const Right& right = right_of(route.action);
+    const bool is_open = route.action == Action::probe;
+    EXPECT_EQ(operation.contains("security"), is_open) << id;
+    EXPECT_EQ(operation.value("x-needs-role", ""), is_open ? "" : to_word(right.least)) << id;
+    const bool asks = route.pattern == "/v1/simulate";  // changes nothing; a body can be long
+    EXPECT_TRUE(is_open || asks || route.method != "POST" || right.least >= Role::acts) << id;
+    EXPECT_TRUE(route.method != "GET" || !right.by_queue || route.action == Action::body)
+        << id << ": a read concerns all queues";
+  }
+  for (const auto& [id, texts] : Json::parse(openapi_json()).at("operations").items()) written.insert(id);
+  EXPECT_EQ(written, ids);
+}
+
+TEST(OpenApi, EachReferenceHasItsTarget) {
+  const Json document = Json::parse(openapi_document());
+  const std::string text = document.dump(), mark = "\"$ref\":\"#";
+  std::set<std::string> used;
+  for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
+    const std::size_t from = at + mark.size();
+    used.insert(text.substr(from, text.find('"', from) - from));
+  }
+  for (const std::string& pointer : used)
+    EXPECT_TRUE(document.contains(Json::json_pointer(pointer))) << pointer;
+  for (const auto& [name, schema] : document.at("components").at("schemas").items())
+    EXPECT_TRUE(used.contains("/components/schemas/" + name)) << name << " is not used";
+}
+
+TEST(OpenApi, AnObjectHasItsPropertiesUnlessItSaysOtherwise) {
+  const Json document = Json::parse(openapi_document());
+  const Json& schemas = document.at("components").at("schemas");
+  const auto requires_member = [&](const char* schema, const char* member) {
+    const Json& required = schemas.at(schema).at("required");
+    return std::ranges::find(required, Json(member)) != required.end();
+  };
+  EXPECT_EQ(schemas.at("Task").at("additionalProperties"), false);
+  EXPECT_TRUE(requires_member("Task", "retry_id"));
+  EXPECT_FALSE(requires_member("Task", "held")) << "optional";
+  EXPECT_TRUE(requires_member("TaskWithHistory", "retry_id")) << "extends Task";
+  EXPECT_TRUE(requires_member("TaskWithHistory", "held"));
+  EXPECT_TRUE(requires_member("TaskWithHistory", "history"));
+  EXPECT_EQ(schemas.at("NewTask").at("required"), Json::array());
+  EXPECT_EQ(schemas.at("Filter").at("properties").at("tag").at("type"), "string");
+  EXPECT_EQ(schemas.at("Task").at("properties").at("state"), (Json{{"$ref", "#/components/schemas/State"}}));
+}
+
+}  // namespace
+}  // namespace rung::http
