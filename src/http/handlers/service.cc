@@ -114,10 +114,9 @@ Response show_metrics(Context& context, const Call&) {
   if (context.metrics.wants_tasks()) context.counting.run(count, kCountWithin);
   auto vitals = context.vitals();
   if (vitals) vitals->database = vitals->database && !context.counts_failed;
-  context.metrics.vitals(vitals ? &*vitals : nullptr, context.network->connections());
   Response response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = context.metrics.text();
+  response.body = context.metrics.text(std::move(vitals), context.network->connections());
   return response;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,11 +15,8 @@
 #include "src/store/store.h"
 
 namespace prometheus {
-class Gauge;
-class Histogram;
-template <typename T>
-class Family;
-}  // namespace prometheus
+struct MetricFamily;
+}
 
 namespace rung::http {
 
@@ -37,9 +35,7 @@ class Metrics {
   enum class Changed { applied, unchanged, refused, failed };
   void changed(std::string_view what, Changed how);
 
-  // Set before each text(). The database figures are set only now and then. nullptr: the loop did not answer.
-  void vitals(const Vitals* vitals, int connections);
-  // What the database says of all instances.
+  // What the database says of all instances: set now and then.
   struct Totals {
     std::vector<QueueStat> by_queue;
     std::vector<std::string> held_back;  // queues behind a gate: their tasks are late by intent
@@ -62,27 +58,22 @@ class Metrics {
   void tasks_took(Ms took);
   void tasks_failed();  // the next caller tries again
 
-  std::string text() const;  // in Prometheus's text format
+  // In Prometheus's text format. `vitals`: none = the loop did not answer; what it said last is told then.
+  std::string text(std::optional<Vitals> vitals, int connections);
 
  private:
-  struct Families;
-  prometheus::Gauge& problem(const std::string& name);
-  void problems(const std::vector<HealthProblem>& now);
-  void attachments(const Vitals& vitals);
-  void pauses(const Vitals& vitals);
-  void gates(const Vitals& vitals);
-  void leases(const Vitals& vitals);
-  void publishing(const Vitals& vitals);
-  void intake(const Vitals& vitals);
-  void flow(const bridge::FlowCounts::ByQueue& by_queue);
-  void retention(const bridge::RetentionState& now);
-  // `queue`: "" = all.
-  void lateness(prometheus::Family<prometheus::Histogram>& family, const std::string& queue,
-                const bridge::Lateness& now);
+  struct Counts;
   const Clock& clock_;
-  const std::unique_ptr<Families> families_;
+  const std::unique_ptr<Counts> counts_;
+  std::unique_ptr<const prometheus::MetricFamily> build_;
   std::mutex mutex_;
-  BootMs fresh_until_{0};  // guarded by mutex_
+  BootMs fresh_until_{0};                         // guarded by mutex_
+  std::vector<prometheus::MetricFamily> totals_;  // guarded by mutex_
+  Vitals last_;                                   // guarded by mutex_
+  std::map<std::string, bool> problems_;          // those that there have been; guarded by mutex_
 };
+
+// Adds what the event loop of this instance says.
+void add_instance(const Vitals& vitals, std::vector<prometheus::MetricFamily>& all);
 
 }  // namespace rung::http
