@@ -30,7 +30,7 @@ struct Param {
   };
   std::string_view name;
   Is is = Is::text;
-  std::string_view help;
+  std::string_view help = {};
   std::span<const std::string_view> words = {};
 };
 

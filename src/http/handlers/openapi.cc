@@ -15,7 +15,7 @@
 #include "src/http/handlers/console.h"
 #include "src/http/handlers/context.h"
 #include "src/http/handlers/router.h"
-#include "src/store/causes.h"
+#include "src/store/store.h"
 
 namespace rung::http {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <string>
 
-#include "src/bridge/base/flow_counts.h"
+#include "src/http/metrics/metrics.h"
 
 namespace rung::http {
 

@@ -31,7 +31,7 @@ class RouterTest : public testing::Test {
     return r;
   }
   Router::Match match(const std::string& method, const std::string& path) const {
-    return routematch(request(method, path));
+    return router.match(request(method, path));
   }
 
   Context context{{.rules = rules()}, Ms{1}, 1, test_clock()};
