@@ -1,5 +1,5 @@
-// Validates responses against the OpenAPI document; supports only what that document uses of JSON Schema. Thread:
-// pure.
+// Validates responses against the OpenAPI document; supports only what that document uses of JSON Schema.
+// Thread: pure.
 #pragma once
 
 #include <gtest/gtest.h>
