@@ -50,7 +50,7 @@ INSERT IGNORE INTO rung_shards (id) VALUES
 -- Every step of a task moves its entry in by_shard and in by_due, in no other index. A third moving index
 -- (queue, state, next_due_at) doubled the cost of a step: 68 us of the server's CPU instead of 34 (18 with none).
 -- `stage` is 1 for scheduled and publishing, and the state's number for the others: a claim does not change it. Searches by
--- time use it instead of `state`, which saves 5 of a claim's 14 us a row (tests/bench/statements). by_shard also has the
+-- time use it instead of `state`, which saves 5 of a claim's 14 us a row. by_shard also has the
 -- queue: the loader of due tasks limits each queue, and reads only the index.
 --
 -- next_at drives the state machine: in awaiting it is the end of silence, in parked it means that a copy is still to be

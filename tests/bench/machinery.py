@@ -89,10 +89,6 @@ class Servers(starting.Servers):
             return False  # the schema is being made
         return len(held) == instances and sum(held) == 64 and max(held) - min(held) <= 1
 
-    def database_cpu(self) -> float:
-        """Seconds that the database's process has used so far."""
-        return cpu_of(self.database_process())
-
     def database_process(self) -> int:
         """The pid of mariadbd or mysqld."""
         with open(f"{self.dir}/db.pid", encoding="utf-8") as file:
@@ -111,10 +107,6 @@ class Servers(starting.Servers):
             except OSError:
                 continue
         raise SystemExit("the run's broker is gone")
-
-    def counted(self, name: str) -> int:
-        """One of the database's own counters."""
-        return int(self.rows("SHOW GLOBAL STATUS LIKE %s", name)[0][1])
 
     def ctl(self, *words: str) -> None:
         subprocess.run([self.rabbitmqctl, *words], check=True, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""The workloads of tests/bench/compare (its usage says what each is) and growth, and the table of what they measured."""
+"""The workloads of tests/bench/compare (its usage says what each is), and the table of what they measured."""
 from __future__ import annotations
 
 import json
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from machinery import PREFIX, ROOT, Node, Servers, cpu_of, numbers, until
+from machinery import PREFIX, ROOT, Node, Servers, cpu_of, until
 
 TRAFFIC = f"{ROOT}/build/release/bench_traffic"
 WORK = "bench-work"
@@ -264,59 +264,6 @@ class Bench:
                 print(f"# {name} run {turn + 1} {contender}: {table.last(contender)}", file=sys.stderr, flush=True)
         table.show()
         return table
-
-    # -- W5
-
-    def fill(self, count: int) -> float:
-        """`count` tasks due evenly over the next day, from a quarter of an hour on; the database's bytes for each."""
-        self.queues("rung")
-        self.publish("rung", 1, "--delay", 86_000_000).result()
-        until("a task to clone", lambda: self.tasks("TRUE") == 1)
-        self.end_sidecars()
-        self.servers.rows("USE rung_bench")
-        first = self.servers.rows("SELECT id FROM rung_tasks")[0][0]
-        columns = ("kind, attempt, level, levels, max_attempts, ladder, ladder_pinned, node, queue, exchange, routing_key, "
-                   "tag, first_failed_at, created_at, body_bytes")
-        step = 500_000
-        for done in range(0, count, step):
-            many = min(step, count - done)
-            self.servers.rows(f"INSERT INTO rung_bodies SELECT {first} + {done} + seq, properties, headers, origin, body "
-                              f"FROM rung_bodies, {numbers(1, many)} WHERE task_id = {first}")
-            self.servers.rows(
-                f"INSERT INTO rung_tasks (id, shard, state, next_at, message_id, {columns}) SELECT {first} + {done} + seq, "
-                f"seq MOD 64, 'scheduled', UTC_TIMESTAMP(3) + INTERVAL 900 SECOND + "
-                f"INTERVAL ({done} + CAST(seq AS SIGNED)) * {85_000_000 // count} * 1000 MICROSECOND, "
-                f"CONCAT('b-', {done} + seq), {columns} FROM rung_tasks, {numbers(1, many)} WHERE id = {first}")
-        self.servers.rows("DELETE FROM rung_tasks WHERE id = %s", first)
-        self.servers.rows("ANALYZE TABLE rung_tasks, rung_bodies")
-        return float(self.servers.rows("SELECT SUM(data_length + index_length) FROM information_schema.tables "
-                                       "WHERE table_schema = 'rung_bench'")[0][0]) / count
-
-    def restart(self) -> float:
-        """Seconds from the start after a kill -9 to the first of what fell due meanwhile."""
-        self.queues("rung")
-        self.publish("rung", 100, "--delay", 3000).result()
-        until("they are taken in", lambda: self.tasks("queue = %r" % WORK + " AND created_at > UTC_TIMESTAMP(3) "
-                                                      "- INTERVAL 3 SECOND AND state = 'scheduled'") >= 100)
-        self.nodes[0].kill()
-        time.sleep(5)
-        consumer = self.consume(100)
-        began = time.time()
-        self.nodes[0].start()
-        return consumer.result()["first_us"] / 1e6 - began
-
-    def backlog(self, count: int) -> dict[str, float]:
-        self.sidecars(1)
-        size = self.fill(count) if count else 0.0
-        self.sidecars(1, fresh=False)
-        time.sleep(5)  # the window is loaded
-        rss = self.nodes[0].rss_mb()
-        measured = {"rss_mb": rss, "bytes_a_task": size}
-        measured |= self.lateness("rung", rate=200)
-        measured["rss_after_mb"] = self.nodes[0].rss_mb("VmHWM")
-        measured["firing_again_s"] = self.restart()
-        self.end_sidecars()
-        return measured
 
 
 class Table:

@@ -53,7 +53,7 @@ t.state = 'scheduled' AND c.task_id = t.id AND c.attempt = t.attempt + 1 AND c.o
 
 -- name: same_tasks
 -- One change for many rows: 12 to 16 us of the server's CPU a row (500 rows a statement, two moving indexes,
--- MariaDB 10.11). write_tasks costs more. tests/bench/statements measures both under the same conditions.
+-- MariaDB 10.11). write_tasks costs more.
 UPDATE rung_tasks FORCE INDEX (PRIMARY) SET :changes WHERE id IN (:ids)
 
 -- name: same_tasks_unread
