@@ -223,6 +223,13 @@ Received SidecarTest::fail(const std::string& queue, const Message& message) {
   return seen;
 }
 
+void SidecarTest::publish_failed(const std::string& queue, std::size_t count, const std::string& name) {
+  std::vector<Message> messages;
+  for (std::size_t i = 0; i < count; ++i)
+    messages.push_back(failed_message(queue, name + "-" + std::to_string(i)));
+  AmqpProbe().publish_all(failed(), "", messages);
+}
+
 Received SidecarTest::delivery(const std::string& queue, Ms within) {
   auto received = amqp.get_within(queue, within);
   if (!received) {
@@ -320,6 +327,15 @@ Row SidecarTest::wait_id(const std::string& id, std::string_view state, Ms withi
 }
 
 // --- values
+
+Message failed_message(const std::string& queue, const std::string& name) {
+  Message message;
+  message.body = name;
+  message.properties.message_id = name;
+  message.properties.delivery_mode = 2;
+  message.headers = Table{{"retry-queue", queue}};
+  return message;
+}
 
 bool has_header(const Message& message, std::string_view name) {
   return find(message.headers, name) != nullptr;

@@ -111,6 +111,9 @@ class SidecarTest : public ::testing::Test {
   // Publishes to the queue, takes the message and rejects it, so that it is dead-lettered. Returns the
   // delivery.
   Received fail(const std::string& queue, const Message& message);
+  // Publishes `count` failed messages for `queue`, confirmed, to <prefix>.failed, as a consumer does:
+  // failed_message().
+  void publish_failed(const std::string& queue, std::size_t count, const std::string& name = "m");
   // The next delivery of `queue`; if there is none, fails the test and returns an empty message.
   Received delivery(const std::string& queue, Ms within = kBound);
   // Expects that `queue` gets nothing that is due within `from_now`: tasks of another queue that are due
@@ -135,6 +138,9 @@ class SidecarTest : public ::testing::Test {
   std::vector<std::string> queues_;
   bool in_schema_ = false;
 };
+
+// A persistent message that has failed in `queue`; `name` is its body and message-id.
+Message failed_message(const std::string& queue, const std::string& name);
 
 // Reading headers. An absent header is "" or -1.
 std::string text_header(const Message& message, std::string_view name);

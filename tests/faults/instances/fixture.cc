@@ -5,41 +5,10 @@
 
 namespace rung::test {
 
-// --- the consumer
-
-Climber::Climber(std::string queue) : queue_(std::move(queue)), thread_([this] { run(); }) {}
-
-Climber::~Climber() {
-  stop_ = true;
-  thread_.join();
-}
-
-void Climber::run() {
-  AmqpProbe probe;
-  probe.consume(queue_, 100);
-  while (!stop_) {
-    const auto received = probe.next(Ms{50});
-    if (!received) continue;
-    {
-      const std::lock_guard lock(mutex_);
-      ++seen_[received->message.body][int_header(received->message, "retry-attempt")];
-    }
-    ++count_;
-    probe.reject(*received);
-  }
-}
-
-std::map<std::string, std::map<std::int64_t, int>> Climber::seen() const {
-  const std::lock_guard lock(mutex_);
-  return seen_;
-}
-
-// --- the instances
-
 InstancesTest::InstancesTest() {
   config.ladder = "[400ms, 800ms, 1200ms]";
   queue = attached();
-  consumer = std::make_unique<Climber>(queue);
+  consumer = std::make_unique<FailingConsumer>(queue, failed(), FailingConsumer::How::reject);
 }
 
 InstancesTest::~InstancesTest() {
@@ -113,27 +82,6 @@ std::map<std::string, std::int64_t> InstancesTest::delivered() {
   return by_node;
 }
 
-// --- the load
-
-namespace {
-Message failed_message(const std::string& queue, const std::string& name) {
-  Message message;
-  message.body = name;
-  message.properties.message_id = name;
-  message.properties.delivery_mode = 2;
-  message.headers = Table{{"retry-queue", queue}};
-  return message;
-}
-}  // namespace
-
-void InstancesTest::publish_failed(std::size_t count, const std::string& name) {
-  std::vector<Message> messages;
-  for (std::size_t i = 0; i < count; ++i)
-    messages.push_back(failed_message(queue, name + "-" + std::to_string(i)));
-  AmqpProbe probe;
-  probe.publish_all(failed(), "", messages);
-}
-
 void InstancesTest::start_load(std::size_t per_second) {
   stop_ = false;
   load_ = std::thread([this, per_second] {
@@ -169,7 +117,8 @@ std::size_t InstancesTest::all_ended(std::size_t count) {
   EXPECT_EQ(number("SELECT COUNT(*) FROM retry_history WHERE queue = '" + queue + "'"),
             static_cast<std::int64_t>(count) * kLevels)
       << "attempts are neither multiplied nor eaten";
-  const auto seen = consumer->seen();
+  std::map<std::string, std::map<std::int64_t, int>> seen;  // by body, then attempt
+  for (const auto& one : consumer->seen()) ++seen[one.body][one.attempt];
   EXPECT_EQ(seen.size(), count);
   std::size_t repeats = 0;
   for (const auto& [body, attempts] : seen) {

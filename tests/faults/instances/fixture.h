@@ -1,41 +1,18 @@
-// The fixture of the tests with several instances: numbered sidecars, the owners of the shards, a consumer
-// that fails everything on its own thread, and a continuous load.
+// The fixture of the tests with several instances: numbered sidecars, the owners of the shards, and a
+// continuous load.
 #pragma once
 
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/failing_consumer.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {
-
-// Takes from a queue and rejects everything; records each delivery by Rung.
-class Climber {
- public:
-  explicit Climber(std::string queue);
-  ~Climber();
-  Climber(const Climber&) = delete;
-  Climber& operator=(const Climber&) = delete;
-
-  std::size_t count() const { return count_; }
-  // By body, then attempt: the number of deliveries.
-  std::map<std::string, std::map<std::int64_t, int>> seen() const;
-
- private:
-  void run();
-
-  const std::string queue_;
-  std::atomic<bool> stop_{false};
-  std::atomic<std::size_t> count_{0};
-  mutable std::mutex mutex_;
-  std::map<std::string, std::map<std::int64_t, int>> seen_;  // guarded by mutex_
-  std::thread thread_;
-};
 
 class InstancesTest : public SidecarTest {
  protected:
@@ -58,9 +35,7 @@ class InstancesTest : public SidecarTest {
   std::map<std::string, std::int64_t> delivered();     // by node: confirmed attempts in the history
   std::int64_t number(const std::string& sql);
 
-  // Publishes `count` failed messages for `queue`, confirmed, with message-ids.
-  void publish_failed(std::size_t count, const std::string& name);
-  // Publishes such messages continuously, until the end of the test or stop_load(), which returns their
+  // Publishes failed messages continuously, until the end of the test or stop_load(), which returns their
   // number.
   void start_load(std::size_t per_second);
   std::size_t stop_load();
@@ -70,7 +45,7 @@ class InstancesTest : public SidecarTest {
   std::size_t all_ended(std::size_t count);
 
   std::string queue;
-  std::unique_ptr<Climber> consumer;
+  std::unique_ptr<FailingConsumer> consumer;
 
  private:
   std::map<int, std::unique_ptr<Sidecar>> nodes_;

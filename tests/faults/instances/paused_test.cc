@@ -14,6 +14,7 @@ class Paused : public InstancesTest {};
 // What it has locked in the database must not keep the other from taking over. (A network that swallows one
 // instance's packets looks the same.)
 TEST_F(Paused, UnderLoadWithinATransactionItHoldsUpNobodyAndGoesOn) {
+  config.more = "lease: 3s\n";
   const auto url = parse_url(db.url());
   TcpProxy mysql(url->host, url->port == 0 ? 3306 : url->port);
   config.store_url = with_port(db.url(), mysql.port());
@@ -29,10 +30,11 @@ TEST_F(Paused, UnderLoadWithinATransactionItHoldsUpNobodyAndGoesOn) {
   node(1).signal(SIGSTOP);
   until_balanced({2});
   const auto taken_over = [&] {
-    return rows("SELECT DISTINCT node, subject FROM retry_events WHERE kind = 'shards_taken_over'");
+    return number(
+        "SELECT COUNT(*) FROM retry_events WHERE kind = 'shards_taken_over' AND node = 'n-2' AND subject = "
+        "'n-1'");
   };
-  EXPECT_TRUE(eventually([&] { return !taken_over().empty(); }, kBound));
-  EXPECT_EQ(taken_over(), (std::vector<Row>{{{"node", "n-2"}, {"subject", "n-1"}}}));
+  EXPECT_TRUE(eventually([&] { return taken_over() > 0; }, kBound));
   const std::int64_t before = delivered()["n-1"];
   node(1).signal(SIGCONT);
   until_balanced({1, 2});

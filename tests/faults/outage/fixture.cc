@@ -50,57 +50,6 @@ void own_servers(const std::string& command) {
 
 std::string own_rabbitmqctl() { return std::getenv("RUNG_TEST_RABBITMQCTL"); }
 
-// --- the consumer
-
-FailingConsumer::FailingConsumer(std::string queue, std::string failed, How how)
-    : queue_(std::move(queue)), failed_(std::move(failed)), how_(how), thread_([this] { run(); }) {}
-
-FailingConsumer::~FailingConsumer() {
-  stop_ = true;
-  thread_.join();
-}
-
-void FailingConsumer::run() {
-  while (!stop_) {
-    try {
-      serve();
-    } catch (const std::exception&) {  // the broker is away
-      std::this_thread::sleep_for(Ms{50});
-    }
-  }
-}
-
-void FailingConsumer::serve() {
-  AmqpProbe probe;
-  probe.consume(queue_, 50);
-  while (!stop_) {
-    auto received = probe.next(Ms{100});
-    if (!received) continue;
-    Seen seen{
-        received->message.body, retry_id(*received),
-        has_header(received->message, "retry-attempt") ? int_header(received->message, "retry-attempt") : 0,
-        wall_ms()};
-    if (seen.attempt > 0) ++count_;
-    {
-      const std::lock_guard lock(mutex_);
-      seen_.push_back(std::move(seen));
-    }
-    if (how_ == How::reject) {
-      probe.reject(*received);
-    } else {
-      if (how_ == How::publish) probe.publish(failed_, "", received->message);
-      probe.ack(*received);
-    }
-  }
-}
-
-std::vector<FailingConsumer::Seen> FailingConsumer::seen() const {
-  const std::lock_guard lock(mutex_);
-  return seen_;
-}
-
-// --- the fixture
-
 OutageTest::OutageTest()
     : rabbit("127.0.0.1", port_of(amqp_url(), 5672)), mysql("127.0.0.1", port_of(db.url(), 3306)) {
   config.broker_url = with_port(amqp_url(), rabbit.port());
@@ -123,19 +72,6 @@ void OutageTest::start_unready() {
   sidecar_ = std::make_unique<Sidecar>(config);
   sidecar_->start();
   ASSERT_TRUE(sidecar_->logged("rung starting"));
-}
-
-void OutageTest::publish_failed(const std::string& queue, std::size_t count, const std::string& name) {
-  std::vector<Message> messages;
-  for (std::size_t i = 0; i < count; ++i) {
-    Message& message = messages.emplace_back();
-    message.body = name + "-" + std::to_string(i);
-    message.properties.message_id = message.body;
-    message.properties.delivery_mode = 2;
-    message.headers = Table{{"retry-queue", queue}};
-  }
-  AmqpProbe probe;
-  probe.publish_all(failed(), "", messages);
 }
 
 std::vector<std::vector<std::string>> OutageTest::look(std::string sql) {

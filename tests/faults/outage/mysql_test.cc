@@ -44,16 +44,6 @@ class MysqlAway : public OutageTest {
   std::unique_ptr<FailingConsumer> consumer;
 };
 
-// Each statement may be the one that is cut, a commit too: its outcome is then unknown.
-TEST_F(MysqlAway, CutAgainAndAgain) {
-  for (int i = 0; i < 12; ++i) {
-    mysql.cut();
-    const std::size_t before = mysql.accepted();
-    ASSERT_TRUE(eventually([&] { return mysql.accepted() > before; }, kBound));
-  }
-  EXPECT_EQ(all_ended(queue, *consumer, kBefore), 0U);
-}
-
 TEST_F(MysqlAway, Killed) {
   own_servers("kill-db");
   ASSERT_TRUE(rung().logged("database unavailable"));
@@ -96,13 +86,6 @@ TEST_F(MysqlSilent, Stalled) {
   leases_run_out();
   mysql.stall(false);
   all_ended(queue, *consumer, kBefore + kMeanwhile);
-  ended_as_often_as_it_began();
-}
-
-TEST_F(MysqlSilent, HalfOpen) {
-  mysql.half_close();
-  ASSERT_TRUE(rung().logged("database unavailable"));
-  all_ended(queue, *consumer, kBefore);
   ended_as_often_as_it_began();
 }
 

@@ -43,17 +43,6 @@ TEST_F(RabbitmqAway, CutInTheMiddleOfPublishesThenRefused) {
   once();
 }
 
-TEST_F(RabbitmqAway, CutAgainAndAgain) {
-  flow();
-  for (int i = 0; i < 8; ++i) {
-    rabbit.cut_after(3000);  // in the middle of a publish or of an ack
-    const std::size_t before = rabbit.accepted();
-    eventually([&] { return rabbit.accepted() > before; }, Ms{1500});
-  }
-  rabbit.cut_after(0);
-  all_ended(queue, *consumer, kMessages);
-}
-
 TEST_F(RabbitmqAway, Killed) {
   flow();
   // RabbitMQ 3 keeps the queue's declaration in memory for a while: it would be gone after the kill.
@@ -82,14 +71,6 @@ TEST_F(RabbitmqSilent, Stalled) {
   rabbit.stall();
   ASSERT_TRUE(rung().logged("broker unavailable")) << "heartbeats were not missed";
   rabbit.stall(false);
-  all_ended(queue, *consumer, kMessages);
-  ended_as_often_as_it_began();
-}
-
-TEST_F(RabbitmqSilent, HalfOpen) {
-  flow();
-  rabbit.half_close();
-  ASSERT_TRUE(rung().logged("broker unavailable")) << "heartbeats were not missed";
   all_ended(queue, *consumer, kMessages);
   ended_as_often_as_it_began();
 }

@@ -74,9 +74,7 @@ void away(TcpProxy& proxy) {
 
 INSTANTIATE_TEST_SUITE_P(
     With, Sigterm,
-    ::testing::Values(Fault{"MysqlStalled", [](TcpProxy&, TcpProxy& mysql) { mysql.stall(); }},
-                      Fault{"MysqlAway", [](TcpProxy&, TcpProxy& mysql) { away(mysql); }},
-                      Fault{"RabbitmqStalled", [](TcpProxy& rabbit, TcpProxy&) { rabbit.stall(); }},
+    ::testing::Values(Fault{"MysqlAway", [](TcpProxy&, TcpProxy& mysql) { away(mysql); }},
                       Fault{"RabbitmqAway", [](TcpProxy& rabbit, TcpProxy&) { away(rabbit); }},
                       Fault{"BothStalled",
                             [](TcpProxy& rabbit, TcpProxy& mysql) {

@@ -18,14 +18,14 @@ void queue_process(const std::string& queue, const std::string& what) {
   ASSERT_NE(ran.out.find("ok"), std::string::npos) << ran.out;
 }
 
-class SlowTarget : public OutageTest, public ::testing::WithParamInterface<const char*> {};
+class SlowTarget : public OutageTest {};
 
-TEST_P(SlowTarget, HoldsUpNoOther) {
+TEST_F(SlowTarget, HoldsUpNoOther) {
   constexpr std::size_t kFirst = 100, kStuck = 400, kLive = 60;
   config.ladder = "[2s, 1h]";
   start();
   const std::string stuck = new_name("stuck"), live = attached("live");
-  amqp.declare(stuck, Table{{"x-queue-type", std::string(GetParam())}});
+  amqp.declare(stuck);
   remove_at_end(stuck);
   // Before it is stuck its window is wide.
   publish_failed(stuck, kFirst, "first");
@@ -45,9 +45,6 @@ TEST_P(SlowTarget, HoldsUpNoOther) {
   // Waiting for an hour without an answer does not count as another attempt.
   EXPECT_EQ(number("SELECT COUNT(*) FROM {}.retry_history WHERE attempt > 1"), 0);
 }
-
-INSTANTIATE_TEST_SUITE_P(Of, SlowTarget, ::testing::Values("classic", "quorum"),
-                         [](const auto& type) { return std::string(type.param); });
 
 class Backlog : public OutageTest {};
 

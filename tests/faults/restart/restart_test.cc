@@ -159,39 +159,6 @@ TEST_P(Restart, InTheMiddleOfIntake) {
   EXPECT_EQ(rows("SELECT retry_id FROM retry_current WHERE queue = '" + queue + "'").size(), kMessages);
 }
 
-// Again and again, at any point: everything still ends, and no attempt is numbered twice.
-TEST_P(Restart, ManyTimesOnTheWay) {
-  constexpr std::size_t kMessages = 100;
-  config.ladder = "[300ms, 500ms, 700ms]";
-  start();
-  const std::string queue = attached();
-  publish_failed(queue, kMessages);
-  AmqpProbe consumer;
-  consumer.consume(queue, 20);
-  std::map<std::string, std::set<std::int64_t>> attempts;
-  std::size_t parked_rows = 0;
-  int deliveries = 0, ends = 0;
-  ASSERT_TRUE(eventually(
-      [&] {
-        while (auto received = consumer.next(Ms{200})) {
-          attempts[retry_id(*received)].insert(int_header(received->message, "retry-attempt"));
-          consumer.reject(*received);
-          if (++deliveries % 60 == 0 && ends < 4) {
-            ++ends;
-            end();
-            start();
-          }
-        }
-        parked_rows = rows_in(queue, "parked");
-        return parked_rows == kMessages;
-      },
-      kBound))
-      << parked_rows << " parked after " << deliveries << " deliveries";
-  EXPECT_EQ(attempts.size(), kMessages);
-  for (const auto& [id, seen] : attempts) EXPECT_EQ(seen, (std::set<std::int64_t>{1, 2, 3})) << id;
-  EXPECT_EQ(ends, 4);
-}
-
 INSTANTIATE_TEST_SUITE_P(By, Restart, ::testing::Values(SIGTERM, SIGKILL),
                          [](const auto& by) { return by.param == SIGTERM ? "Sigterm" : "Kill9"; });
 

@@ -15,12 +15,7 @@ Traffic::Traffic(std::string failed, std::string queue)
     : thread_([this, failed = std::move(failed), queue = std::move(queue)] {
         AmqpProbe probe;
         while (!stop_) {
-          Message message;
-          message.body = "m-" + std::to_string(count_);
-          message.properties.message_id = message.body;
-          message.properties.delivery_mode = 2;
-          message.headers = Table{{"retry-queue", queue}};
-          probe.publish(failed, "", message);
+          probe.publish(failed, "", failed_message(queue, "m-" + std::to_string(count_)));
           ++count_;
           std::this_thread::sleep_for(kEvery);
         }

@@ -43,17 +43,6 @@ TEST_F(Refused, ATableThatIsAwayIsWaitedOut) {
   expect_healed();
 }
 
-TEST_F(Refused, ARevokedRightIsWaitedOut) {
-  own_user();
-  begin();
-  db.exec("REVOKE INSERT ON `" + db.name() + "`.* FROM '" + user + "'@'%'");
-  end_connections(user);
-  expect_told();
-  EXPECT_NE(rung().log().find("INSERT command denied"), std::string::npos) << "the reason is missing";
-  db.exec("GRANT INSERT ON `" + db.name() + "`.* TO '" + user + "'@'%'");
-  expect_healed();
-}
-
 // The login itself, in the middle of work: no end of the process, as a wrong password at the start is.
 TEST_F(Refused, ALockedAccountIsWaitedOut) {
   own_user();

@@ -11,7 +11,10 @@ namespace {
 
 class Restored : public TroubleTest {
  protected:
-  Restored() { config.ladder = "[3s, 1h]"; }
+  Restored() {
+    config.ladder = "[3s, 1h]";
+    config.more = "lease: 4s\n";
+  }
   ~Restored() override { std::filesystem::remove(dump_); }
 
   // `program`: the variable that names the database's client, or its dump program.
