@@ -70,21 +70,6 @@ TEST(AddressesTest, TheShuffledOrderIsTheSeedsAndStays) {
   EXPECT_EQ(orders.size(), 6U) << "50 seeds do not make all 6 orders";
 }
 
-TEST(AddressesTest, TheListedOrderIsTheLists) {
-  for (std::uint32_t seed = 1; seed <= 5; ++seed)
-    EXPECT_EQ(order(Addresses(hosts(4), 3306, Addresses::Order::listed, test_clock(), seed)), "1234");
-}
-
-TEST(AddressesTest, TheOneThatServesComesFirst) {
-  for (const auto kind : {Addresses::Order::listed, Addresses::Order::shuffled}) {
-    Addresses addresses(hosts(3), 5672, kind, test_clock(), 7);
-    addresses.serves(found(addresses)[2]);
-    EXPECT_EQ(order(addresses).front(), '3');
-    addresses.serves(found(addresses)[1]);
-    EXPECT_EQ(order(addresses).front(), '2');
-  }
-}
-
 TEST(AddressesTest, WhatFailedComesLastTheLongestAgoFirst) {
   Addresses addresses(hosts(3), 5672, Addresses::Order::shuffled, test_clock(), 7);
   const auto all = found(addresses);
@@ -145,16 +130,14 @@ TEST(AddressesTest, OneThatIsSilentGetsNoMoreTimeWhereAnotherServes) {
 TEST(AddressesTest, OneThatIsAloneHasAllTheTime) {
   for (const int count : {1, 2}) {
     Addresses addresses(hosts(count), 5672, Addresses::Order::listed, test_clock());
+    const Ms given = count == 1 ? Ms{10'000} : Ms{2000};
     const BootMs began = test_clock().boot();
-    BootMs until;
-    const auto got = addresses.connect(Ms{10'000}, {}, [&](const Address&, BootMs given) {
-      until = given;
+    const auto got = addresses.connect(Ms{10'000}, {}, [&](const Address&, BootMs until) {
+      EXPECT_GE(until - began, given);
+      EXPECT_LE(until - test_clock().boot(), given);
       return Result<int>(1);
     });
     ASSERT_TRUE(got);
-    const Ms least = count == 1 ? Ms{10'000} : Ms{2000};
-    EXPECT_GE(until - began, least);
-    EXPECT_LT(until - began, least + Ms{5000});
   }
 }
 
@@ -186,20 +169,6 @@ TEST(AddressesTest, TheErrorNamesAllInTheListsOrderWhateverTheOrderOfTrying) {
   EXPECT_THAT(said, ElementsAre("one is silent; two says no"));
 }
 
-TEST(AddressesTest, RefusedByAllIsRefused) {
-  Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled, test_clock());
-  Service service{{refused("no"), refused("no, too")}, {}};
-  EXPECT_EQ(connect(addresses, service).error().kind, Error::Kind::refused);
-}
-
-TEST(AddressesTest, OneThatIsAloneFailsInItsOwnWords) {
-  Addresses addresses(hosts(1), 5672, Addresses::Order::listed, test_clock());
-  Service service{{refused("no")}, {}};
-  const auto got = connect(addresses, service);
-  EXPECT_EQ(got.error().kind, Error::Kind::refused);
-  EXPECT_EQ(got.error().message, "no");
-}
-
 TEST(AddressesTest, TellsOnceWhichServesAndWhatWasPassedOver) {
   Addresses addresses(hosts(2), 5672, Addresses::Order::listed, test_clock());
   std::vector<std::string> told;
@@ -229,21 +198,6 @@ TEST(AddressesTest, WhoIsElsewhereLearnsThatAnotherServesNow) {
   addresses.serves(all[0]);
   EXPECT_FALSE(addresses.left(all[1]))
       << "a name may stand for another address at each look: this one has not failed";
-}
-
-TEST(AddressesTest, StopsBetweenTwo) {
-  Addresses addresses(hosts(2), 5672, Addresses::Order::listed, test_clock());
-  bool stopping = false;
-  int tried = 0;
-  const auto got = addresses.connect(
-      Ms{10'000}, [&] { return stopping; },
-      [&](const Address&, BootMs) -> Result<int> {
-        ++tried;
-        stopping = true;
-        return transient("no");
-      });
-  EXPECT_FALSE(got);
-  EXPECT_EQ(tried, 1);
 }
 
 TEST(AddressesTest, ANameWithSeveralAddressesCountsAsSeveral) {

@@ -78,18 +78,6 @@ TEST_F(BreakerTest, ClosesAfterSuccessfulProbesInARow) {
   EXPECT_EQ(breaker.until, now + kSecond * 30) << "the first wait again";
 }
 
-TEST_F(BreakerTest, AFailureBetweenSuccessesStartsAnew) {
-  open_it();
-  now = now + kSecond * 30;
-  put(Kind::succeeded, 1, probe());
-  put(Kind::failed, 1, probe());
-  EXPECT_EQ(breaker.state, State::open);
-  now = now + kSecond * 120;
-  put(Kind::succeeded, 1, probe());
-  put(Kind::succeeded, 1, probe());
-  EXPECT_EQ(breaker.state, State::half_open);
-}
-
 TEST_F(BreakerTest, SeveralProbesAtOnceButNotMoreThanAreNeeded) {
   rules.probes = 5;
   rules.close_after = 2;

@@ -29,11 +29,6 @@ DelayRequest after(Ms delay, Table headers = {}) {
   return request_of(std::move(headers), "rung.delay", "orders", {delay, "", "x-wait"});
 }
 
-TEST(ReadDelay, WhatTheBrokerWasAsked) {
-  EXPECT_EQ(after(Ms{1500}).due(kNow), kNow + Ms{1500});
-  EXPECT_EQ(request_of({}).due(kNow), kNow) << "nothing said: at once";
-}
-
 TEST(ReadDelay, TheReasonsAreForPeople) {
   EXPECT_EQ(request_of({}, "rung.delay", "orders", {Ms{0}, "too long", "x-wait"}).refusal, "too long");
   EXPECT_EQ(
@@ -111,16 +106,6 @@ TEST(ReadDelay, Targets) {
   }
 }
 
-// broker.targets is asked about what the message names, and only about that.
-TEST(ReadDelay, SaysWhatOfTheMessageNamesItsTarget) {
-  EXPECT_EQ(request_of({{"retry-queue", "bills"}}).target_by, "the header retry-queue");
-  EXPECT_EQ(request_of({{"retry-exchange", "x"}}).target_by, "the header retry-exchange");
-  EXPECT_EQ(request_of({{"retry-exchange", ""}}).target_by, "the routing key");
-  EXPECT_EQ(request_of({{"retry-routing-key", "k"}}).target_by, "the routing key");
-  EXPECT_EQ(request_of({}).target_by, "the routing key");
-  EXPECT_EQ(request_of({}, "my-delayed").target_by, "") << "the config maps it";
-}
-
 TEST(ReadDelay, NamesThatCannotBeKeptArePutAside) {
   const std::string long_name(256, 'q');
   EXPECT_THAT(request_of({{"retry-queue", long_name}}).refusal, HasSubstr("retry-queue is not a valid name"));
@@ -159,23 +144,6 @@ TEST(ReadDelay, StripTakesOffWhatAskedForTheDelay) {
   EXPECT_EQ(strip(m, &origin, facts).headers, (Table{{"app", 1}}));
   EXPECT_THAT(origin, HasSubstr("x-wait"));
   EXPECT_NE(find(strip(m, nullptr).headers, "x-wait"), nullptr);
-}
-
-TEST(ReadDelay, DressSaysNothingOfAFailureThatWasNot) {
-  Task t;
-  t.id = {7};
-  t.kind = Kind::delay;
-  t.attempt = 1;
-  t.level = 0;
-  t.levels = 3;
-  t.ladder = "default";
-  const Table expected = {{"retry-id", "7"},
-                          {"retry-attempt", std::int64_t{1}},
-                          {"retry-level", std::int64_t{0}},
-                          {"retry-levels", std::int64_t{3}},
-                          {"retry-ladder", "default"},
-                          {"retry-token", "1-token"}};
-  EXPECT_EQ(dress(Message{}, t, "1-token").headers, expected);
 }
 
 TEST(ReadDelay, ItsKeyCoversTargetAndDelay) {

@@ -90,13 +90,6 @@ TEST(Delay, ADeliveryOfItsOwnThenTheLadderFromItsFirstRung) {
   EXPECT_EQ(d.attempt->level, 0);
 }
 
-TEST(Delay, OnceMeansOnce) {
-  Directives once;
-  once.max_attempts = 1;
-  const Task first = awaiting(delay_to({"orders", "", ""}, "", once));
-  EXPECT_EQ(decide(first, failed(1), with_tags(), at()).task.state, State::parked);
-}
-
 TEST(Delay, ByAnExchangeItsFirstDeadLetterTellsTheQueue) {
   const Task first = awaiting(delay_to({"", "shop", "created"}));
   EXPECT_EQ(target_of(first), (Target{"", "shop", "created"}));
@@ -148,21 +141,6 @@ TEST(Delay, ParkedOnArrivalItKeepsWhereItWasToGo) {
   EXPECT_EQ(decide(t, event::Redrive{}, with_tags(), at()).verdict, Verdict::applied);
 }
 
-TEST(Delay, TheDefaultExchangesRoutingKeyIsAQueue) {
-  const Task t = delay_to({"", "", "orders"});
-  EXPECT_EQ(t.queue, "orders");
-  EXPECT_FALSE(t.by_exchange);
-}
-
-TEST(Delay, ByAnExchangeThatDeliversNowhereItClimbs) {
-  const Task c = claimed(delay_to({"", "shop", "nobody"}));
-  const Decision d = decide(c, event::Returned{1, kNow, "312 NO_ROUTE"}, with_tags(), at());
-  EXPECT_EQ(d.task.state, State::scheduled);
-  EXPECT_EQ(d.task.level, 1);
-  EXPECT_EQ(d.attempt->outcome, Outcome::returned);
-  EXPECT_EQ(target_of(d.task), (Target{"", "shop", "nobody"}));
-}
-
 TEST(Delay, ItsOwnSilenceGoesBeforeItsQueues) {
   const Task t = awaiting(delay_to({}, "close-order"));
   EXPECT_EQ(t.next_at, kNow + minutes(32));
@@ -199,12 +177,6 @@ TEST(Reschedule, ToAnotherTime) {
   EXPECT_EQ(decide(t, event::Reschedule{t.next_at, Ms{0}}, rules(), at()).verdict, Verdict::stale);
 }
 
-TEST(Reschedule, MovesToTheShardOfWhoAsks) {
-  Circumstances c = at();
-  c.home_shard = 5;
-  EXPECT_EQ(decide(delay_to({"orders", "", ""}), event::Fire{}, rules(), c).task.shard, 5);
-}
-
 TEST(Fire, Now) {
   const Task t = delay_to({"orders", "", ""});
   const Decision d = decide(t, event::Fire{}, rules(), at());
@@ -239,15 +211,6 @@ TEST(Redrive, SaidTwiceIsDoneOnce) {
   EXPECT_EQ(decide(awaiting(once), event::Redrive{}, rules(), at()).verdict, Verdict::stale);
   EXPECT_EQ(decide(awaiting(once), event::Redrive{{"invoices", "", ""}}, rules(), at()).verdict,
             Verdict::refused);
-}
-
-TEST(Redrive, WhereItWasPublishedToAtFirstStays) {
-  Task parked = task_in(State::parked);
-  parked.exchange = "shop";
-  parked.routing_key = "created";
-  const Task t = decide(parked, event::Redrive{{"invoices", "", ""}}, rules(), at()).task;
-  EXPECT_EQ(t.exchange, "shop");
-  EXPECT_EQ(t.routing_key, "created");
 }
 
 TEST(Finish, OfANamedAttemptFailsNoLaterOne) {

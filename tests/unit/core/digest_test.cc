@@ -12,8 +12,6 @@ TEST(Digest, IsSha256) {
   EXPECT_EQ(to_hex(sha256("abc"), 4), "ba7816bf");
 }
 
-TEST(Digest, HexHasTwoDigitsForEachByte) { EXPECT_EQ(to_hex(std::string_view("\x00\x0f\xff", 3)), "000fff"); }
-
 TEST(Digest, AKeyIsTheBeginningOfTheDigestOfItsFacts) {
   std::string facts;
   append_field(facts, "orders");
@@ -22,15 +20,6 @@ TEST(Digest, AKeyIsTheBeginningOfTheDigestOfItsFacts) {
   ASSERT_TRUE(facts.starts_with("6:orders0:32:"));
   EXPECT_EQ(key_of_facts(facts).size(), 16U);
   EXPECT_EQ(to_hex(key_of_facts(facts)), to_hex(sha256(facts)).substr(0, 32));
-}
-
-TEST(Digest, FieldsDoNotRunIntoEachOther) {
-  std::string one, other;
-  append_field(one, "ab");
-  append_field(one, "c");
-  append_field(other, "a");
-  append_field(other, "bc");
-  EXPECT_NE(one, other);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 namespace rung {
 namespace {
 
-using rung::testing::failure_of;
 using rung::testing::message_with;
 
 TEST(Strip, TakesOffOursAndKeepsTheBrokersForTheRow) {
@@ -97,22 +96,6 @@ TEST(Strip, Properties) {
   EXPECT_EQ(*find(*kept, "property delivery-mode"), Value{"transient"});
 }
 
-TEST(Strip, AbsentDeliveryModeIsTransientAndGoesOutPersistent) {
-  std::string origin;
-  EXPECT_EQ(strip(Message{}, &origin).properties.delivery_mode, 2);
-  EXPECT_NE(origin.find("transient"), std::string::npos);
-  Message persistent;
-  persistent.properties.delivery_mode = std::uint8_t{2};
-  (void)strip(persistent, &origin);
-  EXPECT_EQ(origin, "{}");
-  EXPECT_EQ(strip(persistent, nullptr).properties.delivery_mode, 2);
-}
-
-TEST(Strip, TwiceIsOnce) {
-  const Message once = strip(message_with({{"retry-id", "7"}, {"app", 1}}), nullptr);
-  EXPECT_EQ(strip(once, nullptr), once);
-}
-
 // Every message passes these two on its way, whichever way it came in.
 TEST(Dress, AfterStripTheTraceContextIsAsItWasReceived) {
   const Table trace = {{"traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
@@ -157,19 +140,6 @@ TEST(Dress, PutsOnWhatTheContractNames) {
                           {"retry-first-failed-at", std::int64_t{1'800'000'000'123}}};
   EXPECT_EQ(out.headers, expected);
   EXPECT_TRUE(dress(Message{}, t, "1-token").headers);
-}
-
-TEST(Dress, WhatItPutsOnIsReadBackAndTakenOffAgain) {
-  Task t;
-  t.id = {77};
-  t.attempt = 2;
-  t.ladder = "default";
-  const Message m = strip(message_with({{"app", 1}}), nullptr);
-  const Message dressed = dress(m, t, "1-token");
-  const Failure f = failure_of(dressed);
-  EXPECT_EQ(f.id, t.id);
-  EXPECT_EQ(f.attempt, 2);
-  EXPECT_EQ(strip(dressed, nullptr), m);
 }
 
 }  // namespace

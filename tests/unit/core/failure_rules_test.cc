@@ -72,15 +72,6 @@ TEST(FailureRules, ThatAreTooLargeTogetherAreReportedAndStillMatch) {
   EXPECT_FALSE(list(rules).too_large());
 }
 
-TEST(FailureRules, MatchTypesByPattern) {
-  const auto rules = list({rule(type({"ValidationError", "*.JsonException"}), action(Kind::park))});
-  EXPECT_EQ(matched(rules, with_type("ValidationError")), 1u);
-  EXPECT_EQ(matched(rules, with_type("System.Text.Json.JsonException")), 1u);
-  EXPECT_EQ(matched(rules, with_type("JsonException")), 0u);
-  EXPECT_EQ(matched(rules, with_type("validationerror")), 0u) << "the case counts";
-  EXPECT_EQ(matched(rules, with_type("")), 0u);
-}
-
 TEST(FailureRules, MatchErrorsAnywhereAcrossLines) {
   const auto rules = list({rule(error("/HTTP 429|rate limit/i"), snooze(minutes(5))),
                            rule(error("/first.*last/"), action(Kind::park)), rule(error("/^exact$/"), {})});
@@ -144,24 +135,6 @@ TEST(FailureRules, FindTheTypeInTheErrorText) {
   EXPECT_EQ(rules.match(with_type("Said", "app.ValidationError: x")).type, "Said")
       << "the consumer's word wins";
   EXPECT_EQ(rules.match(with_type("", "nothing there")).rule->name, "list[2]");
-}
-
-TEST(FailureRules, SayWhyARuleDoesNotMatch) {
-  RuleConditions all = type({"A", "B"});
-  all.error = regex("/HTTP 5../i");
-  all.attempts_above = 2;
-  const auto rules = list({rule(all, {})});
-  const auto why = [&](const FailureCase& failure) { return rules.why_not(rules.rules()[0], failure); };
-  FailureCase failure = with_type("C", "boom");
-  EXPECT_EQ(why(failure), "the number of attempts is 0, not above 2");
-  failure.attempts = 3;
-  EXPECT_EQ(why(failure), "the error does not match /HTTP 5../i");
-  failure.error = "http 503";
-  EXPECT_EQ(why(failure), "the type is C, not A, B");
-  failure.type = "";
-  EXPECT_EQ(why(failure), "the type is not known, not A, B");
-  failure.type = "B";
-  EXPECT_EQ(why(failure), "");
 }
 
 TEST(FailureRules, SeeWhichRulesNeverMatch) {

@@ -48,12 +48,6 @@ TEST(GateInForceTest, OfSeveralTheFirstThatHasNotEnded) {
   EXPECT_FALSE(gate_in_force(held, kThen + 9s));
 }
 
-TEST(GateInForceTest, APauseThatIsOverAndAClosedBreakerHoldNothing) {
-  const Pause over{"orders", kThen, {}, "ann", "down", "bob", true};
-  const Breaker closed;
-  EXPECT_FALSE(gate_in_force({&over, nullptr, nullptr, &closed, nullptr}, kThen));
-}
-
 TEST(GateInForceTest, ForPeopleWhatInstancesHaveConfirmedWithinAMinute) {
   GateState state;
   state.breaker = broken(Breaker::State::half_open, {});
@@ -165,17 +159,6 @@ TEST_F(GateNoteTest, OfHoldsTheLongestWinsAndANewOneBeginsNow) {
   EXPECT_EQ(state.retry_after->since, kThen);
   now = kThen + 21s;
   EXPECT_EQ(hold(1s).since, now);
-}
-
-TEST_F(GateNoteTest, ANoteAboutAWindowConfirmsIt) {
-  GateNote note;
-  note.outside = {kThen, kThen + 1h, "window"};
-  apply(note);
-  now = kThen + 1s;
-  note.outside->since = now;
-  apply(note);
-  EXPECT_EQ(state.outside->since, kThen) << "the same time outside";
-  EXPECT_EQ(state.seen_at, now);
 }
 
 TEST(SendRateTest, GrowsAfterABreakerHasClosed) {

@@ -55,17 +55,6 @@ TEST(ReadFacts, WhatTheBrokerRecorded) {
   EXPECT_EQ(f.attempt, 0);
 }
 
-TEST(ReadFacts, ThatNoConsumerHasSeenItAndThatTheConfigNamesItsQueue) {
-  FailureFacts facts = facts_of("orders");
-  facts.unseen = true;
-  EXPECT_TRUE(failure_of(Table{}, facts).unseen);
-  EXPECT_FALSE(failure_of(Table{}, facts).queue_by_config);
-  facts.unseen = false;
-  facts.queue_by_config = true;
-  EXPECT_FALSE(failure_of(Table{}, facts).unseen);
-  EXPECT_TRUE(failure_of(Table{}, facts).queue_by_config);
-}
-
 TEST(ReadFacts, NoneAndNoHeadersAtAll) {
   const Failure f = failure_of(Message{});
   EXPECT_EQ(f.queue, "");
@@ -73,12 +62,6 @@ TEST(ReadFacts, NoneAndNoHeadersAtAll) {
   EXPECT_EQ(f.routing_key, "rk");
   EXPECT_NE(f.error, "");
   EXPECT_EQ(f.directives.complaint, "");
-}
-
-TEST(ReadFacts, TheDefaultExchangeIsAnExchange) {
-  FailureFacts facts = facts_of("orders");
-  facts.exchange = "";
-  EXPECT_EQ(failure_of(Table{}, facts).exchange, "");
 }
 
 TEST(ReadFacts, WhatPeopleReadFitsTheColumns) {
@@ -112,16 +95,6 @@ TEST(ReadFailure, TheSenderNamesTheOrigin) {
   // Dead-lettered by the broker: the headers are a copy of another message's.
   const Failure dead = failure_of(Table{{"retry-origin-exchange", "topics"}}, facts_of("orders"));
   EXPECT_EQ(dead.exchange, "shop");
-}
-
-TEST(ReadFailure, TheOriginalKeyIsTheOneItWasPublishedWith) {
-  const Failure f = failure_of(Table{{"retry-queue", "orders"}, {"retry-origin-exchange", "topics"}});
-  EXPECT_EQ(f.exchange, "topics");
-  EXPECT_EQ(f.routing_key, "rk");
-  // The default exchange is an origin too; the empty key is one of a fanout exchange.
-  const Failure direct = failure_of(Table{{"retry-origin-exchange", ""}, {"retry-origin-routing-key", ""}});
-  EXPECT_EQ(direct.exchange, "");
-  EXPECT_EQ(direct.routing_key, "");
 }
 
 TEST(ReadFailure, AQueueThatCannotBeIsNoQueue) {
@@ -240,18 +213,6 @@ TEST(ReadFailure, NullIsNotSaid) {
   EXPECT_FALSE(f.directives.never);
   EXPECT_FALSE(f.directives.retry_after);
   EXPECT_EQ(f.directives.ladder, "");
-}
-
-TEST(ReadFailure, EveryComplaintIsHeard) {
-  const Failure f =
-      failure_of(Table{{"retry-after", "x"}, {"retry-max-attempts", "x"}, {"retry-never", "x"}});
-  for (const char* name : {"retry-after", "retry-max-attempts", "retry-never"}) {
-    EXPECT_NE(f.directives.complaint.find(name), std::string::npos) << f.directives.complaint;
-  }
-}
-
-TEST(ReadFailure, TheFirstOfARepeatedHeaderHolds) {
-  EXPECT_EQ(failure_of(Table{{"retry-queue", "a"}, {"retry-queue", "b"}}).queue, "a");
 }
 
 // ---- results

@@ -122,28 +122,12 @@ TEST(RowBehind, FurtherThanOneClimbOfTheLadderIsForAPerson) {
   EXPECT_EQ(decide(long_one, of_attempt(2 + 12, 1), rules(), at()).verdict, Verdict::refused);
 }
 
-TEST(RowBehind, WhatHasEndedForGoodStaysSo) {
-  for (const State state : {State::cancelled, State::discarded, State::succeeded}) {
-    const Task task = task_in(state);
-    EXPECT_EQ(decide(task, of_attempt(3), rules(), at()).verdict, Verdict::stale) << to_word(state);
-    EXPECT_EQ(decide(task, event::Succeeded{3, "", true, true}, rules(), at()).verdict, Verdict::stale);
-  }
-}
-
 // A cancel would be answered, and the copy would go out after it.
 TEST(RowBehind, WhereACopyMayStillLeaveItIsWaitedFor) {
   Circumstances c = at();
   c.claim_stands = true;
   EXPECT_EQ(decide(task_in(State::publishing, kNow - seconds(1)), of_attempt(3), rules(), c).reason,
             kBeingPublished);
-}
-
-TEST(RowBehind, AHugeErrorTextKeepsTheRemark) {
-  event::Failed e = of_attempt(3);
-  e.error = std::string(kErrorBytes + 500, 'e');
-  const Decision d = decide(task_in(State::scheduled), e, rules(), at());
-  EXPECT_LE(d.task.last_error.size(), kErrorBytes);
-  EXPECT_NE(d.task.last_error.find("the row was behind"), std::string::npos);
 }
 
 }  // namespace

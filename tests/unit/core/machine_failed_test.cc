@@ -27,20 +27,6 @@ TEST(Failed, ClimbsToTheNextLevel) {
   EXPECT_EQ(d.attempt->error, "timeout");
 }
 
-TEST(Failed, WithoutAHomeItStaysInItsShard) {
-  EXPECT_EQ(decide(task_in(State::awaiting), failed(2), rules(), at()).task.shard, 11);
-}
-
-TEST(Failed, JitterAppliesOnEveryRung) {
-  Task t = task_in(State::awaiting);
-  t.queue = "shaky";
-  t.ladder = "shaky";
-  t.level = 1;
-  Circumstances c = at();
-  c.random = 0.5;
-  EXPECT_EQ(decide(t, failed(2), rules(), c).task.next_at, kNow + seconds(25));
-}
-
 TEST(Failed, RetryAfterOnTheWayUp) {
   Directives d;
   d.retry_after = seconds(2);
@@ -51,16 +37,6 @@ TEST(Failed, RetryAfterOnTheWayUp) {
   spent.level = 3;
   EXPECT_EQ(decide(spent, failed(2, d), rules(), at()).task.state, State::parked)
       << "a wish for later is no wish for more";
-}
-
-TEST(Failed, RetryNeverParksInTheMiddle) {
-  Directives d;
-  d.never = true;
-  const Decision done = decide(task_in(State::awaiting), failed(2, d), rules(), at());
-  EXPECT_EQ(done.task.state, State::parked);
-  EXPECT_EQ(done.task.finished_at, kNow);
-  EXPECT_EQ(done.task.last_error, "timeout");
-  EXPECT_EQ(done.attempt->outcome, Outcome::failed);
 }
 
 TEST(Failed, RetryMaxAttemptsCountsDeliveries) {
@@ -120,11 +96,6 @@ TEST(Failed, AfterPresumedSuccessOpensTheSameRowAgain) {
   EXPECT_EQ(d.attempt->level, 2);
 }
 
-TEST(Failed, AfterReportedSuccessDoesNot) {
-  const Decision d = decide(task_in(State::succeeded), failed(2), rules(), at());
-  EXPECT_EQ(d.verdict, Verdict::stale);
-}
-
 TEST(Failed, WithAnothersRetryIdIsRefused) {
   Task t = task_in(State::awaiting);
   t.message_id = "order-4711";
@@ -144,14 +115,6 @@ TEST(Failed, WithAnothersRetryIdIsRefused) {
   EXPECT_EQ(decide(t, e, rules(), at()).verdict, Verdict::applied);
 }
 
-TEST(Failed, TwiceCountsOnce) {
-  Life life{task_in(State::awaiting), {}};
-  EXPECT_EQ(life.happens(failed(2), kNow).verdict, Verdict::applied);
-  EXPECT_EQ(life.happens(failed(2), kNow).verdict, Verdict::stale);
-  life.happens(event::Claim{}, *life.task.next_at);
-  EXPECT_EQ(life.happens(failed(2), *life.task.next_at).verdict, Verdict::stale);
-}
-
 // ---- ladders
 
 TEST(Ladder, ByHeaderAtAFailureIsPinnedAndStays) {
@@ -165,12 +128,6 @@ TEST(Ladder, ByHeaderAtAFailureIsPinnedAndStays) {
   EXPECT_EQ(done.task.levels, 2);
   EXPECT_EQ(done.task.level, 2) << "it keeps its level";
   EXPECT_EQ(done.task.next_at, kNow + hours(1));
-}
-
-TEST(Ladder, TheNameThatWePutOnTheMessageIsNoWish) {
-  Directives d;
-  d.ladder = "default";
-  EXPECT_FALSE(decide(task_in(State::awaiting), failed(2, d), rules(), at()).task.ladder_pinned);
 }
 
 TEST(Ladder, PinnedOutlivesAChangeOfTheQueuesNotOfItsOwn) {
@@ -207,16 +164,6 @@ TEST(Ladder, ShortenedByAReloadParks) {
   EXPECT_EQ(d.task.state, State::parked);
   EXPECT_EQ(d.task.levels, 1);
   EXPECT_EQ(d.task.last_error, "timeout");
-}
-
-TEST(Ladder, TheQueueNamesAnother) {
-  Task t = task_in(State::awaiting);
-  t.queue = "shaky";  // its ladder was `default` when the task was scheduled
-  t.level = 1;
-  const Decision d = decide(t, failed(2), rules(), at());
-  EXPECT_EQ(d.task.ladder, "shaky");
-  EXPECT_EQ(d.task.next_at, kNow + seconds(20));
-  EXPECT_EQ(d.task.levels, 2);
 }
 
 }  // namespace

@@ -41,12 +41,6 @@ TEST(Redrive, FromTheFirstRungAndAttemptsCountOn) {
   EXPECT_EQ(decide(claimed.task, failed(4), rules(), at()).task.level, 2);
 }
 
-TEST(Redrive, AScheduledOneIsDueNowAndKeepsItsLevel) {
-  const Decision d = decide(task_in(State::scheduled), event::Redrive{}, rules(), at());
-  EXPECT_EQ(d.task.next_at, kNow);
-  EXPECT_EQ(d.task.level, 2);
-}
-
 TEST(Redrive, NotIntoAnErrorQueue) {
   const auto errors = std::make_shared<const ErrorQueues>(std::vector{ErrorQueue{.from = "*_error"}});
   const RuleBookPtr book = rules().with_error_queues(errors);
@@ -62,12 +56,6 @@ TEST(Redrive, NotIntoAnErrorQueue) {
   EXPECT_EQ(decide(parked, event::Redrive{{"orders", "", ""}}, *book, at()).verdict, Verdict::applied);
 }
 
-TEST(Redrive, NotWithoutAQueue) {
-  Task t = task_in(State::parked);
-  t.queue.clear();
-  EXPECT_EQ(decide(t, event::Redrive{}, rules(), at()).verdict, Verdict::refused);
-}
-
 TEST(Cancel, IsKept) {
   Life life{task_in(State::scheduled, kNow), {}};
   EXPECT_EQ(life.happens(event::Cancel{}, kNow).verdict, Verdict::applied);
@@ -77,12 +65,6 @@ TEST(Cancel, IsKept) {
     life.happens(what, kNow + hours(1));
     EXPECT_EQ(life.task.state, State::cancelled);
   }
-}
-
-TEST(Cancel, AndDiscardKeepTheLastError) {
-  const Task task = task_in(State::scheduled);
-  EXPECT_EQ(decide(task, event::Cancel{}, rules(), at()).task.last_error, "the error before");
-  EXPECT_EQ(decide(task, event::Discard{}, rules(), at()).task.last_error, "the error before");
 }
 
 // Claimed, and the lease of the claim is valid: whoever claimed it may still publish a copy. Were the attempt
@@ -138,14 +120,6 @@ TEST(BeingPublished, AConfirmOfAnOlderClaimOnlyFillsTheHistory) {
   EXPECT_EQ(late.task.state, State::publishing);
   EXPECT_EQ(late.attempt->published_at, kNow);
   EXPECT_EQ(decide(claimed, event::Confirmed{2, kNow, 7}, rules(), at(kNow, 0)).task.state, State::awaiting);
-}
-
-TEST(BeingPublished, ALateSuccessOfAnEarlierAttemptStillEndsTheTask) {
-  Circumstances c = at();
-  c.claim_stands = true;
-  const Decision d = decide(task_in(State::publishing, kNow), event::Succeeded{1}, rules(), c);
-  EXPECT_EQ(d.task.state, State::succeeded);
-  EXPECT_EQ(decide(d.task, event::Cancel{}, rules(), c).verdict, Verdict::refused);
 }
 
 TEST(Finish, ByHandAfterAFailureLeavesHistoryTrue) {

@@ -44,33 +44,6 @@ TEST(Begin, RetryAfterReplacesTheDelayAndIsCappedByTheHighest) {
   EXPECT_EQ(begun(d).next_at, kNow);
 }
 
-TEST(Begin, RetryNeverParksAtOnce) {
-  Directives d;
-  d.never = true;
-  const Task t = begun(d);
-  EXPECT_EQ(t.state, State::parked);
-  EXPECT_EQ(t.last_error, "boom");
-  EXPECT_FALSE(t.next_at);
-  expect_sound(t);
-  EXPECT_EQ(begun(d, "billed").next_at, kNow) << "the copy for rung.parked is owed";
-}
-
-TEST(Begin, WithoutAQueueItIsParked) {
-  const Task t = begun({}, "");
-  EXPECT_EQ(t.state, State::parked);
-  expect_sound(t);
-}
-
-TEST(Begin, AnotherLadderByHeader) {
-  Directives d;
-  d.ladder = "slow";
-  const Task t = begun(d);
-  EXPECT_EQ(t.ladder, "slow");
-  EXPECT_TRUE(t.ladder_pinned);
-  EXPECT_EQ(t.levels, 2);
-  EXPECT_EQ(t.next_at, kNow + minutes(10));
-}
-
 TEST(Begin, ALadderThatIsNotInTheConfigIsSaidAndTheQueuesServes) {
   Directives d;
   d.ladder = "nosuch";
@@ -118,20 +91,6 @@ TEST(Claim, AheadByNoMoreThanItSays) {
   EXPECT_EQ(d.attempt->due_at, *t.next_at);
 }
 
-TEST(Claim, WritesTheRowOfItsAttempt) {
-  const Task t = task_in(State::scheduled, kNow - seconds(3));
-  const Decision d = decide(t, event::Claim{}, rules(), at());
-  ASSERT_TRUE(d.attempt);
-  Attempt expected;
-  expected.task = t.id;
-  expected.attempt = 3;
-  expected.level = 2;
-  expected.due_at = kNow - seconds(3);
-  expected.node = kUs;
-  expected.epoch = kEpoch;
-  EXPECT_EQ(*d.attempt, expected);
-}
-
 TEST(Claim, AgainKeepsTheAttemptsNumber) {
   Task t = task_in(State::publishing, kNow - seconds(3));
   for (const std::uint64_t epoch : {kEpoch, kEpoch + 1, kEpoch + 9}) {
@@ -155,14 +114,6 @@ TEST(Claim, AgainStaysTheProbeThatItWas) {
   EXPECT_EQ(decide(t, event::Claim{Ms{0}, Ms{0}, 1}, rules(), at()).task.probe, 1);
 }
 
-TEST(Claim, AnOldEpochOfAnotherShardDoesNotHinder) {
-  // A failure taken in elsewhere moved it: its epoch is of the shard it was in, and says nothing in the new
-  // one.
-  Task t = task_in(State::scheduled, kNow);
-  t.epoch = 1000;
-  EXPECT_EQ(decide(t, event::Claim{}, rules(), at(kNow, 2)).verdict, Verdict::applied);
-}
-
 // ---- the broker's answer
 
 TEST(Confirmed, StartsTheSilence) {
@@ -173,12 +124,6 @@ TEST(Confirmed, StartsTheSilence) {
   EXPECT_EQ(d.attempt->published_at, kNow - Ms(4));
   EXPECT_EQ(d.attempt->outcome, Outcome::pending);
   EXPECT_FALSE(d.attempt->outcome_at);
-}
-
-TEST(Confirmed, TwiceDoesNotBeginTheSilenceAnew) {
-  const Task t = task_in(State::awaiting);
-  const Decision d = decide(t, event::Confirmed{2, kNow}, rules(), at());
-  EXPECT_EQ(d.task, t);
 }
 
 TEST(Confirmed, AfterAQuickFailureFillsThePublishingTimeOnly) {
@@ -276,20 +221,6 @@ TEST(Deferred, ADeposedOwnerTakesNothingBack) {
 
 // ---- successes and silence
 
-TEST(Succeeded, Reported) {
-  const Decision d = decide(task_in(State::awaiting), event::Succeeded{2}, rules(), at());
-  EXPECT_EQ(d.task.state, State::succeeded);
-  EXPECT_EQ(d.task.finished_by, FinishedBy::reported);
-  EXPECT_EQ(d.task.finished_at, kNow);
-  EXPECT_EQ(d.attempt->outcome, Outcome::succeeded);
-  EXPECT_EQ(d.attempt->outcome_at, kNow);
-}
-
-TEST(Succeeded, AfterPresumedIsReported) {
-  const Decision d = decide(presumed_task(), event::Succeeded{2}, rules(), at());
-  EXPECT_EQ(d.task.finished_by, FinishedBy::reported);
-}
-
 TEST(Succeeded, LateAfterTimedOut) {
   Life life{task_in(State::scheduled, kNow), {}};
   life.task.queue = "invoices";
@@ -321,21 +252,6 @@ TEST(Succeeded, OfAnOlderAttemptWhileALaterIsUnderWay) {
   EXPECT_EQ(d.attempt->node, 0) << "whose it was, its row knows";
   life.happens(event::Confirmed{2, kNow}, kNow);
   EXPECT_EQ(life.task.state, State::succeeded);
-}
-
-TEST(Succeeded, FromTheParkingLotOwesNoCopyAnyMore) {
-  Task t = task_in(State::parked);
-  t.next_at = kNow;
-  const Decision d = decide(t, event::Succeeded{2}, rules(), at());
-  EXPECT_EQ(d.task.state, State::succeeded);
-  EXPECT_FALSE(d.task.next_at);
-}
-
-TEST(Silence, MeansSuccessAndIsLabelled) {
-  const Decision d = decide(task_in(State::awaiting, kNow), event::SilenceOver{}, rules(), at());
-  EXPECT_EQ(d.task.state, State::succeeded);
-  EXPECT_EQ(d.task.finished_by, FinishedBy::presumed);
-  EXPECT_EQ(d.attempt->outcome, Outcome::succeeded);
 }
 
 TEST(Climb, ThreeRungsAndTheParkingLot) {

@@ -31,22 +31,6 @@ Decision after(const RuleBook& rules, const event::Failed& what, Task task = tas
   return d;
 }
 
-TEST(RuledFailure, ParksAtOnce) {
-  const Decision d = after(book({rule(type({"V"}), action(Kind::park))}), failed_with("bad", "V"));
-  EXPECT_EQ(d.task.state, State::parked);
-  EXPECT_EQ(d.task.rule, "list[1]");
-  EXPECT_EQ(d.attempt->rule, "list[1]") << "the history says which rule decided";
-  EXPECT_EQ(d.attempt->outcome, Outcome::failed);
-}
-
-TEST(RuledFailure, IsDiscardedForGood) {
-  const Decision d = after(book({rule(type({"V"}), action(Kind::discard))}), failed_with("bad", "V"));
-  EXPECT_EQ(d.task.state, State::discarded);
-  EXPECT_EQ(d.task.finished_at, kNow);
-  EXPECT_FALSE(d.task.next_at);
-  EXPECT_EQ(decide(d.task, event::Succeeded{2}, testing::rules(), at()).verdict, Decision::Verdict::stale);
-}
-
 TEST(RuledFailure, SnoozeKeepsTheLevelAndCountsNoAttempt) {
   const RuleBook rules = book({rule(error("/429/"), snooze(minutes(5)))});
   Task task = task_in(State::awaiting);  // attempt 2, level 2 of 3
@@ -153,24 +137,6 @@ TEST(RuledFailure, AnotherLadderHoldsForThisStep) {
   EXPECT_EQ(task.level, 3);
 }
 
-TEST(RuledFailure, ALadderPinnedByTheMessageTakesPrecedence) {
-  RuleAction then;
-  then.ladder = "slow";
-  Task task = task_in(State::awaiting);
-  task.ladder = "shaky";
-  task.ladder_pinned = true;
-  task.level = 1;
-  EXPECT_EQ(after(book({rule({}, then)}), failed_with("x"), task).task.ladder, "shaky");
-}
-
-TEST(RuledFailure, RetryNeverParksWhateverTheRulesSay) {
-  Directives d;
-  d.never = true;
-  const Decision decision = after(book({rule({}, action(Kind::discard))}), failed_with("x", "", d));
-  EXPECT_EQ(decision.task.state, State::parked);
-  EXPECT_EQ(decision.task.rule, "");
-}
-
 TEST(RuledFailure, GoesToAnotherQueueAndItsRedeliveredFailureIsNoStranger) {
   RuleAction then;
   then.to = "slow-orders";
@@ -186,13 +152,6 @@ TEST(RuledFailure, GoesToAnotherQueueAndItsRedeliveredFailureIsNoStranger) {
   EXPECT_EQ(decide(task, what, rules, at()).verdict, Decision::Verdict::stale);
   what.queue = "elsewhere";
   EXPECT_EQ(decide(task, what, rules, at()).reason, kAnothersTask);
-}
-
-TEST(RuledFailure, TheRuleOfAnEarlierFailureIsForgotten) {
-  const RuleBook rules = book({rule(type({"V"}), snooze(seconds(1)))});
-  Task task = after(rules, failed_with("x", "V")).task;
-  task = decide(task, event::Claim{seconds(1)}, rules, at()).task;
-  EXPECT_EQ(after(rules, failed_with("y", "W"), task).task.rule, "");
 }
 
 TEST(RuledFailure, ReasonsOfTheBrokerAndOfSilence) {

@@ -43,22 +43,6 @@ TEST(Targets, WithoutAnAllowListAllButRungsAndTheBrokersOwn) {
   EXPECT_TRUE(rules.allows("amq.topic"));
 }
 
-TEST(Targets, WithAnAllowListOnlyThatAndWhatTheConfigNames) {
-  TargetRules rules;
-  rules.own = "rung.";
-  rules.allow = {"billing.*", "rung.*", "*"};
-  EXPECT_FALSE(rules.allows("rung.failed"));  // whatever the list says
-  EXPECT_FALSE(rules.allows("amq.topic"));    // not by a pattern that merely fits
-  rules.allow = {"billing.*", "amq.topic"};
-  rules.configured = {"orders"};
-  rules.deny = {"*.internal"};
-  for (const char* name : {"orders", "billing.eu", "amq.topic"}) EXPECT_TRUE(rules.allows(name)) << name;
-  for (const char* name : {"other", "billing", "billing.internal", "amq.direct"})
-    EXPECT_FALSE(rules.allows(name)) << name;
-  rules.deny = {"orders"};
-  EXPECT_FALSE(rules.allows("orders"));
-}
-
 RuleBook guarded() {
   TargetRules targets;
   targets.own = "rung.";

@@ -38,15 +38,6 @@ TEST(TokenBucket, SavesUpOneAndWhatTheRateGivesIn100Ms) {
   EXPECT_EQ(taken(bucket, 200, kFrom + Ms{3'600'005}), 1);
 }
 
-TEST(TokenBucket, SaysWhenTheNextOneComes) {
-  TokenBucket bucket(kFrom);
-  bucket.fill(3, kFrom);
-  EXPECT_EQ(bucket.next(3), kFrom + Ms{334});
-  bucket.fill(3, kFrom + Ms{334});
-  EXPECT_TRUE(bucket.has());
-  EXPECT_EQ(bucket.next(3), kFrom + Ms{334});
-}
-
 TEST(TokenBucket, AnotherRateAppliesFromNowOn) {
   TokenBucket bucket(kFrom);
   EXPECT_EQ(taken(bucket, 1.0 / 3600, kFrom + Ms{1000}), 0);
@@ -60,14 +51,6 @@ TEST(TokenBucket, WithoutARateAllMayGo) {
   for (int i = 0; i < 1'000'000; ++i) bucket.take();
   EXPECT_TRUE(bucket.has());
   EXPECT_EQ(taken(bucket, 20, kFrom), 3) << "then limited";
-}
-
-TEST(TokenBucket, ATokenThatWasNotUsedIsThereAgain) {
-  TokenBucket bucket(kFrom);
-  bucket.fill(1, kFrom + Ms{1000});
-  bucket.take();
-  bucket.put_back();
-  EXPECT_TRUE(bucket.has());
 }
 
 }  // namespace

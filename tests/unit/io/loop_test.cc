@@ -31,19 +31,6 @@ TEST(Loop, RunsWhatOtherThreadsPostInTheirOrder) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(seen[static_cast<std::size_t>(i)], i);
 }
 
-TEST(Loop, WhatIsPostedWithinATaskRunsToo) {
-  UvLoop loop{test_clock()};
-  bool ran = false;
-  loop.post([&] {
-    loop.post([&] {
-      ran = true;
-      loop.stop();
-    });
-  });
-  loop.run();
-  EXPECT_TRUE(ran);
-}
-
 TEST(Timer, RepeatsUntilStopped) {
   UvLoop loop{test_clock()};
   int count = 0;

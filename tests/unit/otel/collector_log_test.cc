@@ -48,15 +48,6 @@ TEST(CollectorLog, OneWarningAndOneLineWhenItIsBack) {
       << text;
 }
 
-TEST(CollectorLog, NothingWhileAllIsWell) {
-  CollectorLog log("http://collector:4318", nullptr);
-  EXPECT_EQ(written([&] {
-              log.accepting(0);
-              log.accepting(0);
-            }),
-            "");
-}
-
 TEST(CollectorLog, ACollectorThatComesAndGoesIsAWarningAMinute) {
   StillClock clock;
   CollectorLog log("http://collector:4318", &clock);
@@ -68,18 +59,6 @@ TEST(CollectorLog, ACollectorThatComesAndGoesIsAWarningAMinute) {
     }
   });
   EXPECT_EQ(lines(text), 4) << text;  // a warning and its end, in each of two minutes
-}
-
-TEST(CollectorLog, AProblemThatWasNotLoggedIsLoggedWhenTheMinuteIsOver) {
-  StillClock clock;
-  CollectorLog log("http://collector:4318", &clock);
-  written([&] {
-    log.failing(kAway, "", 0);
-    log.accepting(0);
-  });
-  EXPECT_EQ(written([&] { log.failing(kRefuses, "", 0); }), "");
-  clock.now = clock.now + Ms{60'000};
-  EXPECT_EQ(lines(written([&] { log.failing(kRefuses, "", 0); })), 1);
 }
 
 TEST(CollectorLog, DroppedIsOfThisOutage) {

@@ -64,25 +64,6 @@ TEST(Encode, Links) {
   ])"));
 }
 
-TEST(Encode, WhatASpanDoesNotHaveIsNotSent) {
-  const json got = decoded(a_span());
-  for (const char* key : {"parentSpanId", "traceState", "status", "attributes", "links"})
-    EXPECT_FALSE(got.contains(key)) << key;
-}
-
-TEST(Encode, AnErrorWithoutTextIsAnError) {
-  Span span = a_span();
-  span.error = "";
-  EXPECT_EQ(decoded(span).at("status").at("code"), 2);
-}
-
-TEST(Encode, Kinds) {
-  Span span = a_span();
-  EXPECT_EQ(decoded(span).at("kind"), 1);
-  span.kind = SpanKind::consumer;
-  EXPECT_EQ(decoded(span).at("kind"), 5);
-}
-
 TEST(Encode, SpansShareOneResourceAndScope) {
   const json request = decoded({a_span(1, "a"), a_span(2, "b")},
                                {{"service.name", std::string("rung")}, {"process.pid", std::int64_t{7}}});
@@ -96,13 +77,6 @@ TEST(Encode, SpansShareOneResourceAndScope) {
   EXPECT_EQ(scope.at("scope").at("name"), "rung");
   ASSERT_EQ(scope.at("spans").size(), 2U);
   EXPECT_EQ(scope.at("spans").at(1).at("name"), "b");
-}
-
-TEST(Encode, ARequestWithoutSpansHasItsResource) {
-  EXPECT_EQ(
-      encode({}, {{"service.name", std::string("rung")}}),
-      R"({"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"rung"}}]},)"
-      R"("scopeSpans":[{"scope":{"name":"rung"},"spans":[]}]}]})");
 }
 
 // A collector refuses a request with one invalid string, and with it all other spans.

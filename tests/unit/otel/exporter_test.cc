@@ -78,12 +78,6 @@ TEST(Exporter, PostsToTheEndpointsPath) {
   EXPECT_NE(requests[0].body.find("service.name"), std::string::npos);
 }
 
-TEST(Exporter, NothingToSendIsNoRequest) {
-  HttpScript collector(accept);
-  Exporter(to(collector), limits()).stop();
-  EXPECT_TRUE(collector.requests().empty());
-}
-
 TEST(Exporter, AnIncompleteBatchGoesWhenItsTimeIsOver) {
   HttpScript collector(accept);
   ExportLimits some = limits(100);
@@ -132,15 +126,6 @@ TEST(Exporter, DropsWhatIsRefused) {
     EXPECT_EQ(thread.counts().exported, 2);
     EXPECT_EQ(thread.counts().dropped, 2);
   }
-}
-
-TEST(Exporter, StopEndsAPauseByOneMoreTry) {
-  HttpScript collector(first({.status = 503, .headers = {{"Retry-After", "3600"}}}));
-  Exporter thread(to(collector), limits());
-  add(thread, 5);
-  ASSERT_TRUE(collector.wait_for(1));
-  thread.stop();
-  EXPECT_EQ(thread.counts().exported, 5);
 }
 
 TEST(Exporter, StopGivesUpWhenTheCollectorIsAway) {
@@ -221,21 +206,6 @@ TEST(Exporter, SpansOfSeveralThreadsArriveOnceEach) {
   for (const Request& request : collector.requests()) arrived += spans_in(request.body);
   EXPECT_EQ(arrived, kThreads * kEach);
   EXPECT_EQ(thread.counts().exported, kThreads * kEach);
-}
-
-TEST(Exporter, SendsWhatIsQueuedWhenItEnds) {
-  HttpScript collector(accept);
-  {
-    Exporter exporter(to(collector));
-    for (int i = 0; i < 600; ++i) exporter.add(a_span());
-    EXPECT_EQ(exporter.counts().dropped, 0);
-  }
-  int arrived = 0;
-  for (const Request& request : collector.requests()) {
-    EXPECT_LE(spans_in(request.body), 512);
-    arrived += spans_in(request.body);
-  }
-  EXPECT_EQ(arrived, 600);
 }
 
 }  // namespace

@@ -20,33 +20,6 @@ ExportResult reply(int status, std::string body = {}) {
   return read_reply(answer, 10);
 }
 
-TEST(Reply, TheFourStatusesOfTheSpecificationAreRetried) {
-  for (const int status : {429, 502, 503, 504}) {
-    EXPECT_EQ(reply(status).kind, Kind::retry) << status;
-    EXPECT_EQ(reply(status).reason, "answers " + std::to_string(status));
-  }
-}
-
-TEST(Reply, OtherFailuresAreNotRetried) {
-  for (const int status : {301, 307, 400, 401, 403, 404, 408, 413, 500, 501, 505}) {
-    EXPECT_EQ(reply(status).kind, Kind::refused) << status;
-  }
-}
-
-TEST(Reply, NoAnswerIsRetried) {
-  net::HttpReply none;
-  none.error = "is not reachable";
-  EXPECT_EQ(read_reply(none, 10).kind, Kind::retry);
-  EXPECT_EQ(read_reply(none, 10).reason, "is not reachable");
-}
-
-TEST(Reply, RetryAfterIsHandedOn) {
-  net::HttpReply busy;
-  busy.status = 429;
-  busy.retry_after = Ms{7000};
-  EXPECT_EQ(read_reply(busy, 10).retry_after, Ms{7000});
-}
-
 TEST(Reply, AFullSuccess) {
   for (const std::string body :
        {"", "{}", "\xFF\xFF", "[]", "7", R"({"partialSuccess": null})",
@@ -77,11 +50,6 @@ TEST(Reply, ADeeplyNestedBodyIsRead) {
   EXPECT_EQ(reply(200, nested).kind, Kind::accepted);
   EXPECT_EQ(reply(200, R"({"partialSuccess":)" + nested + "}").rejected, 0);
   EXPECT_EQ(reply(400, R"({"message":)" + nested + "}").reason, "answers 400");
-}
-
-TEST(Reply, AWarningRejectsNothing) {
-  EXPECT_EQ(reply(200, partial(0, "use gzip")).rejected, 0);
-  EXPECT_EQ(reply(200, partial(0, "use gzip")).reason, "");
 }
 
 TEST(Reply, RejectedIsNeverMoreThanWasSentNorLessThanNothing) {

@@ -18,12 +18,6 @@ TEST(RetryDelay, DoublesUpToTheLongest) {
   EXPECT_LE(delay.next(Ms{0}), Ms{1000});
 }
 
-TEST(RetryDelay, HasJitter) {
-  std::set<Ms> seen;
-  for (int i = 0; i < 100; ++i) seen.insert(RetryDelay(Ms{100'000}, Ms{100'000}).next(Ms{0}));
-  EXPECT_GT(seen.size(), 10u);
-}
-
 TEST(RetryDelay, WhatTheCollectorAskedForTakesPrecedence) {
   RetryDelay delay(Ms{1000}, Ms{5000});
   EXPECT_EQ(delay.next(Ms{60'000}), Ms{60'000});

@@ -139,27 +139,6 @@ TEST_F(TracesOfTasks, Receive) {
                                                 {"rung.due_at", "2026-09-21T14:13:25.000Z"}}));
 }
 
-TEST_F(TracesOfTasks, ReceivedFromAnErrorQueueAsADelayAndParked) {
-  TaskTraces t = traces();
-  NewTask one = fresh();
-  one.task.error_queue = "orders_error";
-  t.received(one, kNow);
-  EXPECT_EQ(take().name, "receive orders_error");
-  one = fresh();
-  one.task.kind = rung::Kind::delay;
-  t.received(one, kNow);
-  EXPECT_EQ(take().name, "receive rung.delay");
-  one = fresh();
-  one.task.state = State::parked;
-  one.task.last_error = "its queue is unknown";
-  t.received(one, kNow);
-  const Span span = take();
-  EXPECT_EQ(span.error, "its queue is unknown");
-  EXPECT_EQ(attributes(span.attributes).at("error.type"), "parked");
-  EXPECT_EQ(attributes(span.attributes).count("rung.due_at"), 0U);
-  EXPECT_THAT(span.links, IsEmpty());
-}
-
 TEST_F(TracesOfTasks, PublishLinksToTheOriginAndToTheAttemptBefore) {
   TaskTraces t = traces();
   const Span span = publish(t, 2);
@@ -285,36 +264,6 @@ TEST_F(TracesOfTasks, OutcomesOfAllKinds) {
   EXPECT_EQ(span.name, "settle before");
   EXPECT_EQ(attributes(span.attributes).at("rung.state"), "parked");
   EXPECT_EQ(attributes(span.attributes).count("rung.next_due_at"), 0U);
-}
-
-TEST_F(TracesOfTasks, WhenAnOutcomeBegins) {
-  TaskTraces t = traces();
-  Decision decision = outcome(rung::Outcome::failed);
-  decision.attempt->published_at = kNow + Ms{3};
-  t.decided(decision);
-  EXPECT_EQ(take().start, kNow + Ms{3});
-  decision = outcome(rung::Outcome::failed);
-  decision.awaited_since.reset();
-  decision.attempt->due_at = kNow;
-  t.decided(decision);
-  EXPECT_EQ(take().start, kNow) << "answered before the confirm: since it was due";
-  decision.attempt->due_at = kNow + Ms{9000};
-  t.decided(decision);
-  const Span span = take();
-  EXPECT_EQ(span.start, span.end) << "never negative";
-}
-
-TEST_F(TracesOfTasks, ChangesThatEndNoAttemptMakeNoSpan) {
-  TaskTraces t = traces();
-  Decision decision = outcome(rung::Outcome::pending);
-  t.decided(decision);
-  decision.attempt.reset();
-  decision.task.state = State::cancelled;
-  t.decided(decision);
-  decision = outcome(rung::Outcome::failed);
-  decision.drop_attempt = true;
-  t.decided(decision);
-  EXPECT_THAT(spans, IsEmpty());
 }
 
 TEST_F(TracesOfTasks, AnAttemptWhoseOutcomeWasLost) {

@@ -137,27 +137,6 @@ TEST(ReadDeath, WhateverItHoldsInstead) {
   }
 }
 
-TEST(ReadDeath, OnlyTheShortHeaders) {
-  const Failure f =
-      failure_of(Table{{"x-last-death-queue", "orders"}, {"x-last-death-reason", "delivery_limit"}});
-  EXPECT_EQ(f.queue, "orders");
-  EXPECT_EQ(f.error, "dead-lettered: delivery_limit (queue orders)");
-}
-
-TEST(ReadDeath, NoHeadersAtAll) {
-  Message bare;
-  const BrokerFacts facts = take_broker_headers(bare, Inlet::failed);
-  EXPECT_EQ(facts.failure.queue, "");
-  EXPECT_EQ(facts.failure.record, "x-death");
-  EXPECT_EQ(bare, Message{});
-}
-
-TEST(ReadDeath, TheDefaultExchangeIsAnExchange) {
-  Table d = death("orders");
-  d[4].second = "";
-  EXPECT_EQ(failure_of(Table{{"x-death", Array{d}}}).exchange, "");
-}
-
 // Found by fuzzing: seconds that are no date overflowed when they were made ms, and no column took what came
 // out.
 TEST(ReadDeath, ADeathWithoutADate) {
@@ -289,17 +268,6 @@ TEST(TakeBrokerHeaders, TakesOffRabbitMQsAndNoOthers) {
   Message result = message_with(all);
   EXPECT_EQ(take_broker_headers(result, Inlet::results).headers, Table{});
   EXPECT_EQ(result, message_with(all)) << "nothing of it is published again";
-}
-
-TEST(TakeBrokerHeaders, TheRowKeepsThem) {
-  Message m = message_with({{"app", 1}, {"x-death", Array{death("orders")}}, {"retry-error", "boom"}});
-  const BrokerFacts facts = take_broker_headers(m, Inlet::failed);
-  std::string origin;
-  EXPECT_EQ(strip(m, &origin, facts).headers, (Table{{"app", 1}}));
-  const auto off = headers_from_json(origin);
-  ASSERT_TRUE(off) << origin;
-  EXPECT_EQ(*find(*off, "x-death"), Value(Array{death("orders")}));
-  EXPECT_EQ(*find(*off, "retry-error"), Value("boom"));
 }
 
 TEST(TakeBrokerHeaders, WhatNobodyMaySubmit) {

@@ -34,14 +34,6 @@ TEST(HeldDeliveries, ASingleMessageIsTakenWhateverItsSize) {
   EXPECT_EQ(held.bytes(), 1000U);
 }
 
-TEST(HeldDeliveries, WhatTheSinkReturnsFreesItsBytes) {
-  HeldDeliveries held(100);
-  EXPECT_TRUE(held.take(1, 80));
-  held.requeue(1);
-  EXPECT_EQ(held.bytes(), 0U);
-  EXPECT_THAT(held.take_requeued(), ElementsAre(1));
-}
-
 TEST(IntakeSession, OnlyANewerOneOfTheSameIntakeVoidsIt) {
   const IntakeSession session{.number = 2, .intake = 1};
   EXPECT_TRUE(session.before({.number = 3, .intake = 1}));
@@ -134,16 +126,6 @@ TEST(IntakeSwitch, APauseReturnsOnceAndGoingOnConsumes) {
   EXPECT_TRUE(intake.next().nothing());
 }
 
-TEST(IntakeSwitch, APauseThatIsOverAlreadyReturnsAllTheSame) {
-  IntakeSwitch intake;
-  intake.begin_connection();
-  intake.pause(true);
-  intake.pause(false);
-  const auto step = intake.next();
-  EXPECT_TRUE(step.return_deliveries);
-  EXPECT_TRUE(step.consume);
-}
-
 TEST(IntakeSwitch, ANewConnectionHasReturnedWhatWasUnacked) {
   IntakeSwitch intake;
   intake.pause(true);
@@ -185,21 +167,6 @@ TEST(IntakeEpoch, StandsWhileTheThreadHasItsTurns) {
   EXPECT_TRUE(epoch.stands({2}, BootMs{1'010'001}));
   epoch.end();
   EXPECT_FALSE(epoch.stands({2}, BootMs{1'010'001}));
-}
-
-TEST(IntakeEpoch, KnowsOnlyTheSessionsOfItsIntake) {
-  IntakeEpoch epoch(Ms{10'000}, 1);
-  epoch.next();
-  epoch.touch(BootMs{1'000'000});
-  epoch.stand();
-  EXPECT_EQ(epoch.session(), (IntakeSession{.number = 1, .intake = 1}));
-  EXPECT_TRUE(epoch.stands({.number = 1, .intake = 1}, BootMs{1'000'000}));
-  EXPECT_FALSE(epoch.stands({.number = 1, .intake = 0}, BootMs{1'000'000}));
-}
-
-TEST(IntakeEpoch, AShortHeartbeatLeavesASecond) {
-  EXPECT_EQ(IntakeEpoch(Ms{500}, 0).stall_timeout(), Ms{1'000});
-  EXPECT_EQ(IntakeEpoch(Ms{0}, 0).stall_timeout(), Ms{1'000});
 }
 
 }  // namespace

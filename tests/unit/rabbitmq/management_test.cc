@@ -92,15 +92,6 @@ TEST_F(ManagementBounds, PagesWithoutAnEndAreCutOff) {
   EXPECT_THAT(queues.error().message, HasSubstr("too many queues"));
 }
 
-TEST_F(ManagementBounds, DeepNestingIsRefused) {
-  const HttpScript server([](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
-    return {.status = 200, .body = std::string(1'000'000, '[')};
-  });
-  const auto queues = admin(server)->queues();
-  ASSERT_FALSE(queues);
-  EXPECT_THAT(queues.error().message, HasSubstr("nested too deep"));
-}
-
 // Each byte arrives in time, the answer never.
 TEST_F(ManagementBounds, AnAnswerThatDripsIsGivenUp) {
   timeout_ = Ms{500};

@@ -54,12 +54,6 @@ TEST(OwnSettings, ThatLoseMessagesAreFatal) {
   }
 }
 
-TEST(OwnSettings, AreOverriddenByAKeyThatTheTypeOfQueueKnows) {
-  EXPECT_THAT(judge(queue({{"message-ttl", 1}}))[0].mend, HasSubstr(R"('{"max-length":2147483647}')"));
-  EXPECT_THAT(judge(queue({{"delivery-limit", 1}}, json::object(), "quorum"))[0].mend,
-              HasSubstr(R"('{"delivery-limit":2147483647}')"));
-}
-
 TEST(OwnSettings, ThatDoNoHarmAreNotTold) {
   EXPECT_THAT(judge(queue({{"max-length", 2147483647}})), IsEmpty()) << "what our own advice sets";
   EXPECT_THAT(judge(exchange("rung.failed", {{"message-ttl", 5000}})), IsEmpty()) << "for queues only";
@@ -97,13 +91,6 @@ TEST(OwnSettings, OfAnOperatorAreMendedByAnOperatorPolicy) {
   EXPECT_THAT(judge(state)[0].what, HasSubstr("operator policy 'limits'"));
   state.policies = {{"all", ".*", "all", R"({"delivery-limit": 7})"}};
   EXPECT_THAT(judge(state)[0].what, HasSubstr("policy 'all'"));
-}
-
-TEST(OwnSettings, OfAnArgumentAreMendedByDeclaringItAgain) {
-  const auto found = judge(queue(json::object(), {{"x-message-ttl", 1000}}));
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_THAT(found[0].what, HasSubstr("its queue argument sets message-ttl"));
-  EXPECT_THAT(found[0].mend, HasSubstr("rabbitmqctl delete_queue -p / rung.failed"));
 }
 
 TEST(OwnSettings, AnotherTypeIsHarmfulAndAStreamFatal) {

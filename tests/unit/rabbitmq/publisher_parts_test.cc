@@ -83,13 +83,6 @@ class PublishFailuresTest : public testing::Test {
   PublishFailures unproven_{{clock_, as_unproven_, outstanding_, queue_, outcomes_}};
 };
 
-TEST_F(PublishFailuresTest, AMessageAloneIsRejected) {
-  publish(sent(1));
-  main_.channel_closed({kPrecondition, "no reason that names it", 0});
-  EXPECT_THAT(results(), ElementsAre(std::pair(1, How::rejected)));
-  EXPECT_TRUE(queue_.empty());
-}
-
 TEST_F(PublishFailuresTest, AHangUpCountsTheSecondTime) {
   publish(sent(1));
   main_.hung_up({kSyntax, "SYNTAX_ERROR", 0});
@@ -309,26 +302,6 @@ TEST(Outstanding, OneWithoutAnAnswerKeepsNoSettledOnesInMemory) {
   ASSERT_EQ(rest.size(), 1U);
   EXPECT_EQ(rest[0].outgoing.token, kMessages);
   EXPECT_EQ(outstanding.slots(), 0U);
-}
-
-TEST(Outstanding, AnOldMessageIsStillMatchedWithItsReturn) {
-  Outstanding outstanding;
-  std::vector<PublishResult> results;
-  Sent old = sent(1);
-  old.outgoing.message.body = "old";
-  outstanding.add(std::move(old));
-  for (std::uint64_t tag = 2; tag <= 5000; ++tag) {
-    outstanding.add(sent(tag));
-    outstanding.confirm(tag, false, true, results);
-  }
-  Message message;
-  message.body = "old";
-  ASSERT_TRUE(outstanding.returned("", "orders", message, "no queue"));
-  results.clear();
-  outstanding.confirm(1, false, true, results);
-  ASSERT_EQ(results.size(), 1U);
-  EXPECT_EQ(results[0].how, How::returned);
-  EXPECT_EQ(results[0].reason, "no queue");
 }
 
 TEST(AckWindow, OneThatIsNeverAckedKeepsNoOthersInMemory) {

@@ -33,12 +33,5 @@ TEST(RouteToQueue, ByTheDefaultExchangeWhereNoBindingKeyWillDo) {
   EXPECT_EQ(routed("orders", "queue:invoices").routing_key, "orders") << "it would reach invoices, too";
 }
 
-TEST(RouteToQueue, LeavesOtherMessagesAsTheyAre) {
-  Outgoing outgoing{7, "shop", "order.paid", {}, PublishLane::main, {}};
-  route_to_queue(outgoing, "rung.return");
-  EXPECT_EQ(outgoing.exchange, "shop");
-  EXPECT_EQ(outgoing.routing_key, "order.paid");
-}
-
 }  // namespace
 }  // namespace rung::rabbit
