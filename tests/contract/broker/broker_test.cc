@@ -200,17 +200,6 @@ TEST_P(BrokerContract, NothingGoesOutBeforeItIsAllowedNorAfter) {
   EXPECT_EQ(world_->depth(queue_), 0U);
 }
 
-TEST_P(BrokerContract, WhatWaitsForTheBrokerIsFencedInTime) {
-  world_->declare(queue_);
-  start();
-  world_->go_away();
-  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.publishing; }));
-  world_->broker().allow_publish_until(test_clock().boot() + Ms{300});
-  world_->broker().publish({outgoing(1)});
-  EXPECT_EQ(how(1), How::fenced);
-  EXPECT_EQ(world_->depth(queue_), 0U);
-}
-
 TEST_P(BrokerContract, WhatWaitsForTheBrokerGoesOutWhenItIsBack) {
   world_->declare(queue_);
   start();
@@ -254,28 +243,6 @@ TEST_P(BrokerContract, AnExchangeThatIsNotThereIsAReturnAndHurtsNobody) {
   EXPECT_EQ(how(1), How::returned);
   world_->broker().publish({outgoing(2)});
   EXPECT_EQ(how(2), How::confirmed);
-}
-
-TEST_P(BrokerContract, AQueueThatGoesAndComes) {
-  world_->declare(queue_);
-  start();
-  world_->broker().publish({outgoing(1)});
-  EXPECT_EQ(how(1), How::confirmed);
-  world_->remove(queue_);
-  world_->broker().publish({outgoing(2)});
-  EXPECT_EQ(how(2), How::returned);
-  world_->declare(queue_);
-  world_->broker().publish({outgoing(3)});
-  EXPECT_EQ(how(3), How::confirmed);
-}
-
-TEST_P(BrokerContract, QueueNamesWithOddCharacters) {
-  const std::string odd = world_->prefix() + " ' \" % # * ; \\ / ? \t \xC3\xBC \xF0\x9F\x90\x87 $1 <b> --";
-  world_->declare(odd);
-  start();
-  world_->broker().publish({outgoing(1, text("odd"), odd)});
-  EXPECT_EQ(how(1), How::confirmed);
-  EXPECT_EQ(world_->take(odd)->body, "odd");
 }
 
 TEST_P(BrokerContract, AfterStopIntakeNothingComesAndAcksStillCount) {
@@ -329,15 +296,6 @@ TEST_P(BrokerContract, OneResultEachWhenTheConnectionBreaksUnderWay) {
   EXPECT_EQ(ways[static_cast<int>(How::confirmed)] + ways[static_cast<int>(How::lost)],
             static_cast<int>(kCount));
   EXPECT_GT(ways[static_cast<int>(How::confirmed)], 0);
-}
-
-TEST_P(BrokerContract, StopIsIdempotentAndNeedsNoStart) {
-  world_->broker().stop(Ms{100});
-  build({});
-  start();
-  world_->broker().stop(Ms{500});
-  world_->broker().stop(Ms{500});
-  EXPECT_FALSE(sink_.statuses().back().publishing);
 }
 
 TEST_P(BrokerContract, WhileTheBrokerIsAwayAStopDoesNotWaitForIt) {

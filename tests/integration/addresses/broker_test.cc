@@ -44,33 +44,6 @@ TEST_F(BrokerAddresses, OneThatTakesConnectionsAndSaysNothing) {
   serves_beside(at_port(silent.port()));
 }
 
-// Two proxies before one broker, as a cluster's two nodes: the one that serves dies, the other takes over.
-TEST_F(BrokerAddresses, OneThatGoesAwayWhileItServes) {
-  const auto url = parse_url(amqp_url());
-  TcpProxy a(url->host, url->port), b(url->host, url->port);
-  options_.url = at_port(a.port());
-  options_.other_urls = {at_port(b.port())};
-  start();
-  ASSERT_TRUE(sink_.up());
-  std::set<std::string> at;
-  for (std::uint64_t token = 1; token <= 3; ++token) {
-    broker_->publish({outgoing(token)});
-    EXPECT_EQ(how(token), How::confirmed);
-    const std::string here = sink_.statuses().back().publishing_at;
-    at.insert(here);
-    const bool at_a = here == "127.0.0.1:" + std::to_string(a.port());
-    TcpProxy &dies = at_a ? a : b, &lives = at_a ? b : a;
-    lives.refuse(false);
-    dies.refuse();
-    dies.cut();
-    ASSERT_TRUE(sink_.status([&](const BrokerStatus& s) {
-      return s.consuming && s.publishing && s.publishing_at != here && s.consuming_at != here;
-    })) << sink_.statuses().back().reason;
-  }
-  EXPECT_EQ(at.size(), 2U);
-  EXPECT_EQ(probe().depth(queue_), 3U);
-}
-
 // As a node of a cluster whose queues have no leader: it takes us in, and does not answer a declare.
 TEST_F(BrokerAddresses, OneThatTakesUsInAndAnswersNoDeclare) {
   const auto url = parse_url(amqp_url());

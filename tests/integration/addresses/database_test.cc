@@ -47,11 +47,6 @@ class DatabaseAddresses : public testing::Test {
   MysqlSchema schema_;
 };
 
-TEST_F(DatabaseAddresses, OneThatTakesConnectionsAndSaysNothing) {
-  const SilentPort silent;
-  serves_after(at_port(silent.port()));
-}
-
 TEST_F(DatabaseAddresses, OneThatIsReadOnly) {
   SecondDatabase second;
   second.sql("CREATE DATABASE IF NOT EXISTS " + schema_.name());
@@ -69,21 +64,6 @@ TEST_F(DatabaseAddresses, OneThatIsReadOnly) {
   ASSERT_EQ(told.size(), 1U);
   EXPECT_THAT(told[0], testing::StartsWith("127.0.0.1:" + std::to_string(port()) + " after "));
   EXPECT_THAT(told[0], HasSubstr("read-only"));
-}
-
-TEST_F(DatabaseAddresses, AllThatAreReadOnly) {
-  SecondDatabase second;
-  const std::string url = plain_user(second, schema_.name(), second.port());
-  second.read_only(true);
-  const auto none = open_mysql_store(options(url, {at_port(1)}), test_clock());
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().kind, Error::Kind::transient);
-  EXPECT_THAT(none.error().message, HasSubstr("read-only"));
-  EXPECT_THAT(none.error().message, HasSubstr("127.0.0.1:1"));
-  // A single address is taken as it is: it can be read.
-  StoreOptions single = options(url, {});
-  single.migrate = false;
-  EXPECT_TRUE(open_mysql_store(single, test_clock()));
 }
 
 // A primary that is deposed while it serves: the write fails, the next goes to the one that takes writes.

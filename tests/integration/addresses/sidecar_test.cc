@@ -26,27 +26,6 @@ class SidecarAddresses : public SidecarTest {
   Ran doctor() { return run_shell("'" + rung_program() + "' doctor -c '" + rung().config_path() + "'"); }
 };
 
-TEST_F(SidecarAddresses, OneOfTheBrokersIsSilentAndOneOfTheDatabases) {
-  const SilentPort silent;
-  config.broker_urls = {with_port(amqp_url(), silent.port()), amqp_url()};
-  config.store_urls = {with_port(db.url(), silent.port()), db.url()};
-  const std::string queue = attached();
-  start();
-  climbs(queue, "one");
-  EXPECT_TRUE(rung().logged("broker connected address=" + parse_url(amqp_url())->host_port(5672)))
-      << rung().log_tail();
-  EXPECT_TRUE(rung().logged("database connected address=" + parse_url(db.url())->host_port(3306)))
-      << rung().log_tail();
-  EXPECT_NE(rung().log().find("passed_over="), std::string::npos);
-  EXPECT_EQ(rung().log().find("guest:guest"), std::string::npos);
-  const Ran ran = doctor();
-  EXPECT_EQ(ran.code, 0) << ran.out;
-  for (const std::string& word : {std::to_string(silent.port()) + " is unavailable",
-                                  parse_url(amqp_url())->host_port(5672) + " is reachable and in use",
-                                  parse_url(db.url())->host_port(3306) + " accepts writes and is in use"})
-    EXPECT_NE(ran.out.find(word), std::string::npos) << word << "\n" << ran.out;
-}
-
 // Two proxies before one broker and before one database, as two nodes: each in turn dies.
 TEST_F(SidecarAddresses, TheOneThatServesDies) {
   const auto amqp_at = *parse_url(amqp_url()), db_at = *parse_url(db.url());

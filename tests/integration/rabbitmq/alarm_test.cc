@@ -39,17 +39,6 @@ TEST_F(Alarm, BlockedIsToldNothingIsLostAndUnblockedGoesOn) {
   EXPECT_EQ(probe().depth(queue_), 2001U);
 }
 
-TEST_F(Alarm, StopIsBoundedWhileBlocked) {
-  start_up();
-  set_watermark("absolute 1MB");
-  std::vector<Outgoing> batch;
-  for (std::uint64_t i = 1; i <= 500; ++i) batch.push_back(outgoing(i, text(std::string(100'000, 'b'))));
-  broker_->publish(std::move(batch));
-  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return s.blocked; }));
-  broker_->stop(Ms{700});
-  EXPECT_EQ(sink_.result_count(), 500U);
-}
-
 // `rung doctor` must say so, instead of naming missing permissions after a minute of timeouts.
 TEST_F(Alarm, AProbeSaysThatItIsBlocked) {
   start_up();

@@ -1,8 +1,4 @@
 // Error queues have an intake of their own: whatever happens to it, Rung's own queues are consumed as before.
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "tests/integration/rabbitmq/fixture.h"
 
@@ -41,27 +37,9 @@ class ErrorIntake : public RabbitTest {
     EXPECT_EQ(got.size(), 1U);
     return got.empty() ? Delivery{} : std::move(got[0]);
   }
-  static bool has_thread(const std::string& name) {
-    return std::ranges::any_of(std::filesystem::directory_iterator("/proc/self/task"), [&](const auto& task) {
-      std::string its;
-      std::getline(std::ifstream(task.path() / "comm") >> std::ws, its);
-      return its == name;
-    });
-  }
 
   std::string errors_, others_;
 };
-
-TEST_F(ErrorIntake, ExistsOnlyWithErrorQueues) {
-  start_up();
-  EXPECT_TRUE(has_thread("rung-errconsume"));
-  EXPECT_TRUE(has_thread("rung-errors"));
-  broker_->stop(Ms{5000});
-  options_.error_queues = std::make_shared<const ErrorQueues>();
-  start_up();
-  EXPECT_TRUE(has_thread("rung-consume"));
-  EXPECT_FALSE(has_thread("rung-errconsume") || has_thread("rung-errors"));
-}
 
 TEST_F(ErrorIntake, ARefusedQueueClosesNoChannelOfOurOwn) {
   probe().declare(errors_);
@@ -159,19 +137,6 @@ TEST_F(ErrorIntake, WithoutItsConnectionOurOwnGoesOn) {
   EXPECT_TRUE(again.redelivered);
   EXPECT_TRUE(has_no_problem());
   EXPECT_EQ(sink_.error_queues().consumed, std::vector{errors_});
-}
-
-// Both connections of the error queues: reported all the same.
-TEST_F(ErrorIntake, NeitherConnectionIsNeededForTheReport) {
-  TcpProxy& proxy = through_proxy();
-  proxy.cut_those_with("error queues");
-  probe().declare(errors_);
-  start_up();
-  ASSERT_TRUE(has_problem("no error queue is consumed: "));
-  ASSERT_TRUE(has_problem("new error queues are not found: "));
-  proxy.cut_those_with("");
-  EXPECT_TRUE(consumed({errors_}));
-  EXPECT_TRUE(has_no_problem());
 }
 
 }  // namespace

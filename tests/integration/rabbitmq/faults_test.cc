@@ -22,20 +22,6 @@ TEST_F(Faults, AStalledConnectionNeitherBlocksTheCallerNorTheStop) {
   EXPECT_FALSE(sink_.ways().contains(-1));
 }
 
-TEST_F(Faults, AStallThatPassesLosesNothing) {
-  TcpProxy& proxy = through_proxy();
-  start_up();
-  proxy.stall();
-  std::vector<Outgoing> batch;
-  for (std::uint64_t i = 1; i <= 200; ++i) batch.push_back(outgoing(i, text(std::string(100'000, 's'))));
-  broker_->publish(std::move(batch));
-  EXPECT_EQ(sink_.result_count(), 0U);
-  proxy.stall(false);
-  ASSERT_TRUE(sink_.published(200));
-  EXPECT_EQ(sink_.ways()[static_cast<int>(How::confirmed)], 200);
-  EXPECT_EQ(probe().depth(queue_), 200U);
-}
-
 TEST_F(Faults, TheFenceCutsWhatIsHalfSent) {
   TcpProxy& proxy = through_proxy();
   start_up();
@@ -62,35 +48,6 @@ TEST_F(Faults, AHalfOpenConnectionIsNoticedByHeartbeats) {
   EXPECT_TRUE(sink_.up());
   broker_->publish({outgoing(2)});
   EXPECT_EQ(how(2), How::confirmed);
-}
-
-TEST_F(Faults, AnIdleConnectionIsHeldByHeartbeats) {
-  options_.heartbeat = Ms{3000};
-  TcpProxy& proxy = through_proxy();
-  start_up();
-  const std::size_t accepted = proxy.accepted();
-  EXPECT_TRUE(eventually([&, from = proxy.requests()] { return proxy.requests() >= from + 4; }));
-  EXPECT_EQ(proxy.accepted(), accepted);
-}
-
-TEST_F(Faults, CutAgainAndAgainItComesBack) {
-  TcpProxy& proxy = through_proxy();
-  start_up();
-  std::uint64_t token = 0;
-  for (int round = 0; round < 5; ++round) {
-    const std::size_t told = sink_.statuses().size();
-    proxy.cut();
-    ASSERT_TRUE(eventually([&] { return sink_.statuses().size() >= told + 4; }));  // both down, both up
-    ASSERT_TRUE(sink_.up());
-    broker_->publish({outgoing(++token)});
-    EXPECT_EQ(how(token), How::confirmed);
-    ASSERT_TRUE(probe().publish(failed(), "", text("x")));
-    auto got = sink_.deliveries(1);
-    ASSERT_GE(got.size(), 1U);
-    std::vector<DeliveryTag> tags;
-    for (const Delivery& d : got) tags.push_back(d.tag);
-    broker_->ack(tags);
-  }
 }
 
 TEST_F(Faults, CutInTheMiddleOfALoginAndOfAMessage) {

@@ -42,16 +42,6 @@ TEST_F(IntakeBytes, AreBoundedAndNothingIsLost) {
   EXPECT_EQ(probe().depth(failed()), 0U);
 }
 
-TEST_F(IntakeBytes, OneThatIsLargerThanAllRoomComesAlone) {
-  options_.max_intake_bytes = 1000;
-  start_up();
-  publish(2, 100'000);
-  const auto first = sink_.deliveries(1);
-  ASSERT_EQ(first.size(), 1U);
-  broker_->ack({first[0].tag});
-  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
-}
-
 TEST_F(IntakeBytes, WhatIsRequeuedComesAgain) {
   start_up();
   publish(2, 10);

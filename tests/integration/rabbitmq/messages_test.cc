@@ -1,8 +1,6 @@
 // The possible contents of a message, and how the broker changes them.
 #include <cmath>
 
-#include "plugin/rabbitmq/consume/acks.h"
-#include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/wire/codec.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
@@ -178,52 +176,6 @@ TEST_F(Messages, ReturnsFindTheirMessageAmongLookalikes) {
   ASSERT_TRUE(sink_.published(600));
   for (std::uint64_t i = 1; i <= 600; ++i)
     EXPECT_EQ(how(i), i % 2 == 0 ? How::confirmed : How::returned) << i;
-}
-
-TEST(Outstanding, ConfirmsInAnyOrderAndReturnsOfEqualMessages) {
-  rabbit::Outstanding outstanding;
-  for (std::uint64_t i = 1; i <= 6; ++i) {
-    rabbit::Sent sent;
-    sent.outgoing = {100 + i, "", "q", text(i == 6 ? "other" : "equal")};
-    EXPECT_EQ(outstanding.add(std::move(sent)), i);
-  }
-  std::vector<PublishResult> results;
-  outstanding.confirm(4, false, true, results);
-  ASSERT_EQ(results.size(), 1U);
-  EXPECT_EQ(results[0].token, 104U);
-  EXPECT_TRUE(outstanding.returned("", "q", text("equal"), "no"));  // the oldest open one: 1
-  EXPECT_TRUE(outstanding.returned("", "q", text("equal"), "no"));  // then 2, not 1 again
-  EXPECT_FALSE(outstanding.returned("", "elsewhere", text("equal"), "no"));
-  outstanding.confirm(3, true, true, results);
-  outstanding.confirm(4, false, true, results);  // again: nothing
-  outstanding.confirm(77, false, true, results);
-  ASSERT_EQ(results.size(), 4U);
-  EXPECT_EQ(results[1].how, How::returned);
-  EXPECT_EQ(results[2].how, How::returned);
-  EXPECT_EQ(results[3].how, How::confirmed);
-  outstanding.confirm(6, false, false, results);
-  EXPECT_EQ(results.back().how, How::nacked);
-  outstanding.confirm(0, true, true, results);  // AMQP: all
-  EXPECT_EQ(results.back().token, 105U);
-  EXPECT_TRUE(outstanding.empty());
-}
-
-TEST(AckWindow, MultipleOnlyUpToTheOldestGap) {
-  rabbit::AckWindow window;
-  for (int i = 0; i < 8; ++i) window.delivered();
-  std::vector<rabbit::AckFrame> frames;
-  window.ack({5, 2, 3, 2, 99, 0}, frames);
-  EXPECT_EQ(frames, (std::vector<rabbit::AckFrame>{{5, false}, {2, false}, {3, false}}));
-  frames.clear();
-  window.ack({1}, frames);  // 1 to 3 are contiguous now, but 2 and 3 are acked already
-  EXPECT_EQ(frames, (std::vector<rabbit::AckFrame>{{1, false}}));
-  frames.clear();
-  window.ack({7, 6, 4}, frames);
-  EXPECT_EQ(frames, (std::vector<rabbit::AckFrame>{{7, true}}));
-  frames.clear();
-  window.ack({8, 4}, frames);
-  EXPECT_EQ(frames, (std::vector<rabbit::AckFrame>{{8, false}}));
-  EXPECT_EQ(window.size(), 0U);
 }
 
 }  // namespace

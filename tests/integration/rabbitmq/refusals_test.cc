@@ -60,17 +60,6 @@ TEST_F(Refusals, UserIdOfSomebodyElse) {
   one_bad_among_many(outgoing(0, m), "user_id property set to 'bob'");
 }
 
-TEST_F(Refusals, ExpirationThatIsNoNumber) {
-  Message m;
-  m.properties.expiration = "soon";
-  one_bad_among_many(outgoing(0, m), "invalid expiration 'soon'");
-}
-
-TEST_F(Refusals, ExchangeThatIsNotThere) {
-  one_bad_among_many({0, options_.prefix + ".none", "k", {}}, "no exchange '" + options_.prefix + ".none'",
-                     How::returned);
-}
-
 // A closed channel leaves the others unanswered: they would be published again.
 TEST_F(Refusals, ADirectReplyToRepeatsNoOtherMessage) {
   start_up();
@@ -86,36 +75,6 @@ TEST_F(Refusals, ADirectReplyToRepeatsNoOtherMessage) {
     EXPECT_EQ(how(i), i % 100 == 50 ? How::rejected : How::confirmed) << i;
   EXPECT_THAT(sink_.result(50)->reason, HasSubstr("amq.rabbitmq.reply-to"));
   EXPECT_EQ(probe().depth(queue_), 495U);
-}
-
-// One channel is closed for it, not one for each: what is for others is in doubt each time.
-TEST_F(Refusals, ManyToAnExchangeThatIsNotThereCostOneChannel) {
-  start_up();
-  const std::string none = options_.prefix + ".none";
-  std::vector<Outgoing> batch;
-  for (std::uint64_t i = 1; i <= 400; ++i) {
-    batch.push_back(i % 2 == 0 ? Outgoing{i, none, "k", {}} : outgoing(i, text(std::to_string(i))));
-  }
-  broker_->publish(std::move(batch));
-  ASSERT_TRUE(sink_.published(400));
-  auto ways = sink_.ways();
-  EXPECT_EQ(ways[static_cast<int>(How::returned)], 200);
-  EXPECT_LE(ways[static_cast<int>(How::lost)], 1) << "the one before the first";
-  EXPECT_GE(ways[static_cast<int>(How::confirmed)], 199);
-  // Once the exchange exists, it is used again.
-  probe().declare_exchange(none);
-  probe().bind(queue_, none);
-  std::uint64_t token = 1000;
-  ASSERT_TRUE(eventually([&] {
-    broker_->publish({Outgoing{++token, none, "k", text("again")}});
-    return how(token) == How::confirmed;
-  }));
-  probe().remove_exchange(none);
-}
-
-TEST_F(Refusals, InternalExchange) {
-  // amq.rabbitmq.trace is internal: nobody may publish to it.
-  one_bad_among_many({0, "amq.rabbitmq.trace", "k", {}}, "amq.rabbitmq.trace", How::returned);
 }
 
 // Refusals of exchanges that were never used close no channel that others use: nothing is in doubt, nothing
@@ -178,20 +137,6 @@ TEST_F(Refusals, OneWhoseReasonNamesNobodyIsFoundByTryingEachAlone) {
     const bool bad = i == 40 || i == 41 || i == 160;
     EXPECT_EQ(how(i), bad ? How::rejected : How::confirmed) << i;
   }
-}
-
-TEST_F(Refusals, EachOfManyBadOnesIsRejected) {
-  start_up();
-  std::vector<Outgoing> batch;
-  for (std::uint64_t i = 1; i <= 60; ++i) {
-    Message m = text("x");
-    if (i % 2 == 0) m.properties.user_id = "bob" + std::to_string(i);
-    batch.push_back(outgoing(i, m));
-  }
-  broker_->publish(std::move(batch));
-  ASSERT_TRUE(sink_.published(60, Ms{120'000}));
-  for (std::uint64_t i = 2; i <= 60; i += 2) EXPECT_EQ(how(i), How::rejected) << i;
-  EXPECT_FALSE(sink_.ways().contains(-1));
 }
 
 }  // namespace

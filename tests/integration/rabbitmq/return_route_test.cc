@@ -48,17 +48,6 @@ TEST_F(ReturnRoute, AProbeWhoseBindingIsNotAnsweredIsLostAndKeepsItsKeyTheNextTi
   EXPECT_EQ(probe().depth(queue_), 0U);
 }
 
-TEST_F(ReturnRoute, AProbeWhoseBindingIsRefusedGoesByTheDefaultExchange) {
-  probe().declare_exchange(rabbit::return_exchange(options_.prefix), "topic");
-  start_up();
-  broker_->publish({retry(1, queue_, PublishLane::probe)});
-  const auto result = sink_.result(1);
-  ASSERT_TRUE(result);
-  EXPECT_EQ(result->how, How::confirmed);
-  EXPECT_THAT(result->reason, HasSubstr("PRECONDITION_FAILED"));
-  EXPECT_EQ(key_of_next(queue_), queue_);
-}
-
 TEST_F(ReturnRoute, ARefusedBindingHoldsUpNoOtherQueue) {
   probe().declare(other_);
   probe().declare_exchange(rabbit::return_exchange(options_.prefix), "topic");

@@ -41,19 +41,8 @@ class Tls : public RabbitTest {
   }
 };
 
-TEST_F(Tls, WithCaByName) {
-  use_host("localhost");
-  works();
-}
-
 TEST_F(Tls, WithCaByAddress) {  // the certificate names the address: IP SANs are checked, too
   use_host("127.0.0.1");
-  works();
-}
-
-TEST_F(Tls, WithAClientCertificate) {
-  options_.cert = env("RUNG_TEST_CLIENT_CERT");
-  options_.key = env("RUNG_TEST_CLIENT_KEY");
   works();
 }
 

@@ -36,19 +36,6 @@ TEST_F(Topology, ExchangesAndQueuesAreDeclaredDurableAndBound) {
   EXPECT_EQ(probe().consumers(options_.prefix + ".delay"), 0U);
 }
 
-// Retries go out without it: they only lose their routing key.
-TEST_F(Topology, AnotherExchangeOfTheReturnExchangesNameKeepsNothingFromStarting) {
-  options_.rabbitmq.topology_check = Ms{200};
-  const std::string to_return = options_.prefix + ".return";
-  probe().declare_exchange(to_return, "topic");
-  start_up();
-  ASSERT_TRUE(probe().publish(failed(), "", text("one")));
-  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
-  EXPECT_TRUE(sink_.topology([&](const TopologyReport& r) {
-    return r.problem.find("exchange " + to_return + ": PRECONDITION_FAILED") != std::string::npos;
-  }));
-}
-
 TEST_F(Topology, QuorumQueuesHaveADeliveryLimitThatNeverBites) {
   options_.rabbitmq.queue_type = "quorum";
   start_up();
@@ -112,13 +99,6 @@ TEST_F(Topology, AnEmptyClassicQueueBecomesTheQuorumQueueThatTheConfigWants) {
   EXPECT_TRUE(eventually([&] { return probe().depth(results) == 1U; }));
 }
 
-// Otherwise the virtual host's default queue type (RabbitMQ 4) would decide, also when it is changed later.
-TEST_F(Topology, TheTypeOfTheQueuesIsWrittenOut) {
-  options_.rabbitmq.queue_type = "classic";
-  start_up();
-  EXPECT_NO_THROW(probe().declare(failed(), own("classic")));
-}
-
 // management_test.cc has the nodes.
 TEST_F(Topology, NewQueuesHaveTheTypeThatTheBrokersVersionSuggestsIfTheNodesAreNotTold) {
   start_up();
@@ -150,17 +130,6 @@ TEST_F(Topology, QueuesOfEitherTypeStayAsTheyAre) {
   EXPECT_TRUE(sink_.topology([&](const TopologyReport& r) { return !r.repaired.empty(); }));
   EXPECT_TRUE(
       sink_.topology([](const TopologyReport& r) { return r.repaired.empty() && r.problem.empty(); }));
-}
-
-TEST_F(Topology, OtherArgumentsAreToldWhateverTheType) {
-  Table arguments = own("quorum");
-  arguments.emplace_back("x-max-length", std::int32_t{5});
-  probe().declare(failed(), arguments);
-  start_up();
-  ASSERT_TRUE(probe().publish(failed(), "", text("one")));
-  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
-  EXPECT_TRUE(
-      sink_.topology([&](const TopologyReport& r) { return r.problem.find(failed()) != r.problem.npos; }));
 }
 
 // In the same session: so it is for a classic queue.
@@ -204,21 +173,6 @@ TEST_F(Topology, AnInletDeletedWhileTheReturnExchangeIsRefused) {
   EXPECT_EQ(probe().depth(failed()), 0U) << "it was acked";
 }
 
-TEST_F(Topology, AllInletsDeletedAtOnceAndTheirExchangesToo) {
-  start_up();
-  for (int round = 0; round < 3; ++round) {
-    for (const char* name : {".results", ".failed"}) {
-      probe().remove_exchange(options_.prefix + name);
-      probe().remove(options_.prefix + name);
-    }
-    ASSERT_TRUE(eventually([&] {
-      return probe().consumers(failed()) == 1U && probe().consumers(options_.prefix + ".results") == 1U;
-    })) << round;
-  }
-  ASSERT_TRUE(probe().publish(failed(), "", text("still")));
-  EXPECT_EQ(sink_.deliveries(1).size(), 1U);
-}
-
 // Objects that somebody deletes while Rung runs are restored: checked every 200 ms here.
 class TopologyRepair : public Topology {
  protected:
@@ -246,12 +200,6 @@ TEST_F(TopologyRepair, ADeletedExchangeIsDeclaredAndBoundAgain) {
   ASSERT_TRUE(repaired("exchange " + failed()));
   EXPECT_TRUE(rejected_arrives());
   EXPECT_EQ(sink_.repairs("exchange " + failed()), 1U);
-}
-
-TEST_F(TopologyRepair, TheDeletedReturnExchangeIsDeclaredAgain) {
-  probe().remove_exchange(options_.prefix + ".return");
-  ASSERT_TRUE(repaired("exchange " + options_.prefix + ".return"));
-  EXPECT_TRUE(probe().exchange_exists(options_.prefix + ".return"));
 }
 
 TEST_F(TopologyRepair, ADeletedBindingIsRestored) {
@@ -297,32 +245,6 @@ TEST_F(TopologyRepair, WhatCannotBeRepairedIsReportedAndConsumingGoesOn) {
       sink_.topology([](const TopologyReport& r) { return r.problem.empty() && r.repaired.empty(); }));
 }
 
-TEST_F(Topology, WrongCredentialsAreToldWithoutThem) {
-  auto url = parse_url(amqp_url());
-  url->password = "Hunter2-not-it";
-  options_.url = format_url(*url);
-  start();
-  ASSERT_TRUE(sink_.status([](const BrokerStatus& s) { return !s.reason.empty(); }));
-  for (const BrokerStatus& status : sink_.statuses()) {
-    EXPECT_FALSE(status.consuming || status.publishing);
-    EXPECT_EQ(status.reason.find("Hunter2"), std::string::npos);
-  }
-  EXPECT_THAT(sink_.statuses().back().reason, HasSubstr("ACCESS_REFUSED"));
-  broker_->publish({outgoing(1)});
-  broker_->stop(std::chrono::hours{1});  // sooner
-  EXPECT_EQ(how(1), How::lost);
-}
-
-TEST_F(Topology, AVirtualHostThatIsNotThereIsTold) {
-  auto url = parse_url(amqp_url());
-  url->path = "no-such-vhost";
-  options_.url = format_url(*url);
-  start();
-  EXPECT_TRUE(sink_.status([](const BrokerStatus& s) {
-    return s.reason.find("no-such-vhost") != s.reason.npos;
-  })) << sink_.statuses().back().reason;
-}
-
 TEST_F(Topology, WhatNoWaitingMendsFailsAtStart) {
   const auto refused = [&](const BrokerOptions& options) {
     const auto broker = make_rabbit_broker(options, test_clock());
@@ -341,15 +263,6 @@ TEST_F(Topology, WhatNoWaitingMendsFailsAtStart) {
   options = options_;
   options.rabbitmq.queue_type = "stream";
   EXPECT_THAT(refused(options), HasSubstr("stream"));
-}
-
-TEST_F(Topology, ANameThatCannotBeLookedUpIsToldAndStopsSoon) {
-  options_.url = "amqp://guest:guest@no-such-host.invalid:5672/";
-  start();
-  EXPECT_TRUE(sink_.status(
-      [](const BrokerStatus& s) { return s.reason.find("no-such-host.invalid") != s.reason.npos; },
-      Ms{120'000}));
-  broker_->stop(std::chrono::hours{1});  // sooner
 }
 
 }  // namespace

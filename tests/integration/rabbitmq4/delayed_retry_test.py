@@ -60,22 +60,3 @@ class DelayedRetry(servers.Sidecar):
         self.assertEqual(row["last_error"], f"dead-lettered: delivery_limit (queue {self.queue})")
         history = self.sql("SELECT attempt, outcome FROM retry_history WHERE retry_id = %s ORDER BY attempt", row["retry_id"])
         self.assertEqual([(h["attempt"], h["outcome"]) for h in history][:1], [(1, "failed")])
-
-    def test_ways(self):
-        """reject without requeue goes to Rung at once; nack with requeue comes back at once and never counts."""
-        self.publish("nacked")
-        for _ in range(LIMIT + 5):
-            tag, attempt, failures, _ = self.next()
-            self.assertEqual((attempt, failures), (0, 0))
-            self.channel.basic_nack(tag, requeue=True)
-        self.assertEqual(self.sql("SELECT COUNT(*) n FROM retry_current WHERE queue = %s", self.queue)[0]["n"], 0)
-        tag, _, _, _ = self.next()
-        self.channel.basic_reject(tag, requeue=False)
-        self.until(lambda: self.sql("SELECT state FROM retry_current WHERE message_id = 'nacked' AND state = 'scheduled'"),
-                   "Rung has it")
-        row, = self.sql("SELECT last_error FROM retry_current WHERE message_id = 'nacked'")
-        self.assertEqual(row["last_error"], f"dead-lettered: rejected (queue {self.queue})")
-
-    def test_doctor(self):
-        self.rung("attach", self.queue)
-        self.assertIn("note: RabbitMQ's own delayed retry (failed) delays", self.rung("attach", self.queue))

@@ -195,22 +195,6 @@ TEST_F(Cookbook, FiltersOnTheViewsMeetAnIndex) {
               testing::Not(testing::Contains("t ALL ")));
 }
 
-TEST_F(Cookbook, ATasksHistoryIsReadFromItsPartAlone) {
-  const auto key_reads = [](const std::string& query) {
-    schema_->query(query);  // a table's first reader also reads its statistics
-    schema_->exec("FLUSH STATUS");
-    EXPECT_FALSE(schema_->query(query).empty()) << query;
-    return std::stoi(schema_->query("SHOW SESSION STATUS LIKE 'Handler_read_key'").at(0).at(1));
-  };
-  // By the table and by its part: the task, its attempts, the node of each of them. Twenty more would be
-  // seen.
-  EXPECT_LE(key_reads("SELECT * FROM retry_history WHERE retry_id = 4711"), 12);
-  EXPECT_LE(key_reads("SELECT * FROM retry_history WHERE message_id = '4711'"), 12);
-  EXPECT_LE(key_reads("SELECT * FROM rung_bodies WHERE task_id = 4711"), 12);
-  EXPECT_GE(key_reads("SELECT * FROM retry_history WHERE due_at > UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE"), 20)
-      << "by time each part is asked";
-}
-
 // Counting open tasks reads no ended task. Counting a piece of the ended ones reads only that piece.
 TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
   const auto read_of = [](const std::string& statement, const std::string& table) {
@@ -253,49 +237,6 @@ TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
     EXPECT_THAT(piece.at("Extra"), testing::HasSubstr("Using index")) << which;
     EXPECT_THAT(piece.at("Extra"), testing::Not(testing::HasSubstr("filesort"))) << which;
   }
-}
-
-TEST_F(Cookbook, TheListByDueTimeReadsNoEndedTask) {
-  std::string list(sql::statement("list"));
-  std::string end(sql::statement("list.end_due"));
-  end.replace(end.find(":limit"), 6, "50");
-  const auto lines = plan(list + " " + end);
-  const auto tasks = std::ranges::find(lines, "t", [](const auto& l) { return l.at("table"); });
-  ASSERT_NE(tasks, lines.end());
-  EXPECT_EQ(tasks->at("type"), "range");
-  EXPECT_EQ(tasks->at("key"), "by_due");
-}
-
-TEST_F(Cookbook, TheStoresOwnReadsNeedNothingBesideTheirIndex) {
-  const auto lines = plan(
-      "(SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard) WHERE stage = 1 AND "
-      "shard = 3 AND next_at <= UTC_TIMESTAMP(3) ORDER BY next_at LIMIT 10)");
-  EXPECT_EQ(lines[0].at("type"), "range");
-  EXPECT_EQ(lines[0].at("key"), "by_shard");
-  EXPECT_THAT(lines[0].at("Extra"), testing::HasSubstr("Using index"));
-  EXPECT_THAT(lines[0].at("Extra"), testing::Not(testing::HasSubstr("filesort")));
-  const auto claimed = plan(
-      "SELECT id FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND next_due_at <= "
-      "UTC_TIMESTAMP(3)");
-  EXPECT_EQ(claimed[0].at("type"), "range");
-  EXPECT_THAT(claimed[0].at("Extra"), testing::HasSubstr("Using index"));
-  const auto publishing = plan(
-      "SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND "
-      "next_due_at <= UTC_TIMESTAMP(3) AND shard IN (1, 2, 3)");
-  EXPECT_EQ(publishing[0].at("type"), "range");
-  EXPECT_EQ(publishing[0].at("key"), "by_due");
-  const auto stranded = plan(
-      "SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND "
-      "(shard = 3 AND epoch < 7 OR shard = 4 AND epoch < 9) ORDER BY next_due_at LIMIT 10");
-  EXPECT_EQ(stranded[0].at("type"), "ref");
-  EXPECT_EQ(stranded[0].at("key"), "by_due");
-  EXPECT_THAT(stranded[0].at("Extra"), testing::Not(testing::HasSubstr("filesort")));
-  std::string ids = "1";
-  for (int i = 2; i < 3000; ++i) ids += "," + std::to_string(i * 13);
-  EXPECT_THAT(scanned("SELECT * FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (" + ids +
-                      ") ORDER BY t.id FOR UPDATE"),
-              testing::IsEmpty());
-  EXPECT_THAT(scanned("SELECT * FROM rung_bodies WHERE task_id IN (1,2,3,4)"), testing::IsEmpty());
 }
 
 }  // namespace

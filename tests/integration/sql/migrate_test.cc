@@ -41,19 +41,6 @@ TEST(Migrate, OfManyAtOnceOneCreatesTheSchema) {
   EXPECT_EQ(created, 1);
 }
 
-TEST(Migrate, OneThatWasCutShortIsRunAgain) {
-  MysqlSchema schema;
-  const auto store = must(open_mysql_store(schema.options(), test_clock()));
-  schema.exec("USE " + schema.name());
-  // As a kill -9 would leave it: some statements done, nothing recorded.
-  for (std::size_t i = 0; i < 3; ++i) schema.exec(sql::schema().at(i));
-  EXPECT_EQ(must(store->migrate()), "schema");
-  // Done, but not recorded.
-  schema.exec("DELETE FROM rung_schema");
-  EXPECT_EQ(must(store->migrate()), "schema");
-  EXPECT_TRUE(store->check_schema());
-}
-
 TEST(Migrate, ANewerSchemaIsRefusedByName) {
   MysqlSchema schema;
   const auto store = schema.open_store();
@@ -76,63 +63,6 @@ TEST(Migrate, WithoutMigrateNoDatabaseIsMade) {
   EXPECT_THAT(store->check_schema().error().message, testing::HasSubstr("rung migrate"));
   EXPECT_EQ(must(store->migrate()), "schema");  // as `rung migrate` does
   EXPECT_TRUE(store->check_schema());
-}
-
-class User {  // a database user of its own, gone at the end
- public:
-  User(MysqlSchema& schema, const std::string& grant) : schema_(schema), name_(schema.name().substr(0, 32)) {
-    schema_.exec("CREATE USER '" + name_ + "'@'%' IDENTIFIED BY 's3cret-of-it'");
-    if (!grant.empty()) schema_.exec("GRANT " + grant + " TO '" + name_ + "'@'%'");
-  }
-  ~User() { schema_.exec("DROP USER '" + name_ + "'@'%'"); }
-  StoreOptions options(const std::string& password) const {
-    Url url = must(parse_url(schema_.url()));
-    url.user = name_;
-    url.password = password;
-    StoreOptions options;
-    options.url = format_url(url);
-    return options;
-  }
-
- private:
-  MysqlSchema& schema_;
-  const std::string name_;
-};
-
-TEST(Migrate, AUserWhoMayNotCreateIsToldSo) {
-  MysqlSchema schema;
-  const User user(schema, "");
-  const auto store = open_mysql_store(user.options("s3cret-of-it"), test_clock());
-  ASSERT_FALSE(store);
-  EXPECT_EQ(store.error().kind, Error::Kind::refused);
-  EXPECT_THAT(store.error().message, testing::HasSubstr(schema.name()));
-  EXPECT_THAT(store.error().message, testing::Not(testing::HasSubstr("s3cret")));
-}
-
-TEST(Migrate, AWrongPasswordIsRefusedAndNotTold) {
-  MysqlSchema schema;
-  const User user(schema, "");
-  const auto store = open_mysql_store(user.options("s3cret-but-wrong"), test_clock());
-  ASSERT_FALSE(store);
-  EXPECT_EQ(store.error().kind, Error::Kind::refused);
-  EXPECT_THAT(store.error().message, testing::HasSubstr("denied"));
-  EXPECT_THAT(store.error().message, testing::Not(testing::HasSubstr("s3cret")));
-}
-
-TEST(Migrate, ThePasswordFilesFirstLineIsThePassword) {
-  MysqlSchema schema;
-  const User user(schema, "ALL ON `" + schema.name() + "`.*");
-  StoreOptions options = user.options("");
-  options.password_file = testing::TempDir() + schema.name();
-  std::FILE* file = std::fopen(options.password_file.c_str(), "w");
-  ASSERT_NE(file, nullptr);
-  std::fputs("s3cret-of-it\nsecond line\n", file);
-  std::fclose(file);
-  EXPECT_TRUE(must(open_mysql_store(options, test_clock()))->migrate());
-  std::remove(options.password_file.c_str());
-  const auto gone = open_mysql_store(options, test_clock());
-  ASSERT_FALSE(gone);
-  EXPECT_THAT(gone.error().message, testing::HasSubstr("password file"));
 }
 
 }  // namespace

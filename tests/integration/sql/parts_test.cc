@@ -149,24 +149,6 @@ TEST_F(PartsTest, ATaskWhoseBodyComesAfterTheDropKeepsIt) {
   EXPECT_EQ(must(store_->drop_partition(part("d6"))), PartitionDrop::kept);
 }
 
-TEST_F(PartsTest, CutShortBetweenTheTwoTablesItIsDoneAgain) {
-  insert(4);
-  schema_.exec("DELETE FROM rung_tasks");
-  schema_.exec("ALTER TABLE rung_bodies DROP PARTITION d5");
-  const Partition day = part("d5");
-  EXPECT_EQ(part("d6").from, day.from) << "of the bodies, those of d5 belong to d6 now";
-  EXPECT_EQ(must(store_->drop_partition(day)), PartitionDrop::dropped);
-  EXPECT_THROW(part("d5"), std::runtime_error);
-  const TaskId last = must(store_->partitions()).back().end;
-  schema_.exec("ALTER TABLE rung_attempts REORGANIZE PARTITION rest INTO (PARTITION x VALUES LESS THAN (" +
-               std::to_string(last.value + 5) + "), PARTITION rest VALUES LESS THAN MAXVALUE)");
-  EXPECT_EQ(must(store_->add_partitions({})), PartitionsAdded::added);
-  EXPECT_EQ(
-      schema_.value("SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND "
-                    "partition_name = 'x'"),
-      "2");
-}
-
 TEST_F(PartsTest, OfTwoThatDifferOnlyWhatIsOfTheSameEndGoes) {
   // As two that were made by hand, or on two days.
   insert(4);
@@ -197,23 +179,6 @@ TEST_F(PartsTest, ALastPartThatHoldsMuchIsLeftAlone) {
                ", '{}', NULL, '{}', 'x')");
   EXPECT_EQ(must(store_->add_partitions(further)), PartitionsAdded::full);
   EXPECT_EQ(must(store_->partitions()).back().name, "x");
-}
-
-TEST_F(PartsTest, AUserWhoMayNotIsToldSo) {
-  const std::string user = schema_.name().substr(0, 32);
-  schema_.exec("CREATE USER '" + user + "'@'%' IDENTIFIED BY 'word'");
-  schema_.exec("GRANT SELECT, INSERT, UPDATE, DELETE ON `" + schema_.name() + "`.* TO '" + user + "'@'%'");
-  Url url = must(parse_url(schema_.url()));
-  url.user = user;
-  url.password = "word";
-  StoreOptions options;
-  options.url = format_url(url);
-  const auto store = must(open_mysql_store(options, test_clock()));
-  const auto dropped = store->drop_partition(part("d5"));
-  ASSERT_FALSE(dropped);
-  EXPECT_EQ(dropped.error().kind, Error::Kind::refused);
-  EXPECT_THAT(dropped.error().message, testing::HasSubstr("denied"));
-  schema_.exec("DROP USER '" + user + "'@'%'");
 }
 
 }  // namespace

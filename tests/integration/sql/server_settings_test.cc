@@ -153,7 +153,7 @@ TEST(Slow, AStatementThatIsGivenUpEndsInTheServer) {
   EXPECT_TRUE(given_up.error().is_transient()) << given_up.error().message;
   const std::string running = "SELECT COUNT(*) FROM " + schema.processlist() + " WHERE db = '" +
                               schema.name() + "' AND id <> CONNECTION_ID()";
-  for (int i = 0; i < 100 && schema.value(running) != "0"; ++i)
+  for (int i = 0; i < 1200 && schema.value(running) != "0"; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(schema.value(running), "0");
 }

@@ -74,15 +74,6 @@ class Hurt : public testing::Test {
   Fence fence_;
 };
 
-TEST_F(Hurt, AKilledConnectionIsTransientAndTheNextCallWorks) {
-  kill();
-  const NewTask n = task(1);
-  const auto first = store_->insert(std::span(&n, 1), fence_);
-  ASSERT_FALSE(first);
-  EXPECT_TRUE(first.error().is_transient()) << first.error().message;
-  EXPECT_EQ(must(store_->insert(std::span(&n, 1), fence_)).at(0).how, Inserted::How::inserted);
-}
-
 TEST_F(Hurt, KilledInTheMiddleOfAWriteNothingOfItIsThereAndARepeatDoesIt) {
   const NewTask n = task(1);
   must(store_->insert(std::span(&n, 1), fence_));
@@ -357,16 +348,6 @@ TEST(Connect, AServerThatIsNotThereIsTransient) {
   EXPECT_THAT(store.error().message, testing::Not(testing::HasSubstr("hidden-word")));
 }
 
-TEST(Connect, WhatIsNoUrlIsPermanent) {
-  for (const char* url : {"amqp://h/x", "mysql://h", "nonsense"}) {
-    StoreOptions options;
-    options.url = url;
-    const auto store = open_mysql_store(options, test_clock());
-    ASSERT_FALSE(store) << url;
-    EXPECT_EQ(store.error().kind, Error::Kind::permanent) << url;
-  }
-}
-
 class Tls : public testing::Test {
  protected:
   void SetUp() override {
@@ -379,12 +360,6 @@ class Tls : public testing::Test {
   MysqlSchema schema_;
   StoreOptions options_;
 };
-
-TEST_F(Tls, AVerifiedConnectionIsEncrypted) {
-  const auto store = must(open_mysql_store(options_, test_clock()));
-  must(store->migrate());
-  EXPECT_TRUE(store->now());
-}
 
 TEST_F(Tls, AnotherCaIsRefused) {
   options_.ca = "/etc/ssl/certs/ca-certificates.crt";

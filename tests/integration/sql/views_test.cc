@@ -137,33 +137,6 @@ TEST(Views, ShowWhatTheStoreWrote) {
   EXPECT_EQ(schema.value("SELECT first_failed_at FROM retry_current"), "NULL");
 }
 
-TEST(Views, ShowTheGatesOfQueues) {
-  const auto shared = MysqlSchema::shared();
-  MysqlSchema& schema = *shared;
-  const auto store = must(open_mysql_store(schema.options(), test_clock()));
-  schema.exec(
-      "INSERT INTO rung_tasks (id, queue, state, next_at) VALUES (1, 'q', 'scheduled', '2099-01-01'), "
-      "(2, 'q', 'scheduled', '2098-01-01'), (3, 'q', 'awaiting', '2097-01-01'), (4, '', 'scheduled', "
-      "'2097-01-01'), (5, 'q ', 'scheduled', '2097-01-01')");
-  must(store->pause({"empty", {}, "ann", "down"}));
-  must(store->pause({"q", EpochMs{4'000'000'000'123}, "bob", ""}));
-  const std::string shown = "SELECT queue, state, until, reason, `by`, waiting, next_at FROM retry_queues";
-  EXPECT_THAT(
-      schema.query(shown + " ORDER BY queue, CHAR_LENGTH(queue)"),
-      ElementsAre(
-          ElementsAre("empty", "paused", "NULL", "down", "ann", "0", "NULL"),
-          ElementsAre("q", "paused", "2096-10-02 07:06:40.123", "", "bob", "2", "2098-01-01 00:00:00.000"),
-          ElementsAre("q ", "flowing", "NULL", "NULL", "NULL", "1", "2097-01-01 00:00:00.000")));
-  // In any time zone of the reader.
-  schema.exec("UPDATE rung_pauses SET until = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR WHERE queue = 'q'");
-  for (const char* zone : {"+09:00", "-09:00"}) {
-    schema.exec("SET time_zone = '" + std::string(zone) + "'");
-    EXPECT_EQ(schema.value("SELECT state FROM retry_queues WHERE queue = 'q' AND waiting = 2"), "paused");
-  }
-  schema.exec("UPDATE rung_pauses SET until = UTC_TIMESTAMP(3) WHERE queue = 'q'");
-  EXPECT_EQ(schema.value("SELECT state FROM retry_queues WHERE queue = 'q' AND waiting = 2"), "flowing");
-}
-
 TEST(Views, ThePromisesOfAQueueAreOnEachOfItsRows) {
   const auto shared = MysqlSchema::shared();
   MysqlSchema& schema = *shared;
@@ -197,17 +170,6 @@ TEST(Views, ThePromisesOfAQueueAreOnEachOfItsRows) {
                   ElementsAre("q", "1", "0.75", "3", "1", "4", "0.75", "9", "3", "4"),
                   ElementsAre("q", "1", "0.75", "3", "1", "4", "0.75", "9", "3", "4"),
                   ElementsAre("q ", "1", "0", "0", "1", "0", "0", "0", "1", "0")));
-}
-
-TEST(Views, ActivityWithoutTheSumsOfAllQueues) {
-  const auto shared = MysqlSchema::shared();
-  MysqlSchema& schema = *shared;
-  schema.exec(
-      "INSERT INTO rung_activity VALUES ('q', 1, '2026-09-10 00:26:00', 1, 2, 3), "
-      "('(other)', 7, '2026-09-10 00:26:00', 4, 5, 6), ('(all)', 5, '2026-09-10 00:26:00', 5, 7, 9)");
-  EXPECT_THAT(schema.query("SELECT * FROM retry_activity ORDER BY queue"),
-              ElementsAre(ElementsAre("2026-09-10 00:26:00.000", "(other)", "4", "5", "6"),
-                          ElementsAre("2026-09-10 00:26:00.000", "q", "1", "2", "3")));
 }
 
 TEST(Views, DoNotDependOnTheReadersTimeZone) {
