@@ -143,10 +143,6 @@ class Handlers(Own):
                                     "report.build/busy": "busy", "report.build/old": "old library"}, "call_partner(")
         self.assertEqual(first["report.build/old"]["error"], "something of type int was thrown")
 
-    def test_check(self):
-        told = self.run_to_end(PROGRAM, "check", "-c", str(HANDLERS / "rung.yaml"))
-        self.assertIn("partner.sync", told)
-
 
 class Restart(unittest.TestCase):
     """It kills its broker: by its launcher, on servers of its own."""
@@ -161,9 +157,3 @@ class Restart(unittest.TestCase):
         self.assertIn("broker reconnected", done.stdout)
         self.assertIn("OSError: [Errno 28] No space left on device: fails-once.pdf", done.stdout)
         self.assertEqual(os.listdir(folder), [], "nothing is left")
-
-    def test_wrong_name(self):
-        done = subprocess.run([str(CASES / "run"), "nothing"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True, check=False)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("usage: examples/cases/run NAME", done.stderr)

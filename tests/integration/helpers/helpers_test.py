@@ -3,10 +3,8 @@ retry_history, and that a message stays where the report cannot be sent.
 
 By tests/helpers, which installs what it needs.
 """
-import sys
 import unittest
 
-import pika
 import pytest
 import world as the
 from starting import end
@@ -159,52 +157,6 @@ class Helpers(unittest.TestCase):
         for worker in workers:
             end(worker)
         self.assertEqual(world.waiting(queue), 0)
-
-    def test_token(self):
-        """A report without the delivery's token, or with another, changes nothing: require_token is the default."""
-        sys.path.insert(0, str(the.ROOT / "examples" / "helpers" / "python"))
-        from rung_retry import Rung, reason
-        world, rung = self.world, Rung()
-        world.channel.queue_declare("by-hand", durable=True)
-        headers = rung.failure("by-hand", "", "by-hand", {}, reason(ValueError("once")))
-        world.channel.basic_publish("rung.failed", "", b"x", pika.BasicProperties(message_id="by-hand-x", headers=headers))
-        got = []
-        world.until(lambda: got.append(world.channel.basic_get("by-hand", auto_ack=True)) or got[-1][0], "it comes back")
-        report = rung.success(got[-1][1].headers)
-        self.assertEqual(set(report), {"retry-id", "retry-attempt", "retry-token", "retry-result", "retry-executor"})
-        stranger = {**report, "retry-executor": "stranger:1"}
-        missing = {name: value for name, value in stranger.items() if name != "retry-token"}
-        for forged in ({**stranger, "retry-token": "1" + report["retry-token"][1:][::-1]}, missing, report):
-            world.channel.basic_publish("rung.results", "", b"", pika.BasicProperties(headers=forged))
-        world.until(lambda: self.ended("by-hand", "x"), "the true report is accepted")
-        row, = self.history("by-hand", "x")
-        # Results are read in order: had a forged one been accepted, it would stand here.
-        self.assertEqual((row["outcome"], row["executor"]), ("succeeded", report["retry-executor"]))
-
-    def test_routing_key(self):
-        """A failure that is reported keeps exchange and key: each retry comes back under them. Headers that were copied from
-        another delivery do not count."""
-        sys.path.insert(0, str(the.ROOT / "examples" / "helpers" / "python"))
-        from rung_retry import Rung, reason
-        world, rung = self.world, Rung()
-        world.channel.queue_declare("routed", durable=True)
-        world.channel.queue_bind("routed", "shop", "order.#")
-        copied = {"retry-origin-exchange": "elsewhere", "retry-origin-routing-key": "of.another"}
-        world.channel.basic_publish("shop", "order.paid", b"x", pika.BasicProperties(message_id="routed-x", headers=copied))
-        for attempt in range(3):
-            got = []
-            world.until(lambda: got.append(world.channel.basic_get("routed", auto_ack=True)) or got[-1][0], "it comes back")
-            method, properties, body = got[-1]
-            self.assertEqual(method.routing_key, "order.paid", f"attempt {attempt}")
-            self.assertEqual(method.exchange, "rung.return" if attempt else "shop")
-            headers = rung.failure("routed", method.exchange, method.routing_key, properties.headers, reason(ValueError("no")))
-            self.assertEqual([headers[name] for name in ORIGIN], ["shop", "order.paid"])
-            properties.headers = headers
-            world.channel.basic_publish("rung.failed", method.routing_key, body, properties)
-        world.until(lambda: (self.current("routed", "x") or {}).get("attempt") == 2, "the failures count")
-        row = self.current("routed", "x")
-        self.assertEqual((row["exchange"], row["routing_key"]), ("shop", "order.paid"))
-        self.assertEqual(world.sql("SELECT subject FROM retry_events WHERE kind = 'origin_missing' AND subject = 'routed'"), [])
 
     def test_celery_worker_lost(self):
         """The pool's process is killed: Celery reports WorkerLostError, and the task comes back."""

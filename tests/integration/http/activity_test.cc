@@ -49,19 +49,5 @@ TEST_F(HttpActivity, FailuresRetriesAndSuccessesOfAQueue) {
   EXPECT_EQ(none.at("points").size(), activity.at("points").size());
 }
 
-// What was counted since the last batch is added before the end.
-TEST_F(HttpActivity, AStopAddsWhatThereIs) {
-  const std::string queue = new_name();
-  config.queue(queue, "{ success: { reported_within: 1h } }");
-  up();
-  declare_attached(queue);
-  failed_twice(queue);
-  delivery(queue);
-  rung().signal(SIGTERM);
-  ASSERT_EQ(rung().wait_exit(), 0);
-  EXPECT_EQ(rows("SELECT SUM(failed) AS f FROM retry_activity WHERE queue = '" + queue + "'").at(0).at("f"),
-            "2");
-}
-
 }  // namespace
 }  // namespace rung::test

@@ -14,61 +14,7 @@ class HttpChanges : public HttpTest {
   std::string in_an_hour(const std::string& queue = "q") {
     return submit({{"queue", queue}, {"delay", "1h"}});
   }
-  // A task whose first attempt is with its consumer.
-  std::string delivered(const std::string& queue) {
-    amqp.declare(queue);
-    const std::string id = submit({{"queue", queue}, {"delay", 0}, {"success", {{"reported_within", "1h"}}}});
-    amqp.ack(delivery(queue));
-    wait_for(id, "awaiting");
-    return id;
-  }
 };
-
-TEST_F(HttpChanges, CancelIsKeptAndTwiceIsOnce) {
-  up();
-  const std::string id = in_an_hour();
-  HttpAnswer answer = change(id, "cancel", {{"reason", "paid"}});
-  ASSERT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(answer.json().at("state"), "cancelled");
-  EXPECT_TRUE(answer.json().at("last_error").is_null()) << "the reason is in the audit";
-  EXPECT_EQ(answer.header("etag"), "\"2\"");
-  EXPECT_FALSE(answer.json().contains("unchanged_because")) << answer.body;
-  answer = call("POST", "/v1/tasks/" + id + "/cancel");  // without a body, too
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  EXPECT_NE(answer.json().value("unchanged_because", ""), "");
-  EXPECT_EQ(answer.json().at("version"), 2);
-  const HttpAnswer wrong = change(id, "fire");
-  EXPECT_THAT(refused(wrong, 409), HasSubstr("cancelled"));
-  EXPECT_EQ(wrong.json().at("state"), "cancelled");
-  EXPECT_THAT(refused(change(id, "reschedule", {{"delay", 1}}), 409), HasSubstr("cancelled"));
-  EXPECT_THAT(refused(change(id, "finish", {{"result", "succeeded"}}), 409), HasSubstr("cancelled"));
-  EXPECT_THAT(refused(change(id, "redrive"), 409), HasSubstr("cancelled"));
-}
-
-TEST_F(HttpChanges, AFailureOfANamedAttemptFailsNoLaterOne) {
-  config.ladder = "[200ms, 1h]";
-  up();
-  const std::string queue = new_name();
-  const std::string id = delivered(queue);
-  const int first = task(id).at("attempt");
-  const json failed = {{"result", "failed"}, {"attempt", first}, {"error", "no"}};
-  ASSERT_EQ(change(id, "finish", failed).status, 200);
-  amqp.ack(delivery(queue));
-  json now = wait_for(id, "awaiting");
-  EXPECT_EQ(now.at("attempt"), first + 1);
-  // Repeated because the answer was lost: the attempt under way continues.
-  const HttpAnswer again = change(id, "finish", failed);
-  EXPECT_EQ(again.status, 200) << again.body;
-  EXPECT_EQ(again.json().at("version"), now.at("version"));
-  EXPECT_EQ(again.json().at("state"), "awaiting");
-  EXPECT_EQ(change(id, "finish", {{"result", "failed"}, {"attempt", first + 2}}).status, 409);
-  for (const json& wrong : {json(0), json(-1), json("1"), json(1.5)})
-    EXPECT_THAT(refused(change(id, "finish", {{"result", "failed"}, {"attempt", wrong}}), 400),
-                HasSubstr("attempt: must be an integer"));
-  // The same of what is under way already.
-  EXPECT_EQ(change(id, "fire").status, 200);
-  EXPECT_EQ(task(id).at("version"), now.at("version"));
-}
 
 TEST_F(HttpChanges, IfMatchGuardsAgainstAStaleView) {
   up();

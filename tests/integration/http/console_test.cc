@@ -102,19 +102,6 @@ TEST_F(Console, ABrowserSignsInWithATokenAndChangesThingsByItsCookie) {
   EXPECT_THAT(refused(call("GET", "/v1/tasks", {}, cookie), 401), HasSubstr("sign in again"));
 }
 
-TEST_F(Console, WithoutTokensNobodyHasToSignIn) {
-  up();
-  const json session = get("/v1/session").json();
-  EXPECT_EQ(session.at("signed_in"), true);
-  EXPECT_EQ(session.at("way"), "open");
-  EXPECT_TRUE(session.at("csrf").is_null());
-  EXPECT_THAT(refused(sign_in("any"), 409), HasSubstr("no token"));
-  HttpClient::Headers foreign{{"Sec-Fetch-Site", "cross-site"}};
-  EXPECT_THAT(
-      refused(call("POST", "/v1/tasks", json{{"queue", new_name()}, {"delay", "1h"}}.dump(), foreign), 403),
-      HasSubstr("another site"));
-}
-
 TEST_F(Console, EventsTellWhatChanges) {
   up();
   const std::string queue = new_name();
@@ -139,23 +126,6 @@ TEST_F(Console, EventsTellWhatChanges) {
                    .is_null());
 }
 
-// Nobody changes it by hand: its own climb is told to who watches it.
-TEST_F(Console, AWatchedTaskIsToldWhenItMovesByItself) {
-  config.ladder = "[300ms, 1h]";
-  up();
-  const std::string queue = attached();
-  const std::string id = failed_twice(queue);
-  Events events(port, "?watch=" + id);
-  events.next("overview");
-  const std::string other = submit({{"queue", queue}, {"delay", "1h"}});
-  EXPECT_EQ(post("/v1/tasks/" + id + "/fire").status, 200);
-  EXPECT_FALSE(
-      events
-          .next("changes",
-                [&](const json& data) { return std::ranges::count(data.at("tasks"), json(id)) == 1; })
-          .is_null());
-}
-
 TEST_F(Console, WhoComesBackReadsAnewWhatItShows) {
   up();
   std::string last;
@@ -167,17 +137,6 @@ TEST_F(Console, WhoComesBackReadsAnewWhatItShows) {
   }
   Events events(port, "", "Last-Event-ID: " + last + "\r\n");
   EXPECT_EQ(events.next("changes").at("more"), true);
-}
-
-TEST_F(Console, TooManyViewersAreRefusedAndOthersAreServed) {
-  listen(", connections: 8");
-  up();
-  Events first(port), second(port);
-  first.next("overview");
-  second.next("overview");
-  Events third(port);
-  EXPECT_THAT(third.head(), HasSubstr("503 Service Unavailable"));
-  EXPECT_EQ(get("/v1/you").status, 200);
 }
 
 TEST_F(Console, OneViewerLeavesStreamsToOthers) {
@@ -218,13 +177,6 @@ TEST_F(Console, TheConfigIsShownWithoutSecrets) {
   EXPECT_EQ(shown.at("index_headers"), (json{"tenant", "region"}));
   EXPECT_EQ(shown.dump().find("mysql://"), std::string::npos);
   EXPECT_EQ(shown.at("fingerprint"), get("/v1/nodes").json().at("nodes")[0].at("config"));
-}
-
-TEST_F(Console, IsThereOnlyIfTheConfigSaysSo) {
-  listen(", console: false");
-  up();
-  EXPECT_EQ(client().call("GET", "/").status, 404);
-  EXPECT_EQ(client().call("GET", "/console/tasks").status, 404);
 }
 
 TEST_F(Console, ItsFilesLoadNothingFromElsewhere) {

@@ -1,8 +1,5 @@
 // The memory limit for large bodies of all requests together.
-#include <atomic>
-#include <iostream>
 #include <memory>
-#include <thread>
 
 #include "tests/integration/http/fixture.h"
 #include "tests/integration/http/slow_client.h"
@@ -20,19 +17,6 @@ class HttpMemory : public HttpTest {
            "application/json\r\n"
            "Expect: 100-continue\r\nContent-Length: " +
            std::to_string(length) + "\r\n\r\n";
-  }
-  // A task of kBody bytes whose body is the most expensive kind of JSON: many small values.
-  static std::string many_values() {
-    std::string text = R"({"queue": "q", "delay": "1h", "body": [0)";
-    while (text.size() + 4 < kBody) text += ",0";
-    return text + "]}";
-  }
-  double peak_mb() {
-    std::ifstream status("/proc/" + std::to_string(rung().pid()) + "/status");
-    for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
-    }
-    return 0;
   }
 };
 
@@ -96,36 +80,6 @@ TEST_F(HttpMemory, ResponsesBeyondTheBudgetAreRefused) {
   clients.clear();
   EXPECT_TRUE(eventually([&] { return get(path + "message").status == 200; }, kBound))
       << "what was held is given back";
-}
-
-TEST_F(HttpMemory, ManyLargeRequestsAtOnceStayBelow400MB) {
-  listen(", timeout: 5m");
-  up();
-  const std::string task = many_values();
-  std::atomic<int> created{0}, refused{0}, others{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kRequests; ++i) {
-    threads.emplace_back([&] {
-      const SlowClient client(port);
-      client.send(head(task.size()));
-      std::string answer = client.rest("\r\n\r\n");
-      if (answer.starts_with("HTTP/1.1 100 ")) {
-        client.send(task);
-        answer = client.rest();
-      }
-      const bool busy =
-          answer.starts_with("HTTP/1.1 503 ") && answer.find("Retry-After: ") != std::string::npos;
-      ++(answer.starts_with("HTTP/1.1 201 ") ? created : busy ? refused : others);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_GE(created, 1);
-  EXPECT_EQ(others, 0);
-  std::cout << "24 requests of 8 MB at once: " << created << " taken, " << refused
-            << " told to come again, peak RSS " << static_cast<int>(peak_mb()) << " MB\n";
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(peak_mb(), 400);
-#endif
 }
 
 }  // namespace

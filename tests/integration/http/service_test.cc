@@ -67,11 +67,14 @@ TEST_F(HttpService, AHungDatabaseHoldsUpNobody) {
   ASSERT_TRUE(eventually(is_submitted, kBound));
   const std::string id = made.json().at("retry_id");
   ASSERT_TRUE(eventually([&] { return get("/v1/tasks").status == 200; }, kBound));
-  ASSERT_EQ(get("/metrics").status, 200);
+  const auto answers = [&](const std::string& path) {
+    return eventually([&] { return get(path).status == 200; }, kBound);
+  };
+  ASSERT_TRUE(answers("/metrics"));
   proxy.stall();
   refused(get("/v1/tasks"), 503);
-  EXPECT_EQ(get("/healthz").status, 200);
-  EXPECT_EQ(get("/metrics").status, 200);
+  EXPECT_TRUE(answers("/healthz"));
+  EXPECT_TRUE(answers("/metrics"));
   ASSERT_TRUE(eventually([&] { return metric("rung_up{service=\"database\"}") == 0; }, kBound));
   EXPECT_EQ(metric("rung_up{service=\"broker\"}"), 1);
   proxy.stall(false);

@@ -62,43 +62,6 @@ TEST_F(HttpSubmit, ArrivesWithEverythingThatWasSaid) {
   EXPECT_EQ(wait_for(id, "awaiting").at("attempt"), 1);
 }
 
-TEST_F(HttpSubmit, BodiesAndTheirTypes) {
-  up();
-  const std::string queue = new_name();
-  amqp.declare(queue);
-  const auto sent = [&](json body) {
-    body.update({{"queue", queue}, {"delay", 0}});
-    submit(body);
-    const Received got = delivery(queue);
-    amqp.ack(got);
-    return std::pair(got.message.properties.content_type.value_or("none"), got.message.body.str());
-  };
-  EXPECT_EQ(sent({{"body", "gr\u00fc\u00df"}}),
-            std::pair(std::string("text/plain"), std::string("gr\u00fc\u00df")));
-  EXPECT_EQ(sent({{"body", 5}}), std::pair(std::string("application/json"), std::string("5")));
-  EXPECT_EQ(sent({{"body", "<x/>"}, {"content_type", "text/xml"}}),
-            std::pair(std::string("text/xml"), std::string("<x/>")));
-  EXPECT_EQ(sent({{"body_base64", "AP8K"}}), std::pair(std::string("none"), std::string("\x00\xff\n", 3)));
-  EXPECT_EQ(sent(json::object()), std::pair(std::string("none"), std::string()));
-}
-
-TEST_F(HttpSubmit, ToAnExchangeAndAtATime) {
-  up();
-  const std::string queue = new_name(), exchange = new_name("x");
-  amqp.declare(queue);
-  amqp.declare_exchange(exchange, "topic");
-  amqp.bind(queue, exchange, "order.#");
-  const EpochMs due{wall_ms() + 700};
-  const std::string id =
-      submit({{"exchange", exchange}, {"routing_key", "order.new"}, {"body", "x"}, {"at", to_rfc3339(due)}});
-  EXPECT_EQ(task(id).at("next_due_at"), to_rfc3339(due));
-  const Received got = delivery(queue);
-  EXPECT_GE(wall_ms(), due.ms);
-  EXPECT_EQ(got.exchange, exchange);
-  EXPECT_EQ(got.routing_key, "order.new");
-  amqp.remove_exchange(exchange);
-}
-
 TEST_F(HttpSubmit, TheSameMessageIdIsTheSameTask) {
   up();
   const json first = {{"queue", "q"}, {"body", {{"a", 1}}}, {"delay", "1h"}, {"message_id", "once"}};

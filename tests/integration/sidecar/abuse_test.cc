@@ -10,7 +10,6 @@
 namespace rung::test {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class Abuse : public SidecarTest {
@@ -39,18 +38,6 @@ class Abuse : public SidecarTest {
     EXPECT_EQ(amqp.depth(results()), 0U) << "not acked";
   }
 
-  void send(const Message& message) { ASSERT_TRUE(amqp.publish(failed(), "", message)); }
-
-  // As a consumer says it: `more` beside retry-queue, to <prefix>.failed.
-  Message said(const std::string& queue, Table more, const std::string& message_id = unique_name("said")) {
-    Message message;
-    message.properties.message_id = message_id;
-    message.body = "said";
-    message.headers = Table{{"retry-queue", queue}};
-    for (auto& entry : more) message.headers->push_back(std::move(entry));
-    return message;
-  }
-
   // Headers whose one text is so long that the header frame is the largest that this client sends.
   static Message with_header_of(std::size_t bytes) {
     Message message;
@@ -60,23 +47,6 @@ class Abuse : public SidecarTest {
     return message;
   }
 };
-
-// Above the database's max_allowed_packet (20 MiB, by tests/servers): the message is kept by the broker.
-TEST_F(Abuse, BodyThatTheDatabaseDoesNotTake) {
-  start();
-  const std::string queue = attached();
-  Message message = said(queue, {});
-  message.body = std::string(21'000'000, 'b');
-  send(message);
-  Row row = wait_state(queue, "parked");
-  EXPECT_THAT(row["last_error"],
-              AllOf(HasSubstr("21000000 bytes"), HasSubstr("max_allowed_packet"), HasSubstr(parked())));
-  const auto copy = amqp.get_within(parked());
-  ASSERT_TRUE(copy);
-  EXPECT_TRUE(copy->message.body == message.body);
-  amqp.ack(*copy);
-  nothing_stays();
-}
 
 // A header frame of 128 KB less a few bytes is the largest that may be sent (frame_max). What the broker adds
 // when it dead-letters comes on top: the frame that reaches us is larger than agreed.
@@ -107,29 +77,6 @@ TEST_F(Abuse, HeadersOfAWholeFrame) {
     std::printf("%zu bytes of headers: %s %s\n", bytes, row["state"].c_str(), row["last_error"].c_str());
     plain_one_climbs();
   }
-  nothing_stays();
-}
-
-// a -> b -> a -> b by rejections, then to us: x-death has entries of both, the newest names the queue.
-TEST_F(Abuse, RoundOfDeadLettersBeforeItComesToUs) {
-  start();
-  const std::string a = new_name("a"), b = new_name("b");
-  amqp.declare(a, {{"x-dead-letter-exchange", ""}, {"x-dead-letter-routing-key", b}});
-  amqp.declare(b, {{"x-dead-letter-exchange", ""}, {"x-dead-letter-routing-key", a}});
-  const Message message = order();
-  ASSERT_TRUE(amqp.publish("", a, message));
-  for (int i = 0; i < 3; ++i) {
-    amqp.reject(delivery(a));
-    amqp.reject(delivery(b));
-  }
-  Received last = delivery(a);
-  // By hand what a policy would do: on to us, with the x-death that it has by now.
-  ASSERT_TRUE(amqp.publish(failed(), "", last.message));
-  amqp.ack(last);
-  const Received back = delivery(b);  // it died in b last
-  EXPECT_EQ(back.message.body, message.body);
-  EXPECT_FALSE(has_header(back.message, "x-death"));
-  amqp.ack(back);
   nothing_stays();
 }
 

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "tests/integration/sidecar/messages.h"
+#include "tests/support/seed.h"
 
 namespace rung::test {
 namespace {

@@ -51,13 +51,6 @@ class ErrorQueuesOfTheConfig : public SidecarTest {
     message.body = R"({"messageId":"1","message":{"order":4711}})";
     return message;
   }
-  void fail_twice_more() {
-    for (int i = 0; i < 2; ++i) {
-      const Received back = delivery(orders_);
-      fail_as_masstransit(back.message, "still refused");
-      amqp.ack(back);
-    }
-  }
 
   std::string orders_, errors_;
 };
@@ -90,73 +83,6 @@ TEST_F(ErrorQueuesOfTheConfig, MassTransitFromErrorQueueToSuccess) {
   EXPECT_EQ(attempts[0].at("outcome"), "failed");
   EXPECT_EQ(attempts[0].at("error"), "still refused\n   at Shop.Pay()");
   EXPECT_EQ(attempts[1].at("outcome"), "succeeded");
-}
-
-TEST_F(ErrorQueuesOfTheConfig, NServiceBusFromErrorQueueToSuccess) {
-  const std::string endpoint = new_name("sales");
-  amqp.declare(endpoint);
-  errors_ = new_name("error");
-  amqp.declare(errors_);
-  config.more = "error_queues: [ { from: " + errors_ + ", dialect: nservicebus } ]\n";
-  start();
-  Message message;
-  message.properties.message_id = "8d9b5a4e-0000-4000-8000-000000000001";
-  message.headers = Table{{"NServiceBus.MessageId", "8d9b5a4e-0000-4000-8000-000000000001"},
-                          {"NServiceBus.EnclosedMessageTypes", "Sales.PlaceOrder, Sales"}};
-  message.body = R"({"order":4711})";
-  Message failed = message;
-  for (const auto& [name, value] :
-       Table{{"NServiceBus.FailedQ", endpoint},
-             {"NServiceBus.ExceptionInfo.ExceptionType", "System.TimeoutException"},
-             {"NServiceBus.ExceptionInfo.Message", "no answer"},
-             {"NServiceBus.ExceptionInfo.StackTrace", "System.TimeoutException: no answer"},
-             {"NServiceBus.TimeOfFailure", "2026-11-24 01:02:03:456789 Z"},
-             {"NServiceBus.ProcessingEndpoint", endpoint},
-             {"NServiceBus.ProcessingMachine", "box2"}})
-    failed.headers->emplace_back(name, value);
-  ASSERT_TRUE(amqp.publish("", errors_, failed));
-  const Received back = delivery(endpoint);
-  EXPECT_EQ(back.message.body, message.body);
-  EXPECT_EQ(find(back.message.headers, "NServiceBus.FailedQ"), nullptr);
-  EXPECT_EQ(text_header(back.message, "NServiceBus.EnclosedMessageTypes"), "Sales.PlaceOrder, Sales");
-  EXPECT_EQ(current(endpoint)[0].at("error_type"), "System.TimeoutException");
-  EXPECT_EQ(current(endpoint)[0].at("first_failed_at"), "2026-11-24 01:02:03.000");
-  // NServiceBus turns every header into text.
-  Message again = back.message;
-  for (auto& [name, value] : *again.headers) {
-    if (const auto number = value.as_int()) value = std::to_string(*number);
-  }
-  again.headers->emplace_back("NServiceBus.FailedQ", endpoint);
-  again.headers->emplace_back("NServiceBus.ExceptionInfo.Message", "again");
-  ASSERT_TRUE(amqp.publish("", errors_, again));
-  amqp.ack(back);
-  const Received second = delivery(endpoint);
-  EXPECT_EQ(retry_id(second), retry_id(back)) << "the task continues";
-  EXPECT_EQ(int_header(second.message, "retry-attempt"), 2);
-  report(second, "succeeded");
-  amqp.ack(second);
-  wait_state(endpoint, "succeeded");
-  const Ran history =
-      run_shell(rung_program() + " history " + retry_id(second) + " -c " + rung().config_path());
-  EXPECT_THAT(history.out, testing::HasSubstr("System.TimeoutException: no answer")) << "the first failure";
-}
-
-TEST_F(ErrorQueuesOfTheConfig, AQueueThatIsDeclaredLaterOrAgainIsConsumed) {
-  orders_ = new_name("orders");
-  errors_ = orders_ + "_error";
-  remove_at_end(errors_);
-  amqp.declare(orders_);
-  config.more = "error_queues: [ { from: " + errors_ + ", dialect: masstransit } ]\n";
-  start();
-  amqp.declare(errors_);  // as a framework does with the first failure
-  fail_as_masstransit(envelope());
-  amqp.ack(delivery(orders_));
-  amqp.remove(errors_);
-  ASSERT_TRUE(rung().logged("error queue not consumed any more")) << rung().log_tail();
-  amqp.declare(errors_);
-  fail_as_masstransit(envelope());
-  amqp.ack(delivery(orders_));
-  EXPECT_TRUE(rung().running());
 }
 
 // With the table of bodies locked, the backlog fills what Rung takes of it. A dead letter that comes then is

@@ -28,33 +28,6 @@ Message failed_at(const std::string& queue, Message message = order()) {
   return message;
 }
 
-TEST_F(Intake, SameMessageTwiceIsOneRow) {
-  start();
-  const std::string queue = attached();
-  const Message message = failed_at(queue);
-  ASSERT_TRUE(amqp.publish(failed(), "", message));
-  ASSERT_TRUE(amqp.publish(failed(), "", message));
-  const Received back = delivery(queue);
-  ASSERT_TRUE(eventually([&] { return amqp.depth(failed()) == 0U; }));
-  good_one_climbs(attached(), "the twins");
-  EXPECT_EQ(count(queue), "1");
-  EXPECT_FALSE(amqp.get(queue)) << "it came back twice";
-  amqp.ack(back);
-}
-
-// The twin that comes when the first has climbed already.
-TEST_F(Intake, SameMessageAgainWhileItClimbsIsOneRow) {
-  start();
-  const std::string queue = attached();
-  const Message message = failed_at(queue);
-  ASSERT_TRUE(amqp.publish(failed(), "", message));
-  const Received back = delivery(queue);
-  ASSERT_TRUE(amqp.publish(failed(), "", message));
-  good_one_climbs(attached(), "the twin");
-  EXPECT_EQ(count(queue), "1");
-  amqp.ack(back);
-}
-
 TEST_F(Intake, WithoutMessageIdTheyAreTwo) {
   start();
   const std::string queue = attached();
@@ -66,25 +39,6 @@ TEST_F(Intake, WithoutMessageIdTheyAreTwo) {
   ASSERT_EQ(back.size(), 2U);
   EXPECT_NE(retry_id(back[0]), retry_id(back[1]));
   EXPECT_EQ(count(queue), "2");
-}
-
-TEST_F(Intake, FromNowhereParksWithAReason) {
-  start();
-  std::vector<Message> lost(4);
-  lost[1].headers = Table{{"retry-error", "no queue was given"}};
-  lost[2].headers = Table{{"x-death", "not an array"}};
-  lost[3] = order();
-  for (const Message& message : lost) ASSERT_TRUE(amqp.publish(failed(), "", message));
-  std::vector<Row> rows;
-  ASSERT_TRUE(eventually([&] { return (rows = current("")).size() == lost.size(); }, kBound)) << rows.size();
-  for (Row& row : rows) {
-    EXPECT_EQ(row["state"], "parked") << described(row);
-    EXPECT_NE(row["last_error"], "");
-    EXPECT_NE(row["last_error"], "NULL");
-  }
-  rung().signal(SIGTERM);
-  ASSERT_EQ(rung().wait_exit(), 0);
-  EXPECT_EQ(amqp.depth(failed()), 0U) << "not acked";
 }
 
 // Each by itself, to the failed exchange with a good retry-queue, and without: then a good one.
@@ -198,23 +152,6 @@ TEST_F(Intake, OddPropertiesNeverStopTheFlow) {
     amqp.ack(back);
     good_one_climbs(queue, "an odd property");
   }
-}
-
-// The failed queue as the target of a retry would go round for ever.
-TEST_F(Intake, PointingAtOurselvesEnds) {
-  start();
-  ASSERT_TRUE(amqp.publish(failed(), "", failed_at(failed())));
-  good_one_climbs(attached(), "a message for <prefix>.failed");
-  const bool ends = eventually(
-      [&] {
-        const auto found = rows(
-            "SELECT state FROM retry_current WHERE last_error <> '' AND state IN "
-            "('parked', 'succeeded')");
-        return !found.empty();
-      },
-      kBound);
-  EXPECT_TRUE(ends) << "it is still going round";
-  EXPECT_LE(std::stoi(rows("SELECT COUNT(*) AS n FROM retry_current")[0]["n"]), 4);
 }
 
 // The publisher's TTL runs out while no sidecar is there.

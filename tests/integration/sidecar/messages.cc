@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 namespace rung::test {
 namespace {
@@ -148,13 +147,6 @@ Message random_message(std::mt19937_64& random, std::size_t size) {
     m.headers->emplace_back("h" + std::to_string(i) + random_text(random, 12), random_value(random, 3));
   }
   return m;
-}
-
-std::uint64_t seed() {
-  const char* given = std::getenv("RUNG_TEST_SEED");
-  const std::uint64_t value = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-  std::printf("RUNG_TEST_SEED=%llu\n", static_cast<unsigned long long>(value));
-  return value;
 }
 
 Table without_added(const Message& message) {

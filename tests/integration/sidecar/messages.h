@@ -1,7 +1,6 @@
 // Messages for the tests of the sidecar: with every field type, and random ones from a seed.
 #pragma once
 
-#include <cstdint>
 #include <random>
 #include <string>
 
@@ -18,9 +17,6 @@ Message everything();
 
 // Random headers and properties from the seed, and a body of `size` bytes, not only UTF-8.
 Message random_message(std::mt19937_64& random, std::size_t size);
-
-// The seed from RUNG_TEST_SEED, else a new one. It is printed.
-std::uint64_t seed();
 
 // The headers without those that the contract says Rung adds, to compare with the original.
 Table without_added(const Message& message);

@@ -47,46 +47,6 @@ TEST_F(Operate, ABadFileLeavesTheOldInForce) {
   EXPECT_TRUE(rung().logged("config reloaded"));
 }
 
-TEST_F(Operate, TwoStartedAtOnceOnAnEmptyDatabase) {
-  config.ladder = "[300ms, 600ms]";
-  config.more = "lease: 1m\n";  // none is lost, so nothing is sent twice, however busy the machine is
-  SidecarConfig second_config = config;
-  second_config.node = "node-2";
-  sidecar_ = std::make_unique<Sidecar>(config);
-  Sidecar second(second_config);
-  sidecar_->start();
-  second.start();
-  ASSERT_TRUE(sidecar_->wait_ready(kBound, 2));
-  ASSERT_TRUE(second.wait_ready(kBound, 2)) << second.log_tail();
-  const std::string queue = attached();
-  constexpr std::size_t kMessages = 60;
-  std::vector<Message> messages(kMessages, order());
-  for (std::size_t i = 0; i < kMessages; ++i) {
-    messages[i].body = std::to_string(i);
-    messages[i].properties.message_id = unique_name("m");
-  }
-  amqp.publish_all("", queue, messages);
-  std::map<std::string, std::set<std::int64_t>> seen;
-  for (std::size_t over = 0; over < kMessages;) {
-    const Received received = delivery(queue);
-    ASSERT_NE(received.tag, 0U) << over << " are over\n" << second.log_tail();
-    if (has_header(received.message, "retry-id")) {
-      EXPECT_TRUE(seen[retry_id(received)].insert(int_header(received.message, "retry-attempt")).second);
-    }
-    if (int_header(received.message, "retry-attempt") == 2) {
-      amqp.ack(received);
-      ++over;
-    } else {
-      amqp.reject(received);
-    }
-  }
-  EXPECT_EQ(seen.size(), kMessages);
-  EXPECT_TRUE(sidecar_->running());
-  EXPECT_TRUE(second.running());
-  second.signal(SIGTERM);
-  EXPECT_EQ(second.wait_exit(), 0);
-}
-
 TEST_F(Operate, LogHoldsNoPayloadAndNoPassword) {
   const std::string secret = unique_name("secretword"),
                     user = "u" + std::to_string(wall_ms() % 1'000'000'000);

@@ -100,20 +100,6 @@ TEST_F(OwnershipOfABroker, OfAnotherNameIsServedOnlyOnceItIsAdopted) {
   EXPECT_THAT(adopt(*second_, ""), HasSubstr("nothing to do"));
 }
 
-TEST_F(OwnershipOfABroker, APrefixHasOneDatabaseUntilAnotherIsAdopted) {
-  start();
-  const MysqlSchema other;
-  SidecarConfig its = copied();
-  its.store_url = other.url();
-  start_second(its);
-  ASSERT_TRUE(second_->logged("another database (id ")) << second_->log_tail();
-  EXPECT_EQ(amqp.consumers(failed()), 1U) << "the first one alone";
-  EXPECT_TRUE(adopted_beside_another(*second_));
-  EXPECT_TRUE(second_->logged("broker and database belong together again")) << second_->log_tail();
-  EXPECT_TRUE(rung().logged("broker and database do not belong together")) << rung().log_tail();
-  EXPECT_TRUE(eventually([&] { return amqp.consumers(failed()) == 1U; }, kBound)) << "the second one alone";
-}
-
 TEST_F(OwnershipOfABroker, ACopyOfTheDatabaseIsFoundByItsInstancesAndStopsOnceTheOtherIsAdopted) {
   start();
   const MysqlSchema copy;

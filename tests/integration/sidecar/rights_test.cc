@@ -166,29 +166,5 @@ TEST_F(Rights, OneExchangeThatRefusesClimbs) {
   EXPECT_EQ(own->take("orders", 1, kBound).size(), 1U);
 }
 
-// Where the queue can't be bound to rung.return, the retry loses its routing key, and the log says so.
-TEST_F(Rights, WithoutTheRightToBindTheDefaultExchangeServes) {
-  allow("^(?!.*[.]return$).*$", ".*", ".*");
-  start_there();
-  own->declare("orders", {{"x-dead-letter-exchange", failed()}});
-  own->declare_exchange("topics", "topic");
-  own->bind("orders", "topics", "#");
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(own->publish("topics", "a.b", order()));
-    const auto first = own->get_within("orders", kBound);
-    ASSERT_TRUE(first);
-    own->reject(*first);
-    const auto back = own->get_within("orders", kBound);
-    ASSERT_TRUE(back) << rung().log_tail();
-    EXPECT_EQ(back->routing_key, "orders");
-    EXPECT_EQ(text_header(back->message, "retry-origin-exchange"), "topics");
-    EXPECT_EQ(text_header(back->message, "retry-origin-routing-key"), "a.b");
-    own->ack(*back);
-  }
-  const std::string said = "retries to a queue lose their routing key";
-  ASSERT_TRUE(rung().logged(said));
-  EXPECT_EQ(rung().log().find(said), rung().log().rfind(said)) << "once";
-}
-
 }  // namespace
 }  // namespace rung::test

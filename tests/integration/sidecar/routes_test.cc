@@ -7,57 +7,6 @@ namespace {
 
 using Routes = SidecarTest;
 
-// One queue is not there, the others are not hurt: a return belongs to its own message.
-TEST_F(Routes, MissingQueueIsolatesItsOwnMessages) {
-  config.ladder = "[300ms]";
-  start();
-  const std::string gone = unique_name("gone"), here = attached("here");
-  constexpr std::size_t kEach = 40;
-  std::vector<Message> mixed;
-  for (std::size_t i = 0; i < 2 * kEach; ++i) {
-    mixed.push_back(order());
-    mixed.back().headers->emplace_back("retry-queue", i % 2 == 0 ? gone : here);
-  }
-  amqp.publish_all(failed(), "", mixed);
-  EXPECT_EQ(amqp.take(here, kEach, kBound).size(), kEach);
-  const auto returned = [&](const std::string& queue) {
-    return rows("SELECT retry_id FROM retry_history WHERE queue = '" + queue + "' AND outcome = 'returned'")
-        .size();
-  };
-  EXPECT_TRUE(eventually([&] { return returned(gone) == kEach; }, kBound)) << returned(gone);
-  EXPECT_EQ(returned(here), 0U);
-}
-
-// Exchanges that refuse close a channel each time: none that others use. Nothing of theirs comes twice.
-TEST_F(Routes, ExchangesThatRefuseRepeatNothingOfOthers) {
-  start();
-  const std::string queue = new_name();
-  amqp.declare(queue);
-  const auto delayed = [](Table headers) {
-    Message message = order();
-    message.properties.message_id = unique_name("m");
-    message.headers = std::move(headers);
-    return message;
-  };
-  // 400 good ones, 20 bad ones, spread over two seconds.
-  std::vector<Message> all;
-  constexpr std::int64_t kGood = 400;
-  for (std::int64_t i = 0; i < kGood; ++i)
-    all.push_back(delayed({{"x-delay", 1500 + i * 5}, {"retry-queue", queue}}));
-  for (std::int64_t i = 0; i < 20; ++i) {
-    const std::string exchange = i % 2 == 0 ? "nosuch" + std::to_string(i) : "amq.rabbitmq.trace";
-    all.push_back(delayed({{"x-delay", 1500 + i * 100}, {"retry-exchange", exchange}}));
-  }
-  amqp.publish_all(config.prefix + ".delay", "k", all);
-  std::map<std::string, int> copies;
-  for (const Received& one : amqp.take(queue, kGood, kBound)) ++copies[retry_id(one)];
-  ASSERT_TRUE(eventually(
-      [&] { return rows("SELECT * FROM retry_history WHERE outcome = 'returned'").size() >= 20; }, kBound));
-  EXPECT_EQ(copies.size(), static_cast<std::size_t>(kGood));
-  EXPECT_EQ(amqp.depth(queue), 0U) << "repeats";
-  EXPECT_TRUE(rung().logged("exchange refuses messages"));
-}
-
 // A queue bound to a topic exchange: the retry has the original routing key, and nobody else gets a copy.
 TEST_F(Routes, RetryKeepsItsRoutingKey) {
   config.ladder = "[200ms, 1h]";
@@ -101,58 +50,6 @@ TEST_F(Routes, RetryKeepsItsRoutingKey) {
   EXPECT_EQ(amqp.depth(other), 1U) << "only the original";
   EXPECT_EQ(amqp.depth(key), 0U);
   EXPECT_TRUE(rows("SELECT * FROM retry_history WHERE outcome = 'returned'").empty());
-  amqp.remove_exchange(exchange);
-}
-
-// A consumer that says why publishes the failure itself, and with it where the message came from.
-TEST_F(Routes, RetryOfAReportedFailureKeepsItsRoutingKey) {
-  start();
-  const std::string queue = attached(), careless = attached("careless");
-  const std::string exchange = unique_name("topic");
-  amqp.declare_exchange(exchange, "topic");
-  const auto report_failure = [&](const Received& received, const std::string& of, bool with_origin) {
-    Message message = received.message;
-    if (!message.headers) message.headers.emplace();
-    message.headers->emplace_back("retry-queue", of);
-    message.headers->emplace_back("retry-error", "no stock");
-    if (with_origin && !has_header(message, "retry-origin-exchange")) {
-      message.headers->emplace_back("retry-origin-exchange", received.exchange);
-      message.headers->emplace_back("retry-origin-routing-key", received.routing_key);
-    }
-    ASSERT_TRUE(amqp.publish(config.prefix + ".failed", with_origin ? received.routing_key : of, message));
-    amqp.ack(received);
-  };
-  for (const std::string& one : {queue, careless}) {
-    const bool with_origin = one == queue;
-    const std::string key = with_origin ? "order.paid" : "order.late";
-    amqp.bind(one, exchange, key);
-    ASSERT_TRUE(amqp.publish(exchange, key, order()));
-    report_failure(delivery(one), one, with_origin);
-    for (int attempt = 1; attempt <= 2; ++attempt) {
-      const Received back = delivery(one);
-      EXPECT_EQ(int_header(back.message, "retry-attempt"), attempt);
-      EXPECT_EQ(back.routing_key, with_origin ? key : one);
-      if (with_origin) {
-        EXPECT_EQ(text_header(back.message, "retry-origin-exchange"), exchange);
-        EXPECT_EQ(text_header(back.message, "retry-origin-routing-key"), key);
-        EXPECT_EQ(current(one)[0]["exchange"], exchange);
-        EXPECT_EQ(current(one)[0]["routing_key"], key);
-      }
-      if (attempt == 1) {
-        report_failure(back, one, with_origin);
-      } else {
-        amqp.ack(back);
-      }
-    }
-  }
-  EXPECT_TRUE(rung().logged("a failure came without its origin"));
-  const auto missing = [&] {
-    return rows("SELECT subject FROM retry_events WHERE kind = 'origin_missing' AND subject IN ('" + queue +
-                "', '" + careless + "')");
-  };
-  ASSERT_TRUE(eventually([&] { return !missing().empty(); }, kBound));
-  ASSERT_EQ(missing().size(), 1U);
-  EXPECT_EQ(missing()[0].at("subject"), careless);
   amqp.remove_exchange(exchange);
 }
 

@@ -92,20 +92,6 @@ TEST_F(SidecarTest, ACrashLoopWithoutTheDatabaseUsesUpNoDelivery) {
   EXPECT_TRUE(eventually([&] { return current(queue).size() == 5; }, kBound)) << rung().log_tail();
 }
 
-TEST_F(StartRefused, WhatIsNotReachedIsWaitedFor) {
-  config.more = "start: { wait: 0s }\n";
-  const auto url = parse_url(config.broker_url);
-  TcpProxy nobody(url->host, url->port);
-  nobody.refuse();
-  config.broker_url = with_port(config.broker_url, nobody.port());
-  sidecar_ = std::make_unique<Sidecar>(config);
-  sidecar_->start();
-  ASSERT_TRUE(sidecar_->logged("broker unavailable"));
-  const std::size_t tried = nobody.accepted();
-  EXPECT_TRUE(eventually([&] { return nobody.accepted() > tried + 3; }, kBound)) << sidecar_->log_tail();
-  EXPECT_TRUE(sidecar_->running());
-}
-
 // Else it would have all the shards, and the process that can publish would end: "another process runs as
 // ...".
 TEST_F(StartRefused, AProcessThatTheBrokerRefusesTakesNobodysName) {
