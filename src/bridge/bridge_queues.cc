@@ -69,7 +69,7 @@ void Bridge::attachments_found(const AttachmentLook& look) {
 void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {
   if (seen.empty()) return;
   jobs_->submit<std::vector<AttachmentRecord>>(
-      Lane::upkeep, [seen](AttachmentStore& store) { return store.see_attachments(seen); },
+      Lane::upkeep, [seen](Store& store) { return store.see_attachments(seen); },
       [this, seen](const Result<std::vector<AttachmentRecord>>& done) {
         if (done) return;
         log::warn("attachments not recorded", {{"reason", done.error().message}});

@@ -103,24 +103,6 @@ struct Awaiting {
   std::optional<Silence> said;          // Task::said
 };
 
-class AttachmentStore {
- public:
-  virtual ~AttachmentStore() = default;
-
-  // What is known of `queues`; of all queues if it is empty. In any order.
-  virtual Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) = 0;
-  // Writes what changes. Returns the records of these queues.
-  virtual Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) = 0;
-  // What their silence means, and when their current attempts were confirmed. Tasks that are gone are left
-  // out.
-  virtual Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) = 0;
-  // The queues of tasks that await an answer: the first `most`, sorted. Of names that differ only in trailing
-  // blanks, one.
-  virtual Result<std::vector<std::string>> awaiting_queues(std::size_t most) = 0;
-  // By queue: tasks whose silence is held open (is_silence_held()).
-  virtual Result<std::map<std::string, std::int64_t>> held_silences() = 0;
-};
-
 // For so long after a silence a check of its queue is awaited; then it counts without one.
 inline constexpr Ms kUnverifiedSilence{std::chrono::minutes{5}};
 

@@ -17,6 +17,8 @@
 
 namespace rung {
 
+class Store;
+
 // One action on many tasks: those that matched when the bulk was created. Persisted as words. NOTE: append
 // only.
 enum class BulkAction : std::uint8_t { cancel = 1, fire, redrive, discard, succeed, fail };
@@ -129,7 +131,7 @@ struct SentCounts {  // without what was withdrawn
 };
 SentCounts count(const std::vector<SentTask>& sent);
 // What is known of their queues.
-Result<AttachmentRecords> attachments_of(AttachmentStore& store, const std::vector<SentTask>& sent);
+Result<AttachmentRecords> attachments_of(Store& store, const std::vector<SentTask>& sent);
 // When it was read, at the latest: as delivered where nobody has counted. None: not delivered, or not read.
 std::optional<EpochMs> when_read(const SentTask& task, const AttachmentRecords& records);
 // Why some have not been read: "queue orders has no consumer, ..."; "" = they have, as far as is known.
@@ -163,35 +165,6 @@ struct BulkStep {
   TaskId from = {};
   double rate = 0;          // at which this step runs; 0 = no limit
   bool keeps_sent = false;  // sent_by_bulk() will be asked for the tasks that it has changed
-};
-
-// TaskStore::apply() performs the steps of a bulk.
-class BulkStore {
- public:
-  virtual ~BulkStore() = default;
-
-  // Freezes the ids that match now; of a redrive, without those that another redrive has frozen and has still
-  // to send. Leaves a row in the audit, if there are any. Ids of bulks are never reused.
-  virtual Result<Bulk> create_bulk(const NewBulk& bulk) = 0;
-  virtual Result<std::optional<Bulk>> bulk(std::int64_t id) = 0;
-  // The newest first. `below`: only those with a smaller id.
-  virtual Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below = std::nullopt) = 0;
-  // running <-> paused, either -> aborted; nullopt if there is no such bulk; unchanged if it has ended. A
-  // change leaves an event (bulk_paused, bulk_resumed, bulk_aborted) and a row in the audit.
-  virtual Result<std::optional<Bulk>> set_bulk(const BulkControl& control) = 0;
-  // Takes the most overdue bulk that is running, whose next step is due by its rate, and that has no runner,
-  // an expired one, or us. We own it until now + ttl, and after a step until a little after the next step is
-  // due. `only`: consider only that bulk.
-  virtual Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
-                                                std::optional<std::int64_t> only = std::nullopt) = 0;
-  // The next tasks after step.from, by id. None: the bulk is complete, and is marked done. Every end of a
-  // bulk that has_ended() leaves an event (bulk_ended).
-  virtual Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) = 0;
-  // What became of the tasks that it has changed: of the last `limit` processed, by id, the greatest first.
-  virtual Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) = 0;
-  // passed, wait and stop are written, wait as a pause of that length. stop also stores an event
-  // (bulk_stopped). Without effect if the step isn't ours any more.
-  virtual Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) = 0;
 };
 
 }  // namespace rung

@@ -172,6 +172,12 @@ struct CausesFolded {
   std::vector<CauseRow> worse;  // ignored causes that have got worse
 };
 
+// Number of causes by state; and of those that were ignored and got worse (CauseRow::worse_at).
+struct CauseTotals {
+  std::map<CauseState, std::int64_t> by_state;
+  std::int64_t worse = 0;
+};
+
 // Without a state: an owner works on it, one that is given up makes it known, and a note makes one known that
 // is new or has regressed. One that is resolved stays so.
 CauseState state_after(const CauseRow& before, const CauseTriage& triage);
@@ -179,33 +185,5 @@ CauseState state_after(const CauseRow& before, const CauseTriage& triage);
 std::string describe(const CauseRow& cause);
 // Detail of the event "cause_triaged".
 std::string describe_triage(const CauseRow& before, const CauseRow& after, const std::string& who);
-
-class CauseStore {
- public:
-  virtual ~CauseStore() = default;
-
-  // Those that have regressed, then those with the most tasks under way and parked.
-  virtual Result<std::vector<CauseRow>> causes(const CauseFilter& filter) = 0;
-  // The changed row; nullopt: no such cause. Leaves an event that names `who`.
-  virtual Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,
-                                                 const std::string& who) = 0;
-  // Number of causes by state; and of those that were ignored and got worse (CauseRow::worse_at).
-  struct Totals {
-    std::map<CauseState, std::int64_t> by_state;
-    std::int64_t worse = 0;
-  };
-  virtual Result<Totals> cause_totals() = 0;
-
-  // --- upkeep
-  // Adds at most `limit` changes to the rows of their causes, and resolves and reopens these. `more`: there
-  // are more.
-  virtual Result<CausesFolded> fold_causes(int limit) = 0;
-  // Reads the causes that are stored into the book of this process, without those that have had no task and
-  // no failure for kCauseKept.
-  virtual Result<void> read_causes() = 0;
-  // Deletes at most `limit` causes that have had no task and no failure since `before`. No process may still
-  // have them in its book: it would count a failure of theirs without storing what they are.
-  virtual Result<int> forget_causes(EpochMs before, int limit) = 0;
-};
 
 }  // namespace rung

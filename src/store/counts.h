@@ -98,18 +98,4 @@ struct CountBatch {
 };
 ActivityCounts sum_of(const CountBatch& batch);  // for kAllQueues
 
-class CountStore {
- public:
-  virtual ~CountStore() = default;
-
-  // Adds up in one transaction, with one statement a table.
-  virtual Result<void> add_counts(const CountBatch& batch) = 0;
-  // By queue; those with deliveries in the last day.
-  virtual Result<std::vector<PromiseRow>> promises() = 0;
-  // By time, without steps in which nothing happened.
-  virtual Result<std::vector<ActivityPoint>> activity(const ActivityRange& range) = 0;
-  // Deletes at most `limit` buckets of each kind that nothing needs any more at `now`.
-  virtual Result<int> forget_counts(EpochMs now, int limit) = 0;
-};
-
 }  // namespace rung

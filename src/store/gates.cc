@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/store/audit.h"
+#include "src/store/store.h"
 
 namespace rung {
 namespace {
@@ -43,7 +44,7 @@ std::optional<Pause> hold_in_force(const GateState& state, EpochMs now) {
   return Pause{state.queue, hold->since, hold->until, "retry-after", hold->reason, "", false};
 }
 
-Result<GateState> GateStore::change_gate(const std::string& queue, const GateChange& change) {
+Result<GateState> Store::change_gate(const std::string& queue, const GateChange& change) {
   auto changed = change_gates({{queue}, change});
   if (!changed) return tl::unexpected(changed.error());
   return std::move(changed->front());

@@ -61,36 +61,6 @@ struct QueueGate {
   std::int64_t unread = 0;
 };
 
-class GateStore {
- public:
-  virtual ~GateStore() = default;
-
-  // Pauses a queue, or changes the pause in force, which keeps its `since`. With a row in the audit and an
-  // event, unless the pause in force is the same already.
-  virtual Result<Pause> pause(const NewPause& request) = 0;
-  // Ends the pause and the retry-after in force, each with a row in the audit and an event.
-  virtual Result<Resumed> resume(const std::string& queue, const std::string& who,
-                                 const std::string& reason) = 0;
-  // Those in force, and for each queue without one its last, unless that ended more than kPausesKept ago.
-  // `changed_since`: only those that changed then or later, by the time of the statement, not of its commit;
-  // 0 = all.
-  virtual Result<std::vector<Pause>> pauses(EpochMs changed_since) = 0;
-  Result<std::vector<Pause>> pauses() { return pauses(EpochMs{}); }
-  virtual Result<std::vector<QueueGate>> queue_gates() = 0;  // by queue
-
-  virtual Result<std::vector<GateState>> gate_states(EpochMs changed_since) = 0;  // as for pauses()
-  Result<std::vector<GateState>> gate_states() { return gate_states(EpochMs{}); }
-  // Changes the states of queues, which a new queue has by default. Returns them as they are afterwards.
-  virtual Result<std::vector<GateState>> change_gates(const GateBatch& batch) = 0;
-  // The same of one queue.
-  Result<GateState> change_gate(const std::string& queue, const GateChange& change);
-  // By which value of a header rate_by limits these tasks (rate_value()); "" = it has none.
-  virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
-                                                              const std::string& header) = 0;
-  // Deletes up to 1,000 gate states that equal the default and were not confirmed since `before`.
-  virtual Result<void> forget_gates(EpochMs before) = 0;
-};
-
 inline constexpr Ms kPausesKept = std::chrono::hours{24 * 30};
 
 // What a store does for pause(): the pause that results from `request`, given the queue's latest one; none if

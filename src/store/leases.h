@@ -55,48 +55,21 @@ struct ShardOverdue {
   EpochMs oldest;
 };
 
+// The answer of a heartbeat. still_ours = false: another process took the name, or the database went back in
+// time. `now` = database time just after the beat. `name`, `beats`: of the row now; each registration and
+// each beat adds one. If `beats` is not higher than after our last beat, the row is an older one. No such
+// row: "" and 0. `live`: as live_nodes() says.
+struct Beat {
+  bool still_ours = false;
+  EpochMs now;
+  std::string name = {};
+  std::uint64_t beats = 0;
+  std::vector<NodeRow> live = {};
+};
+
 struct NodeIdentity {
   std::string name, version, address;
   std::uint64_t incarnation = 0;  // random, of this process
-};
-
-// Writes nodes and leases; src/bridge/leases/shards decides about them.
-class LeaseStore {
- public:
-  virtual ~LeaseStore() = default;
-
-  // Registers the name; its id never changes. Heartbeats of an earlier incarnation fail from now on.
-  virtual Result<int> register_node(const NodeIdentity& identity, Ms ttl) = 0;
-  // still_ours = false: another process took the name, or the database went back in time. `now` = database
-  // time just after the beat. `name`, `beats`: of the row now; each registration and each beat adds one. If
-  // `beats` is not higher than after our last beat, the row is an older one. No such row: "" and 0. `live`:
-  // as live_nodes() says, in the same answer.
-  struct Beat {
-    bool still_ours = false;
-    EpochMs now;
-    std::string name = {};
-    std::uint64_t beats = 0;
-    std::vector<NodeRow> live = {};
-  };
-  virtual Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                                 const std::vector<HealthProblem>& problems, BrokerLink link = BrokerLink::up,
-                                 const std::string& config = {}) = 0;
-  // Ends the node's heartbeat and frees all shards it owns, even those whose acquire() answer was lost. No
-  // effect if another process has the name by now.
-  virtual Result<void> leave(int node, std::uint64_t incarnation) = 0;
-  virtual Result<std::vector<NodeRow>> live_nodes() = 0;
-  virtual Result<std::vector<ShardRow>> shards() = 0;
-  // Takes those of `shards` that are free or expired, and those owned by `node` itself (under an older
-  // epoch). Each gets a new epoch, also higher than `above`. Returns the leases taken: none if another
-  // process has the node's name by now. Skips, without waiting, any shard with an open write transaction.
-  virtual Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards,
-                                             Ms ttl, std::uint64_t above = 0) = 0;
-  // Returns the leases still held, extended to the database's time + ttl.
-  virtual Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) = 0;
-  virtual Result<void> release(int node, std::span<const Lease> leases) = 0;
-
-  // The database's time to the us, for DbClock: a query that takes no longer than its round trip.
-  virtual Result<EpochUs> clock() = 0;
 };
 
 }  // namespace rung

@@ -33,10 +33,4 @@ struct LiveAnswer {
   std::map<std::int64_t, std::int64_t> bulks = {};  // done, by the id of each bulk that has not ended
 };
 
-class LiveStore {
- public:
-  virtual ~LiveStore() = default;
-  virtual Result<LiveAnswer> live(const LiveQuestion& question) = 0;
-};
-
 }  // namespace rung

@@ -18,7 +18,7 @@ std::string new_id() {
   return to_hex(bytes);
 }
 
-Result<Ownership> read(SystemStore& store, std::string_view id_if_none, std::string_view place_if_none) {
+Result<Ownership> read(Store& store, std::string_view id_if_none, std::string_view place_if_none) {
   auto id = store.setting(kId, id_if_none);
   if (!id) return tl::unexpected(id.error());
   const auto serves = store.setting(kServes, place_if_none);
@@ -35,15 +35,15 @@ constexpr std::string_view kAdopt =
 
 }  // namespace
 
-Result<Ownership> read_ownership(SystemStore& store, const std::optional<BrokerPlace>& if_none) {
+Result<Ownership> read_ownership(Store& store, const std::optional<BrokerPlace>& if_none) {
   auto there = look_at_ownership(store);  // nearly always complete: then nothing is written
   if (!there || (!there->database.empty() && (there->serves || !if_none))) return there;
   return read(store, new_id(), if_none ? to_text(*if_none) : "");
 }
 
-Result<Ownership> look_at_ownership(SystemStore& store) { return read(store, "", ""); }
+Result<Ownership> look_at_ownership(Store& store) { return read(store, "", ""); }
 
-Result<std::string> change_ownership(SystemStore& store, const BrokerPlace& place) {
+Result<std::string> change_ownership(Store& store, const BrokerPlace& place) {
   std::string id = new_id();
   if (auto done = store.set_setting(kId, id); !done) return tl::unexpected(done.error());
   if (auto done = store.set_setting(kServes, to_text(place)); !done) return tl::unexpected(done.error());

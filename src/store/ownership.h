@@ -10,7 +10,7 @@
 
 #include "src/core/base/broker_place.h"
 #include "src/core/base/result.h"
-#include "src/store/system.h"
+#include "src/store/store.h"
 
 namespace rung {
 
@@ -21,11 +21,11 @@ struct Ownership {
 
 // Creates the id if there is none; remembers `if_none` if the database serves no place yet. Concurrent calls
 // get the same answer.
-Result<Ownership> read_ownership(SystemStore& store, const std::optional<BrokerPlace>& if_none);
+Result<Ownership> read_ownership(Store& store, const std::optional<BrokerPlace>& if_none);
 // Changes nothing.
-Result<Ownership> look_at_ownership(SystemStore& store);
+Result<Ownership> look_at_ownership(Store& store);
 // Gives the database a new id, so that no copy of it is taken for it, and this place. Returns the id.
-Result<std::string> change_ownership(SystemStore& store, const BrokerPlace& place);
+Result<std::string> change_ownership(Store& store, const BrokerPlace& place);
 
 // Why an instance must not serve the reported place with this database, and what to do; "" = it may, as far
 // as is known. REQUIRES: report.asked_for is the database's id.

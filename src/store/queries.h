@@ -114,42 +114,4 @@ inline std::pair<std::int64_t, TaskId> due_order(const Task& task) {
   return {due ? due->ms : INT64_MAX, task.id};
 }
 
-// Read-only: nothing here changes a row.
-class QueryStore {
- public:
-  virtual ~QueryStore() = default;
-
-  // The database's time.
-  virtual Result<EpochMs> now() = 0;
-
-  // The number of matches; counting stops at `most`.
-  virtual Result<std::int64_t> count(const Filter& filter, std::int64_t most) = 0;
-  // The same, by the values of a field.
-  virtual Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most) = 0;
-  virtual Result<std::vector<AuditRow>> audit(TaskId id) = 0;          // the oldest first
-  virtual Result<AuditPage> audit_log(const AuditFilter& filter) = 0;  // of all tasks and queues
-  virtual Result<std::vector<TaskRow>> list(const Filter& filter) = 0;
-  virtual Result<std::optional<TaskRow>> find(TaskId id) = 0;
-  // Those that exist, in any order.
-  virtual Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) = 0;
-  // The oldest kMostChildren tasks whose parent this one is and that carry its message-id: there is an index
-  // of message-ids, and none of parents. Of the tasks with that message-id, kMostLookedAt are looked at.
-  static constexpr int kMostChildren = 20, kMostLookedAt = 1000;
-  virtual Result<std::vector<TaskId>> children(const Task& task) = 0;
-  // By task and attempt; tasks without attempts are left out.
-  virtual Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) = 0;
-  Result<std::vector<AttemptRow>> history(TaskId id) { return histories({&id, 1}); }
-  virtual Result<std::string> origin(TaskId id) = 0;  // NewTask::origin_json; not_found
-  // Tasks that have not ended, and parked ones, by queue and state.
-  virtual Result<std::vector<QueueStat>> open_by_queue() = 0;
-  // The succeeded, then the cancelled, then the discarded ones. There may be a hundred million, more than one
-  // query can count: a call counts a piece of about `most`.
-  virtual Result<EndedPiece> count_ended(const EndedPlace& from, int most) = 0;
-  // All nodes ever registered, by id. If expires_at has passed, the node died, or it left if seen_at is not
-  // before expires_at.
-  virtual Result<std::vector<NodeRow>> nodes() = 0;
-  // Scheduled tasks that are due, by the database's clock. By shard, without shards that have none.
-  virtual Result<std::vector<ShardOverdue>> overdue() = 0;
-};
-
 }  // namespace rung

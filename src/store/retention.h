@@ -51,28 +51,4 @@ struct PurgedRecords {
   bool more = false;
 };
 
-// src/bridge/upkeep/retention.h decides when. Each call may be repeated, and run by two processes at once.
-class RetentionStore {
- public:
-  virtual ~RetentionStore() = default;
-
-  // Examines up to `limit` finished tasks after `from`; deletes those that finished before `before`, except
-  // tasks in a running bulk and tasks locked just now. Their attempts and bodies become invisible at once,
-  // and are deleted with their partition.
-  virtual Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) = 0;
-  // By `end`, without the last one, which holds everything later than all others.
-  virtual Result<std::vector<Partition>> partitions() = 0;
-  // Adds those of `partitions` (by `end`, each begins where the previous ends) that are later than all
-  // existing ones; also completes an earlier interrupted call. Blocks others while it runs, and for a second
-  // at most if it returns `busy`.
-  virtual Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) = 0;
-  // Drops a partition if none of its tasks is left. Blocks others like add_partitions.
-  virtual Result<PartitionDrop> drop_partition(const Partition& partition) = 0;
-  // Deletes attempts and bodies whose task is gone, from <= id < to, in order of ids: `limit` tasks at most.
-  virtual Result<Swept> sweep(TaskId from, TaskId to, int limit) = 0;
-  // Deletes audit rows and events older than `before`, and bulks that ended before it with their items:
-  // `limit` rows at most.
-  virtual Result<PurgedRecords> purge_records(EpochMs before, int limit) = 0;
-};
-
 }  // namespace rung

@@ -224,7 +224,7 @@ bool is_withdrawn(const SentTask& task) {
          (task.state == State::cancelled || task.state == State::discarded || succeeded_unsent);
 }
 
-Result<AttachmentRecords> attachments_of(AttachmentStore& store, const std::vector<SentTask>& sent) {
+Result<AttachmentRecords> attachments_of(Store& store, const std::vector<SentTask>& sent) {
   std::set<std::string> queues;
   for (const SentTask& task : sent) queues.insert(task.queue);
   AttachmentRecords out;

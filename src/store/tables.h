@@ -132,7 +132,7 @@ class Tables {
   virtual void write_causes(const CauseChanges& changes, int node, EpochMs now) = 0;
   // Before the other writes. False: the bulk is paused, has ended, or is run by another process.
   virtual bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) = 0;
-  // After write_tasks(): BulkStore::sent_by_bulk() returns these tasks.
+  // After write_tasks(): Store::sent_by_bulk() returns these tasks.
   virtual void keep_sent(const BulkStep& step, std::span<const TaskId> changed) = 0;
 
   // `tasks` live longer than what is returned.

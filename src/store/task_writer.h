@@ -20,7 +20,7 @@ class TaskWriter {
   // Both outlive this.
   TaskWriter(Tables& tables, CauseBook& book) : tables_(tables), book_(book) {}
 
-  // TaskStore::insert(), TaskStore::apply().
+  // Store::insert(), Store::apply().
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence);
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                       const Decider& decide, const BulkStep* step);
@@ -31,7 +31,7 @@ class TaskWriter {
   };
   Result<std::vector<Decision>> claim(std::span<const Event> claims, const Fence& fence,
                                       const Decider& decide, const ClaimLimits& limits);
-  // TaskStore::write_claims().
+  // Store::write_claims().
   Result<void> write_claims(std::span<const TaskId> ids);
 
  private:

@@ -91,44 +91,4 @@ struct WorkWaiting {
 
 struct BulkStep;
 
-// The tasks themselves: every change of a task goes through insert() and apply().
-class TaskStore {
- public:
-  virtual ~TaskStore() = default;
-
-  // One transaction, in order of ids; results in the order of `tasks`.
-  virtual Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) = 0;
-  // Locks the tasks in order of ids, calls `decide` for each event (in order within a task), and writes the
-  // results. If every event has `expected`, it may skip reading the rows, and then writes only rows that are
-  // unchanged. No such task: Decision{refused, "no such task"}. Results in the order of `events`. An applied
-  // event by hand gets an audit row. Decision::child is inserted too, or the event is refused. `step`: the
-  // events are the next of that bulk (bulk_next), whose progress is written with them.
-  virtual Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                              const Decider& decide, const BulkStep* step = nullptr) = 0;
-  // apply() of claims. Reads the messages of first_claimed() in the same round trip. Many claims are short:
-  // their tasks' rows are written by the confirm, or by write_claims().
-  virtual Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                                std::size_t most_bytes) = 0;
-  // Writes the claims of those that have a short one into their rows, under whichever lease they were made.
-  virtual Result<void> write_claims(std::span<const TaskId> ids) = 0;
-  // The tasks of these shards with a short claim under an epoch older than the lease's. Reads all that are
-  // due.
-  virtual Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) = 0;
-  // Those that exist, in any order. One unreadable row does not fail the others.
-  virtual Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) = 0;
-
-  // --- due tasks. Rows of `state` in `shards` with after < next_at <= until (no lower bound if `after` is
-  // none), earliest first within each shard, at most `per_shard` of each. Those of the queues `without` are
-  // left out, but the search still reads past them.
-  virtual Result<std::vector<DueEntry>> due(State state, std::span<const int> shards,
-                                            std::optional<EpochMs> after, EpochMs until, int per_shard,
-                                            std::span<const std::string> without = {}) = 0;
-  // One statement, for a caller that asks all the time: whether due() and others have anything to return.
-  // `until`: of all states but scheduled.
-  virtual Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
-                                           EpochMs until) = 0;
-  // Rows left in `publishing` under an epoch older than the lease's. Short claims: write_claims() first.
-  virtual Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) = 0;
-};
-
 }  // namespace rung

@@ -13,7 +13,7 @@
 #include "tests/simulator/fiber.h"
 #include "tests/simulator/watcher.h"
 #include "tests/simulator/world.h"
-#include "tests/support/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung::sim {
 

@@ -98,7 +98,7 @@ class Judge final : public Watcher {
   void judge_holds(const Facts& facts);
 
   World& world_;
-  const std::unique_ptr<Store> store_;
+  const std::unique_ptr<MemoryStore> store_;
   const BrokerServer* server_ = nullptr;
   std::map<int, Entry> entries_;
   std::map<TaskId, Facts> facts_;

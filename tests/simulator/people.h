@@ -35,7 +35,7 @@ class People {
   BrokerServer& server_;
   Judge& judge_;
   const Nodes& nodes_;
-  const std::unique_ptr<Store> store_;
+  const std::unique_ptr<MemoryStore> store_;
   IdSource ids_{1023};
   Rng dice_;
 };

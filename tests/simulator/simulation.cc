@@ -50,7 +50,6 @@ class Simulation {
 
   Outcome run() {
     const Settings& settings = world_.settings;
-    (void)store_->migrate();
     (void)store_->set_setting("result_token_key", std::string(64, '7'));
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       world_.events.at(static_cast<Us>(i) * 300 * kMs, nullptr, [this, i] { nodes_[i]->start(); });
@@ -170,7 +169,7 @@ class Simulation {
   }
 
   World world_;
-  const std::unique_ptr<Store> store_ = open_memory_store(world_.db);
+  const std::unique_ptr<MemoryStore> store_ = open_memory_store(world_.db);
   Judge judge_;
   BrokerServer server_;
   Nodes nodes_;

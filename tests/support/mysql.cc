@@ -162,7 +162,7 @@ std::map<std::string, std::string> MysqlSchema::definitions() {
   return out;
 }
 
-std::unique_ptr<Store> MysqlSchema::open_store() {
+std::unique_ptr<MysqlStore> MysqlSchema::open_store() {
   auto store = open_mysql_store(options(), test_clock());
   if (!store) throw std::runtime_error(store.error().message);
   auto migrated = (*store)->migrate();

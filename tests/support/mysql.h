@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::test {
 
@@ -50,7 +50,7 @@ class MysqlSchema {
   // SHOW CREATE of each table and view, by name: columns, indexes, partitions and counters.
   std::map<std::string, std::string> definitions();
   // Opens and migrates a store; throws if that fails.
-  std::unique_ptr<Store> open_store();
+  std::unique_ptr<MysqlStore> open_store();
 
  private:
   struct Connection;

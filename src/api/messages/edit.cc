@@ -154,7 +154,7 @@ Changes read_changes(Fields& fields) {
   return changes;
 }
 
-Result<Original> read_original(Store& store, TaskId id) {
+Result<Original> read_original(MysqlStore& store, TaskId id) {
   auto row = store.find(id);
   if (!row) return tl::unexpected(row.error());
   if (!*row) return tl::unexpected(Error{Error::Kind::not_found, "no task with retry-id " + id.str()});
@@ -231,7 +231,7 @@ Event edit_event(const Original& original, const MessagePtr& edited, ByHand by_h
   return {id, event::Edit{std::make_shared<const EditedMessage>(std::move(message))}, std::move(by_hand)};
 }
 
-Result<Edited> outcome_of_edit(QueryStore& store, const Decision& decision, const Message& edited) {
+Result<Edited> outcome_of_edit(MysqlStore& store, const Decision& decision, const Message& edited) {
   if (decision.verdict == Decision::Verdict::applied && decision.child != nullptr)
     return Edited{Edited::How::created, decision.child->task, ""};
   if (decision.reason == kNoSuchTask)

@@ -11,7 +11,7 @@
 #include "src/api/json/fields.h"
 #include "src/core/machine/machine.h"
 #include "src/core/message/broker_facts.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
@@ -31,7 +31,7 @@ struct Original {
   std::string origin_json;  // "" = it has none
 };
 // Errors: not_found (no such task, or its message has been deleted).
-Result<Original> read_original(Store& store, TaskId id);
+Result<Original> read_original(MysqlStore& store, TaskId id);
 
 // {"retry_id", "version", "properties", "headers", "body_base64"}, and back: the row and the origin are not
 // read.
@@ -53,7 +53,7 @@ struct Edited {
   std::string reason;  // unless created
 };
 // What became of an edit_event(). An original that has been replaced by the same message already: `same`.
-Result<Edited> outcome_of_edit(QueryStore& store, const Decision& decision, const Message& edited);
+Result<Edited> outcome_of_edit(MysqlStore& store, const Decision& decision, const Message& edited);
 
 // Edited::reason of `same`.
 std::string same_edit_text(TaskId child);

@@ -24,7 +24,7 @@ struct AllGates {
   }
 };
 
-Result<AllGates> read_gates(Store& store) {
+Result<AllGates> read_gates(MysqlStore& store) {
   AllGates known;
   auto pauses = store.pauses();
   if (!pauses) return tl::unexpected(pauses.error());
@@ -52,7 +52,7 @@ std::string without_prefix(std::string text, std::string_view prefix) {
 
 }  // namespace
 
-Result<std::map<std::string, std::int64_t>> unread_queues(AttachmentStore& store) {
+Result<std::map<std::string, std::int64_t>> unread_queues(MysqlStore& store) {
   constexpr std::size_t kMost = 1000;  // as many are looked at
   std::map<std::string, std::int64_t> unread;
   const auto queues = store.awaiting_queues(kMost);
@@ -67,7 +67,7 @@ Result<std::map<std::string, std::int64_t>> unread_queues(AttachmentStore& store
   return unread;
 }
 
-Result<std::vector<QueueGate>> read_queues(Store& store) {
+Result<std::vector<QueueGate>> read_queues(MysqlStore& store) {
   auto gates = store.queue_gates();
   if (!gates) return gates;
   const auto open = store.open_by_queue();
@@ -98,13 +98,13 @@ Result<std::vector<QueueGate>> read_queues(Store& store) {
   return gates;
 }
 
-Result<std::optional<QueueGate>> gate_of(Store& store, const std::string& queue) {
+Result<std::optional<QueueGate>> gate_of(MysqlStore& store, const std::string& queue) {
   const auto known = read_gates(store);
   if (!known) return tl::unexpected(known.error());
   return known->of(queue);
 }
 
-Result<std::vector<QueueGate>> gates_in_force(Store& store) {
+Result<std::vector<QueueGate>> gates_in_force(MysqlStore& store) {
   const auto known = read_gates(store);
   if (!known) return tl::unexpected(known.error());
   std::set<std::string> queues;
@@ -117,7 +117,7 @@ Result<std::vector<QueueGate>> gates_in_force(Store& store) {
   return gates;
 }
 
-Result<std::optional<QueueGate>> holding_gate(Store& store, const Task& task) {
+Result<std::optional<QueueGate>> holding_gate(MysqlStore& store, const Task& task) {
   if (task.queue.empty() || task.state != State::scheduled) return std::nullopt;
   const auto known = read_gates(store);
   if (!known) return tl::unexpected(known.error());

@@ -10,21 +10,21 @@
 
 #include "src/api/json/json.h"
 #include "src/core/task/task.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
 // By queue: how many messages wait in it, if it has no consumer, and deliveries to it await an answer.
-Result<std::map<std::string, std::int64_t>> unread_queues(AttachmentStore& store);
+Result<std::map<std::string, std::int64_t>> unread_queues(MysqlStore& store);
 // The rows of retry_queues, and the other queues that have tasks which have not ended, or are attached.
-Result<std::vector<QueueGate>> read_queues(Store& store);
+Result<std::vector<QueueGate>> read_queues(MysqlStore& store);
 
 // The gate that holds the queue back, without waiting and next_at; none: it flows.
-Result<std::optional<QueueGate>> gate_of(Store& store, const std::string& queue);
+Result<std::optional<QueueGate>> gate_of(MysqlStore& store, const std::string& queue);
 // All queues that are held back.
-Result<std::vector<QueueGate>> gates_in_force(Store& store);
+Result<std::vector<QueueGate>> gates_in_force(MysqlStore& store);
 // The gate that holds back this task; none: it does not wait for one, or is due only after its end.
-Result<std::optional<QueueGate>> holding_gate(Store& store, const Task& task);
+Result<std::optional<QueueGate>> holding_gate(MysqlStore& store, const Task& task);
 
 // "queue orders is paused until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string gate_text(const QueueGate& gate);

@@ -21,7 +21,7 @@ std::string refused_name(const std::string& queue, const TargetRules& rules) {
 }
 
 // The next probe of the queue's breaker is due now. Sidecars read that within a second.
-Result<GateState> probe_now(Store& store, const ResumeRequest& request) {
+Result<GateState> probe_now(MysqlStore& store, const ResumeRequest& request) {
   return store.change_gate(request.queue, [&](GateState& state, EpochMs now) -> std::vector<SystemEvent> {
     Breaker& breaker = state.breaker;
     if (breaker.state != Breaker::State::open || !breaker.until || *breaker.until <= now) return {};
@@ -32,7 +32,7 @@ Result<GateState> probe_now(Store& store, const ResumeRequest& request) {
 }
 
 // The store refuses to count the tasks of a pattern.
-Result<std::int64_t> no_pattern(Store& store, const std::string& queue) {
+Result<std::int64_t> no_pattern(MysqlStore& store, const std::string& queue) {
   return store.count({.queue = queue}, 1);
 }
 
@@ -44,7 +44,7 @@ std::string wrong_queue_name(const std::string& queue) {
   return {};
 }
 
-Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules) {
+Result<Pause> pause_queue(MysqlStore& store, const PauseRequest& request, const TargetRules& rules) {
   if (std::string why = refused_name(request.queue, rules); !why.empty()) return permanent(std::move(why));
   if (auto good = no_pattern(store, request.queue); !good) return tl::unexpected(good.error());
   std::optional<EpochMs> until = request.until;
@@ -57,7 +57,7 @@ Result<Pause> pause_queue(Store& store, const PauseRequest& request, const Targe
   return store.pause({request.queue, until, request.who, request.reason});
 }
 
-Result<ResumedQueue> resume_queue(Store& store, const ResumeRequest& request, const TargetRules& rules) {
+Result<ResumedQueue> resume_queue(MysqlStore& store, const ResumeRequest& request, const TargetRules& rules) {
   if (std::string why = refused_name(request.queue, rules); !why.empty()) return permanent(std::move(why));
   auto ended = store.resume(request.queue, request.who, request.reason);
   if (!ended) return tl::unexpected(ended.error());

@@ -7,7 +7,7 @@
 #include "src/api/json/json.h"
 #include "src/core/rules/policy.h"
 #include "src/store/gates.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
@@ -24,7 +24,7 @@ std::string wrong_queue_name(const std::string& queue);
 
 // Pauses a queue, or changes its pause. A permanent error is the caller's: the name cannot be a queue's or is
 // one of Rung's own, or `until` has passed.
-Result<Pause> pause_queue(Store& store, const PauseRequest& request, const TargetRules& rules);
+Result<Pause> pause_queue(MysqlStore& store, const PauseRequest& request, const TargetRules& rules);
 struct ResumeRequest {
   std::string queue, who, reason;
   bool probe = false;  // an open breaker does not wait any longer for its next probe
@@ -38,7 +38,7 @@ struct ResumedQueue {
   std::string held_still;  // what holds the queue back all the same; "" = it flows
   std::string state;       // QueueGate::state after it
 };
-Result<ResumedQueue> resume_queue(Store& store, const ResumeRequest& request, const TargetRules& rules);
+Result<ResumedQueue> resume_queue(MysqlStore& store, const ResumeRequest& request, const TargetRules& rules);
 // "until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
 std::string pause_text(const Pause& pause);
 

@@ -35,7 +35,7 @@ std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs 
   return range;
 }
 
-Result<Activity> read_activity(CountStore& store, const ActivityAsked& asked, EpochMs now) {
+Result<Activity> read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now) {
   Activity activity;
   const auto range = activity_range(asked, now);
   if (!range) return activity;

@@ -8,7 +8,7 @@
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
 #include "src/core/rules/policy.h"
-#include "src/store/counts.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
@@ -26,7 +26,7 @@ struct Activity {
 
 // Whole steps, few enough, that cover what is asked for and kept at `now`; none: it is all older, or to come.
 std::optional<ActivityRange> activity_range(const ActivityAsked& asked, EpochMs now);
-Result<Activity> read_activity(CountStore& store, const ActivityAsked& asked, EpochMs now);
+Result<Activity> read_activity(MysqlStore& store, const ActivityAsked& asked, EpochMs now);
 // "(other)" if these rules give the queue no counts of its own. None: it may have some.
 std::optional<std::string> counted_with(const RuleBook& rules, const std::string& queue);
 

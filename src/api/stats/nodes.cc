@@ -72,7 +72,7 @@ void add(OwnedShards& owned, const ShardRow& shard, const std::map<int, ShardOve
 
 }  // namespace
 
-Result<Nodes> read_nodes(Store& store, EpochMs now, bool all) {
+Result<Nodes> read_nodes(MysqlStore& store, EpochMs now, bool all) {
   auto rows = store.nodes();
   if (!rows) return tl::unexpected(rows.error());
   const auto shards = store.shards();

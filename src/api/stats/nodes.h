@@ -14,7 +14,7 @@
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/store/leases.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
@@ -45,7 +45,7 @@ bool differs(const Nodes& nodes, const NodeRow& node, EpochMs now);
 EpochMs since(const NodeRow& node, EpochMs now);
 
 // `all`: also nodes that ended over a day ago.
-Result<Nodes> read_nodes(Store& store, EpochMs now, bool all);
+Result<Nodes> read_nodes(MysqlStore& store, EpochMs now, bool all);
 Json node_json(const Nodes& nodes, const NodeRow& node, EpochMs now);
 Json unowned_json(const Nodes& nodes, EpochMs now);
 // The way back from the pages of GET /v1/nodes (pages.h): the nodes in order, numbered from 1. `now`: as of

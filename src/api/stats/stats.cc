@@ -11,7 +11,7 @@
 namespace rung::api {
 namespace {
 
-Result<LateTasks> read_late(Store& store, EpochMs due_before) {
+Result<LateTasks> read_late(MysqlStore& store, EpochMs due_before) {
   std::vector<int> all(kShards);
   std::iota(all.begin(), all.end(), 0);
   const auto gates = gates_in_force(store);
@@ -34,7 +34,7 @@ Result<LateTasks> read_late(Store& store, EpochMs due_before) {
 
 }  // namespace
 
-Result<Stats> read_stats(Store& store, TaskCounter& counter, const StatsQuestion& question) {
+Result<Stats> read_stats(MysqlStore& store, TaskCounter& counter, const StatsQuestion& question) {
   const EpochMs now = question.now;
   Stats stats;
   auto tasks = counter.count(store, now, question.count_for);

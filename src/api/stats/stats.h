@@ -10,7 +10,7 @@
 #include "src/api/stats/nodes.h"
 #include "src/api/stats/task_counter.h"
 #include "src/core/base/result.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
@@ -34,7 +34,7 @@ struct StatsQuestion {
   Ms max_overdue;
   Ms count_for;  // ended tasks: TaskCounter::count()
 };
-Result<Stats> read_stats(Store& store, TaskCounter& counter, const StatsQuestion& question);
+Result<Stats> read_stats(MysqlStore& store, TaskCounter& counter, const StatsQuestion& question);
 
 // Of the deliveries that no gate held up; none: there were none.
 std::optional<double> share_of(const PromiseCounts& counts);

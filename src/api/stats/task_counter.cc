@@ -7,7 +7,7 @@
 
 namespace rung::api {
 
-Result<TaskCount> TaskCounter::count(QueryStore& store, EpochMs now, Ms most) {
+Result<TaskCount> TaskCounter::count(MysqlStore& store, EpochMs now, Ms most) {
   auto open = store.open_by_queue();
   if (!open) return tl::unexpected(open.error());
   TaskCount out{*std::move(open), {}};
@@ -44,7 +44,7 @@ void TaskCounter::begin_again() {
   free_.notify_all();
 }
 
-Result<void> TaskCounter::count_ended(QueryStore& store, EpochMs now, BootMs until) {
+Result<void> TaskCounter::count_ended(MysqlStore& store, EpochMs now, BootMs until) {
   bool from_here = !begun_at_;  // otherwise an earlier call began this count: it lacks what has ended since
   do {
     if (!begun_at_) begun_at_ = now;
@@ -55,7 +55,7 @@ Result<void> TaskCounter::count_ended(QueryStore& store, EpochMs now, BootMs unt
   return {};
 }
 
-Result<bool> TaskCounter::count_piece(QueryStore& store) {
+Result<bool> TaskCounter::count_piece(MysqlStore& store) {
   auto piece = store.count_ended(place_, piece_);
   if (!piece) return tl::unexpected(piece.error());
   const std::lock_guard lock(mutex_);

@@ -14,7 +14,7 @@
 
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
@@ -35,12 +35,12 @@ class TaskCounter {
 
   // Counts ended tasks until all are counted, or for `most` and a piece more: with few of them the result is
   // of now, with many several calls make the next complete count.
-  Result<TaskCount> count(QueryStore& store, EpochMs now, Ms most);
+  Result<TaskCount> count(MysqlStore& store, EpochMs now, Ms most);
 
  private:
   using Ended = std::map<std::pair<std::string, State>, std::int64_t>;
-  Result<void> count_ended(QueryStore& store, EpochMs now, BootMs until);
-  Result<bool> count_piece(QueryStore& store);  // whether it was the last one
+  Result<void> count_ended(MysqlStore& store, EpochMs now, BootMs until);
+  Result<bool> count_piece(MysqlStore& store);  // whether it was the last one
   void begin_again();                           // REQUIRES: mutex_ is locked
 
   const Clock& clock_;

@@ -22,7 +22,8 @@ constexpr std::size_t kMostPutBack = 500;  // in a transaction
 bool is_unsent(const SentTask& task) { return task.state == State::scheduled && !task.published_at; }
 
 // Parks again what a redrive has made due and is not sent yet.
-Result<void> put_back(Store& store, const Bulk& bulk, const BulkControl& control, const RuleBookPtr& rules) {
+Result<void> put_back(MysqlStore& store, const Bulk& bulk, const BulkControl& control,
+                      const RuleBookPtr& rules) {
   if (bulk.action != BulkAction::redrive) return {};  // what was fired had another due time
   const auto sent = store.sent_by_bulk(bulk.id, kOutcomesCounted);
   if (!sent) return tl::unexpected(sent.error());
@@ -41,7 +42,8 @@ Result<void> put_back(Store& store, const Bulk& bulk, const BulkControl& control
 
 }  // namespace
 
-Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control, const RuleBookPtr& rules) {
+Result<std::optional<Bulk>> control_bulk(MysqlStore& store, const BulkControl& control,
+                                         const RuleBookPtr& rules) {
   auto after = store.set_bulk(control);
   if (!after || !*after || !control.put_back) return after;
   if (auto done = put_back(store, **after, control, rules); !done) return tl::unexpected(done.error());
@@ -96,7 +98,7 @@ std::optional<WrongCare> wrong_care(const NewBulk& bulk) {
   return std::nullopt;
 }
 
-Result<std::optional<Outcomes>> outcomes_of(Store& store, const Bulk& bulk) {
+Result<std::optional<Outcomes>> outcomes_of(MysqlStore& store, const Bulk& bulk) {
   if (bulk.action != BulkAction::redrive && bulk.action != BulkAction::fire) return std::nullopt;
   const auto sent = store.sent_by_bulk(bulk.id, kOutcomesCounted);
   if (!sent) return tl::unexpected(sent.error());
@@ -161,7 +163,7 @@ bool gives_up_by_age(const RuleBook& rules) {
          std::ranges::any_of(rules.patterns(), [&](const auto& entry) { return by_age(entry.rules); });
 }
 
-Result<std::vector<Expired>> expired_of(QueryStore& store, const NewBulk& bulk, const RuleBook& rules,
+Result<std::vector<Expired>> expired_of(MysqlStore& store, const NewBulk& bulk, const RuleBook& rules,
                                         EpochMs now) {
   std::vector<Expired> out;
   if (!gives_up_by_age(rules)) return out;
@@ -191,13 +193,13 @@ Json expired_json(const std::vector<Expired>& expired) {
 
 }  // namespace
 
-Result<std::int64_t> without_body(QueryStore& store, const NewBulk& redrive) {
+Result<std::int64_t> without_body(MysqlStore& store, const NewBulk& redrive) {
   Filter bodiless = of_bulk(redrive);
   bodiless.body_stored = false;
   return store.count(bodiless, kMostCounted);
 }
 
-Result<Json> redrive_notes(Store& store, const NewBulk& bulk, const RuleBook& rules) {
+Result<Json> redrive_notes(MysqlStore& store, const NewBulk& bulk, const RuleBook& rules) {
   Json notes = Json::object();
   if (bulk.action != BulkAction::redrive) return notes;
   const auto left_out = without_body(store, bulk);

@@ -10,12 +10,13 @@
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
 #include "src/core/rules/policy.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
-// People pause, resume and abort bulks: BulkStore::set_bulk(), and what `put_back` asks for.
-Result<std::optional<Bulk>> control_bulk(Store& store, const BulkControl& control, const RuleBookPtr& rules);
+// People pause, resume and abort bulks: MysqlStore::set_bulk(), and what `put_back` asks for.
+Result<std::optional<Bulk>> control_bulk(MysqlStore& store, const BulkControl& control,
+                                         const RuleBookPtr& rules);
 
 // NewBulk::filter_text: its filter and limit as the JSON object that the API takes.
 std::string filter_text(const NewBulk& bulk);
@@ -43,7 +44,7 @@ struct Outcomes {
   SentCounts counts;
   std::vector<QueueGate> held;  // the gates that hold back those that are not sent yet; not their rates
 };
-Result<std::optional<Outcomes>> outcomes_of(Store& store, const Bulk& bulk);
+Result<std::optional<Outcomes>> outcomes_of(MysqlStore& store, const Bulk& bulk);
 // The bulk, and `outcomes`; and the way back of these.
 Json to_json(const Bulk& bulk, const std::optional<Outcomes>& outcomes);
 Result<std::optional<Outcomes>> outcomes_from_json(const Json& json);
@@ -56,9 +57,9 @@ struct Expired {
   std::int64_t tasks = 0;
 };
 // How many tasks a redrive leaves out because they have no body (body_stored()).
-Result<std::int64_t> without_body(QueryStore& store, const NewBulk& redrive);
+Result<std::int64_t> without_body(MysqlStore& store, const NewBulk& redrive);
 // What a person is told before a redrive: `expired` and `without_body`. Nothing of another action.
-Result<Json> redrive_notes(Store& store, const NewBulk& bulk, const RuleBook& rules);
+Result<Json> redrive_notes(MysqlStore& store, const NewBulk& bulk, const RuleBook& rules);
 Result<std::vector<Expired>> expired_from_json(const Json& notes);
 
 }  // namespace rung::api

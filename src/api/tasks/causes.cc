@@ -20,7 +20,7 @@ tl::unexpected<Error> no_cause(const std::string& cause) {
 
 }  // namespace
 
-Result<Causes> read_causes(Store& store, CauseFilter filter) {
+Result<Causes> read_causes(MysqlStore& store, CauseFilter filter) {
   const auto most = static_cast<std::size_t>(filter.limit);
   ++filter.limit;
   auto rows = store.causes(filter);
@@ -33,7 +33,7 @@ Result<Causes> read_causes(Store& store, CauseFilter filter) {
   return out;
 }
 
-Result<Json> read_cause(Store& store, const std::string& cause,
+Result<Json> read_cause(MysqlStore& store, const std::string& cause,
                         const std::vector<std::string>& index_headers) {
   if (!is_cause_id(cause)) return no_cause(cause);
   const auto rows = store.causes({.id = cause});
@@ -53,7 +53,7 @@ Result<Json> read_cause(Store& store, const std::string& cause,
   return json;
 }
 
-Result<CauseRow> change_cause(Store& store, const std::string& cause, const CauseTriage& triage,
+Result<CauseRow> change_cause(MysqlStore& store, const std::string& cause, const CauseTriage& triage,
                               const std::string& who) {
   if (!is_cause_id(cause)) return no_cause(cause);
   auto changed = store.triage(cause, triage, who);

@@ -7,7 +7,7 @@
 
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
@@ -16,15 +16,15 @@ struct Causes {
   std::vector<CauseRow> rows;
   std::string next;  // "" = this is the last one
 };
-Result<Causes> read_causes(Store& store, CauseFilter filter);
+Result<Causes> read_causes(MysqlStore& store, CauseFilter filter);
 
 // One of them, with its tasks under way and parked by each of `index_headers`: {"cause_id": ..., "by_header":
 // [{"by": "header.tenant", "groups": [...], ...}]}. not_found: no such cause.
-Result<Json> read_cause(Store& store, const std::string& cause,
+Result<Json> read_cause(MysqlStore& store, const std::string& cause,
                         const std::vector<std::string>& index_headers);
 
 // Stores what a person says. not_found: no such cause.
-Result<CauseRow> change_cause(Store& store, const std::string& cause, const CauseTriage& triage,
+Result<CauseRow> change_cause(MysqlStore& store, const std::string& cause, const CauseTriage& triage,
                               const std::string& who);
 
 // Whether this is 12 hexadecimal digits.

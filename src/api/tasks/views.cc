@@ -157,12 +157,12 @@ Json to_json(const TaskDetails& details) {
   return json;
 }
 
-Result<std::vector<TaskId>> children_of(QueryStore& store, const Task& task) {
+Result<std::vector<TaskId>> children_of(MysqlStore& store, const Task& task) {
   auto children = store.children(task);
   if (!children) return children;
   // An edit may have changed the message-id.
   if (task.replaced_by.value != 0 && std::ranges::find(*children, task.replaced_by) == children->end()) {
-    if (children->size() == QueryStore::kMostChildren) children->pop_back();
+    if (children->size() == MysqlStore::kMostChildren) children->pop_back();
     children->insert(std::ranges::upper_bound(*children, task.replaced_by), task.replaced_by);
   }
   return children;
@@ -179,7 +179,7 @@ Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::in
   return json;
 }
 
-Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
+Result<TaskCounts> count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,
                                std::int64_t most) {
   if (by) return store.count_by(filter, *by, most);
   auto count = store.count(filter, most);
@@ -189,7 +189,7 @@ Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const st
   return counts;
 }
 
-Result<Json> dry_run(Store& store, const NewBulk& bulk, const std::optional<CountBy>& by,
+Result<Json> dry_run(MysqlStore& store, const NewBulk& bulk, const std::optional<CountBy>& by,
                      const RuleBook& rules) {
   const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
   const auto counts = count_tasks(store, of_bulk(bulk), by, most);

@@ -11,7 +11,7 @@
 #include "src/core/base/result.h"
 #include "src/store/bulks.h"
 #include "src/store/gates.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {
 
@@ -29,8 +29,8 @@ struct TaskDetails {
   Silence silence;                    // silence_of()
   std::vector<TaskId> children = {};  // children_of()
 };
-// Tasks that continue this one, and its edited copy; the oldest first, at most QueryStore::kMostChildren.
-Result<std::vector<TaskId>> children_of(QueryStore& store, const Task& task);
+// Tasks that continue this one, and its edited copy; the oldest first, at most MysqlStore::kMostChildren.
+Result<std::vector<TaskId>> children_of(MysqlStore& store, const Task& task);
 // The task, and ladder_pinned, history, held, silence_held (why its silence is held open), silence,
 // children.
 Json to_json(const TaskDetails& details);
@@ -38,13 +38,13 @@ Json to_json(const TaskDetails& details);
 inline constexpr std::int64_t kMostCounted = 1'000'000;
 
 // Without `by` only the total is set. Counting stops at `most`.
-Result<TaskCounts> count_tasks(QueryStore& store, const Filter& filter, const std::optional<CountBy>& by,
+Result<TaskCounts> count_tasks(MysqlStore& store, const Filter& filter, const std::optional<CountBy>& by,
                                std::int64_t most);
 // {"count": 12, "or_more": false}, and with `by`: "by", "groups": [{"value": "orders", "count": 7}],
 // "others".
 Json to_json(const TaskCounts& counts, const std::optional<CountBy>& by, std::int64_t most);
 // The same of the tasks that a bulk would take, and "dry_run".
-Result<Json> dry_run(Store& store, const NewBulk& bulk, const std::optional<CountBy>& by,
+Result<Json> dry_run(MysqlStore& store, const NewBulk& bulk, const std::optional<CountBy>& by,
                      const RuleBook& rules);
 
 std::string etag(const Task& task);  // its version, in quotes

@@ -37,7 +37,7 @@ Result<std::vector<Out>> split_on_error(std::span<const In> items, const Call& c
 
 }  // namespace
 
-Result<std::vector<StoredMessage>> read_messages(TaskStore& store, std::span<const TaskId> ids) {
+Result<std::vector<StoredMessage>> read_messages(Store& store, std::span<const TaskId> ids) {
   return split_on_error<StoredMessage>(
       ids, [&](std::span<const TaskId> some) { return store.messages(some); },
       [](TaskId id, Error why) {
@@ -56,7 +56,7 @@ void prove(StoredMessage& stored, const Task& task) {
 
 namespace {
 
-Result<Claimed> claim_and_read(TaskStore& store, std::span<const Event> claims, const Fence& fence,
+Result<Claimed> claim_and_read(Store& store, std::span<const Event> claims, const Fence& fence,
                                const Decider& decide, std::size_t most_bytes) {
   auto claimed = store.claim(claims, fence, decide, most_bytes);
   if (claimed || claimed.error().kind != Error::Kind::permanent) return claimed;
@@ -75,7 +75,7 @@ Result<Claimed> claim_and_read(TaskStore& store, std::span<const Event> claims, 
 
 }  // namespace
 
-Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, const Fence& fence,
+Result<Claimed> claim_tasks(Store& store, std::span<const Event> claims, const Fence& fence,
                             const Decider& decide, std::size_t most_bytes) {
   auto claimed = claim_and_read(store, claims, fence, decide, most_bytes);
   if (!claimed) return claimed;
@@ -85,7 +85,7 @@ Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, con
   return claimed;
 }
 
-Result<std::vector<Decision>> apply_step(TaskStore& store, std::span<const Event> events, const Fence& fence,
+Result<std::vector<Decision>> apply_step(Store& store, std::span<const Event> events, const Fence& fence,
                                          const Decider& decide, BulkStep step) {
   const auto apply = [&](std::span<const Event> some, const Decider& decider) {
     auto done = store.apply(some, fence, decider, &step);

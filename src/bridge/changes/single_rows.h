@@ -6,25 +6,24 @@
 #include <span>
 #include <vector>
 
-#include "src/store/bulks.h"
-#include "src/store/tasks.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
 
-// TaskStore::messages(). A message whose reading fails for good has the reason in `broken`.
-Result<std::vector<StoredMessage>> read_messages(TaskStore& store, std::span<const TaskId> ids);
+// Store::messages(). A message whose reading fails for good has the reason in `broken`.
+Result<std::vector<StoredMessage>> read_messages(Store& store, std::span<const TaskId> ids);
 
 // Makes `stored` unusable, with the reason, if it is not the message of its task: nothing else may be sent.
 void prove(StoredMessage& stored, const Task& task);
 
-// TaskStore::claim(), in as few transactions as possible. A claim that fails for good is refused, with the
+// Store::claim(), in as few transactions as possible. A claim that fails for good is refused, with the
 // reason; a message whose reading does, as in read_messages(). Messages are proven.
-Result<Claimed> claim_tasks(TaskStore& store, std::span<const Event> claims, const Fence& fence,
+Result<Claimed> claim_tasks(Store& store, std::span<const Event> claims, const Fence& fence,
                             const Decider& decide, std::size_t most_bytes);
 
-// TaskStore::apply() for a step of a bulk, in as few transactions as possible, each of which records its
+// Store::apply() for a step of a bulk, in as few transactions as possible, each of which records its
 // progress. An event that fails for good is refused, with the reason. REQUIRES: ascending ids.
-Result<std::vector<Decision>> apply_step(TaskStore& store, std::span<const Event> events, const Fence& fence,
+Result<std::vector<Decision>> apply_step(Store& store, std::span<const Event> events, const Fence& fence,
                                          const Decider& decide, BulkStep step);
 
 }  // namespace rung::bridge

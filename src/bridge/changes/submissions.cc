@@ -118,7 +118,7 @@ void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
   ++in_flight_;
   deps_.jobs.submit<std::vector<Inserted>>(
       Lane::flow,
-      [batch, fence = deps_.shards.fence()](TaskStore& store) { return store.insert(batch->tasks, fence); },
+      [batch, fence = deps_.shards.fence()](Store& store) { return store.insert(batch->tasks, fence); },
       [this, batch](const Result<std::vector<Inserted>>& result) {
         --in_flight_;
         inserted(*batch, result);

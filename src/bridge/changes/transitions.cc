@@ -206,7 +206,7 @@ void Transitions::leave(std::vector<Item> batch) {
   auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
   deps_.jobs.submit<std::vector<Decision>>(
       Lane::flow,
-      [shared, fence = deps_.fence(), decide = decider(deps_.rules)](TaskStore& store) {
+      [shared, fence = deps_.fence(), decide = decider(deps_.rules)](Store& store) {
         std::vector<Event> events;
         events.reserve(shared->size());
         for (const Item& item : *shared) events.push_back(item.event);

@@ -39,7 +39,7 @@ void DueSweep::sweep() {
   deps_.jobs.submit<std::vector<DueEntry>>(
       Lane::sweeps,
       [shards = deps_.shards.list(), after, until,
-       without = recent ? in_the_way() : std::vector<std::string>{}](TaskStore& store) {
+       without = recent ? in_the_way() : std::vector<std::string>{}](Store& store) {
         return store.due(State::scheduled, shards, after, until, kSweptPerShard, without);
       },
       [this, recent](const Result<std::vector<DueEntry>>& rows) {
@@ -119,7 +119,7 @@ constexpr int kForgottenPerShard = 100;  // forgotten rows per check
 constexpr Ms kForgotten{60'000};         // in `publishing` under our own epoch for this long, and not tracked
 
 // Writes what the former owners of these shards have claimed into the tasks' rows.
-Result<void> write_former_claims(TaskStore& store, std::span<const Lease> leases) {
+Result<void> write_former_claims(Store& store, std::span<const Lease> leases) {
   const auto ids = store.short_claims(leases);
   if (!ids) return tl::unexpected(ids.error());
   for (std::size_t from = 0; from < ids->size(); from += Claims::kMostTasks) {
@@ -143,7 +143,7 @@ void StrandedTasks::look() {
   // next job of this lane, which does one at a time.
   if (!unwritten_.empty()) {
     deps_.jobs.submit<void>(
-        Lane::sweeps, [leases = unwritten_](TaskStore& store) { return write_former_claims(store, leases); },
+        Lane::sweeps, [leases = unwritten_](Store& store) { return write_former_claims(store, leases); },
         [this, leases = unwritten_](const Result<void>& written) {
           if (written) return;
           log::error("writing the former owner's claims failed", {{"reason", written.error().message}});
@@ -161,7 +161,7 @@ void StrandedTasks::look() {
   });
   if (ripe.empty()) return;
   deps_.jobs.submit<std::vector<DueEntry>>(
-      Lane::sweeps, [ripe](TaskStore& store) { return store.stranded(ripe, kMostStranded); },
+      Lane::sweeps, [ripe](Store& store) { return store.stranded(ripe, kMostStranded); },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) { found(ripe, rows); });
 }
 

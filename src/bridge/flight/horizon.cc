@@ -78,7 +78,7 @@ void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochM
   ++loading_;
   jobs_.submit<std::vector<DueEntry>>(
       Lane::sweeps,
-      [shards = std::move(shards), after, until](TaskStore& store) {
+      [shards = std::move(shards), after, until](Store& store) {
         return store.due(State::scheduled, shards, after, until, kLoadPerShard);
       },
       [this](Result<std::vector<DueEntry>> rows) {

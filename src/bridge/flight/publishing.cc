@@ -34,7 +34,7 @@ void Claims::claim(std::vector<io::DueItem> items) {
       narrowed(deps_.flow.shards.fence(), items, [](const io::DueItem& item) { return item.shard; });
   batch.items = std::move(items);
   const auto work = [events = std::move(claims), fence = std::move(needed),
-                     decide = decider(deps_.flow.rules)](TaskStore& store) {
+                     decide = decider(deps_.flow.rules)](Store& store) {
     return claim_tasks(store, events, fence, decide, kMostBytes);  // the others when there is room
   };
   deps_.flow.jobs.submit<Claimed>(Lane::flow, work, [this, batch = std::move(batch)](Result<Claimed> result) {
@@ -124,7 +124,7 @@ void Claims::fetch() {
   ++jobs_;
   deps_.flow.jobs.submit<Messages>(
       Lane::flow,
-      [ids = std::move(ids), tasks = std::move(tasks)](TaskStore& store) {
+      [ids = std::move(ids), tasks = std::move(tasks)](Store& store) {
         auto messages = read_messages(store, ids);
         if (!messages) return messages;
         for (StoredMessage& stored : *messages) prove(stored, *tasks.at(stored.id));
@@ -153,7 +153,7 @@ void Claims::tick() {
     }
     if (open.empty()) continue;
     deps_.flow.jobs.submit<void>(
-        Lane::flow, [open](TaskStore& store) { return store.write_claims(open); },
+        Lane::flow, [open](Store& store) { return store.write_claims(open); },
         [tasks = open.size()](const Result<void>& written) {
           if (!written)
             log::error("writing claims failed", {{"tasks", tasks}, {"reason", written.error().message}});

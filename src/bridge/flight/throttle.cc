@@ -248,9 +248,7 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
   using Read = std::map<TaskId, std::string>;
   deps_.jobs.submit<Read>(
       Lane::flow,
-      [ids = std::move(ids), header = by->header](GateStore& store) {
-        return store.header_values(ids, header);
-      },
+      [ids = std::move(ids), header = by->header](Store& store) { return store.header_values(ids, header); },
       [this, number, header = by->header](const Result<Read>& values) {
         const auto looked = queues_.find(number);
         if (looked == queues_.end()) return;  // cleared: a drain

@@ -219,7 +219,7 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
   ++in_flight_;
   deps_.jobs.submit<Answers>(
       Lane::flow,
-      [this, tags = std::move(tags), tasks, fence = std::move(fence)](TaskStore& store) {
+      [this, tags = std::move(tags), tasks, fence = std::move(fence)](Store& store) {
         return insert_standing(store, tags, *tasks, fence);
       },
       [this, shared, tasks](const Result<Answers>& result) {
@@ -234,7 +234,7 @@ void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
 // the process was suspended, another instance has received it by now and may have finished its task:
 // inserting it would make a second task. It is skipped; if no other instance had it, the broker redelivers
 // it.
-Result<Intake::Answers> Intake::insert_standing(TaskStore& store, const std::vector<DeliveryTag>& tags,
+Result<Intake::Answers> Intake::insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
                                                 const std::vector<NewTask>& tasks, const Fence& fence) const {
   Answers answers(tasks.size());
   std::vector<std::size_t> places;

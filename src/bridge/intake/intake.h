@@ -82,7 +82,7 @@ class Intake {
   void insert(std::vector<Newcomer> batch, int shard, bool for_others);
   // One answer each; none for a delivery that was skipped because its connection is gone.
   using Answers = std::vector<std::optional<Inserted>>;
-  Result<Answers> insert_standing(TaskStore& store, const std::vector<DeliveryTag>& tags,
+  Result<Answers> insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
                                   const std::vector<NewTask>& tasks, const Fence& fence) const;
   void inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
                 const Result<Answers>& result);

@@ -120,7 +120,7 @@ void CrashLoop::start() {
   deps_.holds.hold(IntakeHolds::Why::crash_loop);
   deps_.jobs.submit<std::int64_t>(
       Lane::flow,
-      [name = name_](SystemStore& store) -> Result<std::int64_t> {
+      [name = name_](Store& store) -> Result<std::int64_t> {
         const auto before = store.setting(name, "");
         if (!before) return tl::unexpected(before.error());
         const std::int64_t unfinished = number_in(*before);
@@ -197,7 +197,7 @@ void CrashLoop::tick() {
 void CrashLoop::write(std::int64_t count) {
   deps_.jobs.submit<void>(
       Lane::upkeep,
-      [name = name_, count](SystemStore& store) {
+      [name = name_, count](Store& store) {
         // A name that changes with each start, as a container's, leaves no row behind.
         return store.set_setting(name, count > 0 ? std::to_string(count) : "");
       },

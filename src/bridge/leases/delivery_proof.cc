@@ -11,7 +11,7 @@ constexpr Ms kBetweenWarnings{10'000};
 
 }  // namespace
 
-Result<std::string> DeliveryProof::read(SystemStore& store) {
+Result<std::string> DeliveryProof::read(Store& store) {
   return store.setting("result_token_key", DeliveryTokens::new_key());
 }
 
@@ -62,7 +62,7 @@ TokenKeyReader::TokenKeyReader(io::Loop& loop, StoreJobs& jobs, DeliveryProof& p
 
 void TokenKeyReader::read() {
   jobs_.submit<std::string>(
-      Lane::flow, [](SystemStore& store) { return DeliveryProof::read(store); },
+      Lane::flow, [](Store& store) { return DeliveryProof::read(store); },
       [this](const Result<std::string>& key) { arrived(key); });
 }
 

@@ -37,7 +37,7 @@ class DeliveryProof {
   DeliveryProof(const Clock& clock, bool required) : clock_(clock), required_(required) {}
 
   // The key, 64 hex digits. On a store thread. Creates it if there is none.
-  static Result<std::string> read(SystemStore& store);
+  static Result<std::string> read(Store& store);
   // False if the key is invalid: nothing is published then.
   bool set(const std::string& key);
   bool ready() const { return tokens_.has_value(); }

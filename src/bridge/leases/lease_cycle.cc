@@ -94,7 +94,7 @@ constexpr std::int64_t kQuickUs = 250;  // a reading that needs no better one
 
 // The fastest of several readings: its duration is the clock's uncertainty, which may make every publish that
 // late.
-Result<ClockReading> read_clock(const Clock& here, LeaseStore& store) {
+Result<ClockReading> read_clock(const Clock& here, Store& store) {
   ClockReading best;
   for (int i = 0; i < kReadings && (i == 0 || best.took() > kQuickUs); ++i) {
     ClockReading reading;
@@ -113,8 +113,8 @@ Result<ClockReading> read_clock(const Clock& here, LeaseStore& store) {
 // so a row that is missing, or belongs to another process now, means the same. But the row may be missing
 // only briefly, while a dump is being loaded: registering then would conflict with the dump. If the beat
 // shows that the database went back in time, takes the name again.
-Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, LeaseStore& store,
-                       LeaseStore::Beat& beat) {
+Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store,
+                       Beat& beat) {
   const bool gone = beat.name != settings.identity.name;
   const bool known = c.memory.beats > 0;  // this process has sent a beat before
   if (!known || (!gone && beat.beats > c.memory.beats)) {
@@ -140,7 +140,7 @@ Result<void> look_back(LeaseCycle& c, const LeaseSettings& settings, const Clock
 }
 
 // REQUIRES: c.held has the renewed leases.
-Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, LeaseStore& store,
+Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const Clock& here, Store& store,
                            const std::vector<NodeRow>& nodes) {
   const auto rows = store.shards();
   if (!rows) return tl::unexpected(rows.error());
@@ -172,7 +172,7 @@ Result<void> look_and_take(LeaseCycle& c, const LeaseSettings& settings, const C
 }  // namespace
 
 Result<LeaseCycle> perform_cycle(LeaseCycle c, const LeaseSettings& settings, const Clock& here,
-                                 LeaseStore& store) {
+                                 Store& store) {
   const NodeIdentity& identity = settings.identity;
   if (c.node == 0) {
     const auto node = store.register_node(identity, settings.lease);

@@ -126,6 +126,6 @@ struct LeaseCycle {
 
 // After a transient error, repeat from the beginning.
 Result<LeaseCycle> perform_cycle(LeaseCycle cycle, const LeaseSettings& settings, const Clock& here,
-                                 LeaseStore& store);
+                                 Store& store);
 
 }  // namespace rung::bridge

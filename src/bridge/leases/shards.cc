@@ -152,7 +152,7 @@ void Shards::begin_cycle() {
     const bool give_back = held_.leaving(lease.shard) && !held_.in_use(lease.shard);
     (give_back ? cycle.release : cycle.renew).push_back(lease);
   }
-  const auto work = [cycle, settings = settings_, &here = clock_.here()](LeaseStore& store) {
+  const auto work = [cycle, settings = settings_, &here = clock_.here()](Store& store) {
     return perform_cycle(cycle, settings, here, store);
   };
   jobs_.submit<LeaseCycle>(Lane::leases, work, [this](const Result<LeaseCycle>& result) {
@@ -255,7 +255,7 @@ void Shards::give_back() {
   leave_timer_.stop();
   const std::function<void()> done = std::exchange(left_, nullptr);
   if (node_ == 0) return done();
-  const auto work = [node = node_, incarnation = settings_.identity.incarnation](LeaseStore& store) {
+  const auto work = [node = node_, incarnation = settings_.identity.incarnation](Store& store) {
     return store.leave(node, incarnation);
   };
   jobs_.submit<void>(Lane::leases, work, [done](const Result<void>&) { done(); });

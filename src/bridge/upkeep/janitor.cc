@@ -69,7 +69,7 @@ void Janitor::poll() {
   if (std::exchange(busy_[turn_], true)) return;
   deps_.due.jobs.submit<WorkWaiting>(
       kLanesInTurn[turn_],
-      [shards = deps_.due.shards.list(), now = deps_.due.clock.now()](TaskStore& store) {
+      [shards = deps_.due.shards.list(), now = deps_.due.clock.now()](Store& store) {
         return store.work_waiting(shards, now - DueSweep::kGrace, now);
       },
       [this, turn = turn_](const Result<WorkWaiting>& waiting) {

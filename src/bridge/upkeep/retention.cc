@@ -33,7 +33,7 @@ struct Retention::Purged {
   bool more = false;
   Ms took{0};
 
-  Result<void> some(RetentionStore& store, EpochMs before) {
+  Result<void> some(Store& store, EpochMs before) {
     const auto tasks = store.purge_finished(before, cursor, kTasks);
     if (!tasks) return tl::unexpected(tasks.error());
     gone.tasks = tasks->tasks;
@@ -61,7 +61,7 @@ struct Retention::Tended {
   Ms took{0};
 
   // What is wrong with the partitions does not keep the rest from being done: it is the answer in the end.
-  Result<void> some(RetentionStore& store, EpochMs now) {
+  Result<void> some(Store& store, EpochMs now) {
     const auto there = store.partitions();
     if (!there) return tl::unexpected(there.error());
     // Also if there is nothing to add: this repairs an addition that was cut short between the two tables.
@@ -79,7 +79,7 @@ struct Retention::Tended {
   }
 
  private:
-  Result<void> drop_one(RetentionStore& store, const std::vector<Partition>& there, EpochMs now) {
+  Result<void> drop_one(Store& store, const std::vector<Partition>& there, EpochMs now) {
     Result<void> refused;
     TaskId sweep_to;
     for (const Partition& partition : there) {
@@ -134,7 +134,7 @@ Jobs::Work Retention::purge() {
     cursor_ = {};
   }
   return [this, keep = keep_, cursor = cursor_, now = deps_.clock.now(),
-          &here = deps_.clock.here()](RetentionStore& store) -> Result<Jobs::Then> {
+          &here = deps_.clock.here()](Store& store) -> Result<Jobs::Then> {
     const BootMs from = here.boot();
     Purged step{keep, cursor};
     if (auto done = step.some(store, now - *keep); !done) return tl::unexpected(done.error());
@@ -164,7 +164,7 @@ Jobs::Work Retention::tend() {
   if (went_ || sweep_) look_at_ = now() + kLookSoon;
   went_ = false;
   return [this, keep = keep_, sweep = std::exchange(sweep_, std::nullopt), now = deps_.clock.now(),
-          &here = deps_.clock.here()](RetentionStore& store) -> Result<Jobs::Then> {
+          &here = deps_.clock.here()](Store& store) -> Result<Jobs::Then> {
     const BootMs from = here.boot();
     Tended step{keep, sweep};
     if (auto done = step.some(store, now); !done) return tl::unexpected(done.error());

@@ -109,7 +109,7 @@ void SilenceCheck::look_up() {
   using Records = std::vector<AttachmentRecord>;
   deps_.jobs.submit<Records>(
       Lane::sweeps,
-      [queues, seen = std::move(seen)](AttachmentStore& store) -> Result<Records> {
+      [queues, seen = std::move(seen)](Store& store) -> Result<Records> {
         if (auto written = store.see_attachments(seen); !written) return tl::unexpected(written.error());
         return store.attachments(queues);
       },

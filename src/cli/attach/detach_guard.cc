@@ -45,7 +45,7 @@ struct UnderWay {
 using ByQueue = std::map<std::string, UnderWay>;
 
 // Queues without tasks are left out.
-Result<ByQueue> count_under_way(Store& store, const std::vector<std::string>& queues) {
+Result<ByQueue> count_under_way(MysqlStore& store, const std::vector<std::string>& queues) {
   auto stats = retry_transient([&] { return store.open_by_queue(); });
   if (!stats) return tl::unexpected(stats.error());
   auto held = retry_transient([&] { return store.held_silences(); });

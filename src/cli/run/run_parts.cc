@@ -148,7 +148,7 @@ StoreOptions with_one_address(StoreOptions options, const Clock& clock) {
   return options;
 }
 
-void warn_of_risks(SystemStore& store) {
+void warn_of_risks(MysqlStore& store) {
   const auto variables = store.server_variables();
   if (!variables) return;  // `rung doctor` reports why
   for (const ServerRisk& risk : server_risks(*variables))
@@ -164,17 +164,17 @@ RunStores::RunStores(StoreOptions options, const Clock& clock, Ms silence,
       silence_(silence),
       fatal_(std::move(fatal)) {}
 
-Result<std::unique_ptr<Store>> RunStores::open() {
+Result<std::unique_ptr<MysqlStore>> RunStores::open() {
   return checked(open_mysql_store(options_, clock_, silence_));
 }
 
-Result<std::unique_ptr<Store>> RunStores::open_reader(Ms timeout) {
+Result<std::unique_ptr<MysqlStore>> RunStores::open_reader(Ms timeout) {
   StoreOptions options = options_;
   options.timeout = std::max(std::min(options.timeout, timeout), Ms{1000});
   return checked(open_mysql_store(options, clock_));
 }
 
-Result<std::unique_ptr<Store>> RunStores::checked(Result<std::unique_ptr<Store>> store) {
+Result<std::unique_ptr<MysqlStore>> RunStores::checked(Result<std::unique_ptr<MysqlStore>> store) {
   if (!store) return store;
   const std::lock_guard lock(mutex_);
   if (ready_) return store;
@@ -187,7 +187,7 @@ Result<std::unique_ptr<Store>> RunStores::checked(Result<std::unique_ptr<Store>>
   return store;
 }
 
-Result<void> RunStores::prepare(Store& store) const {
+Result<void> RunStores::prepare(MysqlStore& store) const {
   warn_of_risks(store);
   if (!options_.migrate) return store.check_schema();
   const auto created = store.migrate();

@@ -16,7 +16,7 @@
 #include "src/oidc/provider.h"
 #include "src/otel/exporter.h"
 #include "src/otel/task_traces.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
 
@@ -60,13 +60,13 @@ class RunStores {
             std::function<void(const std::string&)> fatal);
 
   // For the flow: these connections hold locks that others wait for.
-  Result<std::unique_ptr<Store>> open();
+  Result<std::unique_ptr<MysqlStore>> open();
   // For user queries: nobody waits for their locks, and no caller waits `timeout` or longer.
-  Result<std::unique_ptr<Store>> open_reader(Ms timeout);
+  Result<std::unique_ptr<MysqlStore>> open_reader(Ms timeout);
 
  private:
-  Result<std::unique_ptr<Store>> checked(Result<std::unique_ptr<Store>> store);
-  Result<void> prepare(Store& store) const;
+  Result<std::unique_ptr<MysqlStore>> checked(Result<std::unique_ptr<MysqlStore>> store);
+  Result<void> prepare(MysqlStore& store) const;
 
   const StoreOptions options_;
   const Clock& clock_;

@@ -24,7 +24,7 @@
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/machine/machine.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
 
@@ -178,7 +178,7 @@ struct Service {
 
 // The service by the database itself.
 struct DatabaseParts {
-  Store& store;
+  MysqlStore& store;
   const Config& config;
   const Clock& clock;
   std::string who;  // for the audit

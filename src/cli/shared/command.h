@@ -11,7 +11,7 @@
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 // Only the sources that add options include CLI11: it costs each a second or more of the compiler.
 namespace CLI {
@@ -68,7 +68,7 @@ int load_any(const Common& common, Config& config, ConfigFor purpose, const std:
 struct Session {
   std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the store keeps a reference
   Config config;
-  std::unique_ptr<Store> store;  // nullptr: over HTTP
+  std::unique_ptr<MysqlStore> store;  // nullptr: over HTTP
   Service service;
   EpochMs now;  // the database's clock, when the session was opened
 };

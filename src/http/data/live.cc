@@ -27,7 +27,7 @@ constexpr Ms kMaxOverdue{60'000};
 constexpr std::size_t kMostQueues = 200;
 constexpr Ms kOverviewCounts{100};  // ended tasks, for an overview
 
-Result<Json> read_overview(Store& store, api::TaskCounter& counter) {
+Result<Json> read_overview(MysqlStore& store, api::TaskCounter& counter) {
   const auto now = store.now();
   if (!now) return tl::unexpected(now.error());
   const auto stats = api::read_stats(store, counter, {*now, kMaxOverdue, kOverviewCounts});
@@ -183,7 +183,7 @@ void LiveFeed::tick(const Views& views) {
 }
 
 void LiveFeed::tell_changes(const Views& views) {
-  auto answer = reads_.run([&](LiveStore& store) { return store.live(progress_.question); });
+  auto answer = reads_.run([&](MysqlStore& store) { return store.live(progress_.question); });
   const std::string trouble = answer ? "" : answer.error().message;
   const bool changed = std::exchange(progress_.trouble, trouble) != trouble;
   const std::string json = api::dump({{"detail", api::text_or_null(trouble)}});
@@ -209,7 +209,7 @@ void LiveFeed::tell_overview(const Views& views) {
   const BootMs began = clock_.boot();
   bool changed = false;
   if (began >= progress_.overview_at) {
-    auto overview = reads_.run([&](Store& store) { return read_overview(store, counter_); });
+    auto overview = reads_.run([&](MysqlStore& store) { return read_overview(store, counter_); });
     // Also after an error: a count that takes too long must not be repeated at once.
     progress_.overview_at = clock_.boot() + std::max(kEvery, (clock_.boot() - began) * kOverviewShare);
     if (overview) {
@@ -232,7 +232,7 @@ void LiveFeed::tell_overview(const Views& views) {
 void LiveFeed::tell_activity(const Views& views) {
   if (clock_.boot() < progress_.activity_at) return;
   progress_.activity_at = clock_.boot() + kActivityEvery;
-  const auto activity = reads_.run([](Store& store) -> Result<api::Activity> {
+  const auto activity = reads_.run([](MysqlStore& store) -> Result<api::Activity> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
     return api::read_activity(store, {.from = *now - kActivityPast, .until = *now}, *now);

@@ -2,18 +2,18 @@
 
 namespace rung::http {
 
-Result<std::unique_ptr<Store>> Reads::take() {
+Result<std::unique_ptr<MysqlStore>> Reads::take() {
   std::unique_lock lock(mutex_);
   if (!free_.wait_for(lock, call_timeout_ - query_timeout(call_timeout_), [this] { return out_ < most_; }))
     return transient("the database does not keep up with the requests");
   ++out_;
-  if (idle_.empty()) return std::unique_ptr<Store>();
+  if (idle_.empty()) return std::unique_ptr<MysqlStore>();
   auto store = std::move(idle_.back());
   idle_.pop_back();
   return store;
 }
 
-void Reads::give_back(std::unique_ptr<Store> store) {
+void Reads::give_back(std::unique_ptr<MysqlStore> store) {
   const std::lock_guard lock(mutex_);
   --out_;
   if (store != nullptr) idle_.push_back(std::move(store));
@@ -21,7 +21,7 @@ void Reads::give_back(std::unique_ptr<Store> store) {
 }
 
 void Reads::forget_idle() {
-  std::vector<std::unique_ptr<Store>> gone;  // destroyed after the lock is released
+  std::vector<std::unique_ptr<MysqlStore>> gone;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   gone.swap(idle_);
 }

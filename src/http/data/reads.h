@@ -12,22 +12,22 @@
 #include <vector>
 
 #include "src/core/base/clock.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::http {
 
 class Reads {
  public:
   // REQUIRES: `clock` outlives it.
-  Reads(StoreFactory factory, int most, Ms call_timeout, const Clock& clock)
+  Reads(MysqlStoreFactory factory, int most, Ms call_timeout, const Clock& clock)
       : factory_(std::move(factory)), most_(most), call_timeout_(call_timeout), clock_(clock) {}
 
   static Ms query_timeout(Ms call_timeout) { return call_timeout * 3 / 4; }
 
-  // `work(Store&) -> Result<T>`. A connection that broke while idle is replaced, once, and the work is
+  // `work(MysqlStore&) -> Result<T>`. A connection that broke while idle is replaced, once, and the work is
   // repeated.
   template <typename Work>
-  auto run(const Work& work) -> decltype(work(std::declval<Store&>())) {
+  auto run(const Work& work) -> decltype(work(std::declval<MysqlStore&>())) {
     const BootMs began = clock_.boot();
     bool was_idle = false;
     auto result = attempt(work, was_idle);
@@ -38,8 +38,8 @@ class Reads {
 
   // Never repeated: for work that would otherwise be done twice. An idle connection is tested first.
   template <typename Work>
-  auto run_once(const Work& work) -> decltype(work(std::declval<Store&>())) {
-    if (auto there = run([](QueryStore& store) { return store.now(); }); !there)
+  auto run_once(const Work& work) -> decltype(work(std::declval<MysqlStore&>())) {
+    if (auto there = run([](MysqlStore& store) { return store.now(); }); !there)
       return tl::unexpected(there.error());
     bool was_idle = false;
     return attempt(work, was_idle);
@@ -49,7 +49,7 @@ class Reads {
   static constexpr Ms kAtOnce{1000};
 
   template <typename Work>
-  auto attempt(const Work& work, bool& was_idle) -> decltype(work(std::declval<Store&>())) {
+  auto attempt(const Work& work, bool& was_idle) -> decltype(work(std::declval<MysqlStore&>())) {
     auto store = take();
     if (!store) return tl::unexpected(store.error());
     was_idle = *store != nullptr;
@@ -79,18 +79,18 @@ class Reads {
   }
 
   // nullptr: the caller may open one.
-  Result<std::unique_ptr<Store>> take();
-  void give_back(std::unique_ptr<Store> store);
+  Result<std::unique_ptr<MysqlStore>> take();
+  void give_back(std::unique_ptr<MysqlStore> store);
   void forget_idle();
 
-  const StoreFactory factory_;
+  const MysqlStoreFactory factory_;
   const int most_;
   const Ms call_timeout_;
   const Clock& clock_;
   std::mutex mutex_;
   std::condition_variable free_;
-  int out_ = 0;                               // guarded by mutex_
-  std::vector<std::unique_ptr<Store>> idle_;  // guarded by mutex_
+  int out_ = 0;                                    // guarded by mutex_
+  std::vector<std::unique_ptr<MysqlStore>> idle_;  // guarded by mutex_
 };
 
 // Runs work on its own thread, one piece at a time: a caller waits for a limited time, not until the work is

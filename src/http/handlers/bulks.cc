@@ -121,7 +121,7 @@ Response set_state(Context& context, const Call& call, BulkState state) {
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
   if (rate == 0) {
-    auto before = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
+    auto before = context.reads.run([&](MysqlStore& store) { return store.bulk(*id); });
     if (!before) return problem(before.error(), call.request.path);
     if (!*before) return no_such_bulk(call);
     const Care& care = (*before)->care;
@@ -131,8 +131,8 @@ Response set_state(Context& context, const Call& call, BulkState state) {
     }
   }
   const BulkControl control{*id, state, rate, call.who, reason, back};
-  auto bulk =
-      context.reads.run([&](Store& store) { return api::control_bulk(store, control, context.rules()); });
+  auto bulk = context.reads.run(
+      [&](MysqlStore& store) { return api::control_bulk(store, control, context.rules()); });
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
   if ((*bulk)->state != state && !back) {
@@ -148,7 +148,7 @@ Response set_state(Context& context, const Call& call, BulkState state) {
 std::optional<Response> refuse_bulk(Context& context, const Call& call) {
   const auto id = api::id_of_cursor(call.id);
   if (!id) return no_such_bulk(call);
-  const auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
+  const auto bulk = context.reads.run([&](MysqlStore& store) { return store.bulk(*id); });
   if (!bulk) return problem(bulk.error(), call.request.path);
   return *bulk ? refuse_bulk_of(call, queue_of(**bulk), (*bulk)->elsewhere) : no_such_bulk(call);
 }
@@ -160,16 +160,16 @@ Response create_bulk(Context& context, const Call& call) {
   if (auto no = refuse_bulk_of(call, wish.bulk.filter.queue, wish.bulk.elsewhere)) return *std::move(no);
   if (wish.dry_run) {
     auto counts = context.reads.run(
-        [&](Store& store) { return api::dry_run(store, wish.bulk, wish.by, *context.rules()); });
+        [&](MysqlStore& store) { return api::dry_run(store, wish.bulk, wish.by, *context.rules()); });
     return counts ? answer(200, *counts)
                   : filter_problem(wish.bulk.filter, counts.error(), kBulkPath, wish.by.has_value());
   }
-  auto made = context.reads.run_once([&](BulkStore& store) { return store.create_bulk(wish.bulk); });
+  auto made = context.reads.run_once([&](MysqlStore& store) { return store.create_bulk(wish.bulk); });
   if (!made) return filter_problem(wish.bulk.filter, made.error(), kBulkPath);
   Json bulk = api::to_json(*made);
   if (wish.bulk.action == BulkAction::redrive) {
     const auto left_out =
-        context.reads.run([&](Store& store) { return api::without_body(store, wish.bulk); });
+        context.reads.run([&](MysqlStore& store) { return api::without_body(store, wish.bulk); });
     if (left_out) bulk["without_body"] = *left_out;
   }
   Response response = answer(202, bulk);
@@ -180,17 +180,17 @@ Response create_bulk(Context& context, const Call& call) {
 Response list_bulks(Context& context, const Call& call) {
   const api::Page page = call.query.page();
   const auto below = api::id_of_cursor(page.cursor);
-  auto bulks = context.reads.run([&](BulkStore& store) { return store.bulks(page.limit + 1, below); });
+  auto bulks = context.reads.run([&](MysqlStore& store) { return store.bulks(page.limit + 1, below); });
   return bulks ? answer(200, api::bulks_page(*bulks, page.limit)) : problem(bulks.error(), kBulkPath);
 }
 
 Response show_bulk(Context& context, const Call& call) {
   const auto id = api::id_of_cursor(call.id);
   if (!id) return no_such_bulk(call);
-  auto bulk = context.reads.run([&](BulkStore& store) { return store.bulk(*id); });
+  auto bulk = context.reads.run([&](MysqlStore& store) { return store.bulk(*id); });
   if (!bulk) return problem(bulk.error(), call.request.path);
   if (!*bulk) return no_such_bulk(call);
-  auto outcomes = context.reads.run([&](Store& store) { return api::outcomes_of(store, **bulk); });
+  auto outcomes = context.reads.run([&](MysqlStore& store) { return api::outcomes_of(store, **bulk); });
   if (!outcomes) return problem(outcomes.error(), call.request.path);
   return answer(200, api::to_json(**bulk, *outcomes));
 }

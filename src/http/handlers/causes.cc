@@ -27,14 +27,14 @@ CauseFilter cause_filter_of(const Query& query) {
 
 Result<Json> find_cause(Context& context, const Call& call) {
   return context.reads.run(
-      [&](Store& store) { return api::read_cause(store, call.id, context.index_headers); });
+      [&](MysqlStore& store) { return api::read_cause(store, call.id, context.index_headers); });
 }
 
 }  // namespace
 
 Response list_causes(Context& context, const Call& call) {
   const CauseFilter filter = cause_filter_of(call.query);
-  const auto causes = context.reads.run([&](Store& store) { return api::read_causes(store, filter); });
+  const auto causes = context.reads.run([&](MysqlStore& store) { return api::read_causes(store, filter); });
   return causes ? answer(200, api::to_json(*causes))
                 : filter_problem({.queue = filter.queue}, causes.error(), call.request.path);
 }
@@ -67,7 +67,7 @@ Response change_cause(Context& context, const Call& call) {
     fields.wrong("state", "nothing to change: give state, owner, note or link");
   if (!errors.empty()) return problem(errors, call.request.path);
   const auto cause = context.reads.run_once(
-      [&](Store& store) { return api::change_cause(store, call.id, triage, call.who); });
+      [&](MysqlStore& store) { return api::change_cause(store, call.id, triage, call.who); });
   return cause ? answer(200, api::to_json(*cause)) : problem(cause.error(), call.request.path);
 }
 

@@ -100,7 +100,7 @@ Result<std::optional<std::uint32_t>> version_of(Context& context, const Call& ca
   }
   if (versions.size() == 1) return versions.front();
   const auto row = context.reads.run(
-      [&](QueryStore& store) { return store.find(TaskId::parse(call.id).value_or(TaskId{})); });
+      [&](MysqlStore& store) { return store.find(TaskId::parse(call.id).value_or(TaskId{})); });
   const bool known = row && *row && std::ranges::count(versions, (*row)->task.version) > 0;
   return known ? (*row)->task.version : UINT32_MAX;  // which no task has: 412
 }

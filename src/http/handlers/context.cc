@@ -32,7 +32,7 @@ TaskRow Context::named(const Task& task) {
     const std::lock_guard lock(mutex_);
     if (const auto known = nodes_.find(task.node); known != nodes_.end()) return {task, known->second};
   }
-  const auto nodes = reads.run([](QueryStore& store) { return store.nodes(); });
+  const auto nodes = reads.run([](MysqlStore& store) { return store.nodes(); });
   const std::lock_guard lock(mutex_);
   if (nodes) {
     for (const NodeRow& node : *nodes) nodes_[node.id] = node.name;
@@ -43,7 +43,7 @@ TaskRow Context::named(const Task& task) {
 
 Json Context::changed(const Task& task) {
   Json json = api::to_json(named(task));
-  const auto gate = reads.run([&](Store& store) { return api::holding_gate(store, task); });
+  const auto gate = reads.run([&](MysqlStore& store) { return api::holding_gate(store, task); });
   json["held"] = gate && *gate ? api::gate_json(**gate) : Json();
   return json;
 }
@@ -64,7 +64,7 @@ Response filter_problem(const Filter& filter, const Error& error, std::string_vi
 
 Result<std::string> queue_of_task(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
-  const auto row = context.reads.run([&](QueryStore& store) { return store.find(id.value_or(TaskId{})); });
+  const auto row = context.reads.run([&](MysqlStore& store) { return store.find(id.value_or(TaskId{})); });
   if (!row) return tl::unexpected(row.error());
   if (!*row) return not_found(no_such_task_text(call));
   return (*row)->task.queue;

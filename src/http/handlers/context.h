@@ -44,8 +44,8 @@ struct Network {
 
 struct ContextParts {
   Bridging bridging = {};
-  StoreFactory store = {};    // for reads: connections separate from the flow's
-  AskVitals ask_vitals = {};  // empty: there is no loop
+  MysqlStoreFactory store = {};  // for reads: connections separate from the flow's
+  AskVitals ask_vitals = {};     // empty: there is no loop
   RuleBookPtr rules = {};
   ReservedHeaders reserved_headers = {};  // the broker's
   std::vector<std::string> index_headers = {};

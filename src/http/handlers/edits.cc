@@ -87,7 +87,7 @@ Result<api::Edited> carry_out(Context& context, const Call& call, const EditWish
                               const api::Original& original, const MessagePtr& message) {
   Result<std::vector<Decision>> decisions = std::vector<Decision>{};
   for (int tries = 0; tries < kMostIds; ++tries) {
-    const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
+    const auto now = context.reads.run([](MysqlStore& store) { return store.now(); });
     if (!now) return tl::unexpected(now.error());
     decisions = context.writes.change(
         {api::edit_event(original, message, call.by_hand(wish.version, wish.reason), *now)},
@@ -97,7 +97,7 @@ Result<api::Edited> carry_out(Context& context, const Call& call, const EditWish
     if (decisions->front().reason != kIdTaken) break;
   }
   return context.reads.run(
-      [&](QueryStore& store) { return api::outcome_of_edit(store, decisions->front(), *message); });
+      [&](MysqlStore& store) { return api::outcome_of_edit(store, decisions->front(), *message); });
 }
 
 bool is_header_text(std::string_view text) {
@@ -109,14 +109,14 @@ bool is_header_text(std::string_view text) {
 tl::expected<api::Original, Response> original_of(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
   if (!id) return tl::unexpected(no_such_task(call));
-  const auto row = context.reads.run([&](QueryStore& store) { return store.find(*id); });
+  const auto row = context.reads.run([&](MysqlStore& store) { return store.find(*id); });
   if (!row) return tl::unexpected(problem(row.error(), call.request.path));
   if (!*row) return tl::unexpected(no_such_task(call));
   if (!call.reserve((*row)->task.body_bytes * kCopies))
     return tl::unexpected(
         problem(Error{Error::Kind::transient, "too many large messages are being read: try again later"},
                 call.request.path));
-  auto original = context.reads.run([&](Store& store) { return api::read_original(store, *id); });
+  auto original = context.reads.run([&](MysqlStore& store) { return api::read_original(store, *id); });
   if (!original) return tl::unexpected(problem(original.error(), call.request.path));
   return *std::move(original);
 }

@@ -15,7 +15,7 @@ namespace rung::http {
 namespace {
 
 // Whether the database knows the queue.
-Result<bool> has_seen(Store& store, const std::string& queue) {
+Result<bool> has_seen(MysqlStore& store, const std::string& queue) {
   const auto attached = store.attachments({&queue, 1});
   if (!attached) return tl::unexpected(attached.error());
   if (!attached->empty()) return true;
@@ -47,7 +47,7 @@ Response pause_queue(Context& context, const Call& call) {
   if (request.lasts && request.until) fields.wrong("for", "cannot be combined with until");
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  return tell(call, context.reads.run_once([&](Store& store) {
+  return tell(call, context.reads.run_once([&](MysqlStore& store) {
     return api::pause_queue(store, request, context.rules()->targets());
   }));
 }
@@ -59,13 +59,13 @@ Response resume_queue(Context& context, const Call& call) {
   request.probe = fields.flag("probe").value_or(false);
   fields.finish();
   if (!errors.empty()) return problem(errors, call.request.path);
-  return tell(call, context.reads.run_once([&](Store& store) {
+  return tell(call, context.reads.run_once([&](MysqlStore& store) {
     return api::resume_queue(store, request, context.rules()->targets());
   }));
 }
 
 Response list_queues(Context& context, const Call& call) {
-  auto gates = context.reads.run([](Store& store) { return api::read_queues(store); });
+  auto gates = context.reads.run([](MysqlStore& store) { return api::read_queues(store); });
   if (!gates) return problem(gates.error(), call.request.path);
   return answer(200, api::queues_page(*std::move(gates), call.query.page()));
 }
@@ -73,7 +73,7 @@ Response list_queues(Context& context, const Call& call) {
 Response show_queue(Context& context, const Call& call) {
   const std::string& queue = call.id;
   const RuleBookPtr rules = context.rules();
-  const auto found = context.reads.run([&](Store& store) -> Result<std::optional<QueueGate>> {
+  const auto found = context.reads.run([&](MysqlStore& store) -> Result<std::optional<QueueGate>> {
     auto gates = api::read_queues(store);
     if (!gates) return tl::unexpected(gates.error());
     if (const auto gate = std::ranges::find(*gates, queue, &QueueGate::queue); gate != gates->end())

@@ -16,7 +16,7 @@ constexpr int kFailingCauses = 100;
 constexpr Ms kScrapeCounts{250};  // ended tasks, of a scrape's 15 seconds
 
 // In few queries; only the counts by queue read the tasks' index.
-Result<Metrics::Totals> read_totals(Store& store, api::TaskCounter& counter) {
+Result<Metrics::Totals> read_totals(MysqlStore& store, api::TaskCounter& counter) {
   Metrics::Totals totals;
   const auto now = store.now();
   if (!now) return tl::unexpected(now.error());
@@ -104,7 +104,7 @@ Response show_metrics(Context& context, const Call&) {
   // merely slow is ready for the next caller.
   const auto count = [&context] {
     const BootMs began = context.clock.boot();
-    auto totals = context.reads.run([&](Store& store) { return read_totals(store, context.counter); });
+    auto totals = context.reads.run([&](MysqlStore& store) { return read_totals(store, context.counter); });
     context.counts_failed = !totals;
     if (!totals) return context.metrics.tasks_failed();
     const std::vector<std::string> queues = label_queues(*context.rules(), *totals);

@@ -57,7 +57,7 @@ Response simulate_failure(Context& context, const Call& call) {
   const api::Explanation explained = api::explain_failure(failure, *rules, context.cause_rules.get());
   Json out = api::to_json(explained, *rules);
   const std::string& target = explained.after.queue;
-  const auto gate = context.reads.run([&](Store& store) { return api::gate_of(store, target); });
+  const auto gate = context.reads.run([&](MysqlStore& store) { return api::gate_of(store, target); });
   if (!gate) return problem(gate.error(), call.request.path);
   out["gate"] = *gate ? api::gate_json(**gate) : Json();
   const std::string limits = describe_limits(rules->queue(target).gate);

@@ -23,7 +23,7 @@ constexpr Ms kStatsCount{1000};  // ended tasks, for /v1/stats
 
 // `all=true`: also nodes that ended over a day ago.
 Response list_nodes(Context& context, const Call& call) {
-  const auto nodes = context.reads.run([&](Store& store) -> Result<Json> {
+  const auto nodes = context.reads.run([&](MysqlStore& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
     const auto read = api::read_nodes(store, *now, call.query.flag("all"));
@@ -37,7 +37,7 @@ Response list_nodes(Context& context, const Call& call) {
 Response show_stats(Context& context, const Call& call) {
   const std::string bound = call.query.text("max_overdue");
   const auto max_overdue = levels::parse_duration(bound.empty() ? "1m" : bound);
-  const auto stats = context.reads.run([&](Store& store) -> Result<Json> {
+  const auto stats = context.reads.run([&](MysqlStore& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
     const auto read = api::read_stats(store, context.counter, {*now, *max_overdue, kStatsCount});
@@ -61,7 +61,7 @@ Response show_config(Context& context, const Call&) {
 
 // The database's time, by which tasks are due: a client's clock may be wrong.
 Response show_now(Context& context, const Call& call) {
-  const auto now = context.reads.run([](QueryStore& store) { return store.now(); });
+  const auto now = context.reads.run([](MysqlStore& store) { return store.now(); });
   return now ? answer(200, {{"now", to_rfc3339(*now)}}) : problem(now.error(), call.request.path);
 }
 
@@ -97,7 +97,7 @@ Response show_activity(Context& context, const Call& call) {
   const auto from = call.query.time("from"), to = call.query.time("to");
   if (from && to && *from >= *to)
     return problem(FieldErrors{{"to", "must be later than from"}}, call.request.path);
-  auto activity = context.reads.run([&](Store& store) -> Result<Json> {
+  auto activity = context.reads.run([&](MysqlStore& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
     const EpochMs until = to.value_or(*now);
@@ -140,7 +140,7 @@ Response list_audit(Context& context, const Call& call) {
   FieldErrors errors;
   const AuditFilter filter = audit_filter_of(call.query, errors);
   if (!errors.empty()) return problem(errors, call.request.path);
-  const auto page = context.reads.run([&](QueryStore& store) { return store.audit_log(filter); });
+  const auto page = context.reads.run([&](MysqlStore& store) { return store.audit_log(filter); });
   return page ? answer(200, api::to_json(*page))
               : filter_problem({.queue = filter.queue}, page.error(), call.request.path);
 }

@@ -47,7 +47,7 @@ struct Known {
   std::string content;
 };
 Result<std::map<TaskId, Known>> look_up(Reads& reads, const std::vector<TaskId>& ids) {
-  auto rows = reads.run([&](QueryStore& store) { return store.known(ids); });
+  auto rows = reads.run([&](MysqlStore& store) { return store.known(ids); });
   if (!rows) return tl::unexpected(rows.error());
   std::map<TaskId, Known> known;
   for (KnownTask& one : *rows) {
@@ -249,12 +249,12 @@ Response list_tasks(Context& context, const Call& call) {
   if (!errors.empty()) return problem(errors, call.request.path);
   if (call.query.flag("count")) {
     auto counts = context.reads.run(
-        [&](QueryStore& store) { return api::count_tasks(store, filter, by, api::kMostCounted); });
+        [&](MysqlStore& store) { return api::count_tasks(store, filter, by, api::kMostCounted); });
     return counts ? answer(200, api::to_json(*counts, by, api::kMostCounted))
                   : filter_problem(filter, counts.error(), call.request.path, by.has_value());
   }
   const int limit = filter.limit++;
-  auto rows = context.reads.run([&](QueryStore& store) { return store.list(filter); });
+  auto rows = context.reads.run([&](MysqlStore& store) { return store.list(filter); });
   if (!rows) return filter_problem(filter, rows.error(), call.request.path);
   return answer(200, api::tasks_page(*rows, limit, filter.order));
 }
@@ -262,7 +262,7 @@ Response list_tasks(Context& context, const Call& call) {
 Response show_task(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
-  const auto found = context.reads.run([&](Store& store) -> Result<std::optional<api::TaskDetails>> {
+  const auto found = context.reads.run([&](MysqlStore& store) -> Result<std::optional<api::TaskDetails>> {
     auto row = store.find(*id);
     if (!row) return tl::unexpected(row.error());
     if (!*row) return std::nullopt;
@@ -288,7 +288,7 @@ Response show_task(Context& context, const Call& call) {
 Response show_origin(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
-  const auto origin = context.reads.run([&](QueryStore& store) -> Result<std::string> {
+  const auto origin = context.reads.run([&](MysqlStore& store) -> Result<std::string> {
     auto whole = store.origin(*id);
     if (!whole) return whole;
     if (!may(call.person, Action::body)) return without_content(*whole);
@@ -311,7 +311,7 @@ Response show_list(Context& context, const Call& call, const Read& read) {
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
   const auto found =
-      context.reads.run([&](QueryStore& store) { return read(store, *id, call.query.page()); });
+      context.reads.run([&](MysqlStore& store) { return read(store, *id, call.query.page()); });
   if (!found) return problem(found.error(), call.request.path);
   return *found ? answer(200, **found) : no_such_task(call);
 }
@@ -320,7 +320,7 @@ Response show_list(Context& context, const Call& call, const Read& read) {
 
 Response show_history(Context& context, const Call& call) {
   return show_list(context, call,
-                   [](QueryStore& store, TaskId id, const api::Page& page) -> Result<std::optional<Json>> {
+                   [](MysqlStore& store, TaskId id, const api::Page& page) -> Result<std::optional<Json>> {
                      auto row = store.find(id);
                      if (!row) return tl::unexpected(row.error());
                      if (!*row) return std::nullopt;
@@ -333,7 +333,7 @@ Response show_history(Context& context, const Call& call) {
 // The audit is shown even if the task itself has been deleted.
 Response show_audit(Context& context, const Call& call) {
   return show_list(context, call,
-                   [](QueryStore& store, TaskId id, const api::Page& page) -> Result<std::optional<Json>> {
+                   [](MysqlStore& store, TaskId id, const api::Page& page) -> Result<std::optional<Json>> {
                      auto row = store.find(id);
                      if (!row) return tl::unexpected(row.error());
                      auto rows = store.audit(id);

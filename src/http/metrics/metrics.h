@@ -42,7 +42,7 @@ class Metrics {
     // The labels of queues that are counted with others, by pattern: bridge::matched_label().
     std::map<std::string, std::string> labels = {};
     std::map<std::string, std::int64_t> silences_held, unread;  // by queue
-    CauseStore::Totals causes;
+    CauseTotals causes;
     std::vector<CauseRow> failing;  // causes that nobody has triaged and that failed in the last hour
     std::size_t nodes = 0;          // live
     std::size_t unowned = 0;        // shards

@@ -60,16 +60,34 @@ std::string by_id(std::int64_t id) {
   return render("bulks") + ' ' + render("bulks.id", {{"bulk", Literal::number(id)}});
 }
 
-}  // namespace
-
-std::vector<Bulk> MysqlStore::read_bulks(const std::string& sql) {
+std::vector<Bulk> read_bulks(Session& session, const std::string& sql) {
   std::vector<Bulk> out;
-  auto row = session_->query(sql);
+  auto row = session.query(sql);
   while (row->next()) {
     if (auto bulk = bulk_at(*row)) out.push_back(*std::move(bulk));
   }
   return out;
 }
+
+// Inside a transaction: stores the ids that match, at most `most`; returns how many. `also`: a further
+// condition.
+std::int64_t freeze(Session& session, const Literal& bulk, const Filter& filter, const std::string& also,
+                    std::int64_t most) {
+  std::int64_t total = 0, after = 0;
+  while (total < most) {
+    const std::int64_t wanted = std::min(kFrozenAtOnce, most - total);
+    const std::int64_t page = session.exec(
+        render("bulk_freeze", {{"bulk", bulk}, {"after", Literal::number(after)}}) + conditions(filter) +
+        also + ' ' + render("bulk_freeze.end", {{"limit", Literal::number(wanted)}}));
+    total += page;
+    if (page < wanted) break;
+    auto last = session.query(render("bulk_frozen_to", {{"bulk", bulk}}));
+    after = last->next() ? last->getInt64(1) : 0;
+  }
+  return total;
+}
+
+}  // namespace
 
 Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
   const Filter filter = of_bulk(asked);
@@ -101,35 +119,20 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
         const std::string also = asked.action == BulkAction::redrive
                                      ? ' ' + render("bulk_freeze.no_other_redrive", {{"bulk", bulk}})
                                      : "";
-        const std::int64_t total = freeze(bulk, filter, also, most);
+        const std::int64_t total = freeze(*session_, bulk, filter, also, most);
         session_->exec(render("bulk_total", {{"bulk", bulk}, {"total", Literal::number(total)}}));
-        const Bulk created = read_bulks(render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
+        const Bulk created =
+            read_bulks(*session_, render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
         const AuditRow action = audit_of_new(created);
-        if (total > 0) tables_.write_audit({&action, 1});
+        if (total > 0) tables_->write_audit({&action, 1});
         return created;
       },
       "bulk");
 }
 
-std::int64_t MysqlStore::freeze(const Literal& bulk, const Filter& filter, const std::string& also,
-                                std::int64_t most) {
-  std::int64_t total = 0, after = 0;
-  while (total < most) {
-    const std::int64_t wanted = std::min(kFrozenAtOnce, most - total);
-    const std::int64_t page = session_->exec(
-        render("bulk_freeze", {{"bulk", bulk}, {"after", Literal::number(after)}}) + conditions(filter) +
-        also + ' ' + render("bulk_freeze.end", {{"limit", Literal::number(wanted)}}));
-    total += page;
-    if (page < wanted) break;
-    auto last = session_->query(render("bulk_frozen_to", {{"bulk", bulk}}));
-    after = last->next() ? last->getInt64(1) : 0;
-  }
-  return total;
-}
-
 Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
   return session_->run_for([&] {
-    const auto found = read_bulks(by_id(id));
+    const auto found = read_bulks(*session_, by_id(id));
     return found.empty() ? std::optional<Bulk>() : found[0];
   });
 }
@@ -137,14 +140,14 @@ Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
 Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
   return session_->run_for([&] {
     const std::string from = below ? ' ' + render("bulks.below", {{"bulk", Literal::number(*below)}}) : "";
-    return read_bulks(render("bulks") + from + ' ' +
-                      render("bulks.end", {{"limit", Literal::number(limit)}}));
+    return read_bulks(
+        *session_, render("bulks") + from + ' ' + render("bulks.end", {{"limit", Literal::number(limit)}}));
   });
 }
 
 Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {
   return session_->transaction_for([&]() -> std::optional<Bulk> {
-    const auto before = read_bulks(by_id(control.id));
+    const auto before = read_bulks(*session_, by_id(control.id));
     if (before.empty()) return std::nullopt;
     const auto set = session_->exec(
         render("bulk_set", {{"bulk", Literal::number(control.id)},
@@ -152,7 +155,7 @@ Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {
                             {"rate", control.rate ? Literal::decimal(*control.rate) : Literal::null()},
                             {"who", Literal::text(clean_utf8(control.who, 255))},
                             {"reason", Literal::text(clean_utf8(control.reason, kErrorBytes))}}));
-    Bulk after = read_bulks(by_id(control.id)).at(0);
+    Bulk after = read_bulks(*session_, by_id(control.id)).at(0);
     if (set != 1) return after;
     if (before[0].state != after.state || control.rate)
       record_change(audit_of_change(after), event_of_change(after));
@@ -180,7 +183,7 @@ Result<std::optional<Bulk>> MysqlStore::take_bulk(const std::string& runner, Ms 
                                                            {"ttl_us", Literal::number(ttl.count() * 1000)}}) +
                                       free);
     if (taken == 0) return std::nullopt;  // another process was quicker
-    const auto mine = read_bulks(by_id(*id));
+    const auto mine = read_bulks(*session_, by_id(*id));
     return mine.empty() ? std::optional<Bulk>() : mine[0];
   });
 }
@@ -198,7 +201,7 @@ Result<std::vector<TaskId>> MysqlStore::bulk_next(const BulkStep& step, int limi
   auto ended = session_->transaction([&] {
     const auto through = session_->exec(
         render("bulk_through", {{"bulk", bulk}, {"from", from}, {"runner", Literal::text(step.runner)}}));
-    if (through == 1) write_ended(*session_, read_bulks(by_id(step.bulk)).at(0));
+    if (through == 1) write_ended(*session_, read_bulks(*session_, by_id(step.bulk)).at(0));
   });
   if (!ended) return tl::unexpected(ended.error());
   return next;
@@ -247,7 +250,7 @@ Result<void> MysqlStore::judge_bulk(const BulkStep& step, const BulkVerdict& ver
                {{"bulk", bulk}, {"runner", runner}, {"from", from}, {"why", Literal::text(verdict.why)}}));
     if (stopped != 1) return;
     write_event(*session_, {0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why});
-    write_ended(*session_, read_bulks(by_id(step.bulk)).at(0));
+    write_ended(*session_, read_bulks(*session_, by_id(step.bulk)).at(0));
   });
 }
 

@@ -208,9 +208,9 @@ Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, con
   });
 }
 
-Result<CauseStore::Totals> MysqlStore::cause_totals() {
+Result<CauseTotals> MysqlStore::cause_totals() {
   return session_->run_for([&] {
-    Totals out;
+    CauseTotals out;
     auto row = session_->query(render("cause_totals"));
     while (row->next()) {
       if (const auto state = cause_state_from(text_at(*row, 1))) out.by_state[*state] = row->getInt64(2);

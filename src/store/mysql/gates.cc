@@ -36,7 +36,7 @@ std::optional<Pause> lock_hold(Session& session, const std::string& queue) {
 }  // namespace
 
 void MysqlStore::record_change(const AuditRow& change, const SystemEvent& event) {
-  tables_.write_audit({&change, 1});
+  tables_->write_audit({&change, 1});
   write_event(*session_, event);
 }
 

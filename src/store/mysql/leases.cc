@@ -56,6 +56,15 @@ std::vector<Lease> those_of(std::span<const Lease> believed, std::vector<Lease> 
   return held;
 }
 
+Result<std::vector<NodeRow>> read_nodes(Session& session, std::string_view statement) {
+  return session.run_for([&] {
+    std::vector<NodeRow> nodes;
+    auto row = session.query(render(statement));
+    while (row->next()) nodes.push_back(node_at(*row));
+    return nodes;
+  });
+}
+
 }  // namespace
 
 std::vector<Lease> lock_leases(Session& session, std::string_view statement, int node,
@@ -146,9 +155,9 @@ Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
 
 // Without a transaction: each statement stands alone. A process that takes the name between them increments
 // the count, so the row does not look like an older one.
-Result<Store::Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                                          const std::vector<HealthProblem>& problems, BrokerLink link,
-                                          const std::string& config) {
+Result<Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                                   const std::vector<HealthProblem>& problems, BrokerLink link,
+                                   const std::string& config) {
   return session_->run_for([&] {
     Beat beat;
     failpoint("beat.before_commit");
@@ -190,17 +199,8 @@ Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
       "leave");
 }
 
-Result<std::vector<NodeRow>> MysqlStore::read_nodes(std::string_view statement) {
-  return session_->run_for([&] {
-    std::vector<NodeRow> nodes;
-    auto row = session_->query(render(statement));
-    while (row->next()) nodes.push_back(node_at(*row));
-    return nodes;
-  });
-}
-
-Result<std::vector<NodeRow>> MysqlStore::live_nodes() { return read_nodes("nodes_live"); }
-Result<std::vector<NodeRow>> MysqlStore::nodes() { return read_nodes("nodes"); }
+Result<std::vector<NodeRow>> MysqlStore::live_nodes() { return read_nodes(*session_, "nodes_live"); }
+Result<std::vector<NodeRow>> MysqlStore::nodes() { return read_nodes(*session_, "nodes"); }
 
 Result<std::vector<ShardOverdue>> MysqlStore::overdue() {
   return session_->run_for([&] {

@@ -115,6 +115,14 @@ Result<void> MysqlStore::check_schema() {
   });
 }
 
+MysqlStore::MysqlStore(std::unique_ptr<Session> session)
+    : session_(std::move(session)),
+      causes_(session_->options().causes ? session_->options().causes
+                                         : std::make_shared<CauseBook>(session_->options().cause_rules)),
+      tables_(std::make_unique<MysqlTables>(*session_)),
+      writer_(*tables_, *causes_) {}
+MysqlStore::~MysqlStore() = default;
+
 }  // namespace rung::mysql
 
 namespace rung {
@@ -143,7 +151,8 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, 
   return std::make_shared<Addresses>(*std::move(urls), mysql::kUsualPort, Addresses::Order::listed, clock);
 }
 
-Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, const Clock& clock, Ms silence) {
+Result<std::unique_ptr<MysqlStore>> open_mysql_store(const StoreOptions& options, const Clock& clock,
+                                                     Ms silence) {
   auto session = connect(options, clock, silence);
   if (!session) return tl::unexpected(session.error());
   if (!(*session)->has_database() && options.migrate) {

@@ -1,13 +1,186 @@
-// The store in MySQL 8 and MariaDB 10.6+. Thread: as store.h says; the factory may be called from several
-// threads.
+// The store in MySQL 8 and MariaDB 10.6+: that of the flow (store.h), and what people and the program itself
+// ask of the database. Thread, errors: as store.h says; the factory may be called from several threads.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "src/core/base/clock.h"
+#include "src/store/audit.h"
+#include "src/store/live.h"
 #include "src/store/store.h"
+#include "src/store/task_writer.h"
 
 namespace rung {
+namespace mysql {
+
+class MysqlTables;
+class Session;
+
+class MysqlStore final : public Store {
+ public:
+  explicit MysqlStore(std::unique_ptr<Session> session);
+  ~MysqlStore() override;
+
+  // --- the schema and the server
+  // Creates the schema; safe to run twice at once, and again where it was interrupted; refuses a schema newer
+  // than this program knows. Returns what it created: "schema", "views" (whose definer is gone) or "".
+  Result<std::string> migrate();
+  // Permanent error that says "rung migrate" if the schema is not exactly the one this program needs.
+  Result<void> check_schema();
+  // Of the server we are connected to now.
+  Result<ServerVariables> server_variables();
+
+  // --- reads
+  // The number of matches; counting stops at `most`.
+  Result<std::int64_t> count(const Filter& filter, std::int64_t most);
+  // The same, by the values of a field.
+  Result<TaskCounts> count_by(const Filter& filter, const CountBy& by, std::int64_t most);
+  Result<AuditPage> audit_log(const AuditFilter& filter);  // of all tasks and queues
+  // The oldest kMostChildren tasks whose parent this one is and that carry its message-id: there is an index
+  // of message-ids, and none of parents. Of the tasks with that message-id, kMostLookedAt are looked at.
+  static constexpr int kMostChildren = 20, kMostLookedAt = 1000;
+  Result<std::vector<TaskId>> children(const Task& task);
+  // Tasks that have not ended, and parked ones, by queue and state.
+  Result<std::vector<QueueStat>> open_by_queue();
+  // The succeeded, then the cancelled, then the discarded ones. There may be a hundred million, more than one
+  // query can count: a call counts a piece of about `most`.
+  Result<EndedPiece> count_ended(const EndedPlace& from, int most);
+  // All nodes ever registered, by id. If expires_at has passed, the node died, or it left if seen_at is not
+  // before expires_at.
+  Result<std::vector<NodeRow>> nodes();
+  // Scheduled tasks that are due, by the database's clock. By shard, without shards that have none.
+  Result<std::vector<ShardOverdue>> overdue();
+  // The newest first. `below`: only those with a smaller id.
+  Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below = std::nullopt);
+  Result<std::vector<QueueGate>> queue_gates();  // by queue
+  // By queue: tasks whose silence is held open (is_silence_held()).
+  Result<std::map<std::string, std::int64_t>> held_silences();
+  Result<LiveAnswer> live(const LiveQuestion& question);
+  // By queue; those with deliveries in the last day.
+  Result<std::vector<PromiseRow>> promises();
+  // By time, without steps in which nothing happened.
+  Result<std::vector<ActivityPoint>> activity(const ActivityRange& range);
+
+  // --- causes
+  // Those that have regressed, then those with the most tasks under way and parked.
+  Result<std::vector<CauseRow>> causes(const CauseFilter& filter);
+  // The changed row; nullopt: no such cause. Leaves an event that names `who`.
+  Result<std::optional<CauseRow>> triage(const std::string& cause, const CauseTriage& triage,
+                                         const std::string& who);
+  Result<CauseTotals> cause_totals();
+
+  // --- of Store
+  Result<EpochMs> now() override;
+  Result<EpochUs> clock() override;
+
+  Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
+  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                         const std::vector<HealthProblem>& problems, BrokerLink link = BrokerLink::up,
+                         const std::string& config = {}) override;
+  Result<void> leave(int node, std::uint64_t incarnation) override;
+  Result<std::vector<NodeRow>> live_nodes() override;
+  Result<std::vector<ShardRow>> shards() override;
+  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
+                                     std::uint64_t above = 0) override;
+  Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
+  Result<void> release(int node, std::span<const Lease> leases) override;
+
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override {
+    return writer_.insert(tasks, fence);
+  }
+  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide, const BulkStep* step = nullptr) override {
+    return writer_.apply(events, fence, decide, step);
+  }
+  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                        std::size_t most_bytes) override;
+  Result<void> write_claims(std::span<const TaskId> ids) override { return writer_.write_claims(ids); }
+  Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
+  Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
+
+  Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                                    EpochMs until, int per_shard,
+                                    std::span<const std::string> without = {}) override;
+  Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
+                                   EpochMs until) override;
+  Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
+
+  Result<Bulk> create_bulk(const NewBulk& bulk) override;
+  Result<std::optional<Bulk>> bulk(std::int64_t id) override;
+  Result<std::optional<Bulk>> set_bulk(const BulkControl& control) override;
+  Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
+                                        std::optional<std::int64_t> only = std::nullopt) override;
+  Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+  Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) override;
+  Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;
+
+  Result<Pause> pause(const NewPause& wish) override;
+  Result<Resumed> resume(const std::string& queue, const std::string& who,
+                         const std::string& reason) override;
+  Result<std::vector<Pause>> pauses(EpochMs changed_since = {}) override;
+  Result<std::vector<GateState>> gate_states(EpochMs changed_since = {}) override;
+  Result<std::vector<GateState>> change_gates(const GateBatch& batch) override;
+  Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
+                                                      const std::string& header) override;
+  Result<void> forget_gates(EpochMs before) override;
+
+  Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) override;
+  Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) override;
+  Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) override;
+  Result<std::vector<std::string>> awaiting_queues(std::size_t most) override;
+
+  Result<CausesFolded> fold_causes(int limit) override;
+  Result<void> read_causes() override;
+  Result<int> forget_causes(EpochMs before, int limit) override;
+
+  Result<void> add_counts(const CountBatch& batch) override;
+  Result<int> forget_counts(EpochMs now, int limit) override;
+
+  Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
+  Result<std::vector<Partition>> partitions() override;
+  Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) override;
+  Result<PartitionDrop> drop_partition(const Partition& partition) override;
+  Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
+  Result<PurgedRecords> purge_records(EpochMs before, int limit) override;
+
+  Result<void> record_event(int node, const SystemEvent& event) override;
+  Result<std::vector<SystemEvent>> events(int limit) override;
+  Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
+  Result<void> set_setting(std::string_view name, std::string_view value) override;
+
+  Result<std::vector<AuditRow>> audit(TaskId id) override;
+
+  Result<std::vector<TaskRow>> list(const Filter& filter) override;
+  Result<std::optional<TaskRow>> find(TaskId id) override;
+  Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
+  Result<std::string> origin(TaskId id) override;
+  Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
+
+ private:
+  // Permanent error if the filter names a header that is not indexed, or if its queue is a pattern.
+  Result<void> check(const Filter& filter);
+  Result<void> check_queue(const std::string& queue);
+  Result<std::int64_t> count_checked(const Filter& filter, std::int64_t most);
+  void record_change(const AuditRow& change, const SystemEvent& event);  // inside a transaction
+
+  const std::unique_ptr<Session> session_;
+  const std::shared_ptr<CauseBook> causes_;
+  const std::unique_ptr<MysqlTables> tables_;
+  TaskWriter writer_;
+};
+
+}  // namespace mysql
+using mysql::MysqlStore;
+
+// As StoreFactory.
+using MysqlStoreFactory = std::function<Result<std::unique_ptr<MysqlStore>>()>;
 
 // The addresses from the options, to be shared by several stores. Permanent errors: not a database URL.
 // REQUIRES: `clock` outlives them.
@@ -22,7 +195,7 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, 
 // `silence`: the server ends our session after this idle time (whole seconds, at least one), which frees its
 // locks. Otherwise a process paused within a transaction would keep its leases' rows locked, and no instance
 // could take them over. 0 = the server's own limit, often hours.
-Result<std::unique_ptr<Store>> open_mysql_store(const StoreOptions& options, const Clock& clock,
-                                                Ms silence = Ms{0});
+Result<std::unique_ptr<MysqlStore>> open_mysql_store(const StoreOptions& options, const Clock& clock,
+                                                     Ms silence = Ms{0});
 
 }  // namespace rung

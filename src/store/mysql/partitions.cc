@@ -64,11 +64,10 @@ std::string reorganize(std::string_view table, std::span<const Partition> partit
                               {"parts", Literal::rendered(list + render("parts_add.rest"))}});
 }
 
-}  // namespace
-
-Result<bool> MysqlStore::change_tables(const std::function<void(Session&)>& body) {
+// Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
+Result<bool> change_tables(const Session& own, const std::function<void(Session&)>& body) {
   // Closing it releases all its locks, even after an error.
-  Session session(session_->options(), session_->addresses(), kLongestChange);
+  Session session(own.options(), own.addresses(), kLongestChange);
   return session.run_for([&] {
     session.exec(render("part_session"));
     try {
@@ -80,6 +79,8 @@ Result<bool> MysqlStore::change_tables(const std::function<void(Session&)>& body
     }
   });
 }
+
+}  // namespace
 
 Result<std::vector<Partition>> MysqlStore::partitions() {
   return session_->run_for([&] {
@@ -118,7 +119,7 @@ Result<PartitionsAdded> MysqlStore::add_partitions(std::span<const Partition> pa
   if (!looked) return tl::unexpected(looked.error());
   if (statements.empty()) return PartitionsAdded::added;
   if (full) return PartitionsAdded::full;
-  auto done = change_tables([&](Session& session) {
+  auto done = change_tables(*session_, [&](Session& session) {
     for (const std::string& statement : statements) {
       session.exec(statement);
       failpoint("partition.added");
@@ -153,7 +154,7 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
   if (*kept) return PartitionDrop::kept;
   if (names.empty()) return PartitionDrop::dropped;
   bool meanwhile = false;
-  auto done = change_tables([&](Session& session) {
+  auto done = change_tables(*session_, [&](Session& session) {
     // A new task may have an old id: made before an outage, written after it.
     session.exec(render("part_lock"));
     const auto looked = session_->run([&] { meanwhile = task_left(); });

@@ -1,4 +1,4 @@
-// The part of TaskStore that writer_ does not do: the messages of claims, and which tasks are due.
+// The part of tasks that writer_ does not do: the messages of claims, and which tasks are due.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -43,26 +43,10 @@ std::size_t short_claims_from() {
   return kShortClaims;
 }
 
-}  // namespace
-
-Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                                  std::size_t most_bytes) {
-  auto decisions = writer_.claim(claims, fence, decide, {most_bytes, short_claims_from()});
-  if (!decisions) return tl::unexpected(decisions.error());
-  return Claimed{*std::move(decisions), tables_.messages()};
-}
-
-Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
-  if (ids.empty()) return std::vector<StoredMessage>{};
-  return session_->run_for([&] {
-    return messages_at(*session_->query(render("messages", {{"ids", Literal::ids(ids)}})));
-  });
-}
-
-Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
-  return session_->run_for([&] {
+Result<std::vector<DueEntry>> due_entries(Session& session, const std::string& sql) {
+  return session.run_for([&] {
     std::vector<DueEntry> out;
-    auto row = session_->query(sql);
+    auto row = session.query(sql);
     while (row->next()) {
       out.push_back(
           {{row->getInt64(1)}, row->getInt(2), time_at(*row, 3).value_or(EpochMs{}), text_at(*row, 4)});
@@ -71,6 +55,22 @@ Result<std::vector<DueEntry>> MysqlStore::due_entries(const std::string& sql) {
       return std::pair(a.at, a.id) < std::pair(b.at, b.id);
     });
     return out;
+  });
+}
+
+}  // namespace
+
+Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                                  std::size_t most_bytes) {
+  auto decisions = writer_.claim(claims, fence, decide, {most_bytes, short_claims_from()});
+  if (!decisions) return tl::unexpected(decisions.error());
+  return Claimed{*std::move(decisions), tables_->messages()};
+}
+
+Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
+  if (ids.empty()) return std::vector<StoredMessage>{};
+  return session_->run_for([&] {
+    return messages_at(*session_->query(render("messages", {{"ids", Literal::ids(ids)}})));
   });
 }
 
@@ -85,17 +85,17 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
   const Literal all = Literal::numbers(shards);
   const Literal others = Literal::rendered(all_but(without));
   const auto publishing = [&] {
-    return due_entries(render("publishing", {{"until", last}, {"after", first}, {"shards", all}}));
+    return due_entries(*session_, render("publishing", {{"until", last}, {"after", first}, {"shards", all}}));
   };
   if (state == State::publishing) return at_most(most, publishing());
   const Literal stage = Literal::number(static_cast<int>(state));
   const auto read_few = [&](std::size_t limit) {
-    return due_entries(render("due_few", {{"stage", stage},
-                                          {"shards", all},
-                                          {"until", last},
-                                          {"after", first},
-                                          {"without", others},
-                                          {"limit", Literal::number(limit + 1)}}));
+    return due_entries(*session_, render("due_few", {{"stage", stage},
+                                                     {"shards", all},
+                                                     {"until", last},
+                                                     {"after", first},
+                                                     {"without", others},
+                                                     {"limit", Literal::number(limit + 1)}}));
   };
   auto few = read_few(most);
   if (!few || few->empty()) return few;  // mostly so: one statement
@@ -135,7 +135,7 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                          {"without", others},
                                          {"limit", Literal::number(most + claimed_in[shard])}}));
   }
-  return at_most(most, without_claimed(due_entries(union_all(parts))));
+  return at_most(most, without_claimed(due_entries(*session_, union_all(parts))));
 }
 
 Result<WorkWaiting> MysqlStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,
@@ -163,8 +163,8 @@ Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases
     any += render("stranded.lease",
                   {{"shard", Literal::number(lease.shard)}, {"epoch", Literal::number(lease.epoch)}});
   }
-  return due_entries(
-      render("stranded", {{"leases", Literal::rendered(std::move(any))}, {"limit", Literal::number(limit)}}));
+  return due_entries(*session_, render("stranded", {{"leases", Literal::rendered(std::move(any))},
+                                                    {"limit", Literal::number(limit)}}));
 }
 
 Result<std::vector<TaskId>> MysqlStore::short_claims(std::span<const Lease> leases) {

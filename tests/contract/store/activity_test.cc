@@ -1,4 +1,8 @@
 // Activity: what instances have counted, by queue and minute.
+#include "src/api/stats/activity.h"
+
+#include <nlohmann/json.hpp>
+
 #include "tests/contract/store/world.h"
 
 namespace rung::test {
@@ -18,7 +22,7 @@ class ActivityContract : public StoreContract {
   void add(const CountBatch& of) { must(store_->add_counts(of)); }
   // Of the two hours from noon on.
   std::vector<ActivityPoint> points(const std::string& queue, Ms step = kMinute) {
-    return must(store_->activity({queue, kNoon, kNoon + kMinute * 120, step}));
+    return must(database().activity({queue, kNoon, kNoon + kMinute * 120, step}));
   }
 
  private:
@@ -57,9 +61,9 @@ TEST_P(ActivityContract, ARepeatedBatchChangesNothing) {
   add(one);
   add(one);
   const EpochMs minute = bucket_of(one.at, kMinute);
-  EXPECT_THAT(must(store_->activity({"orders", minute, minute + kMinute, kMinute})),
+  EXPECT_THAT(must(database().activity({"orders", minute, minute + kMinute, kMinute})),
               ElementsAre(ActivityPoint{minute, {1, 0, 0}}));
-  EXPECT_EQ(must(store_->promises()).at(0).last_hour, (PromiseCounts{1, 0, 0}));
+  EXPECT_EQ(must(database().promises()).at(0).last_hour, (PromiseCounts{1, 0, 0}));
 }
 
 TEST_P(ActivityContract, OldMinutesAreDeletedAFewAtATime) {
@@ -80,7 +84,24 @@ TEST_P(ActivityContract, NamesThatDifferInBlanks) {
   EXPECT_THAT(points("orders "), ElementsAre(ActivityPoint{kNoon, {0, 1, 0}}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, ActivityContract, testing::Values("memory", "mysql"));
+// As GET /v1/activity answers.
+TEST_P(ActivityContract, EachStepHasItsPoint) {
+  const EpochMs now = kNoon + Ms{25'123};
+  add(batch("orders", {1, 2, 3}, kNoon - kMinute * 3));
+  add(batch("orders", {4, 0, 0}, now));
+  const auto activity = must(api::read_activity(database(), {"orders", now - kMinute * 4, now}, now));
+  EXPECT_THAT(
+      activity.points,
+      ElementsAre(ActivityPoint{kNoon - kMinute * 4, {}}, ActivityPoint{kNoon - kMinute * 3, {1, 2, 3}},
+                  ActivityPoint{kNoon - kMinute * 2, {}}, ActivityPoint{kNoon - kMinute, {}},
+                  ActivityPoint{kNoon, {4, 0, 0}}));
+  EXPECT_EQ(api::to_json(activity).at("step_s"), 60);
+  EXPECT_EQ(api::dump(api::to_json(activity).at("points")[1]),
+            R"({"at":"2026-09-21T11:57:00.000Z","failed":1,"retried":2,"succeeded":3})");
+  EXPECT_THAT(must(api::read_activity(database(), {"", EpochMs{0}, EpochMs{1}}, now)).points, IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, ActivityContract, testing::Values("mysql"));
 
 }  // namespace
 }  // namespace rung::test

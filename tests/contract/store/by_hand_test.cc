@@ -34,12 +34,6 @@ TEST_P(ByHandTest, ADelayIsReadBackAsItWasWritten) {
   EXPECT_EQ(back.level, 0);
   EXPECT_EQ(back.next_at, due);
   EXPECT_EQ(back.version, 1U);
-  Filter filter;
-  filter.exchange = "events";
-  EXPECT_EQ(must(store_->list(filter)).size(), 1U);
-  EXPECT_EQ(must(store_->count(filter, 10)), 1);
-  filter.exchange = "other";
-  EXPECT_EQ(must(store_->count(filter, 10)), 0);
 }
 
 TEST_P(ByHandTest, TheExecutorStandsWithTheAttempt) {
@@ -220,12 +214,12 @@ TEST_P(ByHandTest, ABulkIsPausedGoesOnAndIsAborted) {
   EXPECT_TRUE(end.finished_at);
   EXPECT_FALSE(must(store_->set_bulk({made.id + 1000, BulkState::paused})));
   std::vector<std::string> by_people;
-  for (const auto& [row, queue] : must(store_->audit_log({})).rows) {
+  for (const AuditRow& row : must(store_->audit(TaskId{0}))) {
     by_people.push_back(row.what + " by " + row.who);
     EXPECT_EQ(row.bulk, made.id);
   }
   EXPECT_THAT(by_people,
-              testing::ElementsAre("abort by ", "resume by ", "pause by bob", "cancel by ann@desk (test)"));
+              testing::ElementsAre("cancel by ann@desk (test)", "pause by bob", "resume by ", "abort by "));
   const auto events = must(store_->events(10));
   EXPECT_EQ(std::ranges::count(events, "bulk_paused", &SystemEvent::kind), 1);
   EXPECT_EQ(std::ranges::find(events, "bulk_paused", &SystemEvent::kind)->detail,
@@ -242,7 +236,7 @@ TEST_P(ByHandTest, ARedriveFreezesWhatIsParked) {
   asked.elsewhere.queue = "repaired";
   const Bulk made = must(store_->create_bulk(asked));
   EXPECT_EQ(made.total, 1);
-  EXPECT_EQ(must(store_->bulks(10)).at(0).elsewhere.queue, "repaired");
+  EXPECT_EQ(must(store_->bulk(made.id))->elsewhere.queue, "repaired");
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
   EXPECT_EQ(must(step(made, "us", 10)), 1U);
   EXPECT_EQ(get(*store_, n.task.id).queue, "repaired");
@@ -258,7 +252,7 @@ TEST_P(ByHandTest, ADiscardEndsWhatIsParked) {
   asked.reason = "refunded";
   const Bulk made = must(store_->create_bulk(asked));
   EXPECT_EQ(made.total, 1) << "without a state: what is parked";
-  EXPECT_EQ(must(store_->bulks(10)).at(0).action, BulkAction::discard);
+  EXPECT_EQ(must(store_->bulk(made.id))->action, BulkAction::discard);
   ASSERT_TRUE(must(store_->take_bulk("us", kTtl)));
   EXPECT_EQ(must(step(made, "us", 10)), 1U);
   const Task ended = get(*store_, n.task.id);

@@ -51,9 +51,11 @@ TEST_P(CarefulRedrive, WhatHasNoBodyIsLeftOutAndCounted) {
   bodiless.task.rule = kNotStored;
   ASSERT_EQ(must(store_->insert(std::span(&bodiless, 1), fence)).at(0).how, Inserted::How::inserted);
   parked();
-  const auto dry = must(api::dry_run(*store_, redrive(), std::nullopt, *rules()));
-  EXPECT_EQ(dry.at("count"), 1);
-  EXPECT_EQ(dry.at("without_body"), 1);
+  if (mysql_) {
+    const auto dry = must(api::dry_run(database(), redrive(), std::nullopt, *rules()));
+    EXPECT_EQ(dry.at("count"), 1);
+    EXPECT_EQ(dry.at("without_body"), 1);
+  }
   EXPECT_EQ(must(store_->create_bulk(redrive())).total, 1);
 }
 

@@ -24,7 +24,7 @@ class GateWorld : public StoreContract {
     return std::nullopt;
   }
   QueueGate shown(const std::string& queue) {
-    for (const QueueGate& one : must(store_->queue_gates())) {
+    for (const QueueGate& one : must(database().queue_gates())) {
       if (one.queue == queue) return one;
     }
     throw std::runtime_error("no row for the queue " + queue);

@@ -18,7 +18,7 @@ TEST_P(StoreContract, DigestAndParentAreWrittenAndRead) {
   EXPECT_EQ(get(*store_, old).digest, "") << "a row of before the digest";
 }
 
-TEST_P(StoreContract, ChildrenAreFoundByTheMessageId) {
+TEST_P(ReadContract, ChildrenAreFoundByTheMessageId) {
   join(*store_, "a");
   const auto insert = [&](const std::string& message_id, TaskId parent) {
     NewTask n = task();
@@ -33,11 +33,11 @@ TEST_P(StoreContract, ChildrenAreFoundByTheMessageId) {
   insert("m-1 ", parent);  // for the database they are equal
   insert("m-2", parent);
   insert("", bare);
-  EXPECT_THAT(must(store_->children(get(*store_, parent))), testing::ElementsAre(first, second));
-  EXPECT_THAT(must(store_->children(get(*store_, first))), testing::IsEmpty());
-  EXPECT_THAT(must(store_->children(get(*store_, bare))), testing::IsEmpty());
-  for (int i = 0; i < QueryStore::kMostChildren; ++i) insert("m-1", parent);
-  EXPECT_THAT(must(store_->children(get(*store_, parent))), testing::SizeIs(QueryStore::kMostChildren));
+  EXPECT_THAT(must(database().children(get(*store_, parent))), testing::ElementsAre(first, second));
+  EXPECT_THAT(must(database().children(get(*store_, first))), testing::IsEmpty());
+  EXPECT_THAT(must(database().children(get(*store_, bare))), testing::IsEmpty());
+  for (int i = 0; i < MysqlStore::kMostChildren; ++i) insert("m-1", parent);
+  EXPECT_THAT(must(database().children(get(*store_, parent))), testing::SizeIs(MysqlStore::kMostChildren));
 }
 
 TEST_P(StoreContract, AMessageThatComesBackWithOtherHeadersReplacesTheOneInTheRow) {

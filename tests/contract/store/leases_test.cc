@@ -173,11 +173,11 @@ TEST_P(StoreContract, WhoLeavesGivesBackAllThatIsItsOwn) {
               testing::ElementsAre(Lease{0, 2}));
 }
 
-TEST_P(StoreContract, NodesAreAllThatEverWere) {
+TEST_P(ReadContract, NodesAreAllThatEverWere) {
   const Fence a = join(*store_, "a", {0});
   const Fence b = join(*store_, "b", {1});
   must(store_->leave(a.node, kIncarnation));
-  const auto nodes = must(store_->nodes());
+  const auto nodes = must(database().nodes());
   ASSERT_EQ(nodes.size(), 2U);
   EXPECT_EQ(nodes[0].name, "a");
   EXPECT_LE(nodes[0].expires_at, must(store_->now()));
@@ -188,7 +188,7 @@ TEST_P(StoreContract, NodesAreAllThatEverWere) {
   EXPECT_EQ(must(store_->live_nodes()).size(), 1U);
 }
 
-TEST_P(StoreContract, OverdueIsWhatIsScheduledAndDueByShard) {
+TEST_P(ReadContract, OverdueIsWhatIsScheduledAndDueByShard) {
   const Fence fence = join(*store_, "a");
   const EpochMs now = must(store_->now());
   std::vector<NewTask> tasks;
@@ -203,7 +203,7 @@ TEST_P(StoreContract, OverdueIsWhatIsScheduledAndDueByShard) {
   tasks[6].task.state = State::publishing;
   tasks[6].task.next_at = now - Ms{500};
   must(store_->insert(tasks, fence));
-  const auto late = must(store_->overdue());
+  const auto late = must(database().overdue());
   ASSERT_EQ(late.size(), 1U);
   EXPECT_EQ(late[0].shard, 4);
   EXPECT_EQ(late[0].tasks, 3);

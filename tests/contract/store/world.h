@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 #include "tests/support/memory/memory_store.h"
 #include "tests/support/mysql.h"
 
@@ -55,11 +55,17 @@ class StoreContract : public testing::TestWithParam<std::string> {
   Decision apply_one(Store& store, const Fence& fence, TaskId id, Happening what);
   Task get(Store& store, TaskId id);
 
+  // What only MysqlStore has. REQUIRES: "mysql".
+  MysqlStore& database() { return static_cast<MysqlStore&>(*store_); }
+
   std::shared_ptr<MemoryDb> memory_;
   std::shared_ptr<MysqlSchema> mysql_;
   std::unique_ptr<Store> store_;
   IdSource ids_{7};
 };
+
+// Tests that ask for what only MysqlStore has.
+class ReadContract : public StoreContract {};
 
 std::vector<int> all_shards();
 

@@ -21,7 +21,7 @@ class DatabaseAddresses : public testing::Test {
 
   std::string at_port(int port) const { return with_port(schema_.url(), port); }
   int port() const { return parse_url(schema_.url())->port; }
-  static std::unique_ptr<Store> must_open(const StoreOptions& options) {
+  static std::unique_ptr<MysqlStore> must_open(const StoreOptions& options) {
     auto store = open_mysql_store(options, test_clock());
     if (!store) throw std::runtime_error(store.error().message);
     return *std::move(store);

@@ -73,7 +73,7 @@ struct ApiServer::Impl {
   }
 
   // REQUIRES: the lock.
-  Store& own_store() {
+  MysqlStore& own_store() {
     if (store == nullptr) {
       auto opened = open_mysql_store(config.store, clock);
       if (!opened) throw std::runtime_error(opened.error().message);
@@ -110,7 +110,7 @@ struct ApiServer::Impl {
   // As a sidecar's runner: each step that is due.
   void run_bulks() {
     const std::string runner = "sidecar-of-the-test";
-    std::unique_ptr<Store> mine;
+    std::unique_ptr<MysqlStore> mine;
     for (; !stopping; std::this_thread::sleep_for(10ms)) {
       if (mine == nullptr) {
         auto opened = open_mysql_store(config.store, clock);
@@ -128,7 +128,7 @@ struct ApiServer::Impl {
   SystemClock clock;
   Config config;
   std::mutex mutex;
-  std::unique_ptr<Store> store;  // guarded by mutex, once the server runs
+  std::unique_ptr<MysqlStore> store;  // guarded by mutex, once the server runs
   IdSource ids{static_cast<int>(std::random_device{}() % 1024)};
   std::unique_ptr<http::Api> api;
   std::atomic<bool> stopping{false};

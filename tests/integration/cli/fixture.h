@@ -103,7 +103,7 @@ class CliTest : public ::testing::Test {
     return parsed;
   }
 
-  Store& store() {
+  MysqlStore& store() {
     if (store_ == nullptr) {
       store_ = db.open_store();
       hold({3});
@@ -167,7 +167,7 @@ class CliTest : public ::testing::Test {
 
  private:
   std::filesystem::path folder_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<MysqlStore> store_;
   std::unique_ptr<ApiServer> server_;
   int node_ = 0;
   Fence fence_;

@@ -50,7 +50,7 @@ class PartsTest : public testing::Test {
 
   static constexpr std::int64_t kDay = 24LL * 3600 * 1000;
   MysqlSchema schema_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<MysqlStore> store_;
   EpochMs now_;
 };
 

@@ -70,7 +70,7 @@ class Hurt : public testing::Test {
 
   std::shared_ptr<MysqlSchema> shared_ = MysqlSchema::shared();
   MysqlSchema& schema_ = *shared_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<MysqlStore> store_;
   Fence fence_;
 };
 

@@ -3,8 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "src/core/machine/machine.h"
-#include "tests/support/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 
@@ -62,16 +61,6 @@ Result<std::vector<std::string>> MemoryStore::awaiting_queues(std::size_t most) 
     }
     while (out.size() > most) out.erase(std::prev(out.end()));
     return std::vector<std::string>(out.begin(), out.end());
-  });
-}
-
-Result<std::map<std::string, std::int64_t>> MemoryStore::held_silences() {
-  return call([&] {
-    std::map<std::string, std::int64_t> out;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      if (is_silence_held(row.task)) ++out[row.task.queue];
-    }
-    return out;
   });
 }
 

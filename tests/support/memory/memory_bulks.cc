@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tests/support/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 
@@ -77,7 +77,7 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
     for (const auto& [id, task] : db_.tasks_.rows()) {
       if (asked.limit > 0 && static_cast<std::int64_t>(row.ids.size()) == asked.limit) break;
       if (asked.action == BulkAction::redrive && db_.bulks_.is_in_open_redrive(id)) continue;
-      if (shows(filter, task.task) && has_headers(filter, *task.message)) row.ids.push_back(id);
+      if (shows(filter, task.task)) row.ids.push_back(id);
     }
     bulk.total = static_cast<std::int64_t>(row.ids.size());
     const Bulk created = db_.bulks_.add(std::move(row));
@@ -95,17 +95,6 @@ Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
   return call([&] {
     std::optional<Bulk> out;
     if (const auto* row = db_.bulks_.find(id); row != nullptr) out = row->bulk;
-    return out;
-  });
-}
-
-Result<std::vector<Bulk>> MemoryStore::bulks(int limit, std::optional<std::int64_t> below) {
-  return call([&] {
-    std::vector<Bulk> out;
-    const auto& rows = db_.bulks_.rows();
-    for (auto it = rows.rbegin(); it != rows.rend() && static_cast<int>(out.size()) < limit; ++it) {
-      if (!it->gone && (!below || it->bulk.id < *below)) out.push_back(it->bulk);
-    }
     return out;
   });
 }

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "src/core/base/require.h"
-#include "tests/support/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 

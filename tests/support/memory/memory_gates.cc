@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "src/core/base/require.h"
 #include "src/core/rules/rate_value.h"
-#include "tests/support/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 namespace {
@@ -141,38 +140,6 @@ Result<std::map<TaskId, std::string>> MemoryStore::header_values(std::span<const
 
 Result<void> MemoryStore::forget_gates(EpochMs /*before*/) {
   return call([] {});
-}
-
-Result<std::vector<QueueGate>> MemoryStore::queue_gates() {
-  return call([&] {
-    std::map<std::string, QueueGate> gates;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      const Task& t = row.task;
-      if (t.state != State::scheduled || t.queue.empty()) continue;
-      QueueGate& gate = gates[t.queue];
-      ++gate.waiting;
-      if (t.next_at) gate.next_at = std::min(gate.next_at.value_or(*t.next_at), *t.next_at);
-    }
-    std::set<std::string> queues;
-    for (const auto& [queue, row] : db_.gates_.pauses()) queues.insert(queue);
-    for (const GateState& state : db_.gates_.states({})) queues.insert(state.queue);
-    for (const std::string& queue : queues) {
-      const auto pause = db_.gates_.pause(queue, db_.now_());
-      auto gate = shown_gate(pause ? &*pause : nullptr, db_.gates_.state(queue), db_.now_());
-      if (!gate) continue;
-      const QueueGate& waiting = gates[queue];
-      gate->waiting = waiting.waiting;
-      gate->next_at = waiting.next_at;
-      gates[queue] = *std::move(gate);
-    }
-    std::vector<QueueGate> out;
-    for (auto& [queue, gate] : gates) {
-      gate.queue = queue;
-      if (gate.state.empty()) gate.state = "flowing";
-      out.push_back(std::move(gate));
-    }
-    return out;
-  });
 }
 
 }  // namespace rung

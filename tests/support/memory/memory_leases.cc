@@ -2,7 +2,7 @@
 #include <map>
 #include <utility>
 
-#include "tests/support/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 
@@ -67,9 +67,9 @@ Result<int> MemoryStore::register_node(const NodeIdentity& identity, Ms ttl) {
   });
 }
 
-Result<Store::Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
-                                           const std::vector<HealthProblem>& problems, BrokerLink link,
-                                           const std::string& config) {
+Result<Beat> MemoryStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                                    const std::vector<HealthProblem>& problems, BrokerLink link,
+                                    const std::string& config) {
   return call([&] {
     Beat beat{db_.leases_.is_incarnation(node, incarnation), db_.now_()};
     if (MemoryLeases::Node* n = db_.leases_.node(node); n != nullptr) {
@@ -118,18 +118,6 @@ Result<std::vector<NodeRow>> MemoryStore::nodes() {
   return call([&] {
     std::vector<NodeRow> out;
     for (const auto& n : db_.leases_.nodes()) out.push_back(n.row);
-    return out;
-  });
-}
-
-Result<std::vector<ShardOverdue>> MemoryStore::overdue() {
-  return call([&] {
-    std::vector<ShardOverdue> out;
-    for (int shard = 0; shard < kShards; ++shard) {
-      const auto& due = db_.tasks_.due(State::scheduled, shard);
-      const auto end = due.lower_bound({db_.now_() + Ms{1}, TaskId{}});
-      if (end != due.begin()) out.push_back({shard, std::distance(due.begin(), end), due.begin()->first});
-    }
     return out;
   });
 }

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <set>
 
-#include "src/core/base/utf8.h"
-#include "tests/support/memory/memory_store_impl.h"
+#include "src/core/machine/machine.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 
@@ -121,109 +121,20 @@ Result<std::vector<TaskId>> MemoryStore::short_claims(std::span<const Lease> lea
 
 // --- for people
 
-bool MemoryStore::has_headers(const Filter& f, const Message& message) {
-  if (!f.correlation_id.empty() && message.properties.correlation_id != f.correlation_id) return false;
-  return std::ranges::all_of(f.headers, [&](const auto& header) {
-    const std::string value = indexed_value(message, header.first);
-    return !value.empty() && value == clean_utf8(header.second, kIndexedBytes);
-  });
-}
-
-namespace {
-
-// Whether `f` lists it behind the task `f.after`.
-bool is_behind(const Filter& f, const Task& t) {
-  if (!f.after) return true;
-  switch (f.order) {
-    case Filter::Order::oldest:
-      return t.id > *f.after;
-    case Filter::Order::due:
-      return due_order(t) > std::pair(f.after_due ? f.after_due->ms : INT64_MAX, *f.after);
-    case Filter::Order::newest:
-      break;
-  }
-  return t.id < *f.after;
-}
-
-}  // namespace
-
 bool MemoryStore::shows(const Filter& f, const Task& t) {
-  const bool is_due = due_of(t).has_value();
-  const EpochMs due = t.next_at.value_or(EpochMs{});
-  return (!f.state || t.state == *f.state) && (!f.kind || t.kind == *f.kind) &&
+  return (!f.state || t.state == *f.state) &&
          (f.states.empty() || std::ranges::find(f.states, t.state) != f.states.end()) &&
-         (f.queue.empty() || t.queue == f.queue) && (f.exchange.empty() || t.exchange == f.exchange) &&
-         (f.tag.empty() || t.tag == f.tag) && (f.message_id.empty() || t.message_id == f.message_id) &&
-         (f.ladder.empty() || t.ladder == f.ladder) &&
-         (f.error_contains.empty() || t.last_error.find(f.error_contains) != std::string::npos) &&
-         (f.error_type.empty() || t.error_type == f.error_type) &&
-         (!f.first_failed_before ||
-          (t.first_failed_at.ms > 0 && t.first_failed_at < *f.first_failed_before)) &&
-         (!f.first_failed_after || t.first_failed_at > *f.first_failed_after) &&
-         (f.cause.empty() || t.cause == f.cause) && (!f.silence_held || is_silence_held(t)) &&
-         (!f.body_stored || *f.body_stored == body_stored(t)) &&
-         (!f.due_before || (is_due && due < *f.due_before)) &&
-         (!f.due_after || (is_due && due > *f.due_after)) &&
-         (!f.created_before || t.created_at < *f.created_before) &&
-         (!f.created_after || t.created_at > *f.created_after) && is_behind(f, t);
-}
-
-Result<std::int64_t> MemoryStore::count(const Filter& filter, std::int64_t most) {
-  return call([&] {
-    const auto n = std::ranges::count_if(db_.tasks_.rows(), [&](const auto& row) {
-      return shows(filter, row.second.task) && has_headers(filter, *row.second.message);
-    });
-    return std::min<std::int64_t>(n, most);
-  });
-}
-
-Result<TaskCounts> MemoryStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
-  return call([&] {
-    const auto value_of = [&](const MemoryTask& row) {
-      switch (by.field) {
-        case CountBy::Field::queue:
-          return row.task.queue;
-        case CountBy::Field::error_type:
-          return row.task.error_type;
-        case CountBy::Field::tag:
-          return row.task.tag;
-        case CountBy::Field::level:
-          return std::to_string(row.task.level);
-        case CountBy::Field::cause:
-          return row.task.cause;
-        case CountBy::Field::header:
-          break;
-      }
-      return indexed_value(*row.message, by.header);
-    };
-    TaskCounts out;
-    std::map<std::string, std::int64_t> values;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      if (out.total == most || !shows(filter, row.task) || !has_headers(filter, *row.message)) continue;
-      ++values[value_of(row)];
-      ++out.total;
-    }
-    for (const auto& [value, tasks] : values) out.groups.push_back({value, tasks});
-    std::ranges::stable_sort(out.groups, std::ranges::greater{}, &TaskCounts::Group::tasks);
-    for (; out.groups.size() > kMostGroups; out.groups.pop_back()) out.others += out.groups.back().tasks;
-    return out;
-  });
+         (f.queue.empty() || t.queue == f.queue) && (f.tag.empty() || t.tag == f.tag) &&
+         (!f.silence_held || is_silence_held(t)) && (!f.body_stored || *f.body_stored == body_stored(t));
 }
 
 Result<std::vector<TaskRow>> MemoryStore::list(const Filter& filter) {
   return call([&] {
     std::vector<TaskRow> out;
     const auto& rows = db_.tasks_.rows();
-    for (auto it = rows.rbegin(); it != rows.rend(); ++it) {
-      const MemoryTask& row = it->second;
-      if (!shows(filter, row.task) || !has_headers(filter, *row.message)) continue;
-      out.push_back(row_of(row));
+    for (auto it = rows.rbegin(); it != rows.rend() && static_cast<int>(out.size()) < filter.limit; ++it) {
+      if (shows(filter, it->second.task)) out.push_back(row_of(it->second));
     }
-    if (filter.order == Filter::Order::oldest) std::ranges::reverse(out);
-    if (filter.order == Filter::Order::due)
-      std::ranges::sort(out, {}, [](const TaskRow& row) { return due_order(row.task); });
-    if (static_cast<int>(out.size()) > filter.limit)
-      out.resize(static_cast<std::size_t>(std::max(0, filter.limit)));
     return out;
   });
 }
@@ -232,22 +143,6 @@ Result<std::optional<TaskRow>> MemoryStore::find(TaskId id) {
   return call([&] {
     std::optional<TaskRow> out;
     if (const MemoryTask* row = db_.tasks_.find(id)) out = row_of(*row);
-    return out;
-  });
-}
-
-Result<std::vector<TaskId>> MemoryStore::children(const Task& task) {
-  return call([&] {
-    std::vector<TaskId> out;
-    if (task.message_id.empty()) return out;
-    int looked_at = 0;
-    const auto& rows = db_.tasks_.rows();
-    for (auto it = rows.upper_bound(task.id); it != rows.end(); ++it) {
-      const Task& child = it->second.task;
-      if (child.message_id != task.message_id) continue;
-      if (++looked_at > kMostLookedAt || static_cast<int>(out.size()) == kMostChildren) break;
-      if (child.parent == task.id) out.push_back(child.id);
-    }
     return out;
   });
 }
@@ -285,46 +180,12 @@ Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
   });
 }
 
-Result<std::vector<QueueStat>> MemoryStore::open_by_queue() {
+Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {
   return call([&] {
-    std::map<std::pair<std::string, State>, QueueStat> groups;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      const Task& t = row.task;
-      if (std::ranges::find(kEndedStates, t.state) != kEndedStates.end()) continue;
-      QueueStat& s = groups[{t.queue, t.state}];
-      s.queue = t.queue;
-      s.state = t.state;
-      ++s.tasks;
-      if (t.state != State::scheduled || !t.next_at) continue;
-      s.oldest_due_at = std::min(s.oldest_due_at.value_or(*t.next_at), *t.next_at);
-      if (*t.next_at < db_.now_()) ++s.overdue;
-    }
-    std::vector<QueueStat> out;
-    for (auto& [key, s] : groups) out.push_back(std::move(s));
+    std::vector<AuditRow> out;
+    std::ranges::copy_if(db_.records_.audit(), std::back_inserter(out),
+                         [&](const AuditRow& row) { return row.task == id; });
     return out;
-  });
-}
-
-Result<EndedPiece> MemoryStore::count_ended(const EndedPlace& from, int most) {
-  return call([&] {
-    const std::pair begin(from.queue, from.id);
-    std::set<std::pair<std::string, TaskId>> behind;
-    for (const auto& [id, row] : db_.tasks_.rows()) {
-      const std::pair place(row.task.queue, id);
-      if (row.task.state == from.state && place > begin) behind.insert(place);
-    }
-    EndedPiece piece;
-    piece.next = ended_after(from.state);
-    int counted = 0;
-    for (const auto& [queue, id] : behind) {
-      if (piece.queues.empty() || piece.queues.back().queue != queue)
-        piece.queues.push_back({queue, from.state, 0, {}, 0});
-      ++piece.queues.back().tasks;
-      if (++counted < most) continue;
-      piece.next = EndedPlace{from.state, queue, id};
-      break;
-    }
-    return piece;
   });
 }
 

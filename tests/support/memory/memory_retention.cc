@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/core/base/require.h"
-#include "tests/support/memory/memory_store_impl.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 void MemoryTasks::purge(TaskId id) {
@@ -75,8 +75,6 @@ void MemoryRecords::purge(EpochMs before, int limit, PurgedRecords& gone) {
 Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
   return call([&] {
     MemoryTasks::ByTime finished;
-    CauseTexts none(db_.causes_.book());
-    CauseChanges causes(none);
     for (const State state : {State::succeeded, State::parked, State::cancelled, State::discarded}) {
       const auto& all = db_.tasks_.finished(state);
       for (auto it = all.upper_bound({from.at, from.id}); it != all.end() && it->first < before; ++it)
@@ -89,11 +87,9 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
       out.last = {at, id};
       const Task& task = db_.tasks_.find(id)->task;
       if (task.state == State::parked || db_.bulks_.is_in_open(id)) continue;
-      causes.removed(task.cause, task.state, 1);
       db_.tasks_.purge(id);
       ++out.tasks;
     }
-    transactions_.write_causes(causes, 0, db_.now_());
     return out;
   });
 }

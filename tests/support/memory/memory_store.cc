@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "src/core/base/require.h"
-#include "tests/support/memory/memory_store_impl.h"
 
 namespace rung {
 
@@ -137,7 +136,7 @@ void MemoryTasks::write(const AttemptChanges& changes) {
   }
 }
 
-std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db) {
+std::unique_ptr<MemoryStore> open_memory_store(std::shared_ptr<MemoryDb> db) {
   return std::make_unique<MemoryStore>(std::move(db));
 }
 

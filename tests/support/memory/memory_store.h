@@ -12,10 +12,15 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "src/core/base/clock.h"
 #include "src/store/store.h"
+#include "src/store/tables.h"
+#include "src/store/task_writer.h"
 #include "tests/support/memory/memory_tables.h"
 
 namespace rung {
@@ -81,7 +86,6 @@ class MemoryDb {
   std::function<EpochMs()> now_;
   std::mt19937_64 dice_;
   MemoryFaults faults_;
-  bool migrated_ = false;
   bool partitions_in_use_ = false;
   int partition_changes_ = 0;  // that were tried meanwhile
   std::size_t short_claims_ = kShortClaims;
@@ -96,6 +100,190 @@ class MemoryDb {
   MemoryQueues queues_;
 };
 
-std::unique_ptr<Store> open_memory_store(std::shared_ptr<MemoryDb> db);
+// The Tables of a MemoryDb (memory_tables.h has the rows). A transaction holds its lock. Nothing is undone:
+// whatever may end a transaction or repeat it is thrown before its first write. Thread: its store's.
+class MemoryTransactions final : public Tables {
+ public:
+  explicit MemoryTransactions(MemoryDb& db) : db_(db) {}
+
+  Result<void> transaction(const std::function<void()>& body, std::string_view name) override;
+
+  std::vector<Lease> share_leases(const Fence& fence) override;
+  void guard_leases(const Fence& fence) override;
+  std::vector<Lease> current_leases() override;
+  Locked lock(const Fence& fence, std::span<const TaskId> ids) override;
+
+  void write_tasks(std::span<const ChangedTask> tasks) override;
+  bool write_unread(std::span<const ChangedTask> tasks, const Fence& fence) override;
+  void write_attempts(const AttemptChanges& attempts, bool repeated) override;
+  void replace_message(const Task& task, const MessagePtr& message) override;
+  void write_audit(std::span<const AuditRow> rows) override;
+  void write_causes(const CauseChanges& changes, int node, EpochMs now) override;
+  bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
+  void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
+
+  std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) override;
+  void read_messages(std::span<const TaskId> ids) override;
+  double random() override;
+
+  // The messages that the last transaction has read, once.
+  std::vector<StoredMessage> messages() { return std::exchange(messages_, {}); }
+  void mark_written() { wrote_ = true; }
+
+ private:
+  MemoryDb& db_;
+  std::vector<StoredMessage> messages_;
+  bool wrote_ = false;  // in this transaction
+};
+
+// Its methods are in memory_reads.cc, and by subject in the other memory_*.cc, each with its tables
+// (memory_tables.h); TaskWriter writes tasks. Thread: as Store says, one at a time; the MemoryDb has its own
+// lock. list() returns the newest first, whatever the filter's order is.
+class MemoryStore : public Store {
+ public:
+  explicit MemoryStore(std::shared_ptr<MemoryDb> db)
+      : shared_(std::move(db)),
+        db_(*shared_),
+        transactions_(db_),
+        writer_(transactions_, db_.causes_.book()) {}
+
+  Result<EpochUs> clock() override { return EpochUs{db_.now().ms * 1000}; }
+  Result<EpochMs> now() override {
+    return call([&] { return db_.now_(); });
+  }
+
+  Result<int> register_node(const NodeIdentity& identity, Ms ttl) override;
+  Result<Beat> heartbeat(int node, std::uint64_t incarnation, Ms ttl,
+                         const std::vector<HealthProblem>& problems, BrokerLink link = BrokerLink::up,
+                         const std::string& config = {}) override;
+  Result<void> leave(int node, std::uint64_t incarnation) override;
+  Result<std::vector<NodeRow>> live_nodes() override;
+  Result<std::vector<ShardRow>> shards() override;
+  Result<std::vector<Lease>> acquire(int node, std::uint64_t incarnation, std::span<const int> shards, Ms ttl,
+                                     std::uint64_t above = 0) override;
+  Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
+  Result<void> release(int node, std::span<const Lease> leases) override;
+
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override {
+    return writer_.insert(tasks, fence);
+  }
+  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide, const BulkStep* step = nullptr) override {
+    return writer_.apply(events, fence, decide, step);
+  }
+  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                        std::size_t most_bytes) override;
+  Result<void> write_claims(std::span<const TaskId> ids) override { return writer_.write_claims(ids); }
+  Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
+  Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
+  Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
+                                    EpochMs until, int per_shard,
+                                    std::span<const std::string> without = {}) override;
+  Result<WorkWaiting> work_waiting(std::span<const int> shards, EpochMs scheduled_until,
+                                   EpochMs until) override;
+  Result<std::vector<DueEntry>> stranded(std::span<const Lease> leases, int limit) override;
+
+  Result<Bulk> create_bulk(const NewBulk& bulk) override;
+  Result<std::optional<Bulk>> bulk(std::int64_t id) override;
+  Result<std::optional<Bulk>> set_bulk(const BulkControl& control) override;
+  Result<std::optional<Bulk>> take_bulk(const std::string& runner, Ms ttl,
+                                        std::optional<std::int64_t> only = std::nullopt) override;
+  Result<std::vector<TaskId>> bulk_next(const BulkStep& step, int limit) override;
+  Result<std::vector<SentTask>> sent_by_bulk(std::int64_t id, int limit) override;
+  Result<void> judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) override;
+
+  Result<Pause> pause(const NewPause& wish) override;
+  Result<Resumed> resume(const std::string& queue, const std::string& who,
+                         const std::string& reason) override;
+  Result<std::vector<Pause>> pauses(EpochMs changed_since = {}) override;
+  Result<std::vector<GateState>> gate_states(EpochMs changed_since = {}) override;
+  Result<std::vector<GateState>> change_gates(const GateBatch& batch) override;
+  Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
+                                                      const std::string& header) override;
+  Result<void> forget_gates(EpochMs before) override;
+
+  Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) override;
+  Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) override;
+  Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) override;
+  Result<std::vector<std::string>> awaiting_queues(std::size_t most) override;
+
+  Result<CausesFolded> fold_causes(int limit) override;
+  Result<void> read_causes() override;
+  Result<int> forget_causes(EpochMs before, int limit) override;
+
+  Result<void> add_counts(const CountBatch& batch) override;
+  Result<int> forget_counts(EpochMs now, int limit) override;
+
+  Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
+  Result<std::vector<Partition>> partitions() override {
+    return call([&] { return db_.tasks_.partitions(); });
+  }
+  Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) override;
+  Result<PartitionDrop> drop_partition(const Partition& partition) override;
+  Result<Swept> sweep(TaskId from, TaskId to, int limit) override;
+  Result<PurgedRecords> purge_records(EpochMs before, int limit) override;
+
+  Result<void> record_event(int node, const SystemEvent& event) override;
+  Result<std::vector<SystemEvent>> events(int limit) override;
+  Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
+  Result<void> set_setting(std::string_view name, std::string_view value) override;
+
+  Result<std::vector<AuditRow>> audit(TaskId id) override;
+
+  Result<std::vector<TaskRow>> list(const Filter& filter) override;
+  Result<std::optional<TaskRow>> find(TaskId id) override;
+  Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
+  Result<std::string> origin(TaskId id) override;
+  Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
+
+  // --- for tests and the simulator's judge; as MysqlStore has them
+  Result<std::vector<NodeRow>> nodes();
+  Result<std::vector<PromiseRow>> promises();
+  Result<std::vector<ActivityPoint>> activity(const ActivityRange& range);
+
+ protected:
+  // For a database that is far away (tests/simulator): before a call takes effect, and after. An error is the
+  // call's answer. Calls that write tasks and clock() have neither.
+  virtual std::optional<Error> before_call() { return std::nullopt; }
+  virtual std::optional<Error> after_call() { return std::nullopt; }
+
+ private:
+  // Runs `body` under the lock, with the faults that tests have set.
+  template <typename F>
+  auto call(F body) -> Result<decltype(body())> {
+    if (auto error = before_call()) return tl::unexpected(*std::move(error));
+    Result<decltype(body())> out;
+    {
+      const std::lock_guard lock(db_.mutex_);
+      if (auto error = db_.faults_.before_call()) return tl::unexpected(*std::move(error));
+      if constexpr (std::is_void_v<decltype(body())>) {
+        body();
+      } else {
+        out = body();
+      }
+      if (auto error = db_.faults_.after_call()) return tl::unexpected(*std::move(error));
+    }
+    if (auto error = after_call()) return tl::unexpected(*std::move(error));
+    return out;
+  }
+
+  TaskRow row_of(const MemoryTask& stored) const {
+    return {stored.task, db_.leases_.name(stored.task.node),
+            stored.message->properties.correlation_id.value_or("")};
+  }
+  // By state, queue, tag, silence_held and body_stored; the filter's other conditions are not looked at.
+  static bool shows(const Filter& filter, const Task& task);
+  // Inside call():
+  void write_pause(const Pause& pause, AuditRow change, const std::string& reason);
+  void record(SystemEvent event) { db_.records_.write(std::move(event), db_.now_()); }
+  void bulk_ended(const Bulk& bulk);
+
+  const std::shared_ptr<MemoryDb> shared_;
+  MemoryDb& db_;
+  MemoryTransactions transactions_;
+  TaskWriter writer_;
+};
+
+std::unique_ptr<MemoryStore> open_memory_store(std::shared_ptr<MemoryDb> db);
 
 }  // namespace rung

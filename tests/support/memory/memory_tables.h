@@ -144,7 +144,6 @@ class MemoryRecords {
   void write(SystemEvent event, EpochMs now);
 
   const std::vector<AuditRow>& audit() const { return audit_; }
-  std::int64_t newest_audit() const { return audited_; }
   const std::vector<SystemEvent>& events() const { return events_; }
 
   // At most `limit` of each kind; adds to `gone` how many.
@@ -188,28 +187,17 @@ class MemoryGates {
   std::map<std::string, std::string> batches_;  // the latest by maker
 };
 
-// Causes, with their counts always whole, and what processes know of them.
+// Causes, without their counts: nothing here is folded or forgotten. And what processes know of them.
 class MemoryCauses {
  public:
-  struct Row {
-    CauseRow row;
-    std::map<EpochMs, std::int64_t> failures = {};  // by bucket
-    std::int64_t ignored_rate = 0;
-    bool failed = false;  // since the last fold
-
-    std::int64_t last_hour(EpochMs now) const;
-    CauseRow shown(EpochMs now) const;
-    bool idle(EpochMs before) const;  // no task, and no failure since
-  };
-  using Rows = std::map<std::string, Row>;
+  using Rows = std::map<std::string, CauseRow>;
 
   CauseBook& book() { return book_; }
   // Returns the causes that are new.
   std::vector<CauseRow> write(const CauseChanges& changes, EpochMs now);
-  Rows& rows() { return rows_; }
+  const Rows& rows() const { return rows_; }
   void restore(Rows rows) { rows_ = std::move(rows); }  // processes still know the others
-  void read(EpochMs before);                            // processes know what is stored, and not idle
-  int forget(EpochMs before, int limit);                // returns how many
+  void read();                                          // processes know what is stored
 
  private:
   CauseBook book_;

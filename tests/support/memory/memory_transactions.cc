@@ -1,5 +1,3 @@
-#include "tests/support/memory/memory_transactions.h"
-
 #include <algorithm>
 #include <optional>
 #include <random>
@@ -9,6 +7,7 @@
 #include "src/core/message/message_json.h"
 #include "src/core/task/origin.h"
 #include "src/store/causes.h"
+#include "tests/support/memory/memory_store.h"
 
 namespace rung {
 namespace {

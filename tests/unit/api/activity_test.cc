@@ -1,12 +1,7 @@
 // GET /v1/activity: its range, its steps, and that each of them has a point.
 #include "src/api/stats/activity.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
-
-#include "tests/support/memory/memory_store.h"
 
 namespace rung::api {
 namespace {
@@ -52,28 +47,6 @@ TEST(ActivityRange, HasAtMost1500PointsAndTheSmallestStepForThat) {
   EXPECT_EQ(step(kDay * 2), 2);
   EXPECT_EQ(step(kDay * 7), 10);
   for (int minutes = 1; minutes <= 30 * 24 * 60; minutes += 37) step(kActivityMinute * minutes);
-}
-
-TEST(Activity, EachStepHasItsPoint) {
-  const auto db = std::make_shared<MemoryDb>();
-  const auto store = open_memory_store(db);
-  const auto add = [&](EpochMs at, ActivityCounts more, const std::string& id) {
-    ASSERT_TRUE(store->add_counts({{{"orders", {}, more}}, at, "a", id}));
-  };
-  add(kMinuteOfNow - kActivityMinute * 3, {1, 2, 3}, "1");
-  add(kNow, {4, 0, 0}, "2");
-  const auto activity = read_activity(*store, {"orders", kNow - kActivityMinute * 4, kNow}, kNow);
-  ASSERT_TRUE(activity);
-  EXPECT_THAT(activity->points,
-              testing::ElementsAre(ActivityPoint{kMinuteOfNow - kActivityMinute * 4, {}},
-                                   ActivityPoint{kMinuteOfNow - kActivityMinute * 3, {1, 2, 3}},
-                                   ActivityPoint{kMinuteOfNow - kActivityMinute * 2, {}},
-                                   ActivityPoint{kMinuteOfNow - kActivityMinute, {}},
-                                   ActivityPoint{kMinuteOfNow, {4, 0, 0}}));
-  EXPECT_EQ(to_json(*activity).at("step_s"), 60);
-  EXPECT_EQ(dump(to_json(*activity).at("points")[1]),
-            R"({"at":"2026-09-21T11:57:00.000Z","failed":1,"retried":2,"succeeded":3})");
-  EXPECT_TRUE(read_activity(*store, {"", EpochMs{0}, EpochMs{1}}, kNow)->points.empty());
 }
 
 TEST(Activity, SaysWhichQueuesHaveNoCountsOfTheirOwn) {

@@ -91,6 +91,12 @@ struct World {
   }
   Task row(TaskId id) { return eyes->find(id).value().value().task; }
   std::vector<TaskRow> rows() { return eyes->list({}).value(); }
+  // As the view retry_queues shows it.
+  QueueGate gate(const std::string& queue) {
+    const auto states = eyes->gate_states().value();
+    const auto state = std::ranges::find(states, queue, &GateState::queue);
+    return shown_gate(nullptr, state == states.end() ? nullptr : &*state, now()).value_or(QueueGate{});
+  }
 
   // Another instance, visible only through its rows: it acquires the free shards.
   Fence peer(const std::string& name, Ms lease) {
@@ -106,7 +112,7 @@ struct World {
   const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
   test::VirtualLoop loop{*clock};
   const std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>(clock, 1);
-  const std::unique_ptr<Store> eyes = open_memory_store(db);
+  const std::unique_ptr<MemoryStore> eyes = open_memory_store(db);
   RuleBookPtr rules = story_rules();
   IdSource ids{1000};
   std::set<MemoryBroker*> brokers;

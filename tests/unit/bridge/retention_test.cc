@@ -139,7 +139,7 @@ TEST_F(RetentionPasses, AChangeOfPartitionsThatTakesLongDelaysNoOtherUpkeep) {
   ASSERT_TRUE(until([&] { return one.jobs.waiting(Lane::retention) > 0; })) << "it is under way";
   bool recorded = false;
   one.jobs.submit<void>(
-      Lane::upkeep, [](SystemStore& events) { return events.record_event(0, {}); },
+      Lane::upkeep, [](Store& events) { return events.record_event(0, {}); },
       [&](const Result<void>&) { recorded = true; });
   EXPECT_TRUE(until([&] { return recorded; }));
 }

@@ -37,10 +37,10 @@ TEST_F(RetryAfterStory, AConsumerHoldsBackTheWholeQueue) {
   const TaskId second = scheduled("orders", Ms{100});
   world.loop.run_for(kSecond * 59);
   EXPECT_THAT(sent(), SizeIs(1));
-  const auto gates = world.eyes->queue_gates().value();
-  EXPECT_EQ(gates[0].state, "paused");
-  EXPECT_EQ(gates[0].by, "retry-after");
-  EXPECT_EQ(gates[0].reason, "task " + first.str() + " asked for 1m");
+  const QueueGate gate = world.gate("orders");
+  EXPECT_EQ(gate.state, "paused");
+  EXPECT_EQ(gate.by, "retry-after");
+  EXPECT_EQ(gate.reason, "task " + first.str() + " asked for 1m");
   world.loop.run_for(kSecond * 3);
   EXPECT_THAT(sent(), SizeIs(3));
   EXPECT_GE(world.row(second).uncounted_time, kSecond * 55);
