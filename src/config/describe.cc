@@ -13,65 +13,49 @@ namespace {
 
 using levels::format_duration;
 
-// A table with columns as wide as their content.
-class Columns {
- public:
-  explicit Columns(std::vector<bool> right) : right_(std::move(right)) {}
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+using Row = std::vector<std::string>;
 
-  std::string str() const {
-    std::vector<std::size_t> widths(right_.size(), 0);
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
-    }
-    std::string out;
-    for (const auto& row : rows_) {
-      std::string line = "  ";
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        const std::string pad(widths[i] - width(row[i]), ' ');
-        line += right_[i] ? pad + row[i] : row[i] + pad;
-        line += "  ";
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      out += line + "\n";
-    }
-    return out;
+// Characters, not bytes: queue names can be in any script.
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+// Columns as wide as their content.
+std::string table(const std::vector<Row>& rows, bool right = false) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
   }
-
- private:
-  // Characters, not bytes: queue names can be in any script.
-  static std::size_t width(const std::string& text) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  std::string out;
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - width(row[i]), ' ');
+      out += "  " + (right ? pad + row[i] : row[i] + pad);
+    }
+    out.erase(out.find_last_not_of(' ') + 1);
+    out += "\n";
   }
-
-  std::vector<bool> right_;
-  std::vector<std::vector<std::string>> rows_;
-};
+  return out;
+}
 
 std::string describe_ladder(const std::string& name, const levels::Ladder& ladder) {
   const bool jitter = ladder.jitter() > 0.0;
   std::string out =
       fmt::format("ladder {}: {} level{}", name, ladder.levels(), ladder.levels() == 1 ? "" : "s");
   if (jitter) out += fmt::format(", jitter {:.0f}%", ladder.jitter() * 100);
-  Columns table(jitter ? std::vector<bool>{true, true, true, true, true}
-                       : std::vector<bool>{true, true, true});
-  std::vector<std::string> head = {"level", "delay"};
-  if (jitter) head.emplace_back("at most");
-  head.emplace_back("since first failure");
-  if (jitter) head.emplace_back("at most");
-  table.row(head);
+  std::vector<Row> rows = {{"level", "delay", "at most", "since first failure", "at most"}};
   Ms latest{0};
   for (int level = 1; level <= ladder.levels(); ++level) {
-    std::vector<std::string> cells = {std::to_string(level), format_duration(ladder.delay(level))};
     const Ms most = ladder.delay(level, 1.0);
     latest += most;
-    if (jitter) cells.push_back(format_duration(most));
-    cells.push_back(format_duration(ladder.since_first(level)));
-    if (jitter) cells.push_back(format_duration(latest));
-    table.row(std::move(cells));
+    rows.push_back({std::to_string(level), format_duration(ladder.delay(level)), format_duration(most),
+                    format_duration(ladder.since_first(level)), format_duration(latest)});
   }
-  return out + "\n" + table.str();
+  for (Row& row : rows) {
+    if (!jitter) row = {row[0], row[1], row[3]};
+  }
+  return out + "\n" + table(rows, true);
 }
 
 // Keeps control characters in names off the terminal.
@@ -91,66 +75,69 @@ std::string give_up_text(const GiveUp& limit) {
 std::string describe_rules(const Config& config) {
   std::string out;
   for (const auto& [name, list] : config.rules->rule_lists()) {
-    Columns table({false, false, false});
-    table.row({"rule", "when", "then"});
+    std::vector<Row> rows = {{"rule", "when", "then"}};
     for (const FailureRule& rule : list->rules())
-      table.row({rule.name, printable(describe(rule.when)), describe(rule.then)});
-    out += "\nrules " + name + " (the first that matches decides; none: the ladder)\n" + table.str();
+      rows.push_back({rule.name, printable(describe(rule.when)), describe(rule.then)});
+    out += "\nrules " + name + " (the first that matches decides; none: the ladder)\n" + table(rows);
   }
   return out;
 }
 
-struct QueueRow {
-  std::string name, group;
+std::string silence_text(const Silence& silence) {
+  return (silence.means == Silence::Means::success ? "succeeded after " : "failed after ") +
+         format_duration(silence.after);
+}
+
+struct QueueEntry {
+  std::string name;  // "" = the defaults
   const QueueRules& rules;
+  bool pattern = false;
 };
 
-std::string queue_table(const Config& config, const std::vector<QueueRow>& rows, bool policies) {
+// The entries of `queues`, and the defaults.
+std::vector<QueueEntry> entries_of(const RuleBook& book) {
+  std::vector<QueueEntry> all;
+  for (const auto& [name, rules] : book.queues()) all.push_back({name, rules});
+  for (const RuleBook::PatternRules& entry : book.patterns())
+    all.push_back({entry.pattern.text(), entry.rules, true});
+  all.push_back({"", book.defaults()});
+  return all;
+}
+
+bool has_policy(const QueueEntry& entry) {
+  return !entry.rules.rules.empty() || entry.rules.give_up != GiveUp{} || entry.rules.late_by;
+}
+
+std::string queue_table(const Config& config, const std::vector<QueueEntry>& entries, bool policies) {
   const bool groups = !config.groups.empty();
-  Columns table(std::vector<bool>(8, false));
-  std::vector<std::string> head = {"queue", "ladder", "silence after a retry", "parked"};
-  if (groups) head.insert(head.begin() + 1, "group");
-  if (policies) head.insert(head.end(), {"rules", "gives up", "late by"});
-  table.row(std::move(head));
-  for (const auto& [name, group, rules] : rows) {
-    const bool success = rules.silence.means == Silence::Means::success;
-    std::vector<std::string> cells = {
-        name, rules.ladder,
-        (success ? "succeeded after " : "failed after ") + format_duration(rules.silence.after),
-        rules.publish_parked ? "publish to " + (groups ? "PREFIX" : config.broker.prefix) + ".parked"
-                             : "keep"};
-    if (groups) cells.insert(cells.begin() + 1, group);
-    if (policies)
-      cells.insert(cells.end(), {rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up),
-                                 rules.late_by ? "at most " + format_duration(*rules.late_by) : "-"});
-    table.row(std::move(cells));
+  std::vector<Row> rows = {
+      {"queue", "group", "ladder", "silence after a retry", "parked", "rules", "gives up", "late by"}};
+  for (const auto& [name, rules, pattern] : entries) {
+    // A group's pattern that matches the text of this one matches every queue that this one matches.
+    const auto* group = config.groups.of_queue(name);
+    rows.push_back({name.empty() ? "(any other)" : printable(name),
+                    group != nullptr ? group->name
+                    : name.empty()   ? ""
+                    : pattern        ? "by queue"
+                                     : "none",
+                    rules.ladder, silence_text(rules.silence),
+                    rules.publish_parked
+                        ? "publish to " + (groups ? "PREFIX" : config.broker.prefix) + ".parked"
+                        : "keep",
+                    rules.rules.empty() ? "-" : rules.rules, give_up_text(rules.give_up),
+                    rules.late_by ? "at most " + format_duration(*rules.late_by) : "-"});
   }
-  return table.str();
+  for (Row& row : rows) {
+    if (!policies) row.resize(row.size() - 3);
+    if (!groups) row.erase(row.begin() + 1);
+  }
+  return table(rows);
 }
 
 std::string describe_queues(const Config& config) {
-  const RuleBook& book = *config.rules;
-  const auto has_policy = [](const QueueRules& rules) {
-    return !rules.rules.empty() || rules.give_up != GiveUp{} || rules.late_by;
-  };
-  const bool policies =
-      has_policy(book.defaults()) ||
-      std::ranges::any_of(book.queues(), [&](const auto& queue) { return has_policy(queue.second); }) ||
-      std::ranges::any_of(book.patterns(), [&](const auto& entry) { return has_policy(entry.rules); });
-  std::vector<QueueRow> rows;
-  for (const auto& [name, rules] : config.rules->queues()) {
-    const auto* group = config.groups.of_queue(name);
-    rows.push_back({printable(name), group != nullptr ? group->name : "none", rules});
-  }
-  for (const RuleBook::PatternRules& entry : book.patterns()) {
-    // A group's pattern that matches the text of this one matches every queue that this one matches.
-    const auto* group = config.groups.of_queue(entry.pattern.text());
-    rows.push_back(
-        {printable(entry.pattern.text()), group != nullptr ? group->name : "by queue", entry.rules});
-  }
-  rows.push_back({"(any other)", "", book.defaults()});
-  std::string out = "queues\n" + queue_table(config, rows, policies);
-  if (!book.patterns().empty())
+  const std::vector<QueueEntry> all = entries_of(*config.rules);
+  std::string out = "queues\n" + queue_table(config, all, std::ranges::any_of(all, has_policy));
+  if (!config.rules->patterns().empty())
     out +=
         "  (names with * ? [ ] are patterns: a queue without a line of its own follows the first that "
         "matches)\n";
@@ -171,9 +158,9 @@ std::string breaker_text(const BreakerRules& breaker) {
 }
 
 // Each gate that is set, in a line.
-void add_gates(const std::string& queue, const GateRules& gate, Columns& table) {
+void add_gates(const std::string& queue, const GateRules& gate, std::vector<Row>& rows) {
   const auto row = [&](const std::string& name, const std::string& meaning) {
-    table.row({queue, name, meaning});
+    rows.push_back({queue, name, meaning});
   };
   if (gate.rate > 0) row("rate", "at most " + format_rate(gate.rate) + " published, over all instances");
   if (gate.rate_by)
@@ -190,20 +177,12 @@ void add_gates(const std::string& queue, const GateRules& gate, Columns& table) 
                                                           : "; holds back the message"));
 }
 
-std::string describe_gates(const Config& config) {
-  const RuleBook& book = *config.rules;
-  const auto has_gate = [](const QueueRules& rules) { return rules.gate != GateRules{}; };
-  if (!has_gate(book.defaults()) &&
-      std::ranges::none_of(book.queues(), [&](const auto& queue) { return has_gate(queue.second); }) &&
-      std::ranges::none_of(book.patterns(), [&](const auto& entry) { return has_gate(entry.rules); }))
-    return {};
-  Columns table({false, false, false});
-  table.row({"queue", "gate", "meaning"});
-  for (const auto& [name, rules] : book.queues()) add_gates(printable(name), rules.gate, table);
-  for (const RuleBook::PatternRules& entry : book.patterns())
-    add_gates("each " + printable(entry.pattern.text()), entry.rules.gate, table);
-  add_gates("(any other)", book.defaults().gate, table);
-  return "\ngates\n" + table.str();
+// "": none is set.
+std::string gate_table(const std::vector<QueueEntry>& entries) {
+  std::vector<Row> rows = {{"queue", "gate", "meaning"}};
+  for (const auto& [name, rules, pattern] : entries)
+    add_gates(name.empty() ? "(any other)" : (pattern ? "each " : "") + printable(name), rules.gate, rows);
+  return rows.size() == 1 ? "" : "\ngates\n" + table(rows);
 }
 
 std::string joined(const TargetRules::Patterns& patterns) {
@@ -214,11 +193,10 @@ std::string joined(const TargetRules::Patterns& patterns) {
 
 std::string describe_groups(const Config& config) {
   if (config.groups.empty()) return {};
-  Columns table({false, false, false});
-  table.row({"group", "prefix", "queues"});
+  std::vector<Row> rows = {{"group", "prefix", "queues"}};
   for (const QueueGroups::Group& group : config.groups.all)
-    table.row({group.name, group.prefix, joined(group.queues)});
-  return "groups\n" + table.str() + "\n";
+    rows.push_back({group.name, group.prefix, joined(group.queues)});
+  return "groups\n" + table(rows) + "\n";
 }
 
 std::string target_text(const Target& target) {
@@ -230,42 +208,35 @@ std::string target_text(const Target& target) {
 
 std::string describe_tags(const Config& config) {
   if (config.rules->tags().empty()) return {};
-  Columns table({false, false, false, false});
-  table.row({"tag", "goes to", "ladder", "silence after a delivery"});
-  for (const auto& [name, tag] : config.rules->tags()) {
-    std::string silence = "from its queue";
-    if (tag.silence) {
-      const bool success = tag.silence->means == Silence::Means::success;
-      silence = (success ? "succeeded after " : "failed after ") + format_duration(tag.silence->after);
-    }
-    table.row({printable(name), target_text(tag.target), tag.ladder.empty() ? "from its queue" : tag.ladder,
-               silence});
-  }
-  return "\ntags\n" + table.str();
+  std::vector<Row> rows = {{"tag", "goes to", "ladder", "silence after a delivery"}};
+  for (const auto& [name, tag] : config.rules->tags())
+    rows.push_back({printable(name), target_text(tag.target),
+                    tag.ladder.empty() ? "from its queue" : tag.ladder,
+                    tag.silence ? silence_text(*tag.silence) : "from its queue"});
+  return "\ntags\n" + table(rows);
 }
 
 std::string describe_delays(const Config& config) {
   if (config.delays.empty()) return {};
-  Columns table({false, false});
-  table.row({"published to", "forwarded to"});
-  for (const auto& [from, to] : config.delays) table.row({printable(from), printable(to)});
-  return "\ndelayed exchanges\n" + table.str();
+  std::vector<Row> rows = {{"published to", "forwarded to"}};
+  for (const auto& [from, to] : config.delays) rows.push_back({printable(from), printable(to)});
+  return "\ndelayed exchanges\n" + table(rows);
 }
 
 std::string describe_error_queues(const Config& config) {
   const ErrorQueues& errors = config.rules->error_queues();
   if (errors.empty()) return {};
-  Columns table({false, false, false, false});
-  table.row({"error queue", "dialect", "goes back to", "ladder"});
+  std::vector<Row> rows = {{"error queue", "dialect", "goes back to", "ladder"}};
   for (const ErrorQueue& queue : errors.all()) {
-    const std::string named = queue.to.empty() ? target_by_name(queue, queue.from) : queue.to;
-    const std::string to = queue.is_pattern() && queue.to.empty() ? "" : named;
-    table.row({printable(queue.from), queue.dialect->name, to.empty() ? "as the message says" : printable(to),
-               !queue.retries         ? "none: parked at once"
-               : queue.ladder.empty() ? "from its queue"
-                                      : queue.ladder});
+    const std::string to =
+        queue.to.empty() && !queue.is_pattern() ? target_by_name(queue, queue.from) : queue.to;
+    rows.push_back({printable(queue.from), queue.dialect->name,
+                    to.empty() ? "as the message says" : printable(to),
+                    !queue.retries         ? "none: parked at once"
+                    : queue.ladder.empty() ? "from its queue"
+                                           : queue.ladder});
   }
-  return "\nerror queues\n" + table.str();
+  return "\nerror queues\n" + table(rows);
 }
 
 std::string describe_targets(const Config& config) {
@@ -323,23 +294,17 @@ std::string describe_queue(const Config& config, const std::string& queue) {
   const std::string entry = by_pattern != nullptr ? "queues." + by_pattern->pattern.text() + ", a pattern"
                             : book.queues().contains(queue) ? "queues." + queue + ", its own name"
                                                             : "the defaults";
-  const QueueRules& rules = book.queue(queue);
-  const auto* group = config.groups.of_queue(queue);
-  Columns gates({false, false, false});
-  gates.row({"queue", "gate", "meaning"});
-  add_gates(printable(queue), rules.gate, gates);
+  const std::vector<QueueEntry> one = {{queue, book.queue(queue)}};
   return "queue " + printable(queue) + " follows " + printable(entry) + "\n" +
-         queue_table(config, {{printable(queue), group != nullptr ? group->name : "none", rules}}, true) +
-         (rules.gate == GateRules{} ? "" : "\ngates\n" + gates.str());
+         queue_table(config, one, true) + gate_table(one);
 }
 
 std::string describe(const Config& config) {
   if (!config.api.url.empty()) return describe_api(config.api);
   if (config.rules == nullptr) return {};
   const RuleBook& rules = *config.rules;
-  std::set<std::string> used = {"default", rules.defaults().ladder};
-  for (const auto& [name, queue] : rules.queues()) used.insert(queue.ladder);
-  for (const RuleBook::PatternRules& entry : rules.patterns()) used.insert(entry.rules.ladder);
+  std::set<std::string> used = {"default"};
+  for (const QueueEntry& entry : entries_of(rules)) used.insert(entry.rules.ladder);
   for (const auto& [name, tag] : rules.tags()) used.insert(tag.ladder);
   const auto& ready = confile::ready_ladders();
   std::string out;
@@ -349,7 +314,7 @@ std::string describe(const Config& config) {
     if (only_ready && !used.contains(name)) continue;
     out += describe_ladder(name, ladder) + "\n";
   }
-  return out + describe_groups(config) + describe_queues(config) + describe_gates(config) +
+  return out + describe_groups(config) + describe_queues(config) + gate_table(entries_of(rules)) +
          describe_rules(config) + describe_tags(config) + describe_delays(config) +
          describe_error_queues(config) + describe_targets(config) + describe_results(config) +
          describe_retention(config) + describe_traces(config);
