@@ -96,24 +96,14 @@ TEST_F(ConfigEnvironment, NoProblemHoldsAPassword) {
                           "*hunter2", "&hunter2 *ter2", "!hunter2<ter2>", "amqp://u:hunter2, cert@h, url"}) {
     for (const std::string& text :
          {"broker: { url: " + std::string(url) + " }\n", "broker: { url: \"" + std::string(url) + "\" }\n",
-          "broker:\n  url: " + std::string(url) + "\n", "store: { url: " + std::string(url) + " }\n"}) {
+          "broker:\n  url: " + std::string(url) + "\n", "store: { url: " + std::string(url) + " }\n",
+          "broker: { urls: [\"" + std::string(url) + "\", \"amqp://me:hunter2@h/b\"] }\n"}) {
       for (const auto& line : problems(text)) {
         EXPECT_THAT(line, Not(HasSubstr("hun"))) << text;
         EXPECT_THAT(line, Not(HasSubstr("ter2"))) << text;
       }
     }
   }
-}
-
-TEST_F(ConfigEnvironment, APasswordFileGoesIntoTheUrl) {
-  write("broker.pw", "p@ss/w:rd %\r\nsecond line\n");
-  write("store.pw", "no newline");
-  const auto config = good(
-      "broker: { url: \"amqp://me:old@h:1/%2f\", password_file: broker.pw }\n"
-      "store: { url: \"mysql://me@h/s\", password_file: " +
-      path("store.pw") + " }\n");
-  EXPECT_EQ(config.broker.url, "amqp://me:p%40ss%2Fw%3Ard%20%25@h:1/%2F");
-  EXPECT_EQ(config.store.url, "mysql://me:no%20newline@h/s");
 }
 
 TEST_F(ConfigEnvironment, APasswordFileThatCannotServe) {
@@ -153,57 +143,15 @@ TEST_F(ConfigEnvironment, AddressesAreAListOrATextWithCommas) {
 }
 
 TEST_F(ConfigEnvironment, APasswordFileGoesIntoAllUrls) {
-  write("pw", "p@ss\n");
+  write("broker.pw", "p@ss/w:rd %\r\nsecond line\n");
+  write("store.pw", "no newline");
   const auto config = good(
-      "broker: { urls: [\"amqp://me:old@h/%2f\", \"amqp://you@i/%2f\"], password_file: pw }\n"
-      "store: { urls: [\"mysql://me@h/s\", \"mysql://me@i/s\"], password_file: pw }\n");
-  EXPECT_EQ(config.broker.url, "amqp://me:p%40ss@h/%2F");
-  EXPECT_THAT(config.broker.other_urls, testing::ElementsAre("amqp://you:p%40ss@i/%2F"));
-  EXPECT_THAT(config.store.other_urls, testing::ElementsAre("mysql://me:p%40ss@i/s"));
-}
-
-TEST_F(ConfigEnvironment, AddressesThatAreNotOfOneService) {
-  const auto with = [&](const std::string& broker, const std::string& store) {
-    const auto lines = problems("broker: { " + broker + " }\nstore: { " + store + " }\n");
-    return lines.size() == 1 ? lines[0] : testing::PrintToString(lines);
-  };
-  const std::string broker = "url: \"amqp://me@h\"", store = "url: \"mysql://me@h/s\"";
-  EXPECT_EQ(with(broker + ", urls: [\"amqp://me@i\"]", store),
-            "rung.yaml:1:37: broker.urls: broker.url is also set: keep only one of them; put all addresses "
-            "in broker.urls, or a single address in broker.url");
-  EXPECT_EQ(with(broker, store + ", urls: [\"mysql://me@i/s\"]"),
-            "rung.yaml:2:39: store.urls: store.url is also set: keep only one of them; put all addresses in "
-            "store.urls, or a single address in store.url");
-  EXPECT_EQ(with("urls: [\"amqp://h/a\", \"amqp://i/a\", \"amqp://j/b\"]", store),
-            "rung.yaml:1:17: broker.urls: [3] has a different virtual host than [1]: all addresses must "
-            "belong to one service");
-  EXPECT_EQ(with("urls: [\"amqps://h\", \"amqp://i\"]", store),
-            "rung.yaml:1:17: broker.urls: [2] has a different scheme (amqp://) than [1]: all addresses must "
-            "belong to one service");
-  EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://me@i/t\"]"),
-            "rung.yaml:2:16: store.urls: [2] has a different schema than [1]: all addresses must belong to "
-            "one service");
-  EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://you@h:3306/s\"]"),
-            "rung.yaml:2:16: store.urls: [2] has the same host and port as [1]: remove it");
-  EXPECT_EQ(with(broker, "urls: [\"mysql://me@h/s\", \"mysql://i/s\"]"),
-            "rung.yaml:2:16: store.urls: [2] the user is missing: mysql://user:password@host:port/schema");
-  EXPECT_EQ(with("urls: []", store),
-            "rung.yaml:1:17: broker.urls: the list is empty: at least one URL is required");
-  EXPECT_EQ(with("urls: { a: b }", store),
-            "rung.yaml:1:17: broker.urls: expected a list of URLs: [amqp://HOST, ...]");
-}
-
-TEST_F(ConfigEnvironment, NoErrorAboutAddressesHoldsAPieceOfAPassword) {
-  env("RUNG_TEST_BROKERS", "amqp://me:hun,ter2@h");
-  for (const std::string text : {"\"${RUNG_TEST_BROKERS}\"", "[\"amqp://me:hun/ter2@h\"]",
-                                 "[\"amqp://me:hunter2@h/a\", \"amqp://me:hunter2@h/b\"]"}) {
-    const auto lines = problems("broker: { urls: " + text + " }\nstore: { url: \"mysql://a@b/c\" }\n");
-    EXPECT_FALSE(lines.empty());
-    for (const auto& line : lines) {
-      EXPECT_THAT(line, Not(HasSubstr("hun"))) << text;
-      EXPECT_THAT(line, Not(HasSubstr("ter2"))) << text;
-    }
-  }
+      "broker: { urls: [\"amqp://me:old@h/%2f\", \"amqp://you@i:1/%2f\"], password_file: broker.pw }\n"
+      "store: { urls: [\"mysql://me@h/s\", \"mysql://me@i/s\"], password_file: " +
+      path("store.pw") + " }\n");
+  EXPECT_EQ(config.broker.url, "amqp://me:p%40ss%2Fw%3Ard%20%25@h/%2F");
+  EXPECT_THAT(config.broker.other_urls, testing::ElementsAre("amqp://you:p%40ss%2Fw%3Ard%20%25@i:1/%2F"));
+  EXPECT_THAT(config.store.other_urls, testing::ElementsAre("mysql://me:no%20newline@i/s"));
 }
 
 TEST_F(ConfigEnvironment, TheDescriptionHoldsNoSecret) {

@@ -33,34 +33,6 @@ class ConfigGates : public ConfigTest {
   }
 };
 
-TEST_F(ConfigGates, AllKeys) {
-  const GateRules rules = good(kServers + R"(queues:
-  orders:
-    success: { reported_within: 5m }
-    gate:
-      rate: 200/s
-      rate_by: { header: tenant, rate: 5/s }
-      window: { allow: "Mon-Fri 08:00-18:00", zone: Europe/Berlin }
-      breaker: { open_after: 20, of_last: 100, only: [TimeoutError], wait: [30s, 2m, 10m], probes: 1, probe_timeout: 1m, close_after: 3 }
-      retry_after: { cap: 6h, pauses: queue }
-)")
-                              .rules->queue("orders")
-                              .gate;
-  EXPECT_EQ(rules.rate, 200);
-  EXPECT_EQ(rules.rate_by, (RateBy{"tenant", 5}));
-  ASSERT_NE(rules.window, nullptr);
-  EXPECT_EQ(rules.window->describe(), "Mon-Fri 08:00-18:00 Europe/Berlin");
-  BreakerRules breaker;
-  breaker.only = {"TimeoutError"};
-  EXPECT_EQ(rules.breaker, breaker);
-  EXPECT_EQ(rules.retry_after, (RetryAfterRules{hours(6), true}));
-}
-
-TEST_F(ConfigGates, NoneIsSetByItself) {
-  EXPECT_EQ(good(kServers).rules->queue("orders").gate, GateRules{});
-  EXPECT_EQ(good(kServers + "queues: { orders: { gate: {} } }\n").rules->queue("orders").gate, GateRules{});
-}
-
 TEST_F(ConfigGates, Rates) {
   EXPECT_EQ(gate("rate: 100000/s").rate, 100'000);
   EXPECT_EQ(gate("rate: 90/m").rate, 1.5);

@@ -12,14 +12,9 @@ using ::testing::Pair;
 
 class ConfigOfTraces : public ConfigTest {};
 
-TEST_F(ConfigOfTraces, Defaults) {
+TEST_F(ConfigOfTraces, TheEndpointIsAServer) {
   EXPECT_EQ(good(kServers).otel.endpoint, "");
-  const OtelOptions otel = good(kServers + "otel: { endpoint: \"http://c:4318/\" }\n").otel;
-  EXPECT_EQ(otel.endpoint, "http://c:4318");
-  EXPECT_EQ(otel.service, "rung");
-  EXPECT_TRUE(otel.verify);
-  EXPECT_EQ(otel.sample, 1.0);
-  EXPECT_THAT(otel.headers, IsEmpty());
+  EXPECT_EQ(good(kServers + "otel: { endpoint: \"http://c:4318/\" }\n").otel.endpoint, "http://c:4318");
 }
 
 TEST_F(ConfigOfTraces, HeadersAreNeverShown) {
@@ -36,10 +31,6 @@ TEST_F(ConfigOfTraces, HeadersAreNeverShown) {
   const std::string wrong = problem("otel: { headers: { authorization: \"${RUNG_TEST_KEY}\\n\" } }\n");
   EXPECT_THAT(wrong, HasSubstr("otel.headers.authorization: the value of a header is printable ASCII"));
   EXPECT_THAT(wrong, Not(HasSubstr("sesame")));
-}
-
-TEST_F(ConfigOfTraces, OtherProtocols) {
-  EXPECT_EQ(good(kServers + "otel: { protocol: http/json }\n").otel.endpoint, "");
 }
 
 TEST_F(ConfigOfTraces, WrongValues) {

@@ -95,12 +95,6 @@ queues: { orders: { late_by: 30s }, mails: {}, "shop.*": { late_by: 5s } }
   EXPECT_THAT(describe(config), HasSubstr("at most 30s"));
 }
 
-TEST_F(ConfigPolicies, AReloadOfAPromiseIsToldAsAChangeOfItsQueue) {
-  const Config before = good(kServers + "queues: { orders: { late_by: 30s }, mails: {} }\n"),
-               after = good(kServers + "queues: { orders: { late_by: 1m }, mails: {} }\n");
-  EXPECT_EQ(describe_changes(before, after), "queues: ~orders");
-}
-
 // Any queue may be named by a rule; headers of messages may then name it, too.
 TEST_F(ConfigPolicies, TheQueueOfARuleIsAnAllowedTarget) {
   const Config config = good(

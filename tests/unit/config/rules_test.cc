@@ -104,22 +104,6 @@ TEST_F(ConfigRules, TheContractsExampleLoads) {
   EXPECT_EQ(config.rules->queue("another"), QueueRules{});
 }
 
-TEST_F(ConfigRules, TheLeastConfigHasTheDefaultsOfTheTable) {
-  const auto config = good(kServers);
-  char host[256] = {};
-  ASSERT_EQ(gethostname(host, sizeof(host) - 1), 0);
-  EXPECT_EQ(config.node, host);
-  EXPECT_EQ(config.broker.prefix, "rung");
-  EXPECT_EQ(config.broker.prefetch, 1000);
-  EXPECT_EQ(config.broker.heartbeat, Ms{10'000});
-  EXPECT_TRUE(config.broker.verify_host);
-  EXPECT_EQ(config.store.tls, "off");
-  EXPECT_TRUE(config.store.migrate);
-  EXPECT_EQ(config.max_loaded, 1'000'000);
-  EXPECT_EQ(config.log.level, "info");
-  EXPECT_EQ(config.http.listen, "");
-}
-
 TEST_F(ConfigRules, TheHeartbeatFollowsAShortLease) {
   EXPECT_EQ(good(kServers + "lease: 2s500ms\n").broker.heartbeat, Ms{2000});
   EXPECT_EQ(good(kServers + "lease: 1m\n").broker.heartbeat, Ms{10'000});
@@ -145,13 +129,6 @@ TEST_F(ConfigRules, AllFormsOfALadder) {
   EXPECT_EQ(book->ladder("nobody"), nullptr);
 }
 
-TEST_F(ConfigRules, WrongLadders) {
-  const auto ladder = [&](const std::string& text) { return problem("ladders:\n  a: " + text + "\n"); };
-  std::string many;
-  for (int i = 0; i < 1001; ++i) many += "1s, ";
-  EXPECT_THAT(ladder("[" + many + "]"), HasSubstr("at most 1000 are allowed"));
-}
-
 TEST_F(ConfigRules, ReadyLaddersNeedNoSpelling) {
   const auto book = rules("queues: { a: { ladder: patient } }\n");
   EXPECT_EQ(book->queue("a").ladder, "patient");
@@ -164,21 +141,6 @@ TEST_F(ConfigRules, ReadyLaddersNeedNoSpelling) {
   // The file's own goes before.
   EXPECT_EQ(delays(rules("ladders: { quick: [7s] }\n")->ladder("quick")), "7s");
   EXPECT_EQ(delays(rules("ladders: { default: [7s] }\n")->ladder("default")), "7s");
-}
-
-TEST_F(ConfigRules, WhatAQueueLeavesOutItHasFromTheDefaultQueue) {
-  const auto book = rules(
-      "parked: publish\n"
-      "queues:\n"
-      "  first: {}\n"
-      "  default: { ladder: patient, success: { reported_within: 3m } }\n"
-      "  own: { ladder: quick, success: { presumed_after: 1m }, parked: keep }\n"
-      "  empty:\n");
-  const QueueRules standard{"patient", {Silence::Means::failure, Ms{180'000}}, true};
-  EXPECT_EQ(book->queue("first"), standard);
-  EXPECT_EQ(book->queue("empty"), standard);
-  EXPECT_EQ(book->queue("nobody named it"), standard);
-  EXPECT_EQ(book->queue("own"), (QueueRules{"quick", {Silence::Means::success, Ms{60'000}}, false}));
 }
 
 TEST_F(ConfigRules, ParkedAtTheTopHoldsForEveryQueue) {

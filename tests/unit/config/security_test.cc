@@ -37,16 +37,6 @@ TEST_F(ConfigSecurity, TargetsThatHeadersMayName) {
   EXPECT_FALSE(good(kServers).rules->targets().allows("rung.delay"));
 }
 
-TEST_F(ConfigSecurity, TargetsThatMakeNoSense) {
-  const std::string begin = "broker: { url: \"amqp://h\", targets: { allow: ";
-  const std::string end = " } }\nstore: { url: \"mysql://u:p@h/s\" }\n";
-  EXPECT_THAT(problems(begin + "orders" + end),
-              ElementsAre(HasSubstr("broker.targets.allow: expected a list of names")));
-  EXPECT_THAT(problems(begin + "[rung.delay]" + end),
-              ElementsAre(HasSubstr("names that begin with rung. are reserved for Rung and never a target")));
-  EXPECT_THAT(problems(begin + "[]" + end), IsEmpty());
-}
-
 TEST_F(ConfigSecurity, RequireToken) {
   EXPECT_TRUE(good(kServers).require_token);
   EXPECT_FALSE(good(kServers + "results: { require_token: false }\n").require_token);
