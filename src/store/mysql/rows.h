@@ -24,7 +24,7 @@ inline constexpr std::string_view kSilenceSuccess = "success", kSilenceFailure =
 std::optional<Silence> silence_at(const ::sql::ResultSet& row, std::uint32_t column);
 
 // The columns 1 .. kTaskColumns of lock_tasks and list.
-inline constexpr std::uint32_t kTaskColumns = 34;
+inline constexpr std::uint32_t kTaskColumns = 36;
 Task task_at(const ::sql::ResultSet& row);
 RuleHeaders rule_headers_from(const std::string& text);          // the column rule_headers
 std::vector<StoredMessage> messages_at(::sql::ResultSet& rows);  // the columns of messages
