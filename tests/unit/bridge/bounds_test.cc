@@ -148,49 +148,5 @@ TEST(Bounds, NamesInTheLog) {
   }
 }
 
-TEST(Bounds, AttachmentsOfQueuesThatTheConfigDoesNotName) {
-  test::VirtualClock clock;
-  Health health(clock, [] {});
-  Attachments attachments(health, [](auto&&...) {});
-  for (std::size_t i = 0; i < kStrangers; ++i) attachments.seen(stranger(i));
-  const auto watched = attachments.to_watch({"orders"});
-  EXPECT_EQ(watched.size(), Attachments::kMostSeen + 1);
-  EXPECT_EQ(watched.front(), "orders");
-}
-
-TEST(Bounds, QueuesWhoseDeadLettersWereNoted) {
-  test::VirtualClock clock;
-  Health health(clock, [] {});
-  Attachments attachments(health, [](auto&&...) {});
-  std::size_t notes = 0;
-  attachments.note_by([&](const std::vector<AttachmentSighting>& seen) { notes += seen.size(); });
-  Task task;
-  task.last_error = "dead-lettered: rejected";
-  for (std::size_t i = 0; i < kStrangers; ++i) {
-    task.queue = stranger(i);
-    attachments.failed(task, DbClock(clock));
-  }
-  EXPECT_EQ(attachments.to_watch({}).size(), Attachments::kMostSeen);
-  EXPECT_EQ(notes, Attachments::kMostSeen);
-}
-
-TEST(Bounds, NamesThatAreToldOnce) {
-  OncePerName names;
-  std::size_t told = 0;
-  for (std::size_t i = 0; i < 2 * kStrangers; ++i) told += names.is_news(stranger(i / 2)) ? 1 : 0;
-  EXPECT_EQ(told, OncePerName::kMost);
-}
-
-TEST(Bounds, CountsByQueue) {
-  const RuleBookPtr rules = breakers_for_all();
-  FlowCounts counts(rules);
-  Task task;
-  for (std::size_t i = 0; i < kStrangers; ++i) {
-    task.queue = stranger(i);
-    counts.published(task, PublishResult::How::confirmed, Ms{1}, Ms{0});
-  }
-  EXPECT_LE(counts.by_queue().size(), rules->queues().size() + 1);
-}
-
 }  // namespace
 }  // namespace rung::bridge

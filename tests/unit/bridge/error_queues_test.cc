@@ -160,34 +160,6 @@ TEST_F(ErrorQueueStory, LadderNoneParksAtOnce) {
   EXPECT_EQ(rows()[0].task.queue, "orders") << "a redrive sends it there";
 }
 
-TEST_F(ErrorQueueStory, ALadderOfItsOwn) {
-  start({.from = "orders_error", .ladder = "slow"});
-  fail(order());
-  ASSERT_TRUE(until([&] { return rows().size() == 1; }));
-  EXPECT_EQ(rows()[0].task.ladder, "slow");
-  EXPECT_EQ(rows()[0].task.levels, 1);
-}
-
-TEST_F(ErrorQueueStory, ACopyWhosePublishFailsIsSentAgain) {
-  start({.from = "orders_error"}, {}, publishing());
-  fail(order());
-  fail(*delivered());
-  fail(*delivered());
-  ASSERT_TRUE(parks());
-  broker_->nack_next(1);
-  ASSERT_TRUE(until([&] { return broker_->depth("rung.parked") == 1; }));
-}
-
-TEST_F(ErrorQueueStory, AMessageThatNamesAnErrorQueueIsParked) {
-  start({.from = "orders_error"});
-  Message message = order();
-  message.headers->emplace_back("failed-in", "orders_error");
-  fail(message);
-  ASSERT_TRUE(parks());
-  EXPECT_NE(rows()[0].task.last_error.find("which is an error queue itself"), std::string::npos)
-      << rows()[0].task.last_error;
-}
-
 TEST_F(ErrorQueueStory, AFailureOrADelayForAnErrorQueueIsParked) {
   start({.from = "*_error"});
   ASSERT_TRUE(broker_->put("rung.failed", with_queue("orders_error", "failure")));
@@ -256,29 +228,6 @@ TEST_F(ErrorQueueStory, AFailureOfARetryWithoutOurHeadersIsTakenIn) {
   EXPECT_TRUE(delivered());
 }
 
-TEST_F(ErrorQueueStory, TheSameFailureTwiceBeforeItsRetryIsOneTask) {
-  start({.from = "orders_error"});
-  fail(order(), "m1");
-  ASSERT_TRUE(until([&] { return rows().size() == 1; }));
-  fail(order(), "m1");
-  ASSERT_TRUE(until([&] { return broker_->unacked() == 0 && broker_->depth("orders_error") == 0; }));
-  EXPECT_EQ(rows().size(), 1U);
-}
-
-TEST_F(ErrorQueueStory, LadderNoneRetriesNothingAfterARedriveEither) {
-  start({.from = "orders_error", .retries = false});
-  fail(order());
-  ASSERT_TRUE(parks());
-  bridge_->change({{rows()[0].task.id, event::Redrive{}, ByHand{"ann", {}}}}, [](const auto&) {});
-  const auto redriven = delivered();
-  ASSERT_TRUE(redriven);
-  fail(*redriven);
-  ASSERT_TRUE(parks());
-  loop_.run_for(Ms{60'000});
-  EXPECT_EQ(rows()[0].task.state, State::parked);
-  EXPECT_FALSE(broker_->take("orders"));
-}
-
 // Regression: they were tried again each second for ever, and many of them held up the copies of all queues.
 TEST_F(ErrorQueueStory, CopiesForADeletedQueueWaitLongerAndLongerAndAreAProblem) {
   start({.from = "orders_error"}, {}, publishing());
@@ -308,37 +257,6 @@ TEST(Dialect, NeverRemovesOurHeaders) {
   EXPECT_TRUE(removes(greedy, "failure"));
   EXPECT_FALSE(removes(greedy, "retry-id"));
   EXPECT_TRUE(removes(greedy, "retry-count")) << "a framework's own";
-}
-
-// The two intakes have sessions of their own: what one has lost says nothing about the other's deliveries,
-// which nobody would bring again.
-TEST_F(ErrorQueueStory, ALostConnectionOfTheErrorQueuesVoidsNoDeliveryOfOurOwn) {
-  start({.from = "orders_error"});
-  jobs_->by_hand(Lane::flow);
-  ASSERT_TRUE(broker_->put("rung.failed", "orders", with_queue("orders", "first")));
-  ASSERT_TRUE(until([&] { return jobs_->waiting(Lane::flow) == 1; }));
-  // These wait for the end of the first one's batch.
-  ASSERT_TRUE(broker_->put("rung.failed", "orders", with_queue("orders", "fresh")));
-  fail(order(), "m1");
-  ASSERT_TRUE(until([&] { return broker_->unacked() == 3; }));
-  broker_->drop_error_intake();
-  ASSERT_TRUE(until([&] { return broker_->unacked() == 3; }));
-  jobs_->by_itself(Lane::flow);
-  ASSERT_TRUE(until([&] { return rows().size() == 3; })) << rows().size();
-  EXPECT_TRUE(until([&] { return broker_->unacked() == 0; }));
-}
-
-TEST_F(ErrorQueueStory, APauseReturnsWhatBothIntakesHold) {
-  start({.from = "orders_error"});
-  db_->fail_next(1'000'000);
-  ASSERT_TRUE(broker_->put("rung.failed", "orders", with_queue("orders", "fresh")));
-  fail(order(), "m1");
-  ASSERT_TRUE(until([&] { return broker_->unacked() == 2; }));
-  ASSERT_TRUE(until([&] { return broker_->unacked() == 0; }, Ms{60'000})) << "the pause";
-  EXPECT_EQ(broker_->depth("rung.failed"), 1U);
-  EXPECT_EQ(broker_->depth("orders_error"), 1U);
-  db_->fail_next(0);
-  ASSERT_TRUE(until([&] { return rows().size() == 2; }));
 }
 
 // A backlog in an error queue waits for the database; a fresh dead letter goes before all that is not in a

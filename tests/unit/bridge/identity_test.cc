@@ -127,12 +127,6 @@ TEST_F(IdentityStory, WhatDescribesAFailureIsNoPartOfTheMessage) {
   EXPECT_EQ(count(As::duplicate), 1);
 }
 
-TEST_F(IdentityStory, TheOrderOfHeadersDoesNotCount) {
-  fails(message("body", "m-1", {{"a", 1}, {"b", 2}}));
-  fails(message("body", "m-1", {{"b", 2}, {"a", 1}}));
-  EXPECT_EQ(all_rows().size(), 1U);
-}
-
 // I2: a consumer handles a retry and publishes its next message with the headers that it has received.
 TEST_F(IdentityStory, TheNextMessageWithCopiedHeadersIsATaskOfItsOwnInEveryState) {
   struct Case {
@@ -196,16 +190,6 @@ TEST_F(IdentityStory, TheSameBodyWithOtherHeadersAfterTheTaskHasEndedIsATaskOfIt
   EXPECT_EQ(only_other(id).parent, id);
 }
 
-TEST_F(IdentityStory, AfterAPresumedSuccessItClimbsWithTheHeadersAsLastReceived) {
-  const TaskId id = task_in(State::succeeded, "m-1", FinishedBy::presumed);
-  Table headers = headers_of(id);
-  headers.emplace_back("event", "shipped");
-  fails(message("body", "m-1", headers));
-  EXPECT_EQ(all_rows().size(), 1U);
-  EXPECT_EQ(world.row(id).state, State::scheduled);
-  EXPECT_EQ(stored(id)->headers, (Table{{"event", "shipped"}}));
-}
-
 TEST_F(IdentityStory, TheFailureOfAnEarlierAttemptIsProvenToBeInTheRow) {
   const TaskId id = task_in(State::scheduled, "m-1");
   fails(message("body", "m-1", headers_of(id)));
@@ -236,25 +220,6 @@ TEST_F(IdentityStory, IntoAnotherQueueTheCopiedLadderIsNoWish) {
   EXPECT_LE(other.next_at.value() - world.now(), Ms{3000});
   EXPECT_EQ(count(As::elsewhere), 1);
   EXPECT_EQ(world.row(id).state, State::awaiting);
-}
-
-TEST_F(IdentityStory, WithoutAValidTokenTheCopiedLadderIsNoWishEither) {
-  const TaskId id = task_in(State::awaiting, "m-1");
-  Table headers = headers_of(id);
-  headers.back().second = "1-00000000000000000000000000000000";
-  fails(message("the next body", "m-1", headers), "invoices");
-  EXPECT_EQ(only_other(id).ladder, "quick");
-  EXPECT_EQ(only_other(id).parent, TaskId{});
-}
-
-TEST_F(IdentityStory, ALadderThatTheConsumerNamesIsAWish) {
-  const TaskId id = task_in(State::awaiting, "m-1");
-  Table headers = headers_of(id);
-  const auto named = std::ranges::find(headers, header::kLadder, &Table::value_type::first);
-  named->second = "quick";
-  fails(message("body", "m-1", headers));
-  EXPECT_EQ(world.row(id).ladder, "quick");
-  EXPECT_TRUE(world.row(id).ladder_pinned);
 }
 
 }  // namespace

@@ -98,20 +98,6 @@ TEST_F(PauseStory, ATaskThatMovesFollowsTheGateOfItsNewQueue) {
   EXPECT_EQ(flow.broker.depth("orders"), 0U);
 }
 
-TEST_F(PauseStory, ATaskIsCancelledAndFinishedAsEver) {
-  pause("orders");
-  const TaskId cancelled = scheduled("orders", Ms{200}), finished = scheduled("orders", Ms{200});
-  world.loop.run_for(Ms{1000});
-  for (const Event& event : {Event{cancelled, event::Cancel{}, ByHand{"ann", {}}},
-                             Event{finished, event::Finish{true, ""}, ByHand{"ann", {}}}})
-    EXPECT_EQ(flow.say(event)->verdict, Decision::Verdict::applied);
-  resume("orders");
-  world.loop.run_for(kAMinute);
-  EXPECT_EQ(flow.broker.depth("orders"), 0U);
-  EXPECT_EQ(world.row(cancelled).state, State::cancelled);
-  EXPECT_TRUE(flow.dispatch.idle());
-}
-
 TEST_F(PauseStory, AFiredTaskWaitsToo) {
   pause("orders");
   const TaskId id = scheduled("orders", Ms{3'600'000});

@@ -25,8 +25,6 @@ TEST(FairShare, AddsUpAndDiffersByOneAtMost) {
   }
 }
 
-TEST(FairShare, ALoneInstanceHasAll) { EXPECT_EQ(fair_share(7, {7}), kShards); }
-
 TEST(FairShare, WhoHasLostTheBrokerGetsNoneWhileAnotherInstanceCanPublish) {
   const auto node = [](int id, BrokerLink link) {
     NodeRow row;

@@ -68,15 +68,6 @@ class TargetsTest : public testing::Test {
                    }}};
 };
 
-TEST_F(TargetsTest, TheOldestGoesFirst) {
-  add(1, 10, Ms{10});
-  add(1, 30, Ms{30});
-  add(1, 20, Ms{20});
-  std::vector<std::int64_t> ids;
-  for (const io::DueItem& item : targets.take(10, kBoot)) ids.push_back(item.id.value);
-  EXPECT_THAT(ids, testing::ElementsAre(30, 20, 10));
-}
-
 TEST_F(TargetsTest, AWindowBeginsSmallAndGrowsWithEachAnswer) {
   add_many(1, 1000);
   EXPECT_EQ(take(500)[1], static_cast<int>(kFirstWindow));
@@ -164,16 +155,6 @@ TEST_F(TargetsTest, WhatIsOverdueGoesAtItsRate) {
   EXPECT_LE(went, 500 + 10 + 1) << "ten are a tenth of a second's";
 }
 
-TEST_F(TargetsTest, ASlowRateStillGoes) {
-  rate = 1;
-  warm(1);
-  add_many(1, 10, Ms{3'600'000});
-  int went = 0;
-  for (Ms passed{0}; passed <= Ms{3000}; passed += Ms{20}) went += take(500, kBoot + passed)[1];
-  EXPECT_GE(went, 3);
-  EXPECT_LE(went, 4);
-}
-
 TEST_F(TargetsTest, WhatBecomesDueDoesNotWaitBehindWhatIsOverdue) {
   rate = 1'000'000;
   warm(1);
@@ -257,35 +238,6 @@ TEST_F(TargetsTest, AProbeThatWasNeverSentHasAskedNothing) {
   answer(1, 1, How::confirmed, later);
   add_many(1, 5);
   EXPECT_EQ(take(100, later)[1], 5);
-}
-
-TEST_F(TargetsTest, BehindAClosedGateTasksWaitAndKeepTheirOrder) {
-  add(1, 10, Ms{10});
-  add_many(2, 3);
-  targets.close(1, true, kTargetsNow);
-  add(1, 30, Ms{30});
-  EXPECT_EQ(targets.waiting(), 3U) << "only those that may go";
-  EXPECT_EQ(targets.held(), 2U);
-  EXPECT_TRUE(targets.is_closed(1));
-  EXPECT_EQ(take(10), (std::map<std::uint32_t, int>{{2, 3}}));
-  EXPECT_TRUE(targets.empty());
-
-  targets.close(1, false, kTargetsNow);
-  EXPECT_EQ(targets.waiting(), 2U);
-  EXPECT_EQ(targets.held(), 0U);
-  std::vector<std::int64_t> ids;
-  for (const io::DueItem& item : targets.take(10, kBoot)) ids.push_back(item.id.value);
-  EXPECT_THAT(ids, testing::ElementsAre(30, 10));
-}
-
-TEST_F(TargetsTest, WhatBecameOverdueBehindAGateGoesOutAtTheCatchUpRate) {
-  rate = 100;
-  warm(1);
-  targets.close(1, true, kTargetsNow);
-  for (int i = 0; i < 200; ++i)  // due, and on time when they came
-    targets.add({TaskId{++last_id}, kTargetsNow, 0, 1}, false);
-  targets.close(1, false, kTargetsNow + Ms{60'000});
-  EXPECT_EQ(take(kMost)[1], 10) << "a tenth of a second's worth";
 }
 
 TEST_F(TargetsTest, BehindAClosedGateNobodyIsProbed) {

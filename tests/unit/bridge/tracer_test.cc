@@ -94,44 +94,5 @@ TEST_F(TracedStory, FromTheFailedMessageToTheSuccess) {
   EXPECT_THAT(notes.take(), IsEmpty()) << "a repeat changes nothing";
 }
 
-TEST_F(TracedStory, RefusedAndLostPublishes) {
-  const TaskId id = world.insert("orders", world.now());
-  flow.broker.nack_next(1);
-  flow.hand_over(id);
-  world.loop.run_for(Ms{100});
-  EXPECT_THAT(notes.take(),
-              ElementsAre("sent 1 to orders, traceparent none", answer(How::nacked, 1), "scheduled"));
-  flow.broker.lose_next(1, true);
-  world.loop.run_for(Ms{5100});
-  EXPECT_THAT(notes.take(), ElementsAre("sent 1 to orders, traceparent none", answer(How::lost, 1),
-                                        "sent 1 to orders, traceparent none", answer(How::confirmed, 1)));
-}
-
-TEST_F(TracedStory, NoSuchQueue) {
-  const TaskId id = world.insert("nowhere", world.now());
-  flow.hand_over(id);
-  world.loop.run_for(Ms{100});
-  EXPECT_THAT(notes.take(), ElementsAre("sent 1 to nowhere, traceparent none", answer(How::returned, 1),
-                                        "scheduled, 1 returned"));
-}
-
-TEST_F(TracedStory, SilenceThatCountsAsSuccess) {
-  world.insert("orders", world.now() - Ms{1}, 5, [](Task& task) {
-    task.state = State::awaiting;
-    task.attempt = 1;
-  });
-  flow.janitor.start();
-  ASSERT_TRUE(world.loop.run_until([&] { return !notes.lines.empty(); }));
-  EXPECT_THAT(notes.take(), ElementsAre("succeeded, 1 succeeded"));
-}
-
-TEST_F(TracedStory, CopiesForTheParkedQueueAreNoAttempts) {
-  world.insert("billed", world.now(), 5, [](Task& task) { task.state = State::parked; });
-  flow.janitor.start();
-  world.loop.run_for(Ms{5000});
-  ASSERT_EQ(flow.broker.depth("rung.parked"), 1U);
-  EXPECT_THAT(notes.take(), IsEmpty());
-}
-
 }  // namespace
 }  // namespace rung::bridge
