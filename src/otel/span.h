@@ -1,4 +1,4 @@
-// A span as OTLP has it (opentelemetry.io/docs/specs/otlp), and the W3C trace context of a message. Plain
+// A span, its form in OTLP (opentelemetry.io/docs/specs/otlp), and the W3C trace context of a message. Plain
 // data and pure functions.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Link {
   std::vector<Attribute> attributes = {};
 };
 
-enum class SpanKind { internal, producer, consumer };
+enum class SpanKind { internal = 1, producer = 4, consumer = 5 };  // OTLP's numbers
 
 struct Span {
   SpanContext context;
@@ -48,5 +48,10 @@ std::optional<SpanContext> parse_traceparent(std::string_view text);
 // kTracestateBytes, or not printable ASCII, is left out.
 inline constexpr std::size_t kTracestateBytes = 512;
 std::optional<SpanContext> origin_of(const Message& message);
+
+// An ExportTraceServiceRequest with all `spans`. Text that is not UTF-8 gets U+FFFD in place of its invalid
+// bytes: a collector refuses the whole request otherwise. A span that ends before it starts ends when it
+// starts.
+std::string encode(const std::vector<Span>& spans, const std::vector<Attribute>& resource);
 
 }  // namespace rung::otel

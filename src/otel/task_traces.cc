@@ -62,12 +62,6 @@ const std::string& short_destination(const Target& target) {
   return target.exchange.empty() ? target.routing_key : target.exchange;
 }
 
-// Where the current attempt goes, or went before a rule moved the task.
-Target target_of_attempt(const Task& task, const std::string& failed_in) {
-  if (!failed_in.empty()) return {failed_in, "", ""};
-  return target_of(task);
-}
-
 // "" if the attempt may be under way, or its outcome is no news.
 std::string_view outcome_of(const Task& task, const Attempt& attempt) {
   if (attempt.outcome == rung::Outcome::pending) return {};
@@ -77,19 +71,9 @@ std::string_view outcome_of(const Task& task, const Attempt& attempt) {
 }
 
 const char* refusal(How how) {
-  switch (how) {
-    case How::returned:
-      return "returned";
-    case How::nacked:
-      return "nacked";
-    case How::rejected:
-      return "rejected";
-    case How::lost:
-    case How::fenced:
-    case How::confirmed:
-      break;
-  }
-  return "lost";
+  if (how == How::returned) return "returned";
+  if (how == How::nacked) return "nacked";
+  return how == How::rejected ? "rejected" : "lost";
 }
 
 }  // namespace
@@ -209,7 +193,8 @@ void TaskTraces::settle(const Task& task, const Attempt& attempt, const Decision
   const bool overtaken = &attempt != &*decision.attempt;
   span.parent = span.context.span;
   span.context.span = span_id(options_, task.id, attempt.attempt, "settle/" + outcome);
-  const Target target = target_of_attempt(task, decision.failed_in);
+  // Where the attempt went; a rule may have moved the task since.
+  const Target target = decision.failed_in.empty() ? target_of(task) : Target{decision.failed_in, "", ""};
   span.name = "settle " + short_destination(target);
   span.end = attempt.outcome_at.value_or(task.created_at);
   // Without a publish time: `due_at` is the attempt's while it is being published, and the outcome's after.

@@ -2,7 +2,7 @@
 #include "src/cli/doctor/doctor.h"
 #include "src/cli/run/run_parts.h"
 #include "src/net/http_client.h"
-#include "src/otel/encode.h"
+#include "src/otel/span.h"
 
 namespace rung::cli {
 

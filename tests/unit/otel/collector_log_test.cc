@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "src/otel/collector.h"
+#include "src/otel/exporter.h"
 
 namespace rung::otel {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/otel/encode.h"
+#include "src/otel/span.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "src/otel/collector.h"
+#include "src/otel/exporter.h"
 
 namespace rung::otel {
 namespace {
