@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "plugin/rabbitmq/rabbit_broker.h"
 #include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/core/base/url.h"
 

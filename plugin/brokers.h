@@ -15,6 +15,8 @@ namespace rung {
 // Permanent errors: a URL that does not parse, a scheme that no plugin serves (the text lists the known
 // ones). Connects nothing before start(). REQUIRES: `clock` outlives the broker.
 Result<std::unique_ptr<Broker>> make_broker(BrokerOptions options, const Clock& clock);
+// The one for amqp:// and amqps://.
+std::unique_ptr<Broker> make_rabbit_broker(BrokerOptions options, const Clock& clock);
 
 // The headers that have a meaning for that broker; none for a scheme that no plugin serves.
 ReservedHeaders reserved_headers(const BrokerOptions& options);

@@ -1,21 +1,21 @@
-#include "plugin/rabbitmq/rabbit_broker.h"
-
+// RabbitMQ as a Broker: threads with a connection and a channel each. One consumes, one publishes, so that an
+// alarm or a slow consumer of ours on one side does not block the other; one checks the topology. Two further
+// publishers start when they are first needed.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "plugin/rabbitmq/consume/consumer.h"
-#include "plugin/rabbitmq/consume/error_consumers.h"
-#include "plugin/rabbitmq/consume/error_queue_limits.h"
-#include "plugin/rabbitmq/consume/error_queue_watch.h"
-#include "plugin/rabbitmq/publish/publishers.h"
-#include "plugin/rabbitmq/topology/own_queues.h"
+#include "plugin/brokers.h"
+#include "plugin/rabbitmq/consume/error_queues.h"
+#include "plugin/rabbitmq/consume/own_queues.h"
+#include "plugin/rabbitmq/publish/publisher.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "plugin/rabbitmq/topology/topology_keeper.h"
-#include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung {
@@ -57,6 +57,134 @@ struct ErrorIntake {
   rabbit::ErrorQueueWatch watch;
 };
 
+// The publishers: the main one, and two helpers, which connect when they are first needed. unproven: for
+// exchanges and bindings that have not answered yet. probe: for PublishLane::probe.
+// Thread: any, except for stopping: one thread calls order_stop() and join() once each, in that order.
+class Publishers {
+ public:
+  // REQUIRES: the references outlive it.
+  Publishers(const BrokerOptions& options, const rabbit::BrokerEndpoints& endpoints,
+             rabbit::SinkAdapter& sink)
+      : endpoints_(endpoints),
+        sink_(sink),
+        helpers_sink_(sink.sink(), rabbit::SinkAdapter::Status::silent),
+        proven_(endpoints.addresses->clock()),
+        main_({options, *endpoints.addresses, *endpoints.access, sink}, rabbit::Role::main,
+              {.proven = proven_,
+               .pass_on = [this](std::vector<Outgoing> batch) { publish_unproven(std::move(batch)); },
+               .rights_lost = {}}),
+        probe_{rabbit::Role::probe, helper_options(options, " (probe)"), {}},
+        unproven_{rabbit::Role::unproven, helper_options(options, " (unproven exchanges)"), {}} {}
+
+  void start() { main_.start(); }
+
+  void publish(std::vector<Outgoing> batch) {
+    const auto probes = std::stable_partition(batch.begin(), batch.end(),
+                                              [](const Outgoing& o) { return o.lane == PublishLane::main; });
+    if (probes != batch.end()) {
+      if (rabbit::Publisher* probe = started(probe_)) {
+        probe->publish({std::make_move_iterator(probes), std::make_move_iterator(batch.end())});
+        batch.erase(probes, batch.end());
+      }
+    }
+    main_.publish(std::move(batch));
+  }
+
+  void allow_until(BootMs deadline) {
+    const std::lock_guard lock(mutex_);
+    allowed_until_ = deadline;
+    main_.allow_until(deadline);
+    for (Helper* helper : {&probe_, &unproven_}) {
+      if (helper->publisher) helper->publisher->allow_until(deadline);
+    }
+  }
+
+  void drop(PublishLane lane, std::string reason) {
+    const std::lock_guard lock(mutex_);
+    if (lane == PublishLane::main) main_.drop(reason);
+    Helper& helper = lane == PublishLane::main ? unproven_ : probe_;
+    if (helper.publisher) helper.publisher->drop(std::move(reason));
+  }
+
+  // Exchanges and bindings have changed: proves each again before its next use.
+  void forget_proven() { proven_.clear(); }
+
+  void order_stop(BootMs deadline) {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    for (rabbit::Publisher* one : all()) one->order_stop(deadline);
+  }
+  void join() {
+    // Twice: before it ended, one may have passed messages to another that had already ended.
+    for (int i = 0; i < 2; ++i) {
+      for (rabbit::Publisher* one : all()) one->join();
+    }
+  }
+
+ private:
+  // It sends one message at a time: a refusal closes its channel.
+  struct Helper {
+    const rabbit::Role role;
+    const BrokerOptions options;
+    std::unique_ptr<rabbit::Publisher> publisher;  // created when first needed
+  };
+  static BrokerOptions helper_options(BrokerOptions options, const char* suffix) {
+    options.connection_name += suffix;
+    options.max_unconfirmed = 1;
+    return options;
+  }
+
+  // nullptr if we are stopping.
+  rabbit::Publisher* started(Helper& helper) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return nullptr;
+    if (!helper.publisher) {
+      helper.publisher = std::make_unique<rabbit::Publisher>(
+          rabbit::ConnectionLoop::Deps{helper.options, *endpoints_.addresses, *endpoints_.access,
+                                       helpers_sink_},
+          helper.role,
+          rabbit::PublisherPeers{
+              .proven = proven_,
+              .pass_on = [this](std::vector<Outgoing> batch) { main_.publish(std::move(batch)); },
+              .rights_lost = [this](std::string reason) { main_.drop(std::move(reason)); }});
+      helper.publisher->allow_until(allowed_until_);
+      helper.publisher->start();
+    }
+    return helper.publisher.get();
+  }
+
+  void publish_unproven(std::vector<Outgoing> batch) {
+    if (rabbit::Publisher* publisher = started(unproven_)) return publisher->publish(std::move(batch));
+    std::vector<PublishResult> results;
+    for (const Outgoing& outgoing : batch)
+      results.push_back({outgoing.token, PublishResult::How::lost, "stopped before it was sent"});
+    sink_.sink().on_published(std::move(results));
+  }
+
+  std::vector<rabbit::Publisher*> all() {
+    std::vector<rabbit::Publisher*> all{&main_};
+    const std::lock_guard lock(mutex_);
+    for (Helper* helper : {&probe_, &unproven_}) {
+      if (helper->publisher) all.push_back(helper->publisher.get());
+    }
+    return all;
+  }
+
+  const rabbit::BrokerEndpoints& endpoints_;
+  rabbit::SinkAdapter& sink_;
+  rabbit::SinkAdapter helpers_sink_;
+  rabbit::ProvenExchanges proven_;
+  rabbit::Publisher main_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_. The helpers do not change once stopping_ is set.
+  BootMs allowed_until_{0};
+  Helper probe_, unproven_;
+  bool stopping_ = false;
+};
+
 // The connections, created when the broker starts.
 struct Connections {
   Connections(const BrokerOptions& options, rabbit::BrokerEndpoints at, BrokerSink& to)
@@ -74,7 +202,7 @@ struct Connections {
   rabbit::OwnQueueTypes types;
   OwnIntake own;
   std::unique_ptr<ErrorIntake> errors;  // nullptr: the config has no error queues
-  rabbit::Publishers publishers;
+  Publishers publishers;
   rabbit::TopologyKeeper topology;
 
   rabbit::Consumer* consumer_of(const IntakeSession& session) {

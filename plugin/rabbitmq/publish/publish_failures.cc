@@ -85,7 +85,7 @@ void PublishFailures::refuse(Sent sent, const Closing& why) {
   deps_.routing.proven().remove(outgoing.exchange);
   if (why.code == AMQP_NOT_FOUND) {
     // No such exchange: as unroutable as a message without a queue. It may exist at the next attempt.
-    remember_refusal(outgoing, why.text);
+    deps_.routing.refuse(outgoing, why.text);
     deps_.outcomes.no_exchange(outgoing.token, why.text);
   } else if (why.code != AMQP_ACCESS_REFUSED) {
     deps_.outcomes.result(outgoing.token, How::rejected, why.text);
@@ -112,7 +112,7 @@ void PublishFailures::refuse_return_exchange(Sent sent, const Closing& why) {
 }
 
 void PublishFailures::binding_refused(Sent sent, const std::string& key, const std::string& why) {
-  deps_.routing.proven().set_unbindable(key, why);
+  deps_.routing.proven().refuse(key, why, ProvenExchanges::kBindingPause);
   if (deps_.routing.role() == Role::probe) {
     deps_.queue.add_first(std::move(sent));
   } else {
@@ -122,7 +122,7 @@ void PublishFailures::binding_refused(Sent sent, const std::string& key, const s
 
 void PublishFailures::rights_confirmed() {
   if (!refused_twice_) return;
-  remember_refusal(refused_twice_->outgoing, refused_twice_->reason);
+  deps_.routing.refuse(refused_twice_->outgoing, refused_twice_->reason);
   deps_.outcomes.no_exchange(refused_twice_->outgoing.token, std::move(refused_twice_->reason));
   refused_twice_.reset();
 }
@@ -132,12 +132,6 @@ void PublishFailures::rights_unknown() {
   refused_twice_->strikes = 0;
   deps_.queue.add_first(*std::move(refused_twice_));
   refused_twice_.reset();
-}
-
-void PublishFailures::remember_refusal(const Outgoing& outgoing, const std::string& why) {
-  // Topic permissions depend on the routing key.
-  if (outgoing.exchange.empty() || why.find("access to topic '") != std::string::npos) return;
-  refused_exchanges_.add(outgoing.exchange, why, deps_.clock.boot());
 }
 
 }  // namespace rung::rabbit

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,11 +13,8 @@
 #include "plugin/rabbitmq/publish/message_writer.h"
 #include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/routing.h"
-#include "plugin/rabbitmq/publish/send_queue.h"
 #include "plugin/rabbitmq/wire/codec.h"
 #include "plugin/rabbitmq/wire/connection.h"
-#include "src/core/base/clock.h"
-#include "src/core/base/time.h"
 
 namespace rung::rabbit {
 
@@ -54,36 +50,6 @@ class PublishOutcomes {
   const PassOn pass_on_;
   std::vector<PublishResult> results_;
   std::vector<Outgoing> passed_on_;
-};
-
-// Exchanges that the broker has just refused, and why. We do not try them again at once: each time, the
-// broker would close the channel, and everything unconfirmed on it, for other targets too, would be sent
-// again or be in doubt. Thread: one thread per object.
-class RefusedExchanges {
- public:
-  bool empty() const { return refusals_.empty(); }
-  void add(const std::string& exchange, std::string why, BootMs now) {
-    if (refusals_.size() >= kMost) refusals_.clear();
-    refusals_[exchange] = {std::move(why), now + kRememberFor};
-  }
-  // Why the exchange cannot be used now; nullptr if it can be tried. Valid until the next call.
-  const std::string* reason(const std::string& exchange, BootMs now) {
-    const auto known = refusals_.find(exchange);
-    if (known == refusals_.end()) return nullptr;
-    if (now < known->second.until) return &known->second.why;
-    refusals_.erase(known);
-    return nullptr;
-  }
-  std::size_t size() const { return refusals_.size(); }
-  static constexpr std::size_t kMost = 1000;  // names come from messages
-
- private:
-  static constexpr Ms kRememberFor{1000};
-  struct Refusal {
-    std::string why;
-    BootMs until;
-  };
-  std::unordered_map<std::string, Refusal> refusals_;
 };
 
 // A message that comes back because no queue takes it: basic.return and its content, matched with the
@@ -132,8 +98,7 @@ class PublishFailures {
 
   // The publisher's own objects. REQUIRES: they outlive it.
   struct Deps {
-    const Clock& clock;
-    const Routing& routing;
+    Routing& routing;
     Outstanding& outstanding;
     SendQueue& queue;
     PublishOutcomes& outcomes;
@@ -156,21 +121,13 @@ class PublishFailures {
   // The broker refused to bind the message's queue: the next publisher uses the default exchange.
   void binding_refused(Sent sent, const std::string& key, const std::string& why);
 
-  // Why the message's exchange cannot be used now; nullptr if it can be tried. Valid until the next call.
-  const std::string* refusal_of(const Outgoing& outgoing) {
-    if (refused_exchanges_.empty()) return nullptr;  // the usual case: avoids reading the clock
-    return refused_exchanges_.reason(outgoing.exchange, deps_.clock.boot());
-  }
-
  private:
   std::vector<Sent> take_unsettled();
   void refused(const Closing& why, bool hung_up);
   void refuse(Sent sent, const Closing& why);
   void refuse_return_exchange(Sent sent, const Closing& why);
-  void remember_refusal(const Outgoing& outgoing, const std::string& why);
 
   const Deps deps_;
-  RefusedExchanges refused_exchanges_;
   std::optional<Sent> refused_twice_;  // waits for the check of our rights on a new channel
 };
 

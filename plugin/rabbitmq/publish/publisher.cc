@@ -27,7 +27,7 @@ Publisher::Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers)
       rights_lost_(std::move(peers.rights_lost)),
       routing_(role, peers.proven, return_exchange(options_.prefix)),
       outcomes_(deps.sink.sink(), std::move(peers.pass_on)),
-      failures_({deps.addresses.clock(), routing_, outstanding_, queue_, outcomes_}),
+      failures_({routing_, outstanding_, queue_, outcomes_}),
       loop_(deps,
             {.thread_name = "rung-publish",
              .purpose = "publish",
@@ -266,8 +266,8 @@ Result<void> Publisher::begin_message(Connection& connection) {
     if (!bound) return tl::unexpected(bound.error());
     if (!*bound) return {};
   }
-  if (const std::string* why = failures_.refusal_of(outgoing)) {
-    outcomes_.no_exchange(outgoing.token, *why);
+  if (auto why = routing_.refusal_of(outgoing)) {
+    outcomes_.no_exchange(outgoing.token, *std::move(why));
     return {};
   }
   routing_.sending(outgoing);
@@ -331,7 +331,7 @@ void Publisher::pass_everything_on() {
   for (Sent& sent : queue_.take_all()) {
     routing_.proven().add(sent.outgoing.exchange);
     if (const std::string key = routing_.key_of(sent.outgoing); !key.empty())
-      routing_.proven().set_unbindable(key, "no further connection is allowed");
+      routing_.proven().refuse(key, "no further connection is allowed", ProvenExchanges::kBindingPause);
     outcomes_.pass_on(std::move(sent.outgoing));
   }
   outcomes_.hand_over();

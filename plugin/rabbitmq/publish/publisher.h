@@ -25,7 +25,6 @@
 #include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/publish_failures.h"
 #include "plugin/rabbitmq/publish/routing.h"
-#include "plugin/rabbitmq/publish/send_queue.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung::rabbit {

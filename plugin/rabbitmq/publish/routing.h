@@ -51,7 +51,7 @@ class ProvenExchanges {
   void clear() {
     const std::lock_guard lock(mutex_);
     names_.clear();
-    unbindable_.clear();
+    refused_.clear();
     largest_.store(kSmall, std::memory_order_relaxed);
     no_helper_.store(false, std::memory_order_relaxed);
   }
@@ -67,31 +67,32 @@ class ProvenExchanges {
   bool no_helper() const { return no_helper_.load(std::memory_order_relaxed); }
   void set_no_helper() { no_helper_.store(true, std::memory_order_relaxed); }
 
-  // Queues, by binding key, that cannot be bound to <prefix>.return, and why. Retried after kAgain: the right
-  // may have been granted since.
-  void set_unbindable(const std::string& binding_key, std::string why) {
+  // Why the broker refused an exchange ("exchange:<name>"), or to bind a queue (by its binding key) to
+  // <prefix>.return. It is not tried again for so long: each time, the broker closes the channel, and
+  // everything unconfirmed on it is sent again or in doubt. By then the right may have been granted.
+  void refuse(const std::string& name, std::string why, Ms pause) {
     const std::lock_guard lock(mutex_);
-    if (unbindable_.size() >= kMost) unbindable_.clear();
-    unbindable_[binding_key] = {std::move(why), clock_.boot() + kAgain};
+    if (refused_.size() >= kMost) refused_.clear();
+    refused_[name] = {std::move(why), clock_.boot() + pause};
   }
-  std::optional<std::string> unbindable(const std::string& binding_key) const {
+  std::optional<std::string> refusal(const std::string& name) const {
     const std::lock_guard lock(mutex_);
-    const auto known = unbindable_.find(binding_key);
-    if (known == unbindable_.end() || clock_.boot() > known->second.until) return std::nullopt;
+    const auto known = refused_.find(name);
+    if (known == refused_.end() || clock_.boot() >= known->second.until) return std::nullopt;
     return known->second.why;
   }
+  static constexpr Ms kExchangePause{1000}, kBindingPause{60'000};
   // Names that are remembered, of both kinds.
   std::size_t size() const {
     const std::lock_guard lock(mutex_);
-    return names_.size() + unbindable_.size();
+    return names_.size() + refused_.size();
   }
   static constexpr std::size_t kMost = 10'000;  // of each kind; then all are proven anew
 
  private:
   // Limits below it are not in use: RabbitMQ's default is 16 or 128 MiB.
   static constexpr std::size_t kSmall = std::size_t{1024} * 1024;
-  static constexpr Ms kAgain{60'000};
-  struct Unbindable {
+  struct Refusal {
     std::string why;
     BootMs until;
   };
@@ -102,7 +103,7 @@ class ProvenExchanges {
   // Guarded by mutex_. Exchanges, and binding keys "queue:<name>" of <prefix>.return. Mixing them up does no
   // harm: an exchange with such a name would only skip its proof.
   std::unordered_set<std::string> names_;
-  std::unordered_map<std::string, Unbindable> unbindable_;
+  std::unordered_map<std::string, Refusal> refused_;
 };
 
 // main: proven exchanges only. unproven: all others, one message at a time. probe: any.
@@ -131,9 +132,8 @@ class Routing {
   bool belongs_to_other(const Outgoing& outgoing) const {
     if (role_ == Role::probe) return false;
     const std::string key = key_of(outgoing);
-    const bool by_main =
-        (proven_.contains(proof_of(outgoing)) || (!key.empty() && proven_.unbindable(key))) &&
-        !may_be_refused(outgoing, key);
+    const bool by_main = (proven_.contains(proof_of(outgoing)) || (!key.empty() && proven_.refusal(key))) &&
+                         !may_be_refused(outgoing, key);
     return by_main != (role_ == Role::main);
   }
 
@@ -141,7 +141,7 @@ class Routing {
   std::string choose_exchange(Outgoing& outgoing) const {
     const std::string key = key_of(outgoing);
     if (key.empty()) return {};
-    auto why = proven_.unbindable(key);
+    auto why = proven_.refusal(key);
     if (!why) return {};
     use_default_exchange(outgoing, key);
     return *std::move(why);
@@ -153,6 +153,18 @@ class Routing {
     std::string key = key_of(outgoing);
     if (!key.empty() && proven_.contains(key)) key.clear();
     return key;
+  }
+
+  // The broker has just refused the message's exchange. The default one is refused by rights alone, and topic
+  // permissions depend on the routing key.
+  void refuse(const Outgoing& outgoing, const std::string& why) {
+    if (outgoing.exchange.empty() || why.find("access to topic '") != std::string::npos) return;
+    proven_.refuse("exchange:" + outgoing.exchange, why, ProvenExchanges::kExchangePause);
+  }
+  // Why the message's exchange cannot be used now.
+  std::optional<std::string> refusal_of(const Outgoing& outgoing) const {
+    if (outgoing.exchange.empty() || outgoing.exchange == return_exchange_) return std::nullopt;
+    return proven_.refusal("exchange:" + outgoing.exchange);
   }
 
   // Role::unproven sends one message at a time. Any answer to it proves that its exchange lets us publish.

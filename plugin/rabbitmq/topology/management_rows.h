@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "plugin/rabbitmq/topology/dead_letter_routes.h"
 #include "plugin/rabbitmq/topology/management.h"
 
 namespace rung::rabbit {

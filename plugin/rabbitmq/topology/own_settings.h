@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 
 namespace rung::rabbit {
 

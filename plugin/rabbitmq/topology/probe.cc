@@ -1,7 +1,6 @@
 #include "plugin/rabbitmq/topology/probe.h"
 
 #include "plugin/rabbitmq/topology/topology.h"
-#include "plugin/rabbitmq/wire/access.h"
 
 namespace rung::rabbit {
 
@@ -75,10 +74,10 @@ std::invoke_result_t<Ask, const Calls&> Probe::check(Ask&& ask) {
 
 Result<void> Probe::declare(const BrokerOptions& options) {
   OwnQueueTypes types;
-  std::string adopted;  // the sidecar and rung doctor report it
-  return check([&](const Calls& calls) {
-    auto done = declare_return_exchange(options, calls);
-    return done ? declare_topology(options, types, calls, &adopted) : done;
+  return check([&](const Calls& calls) -> Result<void> {
+    const auto report = declare_topology(options, types, calls, Pass::start);
+    if (!report) return tl::unexpected(report.error());
+    return {};  // the sidecar and rung doctor tell what is used as it is
   });
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/topology/owner_mark.h"
+#include "plugin/rabbitmq/topology/topology_keeper.h"
 #include "plugin/rabbitmq/wire/calls.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"

@@ -17,7 +17,6 @@
 #include <string>
 #include <string_view>
 
-#include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/codec.h"
 #include "plugin/rabbitmq/wire/wire.h"
 #include "src/core/base/addresses.h"

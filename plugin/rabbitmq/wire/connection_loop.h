@@ -21,9 +21,9 @@
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/calls.h"
 #include "plugin/rabbitmq/wire/connection.h"
+#include "plugin/rabbitmq/wire/wire.h"
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 
 namespace rung::cli {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/cli/shared/command.h"
 
 namespace rung::cli {

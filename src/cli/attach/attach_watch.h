@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "plugin/rabbitmq/topology/probe.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/io/uv_loop.h"

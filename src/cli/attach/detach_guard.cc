@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "levels/duration.h"
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/api/tasks/bulks.h"
 #include "src/cli/service/retry.h"
 #include "src/cli/shared/bulk_run.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/core/task/task.h"
 
 namespace rung::cli {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <set>
 
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "plugin/rabbitmq/topology/probe.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "src/cli/attach/attach_run.h"

@@ -1,6 +1,6 @@
 // Checks of error_queues, over AMQP; the management API lists the queues that a pattern matches.
-#include "plugin/rabbitmq/consume/error_queue_limits.h"
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/consume/error_queues.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "plugin/rabbitmq/topology/probe.h"
 #include "src/cli/doctor/doctor.h"
 #include "src/core/base/url.h"

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <memory>
 
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/cli/doctor/doctor.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/url.h"

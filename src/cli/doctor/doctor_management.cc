@@ -3,7 +3,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "plugin/rabbitmq/topology/own_settings.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/attach_run.h"

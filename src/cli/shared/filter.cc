@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/api/tasks/causes.h"
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"

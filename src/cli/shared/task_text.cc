@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "plugin/brokers.h"
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/text.h"

@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "plugin/rabbitmq/topology/management.h"  // shell_quote()
+#include "plugin/rabbitmq/topology/attachment.h"  // shell_quote()
 #include "src/api/messages/submission.h"
 #include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "plugin/rabbitmq/rabbit_broker.h"
+#include "plugin/brokers.h"
 #include "src/core/base/url.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/clock.h"

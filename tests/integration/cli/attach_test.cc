@@ -1,5 +1,5 @@
 // attach. A dead letter proves that it worked.
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/core/base/hex.h"
 #include "tests/integration/cli/fixture.h"
 #include "tests/support/http_client.h"
@@ -227,7 +227,7 @@ TEST_F(Ask, EveryAnswer) {
   amqp.declare(by_policy);
   amqp.declare(no);
   set_policy(by_policy, {{"pattern", "^" + by_policy + "$"},
-                         {"definition", json::parse(rabbit::policy_definition(prefix))}});
+                         {"definition", json{{"dead-letter-exchange", prefix + ".failed"}}}});
   EXPECT_TRUE(test::eventually([&] { return ask(by_policy).attached == Attached::yes_by_policy; }, 120s));
   EXPECT_EQ(ask(by_argument).attached, Attached::yes_by_argument);
   EXPECT_EQ(ask(no).attached, Attached::no);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/rabbit_broker.h"
+#include "plugin/brokers.h"
 #include "src/core/base/url.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/broker_recorder.h"

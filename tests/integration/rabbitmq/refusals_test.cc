@@ -1,6 +1,6 @@
 // A publish that makes the broker close the channel, or hang up: it is rejected, the others arrive.
-#include "plugin/rabbitmq/wire/access.h"
 #include "plugin/rabbitmq/wire/calls.h"
+#include "plugin/rabbitmq/wire/wire.h"
 #include "tests/integration/rabbitmq/fixture.h"
 
 namespace rung::test {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "plugin/rabbitmq/topology/management.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/detach_guard.h"
 #include "tests/support/program.h"

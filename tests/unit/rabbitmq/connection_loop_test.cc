@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "plugin/rabbitmq/wire/access.h"
+#include "plugin/rabbitmq/wire/wire.h"
 #include "tests/support/broker_recorder.h"
 #include "tests/support/clock.h"
 

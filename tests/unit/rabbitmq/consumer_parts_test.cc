@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plugin/rabbitmq/consume/acks.h"
-#include "plugin/rabbitmq/consume/error_queue_limits.h"
+#include "plugin/rabbitmq/consume/error_queues.h"
 #include "plugin/rabbitmq/consume/intake_state.h"
 #include "plugin/rabbitmq/wire/codec.h"
 

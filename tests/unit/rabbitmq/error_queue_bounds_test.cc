@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/rabbitmq/consume/error_queue_limits.h"
+#include "plugin/rabbitmq/consume/error_queues.h"
 
 namespace rung::rabbit {
 namespace {

@@ -1,7 +1,7 @@
 // What becomes of an error queue: looked for, consumed, refused.
-#include "plugin/rabbitmq/consume/error_queue_state.h"
-
 #include <gtest/gtest.h>
+
+#include "plugin/rabbitmq/consume/error_queues.h"
 
 namespace rung::rabbit {
 namespace {

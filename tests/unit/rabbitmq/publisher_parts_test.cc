@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <string>
 
-#include "plugin/rabbitmq/consume/acks.h"
+#include "plugin/rabbitmq/consume/intake_state.h"
 #include "plugin/rabbitmq/publish/message_writer.h"
+#include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/publish_failures.h"
 #include "plugin/rabbitmq/publish/routing.h"
-#include "plugin/rabbitmq/publish/send_queue.h"
 #include "plugin/rabbitmq/wire/broker_headers.h"
 
 namespace rung::rabbit {
@@ -79,8 +79,8 @@ class PublishFailuresTest : public testing::Test {
   PublishOutcomes outcomes_{sink_, [this](std::vector<Outgoing> batch) {
                               for (const Outgoing& one : batch) passed_on_.push_back(one.token);
                             }};
-  PublishFailures main_{{clock_, as_main_, outstanding_, queue_, outcomes_}};
-  PublishFailures unproven_{{clock_, as_unproven_, outstanding_, queue_, outcomes_}};
+  PublishFailures main_{{as_main_, outstanding_, queue_, outcomes_}};
+  PublishFailures unproven_{{as_unproven_, outstanding_, queue_, outcomes_}};
 };
 
 TEST_F(PublishFailuresTest, AHangUpCountsTheSecondTime) {
@@ -122,11 +122,10 @@ TEST_F(PublishFailuresTest, AReasonThatNamesNoneSendsAllAgainOneAtATime) {
 TEST_F(PublishFailuresTest, ARefusedExchangeIsNotAskedAgainForASecond) {
   publish(sent(1, "gone"));
   main_.channel_closed({AMQP_NOT_FOUND, "no exchange 'gone' in vhost '/'", 0});
-  ASSERT_NE(main_.refusal_of(sent(2, "gone").outgoing), nullptr);
-  EXPECT_EQ(*main_.refusal_of(sent(2, "gone").outgoing), "no exchange 'gone' in vhost '/'");
-  EXPECT_EQ(main_.refusal_of(sent(2, "other").outgoing), nullptr);
+  EXPECT_EQ(as_main_.refusal_of(sent(2, "gone").outgoing), "no exchange 'gone' in vhost '/'");
+  EXPECT_EQ(as_main_.refusal_of(sent(2, "other").outgoing), std::nullopt);
   clock_.now = clock_.now + Ms{1'000};
-  EXPECT_EQ(main_.refusal_of(sent(2, "gone").outgoing), nullptr);
+  EXPECT_EQ(as_main_.refusal_of(sent(2, "gone").outgoing), std::nullopt);
 }
 
 TEST_F(PublishFailuresTest, AProvenExchangeThatRefusesUsIsUnprovenAgain) {
@@ -262,7 +261,7 @@ TEST_F(RoutingTest, ARefusedBindingMeansTheDefaultExchange) {
   Outgoing outgoing = by_return();
   EXPECT_EQ(main_.choose_exchange(outgoing), "");
   EXPECT_EQ(outgoing.exchange, "rung.return");
-  proven_.set_unbindable("queue:orders", "no right");
+  proven_.refuse("queue:orders", "no right", ProvenExchanges::kBindingPause);
   EXPECT_FALSE(main_.belongs_to_other(outgoing));
   EXPECT_EQ(main_.choose_exchange(outgoing), "no right");
   EXPECT_EQ(outgoing.exchange, "");
@@ -329,17 +328,14 @@ TEST(AckWindow, OneThatIsNeverAckedKeepsNoOthersInMemory) {
 TEST(NamesOfExchanges, AreBounded) {
   SettableClock clock;
   ProvenExchanges proven(clock);
-  RefusedExchanges refused;
   for (std::size_t i = 0; i < 2 * ProvenExchanges::kMost + 10; ++i) {
     const std::string name = "stranger-" + std::to_string(i);
     proven.add(name);
-    proven.set_unbindable(name, "refused");
-    refused.add(name, "no such exchange", clock.now);
+    proven.refuse(name, "no such exchange", ProvenExchanges::kExchangePause);
     ASSERT_LE(proven.size(), 2 * ProvenExchanges::kMost);
-    ASSERT_LE(refused.size(), RefusedExchanges::kMost);
   }
   EXPECT_TRUE(proven.contains("")) << "the default exchange";
-  EXPECT_NE(refused.reason("stranger-" + std::to_string(2 * ProvenExchanges::kMost + 9), clock.now), nullptr);
+  EXPECT_TRUE(proven.refusal("stranger-" + std::to_string(2 * ProvenExchanges::kMost + 9)));
 }
 
 }  // namespace

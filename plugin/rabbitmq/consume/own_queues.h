@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plugin/broker_options.h"
-#include "plugin/rabbitmq/topology/consumed_queues.h"
+#include "plugin/rabbitmq/consume/consumer.h"
 #include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
 
@@ -18,7 +18,7 @@ class OwnQueues final : public ConsumedQueues {
   OwnQueues(const BrokerOptions& options, OwnQueueTypes& types, SinkAdapter& sink)
       : options_(options), types_(types), sink_(sink) {}
 
-  Result<void> declare(const Calls& calls) override;
+  Result<void> declare(const Calls& calls) override { return declare(calls, Pass::start); }
   void up(const Connection& connection) override {
     sink_.up(SinkAdapter::Side::intake, connection.address().shown);
   }
@@ -35,9 +35,8 @@ class OwnQueues final : public ConsumedQueues {
   Origin origin(std::string_view consumer_tag) const override;
 
  private:
-  // `may_adopt`: use queues that exist with other arguments. REQUIRES then: nothing is consumed yet.
-  Result<void> declare_all(const Calls& calls, bool may_adopt);
-  Result<void> report_repaired(const Calls& calls);
+  Result<void> declare(const Calls& calls, Pass pass);
+  std::vector<Declared> inlets() const;  // those that are consumed
 
   const BrokerOptions& options_;
   OwnQueueTypes& types_;
@@ -48,7 +47,6 @@ class OwnQueues final : public ConsumedQueues {
     bool due = false;
     std::vector<std::string> queues;  // for the report
   } cancelled_;
-  std::string adopted_;  // queues that exist with other arguments; "" = none
 };
 
 }  // namespace rung::rabbit

@@ -1,0 +1,326 @@
+#include "plugin/rabbitmq/topology/attachment.h"
+
+#include <algorithm>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace rung::rabbit {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kDeadLetterKey = "dead-letter-exchange";
+constexpr int kMostHops = 8;  // exchanges bound in a circle end here
+
+bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         std::string_view("-_./:@%+=,").find(c) != std::string_view::npos;
+}
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+std::optional<std::string> text_of(const json& object, const char* key) {
+  const auto it = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || it == object.end()) return std::nullopt;
+  return it->is_string() ? it->get<std::string>() : std::string();
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::size_t begin = 0;;) {
+    const std::size_t dot = text.find('.', begin);
+    words.push_back(text.substr(begin, dot == std::string_view::npos ? dot : dot - begin));
+    if (dot == std::string_view::npos) return words;
+    begin = dot + 1;
+  }
+}
+
+using Words = std::vector<std::string_view>;
+
+// Which prefixes of the key the pattern so far can match, word by word.
+bool match_words(const Words& pattern, const Words& key) {
+  std::vector<bool> reachable(key.size() + 1, false);
+  reachable[0] = true;
+  for (const std::string_view word : pattern) {
+    std::vector<bool> next(key.size() + 1, false);
+    for (std::size_t i = 0; i <= key.size(); ++i) {
+      if (word == "#") {
+        next[i] = reachable[i] || (i > 0 && next[i - 1]);
+      } else if (i > 0 && reachable[i - 1]) {
+        next[i] = word == "*" || word == key[i - 1];
+      }
+    }
+    reachable = std::move(next);
+  }
+  return reachable[key.size()];
+}
+
+// A binding of a headers exchange that names no header matches every message, except with x-match: any.
+bool matches_all_headers(const std::string& arguments) {
+  const json headers = json::parse(arguments, nullptr, false);
+  if (!headers.is_object()) return false;
+  const bool names_one = std::ranges::any_of(
+      headers.items(), [](const auto& entry) { return !std::string_view(entry.key()).starts_with("x-"); });
+  return !names_one && text_of(headers, "x-match").value_or("all").starts_with("all");
+}
+
+}  // namespace
+
+// --- names and command lines ---
+
+std::string failed_exchange(std::string_view prefix) { return std::string(prefix) + ".failed"; }
+std::string policy_name(std::string_view queue) { return "rung-" + std::string(queue); }
+
+std::string policy_pattern(std::string_view queue) {
+  std::string out = "^";
+  for (const char c : queue) {
+    if (std::string_view("\\^$.|?*+()[]{}").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out + "$";
+}
+
+std::string shell_quote(std::string_view text) {
+  if (!text.empty() && std::ranges::all_of(text, is_word)) return std::string(text);
+  if (std::ranges::none_of(text, is_control)) {
+    std::string out = "'";
+    for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+    return out + "'";
+  }
+  // A terminal would lose a control character or run it as a command.
+  constexpr std::string_view kOctal = "01234567";
+  std::string out = "$'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (is_control(c)) {
+      out += '\\';
+      for (const int shift : {6, 3, 0}) out += kOctal[(byte >> shift) & 7];
+    } else {
+      if (c == '\'' || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+std::string policy_command(std::string_view prefix, std::string_view vhost, std::string_view queue) {
+  const json definition = {{kDeadLetterKey, failed_exchange(prefix)}};
+  return policy_command(vhost, {policy_name(queue), policy_pattern(queue), "queues",
+                                definition.dump(-1, ' ', false, json::error_handler_t::replace)});
+}
+
+std::string policy_command(std::string_view vhost, const Policy& policy) {
+  // rabbitmqctl reads its arguments in the locale's encoding: in C, a non-ASCII name would turn into another.
+  const bool ascii = is_ascii(policy.name) && is_ascii(vhost) && is_ascii(policy.definition);
+  std::string out = ascii ? "" : "LC_ALL=C.UTF-8 ";
+  out += "rabbitmqctl set_policy ";
+  out += vhost.starts_with('-') ? "--vhost=" + shell_quote(vhost) : "-p " + shell_quote(vhost);
+  if (policy.priority != 0) out += " --priority " + std::to_string(policy.priority);
+  out += " --apply-to " + shell_quote(policy.apply_to) + " " + shell_quote(policy.name) + " " +
+         shell_quote(policy.pattern) + " " + shell_quote(policy.definition);
+  return out;
+}
+
+std::string binding_command(std::string_view verb, std::string_view vhost, std::string_view source,
+                            std::string_view type, std::string_view destination, std::string_view key) {
+  const bool removes = verb == "delete";
+  if (removes && key.empty()) key = "~";  // its name in the management API
+  return "rabbitmqadmin -V " + shell_quote(vhost) + " " + std::string(verb) +
+         " binding source=" + shell_quote(source) + " destination_type=" + std::string(type) +
+         " destination=" + shell_quote(destination) + (removes ? " properties_key=" : " routing_key=") +
+         shell_quote(key);
+}
+
+// --- where dead letters go ---
+
+DeadLetters dead_letters_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
+  DeadLetters out{facts.dead_letter_argument, {}, facts.dead_letter_argument.has_value()};
+  const auto arguments = json::parse(facts.arguments, nullptr, false);
+  out.routing_key = text_of(arguments, "x-dead-letter-routing-key");
+  const auto policy = std::ranges::find(policies, facts.policy, &Policy::name);
+  if (facts.policy.empty() || policy == policies.end()) return out;
+  const auto definition = json::parse(policy->definition, nullptr, false);
+  if (!out.exchange) out.exchange = text_of(definition, kDeadLetterKey);
+  if (!out.routing_key) out.routing_key = text_of(definition, "dead-letter-routing-key");
+  return out;
+}
+
+bool matches_topic(std::string_view pattern, std::string_view key) {
+  return match_words(words_of(pattern), key.empty() ? Words{} : words_of(key));
+}
+
+void DeadLetterRoutes::add_binding(Binding binding, const std::string& to) {
+  binding.to = to;
+  exchanges_[binding.source].bindings.push_back(std::move(binding));
+}
+
+DeadLetterRoutes::Reach DeadLetterRoutes::reach(const std::string& exchange,
+                                                const std::optional<std::string>& key, int depth) const {
+  const auto it = exchanges_.find(exchange);
+  if (it == exchanges_.end() || depth > kMostHops) return Reach::no;
+  // The default exchange: messages keep the key with which they came, which is not the name of Rung's queue.
+  if (exchange.empty() && !key) return Reach::no;
+  Reach best = Reach::no;
+  for (const Binding& binding : it->second.bindings)
+    best = std::max(best, through(it->second, binding, key, depth));
+  return best;
+}
+
+DeadLetterRoutes::Reach DeadLetterRoutes::through(const Exchange& exchange, const Binding& binding,
+                                                  const std::optional<std::string>& key, int depth) const {
+  const std::string& type = exchange.type;
+  Reach one = Reach::some;  // an exchange type of a plugin
+  if (type == "fanout" || (type == "topic" && binding.routing_key == "#") ||
+      (type == "headers" && matches_all_headers(binding.arguments))) {
+    one = Reach::all;
+  } else if (key && type == "direct") {
+    one = *key == binding.routing_key ? Reach::all : Reach::no;
+  } else if (key && type == "topic") {
+    one = matches_topic(binding.routing_key, *key) ? Reach::all : Reach::no;
+  }
+  return binding.to.empty() ? one : std::min(one, reach(binding.to, key, depth + 1));
+}
+
+std::vector<Binding> DeadLetterRoutes::ways(const std::string& exchange,
+                                            const std::optional<std::string>& key) const {
+  const auto it = exchanges_.find(exchange);
+  if (it == exchanges_.end()) return {};
+  std::vector<Binding> ways = it->second.bindings;
+  std::erase_if(ways, [&](const Binding& one) { return through(it->second, one, key, 0) == Reach::no; });
+  return ways;
+}
+
+bool any_foreign(const std::vector<QueueFacts>& queues, const std::vector<Policy>& policies,
+                 std::string_view prefix) {
+  const std::string ours = failed_exchange(prefix);
+  return std::ranges::any_of(queues, [&](const QueueFacts& facts) {
+    const auto exchange = dead_letters_of(facts, policies).exchange;
+    return exchange && *exchange != ours;
+  });
+}
+
+Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix, bool foreign) {
+  const std::string ours = failed_exchange(prefix);  // the queue has the same name
+  DeadLetterRoutes routes;
+  routes.add_exchange(ours, "fanout");
+  routes.add_exchange("", "direct");  // the default one: it is bound to every queue by its name
+  std::deque<std::string> to = {""};
+  for (std::size_t seen = 0; !to.empty(); to.pop_front()) {
+    const std::string target = to.front();
+    auto bindings = admin.bindings(target.empty(), target.empty() ? ours : target);
+    if (!bindings) return tl::unexpected(bindings.error());
+    if (target.empty() && std::ranges::find(*bindings, ours, &Binding::source) == bindings->end()) {
+      // A queue that does not exist has no binding either: the first sidecar declares and binds it.
+      const auto queue = admin.queue(ours);
+      if (!queue && queue.error().kind != Error::Kind::not_found) return tl::unexpected(queue.error());
+      if (!queue) routes.add_binding({ours, ""}, "");
+    }
+    for (const Binding& binding : *bindings) {
+      const bool known = routes.knows(binding.source);
+      if (!known && (!foreign || ++seen > kMostExchanges)) continue;
+      if (!known) {
+        const auto exchange = admin.exchange(binding.source);
+        if (!exchange && exchange.error().kind != Error::Kind::not_found)
+          return tl::unexpected(exchange.error());
+        routes.add_exchange(binding.source, exchange ? exchange->type : "");
+        to.push_back(binding.source);
+      }
+      routes.add_binding(binding, target);
+    }
+    if (target.empty() && foreign) to.push_back(ours);
+  }
+  return routes;
+}
+
+// --- whether they reach us ---
+
+AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
+                              const std::vector<Policy>& policies, const DeadLetterRoutes& routes) {
+  using Reach = DeadLetterRoutes::Reach;
+  const std::string ours = failed_exchange(prefix);
+  if (facts.type == "stream") return {Attached::no, "a stream does not dead-letter"};
+  const DeadLetters dead = dead_letters_of(facts, policies);
+  const Reach reach = dead.exchange ? routes.reach(*dead.exchange, dead.routing_key) : Reach::no;
+  if (dead.exchange == ours) {
+    if (reach == Reach::no)
+      return {Attached::no, "the exchange " + ours + " is not bound to the queue " + ours +
+                                " (a running sidecar restores that)"};
+    return {dead.by_argument ? Attached::yes_by_argument : Attached::yes_by_policy,
+            dead.by_argument ? "" : facts.policy};
+  }
+  if (reach != Reach::no)
+    return {Attached::yes_by_binding, "exchange '" + *dead.exchange + "', which is bound to " + ours +
+                                          (reach == Reach::some ? " for some routing keys" : "")};
+  // A binding that this routing key does not match.
+  const bool wrong_key = dead.exchange && dead.routing_key && routes.reach(*dead.exchange, {}) != Reach::no;
+  const std::string key = wrong_key ? " with the routing key '" + *dead.routing_key +
+                                          "', which its bindings to " + ours + " do not match"
+                                    : "";
+  if (dead.by_argument)
+    return {Attached::no, "its argument x-dead-letter-exchange is '" + *dead.exchange +
+                              "', which overrides any policy" + key};
+  const auto find = [&](std::string_view name) -> const Policy* {
+    const auto it = std::ranges::find(policies, name, &Policy::name);
+    return name.empty() || it == policies.end() ? nullptr : &*it;
+  };
+  const Policy* effective = find(facts.policy);
+  std::string detail = "nothing says where its dead letters go";
+  if (dead.exchange)
+    detail = "policy '" + facts.policy + "' sends its dead letters to '" + *dead.exchange + "'" + key;
+  const Policy* made = find(policy_name(facts.name));
+  if (effective != nullptr && made != nullptr && made != effective) {
+    detail = "policy '" + effective->name + "' (priority " + std::to_string(effective->priority) +
+             ") overrides '" + made->name + "' (priority " + std::to_string(made->priority) + "): " + detail;
+  }
+  return {Attached::no, detail};
+}
+
+std::string describe(const AttachedAnswer& answer) {
+  if (answer.attached == Attached::yes_by_argument) return "queue argument";
+  return (answer.attached == Attached::yes_by_policy ? "policy " : "") + answer.detail;
+}
+
+AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
+                              const std::vector<std::string>& queues,
+                              const std::function<bool(const std::string& queue)>& also) {
+  const auto all_unknown = [&](const Error& error) {
+    AttachedLook none;
+    none.queues = queues;
+    none.answers.assign(queues.size(), {Attached::unknown, error.message});
+    none.facts.resize(queues.size());
+    return none;
+  };
+  auto facts = admin.queues();
+  if (!facts) return all_unknown(facts.error());
+  auto policies = admin.policies();
+  if (!policies) return all_unknown(policies.error());
+  auto routes = read_routes(admin, prefix, any_foreign(*facts, *policies, prefix));
+  if (!routes) return all_unknown(routes.error());
+  AttachedLook look;
+  look.queues = queues;
+  for (const QueueFacts& queue : *facts) {
+    if (!also || look.queues.size() >= queues.size() + kMostOthers) break;
+    const bool asked = std::ranges::find(queues, queue.name) != queues.end();
+    if (!asked && !queue.exclusive && queue.type != "stream" && also(queue.name))
+      look.queues.push_back(queue.name);
+  }
+  for (const std::string& queue : look.queues) {
+    const auto it = std::ranges::find(*facts, queue, &QueueFacts::name);
+    look.facts.push_back(it == facts->end() ? std::nullopt : std::optional(*it));
+    look.answers.push_back(it == facts->end()
+                               ? AttachedAnswer{Attached::no_such_queue, "no queue '" + queue + "'"}
+                               : judge_attached(prefix, *it, *policies, *routes));
+  }
+  look.all.emplace();
+  for (const QueueFacts& queue : *facts) {
+    if (is_attached(judge_attached(prefix, queue, *policies, *routes).attached))
+      look.all->push_back(queue.name);
+  }
+  look.policies = *std::move(policies);
+  return look;
+}
+
+}  // namespace rung::rabbit
