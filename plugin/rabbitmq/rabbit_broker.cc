@@ -15,7 +15,7 @@
 #include "plugin/rabbitmq/consume/own_queues.h"
 #include "plugin/rabbitmq/publish/publisher.h"
 #include "plugin/rabbitmq/topology/return_route.h"
-#include "plugin/rabbitmq/topology/topology_keeper.h"
+#include "plugin/rabbitmq/topology_keeper.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung {
@@ -41,7 +41,7 @@ struct OwnIntake {
 
 struct ErrorIntake {
   explicit ErrorIntake(const rabbit::ConnectionLoop::Deps& deps)
-      : queues(deps.options, deps.addresses.clock()),
+      : queues(deps.options, deps.addresses.clock(), deps.sink.sink()),
         consumer(deps, queues,
                  {.intake = kErrorIntake,
                   .max_bytes = rabbit::error_intake_bytes(deps.options),
@@ -49,12 +49,10 @@ struct ErrorIntake {
                            .purpose = "intake of error queues",
                            .side = {},
                            .prepare_decides_on_address = true,
-                           .address_failed_when_over = false}}),
-        watch(deps, queues, [this] { consumer.wake(); }) {}
+                           .address_failed_when_over = false}}) {}
 
-  rabbit::ErrorConsumers queues;
+  rabbit::ErrorQueueBook queues;
   rabbit::Consumer consumer;
-  rabbit::ErrorQueueWatch watch;
 };
 
 // The publishers: the main one, and two helpers, which connect when they are first needed. unproven: for
@@ -194,7 +192,11 @@ struct Connections {
         own(deps, types),
         errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps)),
         publishers(options, endpoints, sink),
-        topology(deps, types, [this] { publishers.forget_proven(); }) {}
+        topology(deps, types, errors != nullptr ? &errors->queues : nullptr,
+                 [this] { publishers.forget_proven(); }) {
+    if (errors != nullptr)
+      errors->queues.listen([this] { topology.wake(); }, [this] { errors->consumer.wake(); });
+  }
 
   rabbit::BrokerEndpoints endpoints;
   rabbit::SinkAdapter sink;
@@ -249,7 +251,6 @@ class RabbitBroker final : public Broker {
     });
     connections_->publishers.start();
     connections_->topology.start();
-    if (connections_->errors) connections_->errors->watch.start();
     return {};
   }
 
@@ -308,12 +309,9 @@ class RabbitBroker final : public Broker {
     if (!connections_ || stopped_) return;
     stopped_ = true;
     const auto deadline = clock_.boot() + most;
-    const auto errors = connections_->errors.get();
     connections_->for_each_consumer([&](rabbit::Consumer& consumer) { consumer.order_stop(deadline); });
     connections_->topology.order_stop(deadline);
-    if (errors != nullptr) errors->watch.order_stop(deadline);
     connections_->topology.join();
-    if (errors != nullptr) errors->watch.join();
     connections_->publishers.order_stop(deadline);
     connections_->publishers.join();
     connections_->for_each_consumer([](rabbit::Consumer& consumer) { consumer.join(); });

@@ -16,235 +16,54 @@ constexpr std::size_t kMostProblems = 10;  // in the report
 
 }  // namespace
 
-// --- consuming ---
+ErrorQueueBook::ErrorQueueBook(const BrokerOptions& options, const Clock& clock, BrokerSink& sink)
+    : options_(options), clock_(clock), sink_(sink) {
+  for (const ErrorQueue& entry : options_.error_queues->all()) {
+    if (!entry.is_pattern()) queues_.try_emplace(entry.from);
+  }
+}
 
-void ErrorConsumers::want(Names queues) {
+void ErrorQueueBook::listen(std::function<void()> wake_finder, std::function<void()> wake_consumer) {
+  wake_finder_ = std::move(wake_finder);
+  wake_consumer_ = std::move(wake_consumer);
+}
+
+void ErrorQueueBook::interrupt() {
   const std::lock_guard lock(mutex_);
-  for (const Event& event : events_) {
-    if (event.what != Event::What::consuming) queues.erase(event.queue);
-  }
-  wanted_ = std::move(queues);
+  stopping_ = true;
+  if (admin_ != nullptr) admin_->interrupt();
 }
 
-std::vector<ErrorConsumers::Event> ErrorConsumers::take_events() {
+template <typename Tell>
+void ErrorQueueBook::know(const std::string& queue, Tell&& tell) {
   const std::lock_guard lock(mutex_);
-  return std::exchange(events_, {});
-}
-
-std::optional<ErrorConsumers::Down> ErrorConsumers::down() const {
-  const std::lock_guard lock(mutex_);
-  return down_;
-}
-
-bool ErrorConsumers::is_wanted(const std::string& queue) const {
-  const std::lock_guard lock(mutex_);
-  return wanted_.contains(queue);
-}
-
-void ErrorConsumers::up(const Connection&) {
-  {
-    const std::lock_guard lock(mutex_);
-    down_.reset();
-  }
-  told_();
-}
-
-void ErrorConsumers::down(const Error& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    down_ = {down_ ? down_->since : clock_.boot(), why.message};
-  }
-  told_();
-}
-
-void ErrorConsumers::begin_channel() {
-  consumed_.clear();
-  prefetch_set_ = false;
-}
-
-bool ErrorConsumers::must_change(bool consuming) const {
-  if (!consuming) return false;
-  const std::lock_guard lock(mutex_);
-  return wanted_ != consumed_;
-}
-
-Result<ConsumedQueues::Changed> ErrorConsumers::change(const Calls& calls, bool) {
-  Names wanted;
-  {
-    const std::lock_guard lock(mutex_);
-    wanted = wanted_;
-  }
-  std::erase_if(consumed_, [&](const std::string& queue) {
-    if (wanted.contains(queue)) return false;
-    rabbit::send_cancel(calls.connection, queue);
-    return true;
-  });
-  std::vector<std::string> missing;
-  std::ranges::copy_if(wanted, std::back_inserter(missing),
-                       [&](const std::string& queue) { return !consumed_.contains(queue); });
-  // Those first that may be refused. A refusal closes the channel: what the broker has sent on it by then
-  // counts as delivered once more, and a quorum queue drops a message that was delivered too often.
-  std::stable_partition(missing.begin(), missing.end(),
-                        [&](const std::string& queue) { return !accepted_.contains(queue); });
-  Calls for_one = calls;
-  for (const std::string& queue : missing) {
-    if (!is_wanted(queue)) continue;                       // deleted by now
-    for_one.deadline = calls.waker.now() + kSetUpTimeout;  // no queue uses up the time of the others
-    const auto started = start(queue, for_one);
-    if (!started || *started == Changed::channel_closed) return started;
-  }
-  return Changed::done;
-}
-
-Result<ConsumedQueues::Changed> ErrorConsumers::start(const std::string& queue, const Calls& calls) {
-  if (auto done = set_prefetch(calls); !done) return tl::unexpected(done.error());
-  // Before the call: deliveries may come with its answer, and so may a cancel.
-  consumed_.insert(queue);
-  amqp_basic_consume_t consume{};
-  consume.queue = bytes(queue);
-  consume.consumer_tag = bytes(queue);
-  const auto done = calls.send(AMQP_BASIC_CONSUME_METHOD, &consume);
-  if (done) {
-    accepted_.insert(queue);
-    tell({Event::What::consuming, queue});
-    return Changed::done;
-  }
-  if (calls.connection.channel_closed()) {
-    give_up({Event::What::refused, queue, done.error().message});
-    return Changed::channel_closed;
-  }
-  // A quorum queue without a leader does not answer. The connection is of no use any more; without this queue
-  // the next one serves the others.
-  if (!calls.waker.stopping() && calls.waker.now() >= calls.deadline)
-    give_up({Event::What::refused, queue, done.error().message});
-  return tl::unexpected(done.error());
-}
-
-Result<void> ErrorConsumers::set_prefetch(const Calls& calls) {
-  if (prefetch_set_) return {};
-  amqp_basic_qos_t qos{};
-  qos.prefetch_count = error_prefetch(options_.prefetch);  // for each consumer that begins from now on
-  auto done = calls.send(AMQP_BASIC_QOS_METHOD, &qos);
-  prefetch_set_ = done.has_value();
-  return done;
-}
-
-Result<void> ErrorConsumers::cancel(const Calls& calls) {
-  for (const std::string& queue : std::exchange(consumed_, {})) {
-    if (auto done = calls.cancel(queue); !done) return done;
-  }
-  return {};
-}
-
-void ErrorConsumers::send_cancel(Connection& connection) {
-  for (const std::string& queue : std::exchange(consumed_, {})) rabbit::send_cancel(connection, queue);
-}
-
-void ErrorConsumers::cancelled(std::string_view consumer_tag) {
-  if (consumed_.erase(std::string(consumer_tag)) == 0) return;  // we have cancelled it, too
-  give_up({Event::What::cancelled, std::string(consumer_tag)});
-}
-
-void ErrorConsumers::give_up(Event event) {
-  accepted_.erase(event.queue);
-  tell(std::move(event));
-}
-
-void ErrorConsumers::tell(Event event) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (event.what != Event::What::consuming) wanted_.erase(event.queue);
-    events_.push_back(std::move(event));
-  }
-  told_();
+  if (const auto known = queues_.find(queue); known != queues_.end()) tell(known->second);
+  changed_ = true;
 }
 
 // --- finding ---
 
-ErrorQueueWatch::ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& consumers,
-                                 std::function<void()> wake_consumer)
-    : options_(deps.options),
-      consumers_(consumers),
-      wake_consumer_(std::move(wake_consumer)),
-      loop_(deps,
-            {.thread_name = "rung-errors",
-             .purpose = "error queues",
-             .side = {},
-             .address_failed_when_over = false},
-            {.turn = [this](Connection& connection) { return turn(connection); },
-             .idle = [this] { return without_connection(); },
-             .over =
-                 [this](const ConnectionLoop::End& end) {
-                   channel_open_ = false;
-                   down_ = {down_ ? down_->since : loop_.now(), end.why.message};
-                 }}) {
-  consumers_.listen([this] { loop_.wake(); });
-}
-
-ErrorQueueWatch::~ErrorQueueWatch() { join(); }
-
-void ErrorQueueWatch::start() {
-  for (const ErrorQueue& entry : options_.error_queues->all()) {
-    if (!entry.is_pattern()) queues_.try_emplace(entry.from);
-  }
-  loop_.start();
-}
-
-void ErrorQueueWatch::order_stop(BootMs deadline) {
+Result<void> ErrorQueueBook::find(const Calls& calls) {
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    if (admin_ != nullptr) admin_->interrupt();
+    finder_down_.reset();
   }
-  loop_.order_stop(deadline);
-}
-
-Result<BootMs> ErrorQueueWatch::turn(Connection& connection) {
-  if (auto open = loop_.skip_frames(connection); !open) return tl::unexpected(open.error());
-  if (loop_.stopping()) return loop_.finish(connection, Ms{1000});
-  down_.reset();
-  take_events();
-  if (options_.error_queues->has_patterns() && loop_.now() >= next_list_) {
-    const bool listed = list();
-    next_list_ = loop_.now() + (listed ? kListEvery : kListAgain);
-  }
-  for (auto& [name, queue] : queues_) {
-    if (!queue.look_due(loop_.now())) continue;
-    if (auto done = look(connection, name, queue); !done) return tl::unexpected(done.error());
-  }
-  tell();
-  if (auto done = connection.flush(); !done) return tl::unexpected(done.error());
-  if (auto done = connection.tick(); !done) return tl::unexpected(done.error());
-  return loop_.now() + ErrorQueueState::kShortestPause;
-}
-
-BootMs ErrorQueueWatch::without_connection() {
-  take_events();
-  tell();
-  return loop_.now() + ErrorQueueState::kShortestPause;
-}
-
-void ErrorQueueWatch::take_events() {
-  using What = ErrorConsumers::Event::What;
-  for (ErrorConsumers::Event& event : consumers_.take_events()) {
-    const auto queue = queues_.find(event.queue);
-    if (queue == queues_.end()) continue;
-    switch (event.what) {
-      case What::consuming:
-        queue->second.consuming();
-        break;
-      case What::refused:
-        queue->second.refused(std::move(event.reason), loop_.now());
-        break;
-      case What::cancelled:
-        queue->second.cancelled(loop_.now());
-        break;
+  if (options_.error_queues->has_patterns() && clock_.boot() >= next_list_) list();
+  std::vector<std::pair<std::string, bool>> due;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, queue] : queues_) {
+      if (queue.look_due(clock_.boot())) due.emplace_back(name, queue.was_refused());
     }
   }
+  Result<void> done;
+  for (auto one = due.begin(); done && one != due.end(); ++one) done = look(calls, one->first, one->second);
+  report();
+  return done;
 }
 
-// Of the management API: it alone lists queues.
-Result<std::vector<std::string>> ErrorQueueWatch::names() {
+// The management API alone lists queues.
+Result<std::vector<std::string>> ErrorQueueBook::matching_names() {
   auto admin = management_admin(options_, kListTimeout);
   if (!admin) return tl::unexpected(admin.error());
   {
@@ -264,94 +83,197 @@ Result<std::vector<std::string>> ErrorQueueWatch::names() {
   return names;
 }
 
-bool ErrorQueueWatch::list() {
-  auto found = names();
-  if (!found) {
-    list_problem_ = found.error().message;
-    return false;
-  }
-  list_problem_.clear();
+void ErrorQueueBook::list() {
+  auto found = matching_names();
+  next_list_ = clock_.boot() + (found ? kListEvery : kListAgain);
+  list_problem_ = found ? "" : found.error().message;
+  if (!found) return;
+  const std::lock_guard lock(mutex_);
   too_many_ = keep_some(*found, [this](const std::string& name) { return queues_.contains(name); });
   for (const std::string& name : *found) queues_.try_emplace(name);
   std::erase_if(queues_, [&](const auto& one) {
     const ErrorQueue* entry = options_.error_queues->find(one.first);
     return entry->is_pattern() && std::ranges::find(*found, one.first) == found->end();
   });
-  return true;
+  changed_ = true;
 }
 
-// Error: the connection has ended.
-Result<void> ErrorQueueWatch::look(Connection& connection, const std::string& name, ErrorQueueState& queue) {
-  queue.looking(loop_.now());
-  const Calls calls = loop_.calls(connection);
-  if (!channel_open_) {
-    if (auto done = calls.open_channel(); !done) return done;
-    channel_open_ = true;
-  }
-  const auto found = calls.look_at_queue(name);
-  if (!found) return call_failed(calls, queue, found.error());
-  if (!queue.was_refused()) {
-    queue.exists(loop_.now());
-    return {};
-  }
+Result<void> ErrorQueueBook::look(const Calls& calls, const std::string& name, bool was_refused) {
+  Calls its = calls;
+  its.deadline = clock_.boot() + kSetUpTimeout;  // no queue uses up the time of the others
+  BootMs next_look;
+  know(name, [&](ErrorQueueState& queue) { next_look = queue.looking(clock_.boot()); });
+  const auto tell = [&](auto&& what) {
+    know(name, [&](ErrorQueueState& queue) {
+      if (queue.next_look() == next_look) what(queue);  // else the consumer knows better by now
+    });
+  };
+  const auto found = its.look_at_queue(name);
+  auto done = found ? Result<void>() : tl::unexpected(found.error());
   // A try of the consumer closes the channel of all error queues, so one that must fail is made here.
-  if (const auto allowed = may_consume(calls, name); !allowed)
-    return call_failed(calls, queue, allowed.error());
-  queue.exists(loop_.now());
-  channel_open_ = false;
-  if (connection.channel_closed()) return {};
-  return transient(
-      "the broker has accepted a consumer with an invalid x-priority");  // it ends with the connection
-}
-
-// What a failed call means for the queue. Error: the connection has ended.
-Result<void> ErrorQueueWatch::call_failed(const Calls& calls, ErrorQueueState& queue, const Error& error) {
-  if (calls.connection.channel_closed()) {
-    channel_open_ = false;
-    if (calls.connection.closing().code == AMQP_NOT_FOUND) {
-      queue.missing(loop_.now());
-    } else {
-      queue.refused(error.message, loop_.now());
-    }
-    return {};
+  if (done && was_refused) done = may_consume(its, name);
+  const bool closed = its.connection.channel_closed();
+  if (done) {
+    tell([&](ErrorQueueState& queue) { queue.exists(clock_.boot()); });
+  } else if (closed && its.connection.closing().code == AMQP_NOT_FOUND) {
+    tell([&](ErrorQueueState& queue) { queue.missing(clock_.boot()); });
+  } else if (closed || (!its.waker.stopping() && clock_.boot() >= its.deadline)) {
+    tell([&](ErrorQueueState& queue) { queue.refused(done.error().message, clock_.boot()); });
   }
-  if (!loop_.stopping() && loop_.now() >= calls.deadline) queue.refused(error.message, loop_.now());
-  return tl::unexpected(error);
+  if (closed) return its.open_channel();
+  if (done && was_refused)  // the consumer ends with the connection
+    return transient("the broker has accepted a consumer with an invalid x-priority");
+  return done;
 }
 
-// To the consumer, which queues; to the sink, what is new.
-void ErrorQueueWatch::tell() {
-  ErrorConsumers::Names wanted;
+void ErrorQueueBook::finder_down(const Error& why) {
+  const std::lock_guard lock(mutex_);
+  finder_down_ = {finder_down_ ? finder_down_->since : clock_.boot(), why.message};
+}
+
+void ErrorQueueBook::report() {
   ErrorQueueReport now;
-  now.problem = problem();
-  for (const auto& [name, queue] : queues_) {
-    if (queue.wanted()) wanted.insert(name);
-    if (queue.consumed()) now.consumed.push_back(name);
+  {
+    const std::lock_guard lock(mutex_);
+    now.problem = problem();
+    for (const auto& [name, queue] : queues_) {
+      if (queue.consumed()) now.consumed.push_back(name);
+    }
   }
-  consumers_.want(std::move(wanted));
-  wake_consumer_();
+  if (changed_) wake_consumer_();
   if (now.consumed == reported_.consumed && now.problem == reported_.problem) return;
   reported_ = now;
-  loop_.sink().sink().on_error_queues(now);
+  sink_.on_error_queues(now);
 }
 
-std::string ErrorQueueWatch::problem() const {
+// REQUIRES: mutex_ is held.
+std::string ErrorQueueBook::problem() const {
   std::string all;
   std::size_t problems = 0;
   const auto add = [&](const std::string& what, const std::string& why) {
     if (why.empty() || ++problems > kMostProblems) return;
     all += (all.empty() ? "" : "; ") + what + ": " + why;
   };
-  const auto add_down = [&](const std::string& what, const std::optional<ErrorConsumers::Down>& down) {
-    if (down && loop_.now() - down->since >= kReportDownAfter) add(what, down->reason);
+  const auto add_down = [&](const std::string& what, const std::optional<Down>& down) {
+    if (down && clock_.boot() - down->since >= kReportDownAfter) add(what, down->reason);
   };
-  add_down("no error queue is consumed", consumers_.down());
-  add_down("new error queues are not found", down_);
+  add_down("no error queue is consumed", consumer_down_);
+  add_down("new error queues are not found", finder_down_);
   add("the error queues of a pattern cannot be listed, and new ones are not found", list_problem_);
   add("too many error queues", too_many_);
   for (const auto& [name, queue] : queues_) add("error queue " + name, queue.problem());
   if (problems > kMostProblems) all += "; and " + std::to_string(problems - kMostProblems) + " more";
   return all;
+}
+
+// --- consuming ---
+
+void ErrorQueueBook::up(const Connection&) {
+  {
+    const std::lock_guard lock(mutex_);
+    consumer_down_.reset();
+  }
+  wake_finder_();
+}
+
+void ErrorQueueBook::down(const Error& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    consumer_down_ = {consumer_down_ ? consumer_down_->since : clock_.boot(), why.message};
+  }
+  wake_finder_();
+}
+
+void ErrorQueueBook::begin_channel() {
+  consumed_.clear();
+  prefetch_set_ = false;
+  changed_ = true;
+}
+
+bool ErrorQueueBook::is_wanted(const std::string& queue) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = queues_.find(queue);
+  return known != queues_.end() && known->second.wanted();
+}
+
+Result<ConsumedQueues::Changed> ErrorQueueBook::change(const Calls& calls, bool) {
+  changed_ = false;
+  std::erase_if(consumed_, [&](const std::string& queue) {
+    if (is_wanted(queue)) return false;
+    rabbit::send_cancel(calls.connection, queue);
+    return true;
+  });
+  std::vector<std::string> missing;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, queue] : queues_) {
+      if (queue.wanted() && !consumed_.contains(name)) missing.push_back(name);
+    }
+  }
+  // Those first that may be refused. A refusal closes the channel: what the broker has sent on it by then
+  // counts as delivered once more, and a quorum queue drops a message that was delivered too often.
+  std::stable_partition(missing.begin(), missing.end(),
+                        [&](const std::string& queue) { return !accepted_.contains(queue); });
+  Calls for_one = calls;
+  for (const std::string& queue : missing) {
+    if (!is_wanted(queue)) continue;                       // deleted by now
+    for_one.deadline = calls.waker.now() + kSetUpTimeout;  // no queue uses up the time of the others
+    const auto started = start(queue, for_one);
+    if (!started || *started == Changed::channel_closed) return started;
+  }
+  return Changed::done;
+}
+
+Result<ConsumedQueues::Changed> ErrorQueueBook::start(const std::string& queue, const Calls& calls) {
+  if (!prefetch_set_) {
+    amqp_basic_qos_t qos{};
+    qos.prefetch_count = error_prefetch(options_.prefetch);  // for each consumer that begins from now on
+    if (auto done = calls.send(AMQP_BASIC_QOS_METHOD, &qos); !done) return tl::unexpected(done.error());
+    prefetch_set_ = true;
+  }
+  // Before the call: deliveries may come with its answer, and so may a cancel.
+  consumed_.insert(queue);
+  amqp_basic_consume_t consume{};
+  consume.queue = bytes(queue);
+  consume.consumer_tag = bytes(queue);
+  const auto done = calls.send(AMQP_BASIC_CONSUME_METHOD, &consume);
+  if (done) {
+    accepted_.insert(queue);
+    know(queue, [](ErrorQueueState& state) { state.consuming(); });
+    wake_finder_();
+    return Changed::done;
+  }
+  const bool closed = calls.connection.channel_closed();
+  // A quorum queue without a leader does not answer. The connection is of no use any more; without this queue
+  // the next one serves the others.
+  if (closed || (!calls.waker.stopping() && calls.waker.now() >= calls.deadline)) {
+    accepted_.erase(queue);
+    know(queue, [&](ErrorQueueState& state) { state.refused(done.error().message, clock_.boot()); });
+    wake_finder_();
+  }
+  if (closed) return Changed::channel_closed;
+  return tl::unexpected(done.error());
+}
+
+Result<void> ErrorQueueBook::cancel(const Calls& calls) {
+  changed_ = true;
+  for (const std::string& queue : std::exchange(consumed_, {})) {
+    if (auto done = calls.cancel(queue); !done) return done;
+  }
+  return {};
+}
+
+void ErrorQueueBook::send_cancel(Connection& connection) {
+  changed_ = true;
+  for (const std::string& queue : std::exchange(consumed_, {})) rabbit::send_cancel(connection, queue);
+}
+
+void ErrorQueueBook::cancelled(std::string_view consumer_tag) {
+  const std::string queue(consumer_tag);
+  if (consumed_.erase(queue) == 0) return;  // we have cancelled it, too
+  accepted_.erase(queue);
+  know(queue, [&](ErrorQueueState& state) { state.cancelled(clock_.boot()); });
+  wake_finder_();
 }
 
 }  // namespace rung::rabbit

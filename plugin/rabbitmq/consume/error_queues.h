@@ -1,7 +1,8 @@
-// Error queues: which queues can be ones, what is known of each, who consumes them, and who finds them.
+// Error queues: which queues can be ones, what is known of each, and how they are found and consumed.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,7 +18,6 @@
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/consume/consumer.h"
 #include "plugin/rabbitmq/topology/management.h"
-#include "plugin/rabbitmq/wire/connection_loop.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 
@@ -79,17 +79,18 @@ inline std::size_t own_intake_bytes(const BrokerOptions& options) {
 class ErrorQueueState {
  public:
   // After a refusal the queue is left alone for so long; doubled with each refusal in a row. A try that fails
-  // closes the channel of all error queues, and what was unacked comes again; but from the
-  // second try on not where a permission is missing, for which the watch asks first.
+  // closes the channel of all error queues, and what was unacked comes again; but from the second try on not
+  // where a permission is missing, for which the finder asks first.
   static constexpr Ms kAfterRefusal{5000};
   static constexpr Ms kLongestAfterRefusal{600'000};
-  // While something changes. Nothing wakes the watch earlier.
+  // While something changes.
   static constexpr Ms kShortestPause{1000};
 
   // Whether the broker is to be asked about the queue now.
   bool look_due(BootMs now) const { return now >= next_look_; }
   // It is asked now. A queue whose answer ends the connection is not the first one asked on the next.
-  void looking(BootMs now) { next_look_ = now + kLookAtPresent; }
+  BootMs looking(BootMs now) { return next_look_ = now + kLookAtPresent; }
+  BootMs next_look() const { return next_look_; }
   // Its answer.
   void exists(BootMs now) {
     exists_ = true;
@@ -139,40 +140,33 @@ class ErrorQueueState {
   std::string problem_;
 };
 
-// The error queues, as a Consumer consumes them, on a connection of their own: a queue that the broker
-// refuses closes the channel, one that does not answer holds it up, and a backlog fills it. Rung's own queues
-// notice none of that. ErrorQueueWatch says which queues. The consumer tag is the queue's name.
+// The error queues: what is known of each. They are consumed on a connection of their own: a queue that the
+// broker refuses closes the channel, one that does not answer holds it up, and a backlog fills it. Rung's own
+// queues notice none of that. The consumer tag is the queue's name. They are found on another connection
+// (topology_keeper.h), where the broker is asked whether a queue exists: consuming a missing queue would
+// close the consumer's channel. Queues that a pattern names are listed by the management API, once a minute.
 //
-// Thread: listen() before the consumer starts; want(), take_events() and down() from any; the rest from the
-// consumer's own.
-class ErrorConsumers final : public ConsumedQueues {
+// Thread: listen() before both start; interrupt() any; the others as they say.
+class ErrorQueueBook final : public ConsumedQueues {
  public:
-  using Names = std::set<std::string, std::less<>>;
-
   // REQUIRES: all outlive it.
-  ErrorConsumers(const BrokerOptions& options, const Clock& clock) : options_(options), clock_(clock) {}
+  ErrorQueueBook(const BrokerOptions& options, const Clock& clock, BrokerSink& sink);
 
-  // `told`: there are events to take, or down() has changed. It is called on the consumer's thread.
-  void listen(std::function<void()> told) { told_ = std::move(told); }
-  // Consume these, and no others; but none that has an event which was not taken yet.
-  void want(Names queues);
+  // `wake_finder`: there may be something to report; called on the consumer's thread. `wake_consumer`: there
+  // may be something to change; called on the finder's.
+  void listen(std::function<void()> wake_finder, std::function<void()> wake_consumer);
+  // Aborts a request to the management API, and all later ones.
+  void interrupt();
 
-  struct Event {
-    // refused: the broker does not let us consume the queue, or does not answer. cancelled: it has ended the
-    // consumer; most probably the queue was deleted. In these cases the queue is no longer wanted.
-    enum class What : std::uint8_t { consuming, refused, cancelled };
-    What what = What::consuming;
-    std::string queue;
-    std::string reason = {};  // refused
-  };
-  std::vector<Event> take_events();
-  // Since when there is no connection, and why; none = there is one, or none was tried yet.
-  struct Down {
-    BootMs since;
-    std::string reason;
-  };
-  std::optional<Down> down() const;
+  // --- the finder's thread ---
+  // Looks at the queues that are due, and reports. The channel is open, also afterwards. Error: the
+  // connection has ended.
+  Result<void> find(const Calls& calls);
+  void finder_down(const Error& why);
+  // To the sink, if there is something new.
+  void report();
 
+  // --- the consumer's thread ---
   Result<void> declare(const Calls&) override { return {}; }
   void up(const Connection& connection) override;
   void down(const Error& why) override;
@@ -180,7 +174,7 @@ class ErrorConsumers final : public ConsumedQueues {
   Result<void> consume(const Calls&) override { return {}; }  // change() does it
   Result<void> cancel(const Calls& calls) override;
   void send_cancel(Connection& connection) override;
-  bool must_change(bool consuming) const override;
+  bool must_change(bool consuming) const override { return consuming && changed_; }
   Result<Changed> change(const Calls& calls, bool consuming) override;
   void cancelled(std::string_view consumer_tag) override;
   // Also for consumers that have ended on this channel: their last deliveries may still come.
@@ -189,68 +183,47 @@ class ErrorConsumers final : public ConsumedQueues {
   }
 
  private:
+  using Names = std::set<std::string, std::less<>>;
+  // Since when a connection is away, and why.
+  struct Down {
+    BootMs since;
+    std::string reason;
+  };
+
+  // Calls `tell` (ErrorQueueState&) under the mutex, if the queue is still known.
+  template <typename Tell>
+  void know(const std::string& queue, Tell&& tell);
+
+  Result<std::vector<std::string>> matching_names();
+  void list();
+  Result<void> look(const Calls& calls, const std::string& name, bool was_refused);
+  std::string problem() const;
+
   Result<Changed> start(const std::string& queue, const Calls& calls);
-  Result<void> set_prefetch(const Calls& calls);
-  void give_up(Event event);
-  void tell(Event event);
   bool is_wanted(const std::string& queue) const;
 
   const BrokerOptions& options_;
   const Clock& clock_;
-  std::function<void()> told_ = [] {};
+  BrokerSink& sink_;
+  std::function<void()> wake_finder_, wake_consumer_;
+  std::atomic<bool> changed_{true};  // what is wanted may differ from what is consumed
+
   mutable std::mutex mutex_;
-  Names wanted_;               // guarded by mutex_
-  std::vector<Event> events_;  // guarded by mutex_
-  std::optional<Down> down_;   // guarded by mutex_
+  // Guarded by mutex_.
+  std::map<std::string, ErrorQueueState, std::less<>> queues_;
+  std::optional<Down> consumer_down_, finder_down_;
+  QueueAdmin* admin_ = nullptr;  // the one that is asked at the moment
+  bool stopping_ = false;
+
+  // Used by the finder's thread only.
+  BootMs next_list_{0};
+  std::string list_problem_, too_many_;
+  ErrorQueueReport reported_;
 
   // Used by the consumer's thread only.
   Names consumed_;
   Names accepted_;  // the broker let us consume them when we last tried, on this channel or an earlier one
   bool prefetch_set_ = false;  // on this channel
-};
-
-// Finds the error queues, says which of them ErrorConsumers consumes, and reports. Queues that a pattern
-// names are found by the management API, once a minute; the broker is asked whether a queue exists on a
-// connection of its own, because consuming a missing queue would close the consumer's channel.
-//
-// Thread: start, order_stop and join from any; the sink is called on its own.
-class ErrorQueueWatch {
- public:
-  // `wake_consumer`: each second; it may have something to change. REQUIRES: `consumers` outlives it.
-  ErrorQueueWatch(ConnectionLoop::Deps deps, ErrorConsumers& consumers, std::function<void()> wake_consumer);
-  ~ErrorQueueWatch();
-
-  void start();
-  void order_stop(BootMs deadline);
-  void join() { loop_.join(); }
-
- private:
-  Result<BootMs> turn(Connection& connection);
-  BootMs without_connection();
-  bool list();
-  Result<std::vector<std::string>> names();
-  void take_events();
-  Result<void> look(Connection& connection, const std::string& name, ErrorQueueState& queue);
-  Result<void> call_failed(const Calls& calls, ErrorQueueState& queue, const Error& error);
-  void tell();
-  std::string problem() const;
-
-  const BrokerOptions& options_;
-  ErrorConsumers& consumers_;
-  const std::function<void()> wake_consumer_;
-  std::mutex mutex_;
-  QueueAdmin* admin_ = nullptr;  // guarded by mutex_: the one that is asked at the moment
-  bool stopping_ = false;        // guarded by mutex_
-
-  // Used by the watch's thread only, after start().
-  std::map<std::string, ErrorQueueState, std::less<>> queues_;
-  BootMs next_list_{0};
-  std::string list_problem_, too_many_;
-  ErrorQueueReport reported_;
-  bool channel_open_ = false;
-  std::optional<ErrorConsumers::Down> down_;  // this watch's own connection
-
-  ConnectionLoop loop_;  // last: its callbacks use the others
 };
 
 }  // namespace rung::rabbit
