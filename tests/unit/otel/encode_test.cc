@@ -1,10 +1,9 @@
-#include "src/otel/span.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "src/otel/span.h"
 #include "tests/unit/otel/spans.h"
 
 namespace rung::otel {
