@@ -1,20 +1,19 @@
 // Server-sent events. In a hidden tab, and while live updates are switched off, there is no connection; after that pages read
 // again, for EventSource resumes by itself only where the connection was lost.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { atom } from "./atom.js";
 import { base } from "./base.js";
 import { get, withQuery } from "./api.js";
 import { parse } from "./json.js";
 import { liveSwitch } from "./prefs.js";
 import { session } from "./session.js";
-import { setNow } from "./time.js";
 
 /** "off", "hidden", "connecting", "live" or "lost" */
 export const liveState = atom("connecting");
 /** Why the sidecar has no news; "": it has. */
 export const trouble = atom("");
 
-/** Of nine `activity`. Without an event for so long the other end is gone, and TCP has not noticed. */
+/** Of three `ping`. Without an event for so long the other end is gone, and TCP has not noticed. */
 const LONGEST_SILENCE_MS = 45000;
 /** Reading again takes at most this share of the time, as for the events themselves. */
 const READING_SHARE = 10;
@@ -23,8 +22,6 @@ const LONGEST_PAUSE_MS = 60000;
 
 /** @type {Map<string, Set<(data: any) => void>>} */
 const listeners = new Map();
-/** The last event of each kind of this connection, for a page that is opened later. @type {Map<string, any>} */
-const latest = new Map();
 /** The task whose page is open: its changes by themselves are told, too. */
 let watched = "";
 /** @type {EventSource | null} */
@@ -36,10 +33,7 @@ let timer;
 
 /** @param {string} name @param {any} data */
 function dispatch(name, data) {
-  if (data?.now) setNow(data.now);
   if (name === "trouble") trouble.set(data?.detail ?? "");
-  else if (name === "overview") trouble.set("");
-  if (name !== "changes") latest.set(name, data);
   for (const listener of [...(listeners.get(name) ?? [])]) listener(data);
 }
 
@@ -63,14 +57,13 @@ function connect() {
     if (missed) dispatch("changes", { more: true });
     missed = true;
   };
-  for (const name of ["overview", "activity", "changes", "trouble"]) {
+  for (const name of ["changes", "ping", "trouble"]) {
     mine.addEventListener(name, event => {
       heard();
       dispatch(name, parse(event.data));
     });
   }
   mine.onerror = () => {
-    latest.clear();
     // The server ends it every few minutes: that is no loss.
     liveState.set(liveState.get() === "live" ? "connecting" : "lost");
     if (mine.readyState !== EventSource.CLOSED) return;
@@ -86,8 +79,6 @@ function disconnect(state) {
   clearTimeout(timer);
   source?.close();
   source = null;
-  // Without a connection they grow old: what is read is newer.
-  latest.clear();
   trouble.set("");
   liveState.set(state);
 }
@@ -127,16 +118,18 @@ export function useLive(name, listener) {
     const call = data => current.current(data);
     if (!listeners.has(name)) listeners.set(name, new Set());
     listeners.get(name)?.add(call);
-    if (latest.has(name)) call(latest.get(name));
     return () => void listeners.get(name)?.delete(call);
   }, [name]);
 }
 
-/** The newest event of a kind; null: there is none yet. @param {string} name */
-export function useLatest(name) {
-  const [event, setEvent] = useState(() => latest.get(name) ?? null);
-  useLive(name, setEvent);
-  return event;
+/** Reads again every so often, as long as there are live updates: counts are not told. @param {number} ms @param {() => void} reload */
+export function useEvery(ms, reload) {
+  const current = useRef(reload);
+  current.current = reload;
+  useEffect(() => {
+    const timer = setInterval(() => source && current.current(), ms);
+    return () => clearInterval(timer);
+  }, [ms]);
 }
 
 /**

@@ -1,11 +1,11 @@
 // What needs a person first; then each queue; then how it went.
-import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { get, getAll, withQuery } from "../lib/api.js";
 import { useData } from "../lib/data.js";
-import { useChanges, useLatest, useLive } from "../lib/live.js";
+import { useFigures } from "../lib/figures.js";
+import { useChanges, useEvery } from "../lib/live.js";
 import { setQuery } from "../lib/router.js";
-import { now, setNow } from "../lib/time.js";
+import { now } from "../lib/time.js";
 import { Attention } from "../parts/attention.js";
 import { Chart } from "../parts/chart.js";
 import { Empty } from "../parts/empty.js";
@@ -17,13 +17,6 @@ import { Totals } from "../parts/totals.js";
 import { atPlace, together } from "../lib/queues.js";
 
 const MOST_TILES = 12;
-
-/** What the event `overview` has, too. @param {string} _ @param {{ signal: AbortSignal }} options */
-async function readFigures(_, options) {
-  const [stats, { queues }] = await Promise.all([get("/v1/stats", options), getAll("/v1/queues", "queues", options)]);
-  setNow(stats.now);
-  return { ...stats, queues };
-}
 
 /** @param {string} _ @param {{ signal: AbortSignal }} options */
 async function readRest(_, options) {
@@ -45,15 +38,13 @@ async function readRest(_, options) {
 
 /** @param {{ query: URLSearchParams }} props */
 export function Overview({ query }) {
-  // Counting all tasks takes long if there are many: as long as events come, nothing else asks for it.
-  const live = useLatest("overview");
-  const figures = useData(live ? null : "figures", readFigures);
+  const figures = useFigures();
   const rest = useData("rest", readRest);
   const reload = async () => void (await Promise.all([figures.reload(), rest.reload()]));
   useChanges(() => true, reload, 2500);
-  const stats = live ?? figures.data;
+  const stats = figures.data;
   const data = rest.data;
-  const loaded = { ...rest, error: rest.error ?? (live ? null : figures.error), reload };
+  const loaded = { ...rest, error: rest.error ?? figures.error, reload };
   if (!data) return html`<${Page} title="Overview" of=${loaded} />`;
   // What needs a person is there at once; a million tasks are counted for a second.
   const queues = stats ? together(stats, stats.queues, data.due) : [];
@@ -94,7 +85,6 @@ const RANGES = /** @type {[string, string, number][]} */ ([
 
 /** @param {{ query: URLSearchParams, queue?: string }} props */
 export function History({ query, queue }) {
-  const [recent, setRecent] = useState(/** @type {any[]} */ ([]));
   const from = query.get("from");
   const range = RANGES.find(([key]) => key === query.get("range")) ?? RANGES[0];
   const path = withQuery("/v1/activity", {
@@ -102,10 +92,9 @@ export function History({ query, queue }) {
     from: from ?? new Date(Math.floor((now() - range[2]) / 60000) * 60000).toISOString(),
     to: from && query.get("to"),
   });
-  const { data, error } = useData(path);
-  // Between two readings, one a minute, an event brings what happened since.
-  useLive("activity", event => queue === undefined && setRecent(event.points ?? []));
-  const points = merged(data, from ? [] : recent);
+  const { data, error, reload } = useData(path);
+  useEvery(5000, reload);
+  const points = data?.points ?? [];
   return html`<${Section}
     title="Failures, retries and successes"
     actions=${html`<${Choice}
@@ -138,13 +127,4 @@ export function History({ query, queue }) {
         : data && html`<p class="faint">Nothing happened in this range.</p>`
     }
   <//>`;
-}
-
-/** @param {any} data @param {any[]} recent @returns {any[]} */
-function merged(data, recent) {
-  const points = data?.points ?? [];
-  if (data?.step_s !== 60 || !points.length) return points;
-  const byMinute = new Map(points.map((/** @type {any} */ point) => [Date.parse(point.at), point]));
-  for (const point of recent) byMinute.set(Date.parse(point.at), point);
-  return [...byMinute].sort(([a], [b]) => a - b).map(([, point]) => point);
 }

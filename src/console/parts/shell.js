@@ -3,7 +3,8 @@ import { useState } from "preact/hooks";
 import { html } from "../lib/html.js";
 import { useAtom } from "../lib/atom.js";
 import { helpOpen, PAGES } from "../lib/keys.js";
-import { liveState, trouble, useLatest } from "../lib/live.js";
+import { liveState, trouble } from "../lib/live.js";
+import { useFigures } from "../lib/figures.js";
 import { liveSwitch, zone } from "../lib/prefs.js";
 import { navigate, to } from "../lib/router.js";
 import { withQuery } from "../lib/api.js";
@@ -87,7 +88,7 @@ export function Shell({ path, children }) {
   const who = useSession();
   const help = useAtom(helpOpen);
   const noNews = useAtom(trouble);
-  const parked = useLatest("overview")?.totals?.parked ?? 0;
+  const parked = useFigures().data?.totals?.parked ?? 0;
   const current = (/** @type {string} */ href) =>
     href === "/" ? path === "/" || path === "/console" : path === href || path.startsWith(href + "/");
   return html`<div class="shell">

@@ -5,11 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/api/queues/gates.h"
-#include "src/api/stats/activity.h"
-#include "src/api/stats/stats.h"
-#include "src/api/tasks/pages.h"
-#include "src/core/base/rfc3339.h"
+#include "src/api/json/json.h"
 #include "src/io/log.h"
 
 namespace rung::http {
@@ -19,26 +15,6 @@ using api::Json;
 
 constexpr Ms kPing{15'000};
 constexpr Ms kLongest{std::chrono::minutes{10}};
-// Reading the overview takes at most this share of the time: with a million tasks it is read less often.
-constexpr int kOverviewShare = 10;
-constexpr Ms kActivityEvery{5000};  // as often as instances add to it (src/bridge/upkeep)
-constexpr Ms kActivityPast{120'000};
-constexpr Ms kMaxOverdue{60'000};
-constexpr std::size_t kMostQueues = 200;
-constexpr Ms kOverviewCounts{100};  // ended tasks, for an overview
-
-Result<Json> read_overview(MysqlStore& store, api::TaskCounter& counter) {
-  const auto now = store.now();
-  if (!now) return tl::unexpected(now.error());
-  const auto stats = api::read_stats(store, counter, {*now, kMaxOverdue, kOverviewCounts});
-  if (!stats) return tl::unexpected(stats.error());
-  auto gates = api::read_queues(store);
-  if (!gates) return tl::unexpected(gates.error());
-  Json json = api::to_json(*stats, *now);
-  json.update(api::overview_queues(*std::move(gates), kMostQueues));
-  json["now"] = to_rfc3339(*now);
-  return json;
-}
 
 // Where a viewer is: "audit-event".
 std::string position(const LiveQuestion& question) {
@@ -113,11 +89,6 @@ bool LiveFeed::stop(Ms most) {
   return true;
 }
 
-bool LiveFeed::is_stopping() {
-  const std::lock_guard lock(mutex_);
-  return stopping_;
-}
-
 LiveFeed::Views LiveFeed::current() {
   Views out;
   const std::lock_guard lock(mutex_);
@@ -127,20 +98,13 @@ LiveFeed::Views LiveFeed::current() {
   return out;
 }
 
-// Nobody has what it remembers. That a count takes long is still true.
-void LiveFeed::forget() {
-  const BootMs overview_at = progress_.overview_at;
-  progress_ = {};
-  progress_.overview_at = overview_at;
-}
-
 void LiveFeed::run() {
   BootMs ping_at = clock_.boot() + kPing;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       std::erase_if(views_, [](const auto& one) { return one.expired(); });
-      if (views_.empty()) forget();
+      if (views_.empty()) progress_ = {};
       wanted_.wait(lock, [&] { return stopping_ || !views_.empty(); });
       if (stopping_) break;
     }
@@ -155,7 +119,7 @@ void LiveFeed::run() {
     if (pings) ping_at = now + kPing;
     for (const auto& view : views) {
       if (now >= view->until()) view->end();
-      if (pings) view->ping();
+      if (pings) view->ping(position(progress_.question));
     }
     std::unique_lock lock(mutex_);
     wanted_.wait_for(lock, kEvery, [&] { return stopping_; });
@@ -178,8 +142,6 @@ void LiveFeed::tick(const Views& views) {
       progress_.question.watched.push_back({id});
   }
   tell_changes(views);
-  if (!is_stopping()) tell_overview(views);
-  if (!is_stopping()) tell_activity(views);
 }
 
 void LiveFeed::tell_changes(const Views& views) {
@@ -187,13 +149,17 @@ void LiveFeed::tell_changes(const Views& views) {
   const std::string trouble = answer ? "" : answer.error().message;
   const bool changed = std::exchange(progress_.trouble, trouble) != trouble;
   const std::string json = api::dump({{"detail", api::text_or_null(trouble)}});
+  if (answer) {
+    progress_.question.after_audit = answer->newest_audit;
+    progress_.question.after_event = answer->newest_event;
+  }
+  const std::string at = position(progress_.question);
   for (const auto& view : views) {
     const bool is_new = view->is_new();
-    if (changed || (is_new && !trouble.empty())) view->trouble(json, position(progress_.question));
+    if (changed || (is_new && !trouble.empty())) view->trouble(json, at);
+    if (is_new && answer) view->ping(at);
   }
   if (!answer) return;
-  progress_.question.after_audit = answer->newest_audit;
-  progress_.question.after_event = answer->newest_event;
   const LiveAnswer before = std::exchange(progress_.last, *answer);
   if (!std::exchange(progress_.begun, true)) return;
   std::set<std::int64_t> watched;
@@ -202,44 +168,7 @@ void LiveFeed::tell_changes(const Views& views) {
     if (was != before.versions.end() && was->second != version) watched.insert(id.value);
   }
   const LiveChanges changes = changes_between(before, *answer);
-  for (const auto& view : views) view->changes(changes, watched, position(progress_.question));
-}
-
-void LiveFeed::tell_overview(const Views& views) {
-  const BootMs began = clock_.boot();
-  bool changed = false;
-  if (began >= progress_.overview_at) {
-    auto overview = reads_.run([&](MysqlStore& store) { return read_overview(store, counter_); });
-    // Also after an error: a count that takes too long must not be repeated at once.
-    progress_.overview_at = clock_.boot() + std::max(kEvery, (clock_.boot() - began) * kOverviewShare);
-    if (overview) {
-      // These two alone are no news.
-      const Json now = std::exchange((*overview)["now"], Json());
-      const Json counted = std::exchange((*overview)["ended_counted_at"], Json());
-      const std::string text = api::dump(*overview);
-      changed = std::exchange(progress_.overview, text) != text;
-      (*overview)["now"] = now;
-      (*overview)["ended_counted_at"] = counted;
-      progress_.whole = api::dump(*overview);
-    }
-  }
-  if (progress_.whole.empty()) return;  // what went wrong is told by `trouble`
-  for (const auto& view : views) {
-    if (changed || view->wants_overview()) view->overview(progress_.whole, position(progress_.question));
-  }
-}
-
-void LiveFeed::tell_activity(const Views& views) {
-  if (clock_.boot() < progress_.activity_at) return;
-  progress_.activity_at = clock_.boot() + kActivityEvery;
-  const auto activity = reads_.run([](MysqlStore& store) -> Result<api::Activity> {
-    const auto now = store.now();
-    if (!now) return tl::unexpected(now.error());
-    return api::read_activity(store, {.from = *now - kActivityPast, .until = *now}, *now);
-  });
-  if (!activity) return;  // the next tick tells why
-  const std::string json = api::dump(api::to_json(*activity));
-  for (const auto& view : views) view->activity(json, position(progress_.question));
+  for (const auto& view : views) view->changes(changes, watched, at);
 }
 
 }  // namespace rung::http

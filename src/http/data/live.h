@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "src/api/stats/task_counter.h"
 #include "src/core/base/clock.h"
 #include "src/http/data/live_view.h"
 #include "src/http/data/reads.h"
@@ -26,9 +25,8 @@ class LiveFeed {
   static constexpr Ms kEvery{1000};
   static constexpr std::size_t kMostOfOneViewer = 20;  // tasks that one viewer may watch
 
-  // `most`: viewers. REQUIRES: `reads`, `counter` and `clock` outlive it.
-  LiveFeed(Reads& reads, api::TaskCounter& counter, const Clock& clock, std::size_t most)
-      : reads_(reads), counter_(counter), clock_(clock), most_(most) {}
+  // `most`: viewers. REQUIRES: `reads` and `clock` outlive it.
+  LiveFeed(Reads& reads, const Clock& clock, std::size_t most) : reads_(reads), clock_(clock), most_(most) {}
   ~LiveFeed() {
     drain();
     if (thread_.joinable()) thread_.join();
@@ -50,15 +48,10 @@ class LiveFeed {
   using Views = std::vector<std::shared_ptr<LiveView>>;
   void run();
   Views current();  // without those whose connection has ended
-  void forget();
-  bool is_stopping();
   void tick(const Views& views);
   void tell_changes(const Views& views);
-  void tell_overview(const Views& views);
-  void tell_activity(const Views& views);
 
   Reads& reads_;
-  api::TaskCounter& counter_;
   const Clock& clock_;
   const std::size_t most_;
   mutable std::mutex mutex_;

@@ -66,17 +66,9 @@ std::optional<std::string> LiveView::take() {
   std::string out;
   if (!std::exchange(begun_, true)) out = "retry: 2000\n\n";
   if (!trouble_.empty()) write_event(out, "trouble", id_, std::exchange(trouble_, ""));
-  if (!overview_.empty()) write_event(out, "overview", id_, std::exchange(overview_, ""));
-  if (!activity_.empty()) write_event(out, "activity", id_, std::exchange(activity_, ""));
   if (!changes_.empty()) write_event(out, "changes", id_, as_json(std::exchange(changes_, {})));
-  if (std::exchange(pinged_, false) && out.empty())
-    out = ":\n\n";  // so that both ends notice a dead connection
+  if (std::exchange(pinged_, false)) write_event(out, "ping", id_, "{}");
   return out;
-}
-
-bool LiveView::wants_overview() {
-  const std::lock_guard lock(mutex_);
-  return !had_overview_;
 }
 
 bool LiveView::is_new() {
@@ -84,11 +76,10 @@ bool LiveView::is_new() {
   return !std::exchange(is_known_, true);
 }
 
-void LiveView::put(std::string* event, const std::string& json, const std::string& id) {
+void LiveView::trouble(const std::string& json, const std::string& id) {
   {
     const std::lock_guard lock(mutex_);
-    had_overview_ = had_overview_ || event == &overview_;
-    *event = json;
+    trouble_ = json;
     id_ = id;
   }
   wake();
@@ -109,10 +100,11 @@ void LiveView::changes(const LiveChanges& changes, const std::set<std::int64_t>&
   wake();
 }
 
-void LiveView::ping() {
+void LiveView::ping(const std::string& id) {
   {
     const std::lock_guard lock(mutex_);
     pinged_ = true;
+    id_ = id;
   }
   wake();
 }

@@ -22,12 +22,8 @@ namespace rung::http {
 struct LiveProgress {
   LiveQuestion question = {};
   LiveAnswer last = {};
-  std::string overview;   // without its time
-  std::string trouble;    // why there is no news; "" = there is
-  std::string whole;      // the overview with it, for who comes later; "" = none yet
-  BootMs overview_at{0};  // not before
+  std::string trouble;  // why there is no news; "" = there is
   bool begun = false;
-  BootMs activity_at{0};  // not before
 };
 
 // What has changed since a viewer's last event.
@@ -50,20 +46,17 @@ class LiveView final : public EventStream {
   const std::string& viewer() const { return viewer_; }
   const std::vector<TaskId>& watched() const { return watched_; }
   BootMs until() const { return until_; }  // it has to come again then: its token may have been withdrawn
-  bool is_new();                           // true once: nobody has told it of trouble yet
-  bool wants_overview();                   // it has had none yet
+  bool is_new();                           // true once: nothing was told to it yet
 
   // `id`: where the viewer goes on if it loses the connection.
-  void overview(const std::string& json, const std::string& id) { put(&overview_, json, id); }
-  void activity(const std::string& json, const std::string& id) { put(&activity_, json, id); }
-  void trouble(const std::string& json, const std::string& id) { put(&trouble_, json, id); }
+  void trouble(const std::string& json, const std::string& id);
   // Tasks that were not changed by hand concern those who watch them.
   void changes(const LiveChanges& changes, const std::set<std::int64_t>& watched, const std::string& id);
-  void ping();
+  // It is there: what changes from now on is told. Also so that both ends notice a dead connection.
+  void ping(const std::string& id);
   void end();
 
  private:
-  void put(std::string* event, const std::string& json, const std::string& id);
   void wake();
 
   const std::string viewer_;
@@ -72,9 +65,9 @@ class LiveView final : public EventStream {
   std::mutex mutex_;
   // Guarded by mutex_.
   std::function<void()> wake_;
-  std::string id_, overview_, activity_, trouble_;
+  std::string id_, trouble_;
   LiveChanges changes_;
-  bool begun_ = false, ended_ = false, pinged_ = false, had_overview_ = false, is_known_ = false;
+  bool begun_ = false, ended_ = false, pinged_ = false, is_known_ = false;
 };
 
 }  // namespace rung::http

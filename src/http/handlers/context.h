@@ -13,6 +13,7 @@
 #include "src/core/rules/policy.h"
 #include "src/http/access/access.h"
 #include "src/http/access/sign_ins.h"
+#include "src/http/data/brief_cache.h"
 #include "src/http/data/live.h"
 #include "src/http/data/reads.h"
 #include "src/http/data/writes.h"
@@ -66,7 +67,8 @@ class Context {
         reads(std::move(parts.store), parts.read_connections, call_timeout, here),
         writes(std::move(parts.bridging), call_timeout),
         counter(here),
-        live(reads, counter, here, most_viewers),
+        overview(here),
+        live(reads, here, most_viewers),
         metrics(version, parts.rules->targets().groups.own, here),
         ask_(std::move(parts.ask_vitals)),
         rules_(std::move(parts.rules)) {}
@@ -80,6 +82,7 @@ class Context {
   Reads reads;
   Writes writes;
   api::TaskCounter counter;
+  BriefCache overview;
   LiveFeed live;
   Metrics metrics;
   std::atomic<bool> counts_failed{false};  // the database did not answer the query for /metrics
@@ -152,6 +155,7 @@ Response simulate_failure(Context& context, const Call& call);
 
 Response list_nodes(Context& context, const Call& call);
 Response show_stats(Context& context, const Call& call);
+Response show_overview(Context& context, const Call& call);
 Response show_config(Context& context, const Call& call);
 Response show_now(Context& context, const Call& call);
 Response show_events(Context& context, const Call& call);

@@ -86,7 +86,8 @@ Json answer_of(const Json& written, const Json& schemas) {
   Json answer = {{"description", written.at("description")}};
   answer["content"][written.value("media", "application/json")]["schema"] =
       written.contains("schema") ? schema_of(written["schema"], schemas) : text;
-  for (const auto& [name, header] : written.value("headers", Json::object()).items())
+  const Json headers = written.value("headers", Json::object());
+  for (const auto& [name, header] : headers.items())
     answer["headers"][name] = header.is_string() ? reference("headers", header) : header;
   return answer;
 }
@@ -148,7 +149,8 @@ Json operation_of(const Route& route, const Json& file) {
     json["requestBody"] = {{"required", route.takes != Takes::maybe},
                            {"content", {{"application/json", content}}}};
   }
-  for (const auto& [status, answer] : texts.value("answers", file.at("answers")).items())
+  const Json& answers = texts.contains("answers") ? texts["answers"] : file.at("answers");
+  for (const auto& [status, answer] : answers.items())
     json["responses"][status] = answer_of(answer, schemas);
   for (const int status : problems_of(route, texts))
     json["responses"][std::to_string(status)] = reference("responses", problem_name(status));

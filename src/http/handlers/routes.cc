@@ -118,6 +118,7 @@ consteval auto table() {
       {"GET", "/v1/audit", "listAudit", read, Scope::none, list_audit, kAudit},
       {"POST", "/v1/simulate", "simulate", read, Scope::none, simulate_failure, {}, Takes::object},
       {"GET", "/v1/stats", "getStats", read, Scope::none, show_stats, kStats},
+      {"GET", "/v1/overview", "getOverview", read, Scope::none, show_overview},
       {"GET", "/v1/nodes", "listNodes", read, Scope::none, list_nodes, kNodes},
       {"GET", "/v1/queues", "listQueues", read, Scope::none, list_queues, kTextPage},
       {"GET", "/v1/queues/{queue}", "getQueue", read, Scope::none, show_queue},

@@ -1,23 +1,28 @@
-// What is going on: /v1/nodes (the instances), /v1/stats (how late tasks are), /v1/now (the database's time),
-// /v1/config, /v1/events, /v1/activity (what failed, was retried and succeeded, by minute), /v1/audit (all
-// changes by hand).
+// What is going on: /v1/nodes (the instances), /v1/stats (how late tasks are), /v1/overview, /v1/now (the
+// database's time), /v1/config, /v1/events, /v1/activity (what failed, was retried and succeeded, by minute),
+// /v1/audit (all changes by hand).
 #include "src/api/stats/stats.h"
 
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
+#include "src/api/queues/gates.h"
 #include "src/api/rules/config.h"
 #include "src/api/stats/activity.h"
 #include "src/api/stats/nodes.h"
 #include "src/api/tasks/audit.h"
 #include "src/api/tasks/pages.h"
 #include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
 #include "src/http/handlers/context.h"
 
 namespace rung::http {
 namespace {
 
-constexpr Ms kStatsCount{1000};  // ended tasks, for /v1/stats
+constexpr Ms kStatsCount{1000};     // ended tasks, for /v1/stats
+constexpr Ms kOverviewCounts{100};  // and for /v1/overview
+constexpr Ms kMaxOverdue{60'000};
+constexpr std::size_t kMostQueues = 200;
 
 }  // namespace
 
@@ -47,6 +52,28 @@ Response show_stats(Context& context, const Call& call) {
     return json;
   });
   return stats ? answer(200, *stats) : problem(stats.error(), call.request.path);
+}
+
+// What stats say, and the queues: those that are held first, and as many as a page shows.
+Response show_overview(Context& context, const Call& call) {
+  const auto overview = context.overview.get([&] {
+    return context.reads.run([&](MysqlStore& store) -> Result<std::string> {
+      const auto now = store.now();
+      if (!now) return tl::unexpected(now.error());
+      const auto stats = api::read_stats(store, context.counter, {*now, kMaxOverdue, kOverviewCounts});
+      if (!stats) return tl::unexpected(stats.error());
+      auto queues = api::read_queues(store);
+      if (!queues) return tl::unexpected(queues.error());
+      Json json = {{"now", to_rfc3339(*now)}};
+      json.update(api::to_json(*stats, *now));
+      json.update(api::overview_queues(*std::move(queues), kMostQueues));
+      return escape_controls_in_json(api::dump(json)) + "\n";
+    });
+  });
+  if (!overview) return problem(overview.error(), call.request.path);
+  Response response;
+  response.body = *overview;
+  return response;
 }
 
 // The rules of this instance: another one may have others for a while (GET /v1/nodes compares them).

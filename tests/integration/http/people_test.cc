@@ -157,6 +157,7 @@ class HttpPeople : public HttpTest {
         {"GET /v1/audit", look("/v1/audit")},
         {"POST /v1/simulate", change("/v1/simulate", json{{"queue", queue}}.dump())},
         {"GET /v1/stats", look("/v1/stats")},
+        {"GET /v1/overview", look("/v1/overview")},
         {"GET /v1/now", look("/v1/now")},
         {"GET /v1/queues", look("/v1/queues")},
         {"GET /v1/config", look("/v1/config")},

@@ -44,7 +44,7 @@ TEST(Filters, MistakesAreNamed) {
     return errors.size() == 1 ? errors[0].field + ": " + errors[0].detail.substr(0, 30) : "";
   };
   EXPECT_EQ(mistake(Json::object()), "filter: an empty filter means every ta");
-  EXPECT_EQ(mistake("all"), "filter: must be an object: {\"queue\": ");
+  EXPECT_EQ(mistake("all"), "filter: must be an object: {\"queue\": \"");
   EXPECT_EQ(mistake({{"queue", 5}}), "filter.queue: must be a string");
   EXPECT_EQ(mistake({{"limit", "5"}}), "filter.limit: unknown condition; known condi") << "no pages";
   EXPECT_EQ(mistake({{"kind", "?"}}), "filter.kind: must be retry or delay");

@@ -36,7 +36,8 @@ TEST(OpenApi, EachRouteHasItsTextsAndIsForTheRightRoles) {
     EXPECT_TRUE(route.method != "GET" || !right.by_queue || route.action == Action::body)
         << id << ": a read concerns all queues";
   }
-  for (const auto& [id, texts] : Json::parse(openapi_json()).at("operations").items()) written.insert(id);
+  const Json file = Json::parse(openapi_json());
+  for (const auto& [id, texts] : file.at("operations").items()) written.insert(id);
   EXPECT_EQ(written, ids);
 }
 
