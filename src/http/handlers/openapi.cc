@@ -150,8 +150,7 @@ Json operation_of(const Route& route, const Json& file) {
                            {"content", {{"application/json", content}}}};
   }
   const Json& answers = texts.contains("answers") ? texts["answers"] : file.at("answers");
-  for (const auto& [status, answer] : answers.items())
-    json["responses"][status] = answer_of(answer, schemas);
+  for (const auto& [status, answer] : answers.items()) json["responses"][status] = answer_of(answer, schemas);
   for (const int status : problems_of(route, texts))
     json["responses"][std::to_string(status)] = reference("responses", problem_name(status));
   return json;
