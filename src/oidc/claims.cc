@@ -1,5 +1,3 @@
-#include "src/oidc/claims.h"
-
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,6 +5,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "src/oidc/provider.h"
 
 namespace rung::oidc {
 namespace {
@@ -16,17 +16,9 @@ using Json = nlohmann::json;
 constexpr std::size_t kLongestSubject = 40;                   // of the audit: a UUID has 36
 constexpr double kMsOfSecond = 1000, kLatest = 253402300799;  // the end of the year 9999
 
-tl::unexpected<Refusal> refuse(std::string what) {
-  return tl::unexpected(Refusal{Refusal::Kind::invalid, std::move(what)});
-}
 Refusal wrong(std::string what) { return {Refusal::Kind::invalid, std::move(what)}; }
 Refusal lacks(const char* claim) {
   return wrong("the token has no claim " + std::string(claim) + ", or not in its form");
-}
-
-std::string text_of_claim(const Json& claims, const char* name) {
-  const auto it = claims.find(name);
-  return it != claims.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
 // A NumericDate: seconds, possibly with a fraction.
@@ -74,7 +66,7 @@ std::optional<Refusal> check_party(const Json& claims, std::size_t audiences, co
       return wrong("the token is for several audiences, and does not say which client has it (azp)");
     return std::nullopt;
   }
-  const std::string party = text_of_claim(claims, name);
+  const std::string party = text_member(claims, name);
   if (!party.empty() && (party == options.client_id || std::ranges::count(options.clients, party) > 0))
     return std::nullopt;
   return wrong("the token was issued to a client (" + std::string(name) +
@@ -82,7 +74,7 @@ std::optional<Refusal> check_party(const Json& claims, std::size_t audiences, co
 }
 
 std::optional<Refusal> check_parties(const Json& claims, const OidcOptions& options) {
-  const std::string issuer = text_of_claim(claims, "iss");
+  const std::string issuer = text_member(claims, "iss");
   if (issuer.empty()) return lacks("iss");
   if (issuer != options.issuer) return wrong("the token is of another issuer (iss) than http.oidc.issuer");
   const std::vector<std::string> all = audiences(claims);
@@ -178,8 +170,8 @@ std::string as_name(std::string sub, std::size_t longest) {
 
 // A name that would have to be changed might become somebody else's: then the next.
 std::string name_of_bearer(const Json& claims, const std::string& sub) {
-  if (std::string name = text_of_claim(claims, "preferred_username"); is_audit_name(name)) return name;
-  if (std::string name = text_of_claim(claims, "email"); is_verified_email(claims) && is_audit_name(name))
+  if (std::string name = text_member(claims, "preferred_username"); is_audit_name(name)) return name;
+  if (std::string name = text_member(claims, "email"); is_verified_email(claims) && is_audit_name(name))
     return name;
   return as_name(sub, kLongestPersonName);
 }
@@ -188,11 +180,11 @@ std::string name_of_bearer(const Json& claims, const std::string& sub) {
 
 tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOptions& options, EpochMs now) {
   const Json claims = Json::parse(payload, nullptr, false);
-  if (!claims.is_object()) return refuse("the token is malformed: its claims are not a JSON object");
+  if (!claims.is_object()) return invalid("the token is malformed: its claims are not a JSON object");
   Bearer bearer;
   if (auto no = check_parties(claims, options)) return tl::unexpected(*std::move(no));
   if (auto no = check_times(claims, now, bearer.until)) return tl::unexpected(*std::move(no));
-  const std::string sub = text_of_claim(claims, "sub");
+  const std::string sub = text_member(claims, "sub");
   if (sub.empty()) return tl::unexpected(lacks("sub"));
   if (options.roles_claim == "email" && !is_verified_email(claims))
     return tl::unexpected(

@@ -130,16 +130,12 @@ Result<CodeFlow::Ended> CodeFlow::end(std::string_view state, const std::string&
                                                          {"code_verifier", login->verifier}}));
   if (reply.status == 0) return transient(at->token + " " + reply.error);
   const Json answer = Json::parse(reply.body, nullptr, false);
-  const auto member = [&](const char* name) {
-    const auto it = answer.is_object() ? answer.find(name) : answer.end();
-    return it != answer.end() && it->is_string() ? it->get<std::string>() : "";
-  };
   constexpr int kOk = 200;
   if (reply.status != kOk)
-    return permanent(
-        "the identity provider refuses the login: " +
-        escape_controls(member("error").substr(0, 200) + " " + member("error_description").substr(0, 500)));
-  const std::string token = member("id_token");
+    return permanent("the identity provider refuses the login: " +
+                     escape_controls(text_member(answer, "error").substr(0, 200) + " " +
+                                     text_member(answer, "error_description").substr(0, 500)));
+  const std::string token = text_member(answer, "id_token");
   if (token.empty()) return permanent(at->token + " answers without an id_token");
   return Ended{token, login->to};
 }

@@ -14,7 +14,7 @@
 
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
-#include "src/oidc/discovery.h"
+#include "src/oidc/provider.h"
 
 namespace rung::oidc {
 

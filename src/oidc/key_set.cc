@@ -58,11 +58,6 @@ struct ReleaseJws {
 };
 using Jws = std::unique_ptr<cjose_jws_t, ReleaseJws>;
 
-std::string text_member(const Json& object, const char* name) {
-  const auto it = object.find(name);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
 bool is_for_signatures(const Json& json) {
   if (json.contains("use")) return text_member(json, "use") == "sig";
   const auto ops = json.find("key_ops");
@@ -106,13 +101,9 @@ std::optional<Key> key_of(const Json& json) {
   return key;
 }
 
-tl::unexpected<Refusal> invalid(std::string what) {
-  return tl::unexpected(Refusal{Refusal::Kind::invalid, std::move(what)});
-}
-
 // The provider may have replaced its keys since they were fetched, some under the same kid.
 tl::unexpected<Refusal> other_key(std::string what) {
-  return tl::unexpected(Refusal{Refusal::Kind::unknown_key, std::move(what)});
+  return refuse(Refusal::Kind::unknown_key, std::move(what));
 }
 
 // Text in base64url without padding, decoded.
@@ -180,6 +171,11 @@ tl::expected<std::string, Refusal> verified(std::string_view token, const Header
 }
 
 }  // namespace
+
+std::string text_member(const Json& json, std::string_view name) {
+  const auto it = json.is_object() ? json.find(name) : json.end();
+  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
+}
 
 struct KeySet::Impl {
   std::vector<Key> keys;

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 
 #include "src/core/base/result.h"
 
@@ -25,6 +27,16 @@ struct Refusal {
   // For the client: printable ASCII without quotes and backslashes. Nothing of the token.
   std::string what;
 };
+
+inline tl::unexpected<Refusal> refuse(Refusal::Kind kind, std::string what) {
+  return tl::unexpected(Refusal{kind, std::move(what)});
+}
+inline tl::unexpected<Refusal> invalid(std::string what) {
+  return refuse(Refusal::Kind::invalid, std::move(what));
+}
+
+// "": `json` is no object, or has no such text.
+std::string text_member(const nlohmann::json& json, std::string_view name);
 
 // A request's headers have at most 16 KB.
 inline constexpr std::size_t kLongestToken = 12UL * 1024;

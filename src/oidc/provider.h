@@ -1,4 +1,8 @@
-// The keys of an identity provider, fetched by a thread of their own: at the start, then every few minutes,
+// An identity provider: its discovery document (OpenID Connect Discovery 1.0) names the address of its JWKS
+// document, and its tokens say whom they are for, until when, and who their bearer is. The functions block
+// only as `get` does.
+//
+// Its keys are fetched by a thread of their own: at the start, then every few minutes,
 // and when a token names a key that is not among them. While the provider does not answer, or with
 // what is no list of keys, the last keys stay valid for a day.
 // Thread: any; the destructor one.
@@ -16,10 +20,43 @@
 #include <thread>
 
 #include "src/core/base/clock.h"
-#include "src/oidc/claims.h"
-#include "src/oidc/discovery.h"
+#include "src/core/base/time.h"
+#include "src/core/rules/oidc_options.h"
+#include "src/net/http_client.h"
+#include "src/oidc/key_set.h"
 
 namespace rung::oidc {
+
+// Gets a document by its URL.
+using Get = std::function<net::HttpReply(const std::string& url)>;
+
+// Where both documents of `issuer` are: "https://id.example.com/.well-known/openid-configuration".
+std::string discovery_url(const std::string& issuer);
+
+// For a GET of `url`: bounded in time and size.
+net::HttpClientOptions get_options(const std::string& url, const std::string& ca);
+
+// What the discovery document says of signing in.
+struct Endpoints {
+  std::string authorization, token;
+};
+// Errors as those of fetch_keys().
+Result<Endpoints> fetch_endpoints(const OidcOptions& options, const Get& get);
+
+// Error: which document, and what is wrong with it. Transient: the provider may answer later;
+// not_found: it has answered, and none of its keys is of use.
+Result<KeySetPtr> fetch_keys(const OidcOptions& options, const Get& get);
+
+// Clocks may differ by this much.
+inline constexpr Ms kLeeway{std::chrono::seconds{60}};
+
+struct Bearer {
+  Person person;
+  EpochMs until;  // the token is not accepted from then on
+};
+
+// `payload`: of a token whose signature is valid.
+tl::expected<Bearer, Refusal> bearer_of(std::string_view payload, const OidcOptions& options, EpochMs now);
 
 // Tests have their own.
 struct ProviderLimits {

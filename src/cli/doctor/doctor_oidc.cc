@@ -1,7 +1,7 @@
 // Checks the identity provider.
 #include "src/cli/doctor/doctor.h"
 #include "src/net/http_client.h"
-#include "src/oidc/discovery.h"
+#include "src/oidc/provider.h"
 
 namespace rung::cli {
 

@@ -1,4 +1,4 @@
-#include "src/oidc/claims.h"
+#include "src/oidc/provider.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
