@@ -211,7 +211,7 @@ class Completion {
     places.emplace_back("broker.management", load_.root.find("broker.management"));
     for (const auto& [path, node] : places) {
       if (node == nullptr || node->invalid || node->is_from_environment()) continue;
-      const Texts all = node->get<Texts>().value_or(Texts{node->get<std::string>().value_or("")});
+      const Texts all = node->get<Texts>().value_or(Texts{node->text_at("")});
       if (std::ranges::all_of(all, [](const auto& url) { return hide_password(url) == url; })) continue;
       warn_readable(*node, load_.problems.file(), path + " contains a password");
       break;  // the same file
@@ -285,7 +285,7 @@ void compare_groups(const Entry& first, const Entry& second, Load& load) {
   if (same_database(of_first, of_second))
     problem(of_second.path(), of_second.node()->mark,
             "same host, port and schema as group " + first.key.text + ": each group needs its own database");
-  const Texts queues = first.value.get<Texts>("queues").value_or(Texts());
+  const Texts queues = first.value.texts_at("queues");
   for (const Node& queue : second.value.items_at("queues")) {
     if (std::ranges::find(queues, queue.text) != queues.end())
       problem("queues", queue.mark, first.key.text + " has the same entry: a queue belongs to one group");
@@ -343,8 +343,8 @@ std::string host_name() {
 QueueGroups groups_of(const Load& load) {
   QueueGroups groups;
   for (const auto& [key, group] : load.root.entries_at("groups"))
-    groups.all.push_back({key.text, group.get<std::string>("prefix").value_or("rung-" + key.text),
-                          group.get<Texts>("queues").value_or(Texts())});
+    groups.all.push_back(
+        {key.text, group.get<std::string>("prefix").value_or("rung-" + key.text), group.texts_at("queues")});
   return groups;
 }
 

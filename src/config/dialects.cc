@@ -96,8 +96,8 @@ Reading reading_of(const Node& node, const std::string& key, Problems& problems)
     out.from = from;
     ++sources;
   }
-  out.name = node.get<std::string>(out.from == Reading::From::property ? "property" : "header").value_or("");
-  out.json_pointer = node.get<std::string>("json").value_or("");
+  out.name = node.text_at(out.from == Reading::From::property ? "property" : "header");
+  out.json_pointer = node.text_at("json");
   out.pattern = node.get<ValuePattern>("match");
   for (const auto& [word, form] : kForms) {
     if (node.get<std::string>("as") == word) out.form = form;
@@ -129,19 +129,17 @@ DialectPtr parse_dialect(std::string_view yaml, Problems& problems) {
   Load load{problems};
   load.root = *std::move(root);
   walk(load, dialect_table());
-  const auto word = [&](std::string_view key) { return load.root.get<std::string>(key).value_or(""); };
-  const auto texts = [&](std::string_view key) { return load.root.get<Texts>(key).value_or(Texts()); };
+  const Node& node = load.root;
   Dialect dialect;
-  dialect.name = word("name");
-  dialect.about = word("about");
-  dialect.versions = word("versions");
+  dialect.name = node.text_at("name");
+  dialect.about = node.text_at("about");
+  dialect.versions = node.text_at("versions");
   dialect.text = yaml;
-  dialect.sources = texts("sources");
-  dialect.notes = texts("notes");
-  dialect.remove = texts("remove");
+  dialect.sources = node.texts_at("sources");
+  dialect.notes = node.texts_at("notes");
+  dialect.remove = node.texts_at("remove");
   for (const auto& [key, member] : kReadingKeys) {
-    for (const Node& item : load.root.items_at(key))
-      (dialect.*member).push_back(reading_of(item, key, problems));
+    for (const Node& item : node.items_at(key)) (dialect.*member).push_back(reading_of(item, key, problems));
   }
   if (dialect.name.empty() && problems.count() == before)
     problems.add(mark, "name is missing: the name by which error_queues refers to the dialect");

@@ -49,6 +49,11 @@ struct Node {
     const T* const found = valid(path) ? std::any_cast<T>(&find(path)->value) : nullptr;
     return found != nullptr ? std::optional(*found) : std::nullopt;
   }
+  // The same, empty where there is none.
+  std::string text_at(std::string_view path) const { return get<std::string>(path).value_or(""); }
+  std::vector<std::string> texts_at(std::string_view path) const {
+    return get<std::vector<std::string>>(path).value_or(std::vector<std::string>());
+  }
 };
 
 // One "key: value" of a map.

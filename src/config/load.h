@@ -71,7 +71,28 @@ struct Value {
     if (!ok) all.reset();
     return all;
   }
-  // The same, of a list or of one value.
+  // Each key and value of a map. nullopt: one has an error.
+  template <typename ReadKey, typename ReadValue>
+  auto each_entry(ReadKey read_key, ReadValue read_value) {
+    using Of = typename std::invoke_result_t<ReadValue&, Value&>::value_type;
+    std::optional<std::vector<std::pair<std::string, Of>>> all(std::in_place);
+    std::set<std::string> seen;
+    bool ok = true;
+    for (auto& [key, its] : node.entries) {
+      Value as_key{load, key, path}, as_value{load, its, path + "." + key.text, secret};
+      auto name = read_key(as_key);
+      auto value = name ? read_value(as_value) : std::nullopt;
+      if (value && !seen.insert(*name).second) {
+        wrong_at(key.mark, in_quotes(*name) + " is there twice");
+        ok = false;
+      }
+      ok = ok && value;
+      if (ok) all->emplace_back(*std::move(name), *std::move(value));
+    }
+    if (!ok) all.reset();
+    return all;
+  }
+  // Each item of a list, or the one value.
   template <typename Read>
   auto one_or_each(Read read) {
     if (node.kind == Node::Kind::list) return each(read);
@@ -172,8 +193,8 @@ const Table& config_table();
 std::vector<Key> service_keys();
 std::vector<Key> rule_keys();
 
-// Reads load.root by the table: reports what is wrong.
-void walk(Load& load, const Table& table = config_table());
+// Reads load.root by the table: reports what is wrong. `shown`: the path of the root.
+void walk(Load& load, const Table& table = config_table(), const std::string& shown = "");
 
 // How a value is compared with another config's: its text, a URL without its password, or only the keys.
 enum class Secrecy { none, url, hidden };

@@ -66,15 +66,15 @@ std::optional<double> read_rate(Value& v) {
 }
 
 // Headers that begin with retry- are Rung's own. `instead`: what to name.
-bool is_users_header(const Value& v, const std::string& name, const std::string& instead) {
-  if (!name.starts_with("retry-")) return true;
-  v.wrong("Rung removes headers that begin with retry-: " + instead);
-  return false;
+std::optional<std::string> users_header(Value& v, const std::string& instead) {
+  auto header = amqp_name()(v);
+  if (header && header->starts_with("retry-"))
+    return v.wrong("Rung removes headers that begin with retry-: " + instead);
+  return header;
 }
 
 std::optional<std::string> read_rate_header(Value& v) {
-  auto header = amqp_name()(v);
-  return header && is_users_header(v, *header, "name a header of your messages") ? header : std::nullopt;
+  return users_header(v, "name a header of your messages");
 }
 
 // Checks a part of a window alone, so that an error has its position.
@@ -153,16 +153,10 @@ std::optional<RuleHeaders> read_headers(Value& v) {
   const std::string wanted = "header names with patterns, e.g. { tier: gold }";
   if (!v.is_map(wanted)) return std::nullopt;
   if (v.node.entries.empty()) return v.wrong("expected " + wanted);
-  RuleHeaders headers;
-  for (auto& [key, value] : v.node.entries) {
-    Value name{v.load, key, v.path}, pattern{v.load, value, v.path + "." + key.text};
-    const auto header = amqp_name()(name), wanted_value = amqp_name()(pattern);
-    if (!header || !wanted_value ||
-        !is_users_header(name, *header, "use type, error, reason or attempts_above"))
-      return std::nullopt;
-    headers.emplace(*header, *wanted_value);
-  }
-  return headers;
+  const auto all = v.each_entry(
+      [](Value& header) { return users_header(header, "use type, error, reason or attempts_above"); },
+      amqp_name());
+  return all ? std::optional(RuleHeaders(all->begin(), all->end())) : std::nullopt;
 }
 
 std::optional<std::string> read_action(Value& v) {

@@ -15,14 +15,13 @@ std::string rule_place(const std::string& list, std::size_t rule) {
 }
 
 RuleConditions conditions_of(const Node& node) {
-  const auto texts = [&](std::string_view key) { return node.get<Texts>(key).value_or(Texts()); };
   RuleConditions when;
-  when.types = texts("when.type");
+  when.types = node.texts_at("when.type");
   when.error = node.get<RuleRegex>("when.error");
-  when.reasons = texts("when.reason");
+  when.reasons = node.texts_at("when.reason");
   when.headers = node.get<RuleHeaders>("when.header").value_or(RuleHeaders());
-  when.tags = texts("when.tag");
-  when.queues = texts("when.queue");
+  when.tags = node.texts_at("when.tag");
+  when.queues = node.texts_at("when.queue");
   when.attempts_above = node.get<int>("when.attempts_above");
   when.age_above = node.get<Ms>("when.age_above");
   return when;
@@ -42,7 +41,7 @@ FailureRule rule_of(const Node& node, const std::string& path, const Ladders& la
   then.snooze = snooze.value_or(then.snooze);
   then.delay = node.get<Ms>("then.delay");
   then.ladder = ladder_at(node, "then.ladder", path + ".then.ladder", ladders, load);
-  then.to = node.get<std::string>("then.to").value_or("");
+  then.to = node.text_at("then.to");
   rule.type_from = node.get<RuleRegex>("type_from");
   const auto problem = [&](std::string_view key, const std::string& what) {
     load.problems.add(node.mark_at(key), path + what);

@@ -217,7 +217,6 @@ QueueRules rules_of(const Node& queue, const std::string& path, const QueueRules
 }
 
 TagRules tag_of(const Node& tag, const std::string& path, const Ladders& ladders, Load& load) {
-  const auto text = [&](std::string_view key) { return tag.get<std::string>(key).value_or(""); };
   if (tag.has("queue") && (tag.has("exchange") || tag.has("routing_key")))
     load.problems.add(tag.mark_at("queue"), path + ": queue cannot be combined with exchange or routing_key");
   if (tag.has("routing_key") && !tag.has("exchange") && !tag.has("queue"))
@@ -225,7 +224,7 @@ TagRules tag_of(const Node& tag, const std::string& path, const Ladders& ladders
                       path + ".routing_key: requires exchange; for a queue use queue");
   // A due message would return to Rung at once, as another row each time.
   for (const std::string key : {"queue", "exchange"}) refuse_own(tag, key, path + "." + key, load);
-  return {{text("queue"), text("exchange"), text("routing_key")},
+  return {{tag.text_at("queue"), tag.text_at("exchange"), tag.text_at("routing_key")},
           ladder_at(tag, "ladder", path + ".ladder", ladders, load),
           silence_of(tag, path, load.problems)};
 }
@@ -236,7 +235,7 @@ TargetRules targets_of(Load& load) {
   if (!load.config.broker.prefix.empty()) targets.own = load.config.broker.prefix + ".";
   targets.groups = load.config.groups;
   targets.allow = root.get<Texts>("broker.targets.allow");
-  targets.deny = root.get<Texts>("broker.targets.deny").value_or(Texts());
+  targets.deny = root.texts_at("broker.targets.deny");
   const auto add = [&](const Node& node, std::string_view key) {
     if (auto name = node.get<std::string>(key)) targets.configured.insert(*std::move(name));
   };
@@ -344,7 +343,7 @@ std::string ladder_at(const Node& node, std::string_view key, const std::string&
 }
 
 void refuse_own(const Node& node, std::string_view key, const std::string& path, Load& load) {
-  const std::string own = own_prefix(load.config, node.get<std::string>(key).value_or(""));
+  const std::string own = own_prefix(load.config, node.text_at(key));
   if (!own.empty())
     load.problems.add(node.mark_at(key), path + ": names that begin with " + own + " are reserved for Rung");
 }

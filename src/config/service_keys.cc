@@ -80,6 +80,8 @@ std::string without_end_slash(std::string url) {
   return url;
 }
 
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
 // The address of an API that people open in a browser.
 std::optional<std::string> read_page_url(Value& v) {
   const auto url = url_without_user({"http", "https"})(v);
@@ -89,20 +91,12 @@ std::optional<std::string> read_page_url(Value& v) {
   return url ? std::optional(without_end_slash(*url)) : url;
 }
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-
 std::optional<Pairs> read_peers(Value& v) {
   constexpr std::size_t kMostPeers = 100;
   if (!v.is_map("names of groups and the URLs of their APIs: write { eu: https://rung-eu.example:8025 }"))
     return std::nullopt;
   if (v.node.entries.size() > kMostPeers) return v.wrong("at most 100 are allowed");
-  Pairs peers;
-  for (auto& [key, value] : v.node.entries) {
-    Value peer{v.load, key, v.path}, page{v.load, value, v.path + "." + key.text};
-    auto its_name = name()(peer), its_url = read_page_url(page);
-    if (its_name && its_url) peers.emplace_back(*std::move(its_name), *std::move(its_url));
-  }
-  return peers.size() == v.node.entries.size() ? std::optional(peers) : std::nullopt;
+  return v.each_entry(name(), read_page_url);
 }
 
 std::optional<std::string> read_issuer(Value& v) {
@@ -144,36 +138,24 @@ std::optional<std::string> read_roles_claim(Value& v) {
 
 // A role, or a role with queues.
 std::optional<OidcGrant> read_grant(Value& v) {
-  constexpr std::string_view kForm = "write { role: operator, queues: [\"billing.*\"] }";
+  static const Table kTable{{{"role", role_word(), "", start, ""},
+                             {"queues", own("list of names", read_queue_scope), "", start, ""}},
+                            {}};
   OidcGrant out;
   if (v.node.kind != Node::Kind::map) {
     const auto word = role_word()(v);
-    return word ? std::optional(OidcGrant{*role_from(*word), nullptr}) : std::nullopt;
+    if (word) out.role = *role_from(*word);
+    return word ? std::optional(out) : std::nullopt;
   }
-  bool ok = true;
-  std::set<std::string> seen;
-  for (auto& [key, value] : v.node.entries) {
-    Value one{v.load, value, v.path + "." + key.text};
-    std::optional<std::string> problem;
-    if (!seen.insert(key.text).second)
-      problem = key.text + ": duplicate key";
-    else if (key.text != "role" && key.text != "queues")
-      problem = "unknown key: " + std::string(kForm);
-    if (problem) {
-      v.wrong_at(key.mark, *problem);
-    } else if (key.text == "role") {
-      const auto word = role_word()(one);
-      if (word) out.role = *role_from(*word);
-      ok = ok && word;
-    } else {
-      auto queues = read_queue_scope(one);
-      ok = ok && queues;
-      if (queues) out.queues = *std::move(queues);
-    }
-    ok = ok && !problem;
-  }
-  if (!seen.contains("role")) return v.wrong("role is missing: " + std::string(kForm));
-  return ok ? std::optional(out) : std::nullopt;
+  const auto before = v.load.problems.count();
+  Load grant{v.load.problems};
+  grant.root = v.node;
+  walk(grant, kTable, v.path);
+  if (!grant.root.has("role"))
+    return v.wrong("role is missing: write { role: operator, queues: [\"billing.*\"] }");
+  if (v.load.problems.count() != before || !grant.root.valid("role")) return std::nullopt;
+  return OidcGrant{*role_from(grant.root.text_at("role")),
+                   grant.root.get<QueueScopePtr>("queues").value_or(nullptr)};
 }
 
 std::optional<OidcOptions::Map> read_role_map(Value& v) {
@@ -182,17 +164,8 @@ std::optional<OidcOptions::Map> read_role_map(Value& v) {
   if (!v.is_map(wanted)) return std::nullopt;
   if (v.node.entries.empty()) return v.wrong("expected " + wanted);
   if (v.node.entries.size() > kMostGrants) return v.wrong("at most 1000 are allowed");
-  OidcOptions::Map map;
-  bool ok = true;
-  for (auto& [key, value] : v.node.entries) {
-    Value name{v.load, key, v.path}, one{v.load, value, v.path + "." + key.text};
-    auto group = read_claim_text(name);
-    auto grant = group ? read_grant(one) : std::nullopt;
-    const bool is_new = grant && map.emplace(*group, *std::move(grant)).second;
-    if (grant && !is_new) v.wrong_at(key.mark, in_quotes(*group) + " is there twice");
-    ok = ok && is_new;
-  }
-  return ok ? std::optional(map) : std::nullopt;
+  const auto all = v.each_entry(read_claim_text, read_grant);
+  return all ? std::optional(OidcOptions::Map(all->begin(), all->end())) : std::nullopt;
 }
 
 std::optional<std::string> read_endpoint(Value& v) {
@@ -214,31 +187,29 @@ std::optional<std::string> read_protocol(Value& v) {
       "gRPC)");
 }
 
-// The characters of a header's name, by RFC 9110.
-bool is_header_name(std::string_view name) {
-  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
-  return !name.empty() && std::ranges::all_of(name, [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           kMarks.find(c) != std::string_view::npos;
-  });
+std::optional<std::string> read_header_name(Value& v) {
+  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";  // by RFC 9110
+  const std::string& name = v.node.text;
+  if (!name.empty() && std::ranges::all_of(name, [&](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               kMarks.find(c) != std::string_view::npos;
+      }))
+    return name;
+  return v.wrong("the name of a header has letters, digits and - _ .");
+}
+
+std::optional<std::string> read_header_value(Value& v) {
+  constexpr std::size_t kLongest = 4096;
+  auto value = text()(v);
+  if (value &&
+      (value->size() > kLongest || std::ranges::any_of(*value, [](char c) { return c < ' ' || c > '~'; })))
+    return v.wrong("the value of a header is printable ASCII, at most 4096 bytes");
+  return value;
 }
 
 std::optional<Pairs> read_otel_headers(Value& v) {
-  constexpr std::size_t kLongestValue = 4096;
   if (!v.is_map("headers: write { authorization: \"Bearer ${TOKEN}\" }")) return std::nullopt;
-  Pairs headers;
-  for (auto& [key, value] : v.node.entries) {
-    Value one{v.load, value, v.path + "." + key.text, true};
-    if (key.kind != Node::Kind::text || !is_header_name(key.text)) {
-      v.wrong_at(key.mark, "the name of a header has letters, digits and - _ .");
-    } else if (auto its = text()(one)) {
-      if (its->size() > kLongestValue || std::ranges::any_of(*its, [](char c) { return c < ' ' || c > '~'; }))
-        one.wrong("the value of a header is printable ASCII, at most 4096 bytes");
-      else
-        headers.emplace_back(key.text, *std::move(its));
-    }
-  }
-  return headers.size() == v.node.entries.size() ? std::optional(headers) : std::nullopt;
+  return v.each_entry(read_header_name, read_header_value);
 }
 
 std::optional<double> read_sample(Value& v) {

@@ -76,7 +76,7 @@ class ErrorQueueBuilder {
       }
     }
     if (!seen_.insert(from).second) problem("from", "duplicate entry");
-    if (one.get<std::string>("to").value_or("").find('*') != std::string::npos)
+    if (one.text_at("to").find('*') != std::string::npos)
       problem("to", "must name one queue: only from may be a pattern");
     refuse_own(one, "to", path + ".to", load_);
   }
@@ -84,7 +84,7 @@ class ErrorQueueBuilder {
   void add(const Node& one, const std::string& path) {
     ErrorQueue queue;
     queue.from = *one.get<std::string>("from");
-    queue.to = one.get<std::string>("to").value_or("");
+    queue.to = one.text_at("to");
     queue.retries = one.get<std::string>("ladder") != kNoLadder;
     if (queue.retries) queue.ladder = ladder_at(one, "ladder", path + ".ladder", ladders_, load_);
     queue.dialect = dialect_of(one, path);
@@ -125,7 +125,7 @@ class ErrorQueueBuilder {
     }
     const ErrorQueues errors(std::move(sources));
     const auto check = [&](const Node& node, std::string_view key, const std::string& path) {
-      const std::string to = node.get<std::string>(key).value_or("");
+      const std::string to = node.text_at(key);
       if (!to.empty() && errors.find(to) != nullptr)
         load_.problems.add(node.mark_at(key), path + std::string(key) + ": " + in_quotes(to) +
                                                   " is an error queue: Rung would take its messages in again "
@@ -155,14 +155,11 @@ std::string own_prefix(const Config& config, std::string_view name) {
 void complete_delays(Load& load) {
   Config& config = load.config;
   const std::vector<Node>& all = load.root.items_at("delays");
-  const auto text = [](const Node& one, std::string_view key) {
-    return one.get<std::string>(key).value_or("");
-  };
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Node& one = all[i];
     if (one.invalid) continue;
     const std::string path = entry_place("delays", i);
-    const std::string from = text(one, "from"), to = text(one, "to");
+    const std::string from = one.text_at("from"), to = one.text_at("to");
     const auto before = load.problems.count();
     if (from.empty() || to.empty())
       load.problems.add(one.mark, path + ": " + (from.empty() ? "from" : "to") + " is missing: write " +
@@ -179,14 +176,14 @@ void complete_delays(Load& load) {
       load.problems.add(one.mark_at("from"), path + ".from: duplicate entry");
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string to = text(all[i], "to");
-    if (text(all[i], "from") != to && config.delays.contains(to))
+    const std::string to = all[i].text_at("to");
+    if (all[i].text_at("from") != to && config.delays.contains(to))
       load.problems.add(all[i].mark_at("to"), entry_place("delays", i) +
                                                   ".to: another entry delays this exchange: write the final "
                                                   "exchange");
   }
   for (const Node& one : all) {
-    if (!is_ours(one, config.groups)) config.delays.erase(text(one, "from"));
+    if (!is_ours(one, config.groups)) config.delays.erase(one.text_at("from"));
   }
   for (const auto& [from, to] : config.delays) config.broker.rabbitmq.delay_exchanges.push_back(from);
   config.broker.consume_delay = true;
@@ -196,7 +193,7 @@ Config::Dialects read_dialects(Load& load) {
   Config::Dialects all = ready_dialects();
   std::set<std::string> users;
   // One path, or a list of paths.
-  const auto files = load.root.get<Texts>("dialects").value_or(Texts());
+  const auto files = load.root.texts_at("dialects");
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::vector<Node>& items = load.root.items_at("dialects");
     const auto problem = [&](const std::string& what) {

@@ -261,10 +261,10 @@ bool Load::reads_files_of(std::string_view path) const {
   return true;
 }
 
-void walk(Load& load, const Table& table) {
+void walk(Load& load, const Table& table, const std::string& shown) {
   Node& root = load.root;
   if (root.kind == Node::Kind::map || root.kind == Node::Kind::nothing) {
-    Walker(load, table).section(root, "", "");
+    Walker(load, table).section(root, "", shown);
   } else {
     load.problems.add(root.mark,
                       "the file has no keys: start with broker: and store:, see examples/full.yaml");
