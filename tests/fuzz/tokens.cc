@@ -1,8 +1,8 @@
 // Tokens of an identity provider, which anybody may send, and the documents of one.
 // Input: a token; or, after a 'k', a JWKS document; or, after a 'c', the claims of a token.
 #include "src/core/base/utf8.h"
-#include "src/oidc/provider.h"
 #include "src/oidc/key_set.h"
+#include "src/oidc/provider.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

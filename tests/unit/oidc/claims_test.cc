@@ -1,9 +1,9 @@
-#include "src/oidc/provider.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "src/oidc/provider.h"
 
 namespace rung::oidc {
 namespace {
