@@ -54,6 +54,8 @@ class ShortClaims : public StoreContract {
       row.next_at = d.task.next_at;
       row.state = d.task.state;
       row.version = d.task.version;
+      EXPECT_TRUE(row.said);
+      row.said = d.task.said;
       EXPECT_TRUE(row == d.task);
       const auto history = must(store_->history(row.id));
       ASSERT_EQ(history.size(), 1U);
