@@ -136,6 +136,11 @@ CREATE TABLE IF NOT EXISTS rung_task_headers (
 
 -- Separate from the tasks, which are rewritten at every step: with bodies inline and a small buffer pool a
 -- reschedule was 12 times slower.
+--
+-- The tables of the history, this one and rung_attempts, are partitioned by the time of their tasks' intake: an old partition
+-- is dropped like a file, whatever its size. Two at first: `d0`, everything up to the end of tomorrow (UTC; :bound is the
+-- first id after it), and `rest`, which stays empty: retention splits days off it before they begin
+-- (sql/mysql/statements/retention.sql). rung_tasks is not partitioned: its unique intake_key does not contain the id.
 CREATE TABLE IF NOT EXISTS rung_bodies (
   task_id    BIGINT NOT NULL,
   properties MEDIUMTEXT NOT NULL,
@@ -143,7 +148,8 @@ CREATE TABLE IF NOT EXISTS rung_bodies (
   origin     MEDIUMTEXT NOT NULL,
   body       LONGBLOB NOT NULL,
   PRIMARY KEY (task_id)
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
+  PARTITION BY RANGE (task_id) (PARTITION d0 VALUES LESS THAN (:bound), PARTITION rest VALUES LESS THAN MAXVALUE);
 
 -- One row per delivery. due_at never changes, so its index is written once per row. published_at: 1970 until then.
 -- executor: the consumer that handled it. rule: which decided after it. epoch: the lease under which it was claimed: of many
@@ -163,35 +169,8 @@ CREATE TABLE IF NOT EXISTS rung_attempts (
   epoch        BIGINT UNSIGNED NOT NULL DEFAULT 0,
   PRIMARY KEY (task_id, attempt),
   KEY by_due (due_at)
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
-
--- The tables of the history are partitioned by the time of their tasks' intake: an old partition is dropped like a file,
--- whatever its size. Two at first: `d0`, everything up to the end of tomorrow (UTC), and `rest`, which stays empty:
--- retention splits days off it before they begin (sql/mysql/statements/retention.sql). An id is ms since 2025-01-01 << 22
--- (src/core/base/ids.h). rung_tasks is not partitioned: its unique intake_key does not contain the id.
---
--- Prepared statements, because a bound that depends on today is not a constant; and only if not done yet.
-
-SET @rung_bound = (SELECT COALESCE(MIN(CAST(partition_description AS SIGNED)),
-    TIMESTAMPDIFF(SECOND, '2025-01-01', UTC_DATE() + INTERVAL 2 DAY) * 1000 * 4194304)
-  FROM information_schema.partitions
-  WHERE table_schema = DATABASE() AND table_name = 'rung_attempts' AND partition_name = 'd0');
-
-SET @rung_ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', CONCAT('ALTER TABLE rung_attempts PARTITION BY RANGE (task_id) ',
-    '(PARTITION d0 VALUES LESS THAN (', @rung_bound, '), PARTITION rest VALUES LESS THAN MAXVALUE)'))
-  FROM information_schema.partitions
-  WHERE table_schema = DATABASE() AND table_name = 'rung_attempts' AND partition_name IS NOT NULL);
-PREPARE rung_ddl FROM @rung_ddl;
-EXECUTE rung_ddl;
-DEALLOCATE PREPARE rung_ddl;
-
-SET @rung_ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', CONCAT('ALTER TABLE rung_bodies PARTITION BY RANGE (task_id) ',
-    '(PARTITION d0 VALUES LESS THAN (', @rung_bound, '), PARTITION rest VALUES LESS THAN MAXVALUE)'))
-  FROM information_schema.partitions
-  WHERE table_schema = DATABASE() AND table_name = 'rung_bodies' AND partition_name IS NOT NULL);
-PREPARE rung_ddl FROM @rung_ddl;
-EXECUTE rung_ddl;
-DEALLOCATE PREPARE rung_ddl;
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin
+  PARTITION BY RANGE (task_id) (PARTITION d0 VALUES LESS THAN (:bound), PARTITION rest VALUES LESS THAN MAXVALUE);
 
 -- What was done by hand, and by whom. before_change and after_change: JSON objects of the changed fields. bulk_id: the bulk
 -- that it was part of (0: none). part_of_bulk: the bulk that changed a task; 0: what a person did, a bulk as a whole too.

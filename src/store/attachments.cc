@@ -17,17 +17,11 @@ std::string what_is(const AttachmentRecord& record) {
 
 // "silence_held" and "silence_resumed": see docs/events.md.
 SystemEvent event_of(const AttachmentRecord& now) {
-  if (now.state != AttachmentState::attached) {
-    return {0,         {},
-            "",        "silence_held",
-            now.queue, what_is(now) + ": silence of its deliveries is held open, it is no success"};
-  }
+  if (now.state != AttachmentState::attached)
+    return {"silence_held", now.queue,
+            what_is(now) + ": silence of its deliveries is held open, it is no success"};
   return {
-      0,
-      {},
-      "",
-      "silence_resumed",
-      now.queue,
+      "silence_resumed", now.queue,
       "attached again: silence counts for deliveries from now on; those made before stay open until they are "
       "answered or a person decides: rung list --state awaiting --queue " +
           now.queue};
@@ -37,10 +31,7 @@ SystemEvent event_of(const AttachmentRecord& now) {
 
 std::string_view to_word(AttachmentState state) { return kWords[static_cast<std::size_t>(state) - 1]; }
 std::optional<AttachmentState> attachment_state_from(std::string_view word) {
-  for (std::size_t i = 0; i < kWords.size(); ++i) {
-    if (kWords[i] == word) return static_cast<AttachmentState>(i + 1);
-  }
-  return std::nullopt;
+  return from_word<AttachmentState>(kWords, word);
 }
 
 QueueReading read_on(const std::optional<QueueReading>& before, const QueueDepth& seen) {

@@ -32,13 +32,6 @@ bool has_failed(const Decision& decision) {
 
 }  // namespace
 
-std::optional<CauseState> cause_state_from(std::string_view word) {
-  for (std::size_t i = 0; i < kCauseWords.size(); ++i) {
-    if (kCauseWords[i] == word) return static_cast<CauseState>(i + 1);
-  }
-  return std::nullopt;
-}
-
 void CauseCounts::add(const CauseCounts& other) {
   scheduled += other.scheduled;
   parked += other.parked;

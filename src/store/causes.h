@@ -34,7 +34,9 @@ inline constexpr std::array<std::string_view, 6> kCauseWords{"new",     "known",
 constexpr std::string_view to_word(CauseState state) {
   return kCauseWords[static_cast<std::size_t>(state) - 1];
 }
-std::optional<CauseState> cause_state_from(std::string_view word);
+inline std::optional<CauseState> cause_state_from(std::string_view word) {
+  return from_word<CauseState>(kCauseWords, word);
+}
 
 inline constexpr std::int64_t kWorse = 10;
 // The hour of `last_hour` begins at a multiple of this.

@@ -96,6 +96,10 @@ struct CountBatch {
   // As GateBatch: the latest of each maker is kept, so that repeating it changes nothing.
   std::string maker = {}, id = {};
 };
-ActivityCounts sum_of(const CountBatch& batch);  // for kAllQueues
+inline ActivityCounts sum_of(const CountBatch& batch) {  // for kAllQueues
+  ActivityCounts sum;
+  for (const CountBatch::Change& change : batch.changes) sum += change.activity;
+  return sum;
+}
 
 }  // namespace rung

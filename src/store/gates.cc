@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/store/audit.h"
+#include "src/store/queries.h"
 #include "src/store/store.h"
 
 namespace rung {
@@ -77,7 +77,7 @@ SystemEvent event_of(const Pause& after, const std::string& reason) {
         "until " + (after.until ? format_utc(*after.until) + " UTC" : "it is resumed") + ", by " + after.who;
   }
   if (!reason.empty()) detail += ": " + reason;
-  return {0, {}, "", after.over ? "queue_resumed" : "queue_paused", after.queue, detail};
+  return {after.over ? "queue_resumed" : "queue_paused", after.queue, detail};
 }
 
 std::optional<QueueGate> shown_gate(const Pause* pause, const GateState* state, EpochMs now) {

@@ -1,10 +1,9 @@
-#include "src/store/intake_writer.h"
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "src/core/base/failpoint.h"
+#include "src/store/task_writer.h"
 
 namespace rung {
 

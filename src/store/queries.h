@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,8 +14,8 @@
 #include <vector>
 
 #include "src/core/base/result.h"
+#include "src/core/machine/audit.h"
 #include "src/core/task/task.h"
-#include "src/store/audit.h"
 #include "src/store/leases.h"
 
 namespace rung {
@@ -50,13 +52,12 @@ std::optional<Filter::Order> order_from(std::string_view word);
 
 // What to count tasks by.
 struct CountBy {
-  enum class Field : std::uint8_t { queue, error_type, tag, level, cause, header };
-  Field field = Field::queue;
-  std::string header = {};  // its name, one of StoreOptions::index_headers
+  std::string field = "queue";  // or error_type, tag, level, cause, header
+  std::string header = {};      // its name, one of StoreOptions::index_headers
 
   // "queue", "error_type", "tag", "level", "cause", "header.NAME".
   static std::optional<CountBy> parse(std::string_view text);
-  std::string str() const;
+  std::string str() const { return header.empty() ? field : field + '.' + header; }
 };
 struct TaskCounts {
   struct Group {
@@ -108,10 +109,58 @@ struct EndedPiece {
 
 // The due time that Order::due sorts by; none: it is not waiting for one.
 std::optional<EpochMs> due_of(const Task& task);
-// What Order::due sorts by.
-inline std::pair<std::int64_t, TaskId> due_order(const Task& task) {
-  const auto due = due_of(task);
-  return {due ? due->ms : INT64_MAX, task.id};
-}
+
+// --- the changes by hand of all tasks and queues, the newest first
+
+// Where a page ends: rows are ordered by time, and those of one millisecond by id.
+struct AuditPlace {
+  EpochMs at;
+  std::int64_t id = 0;
+  auto operator<=>(const AuditPlace&) const = default;
+};
+
+// Empty = all, without what bulks have done to single tasks.
+struct AuditFilter {
+  std::string queue = {}, what = {};
+  std::string who = {};                           // how the name begins: it ends with an address or a host
+  std::int64_t bulk = 0;                          // what it has done to each task; 0 = a bulk is one row
+  std::optional<EpochMs> since = {}, until = {};  // without `until` itself
+  std::optional<AuditPlace> after = {};           // only what is listed behind it
+  int limit = 50;
+  // No index serves them: one call looks at kMostAuditRead rows at most.
+  bool selects() const { return !queue.empty() || !what.empty() || !who.empty(); }
+};
+inline constexpr int kMostAuditRead = 10'000;
+
+struct AuditPage {
+  struct Row {
+    AuditRow change;
+    std::string queue;  // of the task as it is now, or of the pause; "" = it has none, or has been deleted
+  };
+  std::vector<Row> rows;
+  std::optional<AuditPlace> next;  // none: there are no more. The page may have no rows all the same
+};
+
+// The queue that was paused or resumed, or that a bulk's filter names; "" = it is another change.
+std::string paused_queue(const AuditRow& row);
+
+// --- what has changed lately, for people who watch (GET /v1/events): one statement, by primary keys and the
+// newest ids alone, whatever the tables hold
+
+struct LiveQuestion {
+  static constexpr std::size_t kMostWatched = 200;  // tasks, by all viewers together
+  // Where the answer before ended; by default now, without what was before.
+  std::int64_t after_audit = INT64_MAX, after_event = INT64_MAX;
+  std::vector<TaskId> watched = {};  // at most kMostWatched
+};
+
+struct LiveAnswer {
+  static constexpr std::size_t kMost = 100;  // of each kind; more are counted as one
+  std::int64_t newest_task = 0, newest_audit = 0, newest_event = 0;
+  std::vector<TaskId> changed_by_hand = {};         // in the audit since then
+  std::vector<std::string> event_kinds = {};        // retry_events since then
+  std::map<TaskId, std::uint32_t> versions = {};    // of the watched tasks
+  std::map<std::int64_t, std::int64_t> bulks = {};  // done, by the id of each bulk that has not ended
+};
 
 }  // namespace rung

@@ -1,4 +1,4 @@
-#include "src/store/server_risks.h"
+#include "src/store/system.h"
 
 namespace rung {
 

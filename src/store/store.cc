@@ -36,14 +36,6 @@ namespace {
 constexpr std::array<std::string_view, 6> kActions{"cancel", "fire", "redrive", "discard", "succeed", "fail"};
 constexpr std::array<std::string_view, 5> kStates{"running", "paused", "aborted", "done", "stopped"};
 
-template <typename Enum, std::size_t N>
-std::optional<Enum> from(const std::array<std::string_view, N>& words, std::string_view word) {
-  for (std::size_t i = 0; i < N; ++i) {
-    if (words[i] == word) return static_cast<Enum>(i + 1);
-  }
-  return std::nullopt;
-}
-
 // In which states decide() may allow it.
 std::vector<State> states_of(BulkAction action) {
   switch (action) {
@@ -62,36 +54,15 @@ std::vector<State> states_of(BulkAction action) {
   return {State::parked, State::scheduled};
 }
 
-constexpr std::string_view kHeaderField = "header.";
-
 }  // namespace
 
 std::optional<CountBy> CountBy::parse(std::string_view text) {
-  if (text == "queue") return CountBy{Field::queue};
-  if (text == "error_type") return CountBy{Field::error_type};
-  if (text == "tag") return CountBy{Field::tag};
-  if (text == "level") return CountBy{Field::level};
-  if (text == "cause") return CountBy{Field::cause};
-  if (!text.starts_with(kHeaderField) || text.size() == kHeaderField.size()) return std::nullopt;
-  return CountBy{Field::header, std::string(text.substr(kHeaderField.size()))};
-}
-
-std::string CountBy::str() const {
-  switch (field) {
-    case Field::queue:
-      return "queue";
-    case Field::error_type:
-      return "error_type";
-    case Field::tag:
-      return "tag";
-    case Field::level:
-      return "level";
-    case Field::cause:
-      return "cause";
-    case Field::header:
-      break;
-  }
-  return std::string(kHeaderField) + header;
+  constexpr std::string_view kHeader = "header.";
+  if (text.starts_with(kHeader) && text != kHeader)
+    return CountBy{"header", std::string(text.substr(kHeader.size()))};
+  constexpr std::array<std::string_view, 5> kFields{"queue", "error_type", "tag", "level", "cause"};
+  if (std::ranges::find(kFields, text) == kFields.end()) return std::nullopt;
+  return CountBy{std::string(text)};
 }
 
 std::optional<Filter::Order> order_from(std::string_view word) {
@@ -113,8 +84,12 @@ std::optional<EpochMs> due_of(const Task& task) {
 
 std::string_view to_word(BulkAction action) { return kActions[static_cast<std::size_t>(action) - 1]; }
 std::string_view to_word(BulkState state) { return kStates[static_cast<std::size_t>(state) - 1]; }
-std::optional<BulkAction> bulk_action_from(std::string_view word) { return from<BulkAction>(kActions, word); }
-std::optional<BulkState> bulk_state_from(std::string_view word) { return from<BulkState>(kStates, word); }
+std::optional<BulkAction> bulk_action_from(std::string_view word) {
+  return from_word<BulkAction>(kActions, word);
+}
+std::optional<BulkState> bulk_state_from(std::string_view word) {
+  return from_word<BulkState>(kStates, word);
+}
 
 Filter of_bulk(const NewBulk& bulk) {
   Filter filter = bulk.filter;
@@ -209,7 +184,7 @@ SystemEvent event_of_change(const Bulk& b) {
   std::string detail =
       "by " + b.changed_by + " at " + std::to_string(b.done) + " of " + std::to_string(b.total);
   if (!b.changed_because.empty()) detail += ": " + b.changed_because;
-  return {0, {}, "", "bulk_" + kind, std::to_string(b.id), std::move(detail)};
+  return {"bulk_" + kind, std::to_string(b.id), std::move(detail)};
 }
 
 bool has_failed(const SentTask& task) {

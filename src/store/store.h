@@ -31,7 +31,6 @@
 #include "src/store/leases.h"
 #include "src/store/options.h"
 #include "src/store/queries.h"
-#include "src/store/retention.h"
 #include "src/store/system.h"
 #include "src/store/tasks.h"
 
@@ -205,7 +204,6 @@ class Store {
 
   // --- events and settings
   virtual Result<void> record_event(int node, const SystemEvent& event) = 0;
-  virtual Result<std::vector<SystemEvent>> events(int limit) = 0;  // the newest first
   // A setting shared by all instances. Returns the stored value. If there is none, returns `if_absent` and
   // stores it, unless it is "". Concurrent calls get the same answer.
   virtual Result<std::string> setting(std::string_view name, std::string_view if_absent) = 0;

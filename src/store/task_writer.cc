@@ -17,8 +17,7 @@
 
 #include "src/core/base/failpoint.h"
 #include "src/core/machine/audit.h"
-#include "src/store/attempts.h"
-#include "src/store/intake_writer.h"
+#include "src/store/tables.h"
 
 namespace rung {
 namespace {

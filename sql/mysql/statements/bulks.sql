@@ -186,20 +186,8 @@ FROM (SELECT :value AS value FROM rung_tasks t WHERE TRUE
 LIMIT :most) m
 GROUP BY m.value, CHAR_LENGTH(m.value) ORDER BY tasks DESC, m.value LIMIT :groups
 
--- name: count_by.queue
-t.queue
-
--- name: count_by.error_type
-t.error_type
-
--- name: count_by.tag
-t.tag
-
--- name: count_by.level
-CAST(t.level AS CHAR)
-
--- name: count_by.cause
-t.cause_id
+-- name: count_by.column
+t.:column
 
 -- name: count_by.header
 (SELECT v.value FROM rung_task_headers v WHERE v.task_id = t.id AND v.name = :name)

@@ -3,19 +3,6 @@
 -- name: event_insert
 INSERT INTO rung_events (at, node, kind, subject, detail) VALUES (UTC_TIMESTAMP(3), :node, :kind, :subject, :detail)
 
--- name: events_insert
-INSERT INTO rung_events (at, node, kind, subject, detail) VALUES :rows
-
--- name: events
-SELECT e.id, e.at, COALESCE(n.name, ''), e.kind, e.subject, e.detail
-FROM rung_events e LEFT JOIN rung_nodes n ON n.id = e.node ORDER BY e.id DESC LIMIT :limit
-
--- name: old_events
-SELECT id FROM rung_events WHERE at < :before ORDER BY at LIMIT :limit
-
--- name: old_events_delete
-DELETE e FROM rung_events e FORCE INDEX (PRIMARY) WHERE e.id IN (:ids)
-
 -- name: setting
 SELECT value FROM rung_settings WHERE name = :name
 

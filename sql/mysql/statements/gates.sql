@@ -4,10 +4,11 @@
 -- Those in force, and those that are over: a row for each queue paused within the last month. Sidecars read twice a
 -- second what has changed, and all of them twice a minute.
 SELECT queue, since, until, who, reason, resumed_by, until IS NOT NULL AND until <= UTC_TIMESTAMP(3) FROM rung_pauses
+
+-- name: pauses.changed
 WHERE changed_at >= :since
 
--- name: pause_lock
-SELECT queue, since, until, who, reason, resumed_by, until IS NOT NULL AND until <= UTC_TIMESTAMP(3) FROM rung_pauses
+-- name: pauses.lock
 WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
 
 -- name: pause_write
@@ -26,16 +27,17 @@ DELETE FROM rung_pauses WHERE until < :before
 -- As pauses, if a queue in their config has a gate.
 SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
   outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, seen_at
-FROM rung_gates WHERE changed_at >= :since
+FROM rung_gates
 
--- name: gates_lock
+-- name: gate_states.changed
+WHERE changed_at >= :since
+
+-- name: gate_states.lock
 -- Also those that differ from one of them in blanks at the end: the collation does not tell them apart.
-SELECT queue, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail, hold_since, hold_until, hold_by,
-  outside_since, outside_until, outside_reason, limited_since, limited_until, limited_reason, seen_at
-FROM rung_gates FORCE INDEX (PRIMARY) WHERE queue IN (:queues) ORDER BY queue, length FOR UPDATE
+FORCE INDEX (PRIMARY) WHERE queue IN (:queues) ORDER BY queue, length FOR UPDATE
 
 -- name: gates_create
--- For those that gates_lock does not find. It then runs again: another instance may have created a row, and changed it.
+-- For those that gate_states.lock does not find. It then runs again: another instance may have created a row, and changed it.
 INSERT IGNORE INTO rung_gates (queue, length, breaker_reason, breaker_detail, seen_at) VALUES :rows
 
 -- name: gates_write
@@ -56,7 +58,6 @@ WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
 
 -- name: hold_end
 UPDATE rung_gates SET hold_until = :until WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
-
 
 -- name: gates_forget
 -- As a queue is by default, or no longer in use.

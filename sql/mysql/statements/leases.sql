@@ -1,5 +1,5 @@
 -- Nodes and the leases of shards. The clock is the database's. A write that depends on a lease locks its row
--- (`leases_share`), and the lease cannot be taken over (`leases_take`) before that lock is released.
+-- (`leases_held.share`), and the lease cannot be taken over (`leases_take`) before that lock is released.
 
 -- name: node_by_name
 SELECT id FROM rung_nodes WHERE name = :name FOR UPDATE
@@ -21,11 +21,6 @@ UPDATE rung_nodes SET seen_at = UTC_TIMESTAMP(3),
   broker_link = :broker_link, config = :config, beats = beats + 1
 WHERE id = :node AND incarnation = :incarnation
 
--- name: nodes_after_beat
--- The live nodes, and our own row whatever it is by now.
-SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config, beats, UTC_TIMESTAMP(3)
-FROM rung_nodes WHERE id = :node OR expires_at > UTC_TIMESTAMP(3) ORDER BY id
-
 -- name: node_leave
 -- seen_at is not before expires_at: this is how `rung nodes` distinguishes a node that left from one that
 -- died.
@@ -36,37 +31,45 @@ WHERE id = :node AND incarnation = :incarnation
 -- Locks the row: a process that takes the name waits, and then takes over the shards that this one took.
 SELECT id FROM rung_nodes WHERE id = :node AND incarnation = :incarnation LOCK IN SHARE MODE
 
--- name: nodes_live
-SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config FROM rung_nodes
-WHERE expires_at > UTC_TIMESTAMP(3) ORDER BY id
-
 -- name: nodes
-SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config FROM rung_nodes ORDER BY id
+SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config, beats, UTC_TIMESTAMP(3)
+FROM rung_nodes WHERE :which ORDER BY id
+
+-- name: nodes.all
+TRUE
+
+-- name: nodes.live
+expires_at > UTC_TIMESTAMP(3)
+
+-- name: nodes.live_or
+id = :node OR expires_at > UTC_TIMESTAMP(3)
 
 -- name: shards
 SELECT s.id, COALESCE(s.owner, 0), s.epoch, s.expires_at, s.acquired_at, COALESCE(n.name, ''), s.taken_over_at FROM rung_shards s
 LEFT JOIN rung_nodes n ON n.id = s.owner ORDER BY s.id
 
--- name: leases_share
+-- name: leases_held
 SELECT id, epoch FROM rung_shards
-WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id LOCK IN SHARE MODE
+WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id
+
+-- name: leases_held.share
+LOCK IN SHARE MODE
+
+-- name: leases_held.own
+FOR UPDATE
 
 -- name: leases_guard
--- Locks like leases_share, but what follows in the same packet runs only if all :count of :leases are held; see
+-- Locks like leases_held.share, but what follows in the same packet runs only if all :count of :leases are held; see
 -- expect_rows.
 SELECT IF((SELECT COUNT(*) FROM (
   SELECT id FROM rung_shards WHERE id IN (:shards) AND (id, epoch) IN (:leases) AND owner = :node
     AND expires_at > UTC_TIMESTAMP(3) ORDER BY id LOCK IN SHARE MODE) held) = :count, 1, (SELECT 1 UNION SELECT 2))
 
--- name: leases_own
-SELECT id, epoch FROM rung_shards
-WHERE id IN (:shards) AND owner = :node AND expires_at > UTC_TIMESTAMP(3) ORDER BY id FOR UPDATE
-
 -- name: leases_standing
 SELECT id, epoch FROM rung_shards WHERE owner IS NOT NULL AND expires_at > UTC_TIMESTAMP(3)
 
 -- name: leases_free
--- Skips a shard with an open write (`leases_share`) until that has ended. If it waited, one transaction left
+-- Skips a shard with an open write (`leases_held.share`) until that has ended. If it waited, one transaction left
 -- open would block the takeover of all other shards.
 SELECT id, epoch FROM rung_shards
 WHERE id IN (:shards) AND (owner IS NULL OR owner = :node OR expires_at <= UTC_TIMESTAMP(3)) ORDER BY id
@@ -78,22 +81,16 @@ UPDATE rung_shards SET taken_over_at = IF(owner <> :node, UTC_TIMESTAMP(3), take
   expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
 WHERE id IN (:shards)
 
--- name: leases_renew_all
--- Needs no transaction. If it matches fewer rows than :leases, the caller reads with leases_own which are held.
+-- name: leases_renew
+-- Needs no transaction. If it matches fewer rows than :leases, the caller reads with leases_held.own which are held.
 UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3))
 WHERE id IN (:shards) AND (id, epoch) IN (:leases) AND owner = :node AND expires_at > UTC_TIMESTAMP(3)
-
--- name: leases_renew
-UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMESTAMP(3)) WHERE id IN (:shards)
 
 -- name: leases_of
 SELECT id FROM rung_shards WHERE owner = :node ORDER BY id
 
--- name: leases_leave
-UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards) AND owner = :node
-
 -- name: leases_release
-UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards)
+UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards) AND owner = :node
 
 -- name: shards_overdue
 -- For `rung nodes`: counts one range of by_shard per shard, which contains only due tasks, and subtracts the

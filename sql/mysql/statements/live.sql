@@ -1,4 +1,4 @@
--- What has changed lately, for GET /v1/events: src/store/live.h.
+-- What has changed lately, for GET /v1/events.
 
 -- name: live
 -- Each part ends at :most rows of a primary key, or at its end.

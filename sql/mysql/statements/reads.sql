@@ -53,29 +53,10 @@ SELECT t.id FROM rung_tasks t FORCE INDEX (by_shard) STRAIGHT_JOIN rung_attempts
 WHERE t.stage = 1 AND t.shard = :shard AND t.next_at <= UTC_TIMESTAMP(3) + INTERVAL 1 SECOND AND c.epoch < :epoch
 
 -- name: list
-SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
-  t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
-  t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.said_means, t.said_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id, t.copy_number,
-  CASE WHEN LENGTH(t.rule) + LENGTH(t.moved_from) + LENGTH(t.error_queue) + t.uncounted_attempts + t.uncounted_ms + t.probe + t.replaced_by + t.came_back > 0
-       OR t.rule_headers IS NOT NULL
-    THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.probe, t.rule_headers,
-      t.error_queue, t.replaced_by, t.came_back) AS CHAR) END,
-  n.name, t.correlation_id
-FROM rung_tasks t LEFT JOIN rung_nodes n ON n.id = t.node
-WHERE TRUE
-
--- name: list.id
-AND t.id = :id
+SELECT :columns, n.name, t.correlation_id FROM rung_tasks t LEFT JOIN rung_nodes n ON n.id = t.node WHERE TRUE
 
 -- name: list.ids
 AND t.id IN (:ids)
-
--- name: list.below
-AND t.id < :id
-
--- name: list.above
-AND t.id > :id
 
 -- name: list.after_due
 AND (t.next_due_at > :due OR (t.next_due_at = :due AND t.id > :id))
@@ -83,14 +64,11 @@ AND (t.next_due_at > :due OR (t.next_due_at = :due AND t.id > :id))
 -- name: list.after_all_due
 AND t.next_due_at IS NULL AND t.id > :id
 
--- name: list.state
-AND t.state = :state
-
 -- name: list.states
 AND t.state IN (:states)
 
--- name: list.kind
-AND t.kind = :kind
+-- name: list.is
+AND t.:column = :value
 
 -- name: list.text
 -- The length distinguishes 'a' from 'a '; the collation does not.
@@ -100,20 +78,14 @@ AND t.:column = :value AND CHAR_LENGTH(t.:column) = CHAR_LENGTH(:value)
 AND t.id IN (SELECT h.task_id FROM rung_task_headers h
   WHERE h.name = :name AND h.value = :value AND CHAR_LENGTH(h.value) = CHAR_LENGTH(:value))
 
--- name: list.cause
-AND t.cause_id = :cause
-
 -- name: list.error
 AND LOCATE(:text, t.last_error) > 0
 
 -- name: list.before
-AND t.:column < :time
+AND t.:column < :value
 
 -- name: list.after
-AND t.:column > :time
-
--- name: list.has_failed
-AND t.first_failed_at > '1970-01-01'
+AND t.:column > :value
 
 -- name: list.silence_held
 AND t.state = 'awaiting' AND t.next_at IS NULL
@@ -152,9 +124,6 @@ SELECT a.task_id, a.attempt, a.level, a.due_at,
   a.executor, a.rule, t.queue, t.message_id, n.name
 FROM rung_attempts a JOIN rung_tasks t ON t.id = a.task_id LEFT JOIN rung_nodes n ON n.id = a.node
 WHERE a.task_id IN (:ids) ORDER BY a.task_id, a.attempt
-
--- name: origin
-SELECT origin FROM rung_bodies WHERE task_id = :id
 
 -- name: origins
 SELECT task_id, origin FROM rung_bodies WHERE task_id IN (:ids)

@@ -15,12 +15,9 @@ SELECT id FROM rung_tasks FORCE INDEX (PRIMARY)
 WHERE id IN (:ids) AND state IN ('succeeded','cancelled','discarded') AND finished_at < :before
 ORDER BY id FOR UPDATE SKIP LOCKED
 
--- name: over_delete
+-- name: delete_by_ids
 -- This form of DELETE accepts FORCE INDEX: a table scan would wait for locks on other rows.
-DELETE t FROM rung_tasks t FORCE INDEX (PRIMARY) WHERE t.id IN (:ids)
-
--- name: over_delete_headers
-DELETE h FROM rung_task_headers h FORCE INDEX (PRIMARY) WHERE h.task_id IN (:ids)
+DELETE t FROM :table t FORCE INDEX (PRIMARY) WHERE t.:column IN (:ids)
 
 -- name: bulks_under_way
 SELECT id FROM rung_bulks WHERE state IN ('running','paused')
@@ -61,36 +58,21 @@ PARTITION :part VALUES LESS THAN (:end)
 -- name: parts_add.rest
 PARTITION rest VALUES LESS THAN MAXVALUE
 
--- name: rest_bodies
--- The rows that splitting off a partition would copy: counted up to a limit, as in the next two.
-SELECT COUNT(*) FROM (SELECT 1 FROM rung_bodies PARTITION (rest) LIMIT :most) some
-
--- name: rest_attempts
-SELECT COUNT(*) FROM (SELECT 1 FROM rung_attempts PARTITION (rest) LIMIT :most) some
+-- name: rest_rows
+-- The rows that splitting off a partition would copy: counted up to a limit, as in the next.
+SELECT COUNT(*) FROM (SELECT 1 FROM :table PARTITION (rest) LIMIT :most) some
 
 -- name: rest_bytes
 SELECT COALESCE(SUM(body_bytes), 0) FROM (SELECT body_bytes FROM rung_tasks WHERE id >= :from LIMIT :most) some
 
--- name: sweep_bodies
-SELECT task_id FROM rung_bodies WHERE task_id >= :from AND task_id < :to ORDER BY task_id LIMIT :limit
-
--- name: sweep_attempts
-SELECT DISTINCT task_id FROM rung_attempts WHERE task_id >= :from AND task_id < :to ORDER BY task_id LIMIT :limit
+-- name: sweep_page
+SELECT DISTINCT task_id FROM :table WHERE task_id >= :from AND task_id < :to ORDER BY task_id LIMIT :limit
 
 -- name: sweep_tasks
 SELECT id FROM rung_tasks WHERE id >= :from AND id < :to
 
--- name: sweep_delete_bodies
-DELETE b FROM rung_bodies b FORCE INDEX (PRIMARY) WHERE b.task_id IN (:ids)
-
--- name: sweep_delete_attempts
-DELETE a FROM rung_attempts a FORCE INDEX (PRIMARY) WHERE a.task_id IN (:ids)
-
--- name: old_audit
-SELECT id FROM rung_audit WHERE at < :before ORDER BY at LIMIT :limit
-
--- name: old_audit_delete
-DELETE a FROM rung_audit a FORCE INDEX (PRIMARY) WHERE a.id IN (:ids)
+-- name: old_rows
+SELECT id FROM :table WHERE at < :before ORDER BY at LIMIT :limit
 
 -- name: old_bulk
 SELECT id FROM rung_bulks WHERE state IN ('aborted','done','stopped') AND finished_at < :before ORDER BY id LIMIT 1

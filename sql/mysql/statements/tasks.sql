@@ -32,19 +32,22 @@ INSERT INTO rung_task_headers (task_id, name, value) VALUES :rows
 
 -- name: lock_tasks
 -- FORCE INDEX: a table scan would lock other rows too. `now` is read before any lock wait, so it is never
--- ahead. A short claim is read with its task, and locked. The columns that few tasks use come as one, NULL for most
--- tasks: reading them one by one made every step of a task 10 % dearer.
-SELECT t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
+-- ahead. A short claim is read with its task, and locked.
+SELECT :columns, UTC_TIMESTAMP(3), c.epoch, c.node
+FROM rung_tasks t FORCE INDEX (PRIMARY) LEFT JOIN rung_attempts c ON :short_claim
+WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
+
+-- name: task_columns
+-- The columns that few tasks use come as one, NULL for most tasks: reading them one by one made every step of a task 10 %
+-- dearer.
+t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
   t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
   t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
   t.silence_ms, t.said_means, t.said_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id, t.copy_number,
   CASE WHEN LENGTH(t.rule) + LENGTH(t.moved_from) + LENGTH(t.error_queue) + t.uncounted_attempts + t.uncounted_ms + t.probe + t.replaced_by + t.came_back > 0
        OR t.rule_headers IS NOT NULL
     THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.probe, t.rule_headers,
-      t.error_queue, t.replaced_by, t.came_back) AS CHAR) END,
-  UTC_TIMESTAMP(3), c.epoch, c.node
-FROM rung_tasks t FORCE INDEX (PRIMARY) LEFT JOIN rung_attempts c ON :short_claim
-WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
+      t.error_queue, t.replaced_by, t.came_back) AS CHAR) END
 
 -- name: short_claim
 -- The attempt c is a claim that the row t does not show yet (src/core/machine/machine.h).

@@ -27,7 +27,7 @@ Result<GateState> probe_now(MysqlStore& store, const ResumeRequest& request) {
     if (breaker.state != Breaker::State::open || !breaker.until || *breaker.until <= now) return {};
     breaker.until = now;
     std::string detail = "by " + request.who + (request.reason.empty() ? "" : ": " + request.reason);
-    return {{0, {}, "", "breaker_probed", request.queue, std::move(detail)}};
+    return {{"breaker_probed", request.queue, std::move(detail)}};
   });
 }
 

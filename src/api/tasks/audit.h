@@ -8,7 +8,7 @@
 
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
-#include "src/store/audit.h"
+#include "src/store/queries.h"
 
 namespace rung::api {
 

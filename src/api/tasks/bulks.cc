@@ -169,7 +169,7 @@ Result<std::vector<Expired>> expired_of(MysqlStore& store, const NewBulk& bulk, 
   if (!gives_up_by_age(rules)) return out;
   const std::int64_t most = bulk.limit > 0 ? bulk.limit : kMostCounted;
   const Filter all = of_bulk(bulk);
-  const auto queues = store.count_by(all, {.field = CountBy::Field::queue}, most);
+  const auto queues = store.count_by(all, {.field = "queue"}, most);
   if (!queues) return tl::unexpected(queues.error());
   for (const TaskCounts::Group& group : queues->groups) {
     const auto& after = rules.queue(group.value).give_up.after;

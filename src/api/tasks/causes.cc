@@ -45,7 +45,7 @@ Result<Json> read_cause(MysqlStore& store, const std::string& cause,
   open.cause = cause;
   open.states = {State::scheduled, State::publishing, State::awaiting, State::parked};
   for (const std::string& header : index_headers) {
-    const CountBy by{CountBy::Field::header, header};
+    const CountBy by{"header", header};
     const auto counts = store.count_by(open, by, kCountedByHeader);
     if (!counts) return tl::unexpected(counts.error());
     json["by_header"].push_back(to_json(*counts, by, kCountedByHeader));

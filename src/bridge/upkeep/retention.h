@@ -14,7 +14,7 @@
 #include "src/core/base/db_clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
-#include "src/store/retention.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 

@@ -106,7 +106,7 @@ Result<void> change(Session& session, rabbit::Probe& probe, const Sides& before)
       cli_user() + ": this database serves " + describe(before.report.place) +
       "; before: " + (before.ownership.serves ? describe(*before.ownership.serves) : "nothing") +
       "; the broker was marked as served by " + owner_text(before);
-  return session.store->record_event(0, {0, {}, "", "ownership_changed", broker.prefix, detail});
+  return session.store->record_event(0, {"ownership_changed", broker.prefix, detail});
 }
 
 int adopt(const AdoptOptions& options) {

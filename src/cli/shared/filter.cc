@@ -202,7 +202,7 @@ int read_count_by(const std::string& text, std::optional<CountBy>& by) {
 std::string counts_text(const TaskCounts& counts, const CountBy& by) {
   using enum Table::Align;
   std::string title = by.str();
-  if (by.field != CountBy::Field::header) {
+  if (by.header.empty()) {
     std::ranges::transform(title, title.begin(), [](char c) {
       return c == '_' ? ' ' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     });

@@ -1,7 +1,5 @@
 #include "src/core/task/task.h"
 
-#include <array>
-
 namespace rung {
 namespace {
 
@@ -12,14 +10,6 @@ constexpr std::array<std::string_view, 2> kKinds = {"retry", "delay"};
 constexpr std::array<std::string_view, 5> kOutcomes = {"pending", "succeeded", "failed", "timed_out",
                                                        "returned"};
 constexpr std::array<std::string_view, 2> kFinishers = {"reported", "presumed"};
-
-template <typename Enum, std::size_t n>
-std::optional<Enum> from_word(const std::array<std::string_view, n>& words, std::string_view word) {
-  for (std::size_t i = 0; i < n; ++i) {
-    if (words[i] == word) return static_cast<Enum>(i + 1);
-  }
-  return std::nullopt;
-}
 
 template <typename Enum, std::size_t n>
 std::string_view word_of(const std::array<std::string_view, n>& words, Enum value) {

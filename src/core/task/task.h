@@ -2,6 +2,8 @@
 // Thread: values, free of threads.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,6 +16,15 @@
 #include "src/core/message/message.h"
 
 namespace rung {
+
+// The value whose place in `words` it is; the first has the number 1.
+template <typename Enum, std::size_t n>
+std::optional<Enum> from_word(const std::array<std::string_view, n>& words, std::string_view word) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if (words[i] == word) return static_cast<Enum>(i + 1);
+  }
+  return std::nullopt;
+}
 
 // Persisted as the words below (ENUM columns). NOTE: do not change or reorder; append only.
 enum class State : std::uint8_t {

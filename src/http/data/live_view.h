@@ -14,7 +14,7 @@
 
 #include "src/core/base/time.h"
 #include "src/http/request/message.h"
-#include "src/store/live.h"
+#include "src/store/queries.h"
 
 namespace rung::http {
 

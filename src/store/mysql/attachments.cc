@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "src/core/base/utf8.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -59,11 +57,6 @@ void write_record(Session& session, const AttachmentRecord& record) {
   session.exec(render("attachments_write", {{"rows", rows.done()}}));
 }
 
-void write_attachment_event(Session& session, SystemEvent event) {
-  event.detail = clean_utf8(event.detail, kDetailBytes);
-  write_event(session, event);
-}
-
 }  // namespace
 
 Result<std::vector<AttachmentRecord>> MysqlStore::attachments(std::span<const std::string> queues) {
@@ -98,8 +91,7 @@ Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<cons
       if (!change.record) continue;
       write_record(*session_, *change.record);
       records[one.queue] = *change.record;
-      if (!change.event) continue;
-      write_attachment_event(*session_, *change.event);
+      if (change.event) write_event(*session_, *change.event);
     }
     session_->exec(render("attachments_forget", {{"before", Literal::time(now - kAttachmentsKept)}}));
     return values_of(records);

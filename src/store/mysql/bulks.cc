@@ -3,8 +3,6 @@
 #include <limits>
 
 #include "src/core/base/utf8.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -53,20 +51,21 @@ std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
 // Inside a transaction.
 void write_ended(Session& session, const Bulk& bulk) {
   if (!has_ended(bulk)) return;
-  write_event(session, {0, {}, "", "bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
-}
-
-std::string by_id(std::int64_t id) {
-  return render("bulks") + ' ' + render("bulks.id", {{"bulk", Literal::number(id)}});
+  write_event(session, {"bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
 }
 
 std::vector<Bulk> read_bulks(Session& session, const std::string& sql) {
   std::vector<Bulk> out;
-  auto row = session.query(sql);
-  while (row->next()) {
-    if (auto bulk = bulk_at(*row)) out.push_back(*std::move(bulk));
+  for (auto& bulk : session.all(sql, bulk_at)) {
+    if (bulk) out.push_back(*std::move(bulk));
   }
   return out;
+}
+
+std::optional<Bulk> read_bulk(Session& session, std::int64_t id) {
+  const auto found =
+      read_bulks(session, render("bulks") + ' ' + render("bulks.id", {{"bulk", Literal::number(id)}}));
+  return found.empty() ? std::nullopt : std::optional(found[0]);
 }
 
 // Inside a transaction: stores the ids that match, at most `most`; returns how many. `also`: a further
@@ -114,15 +113,15 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
              {"who", Literal::text(asked.who)}}));
         auto made = session_->query(render("bulk_id"));
         made->next();
-        const Literal bulk = Literal::number(made->getInt64(1));
+        const std::int64_t id = made->getInt64(1);
+        const Literal bulk = Literal::number(id);
         const std::int64_t most = asked.limit > 0 ? asked.limit : std::numeric_limits<std::int64_t>::max();
         const std::string also = asked.action == BulkAction::redrive
                                      ? ' ' + render("bulk_freeze.no_other_redrive", {{"bulk", bulk}})
                                      : "";
         const std::int64_t total = freeze(*session_, bulk, filter, also, most);
         session_->exec(render("bulk_total", {{"bulk", bulk}, {"total", Literal::number(total)}}));
-        const Bulk created =
-            read_bulks(*session_, render("bulks") + ' ' + render("bulks.id", {{"bulk", bulk}})).at(0);
+        const Bulk created = read_bulk(*session_, id).value();
         const AuditRow action = audit_of_new(created);
         if (total > 0) tables_->write_audit({&action, 1});
         return created;
@@ -131,10 +130,7 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
 }
 
 Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
-  return session_->run_for([&] {
-    const auto found = read_bulks(*session_, by_id(id));
-    return found.empty() ? std::optional<Bulk>() : found[0];
-  });
+  return session_->run_for([&] { return read_bulk(*session_, id); });
 }
 
 Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
@@ -147,17 +143,17 @@ Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_
 
 Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {
   return session_->transaction_for([&]() -> std::optional<Bulk> {
-    const auto before = read_bulks(*session_, by_id(control.id));
-    if (before.empty()) return std::nullopt;
+    const auto before = read_bulk(*session_, control.id);
+    if (!before) return std::nullopt;
     const auto set = session_->exec(
         render("bulk_set", {{"bulk", Literal::number(control.id)},
                             {"state", Literal::text(to_word(control.state))},
                             {"rate", control.rate ? Literal::decimal(*control.rate) : Literal::null()},
                             {"who", Literal::text(clean_utf8(control.who, 255))},
                             {"reason", Literal::text(clean_utf8(control.reason, kErrorBytes))}}));
-    Bulk after = read_bulks(*session_, by_id(control.id)).at(0);
+    Bulk after = read_bulk(*session_, control.id).value();
     if (set != 1) return after;
-    if (before[0].state != after.state || control.rate)
+    if (before->state != after.state || control.rate)
       record_change(audit_of_change(after), event_of_change(after));
     write_ended(*session_, after);
     return after;
@@ -171,37 +167,29 @@ Result<std::optional<Bulk>> MysqlStore::take_bulk(const std::string& runner, Ms 
   const std::string which =
       only ? ' ' + render("bulks.id", {{"bulk", Literal::number(*only)}}) : std::string();
   // Mostly there is none: one statement instead of a transaction. Another process may be quicker.
-  const auto id = session_->run_for([&]() -> std::int64_t {
-    auto due = session_->query(render("bulk_due") + free + which + ' ' + render("bulk_due.end"));
-    return due->next() ? due->getInt64(1) : 0;
-  });
-  if (!id) return tl::unexpected(id.error());
-  if (*id == 0) return std::optional<Bulk>();
+  const auto due = session_->read_all(render("bulk_due") + free + which + ' ' + render("bulk_due.end"),
+                                      [](const ::sql::ResultSet& row) { return row.getInt64(1); });
+  if (!due) return tl::unexpected(due.error());
+  if (due->empty()) return std::optional<Bulk>();
+  const std::int64_t id = due->front();
   return session_->transaction_for([&]() -> std::optional<Bulk> {
-    const auto taken = session_->exec(render("bulk_take", {{"bulk", Literal::number(*id)},
+    const auto taken = session_->exec(render("bulk_take", {{"bulk", Literal::number(id)},
                                                            {"runner", name},
                                                            {"ttl_us", Literal::number(ttl.count() * 1000)}}) +
                                       free);
-    if (taken == 0) return std::nullopt;  // another process was quicker
-    const auto mine = read_bulks(*session_, by_id(*id));
-    return mine.empty() ? std::optional<Bulk>() : mine[0];
+    return taken == 0 ? std::nullopt : read_bulk(*session_, id);  // 0: another process was quicker
   });
 }
 
 Result<std::vector<TaskId>> MysqlStore::bulk_next(const BulkStep& step, int limit) {
   const Literal bulk = Literal::number(step.bulk), from = Literal::number(step.from.value);
-  auto next = session_->run_for([&] {
-    std::vector<TaskId> out;
-    auto row = session_->query(
-        render("bulk_next", {{"bulk", bulk}, {"from", from}, {"limit", Literal::number(limit)}}));
-    while (row->next()) out.push_back({row->getInt64(1)});
-    return out;
-  });
+  auto next = session_->read_all(
+      render("bulk_next", {{"bulk", bulk}, {"from", from}, {"limit", Literal::number(limit)}}), id_at);
   if (!next || !next->empty()) return next;
   auto ended = session_->transaction([&] {
     const auto through = session_->exec(
         render("bulk_through", {{"bulk", bulk}, {"from", from}, {"runner", Literal::text(step.runner)}}));
-    if (through == 1) write_ended(*session_, read_bulks(*session_, by_id(step.bulk)).at(0));
+    if (through == 1) write_ended(*session_, read_bulk(*session_, step.bulk).value());
   });
   if (!ended) return tl::unexpected(ended.error());
   return next;
@@ -249,8 +237,8 @@ Result<void> MysqlStore::judge_bulk(const BulkStep& step, const BulkVerdict& ver
         render("bulk_stop",
                {{"bulk", bulk}, {"runner", runner}, {"from", from}, {"why", Literal::text(verdict.why)}}));
     if (stopped != 1) return;
-    write_event(*session_, {0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why});
-    write_ended(*session_, read_bulks(*session_, by_id(step.bulk)).at(0));
+    write_event(*session_, {"bulk_stopped", std::to_string(step.bulk), verdict.why});
+    write_ended(*session_, read_bulk(*session_, step.bulk).value());
   });
 }
 

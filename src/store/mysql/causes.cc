@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "src/core/base/utf8.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -16,7 +14,7 @@ constexpr std::size_t kEventSampleBytes = 500;
 
 void write_cause_event(Session& session, std::string_view kind, const std::string& cause,
                        const std::string& detail, int node = 0) {
-  write_event(session, {0, {}, "", std::string(kind), cause, clean_utf8(detail, kEventSampleBytes)}, node);
+  write_event(session, {std::string(kind), cause, clean_utf8(detail, kEventSampleBytes)}, node);
 }
 
 CauseRow cause_at(const ::sql::ResultSet& row) {
@@ -54,10 +52,7 @@ std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
   if (filter.since) also("causes.since", {"since", Literal::time(*filter.since)});
   sql += ' ' + render("causes.end",
                       {{"limit", Literal::number(filter.limit)}, {"offset", Literal::number(filter.offset)}});
-  std::vector<CauseRow> out;
-  auto row = session.query(sql);
-  while (row->next()) out.push_back(cause_at(*row));
-  return out;
+  return session.all(sql, cause_at);
 }
 
 // One statement for all of them.
@@ -239,10 +234,9 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
 
 Result<void> MysqlStore::read_causes() {
   return session_->run([&] {
-    std::vector<std::pair<std::string, std::string>> all;
-    auto row = session_->query(render("cause_ids", {{"kept_s", Literal::number(kCauseKept.count() / 1000)}}));
-    while (row->next()) all.emplace_back(text_at(*row, 1), text_at(*row, 2));
-    causes_->load(all);
+    causes_->load(session_->all(
+        render("cause_ids", {{"kept_s", Literal::number(kCauseKept.count() / 1000)}}),
+        [](const ::sql::ResultSet& row) { return std::pair(text_at(row, 1), text_at(row, 2)); }));
   });
 }
 

@@ -151,20 +151,18 @@ struct AttemptColumn {
 };
 
 using A = const Attempt&;
+template <auto Member>
+constexpr AttemptColumn column_of(std::string_view name, Literal (*value)(A)) {
+  return {name, [](A a) { return a.*Member != Attempt{}.*Member; },
+          [](A a, A b) { return a.*Member == b.*Member; }, value};
+}
 constexpr AttemptColumn kAttemptChanges[] = {
-    {"published_at", [](A a) { return a.published_at.has_value(); },
-     [](A a, A b) { return a.published_at == b.published_at; },
-     [](A a) { return Literal::time(a.published_at); }},
-    {"outcome", [](A a) { return a.outcome != Outcome::pending; },
-     [](A a, A b) { return a.outcome == b.outcome; }, [](A a) { return Literal::text(to_word(a.outcome)); }},
-    {"outcome_at", [](A a) { return a.outcome_at.has_value(); },
-     [](A a, A b) { return a.outcome_at == b.outcome_at; }, [](A a) { return Literal::time(a.outcome_at); }},
-    {"error", [](A a) { return !a.error.empty(); }, [](A a, A b) { return a.error == b.error; },
-     [](A a) { return clean(a.error, kErrorBytes); }},
-    {"executor", [](A a) { return !a.executor.empty(); }, [](A a, A b) { return a.executor == b.executor; },
-     [](A a) { return name(a.executor); }},
-    {"rule", [](A a) { return !a.rule.empty(); }, [](A a, A b) { return a.rule == b.rule; },
-     [](A a) { return name(a.rule); }},
+    column_of<&Attempt::published_at>("published_at", [](A a) { return Literal::time(a.published_at); }),
+    column_of<&Attempt::outcome>("outcome", [](A a) { return Literal::text(to_word(a.outcome)); }),
+    column_of<&Attempt::outcome_at>("outcome_at", [](A a) { return Literal::time(a.outcome_at); }),
+    column_of<&Attempt::error>("error", [](A a) { return clean(a.error, kErrorBytes); }),
+    column_of<&Attempt::executor>("executor", [](A a) { return name(a.executor); }),
+    column_of<&Attempt::rule>("rule", [](A a) { return name(a.rule); }),
 };
 
 // Calls `f` for each column of the table that is among `columns`.

@@ -1,8 +1,11 @@
-// Converts core's types to the columns of tables, as SQL. rows.h is the other direction.
-// Thread: pure functions.
+// Converts core's types to the columns of tables, as SQL, and table rows to core's types. Call what takes a
+// row only inside Session::run() or transaction(): it throws. Thread: pure functions.
 #pragma once
 
+#include <cppconn/resultset.h>
+
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,9 +14,29 @@
 #include "src/core/rules/failure_rules.h"
 #include "src/core/task/task.h"
 #include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
+#include "src/store/tasks.h"
 
 namespace rung::mysql {
+
+// --- rows
+
+std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" for NULL
+std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
+// The words of the columns silence_means and said_means.
+inline constexpr std::string_view kSilenceSuccess = "success", kSilenceFailure = "failure";
+// silence_means in this column, silence_ms in the next; or said_means and said_ms.
+std::optional<Silence> silence_at(const ::sql::ResultSet& row, std::uint32_t column);
+
+inline TaskId id_at(const ::sql::ResultSet& row) { return {row.getInt64(1)}; }  // in the first column
+
+// The columns 1 .. kTaskColumns of lock_tasks and list.
+inline constexpr std::uint32_t kTaskColumns = 36;
+Task task_at(const ::sql::ResultSet& row);
+RuleHeaders rule_headers_from(const std::string& text);          // the column rule_headers
+std::vector<StoredMessage> messages_at(::sql::ResultSet& rows);  // the columns of messages
+Attempt attempt_at(const ::sql::ResultSet& row);                 // the columns 1 .. 11 of history
+
+// --- columns
 
 Literal rule_headers_literal(const RuleHeaders& headers);
 Literal name_literal(std::string_view text);  // of a VARCHAR(255)

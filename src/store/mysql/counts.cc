@@ -1,8 +1,6 @@
 // Counts of tasks, of promises of lateness and of activity; batches that must not count twice.
 #include "src/core/base/require.h"
 #include "src/core/base/utf8.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -84,14 +82,9 @@ void forget_batches(Session& session, std::string_view kind, EpochMs before) {
 }
 
 Result<std::vector<QueueStat>> MysqlStore::open_by_queue() {
-  return session_->run_for([&] {
-    std::vector<QueueStat> out;
-    auto row = session_->query(render("open_by_queue"));
-    while (row->next()) {
-      out.push_back({text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),
-                     row->getInt64(3), time_at(*row, 4), row->getInt64(5)});
-    }
-    return out;
+  return session_->read_all(render("open_by_queue"), [](const ::sql::ResultSet& row) {
+    return QueueStat{text_at(row, 1), state_from(text_at(row, 2)).value_or(State::unknown), row.getInt64(3),
+                     time_at(row, 4), row.getInt64(5)};
   });
 }
 
@@ -125,29 +118,22 @@ Result<void> MysqlStore::add_counts(const CountBatch& batch) {
 }
 
 Result<std::vector<PromiseRow>> MysqlStore::promises() {
-  return session_->run_for([&] {
-    std::vector<PromiseRow> out;
-    auto row = session_->query(render("promises"));
-    while (row->next()) out.push_back({text_at(*row, 1), counts_at(*row, 2), counts_at(*row, 5)});
-    return out;
+  return session_->read_all(render("promises"), [](const ::sql::ResultSet& row) {
+    return PromiseRow{text_at(row, 1), counts_at(row, 2), counts_at(row, 5)};
   });
 }
 
 Result<std::vector<ActivityPoint>> MysqlStore::activity(const ActivityRange& range) {
-  return session_->run_for([&] {
-    std::vector<ActivityPoint> out;
-    const Literal name = Literal::text(clean_utf8(range.queue, kQueueBytes));
-    auto row = session_->query(render("activity", {{"step", minutes_of(range.step)},
-                                                   {"queue", name},
-                                                   {"length", length_of(name)},
-                                                   {"from", Literal::time(range.from)},
-                                                   {"until", Literal::time(range.until)}}));
-    while (row->next()) {
-      out.push_back({EpochMs{row->getInt64(1) * range.step.count()},
-                     {row->getInt64(2), row->getInt64(3), row->getInt64(4)}});
-    }
-    return out;
-  });
+  const Literal name = Literal::text(clean_utf8(range.queue, kQueueBytes));
+  return session_->read_all(render("activity", {{"step", minutes_of(range.step)},
+                                                {"queue", name},
+                                                {"length", length_of(name)},
+                                                {"from", Literal::time(range.from)},
+                                                {"until", Literal::time(range.until)}}),
+                            [&](const ::sql::ResultSet& row) {
+                              return ActivityPoint{EpochMs{row.getInt64(1) * range.step.count()},
+                                                   {row.getInt64(2), row.getInt64(3), row.getInt64(4)}};
+                            });
 }
 
 Result<int> MysqlStore::forget_counts(EpochMs now, int limit) {

@@ -4,10 +4,6 @@
 #include <cctype>
 
 #include "sql/sql.h"
-#include "src/store/mysql/mysql_store.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
-#include "src/store/mysql/session.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung {

@@ -1,14 +1,92 @@
-// Pauses of queues, the view retry_queues, and the values that rate_by is by.
+// Pauses of queues, what instances share about gates (breakers, notes for people), the view retry_queues, and
+// the values that rate_by is by.
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "src/core/base/require.h"
 #include "src/core/base/utf8.h"
 #include "src/core/rules/rate_value.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
 namespace {
 
-// The columns of `pauses` and pause_lock.
+constexpr std::size_t kReasonBytes = 1000;
+
+std::optional<GateState::Hold> hold_at(const ::sql::ResultSet& row, std::uint32_t column) {
+  const auto since = time_at(row, column), until = time_at(row, column + 1);
+  if (!since || !until) return std::nullopt;
+  return GateState::Hold{*since, *until, text_at(row, column + 2)};
+}
+
+// The columns of gate_states.
+GateState state_at(const ::sql::ResultSet& row) {
+  GateState state;
+  state.queue = text_at(row, 1);
+  Breaker& breaker = state.breaker;
+  const auto word = breaker_state_from(text_at(row, 2));
+  breaker.state = word.value_or(Breaker::State::closed);
+  breaker.since = time_at(row, 3).value_or(EpochMs{});
+  breaker.until = time_at(row, 4);
+  breaker.reason = text_at(row, 5);
+  const bool whole = read_detail(breaker, text_at(row, 6));
+  // The columns apply, so that a breaker that is open remains it.
+  if (is_closed_gate(breaker) && breaker.opened_at.ms == 0) breaker.opened_at = breaker.since;
+  state.retry_after = hold_at(row, 7);
+  state.outside = hold_at(row, 10);
+  state.limited = hold_at(row, 13);
+  state.damaged = !whole || !word;
+  state.seen_at = time_at(row, 16).value_or(EpochMs{});
+  return state;
+}
+
+// By queue, with their rows locked: all in one statement, in one order, so that two batches don't deadlock.
+std::map<std::string, GateState> lock_states(Session& session, std::span<const std::string> queues,
+                                             EpochMs at) {
+  const Literal now = Literal::time(at);
+  std::map<std::string, GateState> out;
+  const std::string lock =
+      render("gate_states") + ' ' + render("gate_states.lock", {{"queues", Literal::texts(queues)}});
+  const auto read = [&] {
+    for (GateState& state : session.all(lock, state_at)) out[state.queue] = state;
+  };
+  read();
+  Rows missing;
+  for (const std::string& queue : queues) {
+    if (out.contains(queue)) continue;
+    const Literal name = Literal::text(queue);
+    missing.row() << name << length_of(name) << Literal::text("") << Literal::text("") << now;
+  }
+  if (missing.count() == 0) return out;
+  session.exec(render("gates_create", {{"rows", missing.done()}}));
+  read();
+  for (const std::string& queue : queues) {
+    if (!out.contains(queue)) throw Again{"the row of a queue's gates is missing"};
+  }
+  return out;
+}
+
+void write_states(Session& session, std::span<const GateState> states) {
+  Rows rows;
+  for (const GateState& state : states) {
+    const Breaker& breaker = state.breaker;
+    const Literal queue = Literal::text(state.queue);
+    rows.row() << queue << length_of(queue) << Literal::text(to_word(breaker.state))
+               << (breaker.since.ms == 0 ? Literal::null() : Literal::time(breaker.since))
+               << Literal::time(breaker.until) << Literal::text(clean_utf8(breaker.reason, kReasonBytes))
+               << Literal::text(detail_json(breaker));
+    for (const auto& hold : {state.retry_after, state.outside, state.limited}) {
+      rows << (hold ? Literal::time(hold->since) : Literal::null())
+           << (hold ? Literal::time(hold->until) : Literal::null())
+           << Literal::text(hold ? clean_utf8(hold->reason, 255) : "");
+    }
+    rows << Literal::time(state.seen_at);
+  }
+  if (rows.count() > 0) session.exec(render("gates_write", {{"rows", rows.done()}}));
+}
+
+// The columns of `pauses`.
 Pause pause_at(const ::sql::ResultSet& row) {
   return {text_at(row, 1),   time_at(row, 2).value_or(EpochMs{}),
           time_at(row, 3),   text_at(row, 4),
@@ -17,8 +95,7 @@ Pause pause_at(const ::sql::ResultSet& row) {
 }
 
 std::optional<Pause> lock_pause(Session& session, const Literal& queue) {
-  auto row = session.query(render("pause_lock", {{"queue", queue}}));
-  return row->next() ? std::optional(pause_at(*row)) : std::nullopt;
+  return session.first(render("pauses") + ' ' + render("pauses.lock", {{"queue", queue}}), pause_at);
 }
 
 // The queue's last retry-after, as a pause.
@@ -34,6 +111,46 @@ std::optional<Pause> lock_hold(Session& session, const std::string& queue) {
 }
 
 }  // namespace
+
+Result<std::vector<GateState>> MysqlStore::gate_states(EpochMs changed_since) {
+  return session_->read_all(
+      render("gate_states") + ' ' + render("gate_states.changed", {{"since", Literal::time(changed_since)}}),
+      state_at);
+}
+
+Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) {
+  RUNG_REQUIRE(batch.queues.size() <= GateBatch::kMost);
+  if (batch.queues.empty()) return std::vector<GateState>{};
+  return session_->transaction_for(
+      [&] {
+        const bool again = !batch.id.empty() && is_repeated(*session_, "gates", batch.maker, batch.id);
+        const EpochMs now = session_->now();
+        auto states = lock_states(*session_, batch.queues, now);
+        std::vector<GateState> out, changed;
+        std::vector<SystemEvent> events;
+        for (const std::string& queue : batch.queues) {
+          GateState& state = states.at(queue);
+          const GateState before = state;
+          if (!again) std::ranges::move(batch.change(state, now), std::back_inserter(events));
+          if (!(state == before)) {
+            state.damaged = false;
+            changed.push_back(state);
+          }
+          out.push_back(state);
+        }
+        write_states(*session_, changed);
+        for (const SystemEvent& event : events) write_event(*session_, event);
+        return out;
+      },
+      "gates");
+}
+
+Result<void> MysqlStore::forget_gates(EpochMs before) {
+  return session_->run([&] {
+    session_->exec(render("gates_forget", {{"before", Literal::time(before)}}));
+    forget_batches(*session_, "gates", before);
+  });
+}
 
 void MysqlStore::record_change(const AuditRow& change, const SystemEvent& event) {
   tables_->write_audit({&change, 1});
@@ -84,23 +201,14 @@ Result<Resumed> MysqlStore::resume(const std::string& name, const std::string& b
 }
 
 Result<std::vector<Pause>> MysqlStore::pauses(EpochMs changed_since) {
-  return session_->run_for([&] {
-    std::vector<Pause> out;
-    auto row = session_->query(render("pauses", {{"since", Literal::time(changed_since)}}));
-    while (row->next()) out.push_back(pause_at(*row));
-    return out;
-  });
+  return session_->read_all(
+      render("pauses") + ' ' + render("pauses.changed", {{"since", Literal::time(changed_since)}}), pause_at);
 }
 
 Result<std::vector<QueueGate>> MysqlStore::queue_gates() {
-  return session_->run_for([&] {
-    std::vector<QueueGate> out;
-    auto row = session_->query(render("queue_gates"));
-    while (row->next()) {
-      out.push_back({text_at(*row, 1), text_at(*row, 2), time_at(*row, 3), time_at(*row, 4), text_at(*row, 5),
-                     text_at(*row, 6), row->getInt64(7), time_at(*row, 8)});
-    }
-    return out;
+  return session_->read_all(render("queue_gates"), [](const ::sql::ResultSet& row) {
+    return QueueGate{text_at(row, 1), text_at(row, 2), time_at(row, 3), time_at(row, 4),
+                     text_at(row, 5), text_at(row, 6), row.getInt64(7), time_at(row, 8)};
   });
 }
 

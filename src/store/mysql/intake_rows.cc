@@ -3,10 +3,7 @@
 #include <utility>
 
 #include "src/core/message/message_json.h"
-#include "src/store/mysql/columns.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
-#include "src/store/mysql/tables.h"
+#include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
 namespace {
@@ -47,13 +44,9 @@ class MysqlIntakeRows final : public IntakeRows {
   std::vector<SameId> find_ids() override {
     std::vector<TaskId> ids;
     for (const NewTask& n : tasks_) ids.push_back(n.task.id);
-    std::vector<SameId> found;
-    auto rows = session_.query(render("intake_ids", {{"ids", Literal::ids(ids)}}));
-    while (rows->next()) {
-      found.push_back(
-          {{rows->getInt64(1)}, time_at(*rows, 2).value_or(EpochMs{}), text_at(*rows, 3), text_at(*rows, 4)});
-    }
-    return found;
+    return session_.all(render("intake_ids", {{"ids", Literal::ids(ids)}}), [](const ::sql::ResultSet& row) {
+      return SameId{id_at(row), time_at(row, 2).value_or(EpochMs{}), text_at(row, 3), text_at(row, 4)};
+    });
   }
 
   std::vector<SameKey> find_keys() override {
@@ -61,19 +54,17 @@ class MysqlIntakeRows final : public IntakeRows {
     for (const NewTask& n : tasks_) {
       if (!n.intake_key.empty()) keys.push_back(Literal::bytes(intake_key_of(n)));
     }
-    std::vector<SameKey> found;
-    if (keys.empty()) return found;
-    auto rows = session_.query(
-        render("intake_keys", {{"keys", Literal::list(keys)}, {"short_claim", short_claim()}}));
-    while (rows->next()) {
-      found.push_back({text_at(*rows, 1),
-                       {rows->getInt64(2)},
-                       state_from(text_at(*rows, 3)).value_or(State::unknown),
-                       kind_from(text_at(*rows, 4)).value_or(Kind::retry),
-                       rows->getInt(5),
-                       time_at(*rows, 6).value_or(EpochMs{})});
-    }
-    return found;
+    if (keys.empty()) return {};
+    const Place among{"keys", Literal::list(keys)};
+    return session_.all(render("intake_keys", {among, {"short_claim", short_claim()}}),
+                        [](const ::sql::ResultSet& row) {
+                          return SameKey{text_at(row, 1),
+                                         {row.getInt64(2)},
+                                         state_from(text_at(row, 3)).value_or(State::unknown),
+                                         kind_from(text_at(row, 4)).value_or(Kind::retry),
+                                         row.getInt(5),
+                                         time_at(row, 6).value_or(EpochMs{})};
+                        });
   }
 
   std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) override {

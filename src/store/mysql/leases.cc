@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <numeric>
+#include <ranges>
 #include <tuple>
 
 #include "src/core/base/failpoint.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -29,11 +27,7 @@ Literal pairs_of(std::span<const Lease> leases) {
   return Literal::list(pairs);
 }
 
-std::vector<Lease> read_leases(::sql::ResultSet& rows) {
-  std::vector<Lease> out;
-  while (rows.next()) out.push_back({rows.getInt(1), rows.getUInt64(2)});
-  return out;
-}
+Lease lease_at(const ::sql::ResultSet& row) { return {row.getInt(1), row.getUInt64(2)}; }
 
 // The columns of `nodes`.
 NodeRow node_at(const ::sql::ResultSet& row) {
@@ -56,27 +50,27 @@ std::vector<Lease> those_of(std::span<const Lease> believed, std::vector<Lease> 
   return held;
 }
 
-Result<std::vector<NodeRow>> read_nodes(Session& session, std::string_view statement) {
-  return session.run_for([&] {
-    std::vector<NodeRow> nodes;
-    auto row = session.query(render(statement));
-    while (row->next()) nodes.push_back(node_at(*row));
-    return nodes;
-  });
+std::string nodes_where(std::string condition) {
+  return render("nodes", {{"which", Literal::rendered(std::move(condition))}});
+}
+
+std::string leases_held(std::string_view lock, int node, std::span<const Lease> leases) {
+  return render("leases_held",
+                {{"shards", Literal::numbers(shards_of(leases))}, {"node", Literal::number(node)}}) +
+         ' ' + render(lock);
+}
+
+// Inside a transaction: those of `leases` that `node` holds, by shard, with their rows locked by `lock`.
+std::vector<Lease> lock_leases(Session& session, std::string_view lock, int node,
+                               std::span<const Lease> leases) {
+  if (leases.empty() || node == 0) return {};
+  return those_of(leases, session.all(leases_held(lock, node, leases), lease_at));
 }
 
 }  // namespace
 
-std::vector<Lease> lock_leases(Session& session, std::string_view statement, int node,
-                               std::span<const Lease> leases) {
-  if (leases.empty() || node == 0) return {};
-  auto rows = session.query(
-      render(statement, {{"shards", Literal::numbers(shards_of(leases))}, {"node", Literal::number(node)}}));
-  return those_of(leases, read_leases(*rows));
-}
-
 std::vector<Lease> MysqlTables::share_leases(const Fence& fence) {
-  return lock_leases(session_, "leases_share", fence.node, fence.leases);
+  return lock_leases(session_, "leases_held.share", fence.node, fence.leases);
 }
 
 void MysqlTables::guard_leases(const Fence& fence) {
@@ -86,14 +80,12 @@ void MysqlTables::guard_leases(const Fence& fence) {
                                          {"count", Literal::number(fence.leases.size())}}));
 }
 
-std::vector<Lease> MysqlTables::current_leases() {
-  auto rows = session_.query(render("leases_standing"));
-  return read_leases(*rows);
-}
+std::vector<Lease> MysqlTables::current_leases() { return session_.all(render("leases_standing"), lease_at); }
 
 MysqlTables::Locked MysqlTables::lock(const Fence& fence, std::span<const TaskId> ids) {
   const std::string tasks =
-      render("lock_tasks", {{"ids", Literal::ids(ids)}, {"short_claim", short_claim()}});
+      render("lock_tasks",
+             {{"ids", Literal::ids(ids)}, {"columns", task_columns()}, {"short_claim", short_claim()}});
   Locked locked;
   ResultPtr rows;
   if (fence.leases.empty() || fence.node == 0) {
@@ -101,10 +93,9 @@ MysqlTables::Locked MysqlTables::lock(const Fence& fence, std::span<const TaskId
   } else {
     ResultPtr leases;
     std::tie(leases, rows) =
-        session_.query(render("leases_share", {{"shards", Literal::numbers(shards_of(fence.leases))},
-                                               {"node", Literal::number(fence.node)}}),
-                       tasks);
-    locked.held = those_of(fence.leases, read_leases(*leases));
+        session_.query(leases_held("leases_held.share", fence.node, fence.leases), tasks);
+    while (leases->next()) locked.held.push_back(lease_at(*leases));
+    locked.held = those_of(fence.leases, std::move(locked.held));
   }
   while (rows->next()) {
     if (locked.tasks.empty()) locked.now = time_at(*rows, kTaskColumns + 1).value_or(EpochMs{});
@@ -136,16 +127,12 @@ Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
                                                 {"node", Literal::number(id)}}));
           return id;
         }
-        try {
-          session_->exec(render("node_insert", {{"name", name},
-                                                {"incarnation", incarnation},
-                                                {"ttl_us", micros(ttl)},
-                                                {"version", version},
-                                                {"address", address}}));
-        } catch (const ::sql::SQLException& e) {
-          if (is_duplicate(e)) throw Again{"another process registers the same node name"};
-          throw;
-        }
+        // A duplicate key, if another process registers the same name: the transaction is repeated.
+        session_->exec(render("node_insert", {{"name", name},
+                                              {"incarnation", incarnation},
+                                              {"ttl_us", micros(ttl)},
+                                              {"version", version},
+                                              {"address", address}}));
         row = session_->query(by_name);
         if (!row->next()) throw Again{"the node's row vanished"};
         return row->getInt(1);
@@ -169,7 +156,7 @@ Result<Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
                                             {"node", Literal::number(node)},
                                             {"incarnation", Literal::number(incarnation)}})) == 1;
     failpoint("beat.after_commit");
-    auto row = session_->query(render("nodes_after_beat", {{"node", Literal::number(node)}}));
+    auto row = session_->query(nodes_where(render("nodes.live_or", {{"node", Literal::number(node)}})));
     while (row->next()) {
       NodeRow n = node_at(*row);
       beat.now = time_at(*row, 12).value_or(EpochMs{});
@@ -190,39 +177,33 @@ Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
         const auto left = session_->exec(
             render("node_leave", {{"node", id}, {"incarnation", Literal::number(incarnation)}}));
         if (left == 0) return;
-        std::vector<int> shards;
-        auto rows = session_->query(render("leases_of", {{"node", id}}));
-        while (rows->next()) shards.push_back(rows->getInt(1));
+        const auto shards = session_->all(render("leases_of", {{"node", id}}),
+                                          [](const ::sql::ResultSet& row) { return row.getInt(1); });
         if (shards.empty()) return;
-        session_->exec(render("leases_leave", {{"shards", Literal::numbers(shards)}, {"node", id}}));
+        session_->exec(render("leases_release", {{"shards", Literal::numbers(shards)}, {"node", id}}));
       },
       "leave");
 }
 
-Result<std::vector<NodeRow>> MysqlStore::live_nodes() { return read_nodes(*session_, "nodes_live"); }
-Result<std::vector<NodeRow>> MysqlStore::nodes() { return read_nodes(*session_, "nodes"); }
+Result<std::vector<NodeRow>> MysqlStore::live_nodes() {
+  return session_->read_all(nodes_where(render("nodes.live")), node_at);
+}
+Result<std::vector<NodeRow>> MysqlStore::nodes() {
+  return session_->read_all(nodes_where(render("nodes.all")), node_at);
+}
 
 Result<std::vector<ShardOverdue>> MysqlStore::overdue() {
-  return session_->run_for([&] {
-    std::vector<int> all(kShards);
-    std::iota(all.begin(), all.end(), 0);
-    std::vector<ShardOverdue> late;
-    auto row = session_->query(render("shards_overdue", {{"shards", Literal::numbers(all)}}));
-    while (row->next())
-      late.push_back({row->getInt(1), row->getInt64(2), time_at(*row, 3).value_or(EpochMs{})});
-    return late;
-  });
+  return session_->read_all(
+      render("shards_overdue", {{"shards", Literal::numbers(std::views::iota(0, kShards))}}),
+      [](const ::sql::ResultSet& row) {
+        return ShardOverdue{row.getInt(1), row.getInt64(2), time_at(row, 3).value_or(EpochMs{})};
+      });
 }
 
 Result<std::vector<ShardRow>> MysqlStore::shards() {
-  return session_->run_for([&] {
-    std::vector<ShardRow> shards;
-    auto row = session_->query(render("shards"));
-    while (row->next()) {
-      shards.push_back({row->getInt(1), row->getInt(2), row->getUInt64(3), time_at(*row, 4), time_at(*row, 5),
-                        text_at(*row, 6), time_at(*row, 7)});
-    }
-    return shards;
+  return session_->read_all(render("shards"), [](const ::sql::ResultSet& row) {
+    return ShardRow{row.getInt(1),   row.getInt(2),   row.getUInt64(3), time_at(row, 4),
+                    time_at(row, 5), text_at(row, 6), time_at(row, 7)};
   });
 }
 
@@ -231,15 +212,14 @@ Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnati
   if (shards.empty()) return std::vector<Lease>{};
   return session_->transaction_for(
       [&] {
-        auto rows =
-            session_->query(render("node_incarnation", {{"node", Literal::number(node)},
-                                                        {"incarnation", Literal::number(incarnation)}}));
-        if (!rows->next()) return std::vector<Lease>{};
-        rows = session_->query(
-            render("leases_free", {{"shards", Literal::numbers(shards)}, {"node", Literal::number(node)}}));
-        std::vector<Lease> taken = read_leases(*rows);
+        const Place id{"node", Literal::number(node)};
+        const auto row =
+            session_->query(render("node_incarnation", {id, {"incarnation", Literal::number(incarnation)}}));
+        if (!row->next()) return std::vector<Lease>{};
+        std::vector<Lease> taken =
+            session_->all(render("leases_free", {{"shards", Literal::numbers(shards)}, id}), lease_at);
         if (taken.empty()) return taken;
-        session_->exec(render("leases_take", {{"node", Literal::number(node)},
+        session_->exec(render("leases_take", {id,
                                               {"ttl_us", micros(ttl)},
                                               {"above", Literal::number(above)},
                                               {"shards", Literal::numbers(shards_of(taken))}}));
@@ -251,14 +231,16 @@ Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnati
 
 Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
   if (leases.empty() || node == 0) return std::vector<Lease>{};
+  const auto statement = [&](std::span<const Lease> some) {
+    return render("leases_renew", {{"ttl_us", micros(ttl)},
+                                   {"shards", Literal::numbers(shards_of(some))},
+                                   {"leases", pairs_of(some)},
+                                   {"node", Literal::number(node)}});
+  };
   // Nearly always all are held, and one statement says so.
   const auto renewed = session_->run_for([&] {
     failpoint("renew.before_commit");
-    const auto rows =
-        session_->exec(render("leases_renew_all", {{"ttl_us", micros(ttl)},
-                                                   {"shards", Literal::numbers(shards_of(leases))},
-                                                   {"leases", pairs_of(leases)},
-                                                   {"node", Literal::number(node)}}));
+    const auto rows = session_->exec(statement(leases));
     failpoint("renew.after_commit");
     return rows;
   });
@@ -266,11 +248,8 @@ Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> le
   if (*renewed == static_cast<std::int64_t>(leases.size()))
     return std::vector<Lease>(leases.begin(), leases.end());
   return session_->transaction_for([&] {
-    std::vector<Lease> held = lock_leases(*session_, "leases_own", node, leases);
-    if (!held.empty()) {
-      session_->exec(
-          render("leases_renew", {{"ttl_us", micros(ttl)}, {"shards", Literal::numbers(shards_of(held))}}));
-    }
+    std::vector<Lease> held = lock_leases(*session_, "leases_held.own", node, leases);
+    if (!held.empty()) session_->exec(statement(held));
     return held;
   });
 }
@@ -278,9 +257,10 @@ Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> le
 Result<void> MysqlStore::release(int node, std::span<const Lease> leases) {
   return session_->transaction(
       [&] {
-        const std::vector<Lease> held = lock_leases(*session_, "leases_own", node, leases);
+        const std::vector<Lease> held = lock_leases(*session_, "leases_held.own", node, leases);
         if (held.empty()) return;
-        session_->exec(render("leases_release", {{"shards", Literal::numbers(shards_of(held))}}));
+        session_->exec(render("leases_release", {{"shards", Literal::numbers(shards_of(held))},
+                                                 {"node", Literal::number(node)}}));
       },
       "release");
 }

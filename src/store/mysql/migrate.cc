@@ -5,8 +5,6 @@
 
 #include "sql/sql.h"
 #include "src/core/base/failpoint.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -55,8 +53,10 @@ void lock(Session& session) {
 std::string create(Session& session) {
   session.exec(render("schema_table"));
   if (is_current(session)) return "";  // by another process meanwhile
+  constexpr std::int64_t kDay = 24 * 3'600'000;
+  const EpochMs after_tomorrow{(session.now().ms / kDay + 2) * kDay};
   for (const std::string& statement : sql::schema()) {
-    session.exec(statement);
+    session.exec(fill(statement, {{"bound", Literal::number(IdSource::floor(after_tomorrow).value)}}));
     failpoint("migrate.statement");
   }
   session.exec(render("schema_applied", {{"version", Literal::number(sql::kSchemaVersion)}}));

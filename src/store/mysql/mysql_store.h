@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "src/core/base/clock.h"
-#include "src/store/audit.h"
-#include "src/store/live.h"
+#include "src/store/queries.h"
 #include "src/store/store.h"
 #include "src/store/task_writer.h"
 
@@ -151,7 +150,6 @@ class MysqlStore final : public Store {
   Result<PurgedRecords> purge_records(EpochMs before, int limit) override;
 
   Result<void> record_event(int node, const SystemEvent& event) override;
-  Result<std::vector<SystemEvent>> events(int limit) override;
   Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
   Result<void> set_setting(std::string_view name, std::string_view value) override;
 

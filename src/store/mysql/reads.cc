@@ -6,45 +6,38 @@
 #include "src/core/base/queue_pattern.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/message_json.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
 namespace {
 
+// `list` with these conditions.
+std::string list_of(const std::string& conditions) {
+  return render("list", {{"columns", task_columns()}}) + ' ' + conditions;
+}
+
+// A row of it.
+TaskRow task_row_at(const ::sql::ResultSet& row) {
+  return {task_at(row), text_at(row, kTaskColumns + 1), text_at(row, kTaskColumns + 2)};
+}
+
 // Only what is listed behind the task `f.after`.
 std::string place_of(const Filter& f) {
-  const Place id{"id", Literal::number(f.after->value)};
-  switch (f.order) {
-    case Filter::Order::oldest:
-      return render("list.above", {id});
-    case Filter::Order::due:
-      return f.after_due ? render("list.after_due", {id, {"due", Literal::time(*f.after_due)}})
-                         : render("list.after_all_due", {id});
-    case Filter::Order::newest:
-      break;
-  }
-  return render("list.below", {id});
+  const Literal number = Literal::number(f.after->value);
+  if (f.order != Filter::Order::due)
+    return render(f.order == Filter::Order::newest ? "list.before" : "list.after",
+                  {{"column", Literal::identifier("id")}, {"value", number}});
+  const Place id{"id", number};
+  return f.after_due ? render("list.after_due", {id, {"due", Literal::time(*f.after_due)}})
+                     : render("list.after_all_due", {id});
 }
 
 // The expression of the value that tasks are counted by.
 Literal value_of(const CountBy& by) {
-  switch (by.field) {
-    case CountBy::Field::queue:
-      return Literal::rendered(render("count_by.queue"));
-    case CountBy::Field::error_type:
-      return Literal::rendered(render("count_by.error_type"));
-    case CountBy::Field::tag:
-      return Literal::rendered(render("count_by.tag"));
-    case CountBy::Field::level:
-      return Literal::rendered(render("count_by.level"));
-    case CountBy::Field::cause:
-      return Literal::rendered(render("count_by.cause"));
-    case CountBy::Field::header:
-      break;
-  }
-  return Literal::rendered(render("count_by.header", {{"name", Literal::text(by.header)}}));
+  if (!by.header.empty())
+    return Literal::rendered(render("count_by.header", {{"name", Literal::text(by.header)}}));
+  const auto column = by.field == "cause" ? "cause_id" : by.field;
+  return Literal::rendered(render("count_by.column", {{"column", Literal::identifier(column)}}));
 }
 
 }  // namespace
@@ -55,19 +48,23 @@ std::string conditions(const Filter& f) {
   const auto also = [&](std::string_view name, Place place) {
     sql += ' ' + render(name, {std::move(place)});
   };
+  const auto is = [&](std::string_view column, std::string_view word) {
+    sql += ' ' + render("list.is", {{"column", Literal::identifier(column)}, {"value", Literal::text(word)}});
+  };
   const auto text = [&](std::string_view column, const std::string& value) {
     if (value.empty()) return;
     sql +=
         ' ' + render("list.text", {{"column", Literal::identifier(column)}, {"value", Literal::text(value)}});
   };
   const auto time = [&](std::string_view name, std::string_view column, const std::optional<EpochMs>& at) {
-    if (at) sql += ' ' + render(name, {{"column", Literal::identifier(column)}, {"time", Literal::time(at)}});
+    if (at)
+      sql += ' ' + render(name, {{"column", Literal::identifier(column)}, {"value", Literal::time(at)}});
   };
   if (f.after) sql += ' ' + place_of(f);
-  if (f.state) also("list.state", {"state", Literal::text(to_word(*f.state))});
+  if (f.state) is("state", to_word(*f.state));
   if (!f.states.empty())
     also("list.states", {"states", Literal::texts(f.states, [](State s) { return to_word(s); })});
-  if (f.kind) also("list.kind", {"kind", Literal::text(to_word(*f.kind))});
+  if (f.kind) is("kind", to_word(*f.kind));
   text("queue", f.queue);
   text("exchange", f.exchange);
   text("tag", f.tag);
@@ -79,12 +76,12 @@ std::string conditions(const Filter& f) {
   }
   text("ladder", f.ladder);
   text("error_type", f.error_type);
-  if (!f.cause.empty()) also("list.cause", {"cause", Literal::text(f.cause)});
+  if (!f.cause.empty()) is("cause_id", f.cause);
   if (!f.error_contains.empty()) also("list.error", {"text", Literal::text(f.error_contains)});
   time("list.before", "next_due_at", f.due_before);
   time("list.after", "next_due_at", f.due_after);
   time("list.before", "first_failed_at", f.first_failed_before);
-  if (f.first_failed_before) sql += ' ' + render("list.has_failed");
+  if (f.first_failed_before) time("list.after", "first_failed_at", EpochMs{});  // has failed
   time("list.after", "first_failed_at", f.first_failed_after);
   if (f.body_stored) sql += ' ' + render(*f.body_stored ? "list.body_stored" : "list.not_stored");
   if (f.silence_held) sql += ' ' + render("list.silence_held");
@@ -92,18 +89,6 @@ std::string conditions(const Filter& f) {
   time("list.after", "created_at", f.created_after);
   return sql;
 }
-
-TaskRow task_row_at(const ::sql::ResultSet& row) {
-  return {task_at(row), text_at(row, kTaskColumns + 1), text_at(row, kTaskColumns + 2)};
-}
-
-namespace {
-
-std::string_view end_of(Filter::Order order) {
-  return order == Filter::Order::oldest ? "list.end_oldest" : "list.end";
-}
-
-}  // namespace
 
 Result<EpochUs> MysqlStore::clock() {
   return session_->run_for([&] {
@@ -156,7 +141,7 @@ Result<std::int64_t> MysqlStore::count_checked(const Filter& filter, std::int64_
 
 Result<TaskCounts> MysqlStore::count_by(const Filter& filter, const CountBy& by, std::int64_t most) {
   if (auto good = check(filter); !good) return tl::unexpected(good.error());
-  if (by.field == CountBy::Field::header) {
+  if (!by.header.empty()) {
     Filter indexed;
     indexed.headers.emplace_back(by.header, "");
     if (auto good = check(indexed); !good) return tl::unexpected(good.error());
@@ -183,17 +168,16 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
     std::vector<TaskRow> out;
     const auto read = [&](const Filter& some, std::string_view end) {
       const auto left = std::max<std::int64_t>(0, some.limit - std::ssize(out));
-      auto row = session_->query(render("list") + conditions(some) + ' ' +
-                                 render(end, {{"limit", Literal::number(left)}}));
       std::set<TaskId> there;  // a task that moved between the two statements is in both
       for (const TaskRow& task : out) there.insert(task.task.id);
-      while (row->next()) {
-        TaskRow task = task_row_at(*row);
+      const std::string sql =
+          list_of(conditions(some) + ' ' + render(end, {{"limit", Literal::number(left)}}));
+      for (TaskRow& task : session_->all(sql, task_row_at)) {
         if (!there.contains(task.task.id)) out.push_back(std::move(task));
       }
     };
     if (filter.order != Filter::Order::due) {
-      read(filter, end_of(filter.order));
+      read(filter, filter.order == Filter::Order::oldest ? "list.end_oldest" : "list.end");
       return out;
     }
     Filter rest = filter;
@@ -209,63 +193,44 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
 
 Result<std::optional<TaskRow>> MysqlStore::find(TaskId id) {
   return session_->run_for([&] {
-    std::optional<TaskRow> out;
-    auto row = session_->query(render("list") + ' ' + render("list.id", {{"id", Literal::number(id.value)}}));
-    if (row->next()) out = task_row_at(*row);
-    return out;
+    return session_->first(list_of(render("list.ids", {{"ids", Literal::ids({&id, 1})}})), task_row_at);
   });
 }
 
 Result<std::vector<TaskId>> MysqlStore::children(const Task& task) {
   if (task.message_id.empty()) return std::vector<TaskId>{};
-  return session_->run_for([&] {
-    std::vector<TaskId> out;
-    auto row = session_->query(render("children", {{"message_id", Literal::text(task.message_id)},
-                                                   {"id", Literal::number(task.id.value)},
-                                                   {"look", Literal::number(kMostLookedAt)},
-                                                   {"limit", Literal::number(kMostChildren)}}));
-    while (row->next()) out.push_back({row->getInt64(1)});
-    return out;
-  });
+  return session_->read_all(render("children", {{"message_id", Literal::text(task.message_id)},
+                                                {"id", Literal::number(task.id.value)},
+                                                {"look", Literal::number(kMostLookedAt)},
+                                                {"limit", Literal::number(kMostChildren)}}),
+                            id_at);
 }
 
 Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<AttemptRow>{};
-  return session_->run_for([&] {
-    std::vector<AttemptRow> out;
-    auto row = session_->query(render("history", {{"ids", Literal::ids(ids)}}));
-    while (row->next()) {
-      out.push_back({attempt_at(*row), text_at(*row, 12), text_at(*row, 13), text_at(*row, 14)});
-    }
-    return out;
+  return session_->read_all(render("history", {{"ids", Literal::ids(ids)}}), [](const ::sql::ResultSet& row) {
+    return AttemptRow{attempt_at(row), text_at(row, 12), text_at(row, 13), text_at(row, 14)};
   });
 }
 
 Result<std::string> MysqlStore::origin(TaskId id) {
   return session_->run_for([&] {
-    auto row = session_->query(render("origin", {{"id", Literal::number(id.value)}}));
+    auto row = session_->query(render("origins", {{"ids", Literal::ids({&id, 1})}}));
     if (!row->next()) throw Abort{{Error::Kind::not_found, "no task " + id.str()}};
-    return text_at(*row, 1);
+    return text_at(*row, 2);
   });
 }
 
 Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<KnownTask>{};
   return session_->run_for([&] {
-    std::vector<KnownTask> out;
-    std::map<std::int64_t, std::string> origins;
-    const Literal these = Literal::ids(ids);
-    {
-      auto row = session_->query(render("origins", {{"ids", these}}));
-      while (row->next()) origins[row->getInt64(1)] = text_at(*row, 2);
-    }
-    auto row = session_->query(render("list") + ' ' + render("list.ids", {{"ids", these}}));
-    while (row->next()) {
-      TaskRow task = task_row_at(*row);
-      std::string& origin = origins[task.task.id.value];
-      out.push_back({std::move(task), std::move(origin)});
-    }
-    return out;
+    std::map<TaskId, std::string> origins;
+    const Place these{"ids", Literal::ids(ids)};
+    auto row = session_->query(render("origins", {these}));
+    while (row->next()) origins[id_at(*row)] = text_at(*row, 2);
+    return session_->all(list_of(render("list.ids", {these})), [&](const ::sql::ResultSet& task) {
+      return KnownTask{task_row_at(task), std::move(origins[id_at(task)])};
+    });
   });
 }
 

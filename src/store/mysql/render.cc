@@ -99,7 +99,10 @@ Rows& Rows::operator<<(const Literal& literal) {
 }
 
 std::string render(std::string_view name, std::initializer_list<Place> places) {
-  const std::string_view text = sql::statement(name);
+  return fill(sql::statement(name), places);
+}
+
+std::string fill(std::string_view text, std::initializer_list<Place> places) {
   std::string out;
   std::size_t reserve = text.size();
   for (const auto& [key, value] : places) reserve += value.str().size();
@@ -120,7 +123,7 @@ std::string render(std::string_view name, std::initializer_list<Place> places) {
         std::find_if(places.begin(), places.end(), [&](const Place& p) { return p.first == key; });
     if (place == places.end()) {
       std::fprintf(stderr, "rung: no value for :%.*s in '%.*s'\n", static_cast<int>(key.size()), key.data(),
-                   static_cast<int>(name.size()), name.data());
+                   static_cast<int>(text.size()), text.data());
       std::abort();
     }
     out += place->second.str();

@@ -78,6 +78,7 @@ using Place = std::pair<std::string_view, Literal>;
 
 // sql::statement(name) with `:place` replaced. REQUIRES: a value for each place of the statement.
 std::string render(std::string_view name, std::initializer_list<Place> places = {});
+std::string fill(std::string_view sql, std::initializer_list<Place> places);  // the same for any text
 
 // "2026-11-21 17:05:00.123" -> ms; also without a fraction. 0 for any other text.
 EpochMs parse_datetime(std::string_view text);

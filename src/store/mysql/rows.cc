@@ -1,9 +1,8 @@
-#include "src/store/mysql/rows.h"
-
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "src/core/message/message_json.h"
+#include "src/store/mysql/columns.h"
 #include "src/store/mysql/render.h"
 
 namespace rung::mysql {

@@ -11,9 +11,9 @@
 
 #include "src/core/base/failpoint.h"
 #include "src/core/base/secret_file.h"
+#include "src/store/mysql/columns.h"
 #include "src/store/mysql/errors.h"
 #include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 
 namespace rung::mysql {
 namespace {
@@ -144,7 +144,7 @@ void Session::log_rows() {
   }
 }
 
-Result<void> Session::ensure() {
+Result<void> Session::connect() {
   waiting_ = {};  // of an earlier body that failed
   const BootMs now = clock().boot();
   const auto silent_since = std::exchange(last_used_, now);
@@ -225,8 +225,6 @@ void Session::expect_writable() {
         {Error::Kind::transient, "database " + address_.shown + ": it is not ready (wsrep_ready is OFF)"}};
 }
 
-Result<void> Session::connect() { return ensure(); }
-
 Result<void> Session::create_database() {
   auto done = run([&] {
     const auto name = Literal::identifier(schema());
@@ -244,7 +242,7 @@ Result<void> Session::create_database() {
 }
 
 Result<void> Session::run(const std::function<void()>& body) {
-  if (auto ready = ensure(); !ready) return ready;
+  if (auto ready = connect(); !ready) return ready;
   try {
     body();
     send({}, 0);
@@ -261,7 +259,7 @@ Result<void> Session::run(const std::function<void()>& body) {
 Result<void> Session::transaction(const std::function<void()>& body, std::string_view name) {
   const BootMs give_up = clock().boot() + timeout_;
   for (int attempt = 0;; ++attempt) {
-    if (auto ready = ensure(); !ready) return ready;
+    if (auto ready = connect(); !ready) return ready;
     Error error;
     bool again = false;
     try {

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,8 +31,6 @@ inline constexpr int kUsualPort = 3306;
 // Server errors after which a transaction is worth a retry. kGuard: of `expect_rows` and `leases_guard`,
 // which fail by a subquery of two rows.
 inline constexpr int kLockWaitOver = 1205, kDeadlock = 1213, kGuard = 1242;
-
-inline bool is_duplicate(const ::sql::SQLException& e) { return e.getErrorCode() == 1062; }
 
 using ResultPtr = std::unique_ptr<::sql::ResultSet>;
 
@@ -73,9 +72,28 @@ class Session {
     return std::move(*out);
   }
 
+  // all() in a run() of its own.
+  template <typename F>
+  auto read_all(const std::string& sql, F read) {
+    return run_for([&] { return all(sql, read); });
+  }
+
   // Only inside run() and transaction(). exec returns the number of matched rows (CLIENT_FOUND_ROWS).
   std::int64_t exec(const std::string& sql);
   ResultPtr query(const std::string& sql);
+  // What `read` makes of each of its rows; of the first, if there is one.
+  template <typename F>
+  auto all(const std::string& sql, F read) {
+    std::vector<std::invoke_result_t<F, const ::sql::ResultSet&>> out;
+    const auto rows = query(sql);
+    while (rows->next()) out.push_back(read(*rows));
+    return out;
+  }
+  template <typename F>
+  auto first(const std::string& sql, F read) {
+    const auto rows = query(sql);
+    return rows->next() ? std::optional(read(*rows)) : std::nullopt;
+  }
   // Two statements in one round trip.
   std::pair<ResultPtr, ResultPtr> query(const std::string& first, const std::string& second);
   // Queues a statement whose result is not needed. It is sent in the packet of the next exec() or query(), or
@@ -107,7 +125,6 @@ class Session {
   void set_limits();                           // throws
   void expect_writable();                      // throws
   void log_rows();                             // throws
-  Result<void> ensure();
   Result<void> connect_anywhere();
   // One try. `choosy`: reject a server that does not accept writes.
   Result<void> connect_to(const Address& address, Ms most, bool choosy);

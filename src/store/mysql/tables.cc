@@ -1,5 +1,3 @@
-#include "src/store/mysql/tables.h"
-
 #include <algorithm>
 #include <optional>
 #include <random>
@@ -10,8 +8,6 @@
 #include "src/core/base/utf8.h"
 #include "src/core/message/message_json.h"
 #include "src/core/task/origin.h"
-#include "src/store/mysql/columns.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {

@@ -5,8 +5,6 @@
 #include <unordered_set>
 
 #include "src/core/base/failpoint.h"
-#include "src/store/mysql/render.h"
-#include "src/store/mysql/rows.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -44,18 +42,12 @@ std::size_t short_claims_from() {
 }
 
 Result<std::vector<DueEntry>> due_entries(Session& session, const std::string& sql) {
-  return session.run_for([&] {
-    std::vector<DueEntry> out;
-    auto row = session.query(sql);
-    while (row->next()) {
-      out.push_back(
-          {{row->getInt64(1)}, row->getInt(2), time_at(*row, 3).value_or(EpochMs{}), text_at(*row, 4)});
-    }
-    std::stable_sort(out.begin(), out.end(), [](const DueEntry& a, const DueEntry& b) {
-      return std::pair(a.at, a.id) < std::pair(b.at, b.id);
-    });
-    return out;
+  auto entries = session.read_all(sql, [](const ::sql::ResultSet& row) {
+    return DueEntry{id_at(row), row.getInt(2), time_at(row, 3).value_or(EpochMs{}), text_at(row, 4)};
   });
+  if (entries)
+    std::ranges::stable_sort(*entries, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
+  return entries;
 }
 
 }  // namespace
@@ -99,16 +91,14 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
   };
   auto few = read_few(most);
   if (!few || few->empty()) return few;  // mostly so: one statement
-  std::unordered_set<std::int64_t> claimed;
+  std::unordered_set<TaskId> claimed;
   if (state == State::scheduled) {
-    auto read = session_->run([&] {
-      auto row = session_->query(render("claimed", {{"until", last}}));
-      while (row->next()) claimed.insert(row->getInt64(1));
-    });
-    if (!read) return tl::unexpected(read.error());
+    const auto ids = session_->read_all(render("claimed", {{"until", last}}), id_at);
+    if (!ids) return tl::unexpected(ids.error());
+    claimed.insert(ids->begin(), ids->end());
   }
   const auto without_claimed = [&](Result<std::vector<DueEntry>> entries) {
-    if (entries) std::erase_if(*entries, [&](const DueEntry& e) { return claimed.contains(e.id.value); });
+    if (entries) std::erase_if(*entries, [&](const DueEntry& e) { return claimed.contains(e.id); });
     return entries;
   };
   const std::size_t limit = most + claimed.size();
@@ -121,7 +111,7 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
     if (!rows) return tl::unexpected(rows.error());
     claimed.clear();
     for (const DueEntry& row : *rows) {
-      claimed.insert(row.id.value);
+      claimed.insert(row.id);
       ++claimed_in[row.shard];
     }
   }
@@ -171,10 +161,11 @@ Result<std::vector<TaskId>> MysqlStore::short_claims(std::span<const Lease> leas
   return session_->run_for([&] {
     std::vector<TaskId> ids;
     for (const Lease& lease : leases) {
-      auto row = session_->query(render("short_claims", {{"short_claim", short_claim()},
-                                                         {"shard", Literal::number(lease.shard)},
-                                                         {"epoch", Literal::number(lease.epoch)}}));
-      while (row->next()) ids.push_back({row->getInt64(1)});
+      const auto found = session_->all(render("short_claims", {{"short_claim", short_claim()},
+                                                               {"shard", Literal::number(lease.shard)},
+                                                               {"epoch", Literal::number(lease.epoch)}}),
+                                       id_at);
+      ids.insert(ids.end(), found.begin(), found.end());
     }
     return ids;
   });

@@ -110,7 +110,7 @@ TEST_P(HeldBack, AProbeEndsTheWaitOfAnOpenBreaker) {
   EXPECT_EQ(api::to_json(probed)["ended"], api::Json({"breaker_wait"}));
   EXPECT_EQ(probed.state, "breaker_half_open");
   EXPECT_TRUE(api::resumed_from_json(api::to_json(probed)).value().probes);
-  EXPECT_EQ(store_->events(1).value().front().detail, "by ann: mended");
+  EXPECT_EQ(events(1).front().detail, "by ann: mended");
   const auto again = api::resume_queue(database(), {"orders", "ann", "", true}, rules).value();
   EXPECT_FALSE(again.probes) << "it may be repeated";
   EXPECT_EQ(store_->gate_states().value().size(), 1U);

@@ -92,6 +92,16 @@ Task StoreContract::get(Store& store, TaskId id) {
   return row->task;
 }
 
+std::vector<SystemEvent> StoreContract::events(int limit) {
+  if (memory_) return must(static_cast<MemoryStore&>(*store_).events(limit));
+  std::vector<SystemEvent> out;
+  for (const auto& row : mysql_->query("SELECT kind, subject, detail, COALESCE(node, '') FROM retry_events "
+                                       "ORDER BY event_id DESC LIMIT " +
+                                       std::to_string(limit)))
+    out.push_back({row[0], row[1], row[2], 0, {}, row[3]});
+  return out;
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, ReadContract, testing::Values("mysql"));
 INSTANTIATE_TEST_SUITE_P(Stores, StoreContract, testing::Values("memory", "mysql"),
                          [](const auto& p) { return p.param; });

@@ -54,6 +54,7 @@ class StoreContract : public testing::TestWithParam<std::string> {
   TaskId due_task(Store& store, const Fence& fence, const std::string& queue = "orders");
   Decision apply_one(Store& store, const Fence& fence, TaskId id, Happening what);
   Task get(Store& store, TaskId id);
+  std::vector<SystemEvent> events(int limit);  // the newest first, without their ids and times
 
   // What only MysqlStore has. REQUIRES: "mysql".
   MysqlStore& database() { return static_cast<MysqlStore&>(*store_); }

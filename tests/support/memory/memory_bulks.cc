@@ -88,7 +88,7 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
 
 void MemoryStore::bulk_ended(const Bulk& bulk) {
   if (!has_ended(bulk)) return;
-  record({0, {}, "", "bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
+  record({"bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
 }
 
 Result<std::optional<Bulk>> MemoryStore::bulk(std::int64_t id) {
@@ -207,7 +207,7 @@ Result<void> MemoryStore::judge_bulk(const BulkStep& step, const BulkVerdict& ve
     row->bulk.stopped_because = verdict.why;
     row->bulk.finished_at = now;
     row->bulk.runner.clear();
-    record({0, {}, "", "bulk_stopped", std::to_string(step.bulk), verdict.why});
+    record({"bulk_stopped", std::to_string(step.bulk), verdict.why});
     bulk_ended(row->bulk);
   });
 }

@@ -224,7 +224,7 @@ class MemoryStore : public Store {
   Result<PurgedRecords> purge_records(EpochMs before, int limit) override;
 
   Result<void> record_event(int node, const SystemEvent& event) override;
-  Result<std::vector<SystemEvent>> events(int limit) override;
+  Result<std::vector<SystemEvent>> events(int limit);  // the newest first
   Result<std::string> setting(std::string_view name, std::string_view if_absent) override;
   Result<void> set_setting(std::string_view name, std::string_view value) override;
 

@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/store/attempts.h"
 #include "src/store/store.h"
 #include "src/store/tables.h"
 

@@ -164,7 +164,7 @@ void MemoryTransactions::write_audit(std::span<const AuditRow> rows) {
 void MemoryTransactions::write_causes(const CauseChanges& changes, int node, EpochMs now) {
   for (const CauseRow& cause : db_.causes_.write(changes, now)) {
     db_.records_.write(
-        SystemEvent{0, {}, db_.leases_.name(node), "cause_appeared", cause.id, describe(cause)}, db_.now_());
+        SystemEvent{"cause_appeared", cause.id, describe(cause), 0, {}, db_.leases_.name(node)}, db_.now_());
   }
 }
 

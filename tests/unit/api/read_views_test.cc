@@ -172,7 +172,7 @@ TEST(ReadViews, Bulks) {
 }
 
 TEST(ReadViews, Counts) {
-  const CountBy by{CountBy::Field::queue};
+  const CountBy by{"queue"};
   const TaskCounts counts{12, {{"orders", 7}, {"", 3}}, 2};
   const Json json = to_json(counts, by, 100);
   EXPECT_EQ(to_json(*counts_from_json(json), by, 100), json);

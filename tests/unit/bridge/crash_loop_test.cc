@@ -24,7 +24,7 @@ class CrashLoopTest : public testing::Test {
         : holds(test.broker),
           guard(test.loop, {test.jobs, holds, test.health,
                             [&test](const char* kind, const std::string& subject, const std::string& detail) {
-                              test.events.push_back({0, {}, "", kind, subject, detail});
+                              test.events.push_back({kind, subject, detail});
                             },
                             "node-1"}) {
       guard.start();

@@ -248,7 +248,7 @@ class Flow final : public BrokerSink {
   StoreWatch store_watch{world.loop, health, [](auto&&...) {}, "a"};
   std::vector<SystemEvent> events;  // of recognized
   const RecordEvent record = [this](const char* kind, const std::string& subject, const std::string& detail) {
-    events.push_back({0, {}, "", kind, subject, detail});
+    events.push_back({kind, subject, detail});
   };
   Attachments attachments{health, [](auto&&...) {}};
   Dispatch dispatch;

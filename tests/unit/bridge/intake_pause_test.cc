@@ -41,7 +41,7 @@ class IntakePauseTest : public testing::Test {
                     {holds, broker.name(), health, [this] { return answered; },
                      [this] { return refuses ? BootMs{0} : answered; }, [this] { ++forgotten; },
                      [this](const char* kind, const std::string& subject, const std::string& detail) {
-                       events.push_back({0, {}, "", kind, subject, detail});
+                       events.push_back({kind, subject, detail});
                      },
                      "node-1"},
                     kPatience};

@@ -1,7 +1,7 @@
-#include "src/store/server_risks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/store/system.h"
 
 namespace rung {
 namespace {
