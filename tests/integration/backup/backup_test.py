@@ -39,7 +39,7 @@ class Backup(unittest.TestCase):
         cls.blocks, cls.ran = blocks(), set()
         cls.make_environment()
         for number in (1, 2):
-            Node(cls.servers, number, more=CONFIG + "lease: 5s\n", ladder=LADDER, binary=PROGRAM)
+            Node(cls.servers, number, more=CONFIG + "lease: 5s\ndrain: 3s\n", ladder=LADDER, binary=PROGRAM)
         cls.run_block("start")
         until("both sidecars run", lambda: cls.servers.rows("SHOW DATABASES LIKE %s", DATABASE) and cls.balanced())
         cls.servers.rows(f"USE {DATABASE}")

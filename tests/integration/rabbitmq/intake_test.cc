@@ -38,7 +38,7 @@ TEST_F(IntakeBytes, AreBoundedAndNothingIsLost) {
     }
     broker_->ack(std::move(tags));
   }
-  broker_->stop(Ms{5000});
+  broker_->stop(Ms{60'000});
   EXPECT_EQ(probe().depth(failed()), 0U);
 }
 
@@ -54,7 +54,7 @@ TEST_F(IntakeBytes, WhatIsRequeuedComesAgain) {
   EXPECT_TRUE(again[0].redelivered);
   EXPECT_EQ(again[0].message.properties.message_id, batch[0].message.properties.message_id);
   broker_->ack({batch[1].tag, again[0].tag});
-  broker_->stop(Ms{5000});
+  broker_->stop(Ms{60'000});
   EXPECT_EQ(probe().depth(failed()), 0U);
 }
 

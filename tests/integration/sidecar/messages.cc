@@ -91,46 +91,6 @@ Message order(std::string body) {
   return message;
 }
 
-Message everything() {
-  Message m;
-  Properties& p = m.properties;
-  p.content_type = "text/plain; charset=utf-8";
-  p.content_encoding = "identity";
-  p.delivery_mode = 2;
-  p.priority = 7;
-  p.correlation_id = "corr-1";
-  p.reply_to = "answers";
-  p.message_id = unique_name("m");
-  p.timestamp = 1'700'000'000;
-  p.type = "kind";
-  p.app_id = "shop";
-  p.cluster_id = "old";
-  m.headers =
-      Table{{"void", Value{}},
-            {"bool", true},
-            {"i8", std::int8_t{-8}},
-            {"i16", std::int16_t{-1600}},
-            {"i32", std::int32_t{-320000}},
-            {"i64", std::int64_t{-6'400'000'000}},
-            {"float", 1.5F},
-            {"double", 0.1},
-            {"decimal", Decimal{2, 314}},
-            {"time", Timestamp{1'700'000'000}},
-            {"text", "\xc3\xbcml\xc3\xa4ut \"quoted\" \\ back"},
-            {"empty", ""},
-            {"not utf-8", std::string("\xff\x00\xfe", 3)},
-            {"bytes", Bytes{std::string("\x00\x01\xff", 3)}},
-            {"array", Array{Value{std::int64_t{1}}, Value{"two"}, Value{Array{Value{3.0}, Value{}}}}},
-            {"table", Table{{"inner", Table{{"deep", Array{Value{Table{{"x", false}}}}}}}, {"!odd", "bang"}}},
-            {"empty array", Array{}},
-            {"empty table", Table{}},
-            {"CC-not", "stays"},
-            {"x-mine", "stays too"},
-            {"", "a header without a name"}};
-  m.body = std::string("\x00\xff\x0d\x0a body", 9);
-  return m;
-}
-
 Message random_message(std::mt19937_64& random, std::size_t size) {
   Message m;
   m.body = random_bytes(random, size);

@@ -1,4 +1,4 @@
-// Messages for the tests of the sidecar: with every field type, and random ones from a seed.
+// Messages for the tests of the sidecar: typical ones, and random ones from a seed.
 #pragma once
 
 #include <random>
@@ -11,9 +11,6 @@ namespace rung::test {
 
 // A typical message of a shop: content type, type, message-id, two headers.
 Message order(std::string body = "{\"order\": 7}");
-
-// Every property but user-id and expiration, and a header of every AMQP field type, including nested ones.
-Message everything();
 
 // Random headers and properties from the seed, and a body of `size` bytes, not only UTF-8.
 Message random_message(std::mt19937_64& random, std::size_t size);

@@ -136,7 +136,7 @@ TEST_F(Hurt, WhetherTheSchemaIsUpToDateIsAskedWithTheOwnTimeouts) {
   const auto url = parse_url(options.url);
   test::TcpProxy proxy(url->host, url->port == 0 ? 3306 : url->port);
   options.url = test::with_port(options.url, proxy.port());
-  options.timeout = Ms{1000};
+  options.timeout = Ms{3000};
   const auto store = must(open_mysql_store(options, test_clock()));
   EXPECT_TRUE(must(store->migrate()).empty());
   proxy.stall();
