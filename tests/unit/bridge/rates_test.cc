@@ -66,16 +66,6 @@ TEST_F(RateStory, TasksGoOutAtTheRateOldestFirst) {
   EXPECT_EQ(world.gate("orders").reason, "rate 20/s");
 }
 
-TEST_F(RateStory, BelowTheRateNothingIsLate) {
-  std::vector<TaskId> ids;
-  for (int i = 0; i < 30; ++i) ids.push_back(scheduled("orders", Ms{500 + i * 100}));
-  world.loop.run_for(kSecond * 5);
-  for (const TaskId id : ids) {
-    const Attempt attempt = world.eyes->history(id).value().front().attempt;
-    EXPECT_LE(*attempt.published_at - attempt.due_at, Ms{20});
-  }
-}
-
 TEST_F(RateStory, TimeWaitedForTheRateIsNotCounted) {
   std::vector<TaskId> ids;
   for (int i = 0; i < 100; ++i) ids.push_back(scheduled("orders", Ms{100}));
@@ -101,16 +91,6 @@ TEST_F(RateStory, APausedQueueSavesUpNothing) {
   ASSERT_TRUE(world.eyes->resume("orders", "ann", "")->any());
   world.loop.run_for(Ms{5600});
   EXPECT_NEAR(static_cast<double>(sent().size()), 105, 12);
-}
-
-TEST_F(RateStory, CancelledTasksUseNoTokens) {
-  std::vector<TaskId> ids;
-  for (int i = 0; i < 200; ++i) ids.push_back(scheduled("orders", Ms{100 + i}));
-  world.loop.run_for(Ms{300});
-  for (std::size_t i = 20; i < 190; ++i)
-    world.apply(Fence{0, {}, true}, {ids[i], event::Cancel{}, ByHand{"ann", {}}});
-  world.loop.run_for(kSecond * 5);
-  EXPECT_EQ(world.row(ids.back()).state, State::awaiting) << "the 170 cancelled ones would take 8 s";
 }
 
 TEST_F(RateStory, WithoutTheBrokerNothingIsSavedUp) {
