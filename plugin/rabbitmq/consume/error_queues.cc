@@ -38,7 +38,6 @@ template <typename Tell>
 void ErrorQueueBook::know(const std::string& queue, Tell&& tell) {
   const std::lock_guard lock(mutex_);
   if (const auto known = queues_.find(queue); known != queues_.end()) tell(known->second);
-  changed_ = true;
 }
 
 // --- finding ---
@@ -95,7 +94,6 @@ void ErrorQueueBook::list() {
     const ErrorQueue* entry = options_.error_queues->find(one.first);
     return entry->is_pattern() && std::ranges::find(*found, one.first) == found->end();
   });
-  changed_ = true;
 }
 
 Result<void> ErrorQueueBook::look(const Calls& calls, const std::string& name, bool was_refused) {
@@ -136,9 +134,13 @@ void ErrorQueueBook::report() {
   {
     const std::lock_guard lock(mutex_);
     now.problem = problem();
+    Names wanted;
     for (const auto& [name, queue] : queues_) {
       if (queue.consumed()) now.consumed.push_back(name);
+      if (queue.wanted()) wanted.insert(name);
     }
+    if (wanted != wanted_) changed_ = true;
+    wanted_ = std::move(wanted);
   }
   if (changed_) wake_consumer_();
   if (now.consumed == reported_.consumed && now.problem == reported_.problem) return;
@@ -192,8 +194,7 @@ void ErrorQueueBook::begin_channel() {
 
 bool ErrorQueueBook::is_wanted(const std::string& queue) const {
   const std::lock_guard lock(mutex_);
-  const auto known = queues_.find(queue);
-  return known != queues_.end() && known->second.wanted();
+  return wanted_.contains(queue);
 }
 
 Result<ConsumedQueues::Changed> ErrorQueueBook::change(const Calls& calls, bool) {
@@ -206,9 +207,8 @@ Result<ConsumedQueues::Changed> ErrorQueueBook::change(const Calls& calls, bool)
   std::vector<std::string> missing;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [name, queue] : queues_) {
-      if (queue.wanted() && !consumed_.contains(name)) missing.push_back(name);
-    }
+    std::ranges::copy_if(wanted_, std::back_inserter(missing),
+                         [&](const std::string& queue) { return !consumed_.contains(queue); });
   }
   // Those first that may be refused. A refusal closes the channel: what the broker has sent on it by then
   // counts as delivered once more, and a quorum queue drops a message that was delivered too often.
@@ -247,9 +247,7 @@ Result<ConsumedQueues::Changed> ErrorQueueBook::start(const std::string& queue, 
   // A quorum queue without a leader does not answer. The connection is of no use any more; without this queue
   // the next one serves the others.
   if (closed || (!calls.waker.stopping() && calls.waker.now() >= calls.deadline)) {
-    accepted_.erase(queue);
-    know(queue, [&](ErrorQueueState& state) { state.refused(done.error().message, clock_.boot()); });
-    wake_finder_();
+    give_up(queue, [&](ErrorQueueState& state) { state.refused(done.error().message, clock_.boot()); });
   }
   if (closed) return Changed::channel_closed;
   return tl::unexpected(done.error());
@@ -271,8 +269,17 @@ void ErrorQueueBook::send_cancel(Connection& connection) {
 void ErrorQueueBook::cancelled(std::string_view consumer_tag) {
   const std::string queue(consumer_tag);
   if (consumed_.erase(queue) == 0) return;  // we have cancelled it, too
+  give_up(queue, [&](ErrorQueueState& state) { state.cancelled(clock_.boot()); });
+}
+
+template <typename Tell>
+void ErrorQueueBook::give_up(const std::string& queue, Tell&& tell) {
   accepted_.erase(queue);
-  know(queue, [&](ErrorQueueState& state) { state.cancelled(clock_.boot()); });
+  know(queue, tell);
+  {
+    const std::lock_guard lock(mutex_);
+    wanted_.erase(queue);
+  }
   wake_finder_();
 }
 

@@ -201,6 +201,9 @@ class ErrorQueueBook final : public ConsumedQueues {
 
   Result<Changed> start(const std::string& queue, const Calls& calls);
   bool is_wanted(const std::string& queue) const;
+  // It is no longer consumed; `tell` (ErrorQueueState&) says why.
+  template <typename Tell>
+  void give_up(const std::string& queue, Tell&& tell);
 
   const BrokerOptions& options_;
   const Clock& clock_;
@@ -211,6 +214,9 @@ class ErrorQueueBook final : public ConsumedQueues {
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::map<std::string, ErrorQueueState, std::less<>> queues_;
+  // To be consumed: those found by the end of a round, together. One by one, each that is refused would close
+  // the channel of those before it once more.
+  Names wanted_;
   std::optional<Down> consumer_down_, finder_down_;
   QueueAdmin* admin_ = nullptr;  // the one that is asked at the moment
   bool stopping_ = false;
