@@ -5,7 +5,6 @@
 #include <random>
 #include <utility>
 
-#include "src/api/json/reading.h"
 #include "src/api/messages/submission.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/edit.h"
@@ -180,26 +179,6 @@ Json to_json(const Original& original) {
       {"properties", Json::parse(properties_to_json(message.properties), nullptr, false)},
       {"headers", message.headers ? Json::parse(headers_to_json(*message.headers), nullptr, false) : Json()},
       {"body_base64", to_base64(message.body)}};
-}
-
-Result<MessagePtr> message_from_json(const Json& json) {
-  Reading read(json, "message");
-  auto message = std::make_shared<Message>();
-  auto properties = properties_from_json(dump(read.part("properties")));
-  if (!properties) return tl::unexpected(properties.error());
-  message->properties = *std::move(properties);
-  if (const Json& headers = read.part("headers"); !headers.is_null()) {
-    auto table = headers_from_json(dump(headers));
-    if (!table) return tl::unexpected(table.error());
-    message->headers = *std::move(table);
-  }
-  auto body = from_base64(read.text("body_base64"));
-  if (!body) {
-    read.wrong("body_base64");
-  } else {
-    message->body = *std::move(body);
-  }
-  return read.done(MessagePtr(std::move(message)));
 }
 
 MessagePtr edited_message(const Original& original, const Changes& changes, const ReservedHeaders& reserved,

@@ -33,10 +33,8 @@ struct Original {
 // Errors: not_found (no such task, or its message has been deleted).
 Result<Original> read_original(MysqlStore& store, TaskId id);
 
-// {"retry_id", "version", "properties", "headers", "body_base64"}, and back: the row and the origin are not
-// read.
+// {"retry_id", "version", "properties", "headers", "body_base64"}
 Json to_json(const Original& original);
-Result<MessagePtr> message_from_json(const Json& json);
 
 // The edited message; nullptr and errors if it cannot be sent: a reserved header, too large, invalid JSON, no
 // change at all. `reserved`: headers that may not change, because they mean something to the broker.

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "src/api/json/reading.h"
 #include "src/core/base/rfc3339.h"
 
 namespace rung::api {
@@ -169,24 +168,6 @@ Json to_json(const QueueGate& gate) {
   json["attached"] = gate.attached ? Json(*gate.attached) : Json();
   json["unread"] = gate.unread;
   return json;
-}
-
-Result<QueueGate> gate_from_json(const Json& json) {
-  Reading read(json, "queue");
-  QueueGate gate;
-  gate.queue = read.text("queue");
-  gate.state = read.text("state");
-  if (gate.state.empty()) read.wrong("state");
-  gate.since = read.time("since");
-  gate.until = read.time("until");
-  gate.reason = read.text("reason");
-  gate.by = read.text("by");
-  gate.waiting = read.integer("waiting");
-  gate.next_at = read.time("next_due_at");
-  gate.parked = read.integer("parked");
-  if (read.part("attached").is_boolean()) gate.attached = read.part("attached") == true;
-  gate.unread = read.integer("unread");
-  return read.done(std::move(gate));
 }
 
 }  // namespace rung::api

@@ -35,7 +35,5 @@ std::string state_text(const QueueGate& gate);
 Json to_json(const QueueGate& gate);
 // The same without waiting, next_due_at, parked and attached.
 Json gate_json(const QueueGate& gate);
-// The way back from either.
-Result<QueueGate> gate_from_json(const Json& json);
 
 }  // namespace rung::api

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/json/fields.h"
-#include "src/api/json/reading.h"
 #include "src/api/queues/gates.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
@@ -79,13 +78,6 @@ Result<ResumedQueue> resume_queue(MysqlStore& store, const ResumeRequest& reques
   return out;
 }
 
-std::string pause_text(const Pause& pause) {
-  std::string text = pause.until ? "until " + format_utc(*pause.until) + " UTC" : "until it is resumed";
-  text += " by " + pause.who;
-  if (!pause.reason.empty()) text += " (" + pause.reason + ")";
-  return text;
-}
-
 Json to_json(const Pause& pause) {
   Json json = {{"queue", pause.queue},
                {"state", pause.over ? "flowing" : "paused"},
@@ -110,43 +102,6 @@ Json to_json(const ResumedQueue& resumed) {
   if (resumed.probes) json["ended"].push_back("breaker_wait");
   json["retry_after"] = retry_after ? text_or_null(retry_after->reason) : Json();
   return json;
-}
-
-Result<Pause> pause_from_json(const Json& json) {
-  Reading read(json, "pause");
-  Pause pause;
-  pause.queue = read.text("queue");
-  pause.over = read.text("state") == "flowing";
-  pause.since = read.time("since").value_or(EpochMs{});
-  pause.until = read.time("until");
-  pause.reason = read.text("reason");
-  pause.who = read.text("by");
-  pause.resumed_by = read.text("resumed_by");
-  return read.done(std::move(pause));
-}
-
-Result<ResumedQueue> resumed_from_json(const Json& json) {
-  auto ended = pause_from_json(json);
-  if (!ended) return tl::unexpected(ended.error());
-  ended->over = true;
-  Reading read(json, "resume");
-  ResumedQueue out;
-  out.queue = read.text("queue");
-  out.state = read.text("state");
-  out.held_still = read.text("held_still");
-  const Json& names = read.part("ended");
-  const auto has = [&](const char* name) {
-    return names.is_array() && std::ranges::find(names, Json(name)) != names.end();
-  };
-  // Without a pause, the pause that is written is the retry-after.
-  if (has("pause")) out.ended.pause = *ended;
-  if (has("retry_after")) {
-    out.ended.retry_after = *ended;
-    out.ended.retry_after->reason = read.text("retry_after");
-  }
-  out.probes = has("breaker_wait");
-  if (out.ended.any() && !ended->until) read.wrong("until");
-  return read.done(std::move(out));
 }
 
 }  // namespace rung::api

@@ -39,15 +39,10 @@ struct ResumedQueue {
   std::string state;       // QueueGate::state after it
 };
 Result<ResumedQueue> resume_queue(MysqlStore& store, const ResumeRequest& request, const TargetRules& rules);
-// "until 2026-11-23 08:00:00.000 UTC by ann (the shop is down)"
-std::string pause_text(const Pause& pause);
 
 Json to_json(const Pause& pause);  // with the names of the columns of retry_queues
 // The pause that ended, or the retry-after; `ended` names both, `retry_after` is the reason of the latter.
 // Without either the queue and its state alone; the rest is null.
 Json to_json(const ResumedQueue& resumed);
-// The way back.
-Result<Pause> pause_from_json(const Json& json);
-Result<ResumedQueue> resumed_from_json(const Json& json);
 
 }  // namespace rung::api

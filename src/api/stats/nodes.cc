@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "src/api/json/reading.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/task/task.h"
 
@@ -140,66 +139,6 @@ Json unowned_json(const Nodes& nodes, EpochMs now) {
   put(json, nodes.unowned, now);
   return json;
 }
-
-namespace {
-
-OwnedShards owned_from_json(Reading& read, EpochMs now) {
-  OwnedShards owned;
-  const Json& shards = read.part("shards");
-  if (!shards.is_array()) read.wrong("shards");
-  for (const Json& shard : shards) {
-    if (shard.is_number_integer() && shard.get<std::int64_t>() >= 0 && shard.get<std::int64_t>() < kShards) {
-      owned.shards.push_back(shard.get<int>());
-    } else {
-      read.wrong("shards");
-    }
-  }
-  owned.changed_at = read.time("taken_at");
-  owned.overdue = read.integer("overdue");
-  if (!read.part("oldest_overdue_ms").is_null()) owned.oldest = now - read.duration("oldest_overdue_ms");
-  return owned;
-}
-
-Result<HealthProblem> problem_from_json(const Json& json) {
-  Reading read(json, "problem");
-  HealthProblem problem{read.text("name"), read.text("detail"), read.time("since").value_or(EpochMs{})};
-  return read.done(std::move(problem));
-}
-
-}  // namespace
-
-Result<void> add_nodes(const Json& page, EpochMs now, Nodes& nodes) {
-  Reading whole(page, "nodes");
-  const Json& list = whole.part("nodes");
-  if (!list.is_array()) whole.wrong("nodes");
-  for (const Json& one : list) {
-    Reading read(one, "node");
-    NodeRow row;
-    row.id = static_cast<int>(nodes.rows.size()) + 1;
-    row.name = read.text("node");
-    row.started_at = read.time("started_at").value_or(EpochMs{});
-    row.seen_at = read.time("seen_at").value_or(EpochMs{});
-    row.expires_at = read.time("expires_at").value_or(EpochMs{});
-    row.version = read.text("version");
-    row.address = read.text("address");
-    row.config = read.text("config");
-    auto problems = read_list(read.part("problems"), problem_from_json);
-    if (!problems) return tl::unexpected(problems.error());
-    row.problems = *std::move(problems);
-    OwnedShards owned = owned_from_json(read, now);
-    if (!owned.shards.empty()) nodes.held[row.id] = std::move(owned);
-    if (auto good = read.done(true); !good) return tl::unexpected(good.error());
-    nodes.rows.push_back(std::move(row));
-  }
-  Reading unowned(whole.part("unowned"), "nodes.unowned");
-  nodes.unowned = owned_from_json(unowned, now);
-  nodes.hidden = static_cast<std::size_t>(whole.integer("not_shown"));
-  if (auto good = unowned.done(true); !good) return tl::unexpected(good.error());
-  if (auto good = whole.done(true); !good) return tl::unexpected(good.error());
-  return {};
-}
-
-void done_nodes(Nodes& nodes, EpochMs now) { compare_configs(nodes, now); }
 
 std::size_t unowned_shards(std::span<const ShardRow> shards, std::span<const NodeRow> live, EpochMs now) {
   std::set<int> owned;

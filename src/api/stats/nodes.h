@@ -48,11 +48,6 @@ EpochMs since(const NodeRow& node, EpochMs now);
 Result<Nodes> read_nodes(MysqlStore& store, EpochMs now, bool all);
 Json node_json(const Nodes& nodes, const NodeRow& node, EpochMs now);
 Json unowned_json(const Nodes& nodes, EpochMs now);
-// The way back from the pages of GET /v1/nodes (pages.h): the nodes in order, numbered from 1. `now`: as of
-// the answer. add_nodes() takes a page, done_nodes() ends them.
-Result<void> add_nodes(const Json& page, EpochMs now, Nodes& nodes);
-void done_nodes(Nodes& nodes, EpochMs now);
-
 // The number of shards without a live owner. `live`: as live_nodes() says. `now`: the database's time.
 std::size_t unowned_shards(std::span<const ShardRow> shards, std::span<const NodeRow> live, EpochMs now);
 

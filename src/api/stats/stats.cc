@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "src/api/json/reading.h"
 #include "src/api/queues/gates.h"
 #include "src/core/base/rfc3339.h"
 
@@ -85,18 +84,6 @@ Json promise_json(const PromiseCounts& counts) {
           {"gated", counts.gated}};
 }
 
-Result<PromiseRow> promise_from_json(const Json& json) {
-  Reading read(json, "late_by");
-  PromiseRow row;
-  row.queue = read.text("queue");
-  for (auto [name, counts] : {std::pair("last_hour", &row.last_hour), {"last_day", &row.last_day}}) {
-    Reading part(read.part(name), name);
-    *counts = {part.integer("in_time"), part.integer("late"), part.integer("gated")};
-    if (auto done = part.done(0); !done) return tl::unexpected(done.error());
-  }
-  return read.done(std::move(row));
-}
-
 }  // namespace
 
 Json to_json(const Stats& stats, EpochMs now) {
@@ -126,40 +113,6 @@ Json to_json(const Stats& stats, EpochMs now) {
   for (const NodeRow& node : stats.nodes.rows) json["nodes"].push_back(node_json(stats.nodes, node, now));
   json["unowned"] = unowned_json(stats.nodes, now);
   return json;
-}
-
-namespace {
-
-Result<QueueStat> queue_stat_from_json(const Json& json) {
-  Reading read(json, "by_queue");
-  QueueStat q;
-  q.queue = read.text("queue");
-  q.state = state_from(read.text("state")).value_or(State::unknown);
-  q.tasks = read.integer("tasks");
-  q.oldest_due_at = read.time("oldest_due_at");
-  q.overdue = read.integer("overdue");
-  return read.done(std::move(q));
-}
-
-}  // namespace
-
-Result<Stats> stats_from_json(const Json& json, EpochMs now) {
-  Reading read(json, "stats");
-  Stats stats;
-  if (!read.part("by_queue").is_array()) read.wrong("by_queue");
-  auto queues = read_list(read.part("by_queue"), queue_stat_from_json);
-  if (!queues) return tl::unexpected(queues.error());
-  // Without the field: a server that counts all tasks for each answer.
-  stats.tasks = {*std::move(queues), json.contains("ended_counted_at") ? read.time("ended_counted_at") : now};
-  auto promises = read_list(read.part("late_by"), promise_from_json);
-  if (!promises) return tl::unexpected(promises.error());
-  stats.promises = *std::move(promises);
-  if (auto added = add_nodes(json, now, stats.nodes); !added) return tl::unexpected(added.error());
-  done_nodes(stats.nodes, now);
-  stats.late.tasks = static_cast<std::size_t>(read.integer("overdue_beyond_bound"));
-  stats.late.oldest = read.id("oldest_overdue_id");
-  stats.late.due_at = now - read.duration("oldest_overdue_ms");
-  return read.done(std::move(stats));
 }
 
 }  // namespace rung::api

@@ -47,7 +47,5 @@ TaskSums sums_of(const std::vector<QueueStat>& queues);
 
 Json to_json(const TaskSums& sums);
 Json to_json(const Stats& stats, EpochMs now);
-// The way back. `now`: as of the answer.
-Result<Stats> stats_from_json(const Json& json, EpochMs now);
 
 }  // namespace rung::api

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/api/json/reading.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 
@@ -15,14 +14,6 @@ Json audit_row_json(const AuditPage::Row& row) {
   if (row.change.task.value == 0) json["retry_id"] = nullptr;
   json["queue"] = text_or_null(row.queue);
   return json;
-}
-
-Result<AuditPage::Row> audit_row_from_json(const Json& json) {
-  auto change = audit_from_json(json);
-  if (!change) return tl::unexpected(change.error());
-  Reading read(json, "change");
-  const std::string queue = read.text("queue");
-  return read.done(AuditPage::Row{*std::move(change), queue});
 }
 
 }  // namespace
@@ -43,19 +34,6 @@ Json to_json(const AuditPage& page) {
   Json rows = Json::array();
   for (const AuditPage::Row& row : page.rows) rows.push_back(audit_row_json(row));
   return {{"audit", std::move(rows)}, {"next_cursor", page.next ? Json(cursor_of(*page.next)) : Json()}};
-}
-
-Result<AuditPage> audit_page_from_json(const Json& json) {
-  Reading read(json, "audit");
-  AuditPage page;
-  auto rows = read_list(read.part("audit"), audit_row_from_json);
-  if (!rows) return tl::unexpected(rows.error());
-  page.rows = *std::move(rows);
-  if (const std::string next = read.text("next_cursor"); !next.empty()) {
-    page.next = audit_place_of(next);
-    if (!page.next) read.wrong("next_cursor");
-  }
-  return read.done(std::move(page));
 }
 
 }  // namespace rung::api

@@ -23,7 +23,5 @@ std::optional<AuditPlace> audit_place_of(std::string_view cursor);
 
 // Changes as in the audit of a task, with the queue; retry_id is null where the change is about no task.
 Json to_json(const AuditPage& page);
-// The way back.
-Result<AuditPage> audit_page_from_json(const Json& json);
 
 }  // namespace rung::api

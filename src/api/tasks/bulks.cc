@@ -7,7 +7,6 @@
 #include <set>
 #include <span>
 
-#include "src/api/json/reading.h"
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
@@ -135,25 +134,6 @@ Json to_json(const Bulk& bulk, const std::optional<Outcomes>& outcomes) {
   return json;
 }
 
-Result<std::optional<Outcomes>> outcomes_from_json(const Json& json) {
-  Reading bulk(json, "bulk");
-  const Json& part = bulk.part("outcomes");
-  if (part.is_null()) return bulk.done(std::optional<Outcomes>());
-  Reading read(part, "bulk.outcomes");
-  Outcomes outcomes;
-  SentCounts& counts = outcomes.counts;
-  counts.sent = read.integer("sent");
-  counts.succeeded = read.integer("succeeded");
-  counts.failed = read.integer("failed");
-  counts.open = read.integer("open");
-  counts.unsent = read.integer("not_yet_sent");
-  counts.unread = read.text("unread");
-  auto held = read_list(read.part("held"), gate_from_json);
-  if (!held) return tl::unexpected(held.error());
-  outcomes.held = *std::move(held);
-  return read.done(std::optional(std::move(outcomes)));
-}
-
 namespace {
 
 bool gives_up_by_age(const RuleBook& rules) {
@@ -211,15 +191,6 @@ Result<Json> redrive_notes(MysqlStore& store, const NewBulk& bulk, const RuleBoo
   if (!expired) return tl::unexpected(expired.error());
   notes["expired"] = expired_json(*expired);
   return notes;
-}
-
-Result<std::vector<Expired>> expired_from_json(const Json& notes) {
-  const Reading read(notes, "dry run");
-  return read_list(read.part("expired"), [](const Json& json) -> Result<Expired> {
-    Reading one(json, "expired");
-    Expired expired{one.text("queue"), one.duration("after_ms"), one.integer("tasks")};
-    return one.done(std::move(expired));
-  });
 }
 
 }  // namespace rung::api

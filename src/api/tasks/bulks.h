@@ -45,9 +45,8 @@ struct Outcomes {
   std::vector<QueueGate> held;  // the gates that hold back those that are not sent yet; not their rates
 };
 Result<std::optional<Outcomes>> outcomes_of(MysqlStore& store, const Bulk& bulk);
-// The bulk, and `outcomes`; and the way back of these.
+// The bulk, and `outcomes`.
 Json to_json(const Bulk& bulk, const std::optional<Outcomes>& outcomes);
-Result<std::optional<Outcomes>> outcomes_from_json(const Json& json);
 
 // Tasks of a redrive that their queue's `give_up: { after }` has given up, or would: they may be too old to
 // be wanted.
@@ -60,6 +59,5 @@ struct Expired {
 Result<std::int64_t> without_body(MysqlStore& store, const NewBulk& redrive);
 // What a person is told before a redrive: `expired` and `without_body`. Nothing of another action.
 Result<Json> redrive_notes(MysqlStore& store, const NewBulk& bulk, const RuleBook& rules);
-Result<std::vector<Expired>> expired_from_json(const Json& notes);
 
 }  // namespace rung::api

@@ -4,10 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/api/json/reading.h"
 #include "src/api/tasks/views.h"
 #include "src/core/base/rfc3339.h"
-#include "src/core/task/task.h"
 
 namespace rung::api {
 namespace {
@@ -66,10 +64,8 @@ bool is_cause_id(std::string_view text) {
   return text.size() == 12 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-std::string name_of(const CauseRow& cause) { return error_line(cause.error_type, cause.sample); }
-
-std::string advice(const CauseRow& cause) {
-  if (!cause.error_type.empty() || !cause.sample.starts_with("dead-lettered: rejected")) return {};
+std::string advice(std::string_view error_type, std::string_view sample) {
+  if (!error_type.empty() || !sample.starts_with("dead-lettered: rejected")) return {};
   return "the consumer rejects without a reason. To see the reason here, publish the message to rung.failed "
          "with the headers retry-error and retry-error-type instead of rejecting it: docs/causes.md";
 }
@@ -98,46 +94,6 @@ Json to_json(const Causes& causes) {
   Json list = Json::array();
   for (const CauseRow& cause : causes.rows) list.push_back(to_json(cause));
   return {{"causes", std::move(list)}, {"next", text_or_null(causes.next)}};
-}
-
-Result<CauseRow> cause_from_json(const Json& json) {
-  Reading read(json, "cause");
-  CauseRow cause;
-  cause.id = read.text("cause_id");
-  if (cause.id.empty()) read.wrong("cause_id");
-  cause.queue = read.text("queue");
-  cause.error_type = read.text("error_type");
-  cause.sample = read.text("sample");
-  cause.first_seen = read.time("first_seen").value_or(EpochMs{});
-  cause.last_seen = read.time("last_seen").value_or(EpochMs{});
-  cause.scheduled = read.integer("scheduled");
-  cause.parked = read.integer("parked");
-  cause.succeeded = read.integer("succeeded");
-  cause.total = read.integer("total");
-  cause.last_hour = read.integer("last_hour");
-  const auto trend = items_of(read.part("trend"));
-  if (!trend || trend->size() != kCauseBuckets) {
-    read.wrong("trend");
-  } else {
-    for (const Json* failures : *trend) {
-      if (!failures->is_number_integer()) read.wrong("trend");
-      cause.trend.push_back(failures->is_number_integer() ? failures->get<std::int64_t>() : 0);
-    }
-  }
-  cause.state = read.word("state", cause_state_from, CauseState::fresh);
-  cause.owner = read.text("owner");
-  cause.note = read.text("note");
-  cause.link = read.text("link");
-  cause.worse_at = read.time("worse_at");
-  return read.done(std::move(cause));
-}
-
-Result<Causes> causes_from_json(const Json& json) {
-  Reading read(json, "causes");
-  auto rows = read_list(read.part("causes"), cause_from_json);
-  if (!rows) return tl::unexpected(rows.error());
-  std::string next = read.text("next");
-  return read.done(Causes{*std::move(rows), std::move(next)});
 }
 
 }  // namespace rung::api

@@ -32,16 +32,10 @@ bool is_cause_id(std::string_view text);
 inline constexpr std::string_view kCauseIdForm =
     "must be the id of a cause, 12 hexadecimal digits as in 9f2c41d07ab3";
 
-// For people: its type, and the first line of its error.
-std::string name_of(const CauseRow& cause);
-
-// How a consumer makes the cause more precise; "" if it already says why. A plain reject has no reason.
-std::string advice(const CauseRow& cause);
+// How a consumer makes a cause more precise; "" if it already says why. A plain reject has no reason.
+std::string advice(std::string_view error_type, std::string_view sample);
 
 Json to_json(const CauseRow& cause);  // with the names of the columns of retry_causes
 Json to_json(const Causes& causes);   // {"causes": [...], "next": "50"}
-// The way back.
-Result<CauseRow> cause_from_json(const Json& json);
-Result<Causes> causes_from_json(const Json& json);
 
 }  // namespace rung::api

@@ -2,7 +2,6 @@
 // cursor of the next page, null at the end. Thread: pure functions.
 #pragma once
 
-#include <climits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +19,6 @@ struct Page {
   int limit = kUsualPage;
   std::string cursor = {};  // `next` of the previous page; "" = the first page
 };
-// All rows.
-inline Page whole_list() { return {INT_MAX, ""}; }
 
 // The place of a task in a list: its id, and by due time "ID.DUE_MS", or "ID" if it has none.
 std::string cursor_of(const Task& task, Filter::Order order);

@@ -49,14 +49,4 @@ Result<Json> dry_run(MysqlStore& store, const NewBulk& bulk, const std::optional
 
 std::string etag(const Task& task);  // its version, in quotes
 
-// The way back: what the command line reads from the API. Only what to_json() writes is set; what the task
-// does inside of Rung (its lease, its counts) is not.
-Result<TaskRow> task_from_json(const Json& json);
-Result<std::vector<TaskId>> children_from_json(const Json& task);  // of the details of a task
-Result<AttemptRow> attempt_from_json(const Json& json);
-Result<AuditRow> audit_from_json(const Json& json);
-// Bulk::filter_text is the filter as JSON.
-Result<Bulk> bulk_from_json(const Json& json);
-Result<TaskCounts> counts_from_json(const Json& json);
-
 }  // namespace rung::api

@@ -113,7 +113,7 @@ int adopt(const AdoptOptions& options) {
   Session session;
   if (const int code = load(options.common, session.config, ConfigFor::sidecar); code != kSuccess)
     return code;
-  if (const auto connected = connect(session); !connected) return report_error(connected.error());
+  if (const auto connected = connect_store(session); !connected) return report_error(connected.error());
   auto probe = rabbit::Probe::open(session.config.broker, *session.clock, kBrokerTimeout);
   if (!probe) return report_error(probe.error());
   auto sides = look(session, **probe);

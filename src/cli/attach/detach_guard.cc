@@ -13,7 +13,7 @@
 
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "src/api/tasks/bulks.h"
+#include "src/cli/service/answers.h"
 #include "src/cli/service/retry.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/text.h"
@@ -92,15 +92,10 @@ class Drain {
   // Delivers what is scheduled, once.
   int send_back() {
     for (const std::string& queue : queues_) {
-      NewBulk bulk;
-      bulk.action = BulkAction::fire;
-      bulk.filter.queue = queue;
-      bulk.filter = of_bulk(bulk);
-      bulk.filter_text = api::filter_text(bulk);
-      bulk.who = cli_user();
-      auto made = session_.store->create_bulk(bulk);
+      const auto made = session_.api->post(
+          "/v1/bulks", {{"action", "fire"}, {"filter", {{"queue", queue}, {"state", "scheduled"}}}});
       if (!made) return report_error(made.error());
-      if (made->total == 0) continue;
+      if (number_of(*made, "total") == 0) continue;
       if (const int code = run_bulk(session_, *made, false); code != kSuccess) return code;
     }
     auto now = session_.store->now();
@@ -243,7 +238,7 @@ int before_detach(const Common& common, const DetachChoice& choice, const std::v
   LoadedConfig loaded = load_config(find_config(common), ConfigFor::database, group_choice(common));
   session.config = std::move(loaded.config);
   const Result<void> connected =
-      loaded.ok() ? connect(session) : Result<void>(permanent(loaded.problems.front().str()));
+      loaded.ok() ? connect_store(session) : Result<void>(permanent(loaded.problems.front().str()));
   if (!connected) {
     session.store.reset();
     if (choice.force || has_no_tables(connected.error())) return kSuccess;

@@ -1,122 +1,97 @@
-// The service by HTTP.
+#include "src/cli/service/api.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
-#include "levels/duration.h"
-#include "src/api/json/reading.h"
-#include "src/api/queues/gates.h"
-#include "src/cli/service/api_client.h"
+#include "src/cli/service/answers.h"
 #include "src/core/base/hex.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::cli {
 namespace {
 
-class ApiSystem final : public SystemService {
- public:
-  explicit ApiSystem(ApiClientPtr client) : client_(std::move(client)) {}
-
-  Result<api::Causes> causes(const CauseFilter& filter) override {
-    std::string states;
-    for (const CauseState state : filter.states)
-      states.append(states.empty() ? "" : ",").append(to_word(state));
-    const std::string path =
-        with_query("/v1/causes", {{"queue", filter.queue},
-                                  {"state", states},
-                                  {"with_tasks", filter.with_tasks ? "true" : ""},
-                                  {"since", filter.since ? to_rfc3339(*filter.since) : ""},
-                                  {"limit", std::to_string(filter.limit)},
-                                  {"cursor", std::to_string(filter.offset)}});
-    return read_answer(*client_, client_->get(path), api::causes_from_json);
-  }
-
-  Result<Json> cause(const std::string& cause) override {
-    return client_->get("/v1/causes/" + percent_encode(cause));
-  }
-
-  Result<CauseRow> triage(const std::string& cause, const CauseTriage& change) override {
-    Json body = Json::object();
-    if (change.state) body["state"] = to_word(*change.state);
-    if (change.owner) body["owner"] = *change.owner;
-    if (change.note) body["note"] = *change.note;
-    if (change.link) body["link"] = *change.link;
-    return read_answer(*client_, client_->post("/v1/causes/" + percent_encode(cause), body),
-                       api::cause_from_json);
-  }
-
-  Result<std::string> my_name() override {
-    return read_answer(*client_, client_->get("/v1/you"), [](const Json& json) -> Result<std::string> {
-      api::Reading read(json, "you");
-      std::string name = read.text("name");
-      if (name.empty()) read.wrong("name");
-      return read.done(std::move(name));
-    });
-  }
-
-  Result<std::vector<QueueGate>> gates() override {
-    return read_rows(*client_, "/v1/queues", {}, "queues", api::gate_from_json);
-  }
-
-  Result<Pause> pause(const api::PauseRequest& request) override {
-    Json body = Json::object();
-    if (request.lasts) body["for"] = request.lasts->count();
-    if (request.until) body["until"] = to_rfc3339(*request.until);
-    if (!request.reason.empty()) body["reason"] = request.reason;
-    return read_answer(*client_, change(request.queue, "/pause", body), api::pause_from_json);
-  }
-
-  Result<api::ResumedQueue> resume(const api::ResumeRequest& request) override {
-    Json body = Json::object();
-    if (!request.reason.empty()) body["reason"] = request.reason;
-    if (request.probe) body["probe"] = true;
-    return read_answer(*client_, change(request.queue, "/resume", body), api::resumed_from_json);
-  }
-
-  Result<api::Nodes> nodes(EpochMs now, bool all) override {
-    api::Nodes nodes;
-    const auto add = [&](const Json& page) -> Result<std::size_t> {
-      const std::size_t before = nodes.rows.size();
-      if (auto added = api::add_nodes(page, now, nodes); !added) return tl::unexpected(added.error());
-      return nodes.rows.size() - before;
-    };
-    const Parameters parameters = {{"all", all ? "true" : ""}};
-    if (auto read = read_pages(*client_, "/v1/nodes", parameters, add); !read)
-      return tl::unexpected(read.error());
-    api::done_nodes(nodes, now);
-    return nodes;
-  }
-
-  Result<api::Stats> stats(EpochMs now, Ms max_overdue) override {
-    const std::string path = with_query("/v1/stats", {{"max_overdue", levels::format_duration(max_overdue)}});
-    return read_answer(*client_, client_->get(path),
-                       [&](const Json& json) { return api::stats_from_json(json, now); });
-  }
-
- private:
-  Result<Json> change(const std::string& queue, const char* action, const Json& body) {
-    // A path cannot name them all.
-    if (std::string why = api::wrong_queue_name(queue); !why.empty()) return permanent(std::move(why));
-    return client_->post("/v1/queues/" + percent_encode(queue) + action, body);
-  }
-
-  const ApiClientPtr client_;
-};
+constexpr std::size_t kMostShown = 4000;  // bytes of a text that the server writes for people
+constexpr std::size_t kMostPages = 1'000'000, kMostRows = 1'000'000;
 
 }  // namespace
 
-Result<Service> api_service(const ApiOptions& options) {
-  auto client = ApiClient::open(options);
-  if (!client) return tl::unexpected(client.error());
-  Service service;
-  service.tasks = api_queries(*client);
-  service.changes = api_changes(*client);
-  service.bulks = api_bulks(*client);
-  service.system = std::make_unique<ApiSystem>(*client);
-  const auto now = service.tasks->now();
-  if (!now && now.error().kind == Error::Kind::not_found)
-    return permanent((*client)->name() + " has no /v1/now: it is older than this program");
-  if (!now) return tl::unexpected(now.error());
-  return service;
+std::string Answer::text(std::string_view member) const {
+  return clean_utf8(text_of(json, member), kMostShown);
+}
+
+std::string Answer::wrong(bool with_fields, const std::string& prefix) const {
+  std::string out;
+  for (const Json& one : part_of(json, "errors")) {
+    std::string field = text_of(one, "field");
+    if (field.starts_with(prefix + ".")) field.erase(0, prefix.size() + 1);
+    if (field == prefix) field = "body";
+    out += (out.empty() ? "" : "; ") + (with_fields ? field + ": " : "") + text_of(one, "detail");
+  }
+  return clean_utf8(out, kMostShown);
+}
+
+Error error_of(const Answer& answer) {
+  return {answer.status == 404 ? Error::Kind::not_found : Error::Kind::permanent, answer.text("detail")};
+}
+
+Result<Json> Api::good(Result<Answer> answer) {
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->good()) return tl::unexpected(error_of(*answer));
+  return std::move(answer->json);
+}
+
+Result<EpochMs> Api::now() {
+  const auto json = get("/v1/now");
+  if (!json && json.error().kind == Error::Kind::not_found)
+    return tl::unexpected(strange("not of this release: it is older than this program"));
+  if (!json) return tl::unexpected(json.error());
+  const auto now = time_of(*json, "now");
+  if (!now) return tl::unexpected(strange("not as Rung writes it: now.now"));
+  return *now;
+}
+
+std::string with_query(std::string path, const Parameters& parameters) {
+  char before = '?';
+  for (const auto& [name, value] : parameters) {
+    if (value.empty()) continue;
+    path += before + percent_encode(name) + "=" + percent_encode(value);
+    before = '&';
+  }
+  return path;
+}
+
+Result<Json> read_page(Api& api, const std::string& path, Parameters parameters, const char* list,
+                       std::size_t limit, const std::string& cursor) {
+  limit = std::min(limit, kRowsAPage);
+  parameters.emplace_back("limit", std::to_string(limit));
+  parameters.emplace_back("cursor", cursor);
+  auto page = api.get(with_query(path, parameters));
+  if (!page) return page;
+  const Json& rows = part_of(*page, list);
+  if (!rows.is_array()) return tl::unexpected(api.strange(std::string("not as Rung writes it: ") + list));
+  if (rows.size() > limit) return tl::unexpected(api.strange("a page that is longer than asked for"));
+  const std::string next = next_of_page(*page);
+  if (!next.empty() && (next == cursor || rows.empty()))
+    return tl::unexpected(api.strange("a page that leads to itself"));
+  return page;
+}
+
+std::string next_of_page(const Json& page) { return text_of(page, "next") + text_of(page, "next_cursor"); }
+
+Result<Json> read_rows(Api& api, const std::string& path, const Parameters& parameters, const char* list,
+                       std::size_t most, std::string cursor) {
+  Json rows = Json::array();
+  for (std::size_t pages = 0; pages < kMostPages; ++pages) {
+    auto page = read_page(api, path, parameters, list, most - rows.size(), cursor);
+    if (!page) return page;
+    for (Json& row : (*page)[list]) rows.push_back(std::move(row));
+    cursor = next_of_page(*page);
+    if (cursor.empty() || rows.size() >= most) {
+      (*page)[list] = std::move(rows);
+      return page;
+    }
+    if (rows.size() >= kMostRows) return tl::unexpected(api.strange("a list of more than a million rows"));
+  }
+  return tl::unexpected(api.strange("a list without an end"));
 }
 
 }  // namespace rung::cli

@@ -14,10 +14,15 @@
 
 #include "levels/duration.h"
 #include "src/api/tasks/bulks.h"
-#include "src/api/tasks/causes.h"
+#include "src/api/tasks/filter.h"
+#include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
+#include "src/bridge/changes/bulk.h"
+#include "src/cli/service/retry.h"
 #include "src/cli/shared/filter.h"
+#include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
+#include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/machine.h"
 
@@ -26,6 +31,7 @@ namespace rung::cli {
 namespace {
 
 constexpr Ms kBetweenLines{5000};
+constexpr Ms kLook{300};  // how often to look at a bulk, at most
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -61,89 +67,167 @@ void print_error_line(const std::string& text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+bool is_running(const Json& bulk) { return text_of(bulk, "state") == "running"; }
+std::string bulk_path(const std::string& id) { return "/v1/bulks/" + percent_encode(id); }
+std::string bulk_name(const Json& bulk) { return one_line(text_of(bulk, "id")); }
+
 // Says what holds back the tasks that it has made due, if it is not what was `told` before.
-void tell_held(Session& session, const Bulk& bulk, std::string& told) {
-  const auto outcomes = session.service.bulks->outcomes(bulk);
-  if (!outcomes || !*outcomes) return;
+void tell_held(const Json& bulk, std::string& told) {
+  const Json& outcomes = part_of(bulk, "outcomes");
   std::string text;
-  for (const QueueGate& gate : (*outcomes)->held) text += "\nrung: " + held_text(gate);
+  for (const Json& gate : part_of(outcomes, "held")) text += "\nrung: " + one_line(held_text(gate));
   if (!text.empty() && text != told)
-    print_error_line(fmt::format("rung: {} not sent yet:{}", (*outcomes)->counts.unsent, text));
+    print_error_line(fmt::format("rung: {} not sent yet:{}", number_of(outcomes, "not_yet_sent"), text));
   told = std::move(text);
 }
 
+// What a careful redrive waits for, or that its canary has succeeded; "" = nothing.
+std::string news_of(const Json& before, const Json& bulk) {
+  const std::string stage = text_of(bulk, "stage");
+  if (stage == "all" && text_of(before, "stage") != "all") return std::string(bridge::kCanaryPassed);
+  const Json& sent = part_of(bulk, "outcomes");
+  if (stage != "watching" || !is_running(bulk) || number_of(sent, "failed") > 0) return {};
+  Bulk waits;
+  if (part_of(bulk, "watch_ms").is_number()) waits.care.watch = Ms{number_of(bulk, "watch_ms")};
+  return bridge::waits_for(
+      waits, {number_of(sent, "sent"), number_of(sent, "succeeded"), number_of(sent, "not_yet_sent"),
+              number_of(sent, "open"), 0, text_of(sent, "unread")});
+}
+
+std::string runner_name() {
+  std::array<char, 200> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host = {"?"};
+  return fmt::format("{}:{} (cli)", host.data(), getpid());
+}
+
+// Carries out a bulk in this process.
+class OwnRun {
+  static constexpr Ms kRunnerTtl{10'000};  // after this a sidecar can take over
+
+  template <typename Work>
+  auto on_store(const Work& work) {
+    return retry_transient([&] { return reads_.run(work); });
+  }
+
+ public:
+  OwnRun(const Session& session, const Json& bulk)
+      : reads_(*session.api->reads()),
+        rules_(session.config.rules),
+        clock_(*session.clock),
+        id_(api::id_of_cursor(text_of(bulk, "id")).value_or(0)),
+        runner_(runner_name()) {}
+
+  // The next step, if it is due. How long to wait before the next call.
+  Result<Ms> step() {
+    auto taken = on_store([&](MysqlStore& store) { return store.take_bulk(runner_, kRunnerTtl, id_); });
+    if (!taken) return tl::unexpected(taken.error());
+    if (!*taken) return std::clamp(next_ - clock_.boot(), Ms{20}, kLook);
+    const Bulk& bulk = **taken;
+    const auto progress = on_store(
+        [&](MysqlStore& store) { return bridge::perform_step(store, bulk, runner_, Fence{}, rules_); });
+    if (!progress) {
+      // The bulk was paused or ended, or a sidecar has taken it: nothing was written. Or an earlier try was
+      // committed but its response lost: then the bulk has advanced.
+      const auto now = on_store([&](MysqlStore& store) { return store.bulk(id_); });
+      if (!now) return tl::unexpected(now.error());
+      const bool ours = *now && (*now)->state == BulkState::running && (*now)->runner == runner_;
+      if (ours && (*now)->last == bulk.last) return tl::unexpected(progress.error());
+      return Ms{0};
+    }
+    if (progress->verdict.go == BulkVerdict::Go::wait) next_ = clock_.boot() + bridge::kLookAtOutcomes;
+    if (progress->decisions.empty()) return Ms{0};
+    // The table decides when the next step is due; this only sets how long to wait before asking.
+    const double rate = bridge::rate_of(bulk), many = static_cast<double>(progress->decisions.size());
+    const std::chrono::duration<double> pause(rate > 0 ? many / rate : 0);
+    next_ = clock_.boot() + std::chrono::ceil<Ms>(pause);
+    return Ms{0};
+  }
+
+ private:
+  http::Reads& reads_;
+  const RuleBookPtr rules_;
+  const Clock& clock_;
+  const std::int64_t id_;
+  const std::string runner_;
+  BootMs next_;
+};
+
 // Returns when the bulk is no longer running, or has been paused by Ctrl-C.
-Result<Bulk> run_to_end(Session& session, Bulk bulk) {
+Result<Json> run_to_end(Session& session, Json bulk) {
   const Interrupts interrupts;
-  const std::unique_ptr<BulkRun> run = session.service.bulks->run(std::move(bulk));
-  Progress progress(std::string(to_word(run->bulk().action)), run->bulk().total, *session.clock);
+  std::optional<OwnRun> own;
+  if (session.api->reads() != nullptr) own.emplace(session, bulk);
+  Progress progress(text_of(bulk, "action"), number_of(bulk, "total"), *session.clock);
   std::string held, told;
-  BootMs look_at = session.clock->boot();
-  while (run->bulk().state == BulkState::running && interrupted == 0) {
-    progress.at(run->bulk().done);
-    const auto wait = run->step();
+  BootMs look_at{};
+  while (is_running(bulk) && interrupted == 0) {
+    progress.at(number_of(bulk, "done"));
+    const Result<Ms> wait = own ? own->step() : Result<Ms>(kLook);
     if (!wait && interrupted == 0) return tl::unexpected(wait.error());
     if (!wait) break;  // try to pause it, all the same
-    if (std::string news = run->news(); !news.empty() && news != told)
-      print_error_line("rung: " + (told = std::move(news)));
-    if (session.clock->boot() >= look_at && run->bulk().done > 0) {
-      look_at = session.clock->boot() + kBetweenLines;
-      tell_held(session, run->bulk(), held);
+    if (const BootMs begun = session.clock->boot(); *wait > Ms{0} || begun >= look_at) {
+      auto now = session.api->get(bulk_path(text_of(bulk, "id")));
+      if (!now && interrupted == 0) return now;
+      if (!now) break;
+      look_at = session.clock->boot() + std::max(kLook, 3 * (session.clock->boot() - begun));
+      if (std::string news = news_of(bulk, *now); !news.empty() && news != told)
+        print_error_line("rung: " + one_line(told = std::move(news)));
+      bulk = *std::move(now);
+      tell_held(bulk, held);
     }
-    if (run->bulk().state == BulkState::running) sleep_interruptibly(*session.clock, *wait);
+    if (is_running(bulk)) sleep_interruptibly(*session.clock, *wait);
   }
-  progress.at(run->bulk().done);
-  if (interrupted == 0) {
-    tell_held(session, run->bulk(), held);
-    return run->bulk();
-  }
-  auto paused = session.service.bulks->control({run->bulk().id, BulkState::paused});
-  if (!paused) return tl::unexpected(paused.error());
-  return paused->value_or(run->bulk());
+  progress.at(number_of(bulk, "done"));
+  return interrupted == 0 ? std::move(bulk) : control_bulk(session, text_of(bulk, "id"), "pause");
 }
 
 // "redrive 7 tasks (--cause 9f2c41d07ab3: CardError: card declined)"
-std::string summary_of(Session& session, const Bulk& bulk) {
-  return fmt::format("{} {} {} ({})", to_word(bulk.action), bulk.total, bulk.total == 1 ? "task" : "tasks",
+std::string summary_of(Session& session, const Json& bulk) {
+  const std::int64_t total = number_of(bulk, "total");
+  return fmt::format("{} {} {} ({})", one_line(text_of(bulk, "action")), total, total == 1 ? "task" : "tasks",
                      one_line(tasks_of(session, bulk)));
 }
 
-Result<std::int64_t> matching(Session& session, const NewBulk& asked) {
-  const auto json = session.service.bulks->dry_run(asked, std::nullopt);
-  if (!json) return tl::unexpected(json.error());
-  const auto counted = api::counts_from_json(*json);
-  if (!counted) return tl::unexpected(counted.error());
-  return counted->total;
+// The body of POST /v1/bulks.
+Json request_of(const NewBulk& asked) {
+  Json body = {{"action", to_word(asked.action)}, {"filter", api::filter_json(asked.filter)}};
+  if (!asked.reason.empty()) body["reason"] = asked.reason;
+  if (asked.elsewhere.is_set()) add_target(asked.elsewhere, body["elsewhere"]);
+  if (asked.even_reported) body["even_reported"] = true;
+  if (asked.rate > 0) body["rate"] = asked.rate;
+  if (asked.limit > 0) body["limit"] = asked.limit;
+  if (asked.care.canary > 0) body["canary"] = asked.care.canary;
+  if (asked.care.watch) body["watch"] = asked.care.watch->count();
+  if (asked.care.ramp) body["ramp"] = true;
+  if (asked.care.stop_above) body["stop_on_failures"] = api::percent_text(*asked.care.stop_above);
+  return body;
+}
+
+// How many tasks match, and what a person is told before a redrive.
+Result<Json> dry_run(Session& session, Json request, const std::string& by = {}) {
+  request["dry_run"] = true;
+  if (!by.empty()) request["by"] = by;
+  return session.api->post("/v1/bulks", request);
 }
 
 // Asks before anything is stored: a prompt can be left by Ctrl-C, or by closing the terminal. Then no more
 // tasks are taken than were confirmed.
-int confirm(Session& session, NewBulk& asked) {
-  const auto total = matching(session, asked);
-  if (!total) return report_error(total.error());
-  if (*total == 0) return kSuccess;
-  Bulk shown;
-  shown.action = asked.action;
-  shown.filter_text = asked.filter_text;
-  shown.total = *total;
-  const bool more = asked.limit == 0 && *total >= api::kMostCounted;
+int confirm(Session& session, const Json& counted, const Json& filter, Json& request) {
+  const std::int64_t total = number_of(counted, "count");
+  if (total == 0) return kSuccess;
+  const bool more = flag_of(counted, "or_more");
+  const Json shown = {{"action", request["action"]}, {"filter", filter}, {"total", total}};
   if (!says_yes((more ? "at least: " : "") + summary_of(session, shown) + "? [y/N] "))
     return report_error(kUserError, "nothing was changed");
-  if (!more) asked.limit = *total;
+  if (!more) request["limit"] = total;
   return kSuccess;
 }
 
-int dry_run(Session& session, const Common& common, const NewBulk& asked, const std::optional<CountBy>& by) {
-  const auto json = session.service.bulks->dry_run(asked, by);
-  if (!json) return report_error(json.error());
-  if (common.json) return print_json(*json);
-  const auto counted = api::counts_from_json(*json);
-  if (!counted) return report_error(counted.error());
-  print(fmt::format("{}{} {} ({}): nothing was changed\n",
-                    asked.limit == 0 && counted->total >= api::kMostCounted ? "at least " : "",
-                    counted->total, counted->total == 1 ? "task matches" : "tasks match",
-                    one_line(filter_flags(asked.filter_text))));
-  if (by) print("\n" + counts_text(*counted, *by));
+int print_matching(const Json& counted, const Json& filter) {
+  const std::int64_t total = number_of(counted, "count");
+  print(fmt::format("{}{} {} ({}): nothing was changed\n", flag_of(counted, "or_more") ? "at least " : "",
+                    total, total == 1 ? "task matches" : "tasks match", one_line(filter_flags(filter))));
+  if (counted.contains("by")) print("\n" + counts_text(counted));
   return kSuccess;
 }
 
@@ -168,34 +252,31 @@ int read_care(const BulkOptions& o, NewBulk& asked) {
 }
 
 // What cannot be sent, and what may be too old to be wanted.
-void tell_notes(Session& session, const NewBulk& asked) {
-  if (asked.action != BulkAction::redrive) return;
-  const auto notes = session.service.bulks->redrive_notes(asked);
-  const auto expired = notes ? api::expired_from_json(*notes) : tl::unexpected(notes.error());
-  if (!expired) return print_error_line("rung: what has expired is not known: " + expired.error().message);
-  if (const auto left_out = notes->value("without_body", std::int64_t{0}); left_out > 0)
+void tell_notes(const Json& counted) {
+  if (const auto left_out = number_of(counted, "without_body"); left_out > 0)
     print_error_line(fmt::format(
         "rung: {} left out: the database has no body of {}; `rung show` says where it is",
         left_out == 1 ? "1 task is" : fmt::format("{} tasks are", left_out), left_out == 1 ? "it" : "them"));
-  for (const api::Expired& one : *expired)
-    print_error_line(fmt::format("rung: {} of queue {} first failed more than {} ago (give_up.after)",
-                                 one.tasks, one.queue, levels::format_duration(one.after)));
+  for (const Json& one : part_of(counted, "expired"))
+    print_error_line(one_line(fmt::format(
+        "rung: {} of queue {} first failed more than {} ago (give_up.after)", number_of(one, "tasks"),
+        text_of(one, "queue"), levels::format_duration(Ms{number_of(one, "after_ms")}))));
 }
 
 // Of a redrive for which nothing is left: another one has the tasks.
-int report_none(Session& session, const NewBulk& asked, const Bulk& ended, bool json) {
-  if (asked.action == BulkAction::redrive) {
-    const auto total = matching(session, asked);
-    if (!total) return report_error(total.error());
-    if (*total > 0)
+int report_none(Session& session, const Json& request, const Json& ended, bool json) {
+  if (request["action"] == "redrive") {
+    const auto counted = dry_run(session, request);
+    if (!counted) return report_error(counted.error());
+    if (const auto total = number_of(*counted, "count"); total > 0)
       return report_error(kUserError,
                           fmt::format("the {} matching {} in a redrive that is running or paused: "
                                       "rung bulk list; rung bulk resume or abort BULK",
-                                      *total, *total == 1 ? "task is" : "tasks are"));
+                                      total, total == 1 ? "task is" : "tasks are"));
   }
-  print(json ? dump(api::to_json(ended)) + "\n"
-             : "no tasks match (" + one_line(filter_flags(asked.filter_text)) + ")\n");
-  suggest_queue(session, asked.filter.queue);
+  print(json ? dump(ended) + "\n"
+             : "no tasks match (" + one_line(filter_flags(part_of(ended, "filter"))) + ")\n");
+  suggest_queue(session, text_of(request["filter"], "queue"));
   return kSuccess;
 }
 
@@ -213,26 +294,27 @@ std::string refused_filter(const FilterOptions& filter, const NewBulk& asked) {
   return why;
 }
 
-int print_result(const Bulk& bulk, bool json) {
-  if (json) print_json(api::to_json(bulk));
-  if (bulk.state == BulkState::done) {
+int print_result(const Json& bulk, bool json) {
+  if (json) print_json(bulk);
+  const std::string state = text_of(bulk, "state"), id = bulk_name(bulk);
+  const std::int64_t done = number_of(bulk, "done"), total = number_of(bulk, "total");
+  if (state == "done") {
     // As with a single id: an error if every task was refused.
-    if (bulk.done > 0 && bulk.refused == bulk.done) return report_error(kUserError, outcome_of(bulk));
+    if (done > 0 && number_of(bulk, "refused") == done) return report_error(kUserError, outcome_of(bulk));
     if (!json) print(outcome_of(bulk) + "\n");
     return kSuccess;
   }
-  if (bulk.state == BulkState::stopped) {
-    report_error(kUserError, fmt::format("bulk {} stopped at {} of {}: {}", bulk.id, bulk.done, bulk.total,
-                                         bulk.stopped_because));
+  if (state == "stopped") {
+    report_error(kUserError, fmt::format("bulk {} stopped at {} of {}: {}", id, done, total,
+                                         text_of(bulk, "stopped_because")));
     return report_error(kUserError, "once that is mended: " + rest_of(bulk));
   }
-  if (bulk.state == BulkState::aborted)
-    return report_error(kUserError,
-                        fmt::format("bulk {} was aborted at {} of {}", bulk.id, bulk.done, bulk.total));
+  if (state == "aborted")
+    return report_error(kUserError, fmt::format("bulk {} was aborted at {} of {}", id, done, total));
   return report_error(
       kUserError,
-      fmt::format("paused at {} of {}: `rung bulk resume {}` resumes it, `rung bulk abort {}` ends it",
-                  bulk.done, bulk.total, bulk.id, bulk.id));
+      fmt::format("paused at {} of {}: `rung bulk resume {}` resumes it, `rung bulk abort {}` ends it", done,
+                  total, id, id));
 }
 
 }  // namespace
@@ -243,7 +325,7 @@ void add_bulk_options(CLI::App& c, BulkOptions& o) {
   add_count_by(c, o.by)->needs(dry);
   c.add_option("--limit", o.limit, "With a filter: at most so many tasks, those received first")
       ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000'000));
+      ->check(CLI::Range(std::int64_t{1}, api::kMostCounted));
   c.add_option("--rate", o.rate, "With a filter: maximum rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(kLeastBulkRate, 1e6));
@@ -265,40 +347,50 @@ void add_care_options(CLI::App& c, BulkOptions& o) {
       ->type_name("PERCENT");
 }
 
-std::string tasks_of(Session& session, const Bulk& bulk) {
-  constexpr std::string_view kCause = "--cause ";
+std::string tasks_of(Session& session, const Json& bulk) {
   constexpr std::size_t kNameBytes = 80;
-  const std::string flags = filter_flags(bulk.filter_text);
-  const auto at = flags.find(kCause);
-  if (at == std::string::npos) return flags;
-  const auto json = session.service.system->cause(flags.substr(at + kCause.size(), 12));
-  const auto cause = json ? api::cause_from_json(*json) : tl::unexpected(json.error());
-  return cause ? flags + ": " + clean_utf8(api::name_of(*cause), kNameBytes) : flags;
+  const Json& filter = part_of(bulk, "filter");
+  const std::string flags = filter_flags(filter), id = text_of(filter, "cause");
+  if (id.empty()) return flags;
+  const auto cause = session.api->get("/v1/causes/" + percent_encode(id));
+  return cause ? flags + ": " + clean_utf8(cause_name(*cause), kNameBytes) : flags;
 }
 
-std::string outcome_of(const Bulk& bulk) {
-  const std::int64_t same = bulk.done - bulk.applied - bulk.refused;
-  std::string text = fmt::format("{}: {} of {} done", to_word(bulk.action), bulk.applied, bulk.total);
-  if (bulk.refused > 0) text += fmt::format(", {} refused: their state no longer allowed it", bulk.refused);
+std::string outcome_of(const Json& bulk) {
+  const std::int64_t applied = number_of(bulk, "applied"), refused = number_of(bulk, "refused");
+  const std::int64_t same = number_of(bulk, "done") - applied - refused;
+  std::string text =
+      fmt::format("{}: {} of {} done", one_line(text_of(bulk, "action")), applied, number_of(bulk, "total"));
+  if (refused > 0) text += fmt::format(", {} refused: their state no longer allowed it", refused);
   if (same > 0) text += fmt::format(", {} unchanged", same);
   return text;
 }
 
-std::string rest_of(const Bulk& bulk) {
-  const bool finish = is_finish(bulk.action);
-  return fmt::format("rung {}{}{} {}", finish ? "finish --" : "", to_word(bulk.action), finish ? "ed" : "",
-                     filter_flags(bulk.filter_text));
+std::string rest_of(const Json& bulk) {
+  const std::string action = text_of(bulk, "action");
+  const bool finish = action == "succeed" || action == "fail";
+  return fmt::format("rung {}{}{} {}", finish ? "finish --" : "", action, finish ? "ed" : "",
+                     filter_flags(part_of(bulk, "filter")));
 }
 
-int run_bulk(Session& session, Bulk bulk, bool json) {
-  const std::int64_t id = bulk.id;
+Result<Json> control_bulk(Session& session, const std::string& id, const std::string& action,
+                          const Json& body) {
+  auto answer = session.api->call("POST", bulk_path(id) + "/" + action, &body);
+  if (answer && answer->status == 409) return session.api->get(bulk_path(id));
+  return Api::good(std::move(answer));
+}
+
+int run_bulk(Session& session, Json bulk, bool json) {
+  const std::string id = bulk_name(bulk);
   auto ended = run_to_end(session, std::move(bulk));
-  if (!ended) {
-    const int code = report_error(ended.error());
-    print_error_line("rung: " + session.service.bulks->left_running(id));
-    return code;
-  }
-  return print_result(*ended, json);
+  if (ended) return print_result(*ended, json);
+  const int code = report_error(ended.error());
+  print_error_line(
+      session.api->reads() != nullptr
+          ? fmt::format(
+                "rung: bulk {0} was interrupted: a sidecar will resume it, or run `rung bulk resume {0}`", id)
+          : fmt::format("rung: bulk {0} goes on on the server: `rung bulk pause {0}` pauses it", id));
+  return code;
 }
 
 int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptions& options, NewBulk asked) {
@@ -315,25 +407,33 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
   Session session;
   if (const int code = open_service(common, session, filter.filter.queue); code != kSuccess) return code;
-  if (const std::string why = session.service.bulks->refused_target(asked.elsewhere); !why.empty())
-    return report_error(kUserError, why);
   if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;
   asked.filter = of_bulk(asked);
   asked.limit = options.limit;
-  asked.filter_text = api::filter_text(asked);
   asked.rate = options.rate;
   if (const int code = read_care(options, asked); code != kSuccess) return code;
-  tell_notes(session, asked);
-  if (options.dry_run) return dry_run(session, common, asked, by);
-  if (const int code = options.yes ? kSuccess : confirm(session, asked); code != kSuccess) return code;
-  auto made = session.service.bulks->create(asked);
-  if (!made) return report_error(made.error());
-  if (made->total == 0) {
-    auto ended = session.service.bulks->control({made->id, BulkState::aborted});
-    if (!ended) return report_error(ended.error());
-    return report_none(session, asked, ended->value_or(*made), common.json);
+  Json request = request_of(asked);
+  const Json shown = Json::parse(api::filter_text(asked));
+  if (asked.action == BulkAction::redrive || options.dry_run || !options.yes) {
+    const auto counted = dry_run(session, request, options.by);
+    const bool needed = options.dry_run || !options.yes;
+    if (!counted && (needed || !counted.error().is_transient())) return report_error(counted.error());
+    if (!counted)
+      print_error_line("rung: what has expired is not known: " + one_line(counted.error().message));
+    if (counted) tell_notes(*counted);
+    if (options.dry_run && common.json) return print_json(*counted);
+    if (options.dry_run) return print_matching(*counted, shown);
+    if (const int code = options.yes ? kSuccess : confirm(session, *counted, shown, request);
+        code != kSuccess)
+      return code;
   }
-  print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), made->id));
+  auto made = session.api->post("/v1/bulks", request);
+  if (!made) return report_error(made.error());
+  if (number_of(*made, "total") == 0) {
+    const auto ended = control_bulk(session, text_of(*made, "id"), "abort");
+    return ended ? report_none(session, request, *ended, common.json) : report_error(ended.error());
+  }
+  print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), bulk_name(*made)));
   return run_bulk(session, *std::move(made), common.json);
 }
 

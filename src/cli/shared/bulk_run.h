@@ -1,14 +1,14 @@
-// An action on many tasks, created and run from the command line. Its ids and its progress are in the
-// database, so a sidecar can complete it if this process dies. Thread: main's. Prints errors to stderr;
-// returns exit codes.
+// An action on many tasks, created from the command line, and carried out here or, over HTTP, by a sidecar.
+// Its ids and its progress are in the database, so a sidecar can complete it if this process dies. Thread:
+// main's. Prints errors to stderr; returns exit codes.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
-#include "src/cli/shared/task_text.h"
 #include "src/core/base/clock.h"
 
 namespace CLI {
@@ -28,20 +28,23 @@ struct BulkOptions {
 void add_care_options(CLI::App& command, BulkOptions& options);
 void add_bulk_options(CLI::App& command, BulkOptions& options);
 
-// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and runs. Sets
-// `asked.filter_text`, `rate` and `who`.
+// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and runs.
 int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptions& options, NewBulk asked);
 
 // Runs it until it ends, is paused, or a sidecar has completed it; shows the progress. Ctrl-C pauses it.
-int run_bulk(Session& session, Bulk bulk, bool json);
+int run_bulk(Session& session, Json bulk, bool json);
+
+// Pauses, resumes or aborts it: the bulk as it is then. One that has ended keeps its state.
+Result<Json> control_bulk(Session& session, const std::string& id, const std::string& action,
+                          const Json& body = Json::object());
 
 // The filter as flags, and what fails in its cause: "--cause 9f2c41d07ab3: CardError: card declined".
-std::string tasks_of(Session& session, const Bulk& bulk);
+std::string tasks_of(Session& session, const Json& bulk);
 
 // "cancel: 980 of 1000 done, 15 refused: ..., 5 unchanged".
-std::string outcome_of(const Bulk& bulk);
+std::string outcome_of(const Json& bulk);
 // The command for what a stopped bulk has not done.
-std::string rest_of(const Bulk& bulk);
+std::string rest_of(const Json& bulk);
 
 // Progress of a long operation, on stderr: a bar on a terminal, otherwise a line from time to time.
 class Progress {

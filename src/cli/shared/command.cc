@@ -127,13 +127,6 @@ int load_any(const Common& common, Config& config, ConfigFor purpose, const std:
   return kSuccess;
 }
 
-int open_session(const Common& common, Session& session, const std::string& queue) {
-  if (const int code = load(common, session.config, ConfigFor::database, queue); code != kSuccess)
-    return code;
-  if (auto connected = connect(session); !connected) return report_error(connected.error());
-  return kSuccess;
-}
-
 namespace {
 
 int check_api_options(const ApiOptions& api) {
@@ -169,44 +162,52 @@ int open_service(const Common& common, Session& session, const std::string& queu
 
 namespace {
 
-Result<void> connect_to_store(Session& session) {
+Result<std::unique_ptr<MysqlStore>> open_store(Session& session) {
   session.config.store.migrate = false;
   auto store = open_mysql_store(session.config.store, *session.clock);
-  if (!store) return tl::unexpected(store.error());
-  session.store = *std::move(store);
-  if (auto good = session.store->check_schema(); !good) return good;
-  const DatabaseParts parts{*session.store, session.config, *session.clock, cli_user()};
-  session.service = database_service(parts);
+  if (!store) return store;
+  if (auto good = (*store)->check_schema(); !good) return tl::unexpected(good.error());
+  return store;
+}
+
+Result<void> begin(Session& session, std::unique_ptr<Api> api) {
+  session.api = std::move(api);
+  const auto now = session.api->now();
+  if (!now) return tl::unexpected(now.error());
+  session.now = *now;
   return {};
 }
 
 }  // namespace
 
 Result<void> connect(Session& session) {
-  if (session.config.api.url.empty()) {
-    if (auto connected = connect_to_store(session); !connected) return connected;
-  } else {
-    auto service = api_service(session.config.api);
-    if (!service) return tl::unexpected(service.error());
-    session.service = *std::move(service);
+  if (!session.config.api.url.empty()) {
+    auto client = api_client(session.config.api);
+    return client ? begin(session, *std::move(client)) : tl::unexpected(client.error());
   }
-  auto now = session.service.tasks->now();
+  auto store = open_store(session);
+  if (!store) return tl::unexpected(store.error());
+  return begin(session, local_api(session.config, *session.clock, cli_user(), *std::move(store)));
+}
+
+Result<void> connect_store(Session& session) {
+  auto store = open_store(session);
+  if (!store) return tl::unexpected(store.error());
+  session.store = *std::move(store);
+  session.api = local_api(session.config, *session.clock, cli_user(), nullptr);
+  const auto now = session.store->now();
   if (!now) return tl::unexpected(now.error());
   session.now = *now;
   return {};
 }
 
 Result<void> open_group(const std::string& config, const GroupChoice& group, Session& session) {
-  const auto close = [&] {
-    session.service = {};
-    session.store.reset();
-  };
-  close();
+  session.api.reset();
   LoadedConfig loaded = load_config(config, ConfigFor::database, group);
   session.config = std::move(loaded.config);
   if (!loaded.ok()) return permanent(loaded.problems.front().str());
   auto connected = connect(session);
-  if (!connected) close();
+  if (!connected) session.api.reset();
   return connected;
 }
 
@@ -222,7 +223,7 @@ CLI::Option* add_watch(CLI::App& command, bool& watch) {
 
 int watch(Session& session, const std::function<int()>& draw) {
   const auto now = [&] {
-    auto read = session.service.tasks->now();
+    auto read = session.api->now();
     if (read) session.now = *read;
     return read;
   };

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/cli/service/service.h"
+#include "src/cli/service/api.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
@@ -63,24 +63,24 @@ int load(const Common& common, Config& config, ConfigFor purpose, const std::str
 int load_any(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {},
              bool file_rights = true);
 
-// The config, and what does the work: a store with a matching schema, or an instance's API. Only `rung
-// migrate` and `rung run` create the schema: here a typo in store.url would leave a database behind.
+// The config, and the API: over a store with a matching schema, or an instance's. Only `rung migrate` and
+// `rung run` create the schema: here a typo in store.url would leave a database behind.
 struct Session {
-  std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the store keeps a reference
+  std::unique_ptr<const Clock> clock = std::make_unique<SystemClock>();  // the stores keep a reference
   Config config;
-  std::unique_ptr<MysqlStore> store;  // nullptr: over HTTP
-  Service service;
-  EpochMs now;  // the database's clock, when the session was opened
+  std::unique_ptr<MysqlStore> store;  // of connect_store() alone
+  std::unique_ptr<Api> api;           // nullptr: not connected
+  EpochMs now;                        // the database's clock, when the session was opened
 };
-// Prints errors.
-int open_session(const Common& common, Session& session, const std::string& queue = {});  // with a store
-// With either. A command that needs no rules is ConfigFor::reading.
+// Prints errors. A command that needs no rules is ConfigFor::reading.
 int open_service(const Common& common, Session& session, const std::string& queue = {},
                  ConfigFor purpose = ConfigFor::api);
 // With the database of a group, or of the config if it has none; an error closes the session. Prints nothing.
 Result<void> open_group(const std::string& config, const GroupChoice& group, Session& session);
 // Connects with the session's config; does not print errors.
 Result<void> connect(Session& session);
+// The same, with a store of its own. REQUIRES: the config has a database.
+Result<void> connect_store(Session& session);
 
 // Adds --utc, for commands that print relative times.
 void add_utc(CLI::App& command);

@@ -8,7 +8,9 @@
 
 #include "plugin/rabbitmq/topology/attachment.h"
 #include "src/api/tasks/causes.h"
+#include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
+#include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/text.h"
 #include "src/config/document.h"
@@ -75,12 +77,15 @@ void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
 
 void suggest_queue(Session& session, const std::string& queue) {
   if (queue.empty()) return;
-  const auto known = session.service.system->gates();
-  const auto tasks = session.service.tasks->count({.queue = queue}, std::nullopt);
-  if (!known || !tasks || tasks->counts.total > 0) return;
+  const auto counted = session.api->get(with_query("/v1/tasks", {{"queue", queue}, {"count", "true"}}));
+  if (!counted || number_of(*counted, "count") > 0) return;
+  const auto known = read_rows(*session.api, "/v1/queues", {}, "queues");
+  if (!known) return;
   std::vector<std::string> names;
-  for (const QueueGate& gate : *known) {
-    if (gate.queue != queue || gate.attached) names.push_back(gate.queue);  // it may just have been paused
+  for (const Json& one : part_of(*known, "queues")) {
+    // It may just have been paused.
+    if (text_of(one, "queue") != queue || part_of(one, "attached").is_boolean())
+      names.push_back(text_of(one, "queue"));
   }
   const std::string near = confile::did_you_mean(queue, names);
   if (!near.empty() && std::ranges::find(names, queue) == names.end())
@@ -155,8 +160,17 @@ void add_flag(std::string& out, const std::string& name, std::string_view value)
   out += plain ? std::string(value) : rabbit::shell_quote(value);
 }
 
+}  // namespace
+
+Parameters conditions_of(const Filter& filter) {
+  Parameters parameters;
+  const Json json = api::filter_json(filter);
+  for (const auto& [name, value] : json.items()) parameters.emplace_back(name, value.get<std::string>());
+  return parameters;
+}
+
 // {"first_failed_after": "2026-...", "header.tenant": "acme"}
-std::string flags_of(const Json& filter) {
+std::string filter_flags(const Json& filter) {
   constexpr std::string_view kHeader = "header.";
   std::string out;
   for (const auto& [name, value] : filter.items()) {
@@ -173,12 +187,6 @@ std::string flags_of(const Json& filter) {
     }
   }
   return out;
-}
-
-}  // namespace
-
-std::string filter_flags(const std::string& filter_text) {
-  return flags_of(Json::parse(filter_text, nullptr, false));
 }
 
 CLI::Option* add_count_by(CLI::App& c, std::string& by) {
@@ -199,18 +207,18 @@ int read_count_by(const std::string& text, std::optional<CountBy>& by) {
           confile::did_you_mean(text, {"queue", "error_type", "tag", "level", "cause", "header."}));
 }
 
-std::string counts_text(const TaskCounts& counts, const CountBy& by) {
+std::string counts_text(const Json& counts) {
   using enum Table::Align;
-  std::string title = by.str();
-  if (by.header.empty()) {
+  std::string title = text_of(counts, "by");
+  if (!title.starts_with("header.")) {
     std::ranges::transform(title, title.begin(), [](char c) {
       return c == '_' ? ' ' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     });
   }
-  Table table({{"TASKS", right}, {title, left}});
-  for (const TaskCounts::Group& group : counts.groups)
-    table.row({grouped(group.tasks), group.value.empty() ? "-" : group.value});
-  if (counts.others > 0) table.row({grouped(counts.others), "(others)"});
+  Table table({{"TASKS", right, 0, 0, [](const Json& group) { return grouped(number_of(group, "count")); }},
+               {title, left, 0, 0, text_cell("value")}});
+  for (const Json& group : part_of(counts, "groups")) table.add(group);
+  if (const auto others = number_of(counts, "others"); others > 0) table.row({grouped(others), "(others)"});
   return table.str(Terminal::of_stdout(), false);
 }
 

@@ -49,8 +49,11 @@ int read_time(const char* flag, const std::string& text, EpochMs now, Direction 
 // code.
 int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor);
 
+// As the parameters of a list.
+Parameters conditions_of(const Filter& filter);
+
 // "--queue orders --due-before 2026-11-21T17:05:00.000Z": a bulk's filter as people write it.
-std::string filter_flags(const std::string& filter_text);
+std::string filter_flags(const Json& filter);
 
 // Counts of tasks, by a field or in all: `rung list --count`, and dry runs of bulks.
 // Adds --by. Use the returned option for needs().
@@ -59,7 +62,7 @@ CLI::Option* add_count_by(CLI::App& command, std::string& by);
 // Parses --by; prints an error and returns the exit code.
 int read_count_by(const std::string& text, std::optional<CountBy>& by);
 
-// A table of the groups.
-std::string counts_text(const TaskCounts& counts, const CountBy& by);
+// A table of the groups of a count.
+std::string counts_text(const Json& counts);
 
 }  // namespace rung::cli

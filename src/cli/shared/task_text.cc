@@ -9,10 +9,9 @@
 #include "plugin/brokers.h"
 #include "plugin/rabbitmq/topology/attachment.h"
 #include "src/api/queues/gates.h"
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/shared/when.h"
 #include "src/config/config.h"
+#include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/headers.h"
 #include "src/core/message/message_json.h"
@@ -21,21 +20,33 @@ namespace rung::cli {
 
 namespace {
 
+bool is_delay(const Json& task) { return text_of(task, "kind") == to_word(Kind::delay); }
+bool lacks_body(const Json& task) { return part_of(task, "body_stored") == false; }
+
 // The first delivery of a delay is not a retry.
-std::string attempts_text(const Task& task) {
-  const bool delay = task.kind == Kind::delay;
-  if (task.attempt == 0) return delay ? "before it was due" : "before its first retry";
+std::string attempts_text(const Json& task) {
+  const bool delay = is_delay(task);
+  const std::int64_t attempts = number_of(task, "attempt");
+  if (attempts == 0) return delay ? "before it was due" : "before its first retry";
   const char* one = delay ? "delivery" : "retry";
   const char* many = delay ? "deliveries" : "retries";
-  return fmt::format("after {} {}", task.attempt, task.attempt == 1 ? one : many);
+  return fmt::format("after {} {}", attempts, attempts == 1 ? one : many);
 }
 
-std::string level_text(const Task& task) {
-  return task.level == 0 ? "the delay" : fmt::format("level {} of {}", task.level, task.levels);
+std::string level_text(const Json& task) {
+  const std::int64_t level = number_of(task, "level");
+  return level == 0 ? "the delay" : fmt::format("level {} of {}", level, number_of(task, "levels"));
+}
+
+// Of its next attempt.
+Target target_of(const Json& task) {
+  const std::string queue = text_of(task, "queue");
+  if (!queue.empty() || !flag_of(task, "by_exchange")) return {queue, "", ""};
+  return {"", text_of(task, "exchange"), text_of(task, "routing_key")};
 }
 
 // In words: "queue orders", "exchange shop, routing key order.close".
-std::string target_text(const Task& task) {
+std::string target_text(const Json& task) {
   const Target target = target_of(task);
   if (!target.queue.empty()) return "queue " + target.queue;
   if (target.exchange.empty()) return "queue " + target.routing_key;
@@ -43,59 +54,73 @@ std::string target_text(const Task& task) {
          (target.routing_key.empty() ? "" : ", routing key " + target.routing_key);
 }
 
-std::string awaiting(const Task& task, std::optional<Silence::Means> silence, EpochMs now) {
-  std::string text = fmt::format("awaiting: attempt {} ({}) {} {}", task.attempt, level_text(task),
-                                 task.queue.empty() ? "went to" : "is in", target_text(task));
-  if (!task.next_at)
+// Its own, or that of its queue's rules; null: not known.
+const Json& silence_of(const Json& task) {
+  const Json& silence = part_of(task, "silence");
+  return silence.is_object() ? silence : part_of(task, "success");
+}
+
+std::string awaiting(const Json& task, EpochMs now) {
+  std::string text =
+      fmt::format("awaiting: attempt {} ({}) {} {}", number_of(task, "attempt"), level_text(task),
+                  text_of(task, "queue").empty() ? "went to" : "is in", target_text(task));
+  const auto end = time_of(task, "next_due_at");
+  if (!end)
     return text + fmt::format(
                       "; whether it succeeded is not known, its silence is held open: `rung finish {0} "
                       "--succeeded` or --failed decides, `rung redrive {0}` sends it again",
-                      task.id.str());
-  if (!silence) return text + "; its silence ends at " + moment(*task.next_at, now);
-  const bool success = *silence == Silence::Means::success;
-  return text + fmt::format("; silence until {} means {}", moment(*task.next_at, now),
-                            success ? "success" : "failure, and the next level");
+                      text_of(task, "retry_id"));
+  const Json& silence = silence_of(task);
+  if (!silence.is_object()) return text + "; its silence ends at " + moment(*end, now);
+  return text + fmt::format("; silence until {} means {}", moment(*end, now),
+                            silence.contains("presumed_after") ? "success" : "failure, and the next level");
 }
 
-std::string succeeded(const Task& task, EpochMs now) {
+std::string succeeded(const Json& task, EpochMs now) {
   std::string text = "succeeded " + attempts_text(task);
-  if (task.finished_by == FinishedBy::presumed) text += ", presumed: no failure was reported";
-  if (task.finished_by == FinishedBy::reported) text += ", reported";
-  if (!task.finished_at) return text;
-  const bool failed = task.first_failed_at.ms > 0;
+  const std::string by = text_of(task, "finished_by");
+  if (by == to_word(FinishedBy::presumed)) text += ", presumed: no failure was reported";
+  if (by == to_word(FinishedBy::reported)) text += ", reported";
+  const auto end = time_of(task, "finished_at"), failed = time_of(task, "first_failed_at");
+  if (!end) return text;
   return text + fmt::format(", {} after {}, at {}",
-                            humanise(*task.finished_at - (failed ? task.first_failed_at : task.created_at)),
-                            failed ? "the first failure" : "it was received", moment(*task.finished_at, now));
+                            humanise(*end - (failed ? *failed : time_of(task, "created_at").value_or(*end))),
+                            failed ? "the first failure" : "it was received", moment(*end, now));
 }
 
-std::string parked(const Task& task, EpochMs now) {
+std::string parked(const Json& task, EpochMs now) {
   std::string text = "parked " + attempts_text(task);
-  if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
-  if (!body_stored(task)) return text + "; " + not_stored_text(task);
-  const bool known = target_of(task).is_set();
-  if (!known)
-    return text +
-           fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", task.id.str());
-  return text + fmt::format("; `rung redrive {}` sends it to {} again", task.id.str(),
-                            task.queue.empty() ? target_text(task) : task.queue);
+  if (const auto end = time_of(task, "finished_at")) text += ", at " + moment(*end, now);
+  if (lacks_body(task)) return text + "; " + not_stored_text(task);
+  const std::string id = text_of(task, "retry_id"), queue = text_of(task, "queue");
+  if (!target_of(task).is_set())
+    return text + fmt::format("; its queue is unknown: `rung redrive {} --to-queue QUEUE` sends it", id);
+  return text + fmt::format("; `rung redrive {}` sends it to {} again", id,
+                            queue.empty() ? target_text(task) : queue);
 }
 
 }  // namespace
 
-std::string what_next(const TaskRow& row, std::optional<Silence::Means> silence, EpochMs now) {
-  const Task& task = row.task;
-  switch (task.state) {
+std::string not_stored_text(const Json& task) {
+  Task lost;
+  lost.last_error = text_of(task, "last_error");
+  return rung::not_stored_text(lost);
+}
+
+std::string what_next(const Json& task, EpochMs now) {
+  const State state = state_of(task);
+  switch (state) {
     case State::scheduled: {
       std::string text = "scheduled: " + level_text(task);
-      if (task.level == 0) text += " to " + target_text(task);
-      if (task.next_at) text += ", due " + moment(*task.next_at, now);
+      if (number_of(task, "level") == 0) text += " to " + target_text(task);
+      if (const auto due = time_of(task, "next_due_at")) text += ", due " + moment(*due, now);
       return text;
     }
     case State::publishing:
-      return fmt::format("publishing: attempt {} ({}) to {}", task.attempt, level_text(task),
+      return fmt::format("publishing: attempt {} ({}) to {}", number_of(task, "attempt"), level_text(task),
                          target_text(task));
     case State::awaiting:
-      return awaiting(task, silence, now);
+      return awaiting(task, now);
     case State::succeeded:
       return succeeded(task, now);
     case State::parked:
@@ -106,33 +131,27 @@ std::string what_next(const TaskRow& row, std::optional<Silence::Means> silence,
     case State::unknown:
       return "unknown state, written by a newer version of Rung";
   }
-  std::string text = std::string(to_word(task.state)) + " " + attempts_text(task);
-  if (task.finished_at) text += ", at " + moment(*task.finished_at, now);
-  if (task.replaced_by.value != 0) text += "; replaced by " + task.replaced_by.str() + ", an edited copy";
-  return text;
+  std::string text = std::string(to_word(state)) + " " + attempts_text(task);
+  if (const auto end = time_of(task, "finished_at")) text += ", at " + moment(*end, now);
+  const std::string copy = text_of(task, "replaced_by");
+  return copy.empty() ? text : text + "; replaced by " + copy + ", an edited copy";
 }
 
-std::string destination(const Task& task) {
+std::string destination(const Json& task) {
   const Target target = target_of(task);
   if (!target.is_set()) return "-";
   if (!target.queue.empty()) return target.queue;
   return target.exchange.empty() ? target.routing_key : target.exchange + " > " + target.routing_key;
 }
 
-std::string due_cell(const Task& task, EpochMs now) {
-  if (is_silence_held(task)) return "silence open";
-  if (!task.next_at) return "-";
-  const Ms away = *task.next_at - now;
-  switch (task.state) {
-    case State::scheduled:
-    case State::publishing:
-      if (away <= Ms{-1000} && time_style() == TimeStyle::relative) return humanise(-away) + " late";
-      return relative(*task.next_at, now);
-    case State::awaiting:
-      return "silence " + relative(*task.next_at, now);
-    default:
-      return "-";
-  }
+std::string due_cell(const Json& task, EpochMs now) {
+  const State state = state_of(task);
+  const auto due = time_of(task, "next_due_at");
+  if (state == State::awaiting) return "silence " + (due ? relative(*due, now) : "open");
+  if (!due || (state != State::scheduled && state != State::publishing)) return "-";
+  const Ms late = now - *due;
+  if (late >= Ms{1000} && time_style() == TimeStyle::relative) return humanise(late) + " late";
+  return relative(*due, now);
 }
 
 std::string first_error(std::string_view origin_json) {
@@ -166,24 +185,6 @@ std::string printable_body(std::string_view body) {
 
 namespace {
 
-// By retry-id or, if there is no such task, by message-id: then the newest task.
-Result<TaskRow> find_task(TaskQueries& store, const std::string& id, bool* more) {
-  *more = false;
-  if (const auto task_id = TaskId::parse(id)) {
-    auto row = store.find(*task_id);
-    if (!row) return tl::unexpected(row.error());
-    if (*row) return **row;
-  }
-  Filter filter;
-  filter.message_id = id;
-  filter.limit = 2;
-  auto rows = store.list(filter);
-  if (!rows) return tl::unexpected(rows.error());
-  if (rows->empty()) return not_found("no task with retry-id or message-id '" + id + "'");
-  *more = rows->size() > 1;
-  return rows->front();
-}
-
 // The groups to search: all of the config. Empty: it has none, or one is chosen.
 std::vector<std::string> groups_to_search(const Common& common) {
   const std::string path = find_config(common);
@@ -198,7 +199,7 @@ std::vector<std::string> groups_to_search(const Common& common) {
 
 struct Place {
   std::string group;  // "" = there are no groups
-  TaskRow task;
+  Json task;
   bool more = false;  // there are others with its message-id
 };
 
@@ -213,17 +214,16 @@ int find_in_groups(const std::vector<std::string>& groups, const TaskOptions& op
     open = group;
     bool more = false;
     const auto opened = open_group(config, {group}, session);
-    auto found =
-        opened ? find_task(*session.service.tasks, options.id, &more) : tl::unexpected(opened.error());
+    auto found = opened ? find_task(*session.api, options.id, more) : tl::unexpected(opened.error());
     if (!found && found.error().kind == Error::Kind::not_found) continue;
     if (!found) {
       problems.emplace_back(group, found.error());
       continue;
     }
     if (place) place->more = true;
-    if (place && found->task.created_at <= place->task.task.created_at) continue;
+    if (place && text_of(*found, "created_at") <= text_of(place->task, "created_at")) continue;
     place = {group, *std::move(found), more || place.has_value()};
-    if (place->task.task.id.str() == options.id) break;
+    if (text_of(place->task, "retry_id") == options.id) break;
   }
   if (place && place->group == open) return kSuccess;
   if (place) {
@@ -240,29 +240,49 @@ int find_in_groups(const std::vector<std::string>& groups, const TaskOptions& op
 
 }  // namespace
 
-int find_ids(Session& session, const std::vector<std::string>& words, std::vector<TaskId>& ids) {
-  for (const std::string& word : words) {
-    bool more = false;
-    const auto found = find_task(*session.service.tasks, word, &more);
-    const auto id = found ? std::optional(found->task.id) : TaskId::parse(word);
-    // With a retry-id nothing has to be found: the change says whether there is such a task.
-    if (!found && !id) return report_error(found.error());
-    if (more)
-      return report_error(kUserError, "several tasks have the message-id '" + word +
-                                          "': `rung list --message-id " + word + "` has their retry-ids");
-    if (std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
-  }
-  return kSuccess;
+std::string path_of(const Json& task) { return "/v1/tasks/" + percent_encode(text_of(task, "retry_id")); }
+
+namespace {
+
+Result<Json> list_by_message_id(Api& api, const std::string& id) {
+  const auto missing = not_found("no task with retry-id or message-id '" + id + "'");
+  if (id.empty()) return missing;
+  auto page = read_page(api, "/v1/tasks", {{"message_id", id}}, "tasks", 2, "");
+  if (!page) return page;
+  if ((*page)["tasks"].empty()) return missing;
+  return std::move((*page)["tasks"]);
 }
 
-int open_task(const TaskOptions& options, Session& session, TaskRow& task) {
+}  // namespace
+
+Result<Json> find_task(Api& api, const std::string& id, bool& more) {
+  if (const auto task_id = TaskId::parse(id)) {
+    auto task = api.get("/v1/tasks/" + task_id->str());
+    if (task || task.error().kind != Error::Kind::not_found) return task;
+  }
+  const auto tasks = list_by_message_id(api, id);
+  if (!tasks) return tl::unexpected(tasks.error());
+  more = tasks->size() > 1;
+  return api.get(path_of(tasks->front()));
+}
+
+Result<std::string> id_of_message(Api& api, const std::string& message_id) {
+  const auto tasks = list_by_message_id(api, message_id);
+  if (!tasks) return tl::unexpected(tasks.error());
+  if (tasks->size() > 1)
+    return permanent("several tasks have the message-id '" + message_id + "': `rung list --message-id " +
+                     message_id + "` has their retry-ids");
+  return text_of(tasks->front(), "retry_id");
+}
+
+int open_task(const TaskOptions& options, Session& session, Json& task) {
   std::optional<Place> place;
   if (const auto groups = groups_to_search(options.common); !groups.empty()) {
     if (const int code = find_in_groups(groups, options, session, place); code != kSuccess) return code;
   } else {
     if (const int code = open_service(options.common, session); code != kSuccess) return code;
     bool more = false;
-    auto found = find_task(*session.service.tasks, options.id, &more);
+    auto found = find_task(*session.api, options.id, more);
     if (!found) return report_error(found.error());
     place = {"", *std::move(found), more};
   }
@@ -276,20 +296,36 @@ int open_task(const TaskOptions& options, Session& session, TaskRow& task) {
   return kSuccess;
 }
 
-std::string next_of(Session& session, const TaskRow& row) {
-  std::optional<Silence::Means> means;
-  if (row.task.state == State::awaiting && row.task.next_at) {
-    if (const auto silence = session.service.tasks->silence_of(row.task)) means = silence->means;
+std::string next_of(Session& session, Json task) {
+  const bool waits = state_of(task) == State::awaiting && time_of(task, "next_due_at");
+  if (!task.contains("held") || (waits && !silence_of(task).is_object())) {
+    if (auto details = session.api->get(path_of(task))) task = *std::move(details);
   }
-  const std::string text = what_next(row, means, session.now);
-  const auto gate = session.service.tasks->holding_gate(row.task);
-  return gate && *gate ? text + "; " + held_text(**gate) : text;
+  const std::string text = what_next(task, session.now);
+  const Json& gate = part_of(task, "held");
+  return gate.is_object() ? text + "; " + held_text(gate) : text;
 }
 
-std::string held_text(const QueueGate& gate) {
+std::string held_text(const Json& json) {
+  QueueGate gate;
+  gate.queue = text_of(json, "queue");
+  gate.state = text_of(json, "state");
+  gate.until = time_of(json, "until");
+  gate.reason = text_of(json, "reason");
+  gate.by = text_of(json, "by");
   const bool waits = gate.state == "breaker_open";
   return api::gate_text(gate) +
          (waits ? ": `rung resume " + rabbit::shell_quote(gate.queue) + " --probe` tries one now" : "");
+}
+
+std::string cause_name(const Json& cause) {
+  return error_line(text_of(cause, "error_type"), text_of(cause, "sample"));
+}
+
+void add_target(const Target& target, Json& body) {
+  if (!target.queue.empty()) body["queue"] = target.queue;
+  if (!target.exchange.empty()) body["exchange"] = target.exchange;
+  if (!target.routing_key.empty()) body["routing_key"] = target.routing_key;
 }
 
 std::string joined(std::initializer_list<std::string> parts) {

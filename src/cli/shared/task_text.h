@@ -3,26 +3,26 @@
 #pragma once
 
 #include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "src/api/json/json.h"
+#include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
-#include "src/store/queries.h"
 
 namespace rung::cli {
 
 // One line: what the task waits for, or how it ended: "scheduled: level 4 of 9, due 2026-... (in 9m12s)".
-// `silence`: what silence means for it, if it awaits an answer; none: not known.
-std::string what_next(const TaskRow& row, std::optional<Silence::Means> silence, EpochMs now);
+// What silence means is known of the details of a task, or if the task has a silence of its own.
+std::string what_next(const Json& task, EpochMs now);
 
 // The task's target, for one column of a list: "orders", "shop > order.close", "-".
-std::string destination(const Task& task);
+std::string destination(const Json& task);
+
+// Why a task without a body is not sent, and where its message is.
+std::string not_stored_text(const Json& task);
 
 // A short form of what_next, for one column: "in 4m12s", "3s late", "silence in 2m".
-std::string due_cell(const Task& task, EpochMs now);
+std::string due_cell(const Json& task, EpochMs now);
 
 // The error that the message arrived with, from what strip() kept. "" = unknown.
 std::string first_error(std::string_view origin_json);
@@ -41,18 +41,28 @@ struct TaskOptions {
   std::string id;  // a retry-id or a message-id
 };
 
-// The tasks that these retry-ids and message-ids name, each once; prints errors. A message-id of several
-// tasks is one. A retry-id that no task has stays.
-int find_ids(Session& session, const std::vector<std::string>& words, std::vector<TaskId>& ids);
+// "/v1/tasks/249107395289088".
+std::string path_of(const Json& task);
+// The details of a task by its retry-id or, if there is none, by message-id: then of the newest. `more`:
+// others have that message-id, too.
+Result<Json> find_task(Api& api, const std::string& id, bool& more);
+// The retry-id of the task with this message-id. Errors: not_found; permanent: several have it.
+Result<std::string> id_of_message(Api& api, const std::string& message_id);
 
-// Opens the store and finds the task, in any group of the config if none is chosen; prints errors, and a note
-// if the message-id has several tasks.
-int open_task(const TaskOptions& options, Session& session, TaskRow& task);
+// Opens the session and finds the task, in any group of the config if none is chosen; prints errors, and a
+// note if the message-id has several tasks.
+int open_task(const TaskOptions& options, Session& session, Json& task);
 
 // "queue orders: breaker open until ...": what holds tasks back, and the command that ends it.
-std::string held_text(const QueueGate& gate);
-// what_next(), after asking what silence means for it, and what holds it back.
-std::string next_of(Session& session, const TaskRow& row);
+std::string held_text(const Json& gate);
+// what_next(), and what holds it back; asks for what the task does not say of it.
+std::string next_of(Session& session, Json task);
+
+// Of a cause, for people: its type, and the first line of its error.
+std::string cause_name(const Json& cause);
+
+// Adds the members that a request names a target by: queue, or exchange and routing_key.
+void add_target(const Target& target, Json& body);
 
 // The parts that are not empty: "a, b".
 std::string joined(std::initializer_list<std::string> parts);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "src/cli/service/answers.h"
 #include "src/core/base/require.h"
 #include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
@@ -192,6 +193,29 @@ void Table::row(std::vector<Cell> cells) {
   RUNG_REQUIRE(cells.size() == columns_.size());
   for (Cell& cell : cells) cell.text = one_line(cell.text);
   rows_.push_back(std::move(cells));
+}
+
+void Table::add(const api::Json& answered) {
+  std::vector<Cell> cells;
+  for (const Column& column : columns_) cells.push_back(column.cell(answered));
+  row(std::move(cells));
+}
+
+Table::CellOf text_cell(const char* name) {
+  return [name](const api::Json& row) {
+    const std::string text = text_of(row, name);
+    return Table::Cell(text.empty() ? "-" : text);
+  };
+}
+Table::CellOf number_cell(const char* name) {
+  return [name](const api::Json& row) { return Table::Cell(std::to_string(number_of(row, name))); };
+}
+
+Table::CellOf time_cell(const char* name, EpochMs now) {
+  return [name, now](const api::Json& row) {
+    const auto time = time_of(row, name);
+    return Table::Cell(time ? relative(*time, now) : "-");
+  };
 }
 
 // Shortens columns until a line fits into `room`; drops columns if that is not enough.

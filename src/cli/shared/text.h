@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/api/json/json.h"
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"
 
@@ -58,14 +60,6 @@ std::string shorten(std::string_view text, std::size_t columns);
 class Table {
  public:
   enum class Align { left, right };
-  struct Column {
-    std::string title;
-    Align align = Align::left;
-    // If the terminal is too narrow, the column can be shortened to this width (0 = never), ...
-    std::size_t least = 0;
-    // ... and then be dropped, the largest number first (0 = never).
-    int spare = 0;
-  };
   struct Cell {
     Cell(std::string t, Colour c = Colour::none)
         : text(std::move(t)), colour(c) {}  // NOLINT: implicit by intent
@@ -73,10 +67,23 @@ class Table {
     std::string text;
     Colour colour = Colour::none;
   };
+  // What a row of an answer says.
+  using CellOf = std::function<Cell(const api::Json& row)>;
+  struct Column {
+    std::string title;
+    Align align = Align::left;
+    // If the terminal is too narrow, the column can be shortened to this width (0 = never), ...
+    std::size_t least = 0;
+    // ... and then be dropped, the largest number first (0 = never).
+    int spare = 0;
+    CellOf cell = {};  // of rows that are added as they were answered
+  };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
   // REQUIRES: as many cells as columns. Cells are passed through one_line().
   void row(std::vector<Cell> cells);
+  // REQUIRES: each column has its cell.
+  void add(const api::Json& row);
   // A line below the last row, across all columns.
   void note(const std::string& text, Colour colour = Colour::none);
   bool empty() const { return rows_.empty(); }
@@ -101,5 +108,11 @@ class Table {
   std::vector<Note> notes_;
   bool wraps_ = false;
 };
+
+// The text, or the number, of that name; "-" if there is none.
+Table::CellOf text_cell(const char* name);
+Table::CellOf number_cell(const char* name);
+// relative(); "-" without a time.
+Table::CellOf time_cell(const char* name, EpochMs now);
 
 }  // namespace rung::cli

@@ -1,27 +1,17 @@
 // rung nodes: which node owns which shards, since when, and how late they are.
-#include "src/api/stats/nodes.h"
-
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/shared/when.h"
 
 namespace rung::cli {
 namespace {
-
-using api::differs;
-using api::Nodes;
-using api::NodeState;
-using api::OwnedShards;
-using api::since;
-using api::state_of;
 
 struct NodesOptions {
   Common common;
@@ -30,91 +20,85 @@ struct NodesOptions {
 };
 
 // "0-20,43"
-std::string ranges(const std::vector<int>& shards) {
+std::string ranges(const Json& shards) {
   std::string out;
   for (std::size_t i = 0; i < shards.size();) {
     std::size_t last = i;
-    while (last + 1 < shards.size() && shards[last + 1] == shards[last] + 1) ++last;
-    out += fmt::format("{}{}", out.empty() ? "" : ",", shards[i]);
-    if (last > i) out += fmt::format("-{}", shards[last]);
+    while (last + 1 < shards.size() &&
+           shards[last + 1] == shards[i].get<int>() + static_cast<int>(last + 1 - i))
+      ++last;
+    out += (out.empty() ? "" : ",") + dump(shards[i], false);
+    if (last > i) out += "-" + dump(shards[last], false);
     i = last + 1;
   }
   return out.empty() ? "-" : out;
 }
 
-std::vector<Table::Cell> owned_cells(const OwnedShards& owned, EpochMs now) {
-  return {std::to_string(owned.shards.size()),
-          ranges(owned.shards),
-          owned.changed_at ? relative(*owned.changed_at, now) : "-",
-          {std::to_string(owned.overdue), owned.overdue > 0 ? Colour::yellow : Colour::none},
-          owned.oldest ? age(*owned.oldest, now) : "-"};
+Table::Cell node_state_cell(const Json& node) {
+  const std::string state = text_of(node, "state");
+  if (state.empty()) return {"-", Colour::red};  // of nobody
+  return {state, state == "live" ? Colour::green : state == "dead" ? Colour::red : Colour::dim};
 }
 
-Table::Cell config_cell(const Nodes& nodes, const NodeRow& node, EpochMs now) {
-  if (node.config.empty()) return "-";
-  const std::string shown = node.config.substr(0, 8);
-  return differs(nodes, node, now) ? Table::Cell{shown + " differs", Colour::yellow} : Table::Cell{shown};
+Table::Cell overdue_cell(const Json& node) {
+  const std::int64_t overdue = number_of(node, "overdue");
+  return {std::to_string(overdue), overdue > 0 ? Colour::yellow : Colour::none};
 }
 
-std::string text(const Nodes& nodes, EpochMs now, const Terminal& terminal) {
+Table::Cell config_cell(const Json& node) {
+  const std::string config = text_of(node, "config").substr(0, 8);
+  if (config.empty()) return "-";
+  return flag_of(node, "config_differs") ? Table::Cell{config + " differs", Colour::yellow}
+                                         : Table::Cell{config};
+}
+
+std::string nodes_text(const Json& page, EpochMs now, const Terminal& terminal) {
   using enum Table::Align;
-  Table table({{"NODE", left},
-               {"STATE", left},
-               {"SINCE", left},
-               {"LAST SEEN", left},
-               {"SHARDS", right},
-               {"WHICH", left},
-               {"ACQUIRED", left},
-               {"OVERDUE", right},
-               {"OLDEST", right},
-               {"VERSION", left},
-               {"ADDRESS", left},
-               {"CONFIG", left}});
-  static const OwnedShards kNothing;
-  const auto row = [&](std::vector<Table::Cell> cells, const OwnedShards& owned, Table::Cell config,
-                       const std::string& version, const std::string& address) {
-    for (Table::Cell& cell : owned_cells(owned, now)) cells.push_back(std::move(cell));
-    cells.emplace_back(version);
-    cells.emplace_back(address);
-    cells.push_back(std::move(config));
-    table.row(std::move(cells));
+  const auto oldest = [now](const Json& node) {
+    return part_of(node, "oldest_overdue_ms").is_number()
+               ? age(now - Ms{number_of(node, "oldest_overdue_ms")}, now)
+               : "-";
   };
-  for (const NodeRow& node : nodes.rows) {
-    const NodeState state = state_of(node, now);
-    const auto held = nodes.held.find(node.id);
-    const Colour colour = state == NodeState::live   ? Colour::green
-                          : state == NodeState::dead ? Colour::red
-                                                     : Colour::dim;
-    row({node.name,
-         {std::string(api::to_word(state)), colour},
-         relative(since(node, now), now),
-         relative(node.seen_at, now)},
-        held == nodes.held.end() ? kNothing : held->second, config_cell(nodes, node, now), node.version,
-        node.address);
-  }
-  if (!nodes.unowned.shards.empty()) {
-    OwnedShards unowned = nodes.unowned;
-    unowned.changed_at.reset();
-    row({"(unowned)", {"-", Colour::red}, "-", "-"}, unowned, "-", "-", "-");
+  Table table({{"NODE", left, 0, 0, text_cell("node")},
+               {"STATE", left, 0, 0, node_state_cell},
+               {"SINCE", left, 0, 0, time_cell("since", now)},
+               {"LAST SEEN", left, 0, 0, time_cell("seen_at", now)},
+               {"SHARDS", right, 0, 0,
+                [](const Json& node) { return std::to_string(part_of(node, "shards").size()); }},
+               {"WHICH", left, 0, 0, [](const Json& node) { return ranges(part_of(node, "shards")); }},
+               {"ACQUIRED", left, 0, 0, time_cell("taken_at", now)},
+               {"OVERDUE", right, 0, 0, overdue_cell},
+               {"OLDEST", right, 0, 0, oldest},
+               {"VERSION", left, 0, 0, text_cell("version")},
+               {"ADDRESS", left, 0, 0, text_cell("address")},
+               {"CONFIG", left, 0, 0, config_cell}});
+  const Json& nodes = part_of(page, "nodes");
+  for (const Json& node : nodes) table.add(node);
+  if (Json unowned = part_of(page, "unowned"); !part_of(unowned, "shards").empty()) {
+    unowned["node"] = "(unowned)";
+    table.add(unowned);
   }
   std::string out = table.str(terminal);
-  for (const NodeRow& node : nodes.rows) {
-    if (state_of(node, now) != NodeState::live) continue;
-    for (const HealthProblem& p : node.problems)
-      out += fmt::format("\n{}: {}: {}", one_line(node.name), one_line(p.name), one_line(p.detail));
-    if (!node.problems.empty()) out += "\n";
+  for (const Json& node : nodes) {
+    const Json& problems = part_of(node, "problems");
+    if (text_of(node, "state") != "live" || problems.empty()) continue;
+    for (const Json& p : problems)
+      out += "\n" + one_line(text_of(node, "node") + ": " + text_of(p, "name") + ": " + text_of(p, "detail"));
+    out += "\n";
   }
-  if (nodes.differ) out += "\nlive nodes have different configs: reload or restart those that are behind\n";
-  if (nodes.hidden > 0)
-    out += fmt::format("\nnot shown: {} nodes that ended over a day ago (see --all)\n", nodes.hidden);
+  const auto differs = [](const Json& node) { return flag_of(node, "config_differs"); };
+  if (std::any_of(nodes.begin(), nodes.end(), differs))
+    out += "\nlive nodes have different configs: reload or restart those that are behind\n";
+  if (const auto hidden = number_of(page, "not_shown"); hidden > 0)
+    out += fmt::format("\nnot shown: {} nodes that ended over a day ago (see --all)\n", hidden);
   return out;
 }
 
 int show(Session& session, const NodesOptions& options) {
-  const auto nodes = session.service.system->nodes(session.now, options.all);
-  if (!nodes) return report_error(nodes.error());
-  if (options.common.json) return print_json(api::nodes_page(*nodes, session.now, api::whole_list()));
-  print(text(*nodes, session.now, Terminal::of_stdout()));
+  const auto page = read_rows(*session.api, "/v1/nodes", {{"all", options.all ? "true" : ""}}, "nodes");
+  if (!page) return report_error(page.error());
+  if (options.common.json) return print_json(*page);
+  print(nodes_text(*page, session.now, Terminal::of_stdout()));
   return kSuccess;
 }
 

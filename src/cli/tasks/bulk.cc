@@ -6,8 +6,6 @@
 
 #include "levels/duration.h"
 #include "src/api/tasks/bulks.h"
-#include "src/api/tasks/pages.h"
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
@@ -27,131 +25,132 @@ struct BulkCommandOptions {
   std::string cursor, reason;
 };
 
-int report_no_bulk(std::int64_t id) {
-  return report_error(kNotFound, fmt::format("bulk {} does not exist", id));
-}
-
 int list(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_service(o.common, session, "", ConfigFor::reading); code != kSuccess) return code;
   std::optional<std::int64_t> below;
   if (const int code = read_cursor(o.cursor, below); code != kSuccess) return code;
-  auto bulks = session.service.bulks->list(o.limit + 1, below);
-  if (!bulks) return report_error(bulks.error());
-  if (o.common.json) return print_json(api::bulks_page(*bulks, o.limit));
-  const bool more = std::ssize(*bulks) > o.limit;
-  if (more) bulks->pop_back();
-  if (bulks->empty()) {
-    print("no bulks yet\n");
-    return kSuccess;
-  }
+  const auto page =
+      read_rows(*session.api, "/v1/bulks", {}, "bulks", static_cast<std::size_t>(o.limit), o.cursor);
+  if (!page) return report_error(page.error());
+  if (o.common.json) return print_json(*page);
   using enum Table::Align;
-  Table table({{"BULK", right},
-               {"ACTION", left},
-               {"STATE", left},
-               {"DONE", right},
-               {"TOTAL", right},
-               {"REFUSED", right},
-               {"CREATED", left},
-               {"WHO", left},
-               {"RUNNER", left},
-               {"FILTER", left}});
-  for (const Bulk& b : *bulks) {
-    table.row({std::to_string(b.id), std::string(to_word(b.action)), std::string(to_word(b.state)),
-               std::to_string(b.done), std::to_string(b.total), std::to_string(b.refused),
-               relative(b.created_at, session.now), b.who, b.runner.empty() ? "-" : b.runner,
-               tasks_of(session, b)});
-  }
-  print(table.str(Terminal::of_stdout()));
-  if (more) print(fmt::format("\nmore bulks: add --cursor {} for the next page\n", bulks->back().id));
+  Table table({{"BULK", right, 0, 0, text_cell("id")},
+               {"ACTION", left, 0, 0, text_cell("action")},
+               {"STATE", left, 0, 0, text_cell("state")},
+               {"DONE", right, 0, 0, number_cell("done")},
+               {"TOTAL", right, 0, 0, number_cell("total")},
+               {"REFUSED", right, 0, 0, number_cell("refused")},
+               {"CREATED", left, 0, 0, time_cell("created_at", session.now)},
+               {"WHO", left, 0, 0, text_cell("who")},
+               {"RUNNER", left, 0, 0, text_cell("runner")},
+               {"FILTER", left, 0, 0, [&](const Json& bulk) { return tasks_of(session, bulk); }}});
+  for (const Json& bulk : part_of(*page, "bulks")) table.add(bulk);
+  print(table.empty() ? "no bulks yet\n" : table.str(Terminal::of_stdout()));
+  if (const std::string next = next_of_page(*page); !next.empty())
+    print("\nmore bulks: add --cursor " + one_line(next) + " for the next page\n");
   return kSuccess;
 }
 
-std::string show_text(Session& session, const Bulk& b, const api::Outcomes& outcomes) {
-  const SentCounts& counts = outcomes.counts;
-  const auto at = [&](EpochMs t) { return moment(t, session.now); };
+std::string canary_text(const Json& bulk) {
+  const Json& watch = part_of(bulk, "watch_ms");
+  return fmt::format("{}, {}", number_of(bulk, "canary"),
+                     watch.is_number()
+                         ? "watched for " + levels::format_duration(Ms{number_of(bulk, "watch_ms")})
+                         : "watched for as long as the queue's silence lasts");
+}
+
+std::string show_text(Session& session, const Json& b) {
+  const Json& counts = part_of(b, "outcomes");
+  const auto at = [&](const char* name) {
+    const auto time = time_of(b, name);
+    return time ? moment(*time, session.now) : "";
+  };
   std::string out;
   const auto field = [&](std::string_view name, const std::string& text) {
     if (!text.empty()) out += fmt::format("{:<12}  {}\n", name, one_line(text));
   };
-  field("bulk", std::to_string(b.id));
-  field("action", std::string(to_word(b.action)));
-  field("state", std::string(to_word(b.state)));
+  field("bulk", text_of(b, "id"));
+  field("action", text_of(b, "action"));
+  field("state", text_of(b, "state"));
   field("tasks", tasks_of(session, b));
-  field("reason", b.reason);
-  if (b.elsewhere.is_set()) {
-    Task task;
-    task.queue = b.elsewhere.queue;
-    task.exchange = b.elsewhere.exchange;
-    task.routing_key = b.elsewhere.routing_key;
-    field("to", destination(task));
+  field("reason", text_of(b, "reason"));
+  if (Json to = part_of(b, "elsewhere"); to.is_object()) {
+    to["by_exchange"] = true;
+    field("to", destination(to));
   }
-  if (b.rate > 0)
-    field("rate", fmt::format("{} per second{}", b.rate, b.care.ramp ? ", ramping up from 1" : ""));
-  if (b.care.canary > 0)
-    field("canary", fmt::format("{}, {}", b.care.canary,
-                                b.care.watch ? "watched for " + levels::format_duration(*b.care.watch)
-                                             : "watched for as long as the queue's silence lasts"));
-  if (b.care.stop_above) field("stops above", api::percent_text(*b.care.stop_above) + " failures");
-  field("progress", bar(b.done, b.total, 30) + fmt::format(" {} of {}", b.done, b.total));
+  if (const double rate = real_of(b, "rate"); rate > 0)
+    field("rate", fmt::format("{} per second{}", rate, flag_of(b, "ramp") ? ", ramping up from 1" : ""));
+  if (number_of(b, "canary") > 0) field("canary", canary_text(b));
+  if (const std::string share = text_of(b, "stop_on_failures"); !share.empty())
+    field("stops above", share + " failures");
+  const std::int64_t done = number_of(b, "done"), total = number_of(b, "total");
+  field("progress", bar(done, total, 30) + fmt::format(" {} of {}", done, total));
   field("outcome", outcome_of(b));
-  if (counts.sent > 0)
+  if (number_of(counts, "sent") > 0)
     field("since then", fmt::format("{} succeeded, {} failed, {} without an answer, {} not sent yet{}",
-                                    counts.succeeded, counts.failed, counts.open, counts.unsent,
-                                    b.done > api::kOutcomesCounted ? " (of the latest)" : ""));
-  for (const QueueGate& gate : outcomes.held) field("held", held_text(gate));
-  field("waits", counts.unread);
-  field("stopped", b.stopped_because);
-  if (b.state == BulkState::stopped) field("the rest", rest_of(b));
-  if (b.changed_at)
-    field("changed", fmt::format("{} by {}{}{}", at(*b.changed_at), b.changed_by,
-                                 b.changed_because.empty() ? "" : ": ", b.changed_because));
-  field("who", b.who);
-  field("runner", b.runner);
-  field("created", at(b.created_at));
-  if (b.finished_at) field("finished", at(*b.finished_at));
+                                    number_of(counts, "succeeded"), number_of(counts, "failed"),
+                                    number_of(counts, "open"), number_of(counts, "not_yet_sent"),
+                                    done > api::kOutcomesCounted ? " (of the latest)" : ""));
+  for (const Json& gate : part_of(counts, "held")) field("held", held_text(gate));
+  field("waits", text_of(counts, "unread"));
+  field("stopped", text_of(b, "stopped_because"));
+  if (text_of(b, "state") == "stopped") field("the rest", rest_of(b));
+  if (const std::string why = text_of(b, "changed_because"); !at("changed_at").empty())
+    field("changed", at("changed_at") + " by " + text_of(b, "changed_by") + (why.empty() ? "" : ": " + why));
+  field("who", text_of(b, "who"));
+  field("runner", text_of(b, "runner"));
+  field("created", at("created_at"));
+  field("finished", at("finished_at"));
   return out;
+}
+
+// Exits with 3 where there is no such bulk.
+int report_failed(const BulkCommandOptions& o, const Error& error) {
+  return error.kind == Error::Kind::not_found
+             ? report_error(kNotFound, fmt::format("bulk {} does not exist", o.id))
+             : report_error(error);
 }
 
 int show(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_service(o.common, session, "", ConfigFor::reading); code != kSuccess) return code;
-  auto bulk = session.service.bulks->find(o.id);
-  if (!bulk) return report_error(bulk.error());
-  if (!*bulk) return report_no_bulk(o.id);
-  auto counts = session.service.bulks->outcomes(**bulk);
-  if (!counts) return report_error(counts.error());
-  if (o.common.json) return print_json(api::to_json(**bulk, *counts));
-  print(show_text(session, **bulk, counts->value_or(api::Outcomes{})));
+  const auto bulk = session.api->get("/v1/bulks/" + std::to_string(o.id));
+  if (!bulk) return report_failed(o, bulk.error());
+  if (o.common.json) return print_json(*bulk);
+  print(show_text(session, *bulk));
   return kSuccess;
 }
 
-// A bulk that has ended does not change, which is an error.
-int control(const BulkCommandOptions& o, BulkState to) {
+// `action`: pause, resume or abort; `to`: the state that it leads to. A bulk that has ended does not change,
+// which is an error.
+int control(const BulkCommandOptions& o, const std::string& action, const std::string& to) {
   Session session;
   if (const int code = open_service(o.common, session); code != kSuccess) return code;
-  const auto rate = o.rate > 0 ? std::optional<double>(o.rate) : std::nullopt;
-  auto bulk = session.service.bulks->control({o.id, to, rate, "", o.reason, o.put_back});
-  if (!bulk) return report_error(bulk.error());
-  if (!*bulk) return report_no_bulk(o.id);
-  const Bulk& b = **bulk;
-  if (b.state == to && to == BulkState::running && !o.detach) return run_bulk(session, b, o.common.json);
-  if (o.common.json) print_json(api::to_json(b));
-  if (b.state != to && !o.put_back)
-    return report_error(kUserError,
-                        fmt::format("bulk {} has already ended: it is {}", b.id, to_word(b.state)));
+  Json body = Json::object();
+  if (!o.reason.empty()) body["reason"] = o.reason;
+  if (o.rate > 0) body["rate"] = o.rate;
+  if (o.put_back) body["put_back"] = true;
+  const auto changed = control_bulk(session, std::to_string(o.id), action, body);
+  if (!changed) return report_failed(o, changed.error());
+  const Json& b = *changed;
+  const std::string state = text_of(b, "state");
+  if (state == to && action == "resume" && !o.detach) return run_bulk(session, b, o.common.json);
+  if (o.common.json) print_json(b);
+  if (state != to && !o.put_back)
+    return report_error(kUserError, fmt::format("bulk {} has already ended: it is {}", o.id, state));
   if (o.common.json) return kSuccess;
-  print(to == BulkState::running
-            ? fmt::format("bulk {} will be resumed by a sidecar\n", b.id)
-            : fmt::format("bulk {} is {} at {} of {}\n", b.id, to_word(b.state), b.done, b.total));
-  if (to != BulkState::aborted) return kSuccess;
-  const auto left = session.service.bulks->outcomes(b);
-  if (left && *left && (*left)->counts.unsent > 0) {
-    print(fmt::format("{} of its tasks are scheduled, and still go out", (*left)->counts.unsent));
-    if (b.action == BulkAction::redrive)
-      print(fmt::format(": `rung bulk abort {} --put-back` parks them again", b.id));
-    print("\n");
-  }
+  print(action == "resume" ? fmt::format("bulk {} will be resumed by a sidecar\n", o.id)
+                           : fmt::format("bulk {} is {} at {} of {}\n", o.id, one_line(state),
+                                         number_of(b, "done"), number_of(b, "total")));
+  if (action != "abort") return kSuccess;
+  const auto after = session.api->get("/v1/bulks/" + std::to_string(o.id));
+  const std::int64_t unsent = after ? number_of(part_of(*after, "outcomes"), "not_yet_sent") : 0;
+  if (unsent == 0) return kSuccess;
+  print(fmt::format("{} of its tasks are scheduled, and still go out", unsent));
+  if (text_of(b, "action") == "redrive")
+    print(fmt::format(": `rung bulk abort {} --put-back` parks them again", o.id));
+  print("\n");
   return kSuccess;
 }
 
@@ -192,7 +191,7 @@ void add_bulk(CLI::App& app, int* exit) {
   CLI::App& pause = add_one(bulk, "pause", "Pauses a bulk, wherever it runs",
                             "Examples:\n  rung bulk pause 7 --reason \"the shop is down\"", *o);
   add_reason(pause, *o);
-  pause.callback([o, exit] { *exit = control(*o, BulkState::paused); });
+  pause.callback([o, exit] { *exit = control(*o, "pause", "paused"); });
   CLI::App& abort = add_one(bulk, "abort", "Ends a bulk; tasks already changed stay changed",
                             "Examples:\n"
                             "  rung bulk abort 7\n"
@@ -201,7 +200,7 @@ void add_bulk(CLI::App& app, int* exit) {
   abort.add_flag("--put-back", o->put_back,
                  "Of a redrive, also one that has ended: park what it has made due and is not sent yet");
   add_reason(abort, *o);
-  abort.callback([o, exit] { *exit = control(*o, BulkState::aborted); });
+  abort.callback([o, exit] { *exit = control(*o, "abort", "aborted"); });
   CLI::App& on = add_one(bulk, "resume", "Resumes a bulk and runs it here",
                          "Examples:\n"
                          "  rung bulk resume 7\n"
@@ -213,7 +212,7 @@ void add_bulk(CLI::App& app, int* exit) {
       ->check(CLI::Range(0.01, 1e6));
   add_reason(on, *o);
   on.add_flag("--detach", o->detach, "Let a sidecar run it");
-  on.callback([o, exit] { *exit = control(*o, BulkState::running); });
+  on.callback([o, exit] { *exit = control(*o, "resume", "running"); });
 }
 
 }  // namespace rung::cli

@@ -7,13 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/pages.h"
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/core/base/utf8.h"
+#include "src/core/base/rfc3339.h"
 
 namespace rung::cli {
 namespace {
@@ -27,81 +26,81 @@ struct CausesOptions {
   bool all = false, watch = false;
 };
 
-Colour colour_of_cause(CauseState state) {
-  switch (state) {
-    case CauseState::fresh:
-    case CauseState::regressed:
-      return Colour::red;
-    case CauseState::working:
-      return Colour::yellow;
-    default:
-      return Colour::dim;
-  }
+std::string cause_state(const Json& cause) {
+  return part_of(cause, "worse_at").is_string() ? "worse" : text_of(cause, "state");
 }
 
-std::string causes_table(const api::Causes& causes, const CausesOptions& options, EpochMs now) {
+Table::Cell cause_state_cell(const Json& cause) {
+  const CauseState state = cause_state_from(text_of(cause, "state")).value_or(CauseState::known);
+  const bool alarming = state == CauseState::fresh || state == CauseState::regressed;
+  return {cause_state(cause), alarming                       ? Colour::red
+                              : state == CauseState::working ? Colour::yellow
+                                                             : Colour::dim};
+}
+
+Table::CellOf grouped_cell(const char* name) {
+  return [name](const Json& row) { return Table::Cell(grouped(number_of(row, name))); };
+}
+
+std::string causes_table(const Json& page, const CausesOptions& options, EpochMs now) {
   using enum Table::Align;
-  if (causes.rows.empty()) {
+  const Json& causes = part_of(page, "causes");
+  if (causes.empty()) {
     if (!options.all) return "no task that has failed is under way or parked (see --all)\n";
     return options.queue.empty() && options.states.empty() ? "nothing has failed\n" : "no cause matches\n";
   }
-  Table table({{"CAUSE", left},
-               {"QUEUE", left, 10},
-               {"LAST HOUR", right},
-               {"UNDER WAY", right},
-               {"PARKED", right},
-               {"SUCCEEDED", right, 0, 2},
-               {"FIRST", left, 0, 4},
-               {"LAST", left, 0, 3},
-               {"STATE", left},
-               {"OWNER", left, 6, 1},
-               {"ERROR", left}});
+  const auto parked = [](const Json& cause) {
+    const std::int64_t tasks = number_of(cause, "parked");
+    return Table::Cell(grouped(tasks), tasks > 0 ? Colour::red : Colour::none);
+  };
+  Table table({{"CAUSE", left, 0, 0, text_cell("cause_id")},
+               {"QUEUE", left, 10, 0, text_cell("queue")},
+               {"LAST HOUR", right, 0, 0, grouped_cell("last_hour")},
+               {"UNDER WAY", right, 0, 0, grouped_cell("scheduled")},
+               {"PARKED", right, 0, 0, parked},
+               {"SUCCEEDED", right, 0, 2, grouped_cell("succeeded")},
+               {"FIRST", left, 0, 4, time_cell("first_seen", now)},
+               {"LAST", left, 0, 3, time_cell("last_seen", now)},
+               {"STATE", left, 0, 0, cause_state_cell},
+               {"OWNER", left, 6, 1, text_cell("owner")},
+               {"ERROR", left, 0, 0, cause_name}});
   table.wrap_last();
   std::string advice;
-  for (const CauseRow& cause : causes.rows) {
-    table.row({cause.id,
-               cause.queue.empty() ? "-" : cause.queue,
-               grouped(cause.last_hour),
-               grouped(cause.scheduled),
-               {grouped(cause.parked), cause.parked > 0 ? Colour::red : Colour::none},
-               grouped(cause.succeeded),
-               relative(cause.first_seen, now),
-               relative(cause.last_seen, now),
-               {cause.worse_at ? "worse" : std::string(to_word(cause.state)), colour_of_cause(cause.state)},
-               cause.owner.empty() ? "-" : cause.owner,
-               api::name_of(cause)});
-    if (!cause.note.empty() || !cause.link.empty())
-      table.note(cause.note + (cause.note.empty() || cause.link.empty() ? "" : " ") + cause.link,
-                 Colour::dim);
-    if (advice.empty()) advice = api::advice(cause);
+  for (const Json& cause : causes) {
+    table.add(cause);
+    const std::string note = text_of(cause, "note"), link = text_of(cause, "link");
+    if (!note.empty() || !link.empty())
+      table.note(note + (note.empty() || link.empty() ? "" : " ") + link, Colour::dim);
+    if (advice.empty()) advice = api::advice(text_of(cause, "error_type"), text_of(cause, "sample"));
   }
   std::string out = table.str(Terminal::of_stdout());
-  if (!causes.next.empty()) out += "\nmore causes: add --cursor " + causes.next + " for the next page\n";
-  if (!advice.empty()) out += "\n" + advice + "\n";
-  return out;
+  if (const std::string next = next_of_page(page); !next.empty())
+    out += "\nmore causes: add --cursor " + one_line(next) + " for the next page\n";
+  return advice.empty() ? out : out + "\n" + advice + "\n";
 }
 
 int show_causes(const CausesOptions& options) {
-  CauseFilter filter;
-  filter.queue = options.queue;
-  for (const std::string& word : options.states) filter.states.push_back(*cause_state_from(word));
-  filter.with_tasks = !options.all;
   std::optional<std::int64_t> offset;
   if (const int code = read_cursor(options.cursor, offset); code != kSuccess) return code;
-  filter.offset = offset.value_or(0);
-  filter.limit = options.limit;
+  std::string states;
+  for (const std::string& word : options.states) states += (states.empty() ? "" : ",") + word;
   Session session;
   if (const int code = open_service(options.common, session, options.queue, ConfigFor::reading);
       code != kSuccess)
     return code;
   const auto draw = [&]() -> int {
-    if (const int code = read_time("--since", options.since, session.now, Direction::past, filter.since);
+    std::optional<EpochMs> since;
+    if (const int code = read_time("--since", options.since, session.now, Direction::past, since);
         code != kSuccess)
       return code;
-    const auto causes = session.service.system->causes(filter);
-    if (!causes) return report_error(causes.error());
-    print(options.common.json ? dump(api::to_json(*causes)) + "\n"
-                              : causes_table(*causes, options, session.now));
+    const auto page = read_page(*session.api, "/v1/causes",
+                                {{"queue", options.queue},
+                                 {"state", states},
+                                 {"with_tasks", options.all ? "" : "true"},
+                                 {"since", since ? to_rfc3339(*since) : ""}},
+                                "causes", static_cast<std::size_t>(options.limit), options.cursor);
+    if (!page) return report_error(page.error());
+    print(options.common.json ? dump(*page) + "\n" : causes_table(*page, options, session.now));
     return kSuccess;
   };
   return options.watch ? watch(session, draw) : draw();
@@ -116,34 +115,30 @@ int show_cause(const CausesOptions& options) {
   if (!api::is_cause_id(options.cause)) return report_no_id(options.cause);
   Session session;
   if (const int code = open_service(options.common, session); code != kSuccess) return code;
-  const auto json = session.service.system->cause(options.cause);
-  if (!json) return report_error(json.error());
-  if (options.common.json) return print_json(*json);
-  const auto cause = api::cause_from_json(*json);
+  const auto cause = session.api->get("/v1/causes/" + options.cause);
   if (!cause) return report_error(cause.error());
-  const CauseRow& c = *cause;
+  if (options.common.json) return print_json(*cause);
+  const Json& c = *cause;
   std::string out;
   const auto field = [&](std::string_view name, const std::string& text) {
     if (!text.empty()) out += fmt::format("{:<10}  {}\n", name, one_line(text));
   };
-  field("cause", c.id);
-  field("queue", c.queue);
-  field("error", api::name_of(c));
-  field("state",
-        std::string(c.worse_at ? "worse" : to_word(c.state)) + (c.owner.empty() ? "" : ", owner " + c.owner));
-  field("note", c.note);
-  field("link", c.link);
-  field("tasks", fmt::format("{} under way, {} parked, {} succeeded; {} ever", grouped(c.scheduled),
-                             grouped(c.parked), grouped(c.succeeded), grouped(c.total)));
-  field("last hour", grouped(c.last_hour) + (c.last_hour == 1 ? " failure" : " failures"));
-  field("first", moment(c.first_seen, session.now));
-  field("last", moment(c.last_seen, session.now));
-  if (const auto headers = json->find("by_header"); headers != json->end()) {
-    for (const Json& header : *headers) {
-      const auto counts = api::counts_from_json(header);
-      const auto by = CountBy::parse(header.value("by", ""));
-      if (counts && by && counts->total > 0) out += "\n" + counts_text(*counts, *by);
-    }
+  const auto count = [&](const char* name) { return grouped(number_of(c, name)); };
+  const auto at = [&](const char* name) { return moment(time_of(c, name).value_or(EpochMs{}), session.now); };
+  const std::string owner = text_of(c, "owner");
+  field("cause", text_of(c, "cause_id"));
+  field("queue", text_of(c, "queue"));
+  field("error", cause_name(c));
+  field("state", cause_state(c) + (owner.empty() ? "" : ", owner " + owner));
+  field("note", text_of(c, "note"));
+  field("link", text_of(c, "link"));
+  field("tasks", fmt::format("{} under way, {} parked, {} succeeded; {} ever", count("scheduled"),
+                             count("parked"), count("succeeded"), count("total")));
+  field("last hour", count("last_hour") + (number_of(c, "last_hour") == 1 ? " failure" : " failures"));
+  field("first", at("first_seen"));
+  field("last", at("last_seen"));
+  for (const Json& header : part_of(c, "by_header")) {
+    if (number_of(header, "count") > 0) out += "\n" + counts_text(header);
   }
   print(out);
   return kSuccess;
@@ -156,23 +151,22 @@ struct TriageOptions {
 };
 
 // `own`: whoever calls this owns it.
-int triage(const TriageOptions& options, const CauseTriage& change, bool own = false) {
+int triage(const TriageOptions& options, Json change, bool own = false) {
   if (!api::is_cause_id(options.cause)) return report_no_id(options.cause);
   Session session;
   if (const int code = open_service(options.common, session); code != kSuccess) return code;
-  CauseTriage whole = change;
   if (own) {
-    auto name = session.service.system->my_name();
-    if (!name) return report_error(name.error());
-    whole.owner = *std::move(name);
+    const auto you = session.api->get("/v1/you");
+    if (!you) return report_error(you.error());
+    change["owner"] = text_of(*you, "name");
   }
-  const auto changed = session.service.system->triage(options.cause, whole);
+  const auto changed = session.api->post("/v1/causes/" + options.cause, change);
   if (!changed) return report_error(changed.error());
-  if (options.common.json) return print_json(api::to_json(*changed));
-  std::string text = fmt::format("cause {} is {}", changed->id, to_word(changed->state));
-  if (!changed->owner.empty()) text += ", owner " + changed->owner;
-  if (!changed->note.empty()) text += ": " + changed->note;
-  print(one_line(text) + "\n");
+  if (options.common.json) return print_json(*changed);
+  const std::string owner = text_of(*changed, "owner"), note = text_of(*changed, "note");
+  print(one_line("cause " + options.cause + " is " + text_of(*changed, "state") +
+                 (owner.empty() ? "" : ", owner " + owner) + (note.empty() ? "" : ": " + note)) +
+        "\n");
   return kSuccess;
 }
 
@@ -190,9 +184,9 @@ void add_triage(CLI::App& causes, int* exit) {
   note.add_option("--state", n->state, "Set the state, too")
       ->check(CLI::IsMember(std::vector<std::string>(kCauseWords.begin(), kCauseWords.end())));
   note.callback([n, exit] {
-    CauseTriage change{.note = n->text};
-    if (!n->link.empty()) change.link = n->link;
-    if (!n->state.empty()) change.state = cause_state_from(n->state);
+    Json change = {{"note", n->text}};
+    if (!n->link.empty()) change["link"] = n->link;
+    if (!n->state.empty()) change["state"] = n->state;
     *exit = triage(*n, change);
   });
 
@@ -208,7 +202,7 @@ void add_triage(CLI::App& causes, int* exit) {
   own.add_flag("--nobody", o->nobody, "Nobody any more")->excludes(name);
   own.callback([o, exit] {
     const bool me = !o->nobody && o->text.empty();
-    *exit = triage(*o, {.owner = o->nobody ? "" : o->text}, me);
+    *exit = triage(*o, {{"owner", o->nobody ? "" : o->text}}, me);
   });
 
   const auto add_state = [&](CauseState state, const char* word, const char* summary, const char* footer) {
@@ -217,8 +211,8 @@ void add_triage(CLI::App& causes, int* exit) {
     c.add_option("CAUSE", s->cause, "The cause, as rung causes shows it")->required();
     c.add_option("--note", s->text, "Why")->type_name("TEXT");
     c.callback([s, state, exit] {
-      CauseTriage change{.state = state};
-      if (!s->text.empty()) change.note = s->text;
+      Json change = {{"state", to_word(state)}};
+      if (!s->text.empty()) change["note"] = s->text;
       *exit = triage(*s, change);
     });
   };

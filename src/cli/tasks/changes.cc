@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
@@ -15,6 +14,7 @@
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
+#include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/machine.h"
 
@@ -32,15 +32,23 @@ struct ChangeOptions {
   int attempt = 0;
 };
 
+// What is asked of each task.
+struct Wish {
+  std::string action;  // the last part of the path
+  Json body = Json::object();
+  bool safe = true;  // a second time it changes nothing more: its answer may have been lost
+};
+
+// What became of one task.
 struct Change {
-  TaskId id;
-  Decision decision;
-  std::optional<TaskRow> row;  // after the change; nullopt if there is no such task
+  std::string id;
+  std::string result;       // applied, nothing to do, refused, not found
+  std::string reason = {};  // unless applied
+  Json task = {};           // after it
 };
 
 Exit exit_of(const Change& change) {
-  if (!change.row) return kNotFound;
-  return change.decision.verdict == Decision::Verdict::refused ? kUserError : kSuccess;
+  return change.result == "not found" ? kNotFound : change.result == "refused" ? kUserError : kSuccess;
 }
 
 // Of several: a user error takes precedence over not found.
@@ -49,89 +57,102 @@ Exit worse_of(Exit a, Exit b) {
   return weight(a) >= weight(b) ? a : b;
 }
 
-// The rows after the changes. Fewer changes than ids: `stopped` says why.
-Done<Change> apply(Session& session, const std::vector<TaskId>& ids, const Happening& what,
-                   const std::string& reason) {
-  Done<Decision> decided = session.service.changes->change(ids, what, reason);
-  Done<Change> done;
-  std::optional<Error> unread;  // after it the others would fail, too, each after a while
-  for (std::size_t i = 0; i < decided.results.size(); ++i) {
-    Decision& decision = decided.results[i];
-    Result<std::optional<TaskRow>> row = std::nullopt;
-    if (unread) {
-      row = tl::unexpected(*unread);
-    } else {
-      row = session.service.tasks->find(ids[i]);
-    }
-    if (!row) unread = row.error();
-    // Report a change even if the row cannot be read again; then only the node's name is missing.
-    if (!row && decision.verdict == Decision::Verdict::applied) row = TaskRow{decision.task, {}, {}};
-    if (row) {
-      done.results.push_back({ids[i], std::move(decision), *std::move(row)});
-    } else {
-      done.stopped = unread;
-    }
+Result<Change> change(Api& api, const std::string& id, const Wish& wish) {
+  const std::string path = "/v1/tasks/" + id + "/" + wish.action;
+  auto answer = wish.safe ? api.call_patiently("POST", path, &wish.body) : api.call("POST", path, &wish.body);
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->good()) {
+    std::string why = answer->text("unchanged_because");
+    const char* result = why.empty() ? "applied" : "nothing to do";
+    return Change{id, result, std::move(why), std::move(answer->json)};
   }
-  if (!decided.stopped) return done;
-  done.stopped = std::move(decided.stopped);
-  const std::size_t at = decided.results.size();
-  if (ids.size() > 1 && at > 0)
-    done.stopped->message += fmt::format("; task {} may have been changed, {} after it were not tried",
-                                         ids[at].str(), ids.size() - at - 1);
-  return done;
+  if (answer->status == 404) return Change{id, "not found", std::string(kNoSuchTask)};
+  const std::string wrong = answer->wrong(false);
+  if (answer->status == 400 || answer->status == 403 || answer->status == 409)
+    return Change{id, "refused", wrong.empty() ? answer->text("detail") : wrong};
+  return tl::unexpected(error_of(*answer));
 }
 
 void print_change(const Change& change, Session& session) {
-  if (!change.row) {
-    report_error(kNotFound, "no task with retry-id " + change.id.str());
-    return;
+  if (change.result == "not found") {
+    report_error(kNotFound, "no task with retry-id " + change.id);
+  } else if (change.result == "refused") {
+    report_error(kUserError, change.id + ": " + change.reason);
+  } else {
+    print(fmt::format("{}  {}{}\n", change.id, one_line(next_of(session, change.task)),
+                      change.reason.empty() ? "" : " (nothing to do: " + one_line(change.reason) + ")"));
   }
-  if (change.decision.verdict == Decision::Verdict::refused) {
-    report_error(kUserError, change.id.str() + ": " + change.decision.reason);
-    return;
-  }
-  const std::string state_text = next_of(session, *change.row);
-  const bool before = change.decision.verdict == Decision::Verdict::stale;
-  print(fmt::format("{}  {}{}\n", change.id.str(), one_line(state_text),
-                    before ? " (nothing to do: " + change.decision.reason + ")" : ""));
 }
 
-Json change_json(const Change& change) {
-  const char* result = "applied";
-  if (change.decision.verdict == Decision::Verdict::stale) result = "nothing to do";
-  if (change.decision.verdict == Decision::Verdict::refused) result = "refused";
-  if (!change.row) result = "not found";
-  return {{"retry_id", change.id.str()},
-          {"result", result},
-          {"reason", api::text_or_null(change.decision.reason)},
-          {"task", change.row ? api::to_json(*change.row) : Json()}};
+Json change_json(const Change& change, Api& api) {
+  const auto task = change.result == "not found" ? Result<Json>(Json()) : api.get("/v1/tasks/" + change.id);
+  return {{"retry_id", change.id},
+          {"result", change.result},
+          {"reason", api::text_or_null(change.reason)},
+          {"task", task ? *task : change.task}};  // it is told even if it cannot be read again
 }
 
-int run(Session& session, const ChangeOptions& options, const Happening& what) {
-  if (session.service.tasks == nullptr) {
+// Changes the tasks that these retry-ids and message-ids name, each once. Error: what stopped it before all
+// were changed.
+Result<void> change_all(Api& api, const std::vector<std::string>& words, const Wish& wish,
+                        std::vector<Change>& done) {
+  std::vector<std::string> ids;
+  for (const std::string& word : words) {
+    const auto number = TaskId::parse(word);
+    auto id = number ? Result<std::string>(number->str()) : id_of_message(api, word);
+    if (!id) return tl::unexpected(id.error());
+    ids.push_back(*std::move(id));
+  }
+  const auto is_done = [&](const std::string& id) {
+    return std::ranges::find(done, id, &Change::id) != done.end();
+  };
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (is_done(ids[i])) continue;
+    auto changed = change(api, ids[i], wish);
+    if (changed && changed->result == "not found") {
+      // A message-id may be a number, too.
+      const auto other = id_of_message(api, words[i]);
+      if (!other && other.error().kind == Error::Kind::permanent) return tl::unexpected(other.error());
+      if (other && is_done(*other)) continue;
+      if (other) changed = change(api, *other, wish);
+    }
+    if (!changed) {
+      Error error = changed.error();
+      if (ids.size() > 1 && i > 0)
+        error.message += fmt::format("; task {} may have been changed, {} after it were not tried", ids[i],
+                                     ids.size() - i - 1);
+      return tl::unexpected(std::move(error));
+    }
+    done.push_back(*std::move(changed));
+  }
+  return {};
+}
+
+int run(Session& session, const ChangeOptions& options, Wish wish) {
+  if (session.api == nullptr) {
     if (const int code = open_service(options.common, session); code != kSuccess) return code;
   }
-  std::vector<TaskId> ids;
-  if (const int code = find_ids(session, options.ids, ids); code != kSuccess) return code;
-  const Done<Change> done = apply(session, ids, what, clean_utf8(options.reason, kErrorBytes));
-  if (done.results.empty() && done.stopped) return report_error(*done.stopped);
-  if (auto now = session.service.tasks->now()) session.now = *now;
+  if (!options.reason.empty()) wish.body["reason"] = clean_utf8(options.reason, kErrorBytes);
+  std::vector<Change> done;
+  const auto all = change_all(*session.api, options.ids, wish, done);
+  if (done.empty() && !all) return report_error(all.error());
+  if (auto now = session.api->now()) session.now = *now;
   Exit exit = kSuccess;
   Json json = {{"results", Json::array()}};
-  for (const Change& change : done.results) {
+  for (const Change& change : done) {
     exit = worse_of(exit, exit_of(change));
     if (options.common.json) {
-      json["results"].push_back(change_json(change));
+      json["results"].push_back(change_json(change, *session.api));
     } else {
       print_change(change, session);
     }
   }
   if (options.common.json) print_json(json);
-  return done.stopped ? report_error(*done.stopped) : static_cast<int>(exit);
+  return all ? static_cast<int>(exit) : report_error(all.error());
 }
 
 // By ids, or by a filter.
-int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkAction action) {
+int run_by_ids_or_filter(const ChangeOptions& o, Wish wish, BulkAction action) {
   const bool filtered = is_set(o.filter);
   if (o.ids.empty() && !filtered)
     return report_error(kUserError,
@@ -156,23 +177,20 @@ int run_by_ids_or_filter(const ChangeOptions& o, const Happening& what, BulkActi
     return report_error(kUserError,
                         "--canary, --watch, --ramp and --stop-on-failures need a filter, not retry-ids");
   Session session;
-  return run(session, o, what);
+  return run(session, o, std::move(wish));
 }
 
 int run_reschedule(const ChangeOptions& o) {
-  event::Reschedule to;
   Session session;
   if (!o.delay.empty()) {
     const auto delay = levels::parse_duration(o.delay);
     if (!delay) return report_error(kUserError, "--delay: " + delay.error());
-    to.delay = *delay;
-  } else {
-    if (const int code = open_service(o.common, session); code != kSuccess) return code;
-    const auto at = parse_when(o.at, session.now, Direction::future);
-    if (!at) return report_error(kUserError, "--at: " + at.error());
-    to.at = *at;
+    return run(session, o, {"reschedule", {{"delay", delay->count()}}, false});
   }
-  return run(session, o, to);
+  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  const auto at = parse_when(o.at, session.now, Direction::future);
+  if (!at) return report_error(kUserError, "--at: " + at.error());
+  return run(session, o, {"reschedule", {{"at", to_rfc3339(*at)}}});
 }
 
 int run_finish(const ChangeOptions& o) {
@@ -186,8 +204,12 @@ int run_finish(const ChangeOptions& o) {
   if (by_filter && !o.error.empty())
     return report_error(kUserError,
                         "--error needs retry-ids; with a filter, --reason is the error text, too");
-  return run_by_ids_or_filter(o, event::Finish{o.succeeded, o.error, o.executor, o.attempt, o.even_reported},
-                              o.succeeded ? BulkAction::succeed : BulkAction::fail);
+  Wish wish{"finish", {{"result", o.succeeded ? "succeeded" : "failed"}}, o.succeeded || o.attempt > 0};
+  if (!o.error.empty()) wish.body["error"] = o.error;
+  if (!o.executor.empty()) wish.body["executor"] = o.executor;
+  if (o.attempt > 0) wish.body["attempt"] = o.attempt;
+  if (o.even_reported) wish.body["even_reported"] = true;
+  return run_by_ids_or_filter(o, std::move(wish), o.succeeded ? BulkAction::succeed : BulkAction::fail);
 }
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
@@ -230,7 +252,7 @@ void add_cancel(CLI::App& app, int* exit) {
       o->common);
   add_selection(c, *o);
   add_reason(c, *o, kReasonToo);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Cancel{}, BulkAction::cancel); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"cancel"}, BulkAction::cancel); });
 }
 
 void add_discard(CLI::App& app, int* exit) {
@@ -245,7 +267,7 @@ void add_discard(CLI::App& app, int* exit) {
       o->common);
   add_selection(c, *o);
   add_reason(c, *o, kReasonToo);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Discard{}, BulkAction::discard); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"discard"}, BulkAction::discard); });
 }
 
 void add_fire(CLI::App& app, int* exit) {
@@ -258,7 +280,7 @@ void add_fire(CLI::App& app, int* exit) {
                                     o->common);
   add_selection(c, *o);
   add_reason(c, *o);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, event::Fire{}, BulkAction::fire); });
+  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"fire"}, BulkAction::fire); });
 }
 
 // `name`: redrive, or retry, which is the same.
@@ -295,8 +317,11 @@ void add_redrive(CLI::App& app, int* exit, const std::string& name) {
   c.add_flag("--even-replaced", o->even_replaced,
              "With retry-ids: also tasks that an edited copy has replaced");
   c.callback([o, exit] {
-    *exit = run_by_ids_or_filter(*o, event::Redrive{o->elsewhere, o->even_reported, o->even_replaced},
-                                 BulkAction::redrive);
+    Wish wish{"redrive"};
+    add_target(o->elsewhere, wish.body);
+    if (o->even_reported) wish.body["even_reported"] = true;
+    if (o->even_replaced) wish.body["even_replaced"] = true;
+    *exit = run_by_ids_or_filter(*o, std::move(wish), BulkAction::redrive);
   });
 }
 

@@ -22,9 +22,9 @@
 #include <type_traits>
 #include <variant>
 
+#include "plugin/brokers.h"
 #include "plugin/rabbitmq/topology/attachment.h"  // shell_quote()
 #include "src/api/messages/submission.h"
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
@@ -223,13 +223,66 @@ struct EditorFile {
 };
 
 int report_errors(const api::FieldErrors& errors) {
-  for (const api::FieldError& e : errors) {
-    std::string field = e.field;
-    if (field == "set_headers") field = "--set-header";
-    if (field == "unset_headers") field = "--unset-header";
-    report_error(kUserError, field + ": " + e.detail);
+  for (const auto& [field, detail] : errors) {
+    const std::string option = field == "set_headers"     ? "--set-header"
+                               : field == "unset_headers" ? "--unset-header"
+                                                          : field;
+    report_error(kUserError, option + ": " + detail);
   }
   return kUserError;
+}
+
+// Those of RabbitMQ, so that most mistakes are reported before the question. The API checks those of the
+// broker.
+ReservedHeaders reserved() {
+  BrokerOptions rabbitmq;
+  rabbitmq.url = "amqp://localhost";
+  return reserved_headers(rabbitmq);
+}
+
+Result<MessagePtr> read_message(const Json& json) {
+  auto message = std::make_shared<Message>();
+  auto properties = properties_from_json(dump(part_of(json, "properties"), false));
+  if (!properties) return tl::unexpected(properties.error());
+  message->properties = *std::move(properties);
+  if (const Json& headers = part_of(json, "headers"); !headers.is_null()) {
+    auto table = headers_from_json(dump(headers, false));
+    if (!table) return tl::unexpected(table.error());
+    message->headers = *std::move(table);
+  }
+  auto body = api::from_base64(text_of(json, "body_base64"));
+  if (!body) return permanent("the message of the answer is not as Rung writes it");
+  message->body = *std::move(body);
+  return MessagePtr(std::move(message));
+}
+
+// The task, and of it what an edit needs.
+struct Parked {
+  Json task;
+  api::Original original;
+};
+
+Result<Parked> read_parked(Api& api, const std::string& id) {
+  bool more = false;
+  auto task = find_task(api, id, more);
+  if (!task) return tl::unexpected(task.error());
+  if (more) return tl::unexpected(id_of_message(api, id).error());
+  const auto message = api.call_patiently("GET", path_of(*task) + "/message");
+  if (!message) return tl::unexpected(message.error());
+  if (message->status == 404)
+    return not_found("the message of task " + text_of(*task, "retry_id") + " has been deleted");
+  if (message->status == 403) return tl::unexpected(Error{Error::Kind::refused, message->text("detail")});
+  if (!message->good()) return tl::unexpected(error_of(*message));
+  auto read = read_message(message->json);
+  if (!read) return tl::unexpected(read.error());
+  Parked out{*std::move(task), {{}, *std::move(read), ""}};
+  Task& t = out.original.row.task;
+  t.id = id_of(out.task);
+  t.state = state_of(out.task);
+  t.version = static_cast<std::uint32_t>(number_of(out.task, "version"));
+  t.body_bytes = number_of(out.task, "body_bytes");
+  t.replaced_by = TaskId::parse(text_of(out.task, "replaced_by")).value_or(TaskId{});
+  return out;
 }
 
 // What shall change.
@@ -238,8 +291,7 @@ struct Edit {
   MessagePtr message;  // edited; nullptr: the exit code is set
 };
 
-Edit edit(const EditOptions& o, const api::Original& original, const ReservedHeaders& reserved,
-          EditorFile& file, int& code) {
+Edit edit(const EditOptions& o, const api::Original& original, EditorFile& file, int& code) {
   const Message& before = *original.message;
   Edit out;
   auto& changes = out.changes;
@@ -264,7 +316,7 @@ Edit edit(const EditOptions& o, const api::Original& original, const ReservedHea
     return out;
   }
   api::FieldErrors errors;
-  out.message = api::edited_message(original, *changes, reserved, errors);
+  out.message = api::edited_message(original, *changes, reserved(), errors);
   if (out.message == nullptr) code = report_errors(errors);
   return out;
 }
@@ -289,67 +341,94 @@ std::string summary(const Message& before, const Message& after) {
   return out;
 }
 
-bool confirmed(const api::Original& original, const Message& edited) {
-  const std::string question =
-      fmt::format("{}send it to {} as a new task, in place of {}? [y/N] ", summary(*original.message, edited),
-                  one_line(destination(original.row.task)), original.row.task.id.str());
+bool confirmed(const Parked& parked, const Message& edited) {
+  const std::string question = fmt::format(
+      "{}send it to {} as a new task, in place of {}? [y/N] ", summary(*parked.original.message, edited),
+      one_line(destination(parked.task)), one_line(text_of(parked.task, "retry_id")));
   return says_yes(question);
 }
 
-int tell(Session& session, const EditOptions& o, const api::Edited& edited) {
-  using How = api::Edited::How;
-  const bool good = edited.how == How::created || edited.how == How::same;
-  if (o.common.json) {
-    const Json id = good ? Json(edited.task.id.str()) : Json();
-    const Json task = edited.how == How::no_such_task ? Json() : api::to_json(TaskRow{edited.task, {}, {}});
-    const char* result = edited.how == How::created ? "created" : good ? "duplicate" : "refused";
-    print(dump({{"retry_id", id},
-                {"result", result},
-                {"reason", api::text_or_null(edited.reason)},
-                {"task", task}}) +
-          "\n");
-    if (!good) return edited.how == How::no_such_task ? kNotFound : kUserError;
+// What the editor left of the headers, as what to set and what to remove.
+api::Changes by_names(const rung::Table& before, const rung::Table& after) {
+  api::Changes changes;
+  for (const auto& [name, value] : after) {
+    const Value* was = find(before, name);
+    if (was == nullptr || !(*was == value)) changes.set.emplace_back(name, value);
   }
-  if (!good)
-    return report_error(edited.how == How::no_such_task ? kNotFound : kUserError,
-                        o.id + ": " + edited.reason);
-  if (o.common.json) return kSuccess;
-  const std::string next = next_of(session, {edited.task, {}, {}});
-  print(fmt::format("{}  {}{}\n", edited.task.id.str(), one_line(next),
-                    edited.how == How::same ? " (nothing to do: " + edited.reason + ")" : ""));
+  for (const auto& [name, value] : before) {
+    if (find(after, name) == nullptr) changes.unset.push_back(name);
+  }
+  return changes;
+}
+
+Json request_of(const EditOptions& o, const api::Original& original, const api::Changes& changes) {
+  Json body = {{"version", original.row.task.version}};
+  if (!o.reason.empty()) body["reason"] = clean_utf8(o.reason, kErrorBytes);
+  if (changes.body) body["body_base64"] = api::to_base64(*changes.body);
+  const api::Changes headers =
+      changes.headers ? by_names(original.message->headers.value_or(rung::Table{}), *changes.headers)
+                      : changes;
+  if (!headers.set.empty()) body["set_headers"] = Json::parse(headers_to_json(headers.set), nullptr, false);
+  if (!headers.unset.empty()) body["unset_headers"] = headers.unset;
+  return body;
+}
+
+// `task`: the new one, or the original.
+int tell(Session& session, const EditOptions& o, const char* result, const std::string& reason,
+         const Json& task) {
+  const bool good = std::string_view(result) != "refused";
+  if (o.common.json)
+    print_json({{"retry_id", good ? part_of(task, "retry_id") : Json()},
+                {"result", result},
+                {"reason", api::text_or_null(reason)},
+                {"task", task}});
+  if (!good) return report_error(task.is_null() ? kNotFound : kUserError, o.id + ": " + reason);
+  if (!o.common.json)
+    print(fmt::format("{}  {}{}\n", one_line(text_of(task, "retry_id")), one_line(next_of(session, task)),
+                      reason.empty() ? "" : " (nothing to do: " + reason + ")"));
   return kSuccess;
 }
 
-int send(Session& session, const EditOptions& o, const api::Original& original, const Edit& edited) {
-  if (auto now = session.service.tasks->now()) session.now = *now;
+int send(Session& session, const EditOptions& o, const Parked& parked, const api::Changes& changes) {
+  if (auto now = session.api->now()) session.now = *now;
+  const Json body = request_of(o, parked.original, changes);
+  const auto answer = session.api->call("POST", path_of(parked.task) + "/edit", &body);
+  if (!answer) return report_error(answer.error());
+  if (answer->status == 201) return tell(session, o, "created", "", answer->json);
+  if (answer->good())
+    return tell(session, o, "duplicate", api::same_edit_text(id_of(answer->json)), answer->json);
   api::FieldErrors errors;
-  const auto sent = session.service.changes->edit(
-      {original, *edited.changes, edited.message, clean_utf8(o.reason, kErrorBytes)}, errors);
+  for (const Json& one : part_of(answer->json, "errors")) {
+    // In the editor there are headers.
+    const std::string field = text_of(one, "field");
+    errors.push_back(
+        {changes.headers && field.ends_with("_headers") ? "headers" : field, text_of(one, "detail")});
+  }
   if (!errors.empty()) return report_errors(errors);
-  return sent ? tell(session, o, *sent) : report_error(sent.error());
+  const auto task = session.api->get(path_of(parked.task));
+  if (!task && task.error().kind != Error::Kind::not_found) return report_error(task.error());
+  const std::string why = answer->status == 404 ? std::string(kNoSuchTask) : answer->text("detail");
+  return tell(session, o, "refused", why, task ? *task : Json());
 }
 
 int run(const EditOptions& o) {
   Session session;
   if (const int code = open_service(o.common, session); code != kSuccess) return code;
-  std::vector<TaskId> ids;
-  if (const int code = find_ids(session, {o.id}, ids); code != kSuccess) return code;
-  const auto original = session.service.changes->original(ids.front());
-  if (!original) return report_error(original.error());
+  const auto parked = read_parked(*session.api, o.id);
+  if (!parked) return report_error(parked.error());
   // By flags a repeat of an edit is recognised below.
-  const Task& task = original->row.task;
+  const Task& task = parked->original.row.task;
   const std::string why = why_not_editable(task);
   if (!why.empty() && !(o.by_flags() && task.replaced_by.value != 0))
     return report_error(kUserError, o.id + ": " + why);
   EditorFile file;
   int code = kUserError;
-  const Edit edited = edit(o, *original, session.service.changes->reserved(), file, code);
+  const Edit edited = edit(o, parked->original, file, code);
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
-  if (edited.message != nullptr && !o.yes && can_ask && o.body != "-" &&
-      !confirmed(*original, *edited.message))
+  if (edited.message != nullptr && !o.yes && can_ask && o.body != "-" && !confirmed(*parked, *edited.message))
     code = report_error(kUserError, "nothing was sent");
   else if (edited.message != nullptr)
-    code = send(session, o, *original, edited);
+    code = send(session, o, *parked, *edited.changes);
   if (code == kSuccess) file.keep = false;
   if (file.keep)
     report_error(kUserError,

@@ -6,7 +6,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
@@ -15,111 +14,116 @@
 namespace rung::cli {
 namespace {
 
+std::string utc_of(const Json& row, const char* name) {
+  const auto time = time_of(row, name);
+  return time ? format_utc(*time) : "-";
+}
+
 // By how many attempts each change by hand came after: those published (or, before that, due) before it.
-int attempts_before(const AuditRow& change, const std::vector<AttemptRow>& attempts) {
-  int before = 0;
-  for (const AttemptRow& row : attempts) {
-    const Attempt& a = row.attempt;
-    if (a.published_at.value_or(a.due_at) < change.at) before = std::max(before, a.attempt);
+std::int64_t attempts_before(const Json& change, const Json& attempts) {
+  std::int64_t before = 0;
+  for (const Json& a : attempts) {
+    const bool published = part_of(a, "published_at").is_string();
+    if (time_of(a, published ? "published_at" : "due_at") < time_of(change, "at"))
+      before = std::max(before, number_of(a, "attempt"));
   }
   return before;
 }
 
 // "2026-11-21 17:05:00.000  redrive by ann@desk (cli), bulk 7: the bank is back"
-std::string change_text(const AuditRow& change) {
-  return fmt::format("{}  {} by {}{}{}", format_utc(change.at), change.what, change.who,
-                     change.bulk == 0 ? "" : fmt::format(", bulk {}", change.bulk),
-                     change.reason.empty() ? "" : ": " + change.reason);
+std::string change_text(const Json& change) {
+  const std::string bulk = text_of(change, "bulk_id"), reason = text_of(change, "reason");
+  return fmt::format("{}  {} by {}{}{}", utc_of(change, "at"), text_of(change, "what"),
+                     text_of(change, "who"), bulk.empty() ? "" : ", bulk " + bulk,
+                     reason.empty() ? "" : ": " + reason);
 }
 
-std::string history_text(const TaskRow& row, const std::vector<AttemptRow>& attempts,
-                         const std::vector<AuditRow>& changes, const std::string& first, Session& session) {
+Table::Cell late_cell(const Json& attempt) {
+  const Json& late = part_of(attempt, "late_ms");
+  return late.is_number() ? humanise(Ms{number_of(attempt, "late_ms")}) : "-";
+}
+Table::Cell outcome_cell(const Json& attempt) {
+  const std::string word = text_of(attempt, "outcome");
+  return {word, colour_of(outcome_from(word).value_or(Outcome::pending))};
+}
+Table::Cell after_cell(const Json& attempt) {
+  const auto published = time_of(attempt, "published_at"), end = time_of(attempt, "outcome_at");
+  return published && end ? humanise(*end - *published) : "-";
+}
+
+// The failure, or the submission, that it began with.
+std::vector<Table::Cell> first_row(const Json& task, const std::string& error) {
+  if (text_of(task, "kind") == to_word(Kind::delay))
+    return {"received", "-", "-", utc_of(task, "created_at"), "-", "delayed", "-", "-", "-", error};
+  return {"first", "-",
+          "-",     utc_of(task, "first_failed_at"),
+          "-",     {"failed", Colour::red},
+          "-",     "-",
+          "-",     error_line("", error)};
+}
+
+std::string history_text(Session& session, const Json& task, const Json& changes, const std::string& first) {
   using enum Table::Align;
   const Terminal terminal = Terminal::of_stdout();
-  const Task& t = row.task;
-  std::string out = paint("retry " + t.id.str(), Colour::bold, terminal) + "  " +
-                    joined({t.queue.empty() ? named("to", destination(t)) : named("queue", t.queue),
-                            named("message-id", t.message_id), named("tag", t.tag), named("ladder", t.ladder),
-                            fmt::format("{} bytes", t.body_bytes)}) +
+  const Json& attempts = part_of(task, "history");
+  const std::string queue = text_of(task, "queue");
+  std::string out = paint("retry " + one_line(text_of(task, "retry_id")), Colour::bold, terminal) + "  " +
+                    joined({queue.empty() ? named("to", destination(task)) : named("queue", queue),
+                            named("message-id", text_of(task, "message_id")),
+                            named("tag", text_of(task, "tag")), named("ladder", text_of(task, "ladder")),
+                            fmt::format("{} bytes", number_of(task, "body_bytes"))}) +
                     "\n\n";
-  const auto has_rule = [](const AttemptRow& each) { return !each.attempt.rule.empty(); };
-  const bool rules = std::ranges::any_of(attempts, has_rule) || (attempts.empty() && !t.rule.empty());
+  const auto has_rule = [](const Json& row) { return !text_of(row, "rule").empty(); };
+  const bool rules =
+      std::any_of(attempts.begin(), attempts.end(), has_rule) || (attempts.empty() && has_rule(task));
   std::vector<Table::Column> columns = {
-      {"RETRY", right},         {"LEVEL", right, 0, 2}, {"DUE (UTC)", left, 0, 5}, {"PUBLISHED (UTC)", left},
-      {"LATE", right, 0, 1},    {"OUTCOME", left},      {"AFTER", right, 0, 3},    {"NODE", left, 8, 4},
-      {"EXECUTOR", left, 8, 6}, {"ERROR", left}};
-  if (rules) columns.insert(columns.end() - 1, {"RULE", left, 8, 7});
+      {"RETRY", right, 0, 0, number_cell("attempt")},
+      {"LEVEL", right, 0, 2, number_cell("level")},
+      {"DUE (UTC)", left, 0, 5, [](const Json& a) { return utc_of(a, "due_at"); }},
+      {"PUBLISHED (UTC)", left, 0, 0, [](const Json& a) { return utc_of(a, "published_at"); }},
+      {"LATE", right, 0, 1, late_cell},
+      {"OUTCOME", left, 0, 0, outcome_cell},
+      {"AFTER", right, 0, 3, after_cell},
+      {"NODE", left, 8, 4, text_cell("node")},
+      {"EXECUTOR", left, 8, 6, text_cell("executor")},
+      {"ERROR", left, 0, 0, [](const Json& a) { return error_line("", text_of(a, "error")); }}};
+  std::vector<Table::Cell> began = first_row(task, first);
+  if (rules) {
+    columns.insert(columns.end() - 1, {"RULE", left, 8, 7, text_cell("rule")});
+    began.insert(began.end() - 1, attempts.empty() ? text_cell("rule")(task) : "-");
+  }
   Table table(std::move(columns));
   table.wrap_last();
+  table.row(std::move(began));
   auto change = changes.begin();
-  const auto add_changes = [&](int attempt) {
+  const auto add_changes = [&](std::int64_t attempt) {
     for (; change != changes.end() && attempts_before(*change, attempts) < attempt; ++change)
       table.note(change_text(*change), Colour::bold);
   };
-  const auto add = [&](std::vector<Table::Cell> cells, const std::string& rule) {
-    if (rules) cells.insert(cells.end() - 1, rule.empty() ? "-" : rule);
-    table.row(std::move(cells));
-  };
-  if (t.kind == Kind::delay) {
-    add({"received", "-", "-", format_utc(t.created_at), "-", "delayed", "-", "-", "-", first}, "");
-  } else {
-    add({"first",
-         "-",
-         "-",
-         format_utc(t.first_failed_at),
-         "-",
-         {"failed", Colour::red},
-         "-",
-         "-",
-         "-",
-         error_line("", first)},
-        attempts.empty() ? t.rule : "");
+  for (const Json& attempt : attempts) {
+    add_changes(number_of(attempt, "attempt"));
+    table.add(attempt);
   }
-  for (const AttemptRow& each : attempts) {
-    const Attempt& a = each.attempt;
-    add_changes(a.attempt);
-    const bool answered = a.published_at && a.outcome_at;
-    add({std::to_string(a.attempt),
-         std::to_string(a.level),
-         format_utc(a.due_at),
-         a.published_at ? format_utc(*a.published_at) : "-",
-         a.published_at ? humanise(*a.published_at - a.due_at) : "-",
-         {std::string(to_word(a.outcome)), colour_of(a.outcome)},
-         answered ? humanise(*a.outcome_at - *a.published_at) : "-",
-         each.node.empty() ? "-" : each.node,
-         a.executor.empty() ? "-" : a.executor,
-         error_line("", a.error)},
-        a.rule);
-  }
-  add_changes(std::numeric_limits<int>::max());
+  add_changes(std::numeric_limits<std::int64_t>::max());
   out += table.str(terminal, terminal.width > 0);
-  return out + "\n" + paint(one_line(next_of(session, row)), colour_of(t.state), terminal) + "\n";
-}
-
-// A user who may read only some of the views gets the rest.
-bool may_be_left_out(const Error& error) {
-  if (error.kind != Error::Kind::refused) return false;
-  report_error(kUserError, "not shown: " + error.message);
-  return true;
+  return out + "\n" + paint(one_line(next_of(session, task)), colour_of(state_of(task)), terminal) + "\n";
 }
 
 int history(const TaskOptions& options) {
   Session session;
-  TaskRow row;
-  if (const int code = open_task(options, session, row); code != kSuccess) return code;
-  auto attempts = session.service.tasks->history(row.task.id);
-  if (!attempts) return report_error(attempts.error());
-  if (options.common.json) return print_json(api::history_page(*attempts, api::whole_list()));
-  auto origin = session.service.tasks->origin(row.task.id);
-  if (!origin && origin.error().kind != Error::Kind::not_found && !may_be_left_out(origin.error()))
-    return report_error(origin.error());
-  std::string first = origin && row.task.kind == Kind::retry ? first_error(*origin) : "";
+  Json task;
+  if (const int code = open_task(options, session, task); code != kSuccess) return code;
+  const Json& attempts = part_of(task, "history");
+  if (options.common.json) return print_json({{"attempts", attempts}, {"next", nullptr}});
+  const auto origin = session.api->get(path_of(task) + "/origin");
+  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
+  const bool failed = text_of(task, "kind") == to_word(Kind::retry);
+  std::string first = origin && failed ? first_error(dump(part_of(*origin, "origin"), false)) : "";
   // Without attempts, the task still has the error it arrived with.
-  if (first.empty() && attempts->empty()) first = row.task.last_error;
-  auto changes = session.service.tasks->audit(row.task.id);
-  if (!changes && !may_be_left_out(changes.error())) return report_error(changes.error());
-  if (!changes) changes.emplace();
-  print(history_text(row, *attempts, *changes, first, session));
+  if (first.empty() && attempts.empty()) first = text_of(task, "last_error");
+  const auto changes = read_rows(*session.api, path_of(task) + "/audit", {}, "changes");
+  if (!changes) return report_error(changes.error());
+  print(history_text(session, task, part_of(*changes, "changes"), first));
   return kSuccess;
 }
 

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/pages.h"
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
@@ -23,91 +22,90 @@ struct ListOptions {
   bool all = false, count = false, watch = false;
 };
 
-constexpr int kPage = 500;  // rows per page with --all
+constexpr std::size_t kPage = 500;  // rows per page with --all
 
-void add_row(Table& table, const TaskRow& row, EpochMs now, const Filter& filter) {
-  const Task& t = row.task;
-  std::vector<Table::Cell> cells = {t.id.str()};
-  if (filter.queue.empty()) cells.emplace_back(destination(t));
-  cells.emplace_back(std::string(to_word(t.kind)));
-  cells.emplace_back(std::string(to_word(t.state)) + (body_stored(t) ? "" : ", no body"), colour_of(t.state));
-  cells.emplace_back(fmt::format("{}/{}", t.level, t.levels));
-  cells.emplace_back(fmt::format("{}", t.attempt));
-  cells.emplace_back(due_cell(t, now));
-  cells.emplace_back(age(t.first_failed_at.ms > 0 ? t.first_failed_at : t.created_at, now));
-  cells.emplace_back(fmt::format("{}", t.version));
-  cells.emplace_back(t.message_id.empty() ? "-" : shorten(one_line(t.message_id), 36));
-  cells.emplace_back(error_line("", t.last_error));
-  table.row(std::move(cells));
-}
-
-Table make_table(const Filter& filter) {
+Table make_table(const Filter& filter, EpochMs now) {
   using enum Table::Align;
-  std::vector<Table::Column> columns = {{"RETRY-ID", left}};
-  if (filter.queue.empty()) columns.push_back({"QUEUE", left, 8});
-  for (Table::Column column :
-       std::initializer_list<Table::Column>{{"KIND", left, 0, 4},
-                                            {"STATE", left},
-                                            {"LEVEL", right, 0, 2},
-                                            {"RETRIES", right, 0, 3},
-                                            {"DUE", left},
-                                            {time_style() == TimeStyle::utc ? "SINCE" : "AGE", right, 0, 1},
-                                            {"VER", right, 0, 5},
-                                            {"MESSAGE-ID", left, 10},
-                                            {"LAST ERROR", left}}) {
+  const bool utc = time_style() == TimeStyle::utc;
+  std::vector<Table::Column> columns = {{"RETRY-ID", left, 0, 0, text_cell("retry_id")}};
+  if (filter.queue.empty()) columns.push_back({"QUEUE", left, 8, 0, destination});
+  const auto state = [](const Json& t) {
+    const char* body = part_of(t, "body_stored") == false ? ", no body" : "";
+    return Table::Cell(text_of(t, "state") + body, colour_of(state_of(t)));
+  };
+  const auto level = [](const Json& t) {
+    return fmt::format("{}/{}", number_of(t, "level"), number_of(t, "levels"));
+  };
+  const auto since = [now](const Json& t) {
+    const auto failed = time_of(t, "first_failed_at");
+    return age(failed ? *failed : time_of(t, "created_at").value_or(now), now);
+  };
+  const auto message_id = [](const Json& t) {
+    const std::string id = text_of(t, "message_id");
+    return id.empty() ? "-" : shorten(one_line(id), 36);
+  };
+  const auto error = [](const Json& t) { return error_line("", text_of(t, "last_error")); };
+  for (Table::Column column : std::initializer_list<Table::Column>{
+           {"KIND", left, 0, 4, text_cell("kind")},
+           {"STATE", left, 0, 0, state},
+           {"LEVEL", right, 0, 2, level},
+           {"RETRIES", right, 0, 3, number_cell("attempt")},
+           {"DUE", left, 0, 0, [now](const Json& t) { return due_cell(t, now); }},
+           {utc ? "SINCE" : "AGE", right, 0, 1, since},
+           {"VER", right, 0, 5, number_cell("version")},
+           {"MESSAGE-ID", left, 10, 0, message_id},
+           {"LAST ERROR", left, 0, 0, error}}) {
     columns.push_back(std::move(column));
   }
   return Table(std::move(columns));
 }
 
 // Prints all pages with --all, otherwise one. JSON is one document over all pages.
-int print_pages(Session& session, Filter filter, const ListOptions& options) {
+int print_pages(Session& session, const Filter& filter, const ListOptions& options) {
   const Terminal terminal = Terminal::of_stdout();
-  const int page = options.all ? kPage : options.limit;
-  filter.limit = options.all ? page : page + 1;  // one more than shown, to know whether there is a next page
-  std::string next;
+  Parameters parameters = conditions_of(filter);
+  parameters.emplace_back("sort", options.sort);
+  std::string next = options.cursor;
   bool first = true;
   if (options.common.json) print("{\"tasks\":[");
   do {
-    auto rows = session.service.tasks->list(filter);
-    if (!rows)
-      return report_error(rows.error());  // leaves the JSON incomplete: a partial list must not parse
-    const bool more = rows->size() >= static_cast<std::size_t>(filter.limit);
-    if (!options.all && more) rows->pop_back();
-    next = more && !rows->empty() ? api::cursor_of(rows->back().task, filter.order) : "";
-    if (!next.empty()) api::read_cursor(next, filter);
-    if (options.common.json) {
-      for (const TaskRow& row : *rows) {
-        print((first ? "\n" : ",\n") + dump(api::to_json(row), false));
-        first = false;
-      }
-      continue;
+    const auto page = options.all ? read_page(*session.api, "/v1/tasks", parameters, "tasks", kPage, next)
+                                  : read_rows(*session.api, "/v1/tasks", parameters, "tasks",
+                                              static_cast<std::size_t>(options.limit), next);
+    if (!page)
+      return report_error(page.error());  // leaves the JSON incomplete: a partial list must not parse
+    next = next_of_page(*page);
+    Table table = make_table(filter, session.now);
+    for (const Json& task : part_of(*page, "tasks")) {
+      if (!options.common.json) table.add(task);
+      if (options.common.json) print((first ? "\n" : ",\n") + dump(task, false));
+      first = false;
     }
-    Table table = make_table(filter);
-    for (const TaskRow& row : *rows) add_row(table, row, session.now, filter);
     if (!table.empty()) print(table.str(terminal));
-    if (table.empty() && first) {
-      print("no tasks match\n");
-      suggest_queue(session, filter.queue);
-    }
-    first = false;
   } while (options.all && !next.empty());
   if (options.common.json) {
-    print("\n],\"next\":" + (next.empty() ? "null" : "\"" + next + "\"") + "}\n");
+    print("\n],\"next\":" + dump(api::text_or_null(next)) + "}\n");
+  } else if (first) {
+    print("no tasks match\n");
+    suggest_queue(session, filter.queue);
   } else if (!next.empty()) {
-    print("\nmore tasks match: add --cursor " + next + " for the next page, or --all for all pages\n");
+    print("\nmore tasks match: add --cursor " + one_line(next) +
+          " for the next page, or --all for all pages\n");
   }
   return kSuccess;
 }
 
-int print_count(Session& session, const Filter& filter, const std::optional<CountBy>& by, bool json) {
-  const auto counted = session.service.tasks->count(filter, by);
-  if (!counted) return report_error(counted.error());
-  const TaskCounts& counts = counted->counts;
-  const bool more = counts.total >= counted->most;
-  if (json) return print_json(api::to_json(counts, by, counted->most));
-  print(by ? counts_text(counts, *by) : std::to_string(counts.total) + (more ? " or more\n" : "\n"));
-  if (counts.total == 0) suggest_queue(session, filter.queue);
+int print_count(Session& session, const Filter& filter, const ListOptions& options) {
+  Parameters parameters = conditions_of(filter);
+  parameters.emplace_back("count", "true");
+  parameters.emplace_back("by", options.by);
+  const auto counts = session.api->get(with_query("/v1/tasks", parameters));
+  if (!counts) return report_error(counts.error());
+  if (options.common.json) return print_json(*counts);
+  const std::int64_t total = number_of(*counts, "count");
+  print(!options.by.empty() ? counts_text(*counts)
+                            : std::to_string(total) + (flag_of(*counts, "or_more") ? " or more\n" : "\n"));
+  if (total == 0) suggest_queue(session, filter.queue);
   return kSuccess;
 }
 
@@ -120,8 +118,7 @@ int show(Session& session, const ListOptions& options) {
                         "--cursor: '" + options.cursor + "' is not the `next` of a page in this order");
   std::optional<CountBy> by;
   if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
-  if (options.count) return print_count(session, filter, by, options.common.json);
-  return print_pages(session, filter, options);
+  return options.count ? print_count(session, filter, options) : print_pages(session, filter, options);
 }
 
 int run(const ListOptions& options) {

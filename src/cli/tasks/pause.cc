@@ -2,18 +2,20 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
 #include "src/api/queues/gates.h"
 #include "src/api/queues/pauses.h"
-#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
+#include "src/core/base/hex.h"
+#include "src/core/base/rfc3339.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::cli {
@@ -26,64 +28,80 @@ struct PauseOptions {
 };
 
 // Reads --for and --until.
-int read_end(const PauseOptions& options, EpochMs now, api::PauseRequest& request) {
+int read_end(const PauseOptions& options, EpochMs now, Json& request) {
   if (!options.lasts.empty()) {
     const auto lasts = levels::parse_duration(options.lasts);
     if (!lasts || *lasts <= Ms{0} || *lasts > levels::kLongest)
       return report_error(kUserError, "--for: '" + options.lasts +
                                           "' is not a duration from 1ms to 3650d, e.g. 90s, 1h30m, 2d");
-    request.lasts = *lasts;
+    request["for"] = lasts->count();
   }
   if (!options.until.empty()) {
     const auto until = parse_until(options.until, now);
     if (!until) return report_error(kUserError, "--until: " + until.error());
-    request.until = *until;
+    request["until"] = to_rfc3339(*until);
   }
   return kSuccess;
+}
+
+// `request`: what is asked for. A path cannot name every queue.
+Result<Json> change(Session& session, const PauseOptions& options, const char* action, Json request) {
+  if (std::string why = api::wrong_queue_name(options.queue); !why.empty()) return permanent(std::move(why));
+  if (!options.reason.empty()) request["reason"] = clean_utf8(options.reason, kErrorBytes);
+  return session.api->post("/v1/queues/" + percent_encode(options.queue) + action, request);
 }
 
 int pause(const PauseOptions& options) {
   Session session;
   if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
-  api::PauseRequest request;
-  request.queue = options.queue;
-  request.reason = clean_utf8(options.reason, kErrorBytes);
+  Json request = Json::object();
   if (const int code = read_end(options, session.now, request); code != kSuccess) return code;
-  const auto made = session.service.system->pause(request);
+  const auto made = change(session, options, "/pause", std::move(request));
   if (!made) return report_error(made.error());
-  if (options.common.json) return print_json(api::to_json(*made));
-  print(one_line(fmt::format("{} is paused {}", made->queue, api::pause_text(*made))) + "\n");
-  suggest_queue(session, made->queue);
+  if (options.common.json) return print_json(*made);
+  const auto until = time_of(*made, "until");
+  const std::string reason = text_of(*made, "reason");
+  print(one_line(options.queue + " is paused " +
+                 (until ? "until " + format_utc(*until) + " UTC" : "until it is resumed") + " by " +
+                 text_of(*made, "by") + (reason.empty() ? "" : " (" + reason + ")")) +
+        "\n");
+  suggest_queue(session, options.queue);
   return kSuccess;
 }
 
 // "orders flows again, after 2h: ended the retry-after (task 4711 asked for 10m)"
-std::string resumed_text(const std::string& queue, const api::ResumedQueue& resumed) {
-  const auto& [pause, retry_after] = resumed.ended;
-  if (!resumed.ended.any()) {
-    if (resumed.probes) return "the wait of a breaker has ended: " + resumed.held_still;
-    if (resumed.held_still.empty()) return "nothing to do: " + queue + " is not paused";
+std::string resumed_text(const std::string& queue, const Json& resumed) {
+  const Json& ended = part_of(resumed, "ended");
+  const auto has = [&](const char* what) {
+    return std::find(ended.begin(), ended.end(), what) != ended.end();
+  };
+  const std::string held = text_of(resumed, "held_still");
+  const bool pause = has("pause"), retry_after = has("retry_after");
+  if (!pause && !retry_after) {
+    if (has("breaker_wait")) return "the wait of a breaker has ended: " + held;
+    if (held.empty()) return "nothing to do: " + queue + " is not paused";
     const std::string probe =
-        resumed.state == "breaker_open" ? ", or now: rung resume " + queue + " --probe" : "";
-    return "nothing to do: " + queue + " is not paused by a person: " + resumed.held_still +
-           ". This ends by itself" + probe;
+        text_of(resumed, "state") == "breaker_open" ? ", or now: rung resume " + queue + " --probe" : "";
+    return "nothing to do: " + queue + " is not paused by a person: " + held + ". This ends by itself" +
+           probe;
   }
-  const Pause& ended = pause ? *pause : *retry_after;
-  std::string text = fmt::format(
-      "{}, after {}", resumed.held_still.empty() ? queue + " flows again" : queue + " is not paused any more",
-      humanise(*ended.until - ended.since));
+  const EpochMs since = time_of(resumed, "since").value_or(EpochMs{});
+  std::string text =
+      fmt::format("{}, after {}", held.empty() ? queue + " flows again" : queue + " is not paused any more",
+                  humanise(time_of(resumed, "until").value_or(since) - since));
   if (retry_after)
-    text += fmt::format(": ended {}the retry-after ({})", pause ? "the pause and " : "", retry_after->reason);
-  return resumed.held_still.empty() ? text : text + "; but " + resumed.held_still;
+    text += fmt::format(": ended {}the retry-after ({})", pause ? "the pause and " : "",
+                        text_of(resumed, "retry_after"));
+  return held.empty() ? text : text + "; but " + held;
 }
 
 int resume(const PauseOptions& options) {
   Session session;
   if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
-  const auto ended = session.service.system->resume(
-      {options.queue, "", clean_utf8(options.reason, kErrorBytes), options.probe});
+  const auto ended =
+      change(session, options, "/resume", options.probe ? Json{{"probe", true}} : Json::object());
   if (!ended) return report_error(ended.error());
-  if (options.common.json) return print_json(api::to_json(*ended));
+  if (options.common.json) return print_json(*ended);
   print(one_line(resumed_text(options.queue, *ended)) + "\n");
   return kSuccess;
 }
@@ -95,43 +113,44 @@ struct QueuesOptions {
 
 // "-" if the end is not known in advance: a rate limit has none, and a half-open breaker closes when its
 // probes succeed.
-std::string end_cell(const QueueGate& gate, EpochMs now) {
-  if (gate.state == "rate_limited" || gate.state == "breaker_half_open") return "-";
-  if (gate.until) return relative(*gate.until, now);
-  return gate.state == "paused" ? "until resumed" : "-";
+std::string end_cell(const Json& gate, EpochMs now) {
+  const std::string state = text_of(gate, "state");
+  if (state == "rate_limited" || state == "breaker_half_open") return "-";
+  if (const auto until = time_of(gate, "until")) return relative(*until, now);
+  return state == "paused" ? "until resumed" : "-";
 }
 
-std::string queues_table(const std::vector<QueueGate>& gates, EpochMs now) {
+std::string attached_cell(const Json& gate) {
+  const Json& attached = part_of(gate, "attached");
+  return !attached.is_boolean() ? "-" : attached.get<bool>() ? "yes" : "no";
+}
+
+std::string queues_table(const Json& queues, EpochMs now) {
   using enum Table::Align;
-  if (gates.empty()) return "no queue has open tasks, is held back or attached\n";
-  Table table({{"QUEUE", left, 12},
-               {"STATE", left},
-               {"SINCE", left, 0, 3},
-               {"UNTIL", left},
-               {"WAITING", right},
-               {"NEXT", left, 0, 2},
-               {"PARKED", right},
-               {"ATTACHED", left},
-               {"BY", left, 8, 1},
-               {"REASON", left}});
-  for (const QueueGate& gate : gates) {
-    const bool flows = gate.state == "flowing";
-    const std::string unread = gate.unread == 0 ? "" : fmt::format("no consumer: {} wait in it", gate.unread);
-    table.row({gate.queue,
-               {api::state_text(gate), flows && unread.empty() ? Colour::green : Colour::yellow},
-               gate.since ? relative(*gate.since, now) : "-",
-               end_cell(gate, now),
-               std::to_string(gate.waiting),
-               gate.next_at ? relative(*gate.next_at, now) : "-",
-               std::to_string(gate.parked),
-               !gate.attached   ? "-"
-               : *gate.attached ? "yes"
-                                : "no",
-               gate.by.empty() ? "-" : gate.by,
-               !gate.reason.empty() ? gate.reason
-               : unread.empty()     ? "-"
-                                    : unread});
-  }
+  if (queues.empty()) return "no queue has open tasks, is held back or attached\n";
+  const auto state = [](const Json& gate) {
+    QueueGate shown;
+    shown.state = text_of(gate, "state");
+    const bool flows = shown.state == "flowing" && number_of(gate, "unread") == 0;
+    return Table::Cell(api::state_text(shown), flows ? Colour::green : Colour::yellow);
+  };
+  const auto reason = [](const Json& gate) {
+    const std::int64_t unread = number_of(gate, "unread");
+    if (const std::string why = text_of(gate, "reason"); !why.empty() || unread == 0)
+      return why.empty() ? "-" : why;
+    return fmt::format("no consumer: {} wait in it", unread);
+  };
+  Table table({{"QUEUE", left, 12, 0, text_cell("queue")},
+               {"STATE", left, 0, 0, state},
+               {"SINCE", left, 0, 3, time_cell("since", now)},
+               {"UNTIL", left, 0, 0, [now](const Json& gate) { return end_cell(gate, now); }},
+               {"WAITING", right, 0, 0, number_cell("waiting")},
+               {"NEXT", left, 0, 2, time_cell("next_due_at", now)},
+               {"PARKED", right, 0, 0, number_cell("parked")},
+               {"ATTACHED", left, 0, 0, attached_cell},
+               {"BY", left, 8, 1, text_cell("by")},
+               {"REASON", left, 0, 0, reason}});
+  for (const Json& gate : queues) table.add(gate);
   return table.str(Terminal::of_stdout());
 }
 
@@ -140,10 +159,10 @@ int queues(const QueuesOptions& options) {
   if (const int code = open_service(options.common, session, "", ConfigFor::reading); code != kSuccess)
     return code;
   const auto draw = [&]() -> int {
-    auto gates = session.service.system->gates();
-    if (!gates) return report_error(gates.error());
-    if (options.common.json) return print_json(api::queues_page(*std::move(gates), api::whole_list()));
-    print(queues_table(*gates, session.now));
+    const auto page = read_rows(*session.api, "/v1/queues", {}, "queues");
+    if (!page) return report_error(page.error());
+    if (options.common.json) return print_json(*page);
+    print(queues_table(part_of(*page, "queues"), session.now));
     return kSuccess;
   };
   return options.watch ? watch(session, draw) : draw();

@@ -4,17 +4,12 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
-#include "levels/duration.h"
 #include "src/api/messages/submission.h"
-#include "src/api/queues/gates.h"
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/headers.h"
-#include "src/core/message/message_json.h"
 
 namespace rung::cli {
 namespace {
@@ -67,95 +62,62 @@ std::string table_lines(const Json& object) {
   return out;
 }
 
-Json parse(const std::string& text) { return Json::parse(text, nullptr, false); }
-
-constexpr const char* kBodies = "retry_bodies";
-
+// What a task's details do not have.
 struct Facts {
-  Json origin, properties, headers;
-  MessagePtr message;             // nullptr: deleted by retention
-  std::optional<QueueGate> gate;  // that holds it back
-  std::vector<AttemptRow> history;
-  std::vector<TaskId> children;
-  std::vector<std::string> denied;  // views that the user may not read
-  std::string denial;               // the database's message for the body
-  std::string silence_held;         // why its silence is held open, or begins later; "" = it does not
-  Silence silence;                  // what it means
+  Json origin;
+  Json message;        // properties, headers, body_base64; null: deleted by retention, or denied
+  std::string denial;  // why the message may not be read; "" = it may
 };
 
-// Whether the user has no right to read `view`, which is then noted.
-bool is_denied(const Error& error, const char* view, Facts& facts) {
-  if (error.kind != Error::Kind::refused) return false;
-  facts.denied.emplace_back(view);
-  return true;
-}
-
-int read_facts(Session& session, const Task& task, Facts& facts) {
-  TaskQueries& tasks = *session.service.tasks;
-  const TaskId id = task.id;
-  auto gate = tasks.holding_gate(task);
-  if (gate) {
-    facts.gate = *std::move(gate);
-  } else if (!is_denied(gate.error(), "retry_queues", facts)) {
-    return report_error(gate.error());
-  }
-  auto history = tasks.history(id);
-  if (history) {
-    facts.history = *std::move(history);
-  } else if (!is_denied(history.error(), "retry_history", facts)) {
-    return report_error(history.error());
-  }
-  if (task.state == State::awaiting && !facts.history.empty())
-    facts.silence_held = facts.history.back().attempt.error;
-  auto silence = tasks.silence_of(task);
-  if (!silence) return report_error(silence.error());
-  facts.silence = *silence;
-  auto children = tasks.children(task);
-  if (!children) return report_error(children.error());
-  facts.children = *std::move(children);
-  auto origin = tasks.origin(id);
-  if (!origin && origin.error().kind != Error::Kind::not_found &&
-      !is_denied(origin.error(), "retry_origins", facts))
-    return report_error(origin.error());
-  facts.origin = origin && !origin->empty() ? parse(*origin) : Json();
-  if (facts.origin.is_discarded()) facts.origin = Json();
-  auto message = tasks.message(id);
-  if (!message && is_denied(message.error(), kBodies, facts)) {
+int read_facts(Session& session, const Json& task, Facts& facts) {
+  const auto origin = session.api->get(path_of(task) + "/origin");
+  if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
+  if (origin) facts.origin = part_of(*origin, "origin");
+  auto message = session.api->call_patiently("GET", path_of(task) + "/message");
+  // Of a queue, or with a role, that the token may not see messages of.
+  if (message && message->status == 403) facts.denial = message->text("detail");
+  if (!message && message.error().kind == Error::Kind::refused && session.api->reads() == nullptr) {
     facts.denial = message.error().message;
-    return kSuccess;
+  } else if (!message) {
+    return report_error(message.error());
   }
-  if (!message) return report_error(message.error());
-  facts.message = *std::move(message);
-  if (facts.message == nullptr) return kSuccess;
-  facts.properties = parse(properties_to_json(facts.message->properties));
-  if (facts.message->headers) facts.headers = parse(headers_to_json(*facts.message->headers));
+  if (message && !message->good() && message->status != 403 && message->status != 404)
+    return report_error(error_of(*message));
+  if (message && message->good()) facts.message = std::move(message->json);
   return kSuccess;
 }
 
-// Its message is an edited copy of its parent's.
-bool is_edited(const Facts& facts) { return facts.origin.is_object() && facts.origin.contains("edited"); }
-
 // The tasks that continue it, without its edited copy.
-std::string continued_by(const Task& task, const Facts& facts) {
+std::string continued_by(const Json& task) {
   std::string out;
-  for (const TaskId child : facts.children) {
-    if (child == task.replaced_by) continue;
-    out += (out.empty() ? "retry-id " : "\nretry-id ") + child.str();
+  for (const Json& child : part_of(task, "children")) {
+    if (!child.is_string() || child == part_of(task, "replaced_by")) continue;
+    out += (out.empty() ? "retry-id " : "\nretry-id ") + child.get<std::string>();
   }
   return out;
 }
 
 // What silence means for this task; "" if its queue's rules decide.
-std::string silence_line(const Task& task) {
-  if (!task.silence) return {};
-  return fmt::format("for {} after a delivery means {}", levels::format_duration(task.silence->after),
-                     task.silence->means == Silence::Means::success ? "success" : "failure");
+std::string silence_line(const Json& task) {
+  const Json& own = part_of(task, "success");
+  const std::string success = text_of(own, "presumed_after"), failure = text_of(own, "reported_within");
+  if (success.empty() && failure.empty()) return {};
+  return "for " + success + failure + " after a delivery means " + (success.empty() ? "failure" : "success");
 }
 
-std::string show_text(const TaskRow& row, const Facts& facts, const Session& session, bool trace) {
+std::string attempts_line(const Json& task) {
+  const std::int64_t most = number_of(task, "max_attempts"),
+                     uncounted = number_of(task, "uncounted_attempts");
+  std::string out = std::to_string(number_of(task, "attempt"));
+  if (most > 0) out += fmt::format(" of at most {}", most);
+  return uncounted > 0 ? out + fmt::format(", {} not counted", uncounted) : out;
+}
+
+constexpr const char* kNotReadable =
+    "properties, headers and body: they need a token with the role editor, for this queue";
+
+std::string show_text(const Json& task, const Facts& facts, const Session& session, bool trace) {
   const Terminal terminal = Terminal::of_stdout();
-  const Task& t = row.task;
-  const auto at = [&](EpochMs time) { return moment(time, session.now); };
   std::string out;
   // Label and text; further lines are indented to the first.
   const auto field = [&](std::string_view label, std::string_view text) {
@@ -164,103 +126,90 @@ std::string show_text(const TaskRow& row, const Facts& facts, const Session& ses
     const std::string pad(kLabel - std::min(kLabel, label.size()), ' ');
     out += paint(label, Colour::dim, terminal) + pad + lines(text, kLabel) + "\n";
   };
-  field("retry-id", t.id.str());
-  field("state", to_word(t.state));
-  field("next", what_next(row, facts.silence.means, session.now));
-  if (facts.gate) field("held", one_line(held_text(*facts.gate)));
-  const bool delay = t.kind == Kind::delay;
-  field("kind", to_word(t.kind));
-  const bool by_exchange = t.queue.empty() && target_of(t).is_set();
-  field("queue", by_exchange ? "(by exchange)" : t.queue.empty() ? "(unknown)" : t.queue);
+  const auto text = [&](const char* name) { return text_of(task, name); };
+  const auto at = [&](const char* name) {
+    const auto time = time_of(task, name);
+    return time ? moment(*time, session.now) : "";
+  };
+  const auto id = [&](const char* name) { return text(name).empty() ? "" : "retry-id " + text(name); };
+  field("retry-id", text("retry_id"));
+  field("state", text("state"));
+  field("next", what_next(task, session.now));
+  if (const Json& gate = part_of(task, "held"); gate.is_object()) field("held", one_line(held_text(gate)));
+  const bool delay = text("kind") == to_word(Kind::delay);
+  field("kind", text("kind"));
+  const bool by_exchange = text("queue").empty() && flag_of(task, "by_exchange");
+  field("queue", by_exchange ? "(by exchange)" : text("queue").empty() ? "(unknown)" : text("queue"));
   field(delay && by_exchange ? "goes to" : "published to",
-        joined({named("exchange", t.exchange), named("routing key", t.routing_key)}));
-  field("ladder", fmt::format("{}, level {} of {}{}", one_line(t.ladder), t.level, t.levels,
-                              t.ladder_pinned ? ", set for this task" : ""));
-  field(delay ? "deliveries" : "retries",
-        (t.max_attempts > 0 ? fmt::format("{} of at most {}", t.attempt, t.max_attempts)
-                            : std::to_string(t.attempt)) +
-            (t.uncounted_attempts > 0 ? fmt::format(", {} not counted", t.uncounted_attempts) : ""));
-  field("silence", silence_line(t));
-  field("waits", one_line(facts.silence_held));
-  if (t.first_failed_at.ms > 0) field("first failed", at(t.first_failed_at));
-  field("received", at(t.created_at));
-  if (t.finished_at)
-    field("finished",
-          at(*t.finished_at) +
-              (t.finished_by == FinishedBy::nobody ? "" : ", " + std::string(to_word(t.finished_by))));
-  const std::string error = error_line(t.error_type, t.last_error);
-  const std::size_t end = t.last_error.find('\n');
+        joined({named("exchange", text("exchange")), named("routing key", text("routing_key"))}));
+  field("ladder",
+        fmt::format("{}, level {} of {}{}", one_line(text("ladder")), number_of(task, "level"),
+                    number_of(task, "levels"), flag_of(task, "ladder_pinned") ? ", set for this task" : ""));
+  field(delay ? "deliveries" : "retries", attempts_line(task));
+  field("silence", silence_line(task));
+  if (const Json& attempts = part_of(task, "history"); !attempts.empty() && state_of(task) == State::awaiting)
+    field("waits", one_line(text_of(attempts.back(), "error")));
+  field("first failed", at("first_failed_at"));
+  field("received", at("created_at"));
+  const std::string by = text("finished_by");
+  if (!at("finished_at").empty()) field("finished", at("finished_at") + (by.empty() ? "" : ", " + by));
+  const std::string last = text("last_error"), error = error_line(text("error_type"), last);
+  const std::size_t end = last.find('\n');
   const bool more = end != std::string::npos;
   field("last error", error + (!more   ? ""
-                               : trace ? t.last_error.substr(end)
+                               : trace ? last.substr(end)
                                        : "\n(and its trace: rung show --trace)"));
-  field("decided by", t.rule.empty() ? "" : "rule " + t.rule);
+  field("decided by", text("rule").empty() ? "" : "rule " + text("rule"));
   field("arrived with", facts.origin.is_object() ? origin_lines(facts.origin) : "");
-  if (t.parent.value != 0) field(is_edited(facts) ? "replaces" : "continues", "retry-id " + t.parent.str());
-  if (t.replaced_by.value != 0) field("replaced by", "retry-id " + t.replaced_by.str());
-  field("continued by", continued_by(t, facts));
-  field("message-id", t.message_id);
-  field("correlation", row.correlation_id.value_or(""));
-  field("tag", t.tag);
-  field("body", fmt::format("{} bytes{}", t.body_bytes, body_stored(t) ? "" : ", not in the database"));
-  field("properties", table_lines(facts.properties));
-  field("headers", table_lines(facts.headers));
-  std::string denied;
-  for (const std::string& view : facts.denied)
-    denied += (denied.empty() ? "" : "\n") + session.service.tasks->missing_right(view);
-  field("not readable", denied);
-  field("version", std::to_string(t.version));
-  field("shard", joined({std::to_string(t.shard), named("last processed by", row.node)}));
+  field(part_of(facts.origin, "edited").is_null() ? "continues" : "replaces", id("parent_id"));
+  field("replaced by", id("replaced_by"));
+  field("continued by", continued_by(task));
+  field("message-id", text("message_id"));
+  field("correlation", text("correlation_id"));
+  field("tag", text("tag"));
+  const bool stored = part_of(task, "body_stored") != false;
+  field("body",
+        fmt::format("{} bytes{}", number_of(task, "body_bytes"), stored ? "" : ", not in the database"));
+  field("properties", table_lines(part_of(facts.message, "properties")));
+  field("headers", table_lines(part_of(facts.message, "headers")));
+  field("not readable", facts.denial.empty() ? "" : kNotReadable);
+  field("version", std::to_string(number_of(task, "version")));
+  field("shard",
+        joined({std::to_string(number_of(task, "shard")), named("last processed by", text("node"))}));
   return out;
 }
 
-// The body was asked for, and may not be read.
-int report_denied_body(const Facts& facts, const Session& session) {
-  const TaskQueries& tasks = *session.service.tasks;
-  return report_error(kUserError, tasks.whose() + " may not read bodies: " + tasks.missing_right(kBodies) +
-                                      " (" + facts.denial + ")");
-}
-
-// Prints only the body's bytes.
-int show_raw(const ShowOptions& options) {
-  Session session;
-  TaskRow row;
-  if (const int code = open_task(options.task, session, row); code != kSuccess) return code;
-  Facts facts;
-  if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
-  if (!facts.denial.empty()) return report_denied_body(facts, session);
-  if (facts.message == nullptr)
-    return report_error(kNotFound, "the body of " + row.task.id.str() + " has been deleted");
-  if (!body_stored(row.task)) return report_error(kNotFound, not_stored_text(row.task));
-  print(facts.message->body);
-  return kSuccess;
-}
-
 int show(const ShowOptions& options) {
-  if (options.raw) return show_raw(options);
   Session session;
-  TaskRow row;
-  if (const int code = open_task(options.task, session, row); code != kSuccess) return code;
+  Json task;
+  if (const int code = open_task(options.task, session, task); code != kSuccess) return code;
   Facts facts;
-  if (const int code = read_facts(session, row.task, facts); code != kSuccess) return code;
-  if (options.body && !facts.denial.empty()) return report_denied_body(facts, session);
-  if (!options.task.common.json) {
-    print(show_text(row, facts, session, options.trace));
-    if (options.body && facts.message != nullptr && body_stored(row.task))
-      print("\n" + printable_body(facts.message->body) + "\n");
+  if (const int code = read_facts(session, task, facts); code != kSuccess) return code;
+  if ((options.raw || options.body) && !facts.denial.empty())
+    return report_error(kUserError, std::string("this token may not read bodies: ") + kNotReadable + " (" +
+                                        facts.denial + ")");
+  const bool stored = part_of(task, "body_stored") != false && facts.message.is_object();
+  const std::string body =
+      stored ? api::from_base64(text_of(facts.message, "body_base64")).value_or("") : std::string();
+  if (options.raw && facts.message.is_null())
+    return report_error(kNotFound, "the body of " + text_of(task, "retry_id") + " has been deleted");
+  if (options.raw && !stored) return report_error(kNotFound, not_stored_text(task));
+  if (options.raw) {
+    print(body);
     return kSuccess;
   }
-  Json json = api::to_json(api::TaskDetails{row, facts.history, facts.gate, facts.silence, facts.children});
-  if (!facts.denied.empty()) json["denied"] = facts.denied;
-  json["origin"] = facts.origin;
-  json["properties"] = facts.properties;
-  json["headers"] = facts.headers;
-  if (options.body && facts.message != nullptr && body_stored(row.task)) {
-    const std::string& body = facts.message->body;
-    if (is_utf8(body)) json["body"] = body;
-    if (!is_utf8(body)) json["body_base64"] = api::to_base64(body);
+  if (!options.task.common.json) {
+    print(show_text(task, facts, session, options.trace));
+    if (options.body && stored) print("\n" + printable_body(body) + "\n");
+    return kSuccess;
   }
-  return print_json(json);
+  if (!facts.denial.empty()) task["denied"] = Json::array({"retry_bodies"});
+  task["origin"] = facts.origin;
+  task["properties"] = part_of(facts.message, "properties");
+  task["headers"] = part_of(facts.message, "headers");
+  if (options.body && stored && is_utf8(body)) task["body"] = body;
+  if (options.body && stored && !is_utf8(body)) task["body_base64"] = text_of(facts.message, "body_base64");
+  return print_json(task);
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "src/api/json/fields.h"
-#include "src/api/tasks/views.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
@@ -37,53 +37,94 @@ struct Line {
   std::size_t bytes = 0;
 };
 
+// The result of one submitted task.
+struct Submitted {
+  std::string result;       // created, duplicate, conflict, refused
+  std::string reason = {};  // unless created
+  std::string id = {};      // of the task, that of a conflict too; "" = nothing was written
+  bool wrong = false;       // refused: the request is no task
+  bool good() const { return result == "created" || result == "duplicate"; }
+};
+
+// `place`: the prefix of its fields in errors.
+Submitted result_of(const Json& json, const Json& task, const std::string& place) {
+  const std::int64_t status = number_of(json, "status");
+  const std::string message_id = text_of(task, "message_id");
+  if (status == 201) return {"created", "", text_of(part_of(json, "task"), "retry_id")};
+  if (status == 200)
+    return {"duplicate", "message-id " + message_id + " was already submitted",
+            text_of(part_of(json, "task"), "retry_id")};
+  const Answer error{static_cast<int>(status), part_of(json, "error")};
+  if (error.text("code") == "id_reused") {
+    const std::string id = error.text("retry_id");
+    return {"conflict",
+            "message-id " + message_id + " belongs to task " + id + ", which has different content", id};
+  }
+  const std::string wrong = error.wrong(true, place);
+  return {"refused", wrong.empty() ? error.text("detail") : wrong, "", status == 400};
+}
+
+// A result for each, in order; those that are wrong do not keep the others from being written. Error: why it
+// stopped. What is too much for one request is sent in halves.
+Result<void> submit(Api& api, std::span<const Json> tasks, std::vector<Submitted>& results) {
+  constexpr int kTooLarge = 413;
+  Json all = Json::array();
+  for (const Json& task : tasks) all.push_back(task);
+  const auto answer = api.call("POST", "/v1/tasks", &all);
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->status == kTooLarge && tasks.size() > 1) {
+    const std::size_t half = tasks.size() / 2;
+    if (auto done = submit(api, tasks.first(half), results); !done) return done;
+    return submit(api, tasks.subspan(half), results);
+  }
+  if (answer->status == kTooLarge) {
+    results.push_back({"refused", answer->text("detail")});
+    return {};
+  }
+  if (!answer->good()) return tl::unexpected(error_of(*answer));
+  const Json& list = part_of(answer->json, "results");
+  if (!list.is_array() || list.size() != tasks.size())
+    return tl::unexpected(api.strange("not as Rung writes it: its results are not those of the tasks"));
+  for (std::size_t i = 0; i < list.size(); ++i)
+    results.push_back(result_of(list[i], tasks[i], "tasks[" + std::to_string(i) + "]"));
+  return {};
+}
+
 // Lines that are submitted together.
 class Batch {
  public:
+  static constexpr std::size_t kMostSubmitted = 500;
+
   void add(Line line) {
     bytes_ += line.bytes;
     lines_.push_back(std::move(line));
   }
-  bool full() const { return lines_.size() >= TaskChanges::kMostSubmitted || bytes_ >= kBatchBytes; }
+  bool full() const { return lines_.size() >= kMostSubmitted || bytes_ >= kBatchBytes; }
   // Else the others are submitted first: a large task has a request of its own.
   bool has_room(const Line& line) const { return lines_.empty() || bytes_ + line.bytes <= kBatchBytes; }
 
-  // The lines with their results, in order.
-  Done<std::pair<std::size_t, SubmitResult>> flush(TaskChanges& changes) {
+  // The lines with their results, in order; fewer after an error.
+  Result<void> flush(Api& api, std::vector<std::pair<std::size_t, Submitted>>& done) {
     const std::vector<Line> lines = std::exchange(lines_, {});
     bytes_ = 0;
     std::vector<Json> tasks;
     for (const Line& line : lines) {
       if (line.task) tasks.push_back(*line.task);
     }
-    Done<SubmitResult> submitted;
-    if (!tasks.empty()) submitted = changes.submit(tasks);
-    Done<std::pair<std::size_t, SubmitResult>> done;
-    done.stopped = std::move(submitted.stopped);
-    auto next = submitted.results.begin();
+    std::vector<Submitted> results;
+    const auto all = tasks.empty() ? Result<void>() : submit(api, tasks, results);
+    auto next = results.begin();
     for (const Line& line : lines) {
-      if (line.task && next == submitted.results.end()) break;
-      done.results.emplace_back(line.number,
-                                line.task ? std::move(*next++) : SubmitResult{"refused", line.wrong});
+      if (line.task && next == results.end()) break;
+      done.emplace_back(line.number, line.task ? std::move(*next++) : Submitted{"refused", line.wrong});
     }
-    return done;
+    return all;
   }
 
  private:
   std::vector<Line> lines_;
   std::size_t bytes_ = 0;
 };
-
-// `line`: of --jsonl; 0 = a request by flags, which shows its task.
-Json result_json(const SubmitResult& result, std::size_t line, const std::optional<TaskRow>& row = {}) {
-  Json json = Json::object();
-  if (line > 0) json["line"] = line;
-  json["retry_id"] = result.id ? Json(result.id->str()) : Json();
-  json["result"] = result.result;
-  json["reason"] = api::text_or_null(result.reason);
-  if (line == 0) json["task"] = row ? api::to_json(*row) : Json();
-  return json;
-}
 
 // -------------------------------------------------------------------------------------------- one, by flags
 
@@ -92,25 +133,24 @@ int submit_one(const SubmitOptions& o) {
   if (const int code = open_service(o.common, session, o.flags.queue); code != kSuccess) return code;
   auto request = to_request(o.flags, session.now);
   if (!request) return report_error(request.error());
-  const Done<SubmitResult> done = session.service.changes->submit({*request});
-  if (done.stopped) return report_error(*done.stopped);
-  const SubmitResult& result = done.results.front();
-  std::optional<TaskRow> row;
-  if (result.id) {
-    auto found = session.service.tasks->find(*result.id);
-    if (!found) return report_error(found.error());
-    row = *std::move(found);
-  }
-  if (auto now = session.service.tasks->now()) session.now = *now;
+  std::vector<Submitted> results;
+  if (const auto done = submit(*session.api, {&*request, 1}, results); !done)
+    return report_error(done.error());
+  const Submitted& result = results.front();
   if (result.wrong) return report_error(kUserError, result.reason);
-  if (o.common.json) print_json(result_json(result, 0, row));
-  if (!result.good()) return o.common.json ? kUserError : report_error(kUserError, result.reason);
-  if (!o.common.json) {
-    const std::string state_text = row ? next_of(session, *row) : "gone";
-    print(
-        fmt::format("{}  {}{}\n", result.id->str(), one_line(state_text),
-                    result.result == "duplicate" ? " (nothing to do: " + one_line(result.reason) + ")" : ""));
+  const auto task = result.id.empty() ? Result<Json>(Json()) : session.api->get("/v1/tasks/" + result.id);
+  if (!task) return report_error(task.error());
+  if (o.common.json) {
+    print_json({{"retry_id", api::text_or_null(result.id)},
+                {"result", result.result},
+                {"reason", api::text_or_null(result.reason)},
+                {"task", *task}});
+    return result.good() ? kSuccess : kUserError;
   }
+  if (!result.good()) return report_error(kUserError, result.reason);
+  if (auto now = session.api->now()) session.now = *now;
+  print(fmt::format("{}  {}{}\n", result.id, one_line(next_of(session, *task)),
+                    result.reason.empty() ? "" : " (nothing to do: " + one_line(result.reason) + ")"));
   return kSuccess;
 }
 
@@ -120,12 +160,17 @@ struct SubmitTotals {
   std::size_t created = 0, duplicates = 0, wrong = 0;
 };
 
-void print_result(const SubmitResult& result, std::size_t line, bool json, SubmitTotals& totals) {
+void tell_line(const Submitted& result, std::size_t line, bool json, SubmitTotals& totals) {
   totals.created += result.result == "created" ? 1 : 0;
   totals.duplicates += result.result == "duplicate" ? 1 : 0;
   totals.wrong += result.good() ? 0 : 1;
   if (json) {
-    print(dump(result_json(result, line), false) + "\n");
+    print(dump({{"line", line},
+                {"retry_id", api::text_or_null(result.id)},
+                {"result", result.result},
+                {"reason", api::text_or_null(result.reason)}},
+               false) +
+          "\n");
   } else if (!result.good()) {
     report_error(kUserError, fmt::format("line {}: {}", line, result.reason));
   }
@@ -138,13 +183,13 @@ bool input_is_idle(std::istream& in) {
   return poll(&input, 1, kIdleMs) == 0;
 }
 
-Result<void> read_lines(std::istream& in, TaskChanges& changes, bool json, SubmitTotals& totals) {
+Result<void> read_lines(std::istream& in, Api& api, bool json, SubmitTotals& totals) {
   Batch batch;
   const auto flush = [&]() -> Result<void> {
-    const auto done = batch.flush(changes);
-    for (const auto& [line, result] : done.results) print_result(result, line, json, totals);
-    if (done.stopped) return tl::unexpected(*done.stopped);
-    return {};
+    std::vector<std::pair<std::size_t, Submitted>> results;
+    const auto done = batch.flush(api, results);
+    for (const auto& [line, result] : results) tell_line(result, line, json, totals);
+    return done;
   };
   std::string text;
   for (std::size_t line = 1; std::getline(in, text); ++line) {
@@ -174,8 +219,7 @@ int submit_lines(const SubmitOptions& o) {
     if (!file) return report_error(kUserError, "cannot read " + o.jsonl);
   }
   SubmitTotals totals;
-  const auto done =
-      read_lines(o.jsonl == "-" ? std::cin : file, *session.service.changes, o.common.json, totals);
+  const auto done = read_lines(o.jsonl == "-" ? std::cin : file, *session.api, o.common.json, totals);
   if (!o.common.json)
     print(fmt::format("{} submitted, {} duplicates, {} refused\n", totals.created, totals.duplicates,
                       totals.wrong));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/api/stats/task_counter.h"
+#include "src/api/tasks/views.h"
 #include "src/core/message/broker_facts.h"
 #include "src/core/rules/policy.h"
 #include "src/http/access/access.h"
@@ -85,7 +86,9 @@ class Context {
   BriefCache overview;
   LiveFeed live;
   Metrics metrics;
-  std::atomic<bool> counts_failed{false};  // the database did not answer the query for /metrics
+  std::int64_t most_counted = api::kMostCounted;  // tasks, for one answer
+  Ms counting_stats{1000};                        // how long ended tasks are counted for GET /v1/stats
+  std::atomic<bool> counts_failed{false};         // the database did not answer the query for /metrics
 
   RuleBookPtr rules() const {
     const std::lock_guard lock(mutex_);

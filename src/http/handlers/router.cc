@@ -98,7 +98,8 @@ Response Router::call(const std::string& method, const std::string& path, Pairs 
   request.has_body = !body.empty();
   const Match found = match(request);
   if (found.route == nullptr) return no_such_route(found, request);
-  Call call{request, found.id, who, {who, Role::administers, nullptr}};
+  // "alice@host (cli)" is for the audit.
+  Call call{request, found.id, who, {who.substr(0, who.find('@')), Role::administers, nullptr}};
   return answer(*found.route, call);
 }
 

@@ -19,8 +19,7 @@
 namespace rung::http {
 namespace {
 
-constexpr Ms kStatsCount{1000};     // ended tasks, for /v1/stats
-constexpr Ms kOverviewCounts{100};  // and for /v1/overview
+constexpr Ms kOverviewCounts{100};  // ended tasks, for /v1/overview
 constexpr Ms kMaxOverdue{60'000};
 constexpr std::size_t kMostQueues = 200;
 
@@ -45,7 +44,7 @@ Response show_stats(Context& context, const Call& call) {
   const auto stats = context.reads.run([&](MysqlStore& store) -> Result<Json> {
     const auto now = store.now();
     if (!now) return tl::unexpected(now.error());
-    const auto read = api::read_stats(store, context.counter, {*now, *max_overdue, kStatsCount});
+    const auto read = api::read_stats(store, context.counter, {*now, *max_overdue, context.counting_stats});
     if (!read) return tl::unexpected(read.error());
     Json json = {{"now", to_rfc3339(*now)}};
     json.update(api::to_json(*read, *now));

@@ -249,8 +249,8 @@ Response list_tasks(Context& context, const Call& call) {
   if (!errors.empty()) return problem(errors, call.request.path);
   if (call.query.flag("count")) {
     auto counts = context.reads.run(
-        [&](MysqlStore& store) { return api::count_tasks(store, filter, by, api::kMostCounted); });
-    return counts ? answer(200, api::to_json(*counts, by, api::kMostCounted))
+        [&](MysqlStore& store) { return api::count_tasks(store, filter, by, context.most_counted); });
+    return counts ? answer(200, api::to_json(*counts, by, context.most_counted))
                   : filter_problem(filter, counts.error(), call.request.path, by.has_value());
   }
   const int limit = filter.limit++;

@@ -52,6 +52,7 @@ struct Response {
   bool close = false;                        // close the connection after it
   std::shared_ptr<EventStream> stream = {};  // sent instead of `body`, until it ends
   std::shared_ptr<void> memory = {};         // what `body` counts for, until it is sent
+  std::optional<Error> error = {};           // of a store: why there is no better answer
 };
 
 // Parses the query of a target, without the ?: NAME=VALUE, split at the first =, percent-decoded; a + is a

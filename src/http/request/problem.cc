@@ -87,19 +87,11 @@ Response problem(const FieldErrors& errors, std::string_view instance) {
 }
 
 Response problem(const Error& error, std::string_view instance) {
-  switch (error.kind) {
-    case Error::Kind::transient:
-    case Error::Kind::refused: {
-      Response response = problem(503, error.message, instance);
-      response.headers.emplace_back("Retry-After", "1");
-      return response;
-    }
-    case Error::Kind::not_found:
-      return problem(404, error.message, instance);
-    case Error::Kind::permanent:
-      break;
-  }
-  return problem(500, error.message, instance);
+  const int status = error.is_transient() ? 503 : error.kind == Error::Kind::not_found ? 404 : 500;
+  Response response = problem(status, error.message, instance);
+  if (error.is_transient()) response.headers.emplace_back("Retry-After", "1");
+  response.error = error;
+  return response;
 }
 
 Response answer(int status, const Json& json) {

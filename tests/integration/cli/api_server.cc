@@ -3,16 +3,14 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
-#include <random>
 #include <stdexcept>
 #include <thread>
 
 #include "plugin/brokers.h"
 #include "src/bridge/changes/bulk.h"
-#include "src/bridge/changes/submissions.h"
+#include "src/cli/service/api.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
-#include "src/core/machine/submission.h"
 #include "src/core/message/digest.h"
 #include "src/http/api.h"
 #include "src/store/mysql/mysql_store.h"
@@ -44,8 +42,15 @@ struct ApiServer::Impl {
   void open() {
     config = read_config(config_path);
     http::ApiParts parts;
-    parts.bridging.submit = [this](auto batch, auto done) { submit(std::move(batch), std::move(done)); };
-    parts.bridging.change = [this](auto events, auto done) { done(change(events)); };
+    writes = store_bridging(reads, config);
+    parts.bridging.submit = [this](auto batch, auto done) {
+      const std::lock_guard lock(mutex);
+      writes.submit(std::move(batch), std::move(done));
+    };
+    parts.bridging.change = [this](auto events, auto done) {
+      const std::lock_guard lock(mutex);
+      writes.change(std::move(events), std::move(done));
+    };
     parts.store = [this] { return open_mysql_store(config.store, clock); };
     parts.ask_vitals = [](auto answer) { answer({}); };
     parts.rules = config.rules;
@@ -69,42 +74,6 @@ struct ApiServer::Impl {
     while (!api->stop(10s)) {
     }
     api.reset();
-    store.reset();
-  }
-
-  // REQUIRES: the lock.
-  MysqlStore& own_store() {
-    if (store == nullptr) {
-      auto opened = open_mysql_store(config.store, clock);
-      if (!opened) throw std::runtime_error(opened.error().message);
-      store = *std::move(opened);
-    }
-    return *store;
-  }
-
-  void submit(std::vector<Submission> batch, bridge::Submissions::SubmitDone done) {
-    const std::lock_guard lock(mutex);
-    const EpochMs now = *own_store().now();
-    std::vector<NewTask> tasks;
-    for (Submission& s : batch) {
-      NewTask made = std::move(s.task);
-      made.task.id = ids.next(now);
-      made.task.shard = static_cast<int>(made.task.id.value % kShards);
-      made.task.created_at = now;
-      made.task.rule_headers = rule_headers_of(*made.message, *config.rules);
-      begin_delay(made.task, s.directives, *config.rules, now, s.at.value_or(now + s.delay));
-      tasks.push_back(std::move(made));
-    }
-    const auto inserted = own_store().insert(tasks, Fence{0, {}, true});
-    if (!inserted) return done(tl::unexpected(inserted.error()));
-    std::vector<bridge::Submitted> answers;
-    for (std::size_t i = 0; i < tasks.size(); ++i) answers.push_back({(*inserted)[i], tasks[i].task});
-    done(std::move(answers));
-  }
-
-  Result<std::vector<Decision>> change(const std::vector<Event>& events) {
-    const std::lock_guard lock(mutex);
-    return own_store().apply(events, Fence{}, decider(config.rules));
   }
 
   // As a sidecar's runner: each step that is due.
@@ -127,9 +96,9 @@ struct ApiServer::Impl {
   const http::Tokens tokens;
   SystemClock clock;
   Config config;
+  http::Reads reads{[this] { return open_mysql_store(config.store, clock); }, 1, 10s, clock};
   std::mutex mutex;
-  std::unique_ptr<MysqlStore> store;  // guarded by mutex, once the server runs
-  IdSource ids{static_cast<int>(std::random_device{}() % 1024)};
+  http::Bridging writes;  // guarded by mutex, once the server runs
   std::unique_ptr<http::Api> api;
   std::atomic<bool> stopping{false};
   std::thread bulks;

@@ -46,7 +46,6 @@ TEST_F(ByApiAnswers, WhatAnswersIsNotRung) {
   expect(list({200, R"({"now": 5})"}), 1, "not as Rung writes it: now.now");
   expect(list({200, std::string(300, '[')}), 1, "not Rung's");
   expect(list({200, now}, {200, R"({"tasks": 5})"}), 1, "not as Rung writes it");
-  expect(list({200, now}, {200, R"({"tasks": [{"retry_id": "x"}]})"}), 1, "task.retry_id");
   expect(list({200, now}, {200, R"({"tasks": [], "next": "7"})"}), 1, "a page that leads to itself");
   expect(list({test::HttpScript::kEndlessBody}), 2, "answers with more than 64 MB");
   expect(list({test::HttpScript::kCut}), 2, "cannot be used");

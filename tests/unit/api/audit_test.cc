@@ -1,4 +1,4 @@
-// Pages of the audit as JSON, there and back.
+// Pages of the audit as JSON.
 #include "src/api/tasks/audit.h"
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 namespace rung::api {
 namespace {
 
-TEST(AuditPages, ThereAndBack) {
+TEST(AuditPages, AsJson) {
   AuditPage page;
   page.rows.push_back({{7, EpochMs{1'789'992'025'123}, "ann", "cancel", TaskId{42},
                         R"({"state":"scheduled"})", R"({"state":"cancelled"})", "paid", 3},
@@ -23,12 +23,8 @@ TEST(AuditPages, ThereAndBack) {
   EXPECT_EQ(json.at("audit")[0].at("after"), Json({{"state", "cancelled"}}));
   EXPECT_EQ(json.at("audit")[1].at("retry_id"), nullptr);
   EXPECT_EQ(json.at("audit")[1].at("queue"), nullptr);
-  const auto back = audit_page_from_json(json);
-  ASSERT_TRUE(back) << back.error().message;
-  EXPECT_EQ(to_json(*back), json);
   page.next.reset();
-  EXPECT_FALSE(audit_page_from_json(to_json(page))->next);
-  EXPECT_FALSE(audit_page_from_json({{"audit", Json::array()}, {"next_cursor", "x"}}));
+  EXPECT_EQ(to_json(page).at("next_cursor"), nullptr);
 }
 
 TEST(AuditPages, Cursors) {

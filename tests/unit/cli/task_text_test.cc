@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plugin/brokers.h"
+#include "src/api/tasks/views.h"
 #include "src/core/machine/headers.h"
 #include "src/core/message/message_json.h"
 
@@ -17,7 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr EpochMs kShownAt{1'795'280'700'123};
 
-constexpr auto kMeansSuccess = Silence::Means::success, kMeansFailure = Silence::Means::failure;
+constexpr auto kMeansFailure = Silence::Means::failure;
 
 TaskRow row(State state) {
   TaskRow r;
@@ -32,35 +33,41 @@ TaskRow row(State state) {
   return r;
 }
 
+// As the API answers.
+std::string next(const TaskRow& r, std::optional<Silence::Means> silence = Silence::Means::success) {
+  Json task = api::to_json(r);
+  if (silence) task["silence"] = api::to_json(Silence{*silence, 5min});
+  return what_next(task, kShownAt);
+}
+
 TEST(WhatNext, Scheduled) {
   TaskRow r = row(State::scheduled);
   r.task.next_at = kShownAt + 9min;
-  EXPECT_EQ(what_next(r, kMeansSuccess, kShownAt),
-            "scheduled: level 2 of 9, due 2026-11-21 17:14:00.123 UTC (in 9m)");
+  EXPECT_EQ(next(r), "scheduled: level 2 of 9, due 2026-11-21 17:14:00.123 UTC (in 9m)");
 }
 
 TEST(WhatNext, AwaitingSaysWhatSilenceMeans) {
   TaskRow r = row(State::awaiting);
   r.task.next_at = kShownAt + 5min;
-  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt), HasSubstr("(in 5m) means success"));
-  EXPECT_THAT(what_next(r, kMeansFailure, kShownAt), HasSubstr("means failure, and the next level"));
+  EXPECT_THAT(next(r), HasSubstr("(in 5m) means success"));
+  EXPECT_THAT(next(r, kMeansFailure), HasSubstr("means failure, and the next level"));
 }
 
 TEST(WhatNext, SucceededTellsPresumedFromReported) {
   TaskRow r = row(State::succeeded);
   r.task.finished_at = kShownAt;
   r.task.finished_by = FinishedBy::presumed;
-  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt),
+  EXPECT_THAT(next(r),
               AllOf(HasSubstr("succeeded after 1 retry, presumed"), HasSubstr("1m after the first failure")));
   r.task.finished_by = FinishedBy::reported;
-  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt), HasSubstr("succeeded after 1 retry, reported"));
+  EXPECT_THAT(next(r), HasSubstr("succeeded after 1 retry, reported"));
 }
 
 TEST(WhatNext, ParkedSaysHowToGoOn) {
-  EXPECT_THAT(what_next(row(State::parked), kMeansSuccess, kShownAt), HasSubstr("`rung redrive 42`"));
+  EXPECT_THAT(next(row(State::parked)), HasSubstr("`rung redrive 42`"));
   TaskRow lost = row(State::parked);
   lost.task.queue.clear();
-  EXPECT_THAT(what_next(lost, kMeansSuccess, kShownAt), HasSubstr("its queue is unknown"));
+  EXPECT_THAT(next(lost), HasSubstr("its queue is unknown"));
 }
 
 TaskRow delay() {
@@ -79,50 +86,53 @@ TaskRow delay() {
 
 TEST(WhatNext, ADelayGoesToItsTarget) {
   TaskRow r = delay();
-  EXPECT_EQ(what_next(r, kMeansSuccess, kShownAt),
+  EXPECT_EQ(next(r),
             "scheduled: the delay to exchange shop, routing key order.close, due 2026-11-21 17:35:00.123 UTC "
             "(in 30m)");
-  EXPECT_EQ(destination(r.task), "shop > order.close");
+  EXPECT_EQ(destination(api::to_json(r)), "shop > order.close");
   r.task.state = State::awaiting;
   r.task.attempt = 1;
   EXPECT_THAT(
-      what_next(r, kMeansSuccess, kShownAt),
+      next(r),
       HasSubstr("attempt 1 (the delay) went to exchange shop, routing key order.close; silence until"));
-  EXPECT_THAT(what_next(r, kMeansFailure, kShownAt), HasSubstr("means failure, and the next level"));
-  EXPECT_THAT(what_next(r, std::nullopt, kShownAt), HasSubstr("; its silence ends at 2026-"));
+  EXPECT_THAT(next(r, kMeansFailure), HasSubstr("means failure, and the next level"));
+  EXPECT_THAT(next(r, std::nullopt), HasSubstr("; its silence ends at 2026-"));
   r.task.state = State::parked;
   r.task.next_at.reset();
-  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt),
-              HasSubstr("parked after 1 delivery; `rung redrive 42` sends it to exchange shop"));
+  EXPECT_THAT(next(r), HasSubstr("parked after 1 delivery; `rung redrive 42` sends it to exchange shop"));
   r.task.state = State::succeeded;
   r.task.finished_at = kShownAt;
-  EXPECT_THAT(what_next(r, kMeansSuccess, kShownAt), HasSubstr("59s after it was received"));
+  EXPECT_THAT(next(r), HasSubstr("59s after it was received"));
 }
 
 TEST(Destination, QueueOrExchangeOrNothing) {
-  Task task;
-  EXPECT_EQ(destination(task), "-");
+  TaskRow row;
+  Task& task = row.task;
+  const auto shown = [&] { return destination(api::to_json(row)); };
+  EXPECT_EQ(shown(), "-");
   task.exchange = "shop";
   task.routing_key = "created";
-  EXPECT_EQ(destination(task), "-") << "where it was published to is not where it goes";
+  EXPECT_EQ(shown(), "-") << "where it was published to is not where it goes";
   task.by_exchange = true;
-  EXPECT_EQ(destination(task), "shop > created");
+  EXPECT_EQ(shown(), "shop > created");
   task.queue = "invoices";
-  EXPECT_EQ(destination(task), "invoices");
+  EXPECT_EQ(shown(), "invoices");
 }
 
 TEST(DueCell, ByState) {
-  Task task = row(State::scheduled).task;
-  EXPECT_EQ(due_cell(task, kShownAt), "-");
+  TaskRow r = row(State::scheduled);
+  Task& task = r.task;
+  const auto shown = [&] { return due_cell(api::to_json(r), kShownAt); };
+  EXPECT_EQ(shown(), "-");
   task.next_at = kShownAt + 252s;
-  EXPECT_EQ(due_cell(task, kShownAt), "in 4m12s");
+  EXPECT_EQ(shown(), "in 4m12s");
   task.next_at = kShownAt - 3s;
-  EXPECT_EQ(due_cell(task, kShownAt), "3s late");
+  EXPECT_EQ(shown(), "3s late");
   task.state = State::awaiting;
   task.next_at = kShownAt + 2min;
-  EXPECT_EQ(due_cell(task, kShownAt), "silence in 2m");
+  EXPECT_EQ(shown(), "silence in 2m");
   task.state = State::parked;
-  EXPECT_EQ(due_cell(task, kShownAt), "-");
+  EXPECT_EQ(shown(), "-");
 }
 
 // The first error is what the message brought, whatever has become of it since.
