@@ -1,7 +1,7 @@
 // The HTTP API of an instance, in this process, over a test's own schema: the program's answers over HTTP are
 // those of `rung run`, but nothing is sent, no shard is taken, and no node is registered. What a sidecar's
-// flow does for the API is done by the store itself, as a command does it, and so are the steps of bulks. Thread:
-// one at a time; it has threads of its own.
+// flow does for the API is done by the store itself, as a command does it, and so are the steps of bulks.
+// Thread: one at a time; it has threads of its own.
 #pragma once
 
 #include <memory>
