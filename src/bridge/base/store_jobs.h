@@ -33,9 +33,9 @@ inline constexpr int kMostInFlight = 2;
 // - leases: cycles, one at a time, and leaving. Nothing else.
 // - gates: what Gates reads, one job at a time.
 // - gate_writes: what it writes. A locked row delays no read.
-// - sweeps: queries for rows (the heap, sweeps, silence, stranded tasks, parked copies), a few jobs of each.
-// - flow: inserts, claims, changes, values of headers, bounded by their callers (kMostInFlight,
-// max_unconfirmed).
+// - sweeps: queries for rows (the heap, sweeps, silence, stranded tasks), a few jobs of each.
+// - flow: inserts, claims, changes, values of headers, parked copies, bounded by their callers
+//   (kMostInFlight, max_unconfirmed).
 // - upkeep: events, attachments, counts of causes and deliveries.
 // - retention: deletes, and changes of partitions, which may take minutes.
 // most_waiting() bounds the lanes whose callers set no bound: a job beyond it is refused.
