@@ -34,7 +34,7 @@ struct Gates::Batch {
     std::vector<SystemEvent> events;
     const auto turned = [&](const Breaker& breaker) {
       const char* kind = is_closed_gate(breaker) ? "breaker_opened" : "breaker_closed";
-      events.push_back({0, {}, "", kind, state.queue, describe_change(breaker)});
+      events.push_back({kind, state.queue, describe_change(breaker)});
     };
     probes[state.queue] = apply_note(state, notes.at(state.queue), rules, now, turned);
     return events;
