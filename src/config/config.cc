@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 
-#include "src/config/dialects.h"
 #include "src/config/load.h"
 #include "src/core/base/url.h"
 
@@ -42,10 +41,6 @@ tl::expected<std::string, std::string> read_whole(const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 // Sections whose variables need not be set: rung attach needs no database password, and a group does not need
 // those of other groups.
 confile::Unused unused_sections(ConfigFor purpose, const std::string& group) {
@@ -71,30 +66,6 @@ std::string group_of_queue(const std::string& text, const std::string& queue) {
   const auto* group = groups.of_queue(queue);
   return group != nullptr ? group->name : std::string();
 }
-
-}  // namespace
-
-std::vector<std::string> keys_for_restart(const Config& running, const Config& loaded) {
-  std::vector<std::string> changed;
-  const std::string own = "groups." + loaded.groups.own + ".";
-  const auto compare = [&](const Config& one, const Config& other) {
-    for (const auto& [key, at] : one.at_start) {
-      if (key.starts_with("groups.") && !key.starts_with(own)) continue;
-      const auto it = other.at_start.find(key);
-      if (it == other.at_start.end() ? at.value != at.fallback : at.value != it->second.value)
-        changed.push_back(key);
-    }
-  };
-  compare(running, loaded);
-  compare(loaded, running);
-  std::ranges::sort(changed);
-  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-  return changed;
-}
-
-const Config::Dialects& built_in_dialects() { return confile::ready_dialects(); }
-
-namespace {
 
 // The same lines, empty where they belong to a section that a command which only reads does not need: neither
 // a wrong value there nor wrong YAML matters then.
@@ -132,6 +103,24 @@ LoadedConfig load_text(const std::string& path, const std::string& text, ConfigF
 }
 
 }  // namespace
+
+std::vector<std::string> keys_for_restart(const Config& running, const Config& loaded) {
+  std::vector<std::string> changed;
+  const std::string own = "groups." + loaded.groups.own + ".";
+  const auto compare = [&](const Config& one, const Config& other) {
+    for (const auto& [key, at] : one.at_start) {
+      if (key.starts_with("groups.") && !key.starts_with(own)) continue;
+      const auto it = other.at_start.find(key);
+      if (it == other.at_start.end() ? at.value != at.fallback : at.value != it->second.value)
+        changed.push_back(key);
+    }
+  };
+  compare(running, loaded);
+  compare(loaded, running);
+  std::ranges::sort(changed);
+  changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+  return changed;
+}
 
 LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice choice) {
   const auto text = read_whole(path);

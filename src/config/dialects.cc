@@ -1,5 +1,4 @@
-#include "src/config/dialects.h"
-
+// Reads dialect files: the built-in ones, and the user's (`dialects` of the config).
 #include <algorithm>
 
 #include "plugin/rabbitmq/dialects/ready.h"
@@ -7,7 +6,8 @@
 #include "src/core/message/header_names.h"
 #include "src/core/rules/target_rules.h"
 
-namespace rung::confile {
+namespace rung {
+namespace confile {
 namespace {
 
 constexpr std::string_view kReadingForm =
@@ -146,17 +146,20 @@ DialectPtr parse_dialect(std::string_view yaml, Problems& problems) {
   return problems.count() == before ? std::make_shared<const Dialect>(std::move(dialect)) : nullptr;
 }
 
-const Config::Dialects& ready_dialects() {
+}  // namespace confile
+
+const Config::Dialects& built_in_dialects() {
   static const Config::Dialects all = [] {
     Config::Dialects dialects;
     for (const rabbit::ReadyDialect& ready : rabbit::ready_dialects()) {
       // A test proves that all of them are valid.
-      Problems problems{"plugin/rabbitmq/dialects/" + std::string(ready.name) + ".yaml"};
-      if (auto dialect = parse_dialect(ready.yaml, problems)) dialects.emplace(dialect->name, dialect);
+      confile::Problems problems{"plugin/rabbitmq/dialects/" + std::string(ready.name) + ".yaml"};
+      if (auto dialect = confile::parse_dialect(ready.yaml, problems))
+        dialects.emplace(dialect->name, dialect);
     }
     return dialects;
   }();
   return all;
 }
 
-}  // namespace rung::confile
+}  // namespace rung

@@ -211,6 +211,8 @@ inline constexpr std::string_view kRuleForm = "{ when: { type: TimeoutError }, t
 std::string host_name();
 // "rung." if the name begins with Rung's prefix or that of a group; "" if it is a user's name.
 std::string own_prefix(const Config& config, std::string_view name);
+// Reports a queue or an exchange that is one of Rung's own, where the key names it.
+void refuse_own(const Node& node, std::string_view key, const std::string& path, Load& load);
 
 // Checks that involve several keys; also reads the files with secrets and builds the rule book.
 void complete(Load& load);
@@ -236,8 +238,6 @@ RuleBookPtr build_rules(Load& load);
 // The value of a key that names a ladder; "" if it names none, or one that is not there, which is reported.
 std::string ladder_at(const Node& node, std::string_view key, const std::string& path,
                       const RuleBook::Ladders& ladders, Load& load);
-// Reports a queue or an exchange that is one of Rung's own, where the key names it.
-void refuse_own(const Node& node, std::string_view key, const std::string& path, Load& load);
 // The lists of `rules`; warns of rules that never match.
 RuleBook::RuleLists build_rule_lists(const RuleBook::Ladders& ladders, Load& load);
 // Finds rules that snooze a message from queue to queue in a circle.
@@ -246,6 +246,8 @@ void check_snooze_loops(const RuleBook& rules, Load& load);
 CauseRulesPtr build_cause_rules(Load& load);
 // `error_queues`, those of this process's group.
 ErrorQueuesPtr build_error_queues(const RuleBook::Ladders& ladders, Load& load);
+// nullptr: not a valid dialect; the problems say why.
+DialectPtr parse_dialect(std::string_view yaml, Problems& problems);
 // The built-in dialects, and those of the config's files, which it reads.
 Config::Dialects read_dialects(Load& load);
 // All predefined ladders, by name.

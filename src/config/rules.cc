@@ -342,12 +342,6 @@ std::string ladder_at(const Node& node, std::string_view key, const std::string&
   return {};
 }
 
-void refuse_own(const Node& node, std::string_view key, const std::string& path, Load& load) {
-  const std::string own = own_prefix(load.config, node.text_at(key));
-  if (!own.empty())
-    load.problems.add(node.mark_at(key), path + ": names that begin with " + own + " are reserved for Rung");
-}
-
 RuleBookPtr build_rules(Load& load) {
   Problems& problems = load.problems;
   Ladders ladders;

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/config/dialects.h"
 #include "src/config/load.h"
 
 namespace rung::confile {
@@ -152,6 +151,12 @@ std::string own_prefix(const Config& config, std::string_view name) {
   return own.size() > 1 && name.starts_with(own) ? own : config.groups.own_prefix(name);
 }
 
+void refuse_own(const Node& node, std::string_view key, const std::string& path, Load& load) {
+  const std::string own = own_prefix(load.config, node.text_at(key));
+  if (!own.empty())
+    load.problems.add(node.mark_at(key), path + ": names that begin with " + own + " are reserved for Rung");
+}
+
 void complete_delays(Load& load) {
   Config& config = load.config;
   const std::vector<Node>& all = load.root.items_at("delays");
@@ -190,7 +195,7 @@ void complete_delays(Load& load) {
 }
 
 Config::Dialects read_dialects(Load& load) {
-  Config::Dialects all = ready_dialects();
+  Config::Dialects all = built_in_dialects();
   std::set<std::string> users;
   // One path, or a list of paths.
   const auto files = load.root.texts_at("dialects");

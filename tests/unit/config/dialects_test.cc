@@ -1,21 +1,22 @@
 // Dialects: the built-in ones against messages in each framework's form (tests/unit/rabbitmq/dialects), and
 // what is wrong in a user's file.
-#include "src/config/dialects.h"
-
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "plugin/rabbitmq/dialects/ready.h"
 #include "plugin/rabbitmq/wire/broker_headers.h"
+#include "src/config/load.h"
 #include "src/core/machine/headers.h"
 #include "src/core/message/message_json.h"
 #include "src/core/rules/error_queues.h"
 #include "tests/unit/config/fixture.h"
 
-namespace rung::confile {
+namespace rung {
 namespace {
 
+using confile::parse_dialect;
+using confile::Problems;
 using nlohmann::json;
 
 std::vector<std::string> fixture_files() {
@@ -53,8 +54,8 @@ class DialectFixture : public testing::TestWithParam<std::string> {
 
 TEST_P(DialectFixture, IsReadAndGoesBackAsItWasReceived) {
   const json fixture = read();
-  const auto dialect = ready_dialects().find(fixture["dialect"].get<std::string>());
-  ASSERT_NE(dialect, ready_dialects().end());
+  const auto dialect = built_in_dialects().find(fixture["dialect"].get<std::string>());
+  ASSERT_NE(dialect, built_in_dialects().end());
   const ErrorQueue entry{.from = fixture["error_queue"], .dialect = dialect->second};
   Message message = message_of(fixture["message"]);
   const std::string key = fixture.value("routing_key", "");
@@ -105,7 +106,7 @@ std::string fixture_name(const testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(Of, DialectFixture, testing::ValuesIn(fixture_files()), fixture_name);
 
 TEST(ReadyDialects, AreAllValidAndNamedLikeTheirFiles) {
-  EXPECT_EQ(ready_dialects().size(), rabbit::ready_dialects().size());
+  EXPECT_EQ(built_in_dialects().size(), rabbit::ready_dialects().size());
   for (const rabbit::ReadyDialect& ready : rabbit::ready_dialects()) {
     Problems problems{std::string(ready.name)};
     const DialectPtr dialect = parse_dialect(ready.yaml, problems);
@@ -117,7 +118,7 @@ TEST(ReadyDialects, AreAllValidAndNamedLikeTheirFiles) {
 }
 
 TEST(ReadyDialects, EachHasAFixture) {
-  for (const auto& [name, dialect] : ready_dialects()) {
+  for (const auto& [name, dialect] : built_in_dialects()) {
     EXPECT_TRUE(std::ranges::any_of(fixture_files(), [&](const std::string& file) {
       return std::filesystem::path(file).filename().string().starts_with(name + "-");
     })) << name;
@@ -221,4 +222,4 @@ TEST(DialectReading, AStackStandsBelowTheErrorOnce) {
 }
 
 }  // namespace
-}  // namespace rung::confile
+}  // namespace rung
