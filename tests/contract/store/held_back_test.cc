@@ -75,7 +75,7 @@ TEST_P(HeldBack, WhoResumesAQueueIsToldWhatElseHoldsIt) {
   EXPECT_EQ(nothing().state, "flowing");
   change("orders", [](GateState& state, EpochMs at) { state.breaker = opened(at); });
   EXPECT_THAT(nothing().held_still, testing::StartsWith("queue orders: breaker open until "));
-  EXPECT_THAT(nothing().held_still, HasSubstr("(20 of the last 100 deliveries failed)"));
+  EXPECT_THAT(nothing().held_still, HasSubstr("(20 of the last 100 deliveries failed, the last one with: "));
   EXPECT_EQ(api::to_json(nothing())["state"], "breaker_open");
   EXPECT_EQ(api::to_json(nothing())["ended"], api::Json::array());
   ASSERT_TRUE(store_->pause({"orders", {}, "ann", ""}));
