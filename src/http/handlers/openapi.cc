@@ -48,7 +48,7 @@ void complete_object(Json& object, const Json& all) {
     if (std::ranges::find(optional, Json(name)) == optional.end()) required.push_back(name);
   }
   if (!says_what) object["required"] = std::move(required);
-  object["type"] = "object";
+  if (!object.contains("type")) object["type"] = "object";
   if (!object.contains("additionalProperties")) object["additionalProperties"] = false;
 }
 
@@ -74,7 +74,9 @@ Json filter_schema() {
     if (one.param.is == api::Param::Is::headers) {
       schema["patternProperties"] = param["schema"]["patternProperties"];
     } else {
-      properties[std::string(one.param.name)] = {{"type", "string"}, {"description", param["description"]}};
+      Json& property = properties[std::string(one.param.name)];
+      property = {{"type", "string"}, {"description", param["description"]}};
+      if (one.param.is == api::Param::Is::time) property["format"] = "date-time";
     }
   }
   schema["properties"] = std::move(properties);

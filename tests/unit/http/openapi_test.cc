@@ -70,6 +70,9 @@ TEST(OpenApi, AnObjectHasItsPropertiesUnlessItSaysOtherwise) {
   EXPECT_TRUE(requires_member("TaskWithHistory", "history"));
   EXPECT_EQ(schemas.at("NewTask").at("required"), Json::array());
   EXPECT_EQ(schemas.at("Filter").at("properties").at("tag").at("type"), "string");
+  EXPECT_EQ(schemas.at("Filter").at("properties").at("due_after").at("format"), "date-time");
+  const Json& gates = schemas.at("QueueRules").at("properties").at("gates").at("properties");
+  EXPECT_EQ(gates.at("breaker").at("type"), (Json{"object", "null"})) << "what the file says stays";
   EXPECT_EQ(schemas.at("Task").at("properties").at("state"), (Json{{"$ref", "#/components/schemas/State"}}));
 }
 
