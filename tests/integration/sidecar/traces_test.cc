@@ -41,7 +41,8 @@ class Traces : public SidecarTest {
     std::vector<Json> all;
     for (const HttpScript::Request& request : collector.requests()) {
       EXPECT_EQ(request.headers.at("authorization"), "Bearer open-sesame");
-      for (const Json& group : Json::parse(request.body).at("resourceSpans")) {
+      const Json body = Json::parse(request.body);
+      for (const Json& group : body.at("resourceSpans")) {
         for (Json span : group.at("scopeSpans").at(0).at("spans")) {
           span["resource"] = group.at("resource");
           all.push_back(std::move(span));
