@@ -14,7 +14,6 @@
 #include "src/core/base/broker_place.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
-#include "src/core/message/broker_facts.h"
 #include "src/core/message/message.h"
 
 namespace rung {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/core/base/time.h"
-#include "src/core/rules/error_queues.h"
+#include "src/core/rules/dialect.h"
 
 namespace rung {
 

@@ -7,7 +7,6 @@
 #include "plugin/broker_options.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
-#include "src/core/message/broker_facts.h"
 #include "src/core/message/message.h"
 
 namespace rung {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "plugin/broker.h"
-#include "src/core/rules/error_queues.h"
+#include "src/core/rules/dialect.h"
 
 namespace rung {
 

@@ -41,7 +41,7 @@
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/broker_watch.h"
 #include "src/bridge/watch/store_watch.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
 

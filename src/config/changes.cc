@@ -10,7 +10,7 @@
 #include "src/config/load.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 
 namespace rung {
 

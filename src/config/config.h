@@ -11,7 +11,6 @@
 
 #include "plugin/broker_options.h"
 #include "src/core/machine/headers.h"
-#include "src/core/rules/oidc_options.h"
 #include "src/core/rules/people.h"
 #include "src/core/rules/policy.h"
 #include "src/store/options.h"

@@ -7,7 +7,7 @@
 #include "src/core/base/secret_file.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 
 namespace rung::confile {
 namespace {

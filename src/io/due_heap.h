@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
 #include "src/io/loop.h"
 

@@ -8,8 +8,7 @@
 
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
-#include "src/core/message/delivery_token.h"
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 
 namespace rung::oidc {
 namespace {

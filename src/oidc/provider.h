@@ -21,7 +21,7 @@
 
 #include "src/core/base/clock.h"
 #include "src/core/base/time.h"
-#include "src/core/rules/oidc_options.h"
+#include "src/core/rules/people.h"
 #include "src/net/http_client.h"
 #include "src/oidc/key_set.h"
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "src/core/base/hex.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 
 namespace rung::otel {
 namespace {

@@ -13,7 +13,7 @@
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/gates/gates.h"
-#include "src/core/machine/audit.h"
+#include "src/core/machine/edit.h"
 #include "src/store/system.h"
 
 namespace rung {

@@ -3,7 +3,7 @@
 #include <random>
 #include <utility>
 
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 
 namespace rung {
 namespace {

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "src/core/base/failpoint.h"
-#include "src/core/machine/audit.h"
+#include "src/core/machine/edit.h"
 #include "src/store/tables.h"
 
 namespace rung {

@@ -5,7 +5,7 @@
 #include "src/core/machine/headers.h"
 #include "src/core/machine/machine.h"
 #include "src/core/message/identity.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/values.h"
 

@@ -6,7 +6,7 @@
 #include "plugin/rabbitmq/wire/codec.h"
 #include "src/core/machine/machine.h"
 #include "src/core/message/identity.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/values.h"
 

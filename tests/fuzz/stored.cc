@@ -1,6 +1,6 @@
 // Properties and headers as they stand in the database. Nobody but us writes them, yet people have hands:
 // what does not read is an error, what reads is written back to what reads the same. Input: JSON text.
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/values.h"
 

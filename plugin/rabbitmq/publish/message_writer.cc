@@ -5,7 +5,7 @@
 
 #include "plugin/rabbitmq/wire/codec.h"
 #include "src/core/base/failpoint.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 
 namespace rung::rabbit {
 namespace {

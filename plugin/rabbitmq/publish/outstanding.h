@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 
 namespace rung::rabbit {
 

@@ -16,7 +16,6 @@
 
 #include "plugin/broker.h"
 #include "plugin/broker_options.h"
-#include "src/core/message/broker_facts.h"
 #include "src/core/message/message.h"
 
 namespace rung::rabbit {

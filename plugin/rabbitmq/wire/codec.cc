@@ -4,7 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 
 namespace rung::rabbit {
 namespace {

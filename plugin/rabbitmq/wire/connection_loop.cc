@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 
 namespace rung::rabbit {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "levels/duration.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/message.h"
 

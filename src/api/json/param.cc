@@ -6,7 +6,7 @@
 
 #include "levels/duration.h"
 #include "src/api/json/fields.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::api {

@@ -8,7 +8,7 @@
 #include "src/api/messages/submission.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/edit.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 
 namespace rung::api {
 namespace {

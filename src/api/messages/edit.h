@@ -10,7 +10,7 @@
 
 #include "src/api/json/fields.h"
 #include "src/core/machine/machine.h"
-#include "src/core/message/broker_facts.h"
+#include "src/core/message/message.h"
 #include "src/store/mysql/mysql_store.h"
 
 namespace rung::api {

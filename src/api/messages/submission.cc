@@ -8,7 +8,7 @@
 #include "src/core/machine/submission.h"
 #include "src/core/message/header_names.h"
 #include "src/core/message/identity.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 
 namespace rung::api {
 

@@ -9,7 +9,6 @@
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
 #include "src/core/machine/submission.h"
-#include "src/core/message/broker_facts.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/policy.h"
 

@@ -5,7 +5,7 @@
 
 #include "src/api/json/fields.h"
 #include "src/api/queues/gates.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::api {

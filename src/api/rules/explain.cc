@@ -6,7 +6,7 @@
 #include "levels/duration.h"
 #include "src/core/machine/climb.h"
 #include "src/core/machine/machine.h"
-#include "src/core/task/origin.h"
+#include "src/core/task/task.h"
 
 namespace rung::api {
 namespace {

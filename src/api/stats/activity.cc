@@ -5,7 +5,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::api {
 namespace {

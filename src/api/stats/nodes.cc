@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/task/task.h"
 
 namespace rung::api {

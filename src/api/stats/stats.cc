@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "src/api/queues/gates.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::api {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/api/tasks/views.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::api {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/api/tasks/causes.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::api {

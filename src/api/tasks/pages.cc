@@ -8,7 +8,7 @@
 
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/views.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::api {
 

@@ -9,7 +9,7 @@
 #include "src/api/queues/gates.h"
 #include "src/api/tasks/bulks.h"
 #include "src/api/tasks/pages.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::api {
 

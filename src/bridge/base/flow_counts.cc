@@ -1,6 +1,6 @@
 #include "src/bridge/base/flow_counts.h"
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::bridge {

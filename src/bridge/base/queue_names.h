@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/io/due_heap.h"
 #include "src/store/tasks.h"
 

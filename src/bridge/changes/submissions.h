@@ -13,7 +13,7 @@
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/transitions.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/machine/submission.h"
 
 namespace rung::bridge {

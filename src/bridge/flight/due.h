@@ -12,7 +12,7 @@
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/io/loop.h"
 
 namespace rung::bridge {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 
 namespace rung::bridge {
 namespace {

@@ -10,7 +10,7 @@
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/io/due_heap.h"
 
 namespace rung::bridge {

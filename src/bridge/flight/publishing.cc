@@ -7,10 +7,10 @@
 
 #include "src/bridge/changes/single_rows.h"
 #include "src/core/base/failpoint.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/machine/headers.h"
 #include "src/core/machine/machine.h"
-#include "src/core/task/origin.h"
+#include "src/core/task/task.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

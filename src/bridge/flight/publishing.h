@@ -25,7 +25,6 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/clock.h"
-#include "src/core/base/db_clock.h"
 #include "src/core/base/ids.h"
 #include "src/core/gates/gates.h"
 #include "src/core/rules/policy.h"

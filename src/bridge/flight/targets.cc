@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/core/base/failpoint.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/gates/gates.h"
 
 namespace rung::bridge {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/gates/gates.h"
-#include "src/core/rules/rate_value.h"
+#include "src/core/rules/gate_rules.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {

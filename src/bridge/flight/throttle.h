@@ -1,5 +1,5 @@
 // Tasks that are due, of queues with a rate, or a rate for each value of a header. They wait here for a token
-// of their queue and of their value (src/core/gates/token_bucket.h), and are claimed as any other then. Each
+// of their queue and of their value (src/core/gates/gates.h), and are claimed as any other then. Each
 // instance has its share of each rate, by the shards that it holds. Within a value the oldest goes first;
 // values take turns. A token whose task is not sent goes to the next one.
 //
@@ -23,7 +23,7 @@
 #include "src/bridge/flight/targets.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/gates/token_bucket.h"
+#include "src/core/gates/gates.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/bridge/gates/gates.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/machine/climb.h"
 #include "src/io/log.h"
 

@@ -37,7 +37,7 @@
 
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/store_jobs.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
 #include "src/core/gates/breaker.h"
 #include "src/core/gates/gates.h"

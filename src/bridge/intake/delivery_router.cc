@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/core/base/failpoint.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/machine/headers.h"
 #include "src/io/log.h"
 

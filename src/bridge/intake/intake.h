@@ -18,7 +18,7 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/store_watch.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/machine/headers.h"
 
 namespace rung::bridge {

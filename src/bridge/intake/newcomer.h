@@ -13,7 +13,7 @@
 
 #include "plugin/broker.h"
 #include "src/core/base/ids.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/machine/headers.h"
 #include "src/core/machine/machine.h"
 

@@ -1,5 +1,5 @@
 // Checks that a result, or a failure that names one of our tasks, comes from the consumer that had the
-// delivery: it must carry the delivery's retry-token (src/core/message/delivery_token.h). All instances share
+// delivery: it must carry the delivery's retry-token (src/core/message/identity.h). All instances share
 // the key, in rung_settings; until it is read, nothing is published and no result is accepted. Thread: the
 // loop's, except for read().
 #pragma once
@@ -12,9 +12,9 @@
 
 #include "src/bridge/base/store_jobs.h"
 #include "src/core/base/clock.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/base/time.h"
-#include "src/core/message/delivery_token.h"
+#include "src/core/message/identity.h"
 #include "src/core/task/task.h"
 #include "src/io/loop.h"
 #include "src/store/system.h"

@@ -27,8 +27,8 @@
 
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/lease_cycle.h"
-#include "src/core/base/db_clock.h"
-#include "src/core/base/require.h"
+#include "src/core/base/clock.h"
+#include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"
 #include "src/io/loop.h"

@@ -10,7 +10,7 @@
 
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/leases/jobs.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/store/counts.h"
 #include "src/store/leases.h"

@@ -16,7 +16,7 @@
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 
 namespace rung::bridge {
 

@@ -29,7 +29,7 @@
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/attachments.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/rules/policy.h"
 
 namespace rung::bridge {

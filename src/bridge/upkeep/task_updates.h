@@ -14,7 +14,7 @@
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/store_watch.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/task/task.h"
 
 namespace rung::bridge {

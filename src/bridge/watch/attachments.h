@@ -28,7 +28,7 @@
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
-#include "src/core/base/db_clock.h"
+#include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"
 #include "src/store/attachments.h"

@@ -1,6 +1,6 @@
 #include "src/cli/service/answers.h"
 
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::cli {
 

@@ -14,7 +14,7 @@
 #include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/headers.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 
 namespace rung::cli {
 

@@ -8,8 +8,8 @@
 #include <cstdlib>
 
 #include "src/cli/service/answers.h"
-#include "src/core/base/require.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::cli {

@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "levels/duration.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::cli {
 namespace {

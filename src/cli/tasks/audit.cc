@@ -9,7 +9,7 @@
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::cli {
 namespace {

@@ -33,7 +33,7 @@
 #include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/edit.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "src/core/task/task.h"
 
 namespace rung::cli {

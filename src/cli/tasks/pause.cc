@@ -15,7 +15,7 @@
 #include "src/cli/shared/text.h"
 #include "src/cli/shared/when.h"
 #include "src/core/base/hex.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::cli {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
 
 namespace rung {

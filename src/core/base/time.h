@@ -3,12 +3,14 @@
 //   BootMs   CLOCK_BOOTTIME of this machine, ms: runs on in suspend, never steps. Leases depend on it.
 //   Ms       a duration.
 //
-// Thread: values. The clocks are read by clock.h (this machine) and db_clock.h (the database).
+// Thread: values. Both clocks are read by clock.h.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace rung {
 
@@ -43,5 +45,20 @@ inline constexpr EpochMs kYear10000{253'402'300'800'000};
 
 // "2026-11-21 17:05:00.123", UTC: the format of MySQL's DATETIME(3).
 std::string format_utc(EpochMs t);
+
+// Timestamps in RFC 3339 format: "2026-11-21T17:05:00.123Z". Thread: pure functions.
+
+// UTC, with milliseconds.
+std::string to_rfc3339(EpochMs t);
+
+// Date, time and offset are mandatory; truncates to ms. None for anything else, and outside the years 1970 to
+// 9999.
+std::optional<EpochMs> from_rfc3339(std::string_view text);
+
+// As people write it. The same, of any year, and: the date alone (midnight), a time without seconds, an
+// offset without its colon, or none (UTC).
+std::optional<EpochMs> read_instant(std::string_view text);
+// "17:05", "17:05:00", "17:05:00.123456": since midnight; truncated to ms.
+std::optional<Ms> read_time_of_day(std::string_view text);
 
 }  // namespace rung

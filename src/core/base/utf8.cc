@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <iterator>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 
 namespace rung {
 namespace {

@@ -9,7 +9,7 @@
 #include "src/core/base/utf8.h"
 #include "src/core/causes/frames.h"
 #include "src/core/causes/masks.h"
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 
 namespace rung {
 namespace {

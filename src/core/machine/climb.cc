@@ -6,7 +6,7 @@
 #include "levels/duration.h"
 #include "src/core/base/utf8.h"
 #include "src/core/gates/breaker.h"
-#include "src/core/task/origin.h"
+#include "src/core/task/task.h"
 
 namespace rung {
 namespace {

@@ -3,6 +3,8 @@
 // Thread: pure functions.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -36,5 +38,22 @@ std::string edit_origin(std::string_view who, TaskId original, const Message& ed
 std::string edit_content(const Message& edited);
 // That of a row's origin; "" if the row was not made by an edit.
 std::string edit_content_of_origin(std::string_view origin_json);
+
+// Audit rows: who changed a task by hand, when, what, and the fields before and after. A result that changes
+// a finished task leaves one too.
+// Thread: pure functions.
+
+struct AuditRow {
+  std::int64_t id = 0;
+  EpochMs at;
+  std::string who, what;  // what: name_of(Happening)
+  TaskId task;
+  std::string before, after;  // JSON objects of the changed fields, named as in retry_current
+  std::string reason = {};    // ByHand::reason
+  std::int64_t bulk = 0;      // ByHand::bulk
+};
+
+// None if `event` is neither by hand nor a result for a finished task.
+std::optional<AuditRow> audit_of(const Event& event, const Task& before, const Task& after, EpochMs at);
 
 }  // namespace rung

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/message/broker_facts.h"
 #include "src/core/message/header_names.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/policy.h"

@@ -9,7 +9,6 @@
 #include "src/core/base/utf8.h"
 #include "src/core/machine/climb.h"
 #include "src/core/machine/edit.h"
-#include "src/core/message/delivery_token.h"
 #include "src/core/message/identity.h"
 
 namespace rung {

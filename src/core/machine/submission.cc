@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/core/message/digest.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/identity.h"
+#include "src/core/message/message.h"
 
 namespace rung {
 

@@ -1,13 +1,21 @@
 #include "src/core/message/identity.h"
 
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
-
-#include "src/core/message/digest.h"
 
 namespace rung {
 namespace {
@@ -119,6 +127,148 @@ bool has_body_of(const Message& message, std::string_view digest) {
 Likeness likeness_of(std::string_view digest, std::string_view other) {
   if (digest == other) return Likeness::same;
   return digest.substr(0, kHalf) == other.substr(0, kHalf) ? Likeness::changed : Likeness::other;
+}
+
+namespace {
+
+constexpr std::size_t kDigestKeyBytes = 16;
+
+// EVP_Digest() looks up the algorithm, and allocates a context, for each digest: that takes longer than to
+// compute one of a few hundred bytes. Thread: each has its own.
+class Hasher {
+ public:
+  bool hash(std::string_view data, Sha256& out) {
+    return context_ != nullptr && EVP_DigestInit_ex2(context_.get(), algorithm(), nullptr) == 1 &&
+           EVP_DigestUpdate(context_.get(), data.data(), data.size()) == 1 &&
+           EVP_DigestFinal_ex(context_.get(), out.data(), nullptr) == 1;
+  }
+
+ private:
+  // Of the process, never freed: threads may still hash while it ends.
+  static const EVP_MD* algorithm() {
+    static const EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+    return sha256;
+  }
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_{EVP_MD_CTX_new(), &EVP_MD_CTX_free};
+};
+
+std::string_view as_text(const Sha256& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+}  // namespace
+
+Sha256 sha256(std::string_view data) {
+  thread_local Hasher hasher;
+  Sha256 digest{};
+  // A digest of zeros would make all messages equal.
+  if (!hasher.hash(data, digest)) throw std::runtime_error("OpenSSL computes no SHA-256");
+  return digest;
+}
+
+std::string to_hex(const Sha256& digest, std::size_t count) {
+  return to_hex(as_text(digest).substr(0, count));
+}
+
+void append_field(std::string& facts, std::string_view field) {
+  facts.append(std::to_string(field.size())).append(":").append(field);
+}
+
+void append_digest(std::string& facts, std::string_view body) { append_field(facts, as_text(sha256(body))); }
+
+std::string key_of_facts(std::string_view facts) {
+  return std::string(as_text(sha256(facts)).substr(0, kDigestKeyBytes));
+}
+
+namespace {
+
+constexpr std::size_t kKeyBytes = 32;
+constexpr std::size_t kTokenBytes = 16;  // of the HMAC's 32
+
+}  // namespace
+
+struct DeliveryTokens::Context {
+  EVP_MAC* mac = nullptr;
+  EVP_MAC_CTX* keyed = nullptr;
+  Context() = default;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context() {
+    EVP_MAC_CTX_free(keyed);
+    EVP_MAC_free(mac);
+  }
+};
+
+DeliveryTokens::DeliveryTokens(std::unique_ptr<Context> context) : context_(std::move(context)) {}
+DeliveryTokens::~DeliveryTokens() = default;
+DeliveryTokens::DeliveryTokens(DeliveryTokens&&) noexcept = default;
+DeliveryTokens& DeliveryTokens::operator=(DeliveryTokens&&) noexcept = default;
+
+std::string DeliveryTokens::new_key() {
+  std::array<std::uint8_t, kKeyBytes> key{};
+  if (RAND_bytes(key.data(), static_cast<int>(key.size())) != 1)
+    throw std::runtime_error("OpenSSL returned no random bytes");
+  return to_hex(key);
+}
+
+std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
+  const auto bytes = from_hex_digits(key);
+  if (!bytes || bytes->size() != kKeyBytes) return std::nullopt;
+  auto context = std::make_unique<Context>();
+  context->mac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+  context->keyed = context->mac != nullptr ? EVP_MAC_CTX_new(context->mac) : nullptr;
+  std::array<char, 7> digest{"SHA256"};
+  const std::array<OSSL_PARAM, 2> params = {OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
+                                            OSSL_PARAM_construct_end()};
+  if (context->keyed == nullptr ||
+      EVP_MAC_init(context->keyed, reinterpret_cast<const unsigned char*>(bytes->data()), bytes->size(),
+                   params.data()) != 1)
+    return std::nullopt;
+  return DeliveryTokens(std::move(context));
+}
+
+std::string DeliveryTokens::mac(TaskId id, std::string_view said) const {
+  const std::string facts = id.str().append("/").append(said);
+  Sha256 mac{};
+  std::size_t size = 0;
+  // Without a key: the same key again, from the start.
+  const bool made = EVP_MAC_init(context_->keyed, nullptr, 0, nullptr) == 1 &&
+                    EVP_MAC_update(context_->keyed, reinterpret_cast<const unsigned char*>(facts.data()),
+                                   facts.size()) == 1 &&
+                    EVP_MAC_final(context_->keyed, mac.data(), &size, mac.size()) == 1;
+  if (!made || size != mac.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
+  return to_hex(mac, kTokenBytes);
+}
+
+std::string DeliveryTokens::token(TaskId id, int attempt, std::string_view digest,
+                                  std::uint32_t publish) const {
+  const std::string said = std::to_string(attempt) + "-" + to_hex(digest) + "-" + std::to_string(publish);
+  return said + "-" + mac(id, said);
+}
+
+bool DeliveryTokens::proves(std::string_view token, TaskId id, int attempt) const {
+  const int said = attempt_of_token(token);
+  if (said == 0 || (attempt != 0 && attempt != said)) return false;
+  const std::size_t end = token.rfind('-');
+  const std::string right = mac(id, token.substr(0, end));
+  const std::string_view given = token.substr(end + 1);
+  return right.size() == given.size() && CRYPTO_memcmp(right.data(), given.data(), right.size()) == 0;
+}
+
+int attempt_of_token(std::string_view token) {
+  int attempt = 0;
+  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), attempt);
+  const bool good = error == std::errc{} && end != token.data() + token.size() && *end == '-' && attempt > 0;
+  return good ? attempt : 0;
+}
+
+std::uint32_t publish_of_token(std::string_view token) {
+  if (attempt_of_token(token) == 0) return 0;
+  const std::size_t end = token.rfind('-'), before = token.rfind('-', end - 1);
+  if (before == std::string_view::npos) return 0;
+  std::uint32_t publish = 0;
+  const auto [behind, error] = std::from_chars(token.data() + before + 1, token.data() + end, publish);
+  return error == std::errc{} && behind == token.data() + end ? publish : 0;
 }
 
 }  // namespace rung

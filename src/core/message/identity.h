@@ -10,11 +10,16 @@
 // Thread: pure functions.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "src/core/base/hex.h"  // IWYU pragma: export
+#include "src/core/base/ids.h"
 #include "src/core/message/message.h"
 
 namespace rung {
@@ -36,5 +41,63 @@ enum class Likeness : std::uint8_t {
 };
 // REQUIRES: two digests by message_digest().
 Likeness likeness_of(std::string_view digest, std::string_view other);
+
+// SHA-256, hexadecimal text, and keys made of facts. For what every instance must compute alike, today and in
+// the next version: intake keys, submission keys, ids of traces. Any thread.
+
+using Sha256 = std::array<std::uint8_t, 32>;
+
+Sha256 sha256(std::string_view data);
+
+// The first `count` bytes of the digest.
+std::string to_hex(const Sha256& digest, std::size_t count = 32);
+
+// A field of a key, with its length: different lists of fields never give the same facts.
+void append_field(std::string& facts, std::string_view field);
+// The same for a body: its digest.
+void append_digest(std::string& facts, std::string_view body);
+// The first 16 bytes of the digest of all fields.
+std::string key_of_facts(std::string_view facts);
+
+// The header retry-token: proves that a result or a failure comes from a consumer that had the delivery. It
+// is "ATTEMPT-DIGEST-PUBLISH-MAC": the digest of the delivered message (identity.h) as 32 hex digits, the
+// number of the publish (Task::version after the claim, which each claim raises), and 128 bits of HMAC-SHA256
+// over retry-id and these three, under a key that all instances share. No row stores it, and publishing reads
+// nothing for it. Thread: call const functions of DeliveryTokens on the owner's thread only (one OpenSSL
+// context); the rest is pure.
+
+// In the number of the publish: it is a copy of the parked message, which goes to <prefix>.parked or back to
+// its error queue. The rest is the task's version.
+inline constexpr std::uint32_t kParkedCopy = 1U << 31U;
+inline bool is_parked_copy(std::uint32_t publish) { return (publish & kParkedCopy) != 0; }
+
+class DeliveryTokens {
+ public:
+  // `key`: 32 bytes as 64 hex digits. None for anything else.
+  static std::optional<DeliveryTokens> from_hex(std::string_view key);
+  // A new random key, in the form from_hex() accepts.
+  static std::string new_key();
+
+  ~DeliveryTokens();
+  DeliveryTokens(DeliveryTokens&&) noexcept;
+  DeliveryTokens& operator=(DeliveryTokens&&) noexcept;
+
+  // `digest`: of the delivered message, its bytes.
+  std::string token(TaskId id, int attempt, std::string_view digest, std::uint32_t publish) const;
+  // In constant time. `attempt`: 0 = not given, use the token's own.
+  bool proves(std::string_view token, TaskId id, int attempt) const;
+
+ private:
+  struct Context;
+  explicit DeliveryTokens(std::unique_ptr<Context> context);
+  // `said`: the token without it.
+  std::string mac(TaskId id, std::string_view said) const;
+  std::unique_ptr<Context> context_;
+};
+
+// The attempt in a token; 0 if it is not a token.
+int attempt_of_token(std::string_view token);
+// The number of the publish in a token; 0 if it is not a token.
+std::uint32_t publish_of_token(std::string_view token);
 
 }  // namespace rung

@@ -1,17 +1,22 @@
 // A message as it travels: the body unchanged to the byte, properties and headers with the types of their
 // values. A broker's plugin maps its own field types to these and back; the row's JSON keeps them
-// (message_json.h).
+// (below).
 // Thread: values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "src/core/base/result.h"
+#include "src/core/base/time.h"
 
 namespace rung {
 
@@ -120,5 +125,69 @@ const Value* find(const std::optional<Table>& table, std::string_view name);
 // UTF-8).
 inline constexpr std::size_t kIndexedBytes = 255;
 std::string indexed_value(const Message& message, std::string_view header);
+
+// Messages' properties and headers as JSON text, exact in both directions: for the store, and for people in
+// SQL. Longstr, bool, int64, double, tables and arrays map to plain JSON; every other type to an object of
+// one key: {"!i32": 5}, {"!bytes": "hex"}, {"!ts": 1700000000}, {"!dec": [2, 314]}, {"!S": "hex"} for a
+// longstr that is not UTF-8 (hex, because SQL's UNHEX reads it), {"!table": [[k, v] ...]} for a table that a
+// JSON object cannot represent (a repeated key, a key that begins with "!") or would make slow (more than 64
+// keys). Values nested deeper than kDeepestNesting are left out when written, and an error when read. Thread:
+// pure functions.
+
+std::string properties_to_json(const Properties& properties);
+Result<Properties> properties_from_json(std::string_view text);
+std::string headers_to_json(const Table& headers);
+Result<Table> headers_from_json(std::string_view text);
+
+// What a broker's plugin reports of a message in addition to what its publisher wrote: why it failed, how
+// long to delay it, and which headers are the broker's own. The names of those headers stay in the plugin,
+// except in texts that people read. Thread: values; pure functions.
+
+// What the broker recorded of a message's last failure.
+struct FailureFacts {
+  // Why: rejected, expired, maxlen or delivery_limit, as in retry-reason, or the broker's own term. "" = not
+  // known.
+  std::string reason;
+  std::string queue;             // where it failed: a valid name; "" = not known
+  std::string_view queue_by;     // the source of `queue`, for people: "the header x-death"; a constant
+  bool queue_by_config = false;  // the config names it: no header overrides it, and it is allowed as a target
+  std::string_view record = "record of the failure";  // where the broker keeps such facts, for people
+  // The exchange and routing key that took it to that queue. none = not known; an exchange may be "", the
+  // default one.
+  std::optional<std::string> exchange, routing_key;
+  // When, in seconds since 1970, before the year 10000. A redelivery of the same failure has the same value,
+  // so it tells whether two deliveries are one failure.
+  std::optional<std::int64_t> failed_at_s;
+  std::int64_t count = 0;  // how often it has failed there for that reason; 0 = not known
+  // The queue was full: it evicted the message, or refused it. No consumer has failed it.
+  bool unseen = false;
+  // What a framework wrote into the message of an error queue (dialect.h). "" = nothing.
+  std::string error = {}, error_type = {}, executor = {};
+};
+
+// The delay that the publisher of a delayed message requested from the broker, not from Rung.
+struct DelayFacts {
+  Ms delay{0};              // from the intake; 0 = none
+  std::string refusal;      // not empty: why the request cannot be met, for people
+  std::string_view header;  // the header with the request, removed from the message; "" = none; a constant
+};
+
+struct BrokerFacts {
+  Table headers;  // written by the broker. They are not in Message::headers; the row keeps them
+  FailureFacts failure;
+  DelayFacts delay;
+};
+
+// Header names with a meaning to the broker. A submitted task may not use them. The views are constants of
+// the plugin.
+struct ReservedHeaders {
+  std::span<const std::string_view> names, prefixes;
+  std::string_view reply_to = {};  // a value of the property reply-to that the broker does not accept from us
+
+  bool contains(std::string_view name) const {
+    return std::ranges::find(names, name) != names.end() ||
+           std::ranges::any_of(prefixes, [&](std::string_view p) { return name.starts_with(p); });
+  }
+};
 
 }  // namespace rung

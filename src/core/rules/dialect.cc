@@ -8,16 +8,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 #include "src/core/message/header_names.h"
 #include "src/core/message/header_reading.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "src/core/rules/target_rules.h"
 #include "src/core/task/task.h"
 
 namespace rung {
-
 struct ValuePattern::Impl {
   explicit Impl(std::string_view expression)
       : regex(re2::StringPiece(expression.data(), expression.size()), options()) {}
@@ -64,7 +63,7 @@ constexpr std::array<std::pair<std::string_view, PropertyText>, 8> kProperties{{
 }};
 
 std::optional<std::string> text_in(const nlohmann::json& json) {
-  // A number of another type than int64: {"!i32": 5} (message_json.h).
+  // A number of another type than int64: {"!i32": 5}.
   if (json.is_object() && json.size() == 1 && json.begin().value().is_number() &&
       json.begin().key().starts_with('!'))
     return json.begin().value().dump();
@@ -260,6 +259,66 @@ void take_dialect_headers(const Dialect& dialect, Message& message, Table& taken
       headers.begin(), headers.end(), [&](const auto& header) { return !removes(dialect, header.first); });
   taken.insert(taken.end(), std::make_move_iterator(kept), std::make_move_iterator(headers.end()));
   headers.erase(kept, headers.end());
+}
+
+namespace {
+
+// For people: "no usable retry-queue header, no ..."
+constexpr std::string_view kNothingFound =
+    "x-death, and nothing that its dialect reads (set `to` in error_queues)";
+
+}  // namespace
+
+const ErrorQueue* ErrorQueues::find(std::string_view queue) const {
+  if (queue.empty()) return nullptr;
+  const ErrorQueue* found = nullptr;
+  for (const ErrorQueue& entry : queues_) {
+    if (entry.from == queue) return &entry;
+    if (found == nullptr && entry.is_pattern() && !queue.starts_with("amq.") &&
+        matches_pattern(entry.from, queue))
+      found = &entry;
+  }
+  return found;
+}
+
+std::string target_by_name(const ErrorQueue& entry, std::string_view queue) {
+  return entry.to.empty() ? read_dialect(*entry.dialect, Message{}, {queue}).queue : entry.to;
+}
+
+void take_failure(const ErrorQueue& entry, DialectFacts read, Message& message, BrokerFacts& facts) {
+  FailureFacts& failure = facts.failure;
+  if (!entry.to.empty()) {
+    failure.queue = entry.to;
+    failure.queue_by = "the config";
+    failure.queue_by_config = true;
+  } else if (!read.queue.empty()) {
+    failure.queue = std::move(read.queue);
+    failure.queue_by = "its error queue's dialect";
+  }
+  if (failure.queue.empty()) failure.record = kNothingFound;
+  failure.error = std::move(read.error);
+  failure.error_type = std::move(read.error_type);
+  failure.executor = std::move(read.executor);
+  if (read.failed_at) failure.failed_at_s = read.failed_at->ms / 1000;
+  // Else the exchange and key with which it was published to the error queue would count as its origin.
+  if (read.exchange || !failure.exchange) failure.exchange = read.exchange.value_or("");
+  if (read.routing_key || !failure.routing_key) failure.routing_key = read.routing_key.value_or("");
+  take_dialect_headers(*entry.dialect, message, facts.headers);
+}
+
+bool ErrorQueues::same_sources(const ErrorQueues& other) const {
+  return std::ranges::equal(queues_, other.queues_, [](const ErrorQueue& a, const ErrorQueue& b) {
+    return a.from == b.from && a.to == b.to && a.dialect->name == b.dialect->name &&
+           a.dialect->text == b.dialect->text;
+  });
+}
+
+bool ErrorQueues::has_patterns() const { return std::ranges::any_of(queues_, &ErrorQueue::is_pattern); }
+
+std::vector<std::string> ErrorQueues::patterns() const {
+  std::vector<std::string> out;
+  for (const ErrorQueue& queue : queues_) out.push_back(queue.from);
+  return out;
 }
 
 }  // namespace rung

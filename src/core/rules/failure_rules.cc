@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "levels/duration.h"
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/rules/target_rules.h"
 
 namespace rung {

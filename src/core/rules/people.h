@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@
 #include <vector>
 
 #include "src/core/base/queue_pattern.h"
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 
 namespace rung {
 
@@ -65,6 +66,29 @@ struct Person {
 struct PersonToken {
   Person person;
   Sha256 digest{};  // of the token
+};
+
+// Signing in by OpenID Connect: http.oidc of the config. Thread: values.
+
+// What a value of the roles claim (a group, a role) grants.
+struct OidcGrant {
+  Role role = Role::reads;
+  QueueScopePtr queues;
+};
+
+struct OidcOptions {
+  using Map = std::map<std::string, OidcGrant, std::less<>>;
+
+  std::string issuer;     // "" = nobody signs in
+  std::string client_id;  // the audience of the tokens
+  // Other clients whose tokens for this audience are accepted (azp).
+  std::vector<std::string> clients;
+  std::string roles_claim;  // "groups"; "realm_access.roles" = a claim within a claim
+  Map map;                  // by value of that claim
+  std::string ca;           // PEM file; "" = the system's
+  // Of the login in a browser (src/oidc/code_flow.h).
+  std::string client_secret_file, client_secret;  // "" = a public client: PKCE alone. Secret
+  std::string scope = "openid profile email";
 };
 
 }  // namespace rung

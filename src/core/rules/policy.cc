@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "src/core/base/require.h"
-#include "src/core/rules/rate_value.h"
+#include "src/core/base/result.h"
+#include "src/core/rules/gate_rules.h"
 
 namespace rung {
 namespace {

@@ -13,7 +13,7 @@
 #include "levels/ladder.h"
 #include "src/core/base/queue_pattern.h"
 #include "src/core/base/time.h"
-#include "src/core/rules/error_queues.h"
+#include "src/core/rules/dialect.h"
 #include "src/core/rules/failure_rules.h"
 #include "src/core/rules/gate_rules.h"
 #include "src/core/rules/target_rules.h"

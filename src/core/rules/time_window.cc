@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 
 namespace rung {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 
 namespace rung::http {
 namespace {

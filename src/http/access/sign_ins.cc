@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "src/core/message/delivery_token.h"
+#include "src/core/message/identity.h"
 #include "src/http/access/access.h"
 #include "src/http/request/problem.h"
 

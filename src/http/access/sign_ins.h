@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "src/core/base/clock.h"
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 #include "src/http/request/message.h"
 
 namespace rung::http {

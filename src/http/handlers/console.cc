@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 #include "src/http/request/problem.h"
 
 namespace rung::http {

@@ -10,7 +10,7 @@
 
 #include "src/api/stats/task_counter.h"
 #include "src/api/tasks/views.h"
-#include "src/core/message/broker_facts.h"
+#include "src/core/message/message.h"
 #include "src/core/rules/policy.h"
 #include "src/http/access/access.h"
 #include "src/http/access/sign_ins.h"

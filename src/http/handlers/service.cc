@@ -4,7 +4,7 @@
 
 #include "src/api/queues/gates.h"
 #include "src/api/stats/nodes.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
 

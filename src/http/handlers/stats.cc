@@ -12,7 +12,7 @@
 #include "src/api/stats/nodes.h"
 #include "src/api/tasks/audit.h"
 #include "src/api/tasks/pages.h"
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 #include "src/http/handlers/context.h"
 

@@ -9,7 +9,7 @@
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/core/machine/submission.h"
-#include "src/core/task/origin.h"
+#include "src/core/task/task.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::http {

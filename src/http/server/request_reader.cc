@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/http/request/message.h"
 #include "src/http/request/problem.h"
 

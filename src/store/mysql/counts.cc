@@ -1,5 +1,5 @@
 // Counts of tasks, of promises of lateness and of activity; batches that must not count twice.
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
 #include "src/store/mysql/store_impl.h"
 

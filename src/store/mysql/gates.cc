@@ -4,9 +4,9 @@
 #include <iterator>
 #include <map>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
-#include "src/core/rules/rate_value.h"
+#include "src/core/rules/gate_rules.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {

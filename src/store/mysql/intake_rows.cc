@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {

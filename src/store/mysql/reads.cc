@@ -5,7 +5,7 @@
 
 #include "src/core/base/queue_pattern.h"
 #include "src/core/base/utf8.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "src/store/mysql/columns.h"
 #include "src/store/mysql/render.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "src/core/base/utf8.h"
-#include "src/core/message/message_json.h"
-#include "src/core/task/origin.h"
+#include "src/core/message/message.h"
+#include "src/core/task/task.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {

@@ -1,6 +1,4 @@
 // What every Broker must do with error queues: their intake is apart from that of Rung's own queues.
-#include "src/core/rules/error_queues.h"
-
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/core/rules/dialect.h"
 #include "tests/contract/broker/fixture.h"
 
 namespace rung::test {

@@ -11,7 +11,7 @@
 #include "src/cli/service/api.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 #include "src/http/api.h"
 #include "src/store/mysql/mysql_store.h"
 

@@ -3,7 +3,7 @@
 // fixture.h.
 #include <regex>
 
-#include "src/core/task/origin.h"
+#include "src/core/task/task.h"
 #include "tests/integration/cli/fixture.h"
 
 namespace rung::cli {

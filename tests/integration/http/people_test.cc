@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 #include "src/http/handlers/router.h"
 #include "tests/integration/http/fixture.h"
 

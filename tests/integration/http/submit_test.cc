@@ -1,5 +1,5 @@
 // POST /v1/tasks.
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 #include "tests/integration/http/fixture.h"
 
 namespace rung::test {

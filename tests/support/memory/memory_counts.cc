@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "tests/support/memory/memory_store.h"
 
 namespace rung {

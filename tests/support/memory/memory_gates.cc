@@ -2,8 +2,8 @@
 #include <map>
 #include <utility>
 
-#include "src/core/base/require.h"
-#include "src/core/rules/rate_value.h"
+#include "src/core/base/result.h"
+#include "src/core/rules/gate_rules.h"
 #include "tests/support/memory/memory_store.h"
 
 namespace rung {

@@ -2,7 +2,7 @@
 #include <set>
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 #include "tests/support/memory/memory_store.h"
 
 namespace rung {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/core/base/require.h"
+#include "src/core/base/result.h"
 
 namespace rung {
 

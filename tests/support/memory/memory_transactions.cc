@@ -3,9 +3,9 @@
 #include <random>
 #include <set>
 
-#include "src/core/base/require.h"
-#include "src/core/message/message_json.h"
-#include "src/core/task/origin.h"
+#include "src/core/base/result.h"
+#include "src/core/message/message.h"
+#include "src/core/task/task.h"
 #include "src/store/causes.h"
 #include "tests/support/memory/memory_store.h"
 

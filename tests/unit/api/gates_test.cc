@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::api {
 namespace {

@@ -1,6 +1,4 @@
 // Messages of error queues, through the whole flow: taken in, retried, parked, returned.
-#include "src/core/rules/error_queues.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "src/bridge/bridge.h"
 #include "src/core/machine/headers.h"
+#include "src/core/rules/dialect.h"
 #include "tests/support/memory/memory_broker.h"
 #include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"

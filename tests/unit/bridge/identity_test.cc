@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "src/bridge/intake/intake.h"
-#include "src/core/message/delivery_token.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {

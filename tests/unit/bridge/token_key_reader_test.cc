@@ -4,7 +4,6 @@
 #include <string>
 
 #include "src/bridge/leases/delivery_proof.h"
-#include "src/core/message/delivery_token.h"
 #include "src/core/message/identity.h"
 #include "tests/support/memory/memory_store.h"
 #include "tests/support/virtual_time.h"

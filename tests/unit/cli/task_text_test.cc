@@ -7,7 +7,7 @@
 #include "plugin/brokers.h"
 #include "src/api/tasks/views.h"
 #include "src/core/machine/headers.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 
 namespace rung::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "src/core/base/rfc3339.h"
+#include "src/core/base/time.h"
 
 namespace rung::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/config/load.h"
 #include "src/core/machine/headers.h"
-#include "src/core/message/message_json.h"
-#include "src/core/rules/error_queues.h"
+#include "src/core/message/message.h"
+#include "src/core/rules/dialect.h"
 #include "tests/unit/config/fixture.h"
 
 namespace rung {

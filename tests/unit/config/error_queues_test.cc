@@ -1,6 +1,5 @@
 // error_queues and dialects of the config.
-#include "src/core/rules/error_queues.h"
-
+#include "src/core/rules/dialect.h"
 #include "tests/unit/config/fixture.h"
 
 namespace rung {

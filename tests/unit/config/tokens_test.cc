@@ -1,5 +1,5 @@
 // http.tokens_file.
-#include "src/core/message/digest.h"
+#include "src/core/message/identity.h"
 #include "tests/unit/config/fixture.h"
 
 namespace rung {

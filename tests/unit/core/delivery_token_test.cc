@@ -1,10 +1,9 @@
-#include "src/core/message/delivery_token.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "src/core/machine/audit.h"
+#include "src/core/machine/edit.h"
+#include "src/core/message/identity.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {

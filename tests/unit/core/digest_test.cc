@@ -1,7 +1,7 @@
 // Stored keys and ids of traces depend on these to the byte: another version of Rung computes them again.
-#include "src/core/message/digest.h"
-
 #include <gtest/gtest.h>
+
+#include "src/core/message/identity.h"
 
 namespace rung {
 namespace {

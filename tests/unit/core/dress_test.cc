@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "tests/unit/core/failures.h"
 
 namespace rung {

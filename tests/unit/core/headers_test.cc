@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "src/core/base/utf8.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 #include "tests/unit/core/failures.h"
 
 namespace rung {

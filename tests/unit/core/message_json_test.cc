@@ -1,6 +1,4 @@
 // Messages as JSON text: exact in both directions; any other input is rejected.
-#include "src/core/message/message_json.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -11,6 +9,7 @@
 #include <random>
 
 #include "src/core/base/utf8.h"
+#include "src/core/message/message.h"
 #include "tests/support/seed.h"
 
 namespace rung {

@@ -1,7 +1,7 @@
 // Where a message came from, why it is retried, and which retries keep their routing key.
-#include "src/core/task/origin.h"
-
 #include <gtest/gtest.h>
+
+#include "src/core/task/task.h"
 
 namespace rung {
 namespace {

@@ -1,9 +1,9 @@
 // A copy of a parked message that somebody has moved, and that failed again.
 #include <gtest/gtest.h>
 
-#include "src/core/machine/audit.h"
+#include "src/core/machine/edit.h"
 #include "src/core/machine/headers.h"
-#include "src/core/message/delivery_token.h"
+#include "src/core/message/identity.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {

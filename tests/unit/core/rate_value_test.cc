@@ -1,8 +1,7 @@
 // By which value rate_by limits a message: whatever its header is.
-#include "src/core/rules/rate_value.h"
-
 #include <gtest/gtest.h>
 
+#include "src/core/rules/gate_rules.h"
 #include "src/core/rules/policy.h"
 
 namespace rung {

@@ -1,9 +1,9 @@
-#include "src/core/gates/token_bucket.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
+
+#include "src/core/gates/gates.h"
 
 namespace rung {
 namespace {

@@ -1,6 +1,6 @@
-#include "src/core/base/rfc3339.h"
-
 #include <gtest/gtest.h>
+
+#include "src/core/base/time.h"
 
 namespace rung {
 namespace {

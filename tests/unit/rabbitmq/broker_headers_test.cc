@@ -11,7 +11,7 @@
 
 #include "levels/duration.h"
 #include "src/core/machine/headers.h"
-#include "src/core/message/message_json.h"
+#include "src/core/message/message.h"
 
 namespace rung::rabbit {
 namespace {
