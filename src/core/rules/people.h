@@ -22,11 +22,13 @@ namespace rung {
 // Each may do what the ones before it may. In the order of their rights.
 enum class Role : std::uint8_t {
   reads,       // "reader": no bodies of messages
+  redrives,    // "redriver": of changes the redrive alone
   acts,        // "operator"
   edits,       // "editor": sees and edits bodies
   administers  // "admin"
 };
-inline constexpr std::array<std::string_view, 4> kRoleWords{"reader", "operator", "editor", "admin"};
+inline constexpr std::array<std::string_view, 5> kRoleWords{"reader", "redriver", "operator", "editor",
+                                                            "admin"};
 std::string_view to_word(Role);
 std::optional<Role> role_from(std::string_view word);
 

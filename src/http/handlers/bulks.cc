@@ -98,8 +98,15 @@ Response no_such_bulk(const Call& call) {
 }
 
 // The response, if the bulk may concern other queues than the person's: each bulk names one queue then.
-std::optional<Response> refuse_bulk_of(const Call& call, std::string_view queue, const Target& elsewhere) {
+std::optional<Response> refuse_bulk_of(const Call& call, BulkAction action, std::string_view queue,
+                                       const Target& elsewhere) {
   const std::string& path = call.request.path;
+  if (action != BulkAction::redrive && call.person.role < Role::acts) {
+    return problem(403,
+                   call.person.name + ": a bulk that does not redrive needs the role " +
+                       std::string(to_word(Role::acts)),
+                   path, {{"needs_role", to_word(Role::acts)}});
+  }
   if (!holds(call.person.queues, queue)) {
     const std::string detail = outside_queues(call.person, queue) +
                                (queue.empty() ? ": the filter of a bulk must name one of them" : "");
@@ -150,14 +157,16 @@ std::optional<Response> refuse_bulk(Context& context, const Call& call) {
   if (!id) return no_such_bulk(call);
   const auto bulk = context.reads.run([&](MysqlStore& store) { return store.bulk(*id); });
   if (!bulk) return problem(bulk.error(), call.request.path);
-  return *bulk ? refuse_bulk_of(call, queue_of(**bulk), (*bulk)->elsewhere) : no_such_bulk(call);
+  return *bulk ? refuse_bulk_of(call, (*bulk)->action, queue_of(**bulk), (*bulk)->elsewhere)
+               : no_such_bulk(call);
 }
 
 Response create_bulk(Context& context, const Call& call) {
   FieldErrors errors;
   const Wish wish = read_wish(*call.json, call.who, context.rules()->targets(), errors);
   if (!errors.empty()) return problem(errors, kBulkPath);
-  if (auto no = refuse_bulk_of(call, wish.bulk.filter.queue, wish.bulk.elsewhere)) return *std::move(no);
+  if (auto no = refuse_bulk_of(call, wish.bulk.action, wish.bulk.filter.queue, wish.bulk.elsewhere))
+    return *std::move(no);
   if (wish.dry_run) {
     auto counts = context.reads.run(
         [&](MysqlStore& store) { return api::dry_run(store, wish.bulk, wish.by, *context.rules()); });

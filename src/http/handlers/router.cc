@@ -35,9 +35,11 @@ Result<Json> body_of(const Request& request, Takes takes) {
                                          : "the body must be an object");
 }
 
-// The response, if the person may not act on the queue that the call concerns.
+// The response, if the person may not act on the queue or the bulk that the call concerns.
 std::optional<Response> out_of_scope(Context& context, Scope scope, const Call& call) {
-  if (call.person.queues == nullptr) return std::nullopt;
+  // A redriver is limited to bulks that redrive, too.
+  const bool any_bulk = scope != Scope::bulk || call.person.role >= Role::acts;
+  if (call.person.queues == nullptr && any_bulk) return std::nullopt;
   const auto refuse_if_outside = [&](const Result<std::string>& queue) {
     return queue ? refuse_queue(call.person, *queue, call.request.path)
                  : std::optional(problem(queue.error(), call.request.path));

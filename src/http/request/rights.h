@@ -34,7 +34,7 @@ enum class Action : std::uint8_t {
 struct Right {
   Action action;
   std::string_view word;  // for people and programs. Append only
-  Role least;             // not for `probe`
+  Role least;             // not for `probe`; a bulk that does not redrive takes Role::acts
   bool by_queue;          // a token with `queues` may do it to those only
 };
 
@@ -46,8 +46,8 @@ inline constexpr std::array<Right, 16> kRights{{{Action::probe, "probe", Role::r
                                                 {Action::reschedule, "reschedule", Role::acts, true},
                                                 {Action::fire, "fire", Role::acts, true},
                                                 {Action::finish, "finish", Role::acts, true},
-                                                {Action::redrive, "redrive", Role::acts, true},
-                                                {Action::bulk, "bulk", Role::acts, true},
+                                                {Action::redrive, "redrive", Role::redrives, true},
+                                                {Action::bulk, "bulk", Role::redrives, true},
                                                 {Action::pause, "pause", Role::acts, true},
                                                 {Action::resume, "resume", Role::acts, true},
                                                 {Action::triage, "triage", Role::acts, true},

@@ -63,7 +63,7 @@ TEST_F(ConfigTokens, TwoTokensOfOneNameAreForOnePerson) {
 
 TEST_F(ConfigTokens, WhatIsWrongAndWhere) {
   EXPECT_THAT(wrong(entry("name: a, role: boss")),
-              ElementsAre("tokens:1:45: role: \"boss\" is not reader, operator, editor or admin"));
+              ElementsAre("tokens:1:45: role: \"boss\" is not reader, redriver, operator, editor or admin"));
   EXPECT_THAT(wrong(entry("name: a, role: operater")), ElementsAre(HasSubstr("did you mean operator?")));
   EXPECT_THAT(wrong(entry("name: a")), ElementsAre(HasSubstr("role is missing")));
   EXPECT_THAT(wrong(entry("role: admin")), ElementsAre(HasSubstr("name is missing")));
