@@ -8,7 +8,7 @@ export async function run(test) {
   const redrive = reader.getByRole("button", { name: "Redrive", exact: true });
   await redrive.waitFor();
   equal(await redrive.getAttribute("aria-disabled"), "true", "a reader's redrive");
-  is((await redrive.getAttribute("title")).includes("needs the role operator"), "it says why");
+  is((await redrive.getAttribute("title")).includes("needs the role redriver"), "it says why");
   await redrive.click({ force: true });
   equal(await reader.getByRole("dialog").count(), 0, "dialogs after a disabled button");
   await reader.getByText("The message is not shown").waitFor();

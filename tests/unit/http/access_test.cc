@@ -59,11 +59,12 @@ TEST(Access, WithoutAReadTokenAnEmptyOneIsNone) {
 
 // Every action and every role.
 TEST(Access, ARoleMayDoWhatTheTableSays) {
-  const Access access(Tokens{{},
-                             {},
-                             {person("rita", Role::reads, "r"), person("olaf", Role::acts, "o"),
-                              person("edda", Role::edits, "e"), person("anna", Role::administers, "a")}});
-  const std::vector<std::string> tokens{"Bearer r", "Bearer o", "Bearer e", "Bearer a"};
+  const Access access(Tokens{
+      {},
+      {},
+      {person("rita", Role::reads, "r"), person("rosa", Role::redrives, "d"), person("olaf", Role::acts, "o"),
+       person("edda", Role::edits, "e"), person("anna", Role::administers, "a")}});
+  const std::vector<std::string> tokens{"Bearer r", "Bearer d", "Bearer o", "Bearer e", "Bearer a"};
   for (const Right& right : kRights) {
     if (right.action == Action::probe) continue;
     for (std::size_t role = 0; role < tokens.size(); ++role) {
