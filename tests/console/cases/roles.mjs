@@ -14,7 +14,7 @@ export async function run(test) {
   await reader.getByText("The message is not shown").waitFor();
   equal(await reader.locator("pre.body").count(), 0, "bodies that a reader sees");
   await reader.goto("/console/you");
-  is((await reader.locator(".may li", { hasText: "redrive" }).innerText()).includes("no"), "You says no");
+  is((await reader.locator(".may li", { hasText: /redrive(?!r)/ }).innerText()).includes("no"), "You says no");
 
   const limited = await test.signIn("limited");
   await limited.goto(`/console/tasks/${parked.retry_id}`);
