@@ -195,7 +195,9 @@ Gates::Note* Gates::note(const std::string& queue) {
     return &*known->second.note;
   if (!keeps(queue) || !make_room(queue)) return nullptr;
   ++pending_;
-  return &book_[queue].note.emplace();
+  auto& note = book_[queue].note;
+  note = Note{};  // not emplace(): for clang, Note has no default constructor within its class
+  return &*note;
 }
 
 Gates::Note Gates::take_note(Book::iterator place) {
