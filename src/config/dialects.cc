@@ -72,8 +72,8 @@ const Table& dialect_table() {
     for (const auto& [word, form] : kForms) forms.emplace_back(word);
     for (const auto& [key, member] : kReadingKeys) {
       all.lists.emplace_back(key, kReadingForm);
-      const auto add = [&](const char* part, const auto& reader) {
-        all.keys.emplace_back(std::string(key) + ".*." + part, reader, "", start, "");
+      const auto add = [&, before = std::string(key) + ".*."](const char* part, const auto& reader) {
+        all.keys.emplace_back(before + part, reader, "", start, "");
       };
       add("header", text());
       add("property", own("property", read_property));

@@ -124,7 +124,7 @@ Reader<int> integer(int least, int most);
 Reader<double> number();
 Reader<double> percent_or_off();
 Reader<bool> boolean();
-Reader<std::string> choice(Texts words);
+Reader<std::string> choice(const Texts& words);
 // 1 to `most` letters, digits and . _ -
 Reader<std::string> name(std::size_t most = 64);
 // Any valid AMQP name: at most 255 bytes.
@@ -132,7 +132,7 @@ Reader<std::string> amqp_name();
 // A file's path; relative paths start at the config's directory. The file must be readable, if the purpose
 // needs it.
 Reader<std::string> file();
-Reader<std::string> url(Texts schemes);
+Reader<std::string> url(const Texts& schemes);
 // A list, or a comma-separated string (for environment variables).
 Reader<Texts> urls(Texts schemes);
 Reader<std::string> host_port();

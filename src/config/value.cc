@@ -174,7 +174,7 @@ Reader<bool> boolean() {
           }};
 }
 
-Reader<std::string> choice(Texts words) {
+Reader<std::string> choice(const Texts& words) {
   return {join(words), [words](Value& v) -> std::optional<std::string> {
             if (!v.is_text(join(words))) return std::nullopt;
             if (std::ranges::find(words, v.node.text) != words.end()) return v.node.text;
@@ -210,7 +210,7 @@ Reader<std::string> file() {
           }};
 }
 
-Reader<std::string> url(Texts schemes) {
+Reader<std::string> url(const Texts& schemes) {
   return {"URL", [schemes](Value& v) -> std::optional<std::string> {
             if (!v.is_text("a URL")) return std::nullopt;
             const auto parsed = parse_url(v.node.text);

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <ranges>
+#include <numeric>
 #include <tuple>
 
 #include "src/core/base/failpoint.h"
@@ -193,9 +193,10 @@ Result<std::vector<NodeRow>> MysqlStore::nodes() {
 }
 
 Result<std::vector<ShardOverdue>> MysqlStore::overdue() {
+  std::vector<int> shards(kShards);
+  std::iota(shards.begin(), shards.end(), 0);
   return session_->read_all(
-      render("shards_overdue", {{"shards", Literal::numbers(std::views::iota(0, kShards))}}),
-      [](const ::sql::ResultSet& row) {
+      render("shards_overdue", {{"shards", Literal::numbers(shards)}}), [](const ::sql::ResultSet& row) {
         return ShardOverdue{row.getInt(1), row.getInt64(2), time_at(row, 3).value_or(EpochMs{})};
       });
 }
