@@ -13,6 +13,7 @@
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/store/leases.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
 
