@@ -1,6 +1,7 @@
 // Redrives that look at their own outcome (src/bridge/changes/bulk.h): what the store does for
 // them.
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "src/api/tasks/views.h"
 #include "tests/contract/store/by_hand.h"
