@@ -216,7 +216,7 @@ void Attachments::say(const QueueAttachment& now, bool first) const {
                        {{"queue", now.queue}, {"by", now.detail}});
     case State::detached:
       return log::warn(first ? "not attached: its dead letters do not come here"
-                             : "queue became detached: its dead letters do not come here any more",
+                             : "queue became detached: its dead letters no longer reach Rung",
                        {{"queue", now.queue}, {"now", now.detail}, {"attach", now.policy}});
     case State::no_queue:
       return log::warn(first ? "no such queue yet" : "queue is gone",

@@ -120,7 +120,7 @@ bool RunSignIn::reload(const OidcOptions& loaded) {
   if (verifier_ == nullptr) return loaded.issuer.empty();
   const bool replaced = verifier_->replace_grants(loaded);
   if (replaced && loaded.issuer.empty())
-    log::warn("nobody signs in any more: http.oidc is no longer in the config", {});
+    log::warn("sign-in is disabled: http.oidc is no longer in the config", {});
   if (!replaced)
     log::warn("http.oidc.map and clients stay as they were: the tokens they are for are other ones",
               {{"issuer", loaded.issuer}});
