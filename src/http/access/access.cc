@@ -83,6 +83,12 @@ std::string lacks_role(const Person& person, const Right& right) {
 
 }  // namespace
 
+std::optional<Response> refuse_role(const Person& person, Action action, std::string_view instance) {
+  if (may(person, action)) return std::nullopt;
+  const Right& right = right_of(action);
+  return problem(403, lacks_role(person, right), instance, {{"needs_role", to_word(right.least)}});
+}
+
 std::string_view host_of_origin(std::string_view origin) {
   const std::size_t at = origin.find("://");
   return at == std::string_view::npos ? origin : origin.substr(at + 3);
@@ -126,11 +132,8 @@ tl::expected<Person, Response> Access::admit(const Request& request, Action acti
     return open_person();
   }
   auto person = bearer(*all, request);
-  if (person && !may(*person, action)) {
-    const Right& right = right_of(action);
-    return tl::unexpected(
-        problem(403, lacks_role(*person, right), request.path, {{"needs_role", to_word(right.least)}}));
-  }
+  if (!person) return person;
+  if (auto no = refuse_role(*person, action, request.path)) return tl::unexpected(*std::move(no));
   return person;
 }
 

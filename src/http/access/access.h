@@ -85,6 +85,8 @@ std::string who_asks(const Person& person, const Request& request);
 // exchange, or no queue at all.
 std::string outside_queues(const Person& person, std::string_view queue);
 Json outside_members(std::string_view queue);
+// The response, if the action takes a higher role.
+std::optional<Response> refuse_role(const Person& person, Action action, std::string_view instance);
 // The response, if the queue is outside.
 std::optional<Response> refuse_queue(const Person& person, std::string_view queue, std::string_view instance);
 // The same for a target: its queue.

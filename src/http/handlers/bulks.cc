@@ -97,16 +97,29 @@ Response no_such_bulk(const Call& call) {
                  call.request.path);
 }
 
+// What a bulk does to each of its tasks: it takes the role that this takes for one.
+Action change_of(BulkAction action) {
+  switch (action) {
+    case BulkAction::cancel:
+      return Action::cancel;
+    case BulkAction::fire:
+      return Action::fire;
+    case BulkAction::redrive:
+      return Action::redrive;
+    case BulkAction::discard:
+      return Action::discard;
+    case BulkAction::succeed:
+    case BulkAction::fail:
+      break;
+  }
+  return Action::finish;
+}
+
 // The response, if the bulk may concern other queues than the person's: each bulk names one queue then.
 std::optional<Response> refuse_bulk_of(const Call& call, BulkAction action, std::string_view queue,
                                        const Target& elsewhere) {
   const std::string& path = call.request.path;
-  if (action != BulkAction::redrive && call.person.role < Role::acts) {
-    return problem(403,
-                   call.person.name + ": a bulk that does not redrive needs the role " +
-                       std::string(to_word(Role::acts)),
-                   path, {{"needs_role", to_word(Role::acts)}});
-  }
+  if (auto no = refuse_role(call.person, change_of(action), path)) return no;
   if (!holds(call.person.queues, queue)) {
     const std::string detail = outside_queues(call.person, queue) +
                                (queue.empty() ? ": the filter of a bulk must name one of them" : "");

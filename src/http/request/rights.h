@@ -34,7 +34,7 @@ enum class Action : std::uint8_t {
 struct Right {
   Action action;
   std::string_view word;  // for people and programs. Append only
-  Role least;             // not for `probe`; a bulk that does not redrive takes Role::acts
+  Role least;             // not for `probe`; a bulk also takes that of its action
   bool by_queue;          // a token with `queues` may do it to those only
 };
 
