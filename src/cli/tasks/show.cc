@@ -21,21 +21,23 @@ struct ShowOptions {
 
 // A summary of an x-death entry; --json has all of it.
 std::string death_line(const Json& death) {
-  const auto text = [&](const char* key) {
-    return death.contains(key) && death[key].is_string() ? death[key].get<std::string>() : std::string();
-  };
-  std::string line = joined({named("dead-lettered:", text("reason")), named("from queue", text("queue")),
-                             named("exchange", text("exchange"))});
-  if (death.contains("count") && death["count"].is_number_integer())
-    line += fmt::format(", {} times", death["count"].get<std::int64_t>());
-  if (death.contains("time") && death["time"].is_object() && death["time"].contains("!ts") &&
-      death["time"]["!ts"].is_number_integer()) {
+  std::string line =
+      joined({named("dead-lettered:", text_of(death, "reason")), named("from queue", text_of(death, "queue")),
+              named("exchange", text_of(death, "exchange"))});
+  if (const Json& count = part_of(death, "count"); count.is_number_integer())
+    line += fmt::format(", {} times", count.get<std::int64_t>());
+  if (const Json& time = part_of(part_of(death, "time"), "!ts"); time.is_number_integer()) {
     // A stranger wrote it: seconds beyond any date stay below an overflow.
-    const auto seconds =
-        std::clamp<std::int64_t>(death["time"]["!ts"].get<std::int64_t>(), 0, kYear10000.ms / 1000);
+    const auto seconds = std::clamp<std::int64_t>(time.get<std::int64_t>(), 0, kYear10000.ms / 1000);
     line += ", first at " + format_utc({seconds * 1000}).substr(0, 19) + " UTC";
   }
   return line;
+}
+
+void add_line(std::string& out, const std::string& line) { out += (out.empty() ? "" : "\n") + line; }
+
+std::string named_value(const std::string& name, const Json& value) {
+  return name + ": " + (value.is_string() ? value.get<std::string>() : dump(value, false));
 }
 
 std::string origin_lines(const Json& origin) {
@@ -43,10 +45,9 @@ std::string origin_lines(const Json& origin) {
   for (const auto& [name, value] : origin.items()) {
     if (name == "x-death" && value.is_array()) {
       for (const Json& death : value)
-        out += (out.empty() ? "" : "\n") + (death.is_object() ? death_line(death) : dump(death, false));
+        add_line(out, death.is_object() ? death_line(death) : dump(death, false));
     } else {
-      out += (out.empty() ? "" : "\n") + name + ": " +
-             (value.is_string() ? value.get<std::string>() : dump(value, false));
+      add_line(out, named_value(name, value));
     }
   }
   return out;
@@ -55,10 +56,7 @@ std::string origin_lines(const Json& origin) {
 std::string table_lines(const Json& object) {
   std::string out;
   if (!object.is_object()) return out;
-  for (const auto& [name, value] : object.items()) {
-    out += (out.empty() ? "" : "\n") + name + ": " +
-           (value.is_string() ? value.get<std::string>() : dump(value, false));
-  }
+  for (const auto& [name, value] : object.items()) add_line(out, named_value(name, value));
   return out;
 }
 
@@ -92,7 +90,7 @@ std::string continued_by(const Json& task) {
   std::string out;
   for (const Json& child : part_of(task, "children")) {
     if (!child.is_string() || child == part_of(task, "replaced_by")) continue;
-    out += (out.empty() ? "retry-id " : "\nretry-id ") + child.get<std::string>();
+    add_line(out, "retry-id " + child.get<std::string>());
   }
   return out;
 }
