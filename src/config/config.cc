@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "src/config/load.h"
-#include "src/core/base/url.h"
 
 namespace rung {
 
@@ -140,7 +139,5 @@ const std::vector<ConfigKey>& config_keys() {
   }();
   return keys;
 }
-
-std::string without_password(std::string_view url) { return hide_password(url); }
 
 }  // namespace rung

@@ -180,7 +180,4 @@ std::string describe_queue(const Config& config, const std::string& queue);
 // The error if a group is required but not given; lists the groups.
 std::string which_group(const QueueGroups& groups);
 
-// The URL with its password hidden, for logs and messages.
-std::string without_password(std::string_view url);
-
 }  // namespace rung

@@ -62,12 +62,6 @@ AuditRow audit_of(const std::optional<Pause>& before, const Pause& after, const 
           reason};
 }
 
-std::string paused_queue(const AuditRow& row) {
-  if (row.task.value != 0) return {};
-  const Json after = Json::parse(row.after, nullptr, false);
-  return after.is_object() ? after.value("queue", "") : "";
-}
-
 SystemEvent event_of(const Pause& after, const std::string& reason) {
   std::string detail;
   if (after.over) {

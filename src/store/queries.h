@@ -141,9 +141,6 @@ struct AuditPage {
   std::optional<AuditPlace> next;  // none: there are no more. The page may have no rows all the same
 };
 
-// The queue that was paused or resumed, or that a bulk's filter names; "" = it is another change.
-std::string paused_queue(const AuditRow& row);
-
 // --- what has changed lately, for people who watch (GET /v1/events): one statement, by primary keys and the
 // newest ids alone, whatever the tables hold
 

@@ -23,8 +23,8 @@ std::string host_and_pid() {
 }
 
 std::string without_passwords(const std::string& first, const std::vector<std::string>& others) {
-  std::string out = without_password(first);
-  for (const std::string& url : others) out += ", " + without_password(url);
+  std::string out = hide_password(first);
+  for (const std::string& url : others) out += ", " + hide_password(url);
   return out;
 }
 

@@ -24,8 +24,6 @@ class SystemClock final : public Clock {
   EpochMs wall() const override;
 };
 
-// The database's clock, as read from here. Thread: any.
-
 // The database's clock, as this process knows it: db_now - our boot clock, measured by each query that
 // returns the database's time. now() is never ahead of the database (a reading is dated by its arrival, not
 // its sending), so a task due by now() is due by the database. Thread: any.

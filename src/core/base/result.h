@@ -39,8 +39,9 @@ inline tl::unexpected<Error> not_found(std::string message) {
   return tl::unexpected<Error>(Error{Error::Kind::not_found, std::move(message)});
 }
 
-// States a precondition or an invariant as code, in all builds: a process that goes on without it would do
-// something else than it says. What was broken goes to stderr; the other instances take over. Thread: any.
+// --- RUNG_REQUIRE states a precondition or an invariant as code, in all builds: a process that goes on
+// without it would do something else than it says. What was broken goes to stderr; the other instances take
+// over. Thread: any.
 
 [[noreturn]] inline void broken_requirement(const char* what, const char* file, int line) {
   std::fprintf(stderr, "rung: %s:%d: not as required: %s\n", file, line, what);

@@ -37,9 +37,10 @@ std::string format_utc(EpochMs t) {
 
 namespace {
 
-#define DATE R"((\d{4})-(\d\d)-(\d\d))"
-#define MINUTES R"(([01]\d|2[0-3]):([0-5]\d))"
-#define SECONDS R"(:([0-5]\d|60)(?:\.(\d{1,3})\d*)?)"  // 60: a leap second
+// Parts of regular expressions.
+const std::string kDatePattern = R"((\d{4})-(\d\d)-(\d\d))";
+const std::string kMinutePattern = R"(([01]\d|2[0-3]):([0-5]\d))";
+const std::string kSecondPattern = R"(:([0-5]\d|60)(?:\.(\d{1,3})\d*)?)";  // 60: a leap second
 
 // What a text has not stays empty, and counts as 0.
 struct Parts {
@@ -74,20 +75,21 @@ std::optional<EpochMs> read(std::string_view text, const re2::RE2& form) {
 std::string to_rfc3339(EpochMs t) { return format_utc(t).replace(10, 1, "T") + "Z"; }
 
 std::optional<EpochMs> from_rfc3339(std::string_view text) {
-  static const re2::RE2 form(DATE "[Tt ]" MINUTES SECONDS "(?:[Zz]|([+-])" MINUTES ")");
+  static const re2::RE2 form(kDatePattern + "[Tt ]" + kMinutePattern + kSecondPattern + "(?:[Zz]|([+-])" +
+                             kMinutePattern + ")");
   const auto t = read(text, form);
   if (!t || t->ms < 0 || *t >= kYear10000) return std::nullopt;
   return t;
 }
 
 std::optional<EpochMs> read_instant(std::string_view text) {
-  static const re2::RE2 form(DATE "(?:[Tt ]" MINUTES "(?:" SECONDS
-                                  ")?(?:[Zz]|([+-])([01]\\d|2[0-3]):?([0-5]\\d))?)?");
+  static const re2::RE2 form(kDatePattern + "(?:[Tt ]" + kMinutePattern + "(?:" + kSecondPattern +
+                             ")?(?:[Zz]|([+-])([01]\\d|2[0-3]):?([0-5]\\d))?)?");
   return read(text, form);
 }
 
 std::optional<Ms> read_time_of_day(std::string_view text) {
-  static const re2::RE2 form(MINUTES "(?:" SECONDS ")?");
+  static const re2::RE2 form(kMinutePattern + "(?:" + kSecondPattern + ")?");
   Parts parts;
   if (!re2::RE2::FullMatch({text.data(), text.size()}, form, &parts.hour, &parts.minute, &parts.second,
                            &parts.fraction))

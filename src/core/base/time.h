@@ -46,7 +46,7 @@ inline constexpr EpochMs kYear10000{253'402'300'800'000};
 // "2026-11-21 17:05:00.123", UTC: the format of MySQL's DATETIME(3).
 std::string format_utc(EpochMs t);
 
-// Timestamps in RFC 3339 format: "2026-11-21T17:05:00.123Z". Thread: pure functions.
+// --- timestamps in RFC 3339 format: "2026-11-21T17:05:00.123Z"
 
 // UTC, with milliseconds.
 std::string to_rfc3339(EpochMs t);

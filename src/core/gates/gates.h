@@ -148,7 +148,6 @@ inline constexpr Ms kOverdueAfter{5000};
 
 // How many tasks may go at a limited rate. It saves up one, and what the rate gives in kBurst. Thread: a
 // value.
-
 // `per_second` may differ from call to call; 0 = no limit.
 class TokenBucket {
  public:

@@ -39,9 +39,8 @@ std::string edit_content(const Message& edited);
 // That of a row's origin; "" if the row was not made by an edit.
 std::string edit_content_of_origin(std::string_view origin_json);
 
-// Audit rows: who changed a task by hand, when, what, and the fields before and after. A result that changes
-// a finished task leaves one too.
-// Thread: pure functions.
+// --- audit rows: who changed a task by hand, when, what, and the fields before and after. A result that
+// changes a finished task leaves one too
 
 struct AuditRow {
   std::int64_t id = 0;

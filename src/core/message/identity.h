@@ -42,8 +42,8 @@ enum class Likeness : std::uint8_t {
 // REQUIRES: two digests by message_digest().
 Likeness likeness_of(std::string_view digest, std::string_view other);
 
-// SHA-256, hexadecimal text, and keys made of facts. For what every instance must compute alike, today and in
-// the next version: intake keys, submission keys, ids of traces. Any thread.
+// --- SHA-256, hexadecimal text, and keys made of facts. For what every instance must compute alike, today
+// and in the next version: intake keys, submission keys, ids of traces. Any thread.
 
 using Sha256 = std::array<std::uint8_t, 32>;
 
@@ -59,12 +59,12 @@ void append_digest(std::string& facts, std::string_view body);
 // The first 16 bytes of the digest of all fields.
 std::string key_of_facts(std::string_view facts);
 
-// The header retry-token: proves that a result or a failure comes from a consumer that had the delivery. It
-// is "ATTEMPT-DIGEST-PUBLISH-MAC": the digest of the delivered message (identity.h) as 32 hex digits, the
-// number of the publish (Task::version after the claim, which each claim raises), and 128 bits of HMAC-SHA256
-// over retry-id and these three, under a key that all instances share. No row stores it, and publishing reads
-// nothing for it. Thread: call const functions of DeliveryTokens on the owner's thread only (one OpenSSL
-// context); the rest is pure.
+// --- the header retry-token: proves that a result or a failure comes from a consumer that had the delivery.
+// It is "ATTEMPT-DIGEST-PUBLISH-MAC": the digest of the delivered message as 32 hex digits, the number of the
+// publish (Task::version after the claim, which each claim raises), and 128 bits of HMAC-SHA256 over retry-id
+// and these three, under a key that all instances share. No row stores it, and publishing reads nothing for
+// it. Thread: call const functions of DeliveryTokens on the owner's thread only (one OpenSSL context); the
+// rest is pure.
 
 // In the number of the publish: it is a copy of the parked message, which goes to <prefix>.parked or back to
 // its error queue. The rest is the task's version.

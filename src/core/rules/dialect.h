@@ -76,8 +76,8 @@ bool removes(const Dialect& dialect, std::string_view header);
 // Moves the headers that the dialect removes from the message to the end of `taken`.
 void take_dialect_headers(const Dialect& dialect, Message& message, Table& taken);
 
-// Error queues as a source: queues to which frameworks publish failed messages, and what becomes of these.
-// error_queues of the config. Thread: immutable after construction; pure functions.
+// --- error queues as a source: queues to which frameworks publish failed messages, and what becomes of
+// these. error_queues of the config. Thread: immutable after construction; pure functions.
 
 struct ErrorQueue {
   std::string from;         // a queue's name, or a pattern: * matches any text

@@ -64,8 +64,8 @@ std::string format_rate(double per_second);
 // Its rates: "rate 200/s, rate 5/s for each tenant".
 std::string describe_limits(const GateRules& gate);
 
-// By which value of a header rate_by limits a message. Every value that a broker can carry has a text: none
-// evades the limit. Thread: pure functions.
+// --- by which value of a header rate_by limits a message. Every value that a broker can carry has a text:
+// none evades the limit. Thread: pure functions.
 
 // The text of the header's value: text and bytes as they are, numbers in decimal digits without trailing
 // zeros, true or false, a timestamp as its seconds since 1970. For tables, arrays, text and bytes that are

@@ -1,5 +1,5 @@
 // Who may do what over HTTP: a person's (or program's) token, role, and the queues that it may act on.
-// http.tokens_file of the config names them, or an identity provider (oidc_options.h);
+// http.tokens_file of the config names them, or an identity provider (OidcOptions);
 // src/http/request/rights.h says which role an action needs. Thread: values; pure functions.
 #pragma once
 
@@ -70,7 +70,7 @@ struct PersonToken {
   Sha256 digest{};  // of the token
 };
 
-// Signing in by OpenID Connect: http.oidc of the config. Thread: values.
+// --- signing in by OpenID Connect: http.oidc of the config
 
 // What a value of the roles claim (a group, a role) grants.
 struct OidcGrant {

@@ -218,8 +218,8 @@ inline bool gives_up_key(bool over, int attempt, EpochMs created_at, const NewTa
   return !(to.same_if_over_since && created_at >= *to.same_if_over_since);
 }
 
-// The headers that tell a consumer where a retried message came from and why it is retried; and whether it
-// returns under its original routing key. Thread: pure functions.
+// --- the headers that tell a consumer where a retried message came from and why it is retried; and whether
+// it returns under its original routing key. Thread: pure functions.
 
 // rejected, expired, maxlen, delivery_limit, returned or silent: why the last attempt failed. "" for a task
 // that has not failed. REQUIRES: the task is as fail() and the intake leave it.

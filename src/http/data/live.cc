@@ -65,12 +65,6 @@ std::shared_ptr<EventStream> LiveFeed::open(const std::string& viewer, std::vect
   return view;
 }
 
-std::size_t LiveFeed::viewers() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(
-      std::ranges::count_if(views_, [](const auto& one) { return !one.expired(); }));
-}
-
 void LiveFeed::drain() {
   {
     const std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
 // Server-sent events for all who watch (GET /v1/events): what has changed is asked once for all of them, by
 // one cheap query a second, and only while somebody watches.
-// Thread: open(), viewers() and stop() any; the queries run on a thread of its own.
+// Thread: open() and stop() any; the queries run on a thread of its own.
 #pragma once
 
 #include <condition_variable>
@@ -38,7 +38,6 @@ class LiveFeed {
   // nullptr: there are too many streams, of all or (three quarters) of this viewer, or it was stopped.
   std::shared_ptr<EventStream> open(const std::string& viewer, std::vector<TaskId> watched,
                                     std::string_view resumes_at);
-  std::size_t viewers() const;
   // Begins to end all streams, without waiting.
   void drain();
   // Waits for that, and for a query that is under way; false: it has not ended within `most`.
@@ -54,7 +53,7 @@ class LiveFeed {
   Reads& reads_;
   const Clock& clock_;
   const std::size_t most_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable wanted_;
   std::vector<std::weak_ptr<LiveView>> views_;  // guarded by mutex_
   bool stopping_ = false, ended_ = false;       // guarded by mutex_

@@ -1,4 +1,5 @@
 // ${NAME}, files of secrets, and that nothing of them is ever shown.
+#include "src/core/base/url.h"
 #include "tests/unit/config/fixture.h"
 
 namespace rung {
@@ -161,7 +162,7 @@ TEST_F(ConfigEnvironment, TheDescriptionHoldsNoSecret) {
       "store: { url: \"mysql://me:hunter2@h/s\" }\n");
   EXPECT_THAT(config.broker.url, HasSubstr("hunter2"));
   EXPECT_THAT(describe(config), Not(HasSubstr("hunter2")));
-  EXPECT_EQ(without_password(config.broker.url), "amqp://me:***@h");
+  EXPECT_EQ(hide_password(config.broker.url), "amqp://me:***@h");
 }
 
 }  // namespace

@@ -102,22 +102,22 @@ TEST(Url, NoErrorHoldsAPieceOfAPassword) {
     const auto what = refused(url);
     EXPECT_THAT(what, Not(HasSubstr("hunter"))) << url;
     EXPECT_THAT(what, Not(HasSubstr("secret"))) << url;
-    const auto hidden = without_password(url);
+    const auto hidden = hide_password(url);
     EXPECT_THAT(hidden, Not(HasSubstr("hunter"))) << url;
     EXPECT_THAT(hidden, Not(HasSubstr("secret"))) << url;
   }
 }
 
 TEST(Url, WithoutPassword) {
-  EXPECT_EQ(without_password("amqp://u:p@h:5672/%2f"), "amqp://u:***@h:5672/%2f");
-  EXPECT_EQ(without_password("amqp://u:p@ss@h"), "amqp://u:***@h");
-  EXPECT_EQ(without_password("amqp://u@h/x"), "amqp://u@h/x");
-  EXPECT_EQ(without_password("amqp://h:5672/x"), "amqp://h:5672/x");
-  EXPECT_EQ(without_password("amqp://[::1]:5672/x"), "amqp://[::1]:5672/x");
-  EXPECT_EQ(without_password("https://h/a:b"), "https://h/a:b");
-  EXPECT_EQ(without_password("amqp://h/x?a=1&password=geheim&b=2"), "amqp://h/x?a=1&password=***&b=2");
-  EXPECT_EQ(without_password("u:p@h/s"), "u:***@h/s");
-  EXPECT_EQ(without_password(""), "");
+  EXPECT_EQ(hide_password("amqp://u:p@h:5672/%2f"), "amqp://u:***@h:5672/%2f");
+  EXPECT_EQ(hide_password("amqp://u:p@ss@h"), "amqp://u:***@h");
+  EXPECT_EQ(hide_password("amqp://u@h/x"), "amqp://u@h/x");
+  EXPECT_EQ(hide_password("amqp://h:5672/x"), "amqp://h:5672/x");
+  EXPECT_EQ(hide_password("amqp://[::1]:5672/x"), "amqp://[::1]:5672/x");
+  EXPECT_EQ(hide_password("https://h/a:b"), "https://h/a:b");
+  EXPECT_EQ(hide_password("amqp://h/x?a=1&password=geheim&b=2"), "amqp://h/x?a=1&password=***&b=2");
+  EXPECT_EQ(hide_password("u:p@h/s"), "u:***@h/s");
+  EXPECT_EQ(hide_password(""), "");
 }
 
 TEST(UrlProperty, WhatIsFormattedIsReadBackAndHidden) {
@@ -143,7 +143,7 @@ TEST(UrlProperty, WhatIsFormattedIsReadBackAndHidden) {
     url.password = "***";
     std::string hidden = format_url(url);
     hidden.replace(hidden.find(":%2A%2A%2A@"), 11, ":***@");
-    ASSERT_EQ(without_password(text), hidden);
+    ASSERT_EQ(hide_password(text), hidden);
   }
 }
 
@@ -160,7 +160,7 @@ TEST(UrlProperty, GarbageNeverCrashes) {
     if (url) {
       ASSERT_EQ(parse_url(format_url(*url)).value(), *url) << text;
     }
-    without_password(text);
+    hide_password(text);
   }
 }
 
