@@ -28,10 +28,9 @@ T must(Result<T> result) {
 }
 
 inline void wait_until(const std::function<bool()>& condition) {
-  const auto bound = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto bound = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > bound)
-      throw std::runtime_error("the condition did not come in 20 s");
+    if (std::chrono::steady_clock::now() > bound) throw std::runtime_error("the condition did not come");
     std::this_thread::sleep_for(Ms{2});
   }
 }

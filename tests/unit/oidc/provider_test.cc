@@ -66,7 +66,7 @@ class Reports {
   }
   std::string wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
-    more_.wait_for(lock, std::chrono::seconds{30}, [&] { return all_.size() >= count; });
+    more_.wait_for(lock, std::chrono::minutes{2}, [&] { return all_.size() >= count; });
     return all_.size() < count ? "nothing reported" : all_[count - 1];
   }
 
