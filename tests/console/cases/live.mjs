@@ -10,11 +10,11 @@ export async function run(test) {
   await page.goto("/");
   await page.getByRole("switch", { name: "Live" }).waitFor();
   await page.getByText("Live", { exact: true }).waitFor();
-  const scheduled = page.locator(".totals li", { hasText: "Scheduled" }).locator("b");
-  await scheduled.waitFor();
+  const scheduled = of => of.locator(".totals li", { hasText: "Scheduled" }).locator("b");
+  await scheduled(page).waitFor();
   let n = 0;
   const submit = () => test.api("/v1/tasks", { queue: "mails", delay: "2h", message_id: `live-${++n}-${process.pid}`, body: "hello" });
-  const shown = async () => Number((await scheduled.innerText()).replaceAll(",", ""));
+  const shown = async (of = page) => Number((await scheduled(of).innerText()).replaceAll(",", ""));
   const now = () => Number(test.sql("SELECT COUNT(*) FROM retry_current WHERE state = 'scheduled'"));
   // What the bad day left goes out after 30 s. Then nobody else changes the number.
   const soon = "SELECT COUNT(*) FROM retry_current WHERE state = 'publishing' OR (state = 'scheduled' AND next_due_at < UTC_TIMESTAMP(3) + INTERVAL 10 MINUTE)";
@@ -26,9 +26,15 @@ export async function run(test) {
 
   await page.getByRole("switch").click();
   await page.getByText("Live off").waitFor();
+  // A page that is live shows what this one does not.
+  const other = await test.page();
+  await other.goto("/");
+  await other.getByText("Live", { exact: true }).waitFor();
+  await test.until("the other page's number", async () => (await shown(other)) === before + 1);
   await submit();
-  await page.waitForTimeout(2500);
+  await test.until("the other page sees the change", async () => (await shown(other)) === before + 2);
   equal(await shown(), before + 1, "with live updates off");
+  await other.close();
   // A page that is opened then reads what it shows.
   const menu = page.getByRole("navigation", { name: "Console" });
   await menu.getByRole("link", { name: "Causes" }).click();

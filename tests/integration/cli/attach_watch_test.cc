@@ -53,10 +53,9 @@ TEST_F(AttachWatch, ADetachAtRunTimeIsTold) {
   std::string events;
   EXPECT_TRUE(eventually([&] {
     events.clear();
-    for (const Row& row : rows("SELECT kind, subject FROM retry_events ORDER BY event_id"))
-      events += row.at("kind") + " " + row.at("subject") + "; ";
-    return events ==
-           "queue_detached orders; silence_held orders; queue_attached orders; silence_resumed orders; ";
+    for (const Row& row : rows("SELECT kind FROM retry_events WHERE subject = 'orders' ORDER BY event_id"))
+      events += row.at("kind") + "; ";
+    return events == "queue_detached; silence_held; queue_attached; silence_resumed; ";
   })) << events;
 }
 

@@ -13,6 +13,8 @@ using ::testing::HasSubstr;
 
 class Bulks : public CliTest {
  protected:
+  static constexpr const char* kSlow = "0.05";  // a second: the first one, and long nothing
+
   std::vector<TaskId> several(int n, const std::string& queue = "orders") {
     std::vector<TaskId> ids;
     for (int i = 0; i < n; ++i) ids.push_back(insert(fresh(queue, 10h)));
@@ -128,7 +130,7 @@ TEST_F(Bulks, ATerminalIsAsked) {
 TEST_F(Bulks, CtrlCPausesAndResumeGoesOn) {
   several(60);
   {
-    AtTerminal slow(with_access({"fire", "--queue", "orders", "--yes", "--rate", "1"}));
+    AtTerminal slow(with_access({"fire", "--queue", "orders", "--yes", "--rate", kSlow}));
     slow.until("] 1 of 60");
     slow.type("\x03");
     EXPECT_THAT(slow.until("rung bulk abort"), HasSubstr("`rung bulk resume 1` resumes it"));
@@ -151,7 +153,7 @@ TEST_F(Bulks, CtrlCPausesAndResumeGoesOn) {
 
 TEST_F(Bulks, PauseAndAbortFromElsewhere) {
   several(60);
-  AtTerminal slow(with_access({"fire", "--queue", "orders", "--yes", "--rate", "1"}));
+  AtTerminal slow(with_access({"fire", "--queue", "orders", "--yes", "--rate", kSlow}));
   slow.until("] 1 of 60");
   const Ran abort = rung({"bulk", "abort", "1"});
   EXPECT_EQ(abort.exit, 0) << abort.err;
@@ -168,12 +170,12 @@ TEST_F(Bulks, PauseAndAbortFromElsewhere) {
 TEST_F(Bulks, ASidecarGoesOnWithWhatADeadCommandLeft) {
   several(40);
   {
-    AtTerminal slow(with_access({"cancel", "--queue", "orders", "--yes", "--rate", "1"}));
+    AtTerminal slow(with_access({"cancel", "--queue", "orders", "--yes", "--rate", kSlow}));
     slow.until("] 1 of 40");
   }  // kill -9
   EXPECT_EQ(rung_json({"bulk", "show", "1"})["state"], "running");
   EXPECT_GT(count(State::scheduled), 0);
-  db.exec("UPDATE rung_bulks SET rate = 1000");
+  db.exec("UPDATE rung_bulks SET rate = 1000, next_at = UTC_TIMESTAMP(3)");
   test::SidecarConfig config;
   config.store_url = db.url();
   config.prefix = prefix;

@@ -82,11 +82,14 @@ TEST_F(Doctor, AllIsRight) {
 TEST_F(Doctor, SettingsOfOthersOnItsOwnQueues) {
   admin.policy("all", ".*", {{"message-ttl", 60000}});
   admin.operator_policy("limits", "^" + prefix, {{"max-length", 1000}});
-  const auto mend_first = [&] {
-    std::string command;
+  // The command that mends the first finding.
+  const auto first_fix = [&] {
     for (const json& check : answer["checks"]) {
-      if (check["status"] == "wrong" && command.empty()) command = check["fix"].get<std::string>();
+      if (check["status"] == "wrong") return check["fix"].get<std::string>();
     }
+    return std::string();
+  };
+  const auto run = [&](std::string command) {
     ASSERT_TRUE(command.starts_with("rabbitmqctl ")) << answer.dump(1);
     command.replace(0, std::string("rabbitmqctl").size(), needed("RUNG_TEST_RABBITMQCTL"));
     EXPECT_EQ(std::system((command + " >/dev/null").c_str()), 0) << command;
@@ -97,8 +100,9 @@ TEST_F(Doctor, SettingsOfOthersOnItsOwnQueues) {
       << answer.dump(1);
   EXPECT_THAT(said(name), HasSubstr("wrong: "));
   for (int i = 0; i < 3 && examine() == 1; ++i) {
-    mend_first();
-    test::eventually([&] { return examine() == 0; }, Ms{20'000});
+    const std::string fix = first_fix();
+    run(fix);
+    EXPECT_TRUE(test::eventually([&] { return examine() == 0 || first_fix() != fix; })) << answer.dump(1);
   }
   EXPECT_EQ(examine(), 0) << answer.dump(1);
   EXPECT_THAT(said("settings"), HasSubstr("ok: "));

@@ -171,7 +171,7 @@ class CliTest : public ::testing::Test {
   std::unique_ptr<ApiServer> server_;
   int node_ = 0;
   Fence fence_;
-  const Ms lease_{std::chrono::minutes{5}};
+  const Ms lease_{std::chrono::hours{1}};
   IdSource ids_{1};
 };
 

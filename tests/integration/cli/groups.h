@@ -32,7 +32,7 @@ class Groups : public ::testing::Test {
 
   std::string text(const std::string& of_eu, const std::string& of_us, const std::string& more = "") const {
     return fmt::format(
-        "broker: {{ url: \"{}\"{} }}\nnode: n\nlease: 3s\nladders: {{ default: {} }}\n{}groups:\n"
+        "broker: {{ url: \"{}\"{} }}\nnode: n\nlease: 1m\nladders: {{ default: {} }}\n{}groups:\n"
         "  eu: {{ prefix: {}-eu, store: {{ url: \"{}\" }}, queues: [\"{}\"] }}\n"
         "  us: {{ prefix: {}-us, store: {{ url: \"{}\" }}, queues: [\"{}\"] }}\n",
         test::amqp_url(), broker_, ladder_, more, name_, eu_db_.url(), of_eu, name_, us_db_.url(), of_us);

@@ -40,7 +40,7 @@ class Crash : public SidecarTest, public ::testing::WithParamInterface<const cha
   void SetUp() override {
     ASSERT_TRUE(kFailpoints) << "built without RUNG_FAILPOINTS";
     // Far longer than any test waits: a restarted node with the same name continues at once.
-    config.more = "lease: 10m\ndrain: 10s\n";
+    config.more = "lease: 10m\ndrain: 10m\n";
     config.ladder = "[300ms, 400ms]";
   }
 

@@ -10,7 +10,13 @@
 namespace rung::test {
 namespace {
 
-class HttpDrain : public HttpTest {};
+class HttpDrain : public HttpTest {
+ protected:
+  HttpDrain() {
+    other_keys = "drain: 10m\n";
+    listen("");
+  }
+};
 
 TEST_F(HttpDrain, AnswersWhatItHasTaken) {
   up();

@@ -19,9 +19,11 @@ class HttpTest : public SidecarTest {
  protected:
   HttpTest() : port(free_port()), api(json::parse(http::openapi_document())) { listen(""); }
 
-  // http: of the config; `more` with a comma before it.
+  // http: of the config; `more` with a comma before it. Without a time-out of its own no answer is cut off.
   void listen(const std::string& more) {
-    config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\"" + more + " }\n" + other_keys;
+    const bool has_timeout = more.find("timeout:") != std::string::npos;
+    config.more = "http: { listen: \"127.0.0.1:" + std::to_string(port) + "\"" + more +
+                  (has_timeout ? "" : ", timeout: 10m") + " }\n" + other_keys;
   }
   // A temporary file, for tokens. Removed after the test.
   std::string file(const std::string& name, const std::string& text) {

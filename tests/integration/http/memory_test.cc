@@ -21,7 +21,6 @@ class HttpMemory : public HttpTest {
 };
 
 TEST_F(HttpMemory, BodiesBeyondTheBudgetAreRefusedBeforeTheyAreSent) {
-  listen(", timeout: 2m");
   up();
   std::vector<std::unique_ptr<SlowClient>> clients;
   int admitted = 0, refused = 0;
@@ -56,7 +55,6 @@ TEST_F(HttpMemory, BodiesBeyondTheBudgetAreRefusedBeforeTheyAreSent) {
 
 // Nobody reads them, and none is late: how many are answered follows from their sizes alone.
 TEST_F(HttpMemory, ResponsesBeyondTheBudgetAreRefused) {
-  listen(", timeout: 10m");
   up();
   const std::string id = submit({{"queue", "q"}, {"delay", "1h"}, {"body", std::string(kBody, 'x')}});
   const std::string path = "/v1/tasks/" + id + "/";

@@ -114,7 +114,6 @@ TEST_F(HttpSecurity, AKeyWithAPasswordIsNotAskedFor) {
 }
 
 TEST_F(HttpSecurity, ProbesAreAnsweredWhileHalfSentRequestsTakeAllConnections) {
-  listen(", timeout: 2m");
   up();
   std::vector<std::unique_ptr<SlowClient>> half_sent(100);
   const auto attack = [&] {

@@ -138,7 +138,7 @@ TEST_F(HttpSubmit, WhatTheDatabaseDoesNotTakeIsTold) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "20 MB read byte by byte: minutes with a sanitizer";
 #endif
-  listen(", max_body: 100, timeout: 10m");
+  listen(", max_body: 100");
   up();
   const auto most = std::stoul(db.value("SELECT @@max_allowed_packet"));
   ASSERT_LE(most, 90U << 20) << "tests/servers has a smaller one";

@@ -43,7 +43,7 @@ class RabbitTest : public testing::Test {
   RabbitTest() {
     options_.url = amqp_url();
     options_.prefix = unique_name("it");
-    options_.heartbeat = Ms{5000};
+    options_.heartbeat = Ms{60'000};  // longer than a busy machine takes for anything
     queue_ = options_.prefix + "-orders";
   }
   void TearDown() override {

@@ -167,7 +167,7 @@ TEST_F(Topology, AnInletDeletedWhileTheReturnExchangeIsRefused) {
   const auto after = sink_.deliveries(1);
   ASSERT_EQ(after.size(), 1U);
   broker_->ack({after[0].tag});
-  broker_->stop(Ms{2000});
+  broker_->stop(Ms{60'000});
   // The queue gets back what is unacked when it loses its consumer.
   ASSERT_TRUE(eventually([&] { return probe().consumers(failed()) == 0U; }));
   EXPECT_EQ(probe().depth(failed()), 0U) << "it was acked";

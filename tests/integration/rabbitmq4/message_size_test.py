@@ -6,7 +6,6 @@ may run beside it.
 """
 import os
 import subprocess
-import time
 
 import pika
 
@@ -34,11 +33,11 @@ class MessageSize(servers.Sidecar):
         self.declare("sized")
         large = self.folder / "large"
         large.write_bytes(b"x" * LARGE)
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 6))
         small = [f"small-{n}" for n in range(20)]
         for n, name in enumerate([*small[:10], "large", *small[10:]]):
             body = ["--file", str(large)] if name == "large" else ["--body", name]
-            self.rung("submit", "--queue", "sized", "--at", at, "--message-id", name, *body)
+            self.rung("submit", "--queue", "sized", "--delay", "1h", "--message-id", name, *body)
+        self.rung("fire", "--queue", "sized", "--yes")
         parameters = pika.URLParameters(self.amqp)
         parameters.heartbeat = 0
         connection = pika.BlockingConnection(parameters)

@@ -8,6 +8,8 @@ namespace {
 
 class Refused : public TroubleTest {
  protected:
+  // Longer than the database refuses: what was sent when a lease is lost comes twice.
+  Refused() { config.more = "lease: 1m\n"; }
   // Until all that both may have unacked is with them, and what comes now stays in the broker.
   void until_the_prefetch_is_full() {
     EXPECT_TRUE(eventually([&] { return amqp.depth(failed()).value_or(0) > 20; }, kBound));

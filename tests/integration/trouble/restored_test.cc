@@ -48,6 +48,9 @@ TEST_F(Restored, TheSidecarsSayItGoOnAndPublishAgainWhatTheDumpSaysIsDue) {
                    "WHERE n.beats > d.beats + 1") == "2";
       },
       kBound));
+  // And that something comes again is sure once all that waited in the dump has been delivered.
+  const std::size_t in_dump = traffic->count();
+  ASSERT_TRUE(eventually([&] { return amqp.depth(queue).value_or(0) >= in_dump; }, kBound));
   restore();
   for (Sidecar* one : {&rung(), second.get()}) {
     EXPECT_TRUE(one->logged("the database went back in time")) << one->log_tail();
