@@ -22,7 +22,7 @@ class Block:
         self.page, self.text = page, token.content
         self.fenced = token.type == "fence"
         self.language = words[0] if words else ""
-        self.of_runbook = words[1:] in (["look"], ["do"], ["over"])  # for a machine that has the alert's trouble
+        self.of_runbook = words[1:] in (["look"], ["do"])  # for a machine that has the alert's trouble
         self.line = token.map[0] + (2 if self.fenced else 1)
         self.notes = notes  # what stands in comments just above it: {"not run": "needs root"}
 
