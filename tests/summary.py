@@ -3,7 +3,7 @@
 A ctest test that left no XML (a script, or a binary that crashed) counts as one case, with ctest's word on it. Of what
 failed, the first lines that it said follow: all of it is in ctest-all.log.
 
---table: a Markdown table too, a line for each suite and a column for each folder, for docs/compatibility.md.
+--table: a Markdown table too, a line for each suite and a column for each folder.
 """
 import collections
 import pathlib
