@@ -33,8 +33,7 @@ std::vector<std::string> row_of(const std::string& word) {
   std::istringstream page(source("docs/http.md"));
   bool in_table = false;
   for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("| action | what | from the role |"))
-      in_table = true;
+    if (line.starts_with("| action | what | from the role |")) in_table = true;
     if (in_table && !line.starts_with("|")) break;
     if (in_table && cells(line).at(0).find("`" + word + "`") != std::string::npos) return cells(line);
   }
