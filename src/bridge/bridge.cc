@@ -11,6 +11,7 @@ namespace rung::bridge {
 namespace {
 
 constexpr Ms kLookIfDrained{20};
+constexpr Ms kReadKeyAgain{5000};
 constexpr Ms kForgetGatesEvery{std::chrono::minutes{10}};
 constexpr Ms kUnusedGatesKept{std::chrono::hours{24}};
 
@@ -43,12 +44,15 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       crash_loop_(loop, {*jobs_, intake_holds_, health_, record_, settings_.identity.name}),
       ownership_({broker, upkeep_, health_, record_, [this](bool ours) { ownership_changed(ours); }}),
       proof_(loop.clock(), settings_.require_token),
-      key_reader_(loop, *jobs_, proof_,
-                  [this] {
-                    intake_pause_.answered();
-                    dispatch_.open(may_publish());
-                    router_.route_waiting();
-                  }),
+      read_key_(upkeep_.add({"token key", kReadKeyAgain, Lane::flow, Jobs::Who::all,
+                             [this] {
+                               return proof_.read_key([this] {
+                                 intake_pause_.answered();
+                                 dispatch_.open(may_publish());
+                                 router_.route_waiting();
+                               });
+                             },
+                             true})),
       gates_(loop,
              {*jobs_, clock_, rules_, health_, settings_.identity,
               [this](const std::vector<std::string>& queues) {
@@ -103,7 +107,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                   if (waiting.cause_changes) upkeep_.want(count_causes_);
                 },
                 {*jobs_, shards_, clock_, dispatch_, gates_, names_},
-                {*jobs_, shards_, transitions_, clock_, updates_, attachments_, rules_},
+                {shards_, transitions_, clock_, updates_, attachments_, rules_},
                 {upkeep_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked",
                  health_, [this] { return broker_watch_.takes_messages() && proof_.ready(); }}}),
       bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
@@ -130,7 +134,8 @@ Result<void> Bridge::start() {
   attachments_.note_by([this](const std::vector<AttachmentSighting>& seen) { note_attachments(seen); });
   if (auto started = broker_.start(*this); !started) return started;
   ownership_.start();
-  key_reader_.read();  // also reveals a wrong password or a missing right, whether or not the broker answers
+  upkeep_.run(
+      read_key_);  // also reveals a wrong password or a missing right, whether or not the broker answers
   gates_.start();
   upkeep_.start();
   return {};
@@ -316,7 +321,6 @@ void Bridge::drain(std::function<void()> done) {
   ownership_.drain();
   intake_pause_.drain();
   crash_loop_.drain();
-  key_reader_.drain();
   router_.drain();
   broker_.stop_intake();
   gates_.stop();

@@ -155,7 +155,7 @@ class Bridge final : public BrokerSink {
   CrashLoop crash_loop_;
   OwnershipWatch ownership_;
   DeliveryProof proof_;
-  TokenKeyReader key_reader_;
+  const Jobs::Id read_key_;
   Gates gates_;
   FlowCounts counts_;
   // Shared outputs of all flows.

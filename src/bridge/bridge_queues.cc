@@ -62,15 +62,14 @@ void Bridge::attachments_found(const AttachmentLook& look) {
     rules_ = rules_->with_attached(*look.attached);
   router_.route_waiting();
   // Before that the database's clock is not known.
-  if (shards_.node() != 0) note_attachments(attachments_.sightings(BootMs{0}, clock_));
-  janitor_.silence().looked();
+  if (shards_.node() != 0) note_attachments(attachments_.sightings(clock_));
 }
 
 void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {
   if (seen.empty()) return;
-  jobs_->submit<std::vector<AttachmentRecord>>(
+  jobs_->submit<void>(
       Lane::upkeep, [seen](Store& store) { return store.see_attachments(seen); },
-      [this, seen](const Result<std::vector<AttachmentRecord>>& done) {
+      [this, seen](const Result<void>& done) {
         if (done) return;
         log::warn("attachments not recorded", {{"reason", done.error().message}});
         attachments_.not_recorded(seen);

@@ -7,7 +7,7 @@ namespace rung {
 namespace {
 
 constexpr std::array<std::string_view, 4> kWords{"attached", "detached", "gone", "unattached"};
-// checked_at is not written with each look.
+// checked_at is not written with each look, unless an answer is awaited: then there is a depth.
 constexpr Ms kCheckedWithin{std::chrono::minutes{1}};
 
 std::string what_is(const AttachmentRecord& record) {
@@ -36,6 +36,7 @@ std::optional<AttachmentState> attachment_state_from(std::string_view word) {
 
 QueueReading read_on(const std::optional<QueueReading>& before, const QueueDepth& seen) {
   QueueReading next = before.value_or(QueueReading{});
+  if (seen.seen_at <= next.seen_at) return next;  // another has looked later
   if (seen.read_until && *seen.read_until > next.until) {
     if (next.ready > 0) {  // the look before this one found some of it unread
       next.from = next.until;
@@ -45,6 +46,7 @@ QueueReading read_on(const std::optional<QueueReading>& before, const QueueDepth
   }
   next.ready = seen.ready;
   next.consumers = seen.consumers;
+  next.seen_at = seen.seen_at;
   return next;
 }
 
@@ -69,7 +71,7 @@ AttachmentChange see_state(const std::optional<AttachmentRecord>& before, const 
   const EpochMs since = std::min(seen.seen_at, now);
   if (!before || before->state == AttachmentState::unattached) {
     if (seen.state != AttachmentState::attached && !seen.was_attached) return {};  // it never was
-    AttachmentRecord record{seen.queue, *seen.state, since, {}, seen.detail, now};
+    AttachmentRecord record{seen.queue, *seen.state, since, {}, seen.detail, since};
     if (seen.state == AttachmentState::attached) return {record, {}};
     return {record, event_of(record)};
   }
@@ -86,8 +88,8 @@ AttachmentChange see_state(const std::optional<AttachmentRecord>& before, const 
     if (is) record.attached_at = now;
   }
   const bool differs = !(record == *before);
-  if (!differs && now - before->checked_at < kCheckedWithin) return {};
-  record.checked_at = now;
+  if (!differs && !seen.depth && since - before->checked_at < kCheckedWithin) return {};
+  record.checked_at = since;
   if (was == is) return {record, {}};
   return {record, event_of(record)};
 }
@@ -97,17 +99,16 @@ AttachmentChange see_state(const std::optional<AttachmentRecord>& before, const 
 AttachmentChange see_attachment(const std::optional<AttachmentRecord>& before, const AttachmentSighting& seen,
                                 EpochMs now) {
   AttachmentChange out = see_state(before, seen, now);
-  const auto reading = before ? before->reading : std::nullopt;
+  auto reading = before ? before->reading : std::nullopt;
+  if (reading && reading->seen_at > now) reading.reset();  // the database's clock has stepped back since
   if (out.record) out.record->reading = reading;
   if (!seen.depth) return out;
   const QueueReading next = read_on(reading, *seen.depth);
-  const bool recent = before && now - before->checked_at < kCheckedWithin;
-  if (!out.record && reading == next && recent) return out;
+  if (reading == next) return out;
   if (!out.record)
-    out.record =
-        before ? *before : AttachmentRecord{seen.queue, AttachmentState::unattached, now, {}, "", now};
+    out.record = before.value_or(AttachmentRecord{seen.queue, AttachmentState::unattached, now, {}, "", {}});
   out.record->reading = next;
-  out.record->checked_at = now;
+  if (out.record->state == AttachmentState::unattached) out.record->checked_at = next.seen_at;
   return out;
 }
 

@@ -43,6 +43,7 @@ struct QueueReading {
   EpochMs until;                          // what was published before has been read
   // What was published between `from` and `until` was found unread by some look, and read by one at `at`.
   EpochMs from, at;
+  EpochMs seen_at;  // the latest look
   bool operator==(const QueueReading&) const = default;
 };
 QueueReading read_on(const std::optional<QueueReading>& before, const QueueDepth& seen);
@@ -58,7 +59,7 @@ struct AttachmentRecord {
   EpochMs since;                       // start of the state, as far as it was seen
   std::optional<EpochMs> attached_at;  // when it was last seen to be attached again; none: it always was
   std::string detail;                  // attached: by what. else: where its dead letters go
-  EpochMs checked_at;                  // the latest look, to about a minute
+  EpochMs checked_at;  // the latest look that told; of a queue without deliveries to about a minute
   std::optional<QueueReading> reading = {};  // none: no look has told
   bool operator==(const AttachmentRecord&) const = default;
 };

@@ -202,12 +202,8 @@ bool is_withdrawn(const SentTask& task) {
 Result<AttachmentRecords> attachments_of(Store& store, const std::vector<SentTask>& sent) {
   std::set<std::string> queues;
   for (const SentTask& task : sent) queues.insert(task.queue);
-  AttachmentRecords out;
-  if (queues.empty()) return out;
-  auto records = store.attachments(std::vector<std::string>(queues.begin(), queues.end()));
-  if (!records) return tl::unexpected(records.error());
-  for (AttachmentRecord& record : *records) out.insert_or_assign(record.queue, std::move(record));
-  return out;
+  if (queues.empty()) return AttachmentRecords{};
+  return store.attachments(std::vector<std::string>(queues.begin(), queues.end()));
 }
 
 std::optional<EpochMs> when_read(const SentTask& task, const AttachmentRecords& records) {

@@ -154,10 +154,10 @@ class Store {
   virtual Result<void> forget_gates(EpochMs before) = 0;
 
   // --- whether the failures of queues reach us
-  // What is known of `queues`; of all queues if it is empty. In any order.
-  virtual Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) = 0;
-  // Writes what changes. Returns the records of these queues.
-  virtual Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) = 0;
+  // What is known of `queues`; of all queues if it is empty.
+  virtual Result<AttachmentRecords> attachments(std::span<const std::string> queues) = 0;
+  // Writes what changes.
+  virtual Result<void> see_attachments(std::span<const AttachmentSighting> seen) = 0;
   // What their silence means, and when their current attempts were confirmed. Tasks that are gone are left
   // out.
   virtual Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) = 0;

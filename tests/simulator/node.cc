@@ -98,13 +98,14 @@ void Node::look_at_attachments() {
     bridge::AttachmentLook look;
     look.asked_at = asked_at;
     look.attached.emplace();
-    using State = bridge::QueueAttachment::State;
     for (const std::string& name : kQueues) {
       const BrokerServer::Queue* queue = server_.queue(name);
       const bool exists = queue == nullptr || queue->exists;
       const bool attached = queue == nullptr || queue->detached == 0;
-      const State state = !exists ? State::no_queue : attached ? State::attached : State::detached;
-      if (state == State::attached) look.attached->insert(name);
+      const auto state = !exists    ? AttachmentState::gone
+                         : attached ? AttachmentState::attached
+                                    : AttachmentState::detached;
+      if (state == AttachmentState::attached) look.attached->insert(name);
       if (std::ranges::find(watched.names, name) == watched.names.end()) continue;
       look.queues.push_back({name, state, attached ? "" : "its dead letters go nowhere", "", ""});
       if (exists && queue != nullptr && queue->silent == 0 && watched.awaiting.contains(name))

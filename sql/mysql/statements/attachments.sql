@@ -1,7 +1,7 @@
 -- Whether the failures of queues reach us.
 
 -- name: attachments
-SELECT queue, state, since, attached_at, detail, checked_at, ready, consumers, read_until, read_from, read_at
+SELECT queue, state, since, attached_at, detail, checked_at, ready, consumers, read_until, read_from, read_at, counted_at
 FROM rung_attachments WHERE TRUE
 
 -- name: attachments.queues
@@ -13,13 +13,13 @@ FOR UPDATE
 
 -- name: attachments_write
 INSERT INTO rung_attachments (queue, length, state, since, attached_at, detail, checked_at, ready, consumers, read_until,
-  read_from, read_at) VALUES :rows
+  read_from, read_at, counted_at) VALUES :rows
 ON DUPLICATE KEY UPDATE state = VALUES(state), since = VALUES(since), attached_at = VALUES(attached_at),
   detail = VALUES(detail), checked_at = VALUES(checked_at), ready = VALUES(ready), consumers = VALUES(consumers),
-  read_until = VALUES(read_until), read_from = VALUES(read_from), read_at = VALUES(read_at)
+  read_until = VALUES(read_until), read_from = VALUES(read_from), read_at = VALUES(read_at), counted_at = VALUES(counted_at)
 
 -- name: attachments_forget
-DELETE FROM rung_attachments WHERE checked_at < :before LIMIT 1000
+DELETE FROM rung_attachments WHERE checked_at < :before AND COALESCE(counted_at, checked_at) < :before LIMIT 1000
 
 -- name: awaiting
 SELECT t.id, t.said_means, t.said_ms, CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END

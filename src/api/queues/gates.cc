@@ -59,9 +59,9 @@ Result<std::map<std::string, std::int64_t>> unread_queues(MysqlStore& store) {
   if (queues->empty()) return unread;
   const auto records = store.attachments(*queues);
   if (!records) return tl::unexpected(records.error());
-  for (const AttachmentRecord& record : *records) {
+  for (const auto& [queue, record] : *records) {
     const auto& reading = record.reading;
-    if (reading && reading->consumers == 0 && reading->ready > 0) unread[record.queue] = reading->ready;
+    if (reading && reading->consumers == 0 && reading->ready > 0) unread[queue] = reading->ready;
   }
   return unread;
 }
@@ -82,10 +82,10 @@ Result<std::vector<QueueGate>> read_queues(MysqlStore& store) {
     if (stat.state == State::parked) gate.parked = stat.tasks;
   }
   all.erase("");  // of tasks without one
-  for (const AttachmentRecord& record : *known) {
+  for (const auto& [queue, record] : *known) {
     if (record.state == AttachmentState::unattached) continue;
     const bool attached = record.state == AttachmentState::attached;
-    if (attached || all.contains(record.queue)) all[record.queue].attached = attached;
+    if (attached || all.contains(queue)) all[queue].attached = attached;
   }
   for (const auto& [queue, ready] : *unread) all[queue].unread = ready;
   gates->clear();

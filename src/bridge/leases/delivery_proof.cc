@@ -1,5 +1,7 @@
 #include "src/bridge/leases/delivery_proof.h"
 
+#include <utility>
+
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
@@ -11,17 +13,29 @@ constexpr Ms kBetweenWarnings{10'000};
 
 }  // namespace
 
-Result<std::string> DeliveryProof::read(Store& store) {
-  return store.setting("result_token_key", DeliveryTokens::new_key());
+Jobs::Work DeliveryProof::read_key(std::function<void()> ready) {
+  return [this, ready = std::move(ready)](Store& store) -> Result<Jobs::Then> {
+    const auto key = store.setting("result_token_key", DeliveryTokens::new_key());
+    if (!key) return tl::unexpected(key.error());
+    if (!DeliveryTokens::from_hex(*key)) {
+      const char* reason = "result_token_key in rung_settings is not 64 hex digits: delete that row";
+      log::error("delivery token key unusable: publishing and results are stopped", {{"reason", reason}});
+      return permanent(reason);
+    }
+    return [this, ready, key = *key] {
+      set(key);
+      ready();
+    };
+  };
 }
 
-bool DeliveryProof::set(const std::string& key) {
+void DeliveryProof::set(const std::string& key) {
   tokens_ = DeliveryTokens::from_hex(key);
-  if (tokens_ && !required_)
+  RUNG_REQUIRE(ready());
+  if (!required_)
     log::warn(
         "results are accepted without retry-token: anyone who may write to rung.results can finish any task",
         {{"because", "results.require_token is false"}});
-  return tokens_.has_value();
 }
 
 bool DeliveryProof::takes_result(const Claim& claim) {
@@ -48,30 +62,6 @@ void DeliveryProof::tell(const Claim& claim, std::string_view what) {
                    {"token", claim.token.empty() ? "missing" : "wrong"},
                    {"since_last_warning", all - told_}});
   told_ = all;
-}
-
-namespace {
-
-constexpr Ms kReadKeyAgain{5000};
-
-}  // namespace
-
-TokenKeyReader::TokenKeyReader(io::Loop& loop, StoreJobs& jobs, DeliveryProof& proof,
-                               std::function<void()> ready)
-    : jobs_(jobs), proof_(proof), ready_(std::move(ready)), timer_(loop, [this] { read(); }) {}
-
-void TokenKeyReader::read() {
-  jobs_.submit<std::string>(
-      Lane::flow, [](Store& store) { return DeliveryProof::read(store); },
-      [this](const Result<std::string>& key) { arrived(key); });
-}
-
-void TokenKeyReader::arrived(const Result<std::string>& key) {
-  if (key && proof_.set(*key)) return ready_();
-  log::error("delivery token key unusable: publishing and results are stopped",
-             {{"reason", key ? "result_token_key in rung_settings is not 64 hex digits: delete that row"
-                             : key.error().message}});
-  if (!draining_) timer_.start(kReadKeyAgain);
 }
 
 }  // namespace rung::bridge

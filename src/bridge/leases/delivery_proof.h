@@ -1,7 +1,7 @@
 // Checks that a result, or a failure that names one of our tasks, comes from the consumer that had the
 // delivery: it must carry the delivery's retry-token (src/core/message/identity.h). All instances share
 // the key, in rung_settings; until it is read, nothing is published and no result is accepted. Thread: the
-// loop's, except for read().
+// loop's.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,12 @@
 #include <string>
 #include <utility>
 
-#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/message/identity.h"
 #include "src/core/task/task.h"
-#include "src/io/loop.h"
-#include "src/store/system.h"
 
 namespace rung::bridge {
 
@@ -36,10 +34,11 @@ class DeliveryProof {
   // `required`: results.require_token of the config.
   DeliveryProof(const Clock& clock, bool required) : clock_(clock), required_(required) {}
 
-  // The key, 64 hex digits. On a store thread. Creates it if there is none.
-  static Result<std::string> read(Store& store);
-  // False if the key is invalid: nothing is published then.
-  bool set(const std::string& key);
+  // Reads the key, and creates it if there is none; then calls `ready`. A key that is unusable is an error: a
+  // person has to mend it.
+  Jobs::Work read_key(std::function<void()> ready);
+  // REQUIRES: 64 hex digits.
+  void set(const std::string& key);
   bool ready() const { return tokens_.has_value(); }
 
   // The token header for the current attempt. REQUIRES: ready().
@@ -69,26 +68,6 @@ class DeliveryProof {
   Refused refused_;
   std::int64_t told_ = 0;  // how many of `refused_`, both kinds, are logged
   BootMs tell_again_{0};
-};
-
-// Reads the key of the delivery tokens from the database, and retries while the key is unusable: a person has
-// to fix it. Thread: the loop's.
-class TokenKeyReader {
- public:
-  // `ready`: the proof has its key from now on.
-  TokenKeyReader(io::Loop& loop, StoreJobs& jobs, DeliveryProof& proof, std::function<void()> ready);
-
-  void read();
-  void drain() { draining_ = true; }  // a read under way is the last
-
- private:
-  void arrived(const Result<std::string>& key);
-
-  StoreJobs& jobs_;
-  DeliveryProof& proof_;
-  const std::function<void()> ready_;
-  io::Timer timer_;
-  bool draining_ = false;
 };
 
 }  // namespace rung::bridge

@@ -20,8 +20,8 @@ Janitor::Janitor(io::Loop& loop, Jobs& table, Deps deps)
       silence_(deps_.silence),
       copies_(deps_.copies),
       stranded_(deps_.due),
-      check_silence_(add(
-          "silence", kTick, Jobs::Who::owners, [this] { silence_.check(); }, true)),
+      check_silence_(table.add({"silence", kTick, Lane::sweeps, Jobs::Who::owners,
+                                [this] { return started_ ? silence_.check() : Jobs::Work{}; }, true})),
       find_queues_(table.add({"queues of what awaits an answer", kSeldom, Lane::sweeps, Jobs::Who::owners,
                               [this] { return silence_.find_queues(); }})) {
   add("tidy", kTick, Jobs::Who::all, [this] { tidy(); });
@@ -32,12 +32,12 @@ Janitor::Janitor(io::Loop& loop, Jobs& table, Deps deps)
 }
 
 // What these submit to the database has bounds of its own.
-Jobs::Id Janitor::add(const char* name, Ms period, Jobs::Who who, std::function<void()> act, bool on_demand) {
+void Janitor::add(const char* name, Ms period, Jobs::Who who, std::function<void()> act) {
   const auto begin = [this, act = std::move(act)] {
     if (started_) act();
     return Jobs::Work{};
   };
-  return table_.add({name, period, Lane::sweeps, who, begin, on_demand});
+  table_.add({name, period, Lane::sweeps, who, begin});
 }
 
 void Janitor::stop() {
@@ -54,7 +54,6 @@ void Janitor::tidy() {
 void Janitor::look() {
   deps_.due.dispatch.tick();
   deps_.horizon.extend();
-  silence_.tick();
   stranded_.look();
 }
 

@@ -42,11 +42,10 @@ class Janitor {
     stranded_.gained(gained);
     table_.run(find_queues_);
   }
-  SilenceCheck& silence() { return silence_; }
   const SilenceCheck& silence() const { return silence_; }
 
  private:
-  Jobs::Id add(const char* name, Ms period, Jobs::Who who, std::function<void()> act, bool on_demand = false);
+  void add(const char* name, Ms period, Jobs::Who who, std::function<void()> act);
   void tidy();
   void look();
   void poll();

@@ -1,7 +1,7 @@
 #include "src/bridge/upkeep/silence_check.h"
 
 #include <algorithm>
-#include <optional>
+#include <set>
 #include <utility>
 
 #include "src/core/base/failpoint.h"
@@ -12,8 +12,7 @@ namespace {
 
 constexpr Ms kReadingBehind{5000};  // an instance's reading of the database's clock, at most
 constexpr int kSilentPerShard = 300;
-constexpr Ms kLookTakes{30'000};                    // at most; then the queues count as not answered for
-constexpr Ms kDoubtPause{1000};                     // one look said detached: a second one decides
+constexpr Ms kLookTakes{30'000};                    // at most; then the queue counts as not answered for
 constexpr Ms kNoAnswerPause{30'000};                // the broker did not tell
 constexpr Ms kAnswersAgain{std::chrono::hours{1}};  // after that nobody expects an answer any more
 // Until the next look at a message that nobody has read: an eighth of the time since its delivery, but not
@@ -23,31 +22,29 @@ constexpr int kReadShare = 8;
 
 }  // namespace
 
-void SilenceCheck::tick() {
-  if (waiting_ && deps_.clock.here().boot() - asked_at_ > kLookTakes) look_up();
+Jobs::Work SilenceCheck::check() {
+  return [this, shards = deps_.shards.list(), until = deps_.clock.now()](Store& store) {
+    return read(store, shards, until).map([this](Found due) {
+      return Jobs::Then([this, due = std::move(due)] { found(due); });
+    });
+  };
 }
 
-void SilenceCheck::check() {
-  if (busy_) return;
-  busy_ = true;
-  deps_.jobs.submit<Found>(
-      Lane::sweeps,
-      [shards = deps_.shards.list(), until = deps_.clock.now()](Store& store) -> Result<Found> {
-        auto rows = store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard, {});
-        if (!rows) return tl::unexpected(rows.error());
-        std::vector<TaskId> ids;
-        for (const DueEntry& row : *rows) ids.push_back(row.id);
-        auto awaiting = store.awaiting(ids);
-        if (!awaiting) return tl::unexpected(awaiting.error());
-        return Found{*std::move(rows), *std::move(awaiting)};
-      },
-      [this](const Result<Found>& due) {
-        if (!due) {
-          busy_ = false;
-          return log::error("querying for unanswered deliveries failed", {{"reason", due.error().message}});
-        }
-        found(*due);
-      });
+Result<SilenceCheck::Found> SilenceCheck::read(Store& store, const std::vector<int>& shards, EpochMs until) {
+  auto rows = store.due(State::awaiting, shards, std::nullopt, until, kSilentPerShard, {});
+  if (!rows) return tl::unexpected(rows.error());
+  std::vector<TaskId> ids;
+  std::set<std::string> queues;
+  for (const DueEntry& row : *rows) {
+    ids.push_back(row.id);
+    queues.insert(row.queue);
+  }
+  auto awaiting = store.awaiting(ids);
+  if (!awaiting) return tl::unexpected(awaiting.error());
+  Result<AttachmentRecords> known;
+  if (!ids.empty()) known = store.attachments(std::vector(queues.begin(), queues.end()));
+  if (!known) return tl::unexpected(known.error());
+  return Found{*std::move(rows), *std::move(awaiting), *std::move(known)};
 }
 
 // The queue is not known yet if the task was published to an exchange. A queue of another group is attached
@@ -58,34 +55,30 @@ bool SilenceCheck::needs_attachment(std::string_view queue) const {
 }
 
 void SilenceCheck::found(const Found& due) {
-  batch_.clear();
+  std::map<std::string, std::vector<Silent>> batch;
   for (const DueEntry& row : due.rows) {
     const auto it = due.awaiting.find(row.id);
     if (ending_.contains(row.id) || it == due.awaiting.end()) continue;
     const Awaiting& its = it->second;
     const Silence silence = its.said.value_or(deps_.rules->queue(row.queue).silence);
-    Silent task{row.id, its.published_at.value_or(row.at - silence.after), {}, silence};
+    Silent task{row.id, row.at, its.published_at.value_or(row.at - silence.after), {}, silence};
     // An instance's reading of that clock may be a little behind: published_at is by it, row.at by the clock
     // itself. But row.at is later than the end of the first silence if that was put off.
     task.queued =
         std::max(task.published, std::min(row.at - task.silence.after, task.published + kReadingBehind));
     if (row.queue.empty() || task.silence.means == Silence::Means::failure) {
-      end(task, {}, false);
+      end(task.id, {});
     } else {
-      batch_[row.queue].push_back(task);
+      batch[row.queue].push_back(task);
     }
   }
-  deps_.transitions.flush();
-  if (batch_.empty()) {
-    busy_ = false;
-    return;
+  std::vector<std::string> unsure;
+  for (const auto& [queue, tasks] : batch) {
+    const auto known = due.known.find(queue);
+    if (!decide(queue, tasks, known == due.known.end() ? nullptr : &known->second)) unsure.push_back(queue);
   }
-  asked_at_ = deps_.clock.here().boot();
-  waiting_ = true;
-  std::vector<std::string> queues;
-  for (const auto& [queue, some] : batch_) queues.push_back(queue);
-  can_look_ = deps_.attachments.look_at(queues);
-  if (!can_look_) look_up();
+  deps_.transitions.flush();
+  if (!unsure.empty()) deps_.attachments.look_at(unsure);
 }
 
 Jobs::Work SilenceCheck::find_queues() {
@@ -96,112 +89,93 @@ Jobs::Work SilenceCheck::find_queues() {
   };
 }
 
-void SilenceCheck::looked() {
-  if (waiting_ && deps_.attachments.last_look() >= asked_at_) look_up();
-}
-
-// Reads what all instances know, after this instance's own look.
-void SilenceCheck::look_up() {
-  waiting_ = false;
-  std::vector<std::string> queues;
-  for (const auto& [queue, tasks] : batch_) queues.push_back(queue);
-  auto seen = deps_.attachments.sightings(asked_at_, deps_.clock);
-  using Records = std::vector<AttachmentRecord>;
-  deps_.jobs.submit<Records>(
-      Lane::sweeps,
-      [queues, seen = std::move(seen)](Store& store) -> Result<Records> {
-        if (auto written = store.see_attachments(seen); !written) return tl::unexpected(written.error());
-        return store.attachments(queues);
-      },
-      [this, batch = std::exchange(batch_, {})](const Result<Records>& records) {
-        busy_ = false;
-        if (!records)
-          return log::error("looking up whether queues are attached failed",
-                            {{"reason", records.error().message}});
-        decide(batch, *records);
-      });
-}
-
-void SilenceCheck::decide(const Batch& batch, const std::vector<AttachmentRecord>& records) {
-  for (const auto& [queue, tasks] : batch) {
-    const auto known = std::ranges::find(records, queue, &AttachmentRecord::queue);
-    decide(queue, tasks, known == records.end() ? nullptr : &*known);
-  }
-  deps_.transitions.flush();
-}
-
-std::optional<EpochMs> SilenceCheck::ends_later(const std::string& queue, const Silent& task,
-                                                const AttachmentRecord* known, bool& unverified,
-                                                std::string& why) const {
+std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queue, const Silent& task,
+                                                         const AttachmentRecord* known) const {
   const EpochMs now = deps_.clock.now(), last = task.published + task.silence.after + kUnverified;
-  const EpochMs soon = std::min(now + kNoAnswerPause, last);  // until then an answer is awaited
-  const bool counts = known != nullptr && known->state != AttachmentState::unattached;
-  if (counts && needs_attachment(queue)) {
+  const bool can_look = deps_.attachments.can_look();
+  const bool awaits_look = can_look && now < task.ends_at + kLookTakes;
+  const bool asks_again = can_look && now + kNoAnswerPause + kLookTakes <= last;
+  const bool needed = needs_attachment(queue);
+  Verdict verdict;
+  const auto ends_later = [&](EpochMs end, std::string why) {
+    verdict.how.ends_at = end;
+    verdict.how.why = std::move(why);
+    return verdict;
+  };
+  const auto ends_now = [&] {
+    if (needed && !planted(Bug::silence_of_the_detached))
+      verdict.how.held = held_because(known, task.published);
+    return verdict;
+  };
+  if (needed && known != nullptr && known->state != AttachmentState::unattached) {
     const bool attached = known->state == AttachmentState::attached;
-    if (!deps_.attachments.answered_for(queue, asked_at_)) {
-      if (deps_.attachments.is_doubtful(queue)) return now + kDoubtPause;
-      const bool may_answer =
-          attached && known->detail != kDeadLetterArrived && now - known->checked_at < kAnswersAgain;
-      if (may_answer && now < last) return soon;
-      unverified = true;
+    const bool looked = known->detail != kDeadLetterArrived;
+    if (!looked || known->checked_at < task.ends_at) {
+      if (awaits_look) return std::nullopt;
+      const bool may_answer = attached && looked && now - known->checked_at < kAnswersAgain;
+      if (may_answer && asks_again) return ends_later(now + kNoAnswerPause, {});
+      verdict.unverified = true;
     }
-    if (!attached) return std::nullopt;  // held open
+    if (!attached) return ends_now();
   }
-  if (planted(Bug::silence_of_the_unread)) return std::nullopt;
+  if (planted(Bug::silence_of_the_unread)) return ends_now();
   if (known == nullptr || !known->reading) {  // nobody has ever counted what is in it
-    if (can_look_ && now < last) return soon;
-    unverified = unverified || can_look_;
-    return std::nullopt;
+    if (awaits_look) return std::nullopt;
+    if (asks_again) return ends_later(now + kNoAnswerPause, {});
+    verdict.unverified = verdict.unverified || can_look;
+    return ends_now();
   }
-  if (const auto read = read_at(*known->reading, task.queued)) {
+  const QueueReading& reading = *known->reading;
+  if (const auto read = read_at(reading, task.queued)) {
     const EpochMs end = *read + task.silence.after;
-    if (end <= now) return std::nullopt;
-    why = "its silence began when it was read, at " + format_utc(*read) + " UTC";
-    return end;
+    if (end <= now) return ends_now();
+    return ends_later(end, "its silence began when it was read, at " + format_utc(*read) + " UTC");
   }
-  if (now >= last && known->reading->consumers > 0 && deps_.attachments.is_uncounted(queue)) {
-    unverified = true;
-    return std::nullopt;
+  if (reading.seen_at < task.ends_at && awaits_look) return std::nullopt;
+  if (now >= last && reading.consumers > 0 && deps_.attachments.is_uncounted(queue)) {
+    verdict.unverified = true;
+    return ends_now();
   }
-  why = "unread so far: " + unread_because(queue, *known->reading);
-  return now + std::clamp(std::max(task.silence.after, (now - task.published) / kReadShare), kReadPause,
-                          kLongestReadPause);
+  const Ms pause = std::max(task.silence.after, (now - task.published) / kReadShare);
+  return ends_later(now + std::clamp(pause, kReadPause, kLongestReadPause),
+                    "unread so far: " + unread_because(queue, reading));
 }
 
-void SilenceCheck::decide(const std::string& queue, const std::vector<Silent>& tasks,
+bool SilenceCheck::decide(const std::string& queue, const std::vector<Silent>& tasks,
                           const AttachmentRecord* known) {
+  bool all = true;
   std::size_t held = 0;
   std::string why;
   for (const Silent& task : tasks) {
-    bool unverified = false;
-    event::SilenceOver how;
-    how.ends_at = ends_later(queue, task, known, unverified, how.why);
-    if (!how.ends_at && needs_attachment(queue)) how.held = held_because(known, task.published);
-    if (planted(Bug::silence_of_the_detached)) how.held.clear();
-    if (!how.held.empty()) {
+    auto verdict = judge(queue, task, known);
+    all = all && verdict;
+    if (!verdict) continue;
+    if (!verdict->how.held.empty()) {
       ++held;
-      why = how.held;
+      why = verdict->how.held;
     }
-    end(task, std::move(how), unverified);
+    end(task.id, *std::move(verdict));
   }
   if (held > 0)
     log::warn("silence is held open: no success is presumed",
               {{"queue", queue}, {"tasks", held}, {"reason", why}});
+  return all;
 }
 
-void SilenceCheck::end(const Silent& task, event::SilenceOver how, bool unverified) {
-  if (!ending_.insert(task.id).second) return;
-  deps_.transitions.add(
-      {task.id, std::move(how)}, [this, id = task.id, unverified](const Result<Decision>& decision) {
-        ending_.erase(id);
-        if (!decision) return;
-        if (decision->verdict == Decision::Verdict::applied) {
-          const bool held = is_silence_held(decision->task);
-          counts_.held += held ? 1 : 0;
-          counts_.unverified += unverified && decision->task.state == State::succeeded ? 1 : 0;
-        }
-        deps_.observer.decided(*decision);
-      });
+void SilenceCheck::end(TaskId task, Verdict verdict) {
+  if (!ending_.insert(task).second) return;
+  deps_.transitions.add({task, std::move(verdict.how)},
+                        [this, task, unverified = verdict.unverified](const Result<Decision>& decision) {
+                          ending_.erase(task);
+                          if (!decision) return;
+                          if (decision->verdict == Decision::Verdict::applied) {
+                            const bool held = is_silence_held(decision->task);
+                            const bool succeeded = decision->task.state == State::succeeded;
+                            counts_.held += held ? 1 : 0;
+                            counts_.unverified += unverified && succeeded ? 1 : 0;
+                          }
+                          deps_.observer.decided(*decision);
+                        });
 }
 
 }  // namespace rung::bridge

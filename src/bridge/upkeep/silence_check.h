@@ -1,9 +1,9 @@
 // Ends attempts that have waited too long for a consumer's report: presumed success, or the next level, as
 // the queue's rules say. Thread: the loop's.
 //
-// Silence is a success only if a failure would have arrived. So for the queues of a batch whose silence means
-// success it asks for a look at the broker that is not older than the end of their silence, and combines it
-// with what all instances know (rung_attachments):
+// Silence is a success only if a failure would have arrived. Where it means success, it is compared with what
+// all instances know of the queue (rung_attachments), by a look at the broker from after the end of the
+// silence; until there is one, the task is left as it is, and a look asked for:
 //   attached, and not seen detached since the delivery   presumed success
 //   not attached, or not for a part of that time         held open: the task stays awaiting, without an end
 //   never attached (delays; consumers that publish their failures themselves)   presumed success, as ever
@@ -11,8 +11,7 @@
 //               task waits kUnverified for one; then it is presumed successful, counted as unverified
 // And silence begins when the message has been read (read_at()): until then, and for as long as that queue's
 // silence lasts after it, its end is put off. If messages always wait in the queue and nobody can tell how
-// many were published to it, it counts as read after kUnverified, if there is a consumer: unverified. One
-// look for a batch, however many tasks and queues it has.
+// many were published to it, it counts as read after kUnverified, if there is a consumer: unverified.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,6 @@
 #include <vector>
 
 #include "src/bridge/base/observers.h"
-#include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/transitions.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
@@ -46,7 +44,6 @@ class SilenceCheck {
   static constexpr Ms kUnverified = kUnverifiedSilence;
 
   struct Deps {
-    StoreJobs& jobs;
     Shards& shards;
     Transitions& transitions;
     DbClock& clock;
@@ -56,12 +53,8 @@ class SilenceCheck {
   };
 
   explicit SilenceCheck(Deps deps) : deps_(deps) {}
-  // Call each second.
-  void tick();
-  // Call if the silence of some task may be over, with shards.
-  void check();
-  // The attachments have taken the result of a look.
-  void looked();
+  // For if the silence of some task may be over, with shards.
+  Jobs::Work check();
   // Asks which queues have deliveries that await an answer, whoever made them: the attachments watch these.
   // When shards are gained, and every ten seconds.
   Jobs::Work find_queues();
@@ -72,6 +65,7 @@ class SilenceCheck {
   // A task whose silence may be over.
   struct Silent {
     TaskId id;
+    EpochMs ends_at;
     EpochMs published;  // without the time of its confirm: as early as it can have been
     EpochMs queued;     // by then it was in its queue, by the database's clock
     Silence silence;    // what it means for this delivery
@@ -79,27 +73,25 @@ class SilenceCheck {
   struct Found {
     std::vector<DueEntry> rows;
     std::map<TaskId, Awaiting> awaiting;
+    AttachmentRecords known;
   };
-  using Batch = std::map<std::string, std::vector<Silent>, std::less<>>;  // by queue
+  // What to say; none: a look is awaited.
+  struct Verdict {
+    event::SilenceOver how = {};
+    bool unverified = false;  // it ends because nobody can tell
+  };
 
+  static Result<Found> read(Store& store, const std::vector<int>& shards, EpochMs until);
   void found(const Found& due);
-  void look_up();
-  void decide(const Batch& batch, const std::vector<AttachmentRecord>& records);
-  void decide(const std::string& queue, const std::vector<Silent>& tasks, const AttachmentRecord* known);
-  // When its silence ends, if not now, and why. `unverified` becomes true if it ends
-  // because nobody can tell.
-  std::optional<EpochMs> ends_later(const std::string& queue, const Silent& task,
-                                    const AttachmentRecord* known, bool& unverified, std::string& why) const;
+  // Whether all of them have a verdict.
+  bool decide(const std::string& queue, const std::vector<Silent>& tasks, const AttachmentRecord* known);
+  std::optional<Verdict> judge(const std::string& queue, const Silent& task,
+                               const AttachmentRecord* known) const;
   bool needs_attachment(std::string_view queue) const;
-  void end(const Silent& task, event::SilenceOver how, bool unverified);
+  void end(TaskId task, Verdict verdict);
 
   const Deps deps_;
   std::unordered_set<TaskId> ending_;
-  Batch batch_;  // waits for a look, requested at asked_at_
-  BootMs asked_at_{0};
-  bool can_look_ = false;  // somebody answers what is asked of the attachments
-  bool waiting_ = false;
-  bool busy_ = false;
   SilenceCounts counts_;
 };
 

@@ -11,20 +11,6 @@ namespace {
 
 constexpr std::size_t kMostNamed = 5;  // queues in the problem's detail
 
-std::optional<AttachmentState> state_of(QueueAttachment::State state) {
-  switch (state) {
-    case QueueAttachment::State::attached:
-      return AttachmentState::attached;
-    case QueueAttachment::State::detached:
-      return AttachmentState::detached;
-    case QueueAttachment::State::no_queue:
-      return AttachmentState::gone;
-    case QueueAttachment::State::unknown:
-      break;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 void Attachments::seen(const std::string& queue) {
@@ -46,46 +32,33 @@ void Attachments::awaiting(const std::vector<std::string>& queues) {
   if (!std::ranges::includes(before, awaiting_)) ask();
 }
 
-bool Attachments::look_at(const std::vector<std::string>& queues) {
-  if (!ask_) return false;
-  awaiting_.insert(queues.begin(), queues.end());
-  ask();
-  return true;
-}
-
-bool Attachments::answered_for(std::string_view queue, BootMs since) const {
-  const auto it = known_.find(queue);
-  return it != known_.end() && it->second.sighted.asked_at >= since;
-}
-
-std::vector<AttachmentSighting> Attachments::sightings(BootMs since, const DbClock& clock) const {
+std::vector<AttachmentSighting> Attachments::sightings(const DbClock& clock) const {
   std::vector<AttachmentSighting> out;
   for (const auto& [queue, known] : known_) {
-    const BootMs latest = std::max(known.sighted.asked_at, known.sighted.counted_at);
-    if (latest != BootMs{0} && latest >= since) out.push_back(sighting(queue, known, clock));
+    if (known.asked_at != BootMs{0} || known.depth.count) out.push_back(sighting(queue, known, clock));
   }
   return out;
 }
 
 bool Attachments::is_uncounted(std::string_view queue) const {
   const auto it = known_.find(queue);
-  return it != known_.end() && it->second.sighted.count && !it->second.sighted.mark;
+  return it != known_.end() && it->second.depth.count && !it->second.depth.mark;
 }
 
-void Attachments::count(const QueueCount& count, BootMs at, Sighted& sighted) {
-  const bool comparable = sighted.mark && count.published && *count.published >= *sighted.mark;
-  const bool read = count.ready == 0 || (comparable && count.ready <= *count.published - *sighted.mark);
+void Attachments::count(const QueueCount& count, BootMs at, Depth& depth) {
+  const bool comparable = depth.mark && count.published && *count.published >= *depth.mark;
+  const bool read = count.ready == 0 || (comparable && count.ready <= *count.published - *depth.mark);
   if (count.ready == 0) {
-    sighted.read_until = at;
+    depth.read_until = at;
   } else if (read) {
-    sighted.read_until = std::max(sighted.read_until, sighted.marked_at - kCounterAge);
+    depth.read_until = std::max(depth.read_until, depth.marked_at - kCounterAge);
   }
   if (read || !comparable) {
-    sighted.mark = count.published;
-    sighted.marked_at = at;
+    depth.mark = count.published;
+    depth.marked_at = at;
   }
-  sighted.count = count;
-  sighted.counted_at = at;
+  depth.count = count;
+  depth.counted_at = at;
 }
 
 std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& configured) const {
@@ -98,33 +71,52 @@ std::vector<std::string> Attachments::to_watch(const std::vector<std::string>& c
 }
 
 void Attachments::found(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now) {
-  compare(look, configured, now);
+  configured_.clear();
+  bool doubts = false;
+  std::vector<const QueueAttachment*> detached;
+  for (const QueueAttachment& one : look.queues) {
+    const bool matched = look.matched.contains(one.queue);
+    const bool named = matched || std::ranges::find(configured, one.queue) != configured.end();
+    if (!take(one, look.asked_at, now, named)) doubts = true;
+    const Known& known = known_[one.queue];
+    if (named && one.state && known.state)
+      configured_.emplace_back(one.queue, known.state == AttachmentState::attached);
+    const bool ours = matched ? known.was_attached
+                      : named ? known.was_attached || !seen_.contains(one.queue)
+                              : known.was_attached && now - known.since < kRemember;
+    if (known.state == AttachmentState::detached && ours) detached.push_back(&one);
+  }
+  std::erase_if(known_, [&](const auto& entry) {
+    return std::ranges::find(look.queues, entry.first, &QueueAttachment::queue) == look.queues.end();
+  });
+  tell_unknown(look, configured);
+  show_problem(detached);
   told_ = told_ || look.attached.has_value();
   last_look_ = look.asked_at;
-  decide(look, now);
+  if (doubts) ask();
 }
 
-void Attachments::decide(const AttachmentLook& look, BootMs now) {
-  bool doubts = false;
-  for (const QueueAttachment& one : look.queues) {
-    Known& known = known_[one.queue];
-    Sighted& sighted = known.sighted;
-    if (one.count) count(*one.count, look.asked_at, sighted);
-    const bool was_doubtful = std::exchange(known.doubtful, false);
-    const auto state = state_of(one.state);
-    if (!state) continue;
-    const bool detached = *state != AttachmentState::attached;
-    const bool differs = sighted.asked_at == BootMs{0} || sighted.state != *state;
-    if (detached && differs && !was_doubtful) {
-      known.doubtful = doubts = true;  // a second look decides
-      continue;
-    }
-    if (detached && differs) eager_until_ = now + kEager;
-    sighted.state = *state;
-    sighted.detail = one.detail;
-    sighted.asked_at = look.asked_at;
+bool Attachments::take(const QueueAttachment& seen, BootMs asked_at, BootMs now, bool named) {
+  Known& known = known_[seen.queue];
+  if (seen.count) count(*seen.count, asked_at, known.depth);
+  const bool was_doubtful = std::exchange(known.doubtful, false);
+  if (!seen.state) return true;  // it is as it was
+  const bool attached = seen.state == AttachmentState::attached;
+  const bool differs = known.state != seen.state;
+  if (differs && !attached && !was_doubtful) {
+    known.doubtful = true;
+    return false;
   }
-  if (doubts) ask();
+  if (differs) {
+    changed(seen, known, named);
+    known.state = seen.state;
+    known.since = now;
+    if (!attached) eager_until_ = now + kEager;
+  }
+  known.detail = seen.detail;
+  known.asked_at = asked_at;
+  known.was_attached = known.was_attached || attached;
+  return true;
 }
 
 void Attachments::not_recorded(const std::vector<AttachmentSighting>& seen) {
@@ -132,16 +124,16 @@ void Attachments::not_recorded(const std::vector<AttachmentSighting>& seen) {
 }
 
 AttachmentSighting Attachments::sighting(const std::string& queue, const Known& known, const DbClock& clock) {
-  const Sighted& sighted = known.sighted;
   AttachmentSighting out{.queue = queue,
-                         .state = sighted.state,
-                         .detail = sighted.detail,
-                         .seen_at = clock.at(sighted.asked_at),
+                         .state = known.state,
+                         .detail = known.detail,
+                         .seen_at = clock.at(known.asked_at),
                          .was_attached = known.was_attached};
-  if (sighted.asked_at == BootMs{0}) out.state.reset();
-  if (!sighted.count) return out;
-  out.depth = {sighted.count->ready, sighted.count->consumers, clock.at(sighted.counted_at), {}};
-  if (sighted.read_until != BootMs{0}) out.depth->read_until = clock.at(sighted.read_until);
+  if (known.asked_at == BootMs{0}) out.state.reset();
+  const Depth& depth = known.depth;
+  if (!depth.count) return out;
+  out.depth = {depth.count->ready, depth.count->consumers, clock.at(depth.counted_at), {}};
+  if (depth.read_until != BootMs{0}) out.depth->read_until = clock.at(depth.read_until);
   return out;
 }
 
@@ -150,80 +142,49 @@ void Attachments::connected(BootMs now) {
   ask();
 }
 
-void Attachments::compare(const AttachmentLook& look, const std::vector<std::string>& configured,
-                          BootMs now) {
-  configured_.clear();
-  std::vector<std::string> detached, commands;
-  std::string unknown;
+// Logged once: without the management API every check would log it.
+void Attachments::tell_unknown(const AttachmentLook& look, const std::vector<std::string>& configured) {
+  const auto unknown =
+      std::ranges::find_if(look.queues, [](const QueueAttachment& one) { return !one.state; });
+  const bool news = !std::exchange(told_unknown_, unknown != look.queues.end());
+  if (unknown == look.queues.end() || !news) return;
+  log::info("cannot check whether queues are attached: no answer from the management API",
+            {{"reason", unknown->detail}});
   for (const QueueAttachment& one : look.queues) {
-    const bool matched = look.matched.contains(one.queue);
-    const bool named = matched || std::ranges::find(configured, one.queue) != configured.end();
-    Known& known = known_[one.queue];
-    if (one.state == State::unknown) {
-      unknown = one.detail;
-      if (known.state == State::unknown) continue;  // else it is as it was
-    } else if (known.state != one.state) {
-      changed(one, known, named);
-      known.state = one.state;
-      known.since = now;
-    }
-    known.was_attached = known.was_attached || known.state == State::attached;
-    if (named && one.state != State::unknown)
-      configured_.emplace_back(one.queue, one.state == State::attached);
-    const bool ours = matched ? known.was_attached
-                      : named ? known.was_attached || !seen_.contains(one.queue)
-                              : known.was_attached && now - known.since < kRemember;
-    if (known.state == State::detached && ours) {
-      detached.push_back(one.queue);
-      commands.push_back(one.command);
-    }
+    if (std::ranges::find(configured, one.queue) != configured.end())
+      log::info("if the queue is not attached, run", {{"queue", one.queue}, {"attach", one.policy}});
   }
-  std::erase_if(known_, [&](const auto& entry) {
-    return std::ranges::find(look.queues, entry.first, &QueueAttachment::queue) == look.queues.end();
-  });
-  // Logged once: without the management API every check would log it.
-  if (!unknown.empty() && !told_unknown_) {
-    log::info("cannot check whether queues are attached: no answer from the management API",
-              {{"reason", unknown}});
-    for (const QueueAttachment& one : look.queues) {
-      if (std::ranges::find(configured, one.queue) != configured.end())
-        log::info("if the queue is not attached, run", {{"queue", one.queue}, {"attach", one.policy}});
-    }
-  }
-  told_unknown_ = !unknown.empty();
+}
+
+void Attachments::show_problem(const std::vector<const QueueAttachment*>& detached) {
   if (detached.empty()) return health_.clear("detached");
   std::string text = detached.size() == 1 ? "queue" : "queues";
   for (std::size_t i = 0; i < std::min(detached.size(), kMostNamed); ++i)
-    text += (i == 0 ? " " : ", ") + detached[i];
+    text += (i == 0 ? " " : ", ") + detached[i]->queue;
   if (detached.size() > kMostNamed) text += " and " + std::to_string(detached.size() - kMostNamed) + " more";
   text += detached.size() == 1 ? " is" : " are";
-  text += " not attached: failed messages do not come here. Run: " + commands.front() +
+  text += " not attached: failed messages do not come here. Run: " + detached.front()->command +
           (detached.size() > 1 ? " (and so on), see rung attached" : "");
   health_.set("detached", text);
 }
 
-void Attachments::changed(const QueueAttachment& now, Known& known, bool named) {
-  const bool first = known.state == State::unknown;
+void Attachments::changed(const QueueAttachment& now, const Known& known, bool named) {
+  const bool first = !known.state;
+  const bool attached = now.state == AttachmentState::attached;
   if (!first || named) say(now, first);
-  if (now.state == State::attached && !first) record_("queue_attached", now.queue, now.detail);
-  if (known.was_attached && now.state != State::attached) record_("queue_detached", now.queue, now.detail);
+  if (attached && !first) record_("queue_attached", now.queue, now.detail);
+  if (known.was_attached && !attached) record_("queue_detached", now.queue, now.detail);
 }
 
-void Attachments::say(const QueueAttachment& now, bool first) const {
-  switch (now.state) {
-    case State::attached:
-      return log::info(first ? "attached" : "queue became attached",
-                       {{"queue", now.queue}, {"by", now.detail}});
-    case State::detached:
-      return log::warn(first ? "not attached: its dead letters do not come here"
-                             : "queue became detached: its dead letters no longer reach Rung",
-                       {{"queue", now.queue}, {"now", now.detail}, {"attach", now.policy}});
-    case State::no_queue:
-      return log::warn(first ? "no such queue yet" : "queue is gone",
-                       {{"queue", now.queue}, {"attach", now.policy}});
-    case State::unknown:
-      return;
-  }
+void Attachments::say(const QueueAttachment& now, bool first) {
+  if (now.state == AttachmentState::attached)
+    return log::info(first ? "attached" : "queue became attached",
+                     {{"queue", now.queue}, {"by", now.detail}});
+  if (now.state == AttachmentState::detached)
+    return log::warn(first ? "not attached: its dead letters do not come here"
+                           : "queue became detached: its dead letters no longer reach Rung",
+                     {{"queue", now.queue}, {"now", now.detail}, {"attach", now.policy}});
+  log::warn(first ? "no such queue yet" : "queue is gone", {{"queue", now.queue}, {"attach", now.policy}});
 }
 
 }  // namespace rung::bridge

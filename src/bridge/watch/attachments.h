@@ -8,8 +8,9 @@
 //     <prefix>.failed needs no attachment.) A queue that only matches a pattern of the config may be one that
 //     needs no attachment, such as a dead-letter queue: it is logged and shown, but is no problem.
 //
-// Also says what SilenceCheck needs to know. There, a queue counts as detached only after two looks in a row:
-// a look reads queues and policies one after the other, and a change between them looks like neither.
+// A queue counts as detached only after two looks in a row: a look reads queues and policies one after the
+// other, and a change between them looks like neither. What the looks say is passed on to all instances
+// (rung_attachments).
 //
 // It has more members than most classes: one look changes all of them in one step, and what it says decides
 // what the next one asks for, and when.
@@ -45,10 +46,9 @@ struct QueueCount {
 
 // The result of checking one queue.
 struct QueueAttachment {
-  enum class State { attached, detached, no_queue, unknown };
   std::string queue;
-  State state = State::unknown;
-  std::string detail;   // attached: by what. detached: where its dead letters go. unknown: why
+  std::optional<AttachmentState> state;  // none: not known
+  std::string detail;   // attached: by what. detached: where its dead letters go. not known: why
   std::string command;  // a command that attaches it
   std::string policy;   // a command line that attaches it without Rung
   std::optional<QueueCount> count = {};  // only of WatchedQueues::awaiting
@@ -109,25 +109,24 @@ class Attachments {
   bool looked() const { return told_ || last_look_ >= connected_at_; }
 
   // --- for SilenceCheck
-  // Requests a look at these queues, too. False: nobody can look.
-  bool look_at(const std::vector<std::string>& queues);
-  BootMs last_look() const { return last_look_; }  // when it was requested
-  // A look requested at or after `since` has decided about the queue.
-  bool answered_for(std::string_view queue, BootMs since) const;
-  // How far it has been read is known only when it is empty.
-  bool is_uncounted(std::string_view queue) const;
-  // The last look was the first to say that it is not attached.
-  bool is_doubtful(std::string_view queue) const {
-    const auto known = known_.find(queue);
-    return known != known_.end() && known->second.doubtful;
-  }
-  // The database's clock stepped: earlier looks have no time by it any more.
-  void clock_stepped() {
-    for (auto& [queue, known] : known_) known.sighted = {};
+  bool can_look() const { return ask_ != nullptr; }
+  // Requests a look at these queues, too.
+  void look_at(const std::vector<std::string>& queues) {
+    awaiting_.insert(queues.begin(), queues.end());
     ask();
   }
-  // What all instances have to know, by looks requested at or after `since`.
-  std::vector<AttachmentSighting> sightings(BootMs since, const DbClock& clock) const;
+  // How far it has been read is known only when it is empty.
+  bool is_uncounted(std::string_view queue) const;
+  // The database's clock stepped: earlier looks have no time by it any more.
+  void clock_stepped() {
+    for (auto& [queue, known] : known_) {
+      known.asked_at = {0};
+      known.depth = {};
+    }
+    ask();
+  }
+  // What all instances have to know.
+  std::vector<AttachmentSighting> sightings(const DbClock& clock) const;
   // Writing these failed: a failure is noted again; of looks the next one is.
   void not_recorded(const std::vector<AttachmentSighting>& seen);
   // Looks should be frequent.
@@ -137,13 +136,8 @@ class Attachments {
   const std::vector<std::pair<std::string, bool>>& configured() const { return configured_; }
 
  private:
-  using State = QueueAttachment::State;
-  void compare(const AttachmentLook& look, const std::vector<std::string>& configured, BootMs now);
-  // What was last found out about a queue, to be passed on.
-  struct Sighted {
-    AttachmentState state = AttachmentState::attached;
-    std::string detail;
-    BootMs asked_at{0};
+  // How far a queue has been read, by the looks so far.
+  struct Depth {
     std::optional<QueueCount> count;
     BootMs counted_at{0};
     // What was published before has been read. Of a queue that is not empty: more were published since the
@@ -152,22 +146,27 @@ class Attachments {
     std::optional<std::int64_t> mark;  // QueueCount::published at marked_at
     BootMs marked_at{0};
   };
-  // Of a queue in the last look.
+  // What the looks so far say of a queue in the last one.
   struct Known {
-    State state = State::unknown;
-    bool was_attached = false;  // at some look, perhaps before anything could be passed on
+    std::optional<AttachmentState> state;  // none: not known yet
+    std::string detail;
     BootMs since{0};            // start of the state
-    bool doubtful = false;      // is_doubtful()
-    Sighted sighted;
+    BootMs asked_at{0};         // the latest look that told
+    bool was_attached = false;  // at some look, perhaps before anything could be passed on
+    bool doubtful = false;      // the last look was the first to say that it is not attached
+    Depth depth;
   };
-  static void count(const QueueCount& count, BootMs at, Sighted& sighted);
+  static void count(const QueueCount& count, BootMs at, Depth& depth);
   static AttachmentSighting sighting(const std::string& queue, const Known& known, const DbClock& clock);
-  void decide(const AttachmentLook& look, BootMs now);
+  // False: another look has to decide.
+  bool take(const QueueAttachment& seen, BootMs asked_at, BootMs now, bool named);
+  void show_problem(const std::vector<const QueueAttachment*>& detached);
+  void tell_unknown(const AttachmentLook& look, const std::vector<std::string>& configured);
   void ask() const {
     if (ask_) ask_();
   }
-  void changed(const QueueAttachment& now, Known& known, bool named);
-  void say(const QueueAttachment& now, bool first) const;
+  void changed(const QueueAttachment& now, const Known& known, bool named);
+  static void say(const QueueAttachment& now, bool first);
 
   Health& health_;
   const RecordEvent record_;

@@ -15,6 +15,13 @@ constexpr int kPause = 9;
 constexpr Ms kLongestPause{30'000};
 constexpr Ms kFirstLook{2000};
 
+std::optional<AttachmentState> state_of(rabbit::Attached answer) {
+  if (is_attached(answer)) return AttachmentState::attached;
+  if (answer == rabbit::Attached::no) return AttachmentState::detached;
+  if (answer == rabbit::Attached::no_such_queue) return AttachmentState::gone;
+  return std::nullopt;
+}
+
 }  // namespace
 
 AttachWatch::AttachWatch(io::Loop& loop, BrokerOptions broker, Queues queues, Found found)
@@ -90,7 +97,6 @@ void AttachWatch::advise(const rabbit::AttachedLook& seen, std::size_t i,
 }
 
 bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
-  using State = bridge::QueueAttachment::State;
   rabbit::AttachedLook seen;
   std::optional<DeliveryLimit> limit;
   auto admin = rabbit::management_admin(broker_, kTimeout);
@@ -117,11 +123,7 @@ bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
   }
   for (std::size_t i = 0; i < queues.size(); ++i) {
     const rabbit::AttachedAnswer& answer = seen.answers[i];
-    const State state = is_attached(answer.attached)                         ? State::attached
-                        : answer.attached == rabbit::Attached::no            ? State::detached
-                        : answer.attached == rabbit::Attached::no_such_queue ? State::no_queue
-                                                                             : State::unknown;
-    found.queues.push_back({queues[i], state, describe(answer), {}, {}});
+    found.queues.push_back({queues[i], state_of(answer.attached), describe(answer), {}, {}});
     advise(seen, i, found.queues.back());
   }
   count(watched, seen, found);
@@ -135,8 +137,7 @@ void AttachWatch::count(const bridge::WatchedQueues& watched, const rabbit::Atta
                         bridge::AttachmentLook& found) {
   bool backlog = false;
   for (bridge::QueueAttachment& one : found.queues) {
-    if (!watched.awaiting.contains(one.queue) || one.state == bridge::QueueAttachment::State::no_queue)
-      continue;
+    if (!watched.awaiting.contains(one.queue) || one.state == AttachmentState::gone) continue;
     if (probe_ == nullptr) {
       auto opened = rabbit::Probe::open(broker_, loop_.clock(), kTimeout, "queues");
       if (!opened) return;

@@ -10,13 +10,12 @@ namespace rung::mysql {
 namespace {
 
 constexpr std::size_t kDetailBytes = 1000;
-using Records = std::map<std::string, AttachmentRecord>;
 
-Records read_records(Session& session, std::span<const std::string> queues, bool lock) {
+AttachmentRecords read_records(Session& session, std::span<const std::string> queues, bool lock) {
   std::string sql = render("attachments");
   if (!queues.empty()) sql += ' ' + render("attachments.queues", {{"queues", Literal::texts(queues)}});
   if (lock) sql += ' ' + render("attachments.lock");
-  Records records;
+  AttachmentRecords records;
   auto row = session.query(sql);
   while (row->next()) {
     const auto state = attachment_state_from(text_at(*row, 2));
@@ -26,20 +25,14 @@ Records read_records(Session& session, std::span<const std::string> queues, bool
     if (!queues.empty() && std::ranges::find(queues, queue) == queues.end()) continue;
     records[queue] = {queue, *state, time(3), time_at(*row, 4), text_at(*row, 5), time(6)};
     if (!row->isNull(7))
-      records[queue].reading = {row->getInt64(7), row->getInt64(8), time(9), time(10), time(11)};
+      records[queue].reading = {row->getInt64(7), row->getInt64(8), time(9), time(10), time(11), time(12)};
   }
   return records;
 }
 
-std::optional<AttachmentRecord> record_of(const Records& records, const std::string& queue) {
+std::optional<AttachmentRecord> record_of(const AttachmentRecords& records, const std::string& queue) {
   const auto it = records.find(queue);
   return it == records.end() ? std::nullopt : std::optional(it->second);
-}
-
-std::vector<AttachmentRecord> values_of(const Records& records) {
-  std::vector<AttachmentRecord> out;
-  for (const auto& [queue, record] : records) out.push_back(record);
-  return out;
 }
 
 void write_record(Session& session, const AttachmentRecord& record) {
@@ -53,19 +46,19 @@ void write_record(Session& session, const AttachmentRecord& record) {
     return record.reading ? Literal::number(number) : Literal::null();
   };
   rows << count(reading.ready) << count(reading.consumers) << Literal::time(reading.until)
-       << Literal::time(reading.from) << Literal::time(reading.at);
+       << Literal::time(reading.from) << Literal::time(reading.at) << Literal::time(reading.seen_at);
   session.exec(render("attachments_write", {{"rows", rows.done()}}));
 }
 
 }  // namespace
 
-Result<std::vector<AttachmentRecord>> MysqlStore::attachments(std::span<const std::string> queues) {
-  return session_->run_for([&] { return values_of(read_records(*session_, queues, false)); });
+Result<AttachmentRecords> MysqlStore::attachments(std::span<const std::string> queues) {
+  return session_->run_for([&] { return read_records(*session_, queues, false); });
 }
 
 // Usually nothing changes: then nothing is locked.
-Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<const AttachmentSighting> seen) {
-  if (seen.empty()) return std::vector<AttachmentRecord>{};
+Result<void> MysqlStore::see_attachments(std::span<const AttachmentSighting> seen) {
+  if (seen.empty()) return {};
   std::vector<std::string> queues;
   std::vector<AttachmentSighting> ordered;
   for (const AttachmentSighting& one : seen) {
@@ -74,7 +67,7 @@ Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<cons
   }
   std::ranges::sort(ordered, {}, &AttachmentSighting::queue);  // every transaction locks in the same order
   for (const AttachmentSighting& one : ordered) queues.push_back(one.queue);
-  const auto changes = [&](const Records& records, EpochMs now) {
+  const auto changes = [&](const AttachmentRecords& records, EpochMs now) {
     return std::ranges::any_of(ordered, [&](const AttachmentSighting& one) {
       return see_attachment(record_of(records, one.queue), one, now).record.has_value();
     });
@@ -82,9 +75,9 @@ Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<cons
   auto read =
       session_->run_for([&] { return std::pair(read_records(*session_, queues, false), session_->now()); });
   if (!read) return tl::unexpected(read.error());
-  if (!changes(read->first, read->second)) return values_of(read->first);
-  return session_->transaction_for([&] {
-    Records records = read_records(*session_, queues, true);
+  if (!changes(read->first, read->second)) return {};
+  return session_->transaction([&] {
+    AttachmentRecords records = read_records(*session_, queues, true);
     const EpochMs now = session_->now();
     for (const AttachmentSighting& one : ordered) {
       const AttachmentChange change = see_attachment(record_of(records, one.queue), one, now);
@@ -94,7 +87,6 @@ Result<std::vector<AttachmentRecord>> MysqlStore::see_attachments(std::span<cons
       if (change.event) write_event(*session_, *change.event);
     }
     session_->exec(render("attachments_forget", {{"before", Literal::time(now - kAttachmentsKept)}}));
-    return values_of(records);
   });
 }
 

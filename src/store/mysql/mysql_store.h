@@ -130,8 +130,8 @@ class MysqlStore final : public Store {
                                                       const std::string& header) override;
   Result<void> forget_gates(EpochMs before) override;
 
-  Result<std::vector<AttachmentRecord>> attachments(std::span<const std::string> queues) override;
-  Result<std::vector<AttachmentRecord>> see_attachments(std::span<const AttachmentSighting> seen) override;
+  Result<AttachmentRecords> attachments(std::span<const std::string> queues) override;
+  Result<void> see_attachments(std::span<const AttachmentSighting> seen) override;
   Result<std::map<TaskId, Awaiting>> awaiting(std::span<const TaskId> ids) override;
   Result<std::vector<std::string>> awaiting_queues(std::size_t most) override;
 

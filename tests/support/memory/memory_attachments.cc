@@ -15,27 +15,21 @@ AttachmentChange MemoryQueues::see(const AttachmentSighting& sighting, EpochMs n
   return change;
 }
 
-Result<std::vector<AttachmentRecord>> MemoryStore::attachments(std::span<const std::string> queues) {
+Result<AttachmentRecords> MemoryStore::attachments(std::span<const std::string> queues) {
   return call([&] {
-    std::vector<AttachmentRecord> out;
-    for (const auto& [queue, record] : db_.queues_.attachments()) {
-      if (queues.empty() || std::ranges::find(queues, queue) != queues.end()) out.push_back(record);
-    }
+    AttachmentRecords out = db_.queues_.attachments();
+    std::erase_if(out, [&](const auto& entry) {
+      return !queues.empty() && std::ranges::find(queues, entry.first) == queues.end();
+    });
     return out;
   });
 }
 
-Result<std::vector<AttachmentRecord>> MemoryStore::see_attachments(std::span<const AttachmentSighting> seen) {
+Result<void> MemoryStore::see_attachments(std::span<const AttachmentSighting> seen) {
   return call([&] {
-    std::map<std::string, AttachmentRecord> out;
     for (const AttachmentSighting& one : seen) {
       if (auto event = db_.queues_.see(one, db_.now_()).event) record(*std::move(event));
-      const auto known = db_.queues_.attachments().find(one.queue);
-      if (known != db_.queues_.attachments().end()) out[one.queue] = known->second;
     }
-    std::vector<AttachmentRecord> records;
-    for (auto& [queue, record] : out) records.push_back(std::move(record));
-    return records;
   });
 }
 

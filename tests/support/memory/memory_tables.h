@@ -220,12 +220,11 @@ class MemoryCounts {
 // Whether the failures of queues reach us.
 class MemoryQueues {
  public:
-  using Attachments = std::map<std::string, AttachmentRecord>;
-  const Attachments& attachments() const { return attachments_; }
+  const AttachmentRecords& attachments() const { return attachments_; }
   AttachmentChange see(const AttachmentSighting& sighting, EpochMs now);
 
  private:
-  Attachments attachments_;
+  AttachmentRecords attachments_;
 };
 
 }  // namespace rung

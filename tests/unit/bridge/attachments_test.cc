@@ -8,15 +8,17 @@
 namespace rung::bridge {
 namespace {
 
-using Found = QueueAttachment::State;
+using Found = AttachmentState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class AttachmentsTest : public ::testing::Test {
  protected:
-  void found(const std::string& queue, Found state, Ms at = Ms{0}) {
-    attachments.found({{{queue, state, "detail", "rung attach " + queue, "rabbitmqctl"}}, {}, {}}, {"orders"},
-                      BootMs{1} + at);
+  // By two looks: the second one decides.
+  void found(const std::string& queue, std::optional<Found> state, Ms at = Ms{0}) {
+    for (int i = 0; i < 2; ++i)
+      attachments.found({{{queue, state, "detail", "rung attach " + queue, "rabbitmqctl"}}, {}, {}},
+                        {"orders"}, BootMs{1} + at);
   }
   bool problem() const { return health.has("detached"); }
 
@@ -40,6 +42,14 @@ TEST_F(AttachmentsTest, AConfiguredQueueThatIsDetached) {
   EXPECT_THAT(events, ElementsAre("queue_detached orders", "queue_attached orders"));
 }
 
+// Between its two requests a policy is replaced: the look sees neither.
+TEST_F(AttachmentsTest, ASingleLookDoesNotDetach) {
+  found("orders", Found::attached);
+  attachments.found({{{"orders", Found::detached, "", "", ""}}, {}, {}}, {"orders"}, BootMs{2});
+  EXPECT_FALSE(problem());
+  EXPECT_THAT(events, ElementsAre());
+}
+
 TEST_F(AttachmentsTest, AConfiguredQueueThatNeverWas) {
   found("orders", Found::detached);
   EXPECT_TRUE(problem());
@@ -56,7 +66,7 @@ TEST_F(AttachmentsTest, AQueueThatMatchesAPattern) {
     AttachmentLook seen;
     seen.queues = {{"orders.eu", state, "detail", "rung attach orders.eu", "rabbitmqctl"}};
     seen.matched = {"orders.eu"};
-    attachments.found(seen, {}, BootMs{1});
+    for (int i = 0; i < 2; ++i) attachments.found(seen, {}, BootMs{1});
   };
   look(Found::detached);
   EXPECT_FALSE(problem());
@@ -81,36 +91,36 @@ TEST_F(AttachmentsTest, AQueueThatTheConfigDoesNotName) {
 }
 
 TEST_F(AttachmentsTest, UnknownRaisesAndClearsNothing) {
-  found("orders", Found::unknown);
+  found("orders", std::nullopt);
   EXPECT_FALSE(problem());
   found("orders", Found::detached);
-  found("orders", Found::unknown);
+  found("orders", std::nullopt);
   EXPECT_TRUE(problem());
   EXPECT_THAT(attachments.configured(), ElementsAre());
 }
 
 TEST_F(AttachmentsTest, AQueueThatIsUnknownHidesNoOthers) {
-  const auto look = [&](Found orders, Found invoices) {
+  const auto look = [&](std::optional<Found> orders, std::optional<Found> invoices) {
     AttachmentLook looked{{{"orders", orders, "", "rung attach orders", ""},
                            {"invoices", invoices, "", "rung attach invoices", ""}},
                           {},
                           BootMs{1}};
-    attachments.found(looked, {"orders", "invoices"}, BootMs{1});
+    for (int i = 0; i < 2; ++i) attachments.found(looked, {"orders", "invoices"}, BootMs{1});
   };
-  look(Found::unknown, Found::detached);
+  look(std::nullopt, Found::detached);
   EXPECT_TRUE(problem());
   look(Found::detached, Found::attached);
-  look(Found::unknown, Found::attached);
+  look(std::nullopt, Found::attached);
   EXPECT_TRUE(problem()) << "orders is as it was last seen";
-  look(Found::attached, Found::unknown);
+  look(Found::attached, std::nullopt);
   EXPECT_FALSE(problem());
 }
 
 TEST_F(AttachmentsTest, AQueueThatIsGoneIsNoProblem) {
-  found("orders", Found::no_queue);
+  found("orders", Found::gone);
   EXPECT_FALSE(problem());
   found("orders", Found::attached);
-  found("orders", Found::no_queue);
+  found("orders", Found::gone);
   EXPECT_FALSE(problem());
 }
 

@@ -119,6 +119,18 @@ TEST_F(BridgeTest, SaysOnceForEachQueueThatFailuresComeWithoutTheirOrigin) {
   }
 }
 
+TEST_F(BridgeTest, AKeyOfTokensThatCannotBeUsedIsReadAgainUntilAPersonHasMendedIt) {
+  const auto store = open_memory_store(db_);
+  ASSERT_TRUE(store->set_setting("result_token_key", "not hexadecimal"));
+  start();
+  submit("orders", Ms{0});
+  loop_.run_for(Ms{20'000});
+  EXPECT_FALSE(bridge_->vitals().database);
+  EXPECT_EQ(broker_.depth("orders"), 0U);
+  ASSERT_TRUE(store->set_setting("result_token_key", std::string(64, 'a')));
+  EXPECT_TRUE(until([&] { return broker_.depth("orders") == 1; }));
+}
+
 // One queue that never answers must not keep the fence closed for all the others.
 TEST_F(BridgeTest, APublishWithoutAnAnswerDoesNotOutliveTheLeases) {
   start(Ms{900});

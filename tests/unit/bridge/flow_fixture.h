@@ -142,7 +142,7 @@ class Flow final : public BrokerSink {
                   world.rules, horizon, updates, counts, "rung", tracer, options.most_held},
                  options.max_unconfirmed, broker.limits()),
         horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
-    EXPECT_TRUE(proof.set(std::string(64, 'a')));
+    proof.set(std::string(64, 'a'));
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
     world.brokers.insert(&broker);
     EXPECT_TRUE(broker.start(*this));
@@ -266,7 +266,7 @@ class Flow final : public BrokerSink {
       {horizon,
        [](const WorkWaiting&) {},
        {jobs, shards, clock, dispatch, gates, names},
-       {jobs, shards, transitions, clock, updates, attachments, world.rules},
+       {shards, transitions, clock, updates, attachments, world.rules},
        {table, shards, transitions, outbox, clock, proof, "rung.parked", health, [] { return true; }}}};
   IntakeSession session;  // of the last delivery
 
