@@ -27,9 +27,9 @@ std::string cell(std::string_view text) {
 }
 
 std::string row(const ConfigKey& key) {
-  const std::string fallback = key.fallback.empty() ? "" : "`" + std::string(key.fallback) + "`";
-  return "| `" + std::string(key.path) + "` | " + cell(key.type) + " | " + fallback + " | " +
-         cell(key.meaning) + (key.secret ? " (secret)" : "") + " |";
+  const std::string fallback = key.fallback.empty() ? "" : "; `" + std::string(key.fallback) + "`";
+  return "| `" + std::string(key.path) + "` | " + cell(key.type) + fallback + " | " + cell(key.meaning) +
+         (key.secret ? " (secret)" : "") + " |";
 }
 
 TEST_F(ConfigKeys, AreEachThereOnceAndExplained) {
