@@ -106,12 +106,7 @@ FailureRulesPtr build_list(const Entry& entry, const Ladders& ladders, Load& loa
   }
   if (list.invalid || load.problems.count() != before) return nullptr;
   if (load.reports_warnings()) warn_of_useless(entry, rules, load);
-  auto built = std::make_shared<const FailureRules>(std::move(rules));
-  const auto too_large = built->too_large();
-  if (!too_large) return built;
-  load.problems.add(list.items[too_large->rule].mark_at("when.error"),
-                    rule_place(key.text, too_large->rule) + ".when.error: " + too_large->why);
-  return nullptr;
+  return std::make_shared<const FailureRules>(std::move(rules));
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ Explanation explain_failure(const SupposedFailure& failure, const RuleBook& rule
   out.before = failed_task(failure, rules);
   if (const FailureRules* list = rules.failure_rules(failure.queue)) {
     for (const FailureRule& rule : list->rules()) {
-      out.tried.push_back({&rule, list->why_not(rule, failure_case(out.before, kFailedAt))});
+      out.tried.push_back({&rule, why_not(rule, failure_case(out.before, kFailedAt))});
       if (out.tried.back().why_not.empty()) break;
     }
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/core/rules/failure_rules.h"
@@ -22,9 +23,7 @@ inline constexpr std::size_t kMostCauseRules = 50, kCauseRegexBytes = 500, kCaus
 
 class CauseRules {
  public:
-  // REQUIRES: each expression was accepted by parse_rule_regex.
-  explicit CauseRules(std::vector<CauseRule> rules);
-  ~CauseRules();
+  explicit CauseRules(std::vector<CauseRule> rules) : rules_(std::move(rules)) {}
 
   // That of the first rule that names the cause of `error`.
   std::optional<std::string> name_of(std::string_view error) const;
@@ -32,12 +31,9 @@ class CauseRules {
   void mask(std::string& text) const;
 
  private:
-  struct Compiled;
-  std::unique_ptr<const Compiled> compiled_;
+  const std::vector<CauseRule> rules_;
 };
 using CauseRulesPtr = std::shared_ptr<const CauseRules>;
-// Whether it matches no characters, and so everywhere.
-bool matches_nothing(const RuleRegex& regex);
 
 struct Fingerprint {
   std::string id;    // 12 hexadecimal digits

@@ -17,31 +17,21 @@
 #include "src/core/task/task.h"
 
 namespace rung {
-struct ValuePattern::Impl {
-  explicit Impl(std::string_view expression)
-      : regex(re2::StringPiece(expression.data(), expression.size()), options()) {}
-  static RE2::Options options() {
-    RE2::Options options;
-    options.set_log_errors(false);
-    options.set_dot_nl(true);  // stack traces have line breaks
-    return options;
-  }
-  RE2 regex;
-};
-
 Result<ValuePattern> ValuePattern::compile(std::string_view expression) {
-  auto impl = std::make_shared<Impl>(expression);
-  if (!impl->regex.ok()) return permanent(impl->regex.error());
+  RE2::Options options;
+  options.set_log_errors(false);
+  options.set_dot_nl(true);  // stack traces have line breaks
   ValuePattern out;
-  out.impl_ = std::move(impl);
+  out.regex_ = std::make_shared<const RE2>(re2::StringPiece(expression.data(), expression.size()), options);
+  if (!out.regex_->ok()) return permanent(out.regex_->error());
   return out;
 }
 
 std::optional<std::string> ValuePattern::match(std::string_view value) const {
   std::array<re2::StringPiece, 2> groups;
-  const int wanted = impl_->regex.NumberOfCapturingGroups() > 0 ? 2 : 1;
+  const int wanted = regex_->NumberOfCapturingGroups() > 0 ? 2 : 1;
   const re2::StringPiece text(value.data(), value.size());
-  if (!impl_->regex.Match(text, 0, text.size(), RE2::ANCHOR_BOTH, groups.data(), wanted)) return std::nullopt;
+  if (!regex_->Match(text, 0, text.size(), RE2::ANCHOR_BOTH, groups.data(), wanted)) return std::nullopt;
   const re2::StringPiece& found = groups.at(static_cast<std::size_t>(wanted - 1));
   return std::string(found.data() == nullptr ? "" : found.data(), found.size());
 }

@@ -14,6 +14,10 @@
 #include "src/core/base/time.h"
 #include "src/core/message/message.h"
 
+namespace re2 {
+class RE2;
+}
+
 namespace rung {
 
 // A regular expression that has to match a whole value.
@@ -25,8 +29,7 @@ class ValuePattern {
   std::optional<std::string> match(std::string_view value) const;
 
  private:
-  struct Impl;
-  std::shared_ptr<const Impl> impl_;
+  std::shared_ptr<const re2::RE2> regex_;
 };
 
 // One place in the message, and how to read it.

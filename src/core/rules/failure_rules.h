@@ -9,22 +9,32 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
+
+namespace re2 {
+class RE2;
+}
 
 namespace rung {
 
 using RuleHeaders = std::map<std::string, std::string, std::less<>>;
 
 // A regular expression as the config has it: /PATTERN/ or /PATTERN/i, in RE2's syntax, which matches in
-// linear time.
+// linear time. parse_rule_regex() makes them.
 struct RuleRegex {
   std::string pattern;
   bool ignore_case = false;
   int groups = 0;  // how many groups in parentheses it has
-  bool operator==(const RuleRegex&) const = default;
+  std::shared_ptr<const re2::RE2> compiled = {};
+
+  bool matches(std::string_view text) const;  // anywhere in it
+  bool operator==(const RuleRegex& other) const {
+    return pattern == other.pattern && ignore_case == other.ignore_case;
+  }
 };
 // Why it is not a valid one, or too large. `text` includes the slashes.
 Result<RuleRegex> parse_rule_regex(std::string_view text);
@@ -76,35 +86,23 @@ struct FailureCase {
 
 class FailureRules {
  public:
-  // REQUIRES: every expression was accepted by parse_rule_regex, and a type_from has a group.
-  explicit FailureRules(std::vector<FailureRule> rules);
-  ~FailureRules();
+  // REQUIRES: a type_from has a group.
+  explicit FailureRules(std::vector<FailureRule> rules) : rules_(std::move(rules)) {}
 
   struct Match {
     const FailureRule* rule = nullptr;  // nullptr: none matches
     std::string type;                   // the error type; of the failure, or found by type_from
   };
   Match match(const FailureCase& failure) const;
-  // The first condition of `rule` that does not hold, for people; "" if all hold. REQUIRES: it is one of
-  // rules().
-  std::string why_not(const FailureRule& rule, const FailureCase& failure) const;
-
-  // Whether the conditions `error` of all rules together fit into memory. If not, each is matched alone,
-  // which is slower. `rule`: the first with which they do not fit, from 0.
-  struct TooLarge {
-    std::size_t rule = 0;
-    std::string why;
-  };
-  std::optional<TooLarge> too_large() const;
-
   const std::vector<FailureRule>& rules() const { return rules_; }
 
  private:
-  struct Compiled;
   std::vector<FailureRule> rules_;
-  std::unique_ptr<const Compiled> compiled_;
 };
 using FailureRulesPtr = std::shared_ptr<const FailureRules>;
+
+// The first condition of `rule` that does not hold, for people; "" if all hold.
+std::string why_not(const FailureRule& rule, const FailureCase& failure);
 
 // The rules that never match because an earlier rule of the list matches first whatever the failure is: for
 // each the positions of both, from 0.

@@ -17,7 +17,7 @@ using testing::SizeIs;
 RuleBookPtr web_rules() {
   FailureRule throttled, wrong;
   throttled.name = "web[1]";
-  throttled.when.error = RuleRegex{"HTTP 429", false, 0};
+  throttled.when.error = *parse_rule_regex("/HTTP 429/");
   throttled.when.headers = {{"tenant", "acme"}};
   throttled.then.kind = RuleAction::Kind::snooze;
   throttled.then.snooze = Ms{60'000};
