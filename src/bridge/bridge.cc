@@ -161,7 +161,6 @@ Vitals Bridge::vitals() const {
   v.silence = janitor_.silence().counts();
   gates_.each_closed([&](const auto& queue, const auto& why) { v.closed.emplace_back(queue, why.word); });
   v.behind_gates = dispatch_.held();
-  v.rate_values = dispatch_.rate_values();
   v.breakers = gates_.totals();
   v.refused = proof_.refused();
   v.recognized = recognized_.counts();

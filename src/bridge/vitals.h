@@ -58,7 +58,6 @@ struct Vitals {
   // Queues that get nothing, and why: a state of the view retry_queues.
   std::vector<std::pair<std::string, std::string>> closed;
   std::size_t behind_gates = 0;  // tasks that are due and wait behind a gate, as far as they are in memory
-  Throttle::ValueCounts rate_values;
   std::map<std::string, Gates::BreakerTotals> breakers;  // by queue, since the start
   DeliveryProof::Refused refused;
   Recognized::Counts recognized{};                      // since the start

@@ -147,7 +147,7 @@ class Store {
   virtual Result<std::vector<GateState>> change_gates(const GateBatch& batch) = 0;
   // The same of one queue.
   Result<GateState> change_gate(const std::string& queue, const GateChange& change);
-  // By which value of a header rate_by limits these tasks (rate_value()); "" = it has none.
+  // By which value of a header rate_by limits these tasks (indexed_value()); "" = it has none.
   virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                               const std::string& header) = 0;
   // Deletes up to 1,000 gate states that equal the default and were not confirmed since `before`.

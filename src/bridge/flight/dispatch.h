@@ -80,7 +80,6 @@ class Dispatch {
   bool send_probe(const std::string& queue, int probe);
   // The queues whose tasks wait for tokens.
   std::vector<std::string> limited() const { return throttle_.limited(); }
-  const Throttle::ValueCounts& rate_values() const { return throttle_.values(); }
   const Lateness& lateness() const { return publisher_.lateness(); }
   Targets::Summary targets() const { return targets_.summary(); }
 

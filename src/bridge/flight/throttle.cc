@@ -269,13 +269,9 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
 }
 
 void Throttle::found(std::uint32_t number, Queue& queue, const io::DueItem& item, const std::string& value) {
-  value_counts_.missing += value.empty() ? 1 : 0;
-  value_counts_.digests += is_digest(value) ? 1 : 0;
-  if ((value.empty() || is_digest(value)) && told_.insert(number).second)
-    log::warn("rate_by: a header without a usual value", {{"queue", deps_.names.name(number)},
-                                                          {"header", queue.header},
-                                                          {"id", item.id.value},
-                                                          {"value", value.empty() ? kNoValue : value}});
+  if (value.empty() && told_.insert(number).second)
+    log::warn("rate_by: a header without a value",
+              {{"queue", deps_.names.name(number)}, {"header", queue.header}, {"id", item.id.value}});
   put(number, queue, value.empty() ? kNoValue : value, item);
 }
 

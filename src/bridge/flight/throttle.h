@@ -71,11 +71,6 @@ class Throttle {
   std::size_t waiting(std::uint32_t queue) const;
   // Queues with tasks that have been waiting for tokens for a second or longer.
   std::vector<std::string> limited() const;
-  // Tasks whose header had no value, and those of which the digest is the value.
-  struct ValueCounts {
-    std::int64_t missing = 0, digests = 0;
-  };
-  const ValueCounts& values() const { return value_counts_; }
 
  private:
   struct Value {
@@ -87,7 +82,7 @@ class Throttle {
   struct Queue {
     std::string name;
     TokenBucket bucket;                              // of the queue's own rate
-    Values values{};                                 // by rate_value(); "" if it has no rate_by
+    Values values{};                                 // by indexed_value(); "" if it has no rate_by
     std::multimap<BootMs, Values::iterator> line{};  // those with tasks, by when they may send
     double per_value = 0;                            // our share of rate_by, by which `line` is
     std::string header{};                            // the one whose values these are
@@ -122,7 +117,6 @@ class Throttle {
   std::set<std::pair<BootMs, std::uint32_t>> due_;  // when which queue is to be looked at
   std::size_t waiting_ = 0;
   std::set<std::uint32_t> told_;  // queues of which a header without a value was logged
-  ValueCounts value_counts_;
   io::Timer again_;
 };
 

@@ -59,15 +59,6 @@ const Value* find(const std::optional<Table>& table, std::string_view name) {
   return table ? find(*table, name) : nullptr;
 }
 
-std::string indexed_value(const Message& message, std::string_view header) {
-  const Value* value = find(message.headers, header);
-  if (value == nullptr) return {};
-  if (const auto* truth = std::get_if<bool>(&value->v)) return *truth ? "true" : "false";
-  if (const auto number = value->as_int()) return std::to_string(*number);
-  const auto* text = std::get_if<std::string>(&value->v);
-  return text != nullptr && is_utf8(*text) ? clean_utf8(*text, kIndexedBytes) : std::string();
-}
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -286,6 +277,15 @@ Result<Properties> properties_from_json(std::string_view text) {
     });
     return properties;
   });
+}
+
+std::string indexed_value(const Message& message, std::string_view header) {
+  const Value* value = find(message.headers, header);
+  if (value == nullptr || std::holds_alternative<std::monostate>(value->v)) return {};
+  if (const std::string* text = value->as_text()) return clean_utf8(*text, kIndexedBytes);
+  const Json json = encode(*value, 1);
+  const bool tagged = json.is_object() && json.size() == 1 && json.begin().value().is_number();
+  return clean_utf8((tagged ? json.begin().value() : json).dump(), kIndexedBytes);
 }
 
 std::string headers_to_json(const Table& headers) { return encode(headers, 1).dump(); }

@@ -120,9 +120,9 @@ using MessagePtr = std::shared_ptr<const Message>;
 const Value* find(const Table& table, std::string_view name);
 const Value* find(const std::optional<Table>& table, std::string_view name);
 
-// A header's value as text, as rules and searches compare it: text, a number, true or false; its first
-// kIndexedBytes. "" = no such header, or a value that has no such form (a table, an array, bytes that are not
-// UTF-8).
+// A header's value as text, as rules, rates and searches compare it: text and bytes as they are, the digits
+// of a number, true or false, a timestamp's seconds since 1970, all else as JSON; its first kIndexedBytes.
+// "" = no such header, null, or an empty text.
 inline constexpr std::size_t kIndexedBytes = 255;
 std::string indexed_value(const Message& message, std::string_view header);
 

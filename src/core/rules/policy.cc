@@ -30,7 +30,7 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
   targets_.error_queues = error_queues_->patterns();
   std::ranges::stable_sort(patterns_, std::greater{},
                            [](const PatternRules& entry) { return entry.pattern.text().size(); });
-  std::set<std::string> headers, rate_headers;
+  std::set<std::string> headers;
   for (const auto& [name, list] : rules_) {
     for (const FailureRule& rule : list->rules()) {
       for (const auto& [header, pattern] : rule.when.headers) headers.insert(header);
@@ -39,14 +39,12 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
   const auto add_queue = [&](const QueueRules& queue) {
     has_gates_ = has_gates_ || !(queue.gate == GateRules{});
     limits_ = limits_ || queue.gate.limits();
-    if (queue.gate.rate_by) rate_headers.insert(queue.gate.rate_by->header);
+    if (queue.gate.rate_by) headers.insert(queue.gate.rate_by->header);
   };
   add_queue(defaults_);
   for (const auto& [name, queue] : queues_) add_queue(queue);
   for (const PatternRules& entry : patterns_) add_queue(entry.rules);
-  headers.insert(rate_headers.begin(), rate_headers.end());
   rule_headers_.assign(headers.begin(), headers.end());
-  rate_headers_.assign(rate_headers.begin(), rate_headers.end());
 }
 
 const QueueRules& RuleBook::queue(std::string_view name) const {
@@ -103,7 +101,6 @@ RuleHeaders rule_headers_of(const Message& message, const RuleBook& rules) {
   for (const std::string& name : rules.rule_headers()) {
     if (std::string value = indexed_value(message, name); !value.empty()) out.emplace(name, std::move(value));
   }
-  for (const std::string& name : rules.rate_headers()) store_rate_value(out, message, name);
   return out;
 }
 

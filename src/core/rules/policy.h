@@ -95,8 +95,6 @@ class RuleBook {
   const RuleLists& rule_lists() const { return rules_; }
   // The headers that rules and gates (rate_by) name. A new task keeps their values (Task::rule_headers).
   const std::vector<std::string>& rule_headers() const { return rule_headers_; }
-  // Those that rate_by names: see store_rate_value().
-  const std::vector<std::string>& rate_headers() const { return rate_headers_; }
   // A queue has any gate; a rate or another limit (GateRules::limits()).
   bool has_gates() const { return has_gates_; }
   bool limits() const { return limits_; }
@@ -118,7 +116,7 @@ class RuleBook {
   RuleLists rules_;
   ErrorQueuesPtr error_queues_;
   Patterns patterns_;
-  std::vector<std::string> rule_headers_, rate_headers_;
+  std::vector<std::string> rule_headers_;
   bool has_gates_ = false, limits_ = false;
 };
 using RuleBookPtr = std::shared_ptr<const RuleBook>;

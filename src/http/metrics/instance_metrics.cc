@@ -157,12 +157,6 @@ constexpr Row kRows[] = {
     {"rung_tasks_behind_gates", kGauge,
      "Due tasks that wait behind a gate or for a rate, as far as this instance has them in memory.",
      [](const Vitals& v, Samples& s) { s.add(v.behind_gates); }},
-    {"rung_rate_values_total", kCounter,
-     "Tasks whose header that rate_by names had no value (missing), or one that is no short text (digest).",
-     [](const Vitals& v, Samples& s) {
-       s.add(v.rate_values.missing, {{"kind", "missing"}});
-       s.add(v.rate_values.digests, {{"kind", "digest"}});
-     }},
     {"rung_breaker_changes_total", kCounter, "Breakers that opened or closed, as seen by this instance.",
      [](const Vitals& v, Samples& s) {
        for (const auto& [queue, totals] : v.breakers) {

@@ -218,8 +218,7 @@ Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const 
     std::map<TaskId, std::string> out;
     if (ids.empty()) return out;
     auto row = session_->query(render("rule_headers", {{"ids", Literal::ids(ids)}}));
-    while (row->next())
-      out.emplace(TaskId{row->getInt64(1)}, rate_value(rule_headers_from(text_at(*row, 2)), header));
+    while (row->next()) out.emplace(TaskId{row->getInt64(1)}, rule_headers_from(text_at(*row, 2))[header]);
     return out;
   });
 }

@@ -20,14 +20,6 @@ TEST_P(HeaderValuesContract, TheValuesOfAHeaderAreFound) {
   EXPECT_TRUE(must(store_->header_values({}, "tenant")).empty());
 }
 
-TEST_P(HeaderValuesContract, TheValueForTheRateIsFoundBesideTheOneForRules) {
-  NewTask with = task();
-  with.task.rule_headers = {{"tenant", "the first 255 bytes"}, {"rate_by:tenant", "sha256:00"}};
-  must(store_->insert(std::span(&with, 1), Fence{0, {}, true}));
-  const std::vector<TaskId> ids{with.task.id};
-  EXPECT_EQ(must(store_->header_values(ids, "tenant")).at(with.task.id), "sha256:00");
-}
-
 INSTANTIATE_TEST_SUITE_P(Stores, HeaderValuesContract, testing::Values("memory", "mysql"),
                          [](const auto& kind) { return kind.param; });
 

@@ -132,7 +132,7 @@ Result<std::map<TaskId, std::string>> MemoryStore::header_values(std::span<const
     std::map<TaskId, std::string> out;
     for (const TaskId id : ids) {
       const MemoryTask* row = db_.tasks_.find(id);
-      if (row != nullptr) out.emplace(id, rate_value(row->task.rule_headers, header));
+      if (row != nullptr) out.emplace(id, RuleHeaders(row->task.rule_headers)[header]);
     }
     return out;
   });

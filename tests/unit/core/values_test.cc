@@ -178,6 +178,29 @@ TEST(Value, FindIsTheFirstOfThatNameToTheLetter) {
   EXPECT_EQ(find(std::optional<Table>{}, "a"), nullptr);
 }
 
+TEST(Value, EveryKindHasATextForRulesRatesAndSearches) {
+  const auto text_of = [](Value value) {
+    Message message;
+    message.headers = Table{{"tenant", std::move(value)}};
+    return indexed_value(message, "tenant");
+  };
+  EXPECT_EQ(text_of("acme"), "acme");
+  EXPECT_EQ(text_of(Bytes{"acme"}), "acme") << "a client that sends text as bytes";
+  EXPECT_EQ(text_of(true), "true");
+  EXPECT_EQ(text_of(5), "5");
+  EXPECT_EQ(text_of(std::int8_t{-5}), "-5");
+  EXPECT_EQ(text_of(std::uint64_t{18'446'744'073'709'551'615U}), "18446744073709551615");
+  EXPECT_EQ(text_of(1.5F), "1.5");
+  EXPECT_EQ(text_of(Timestamp{1'700'000'000}), "1700000000");
+  EXPECT_EQ(text_of(Decimal{2, 150}), R"({"!dec":[2,150]})");
+  EXPECT_EQ(text_of(Table{{"a", std::int64_t{1}}}), R"({"a":1})");
+  EXPECT_EQ(text_of(Array{std::int64_t{1}, "b"}), R"([1,"b"])");
+  EXPECT_EQ(text_of("\xff"), "\xEF\xBF\xBD");
+  EXPECT_EQ(text_of(std::string(300, 'v')), std::string(kIndexedBytes, 'v'));
+  for (const Value& none : {Value(), Value(""), Value(Bytes{})}) EXPECT_EQ(text_of(none), "");
+  EXPECT_EQ(indexed_value(Message{}, "tenant"), "");
+}
+
 // ---- UTF-8
 
 TEST(Utf8, Valid) {
