@@ -16,52 +16,37 @@
 
 namespace rung {
 
-enum class Bug : std::uint8_t {
-  ack_before_commit,           // a delivery is acked before its row is committed
-  no_fence_on_insert,          // a row is inserted into a shard whose lease is not held
-  no_fence_on_publish,         // messages are published after the lease has expired
-  claim_counted_twice,         // a repeated claim counts as another attempt
-  cancel_of_claimed_task,      // a cancel is accepted while the message is being published
-  one_ms_early,                // a message is published 1 ms before it is due
-  confirm_of_wrong_attempt,    // a confirm of another attempt, or of a deposed owner, ends the publish
-  sweep_forgotten,             // the sweep for due tasks that are not in memory never runs
-  takeover_without_waiting,    // a dead owner's tasks are published while its connection may be alive
-  b1,                          // the leases are lost, and an unanswered publish keeps the fence closed
-  b2,                          // a claim that returns during a drain waits for a fetch that never starts
-  failure_of_another_counted,  // a failure counts for the task it names, even if it is another message's
-  pause_forgotten,             // a queue that is paused while it has tasks in memory goes on
-  silence_of_the_detached,     // silence counts as success although its queue is not attached
-  hold_without_proof,          // a retry-after holds back its queue, whoever wrote it
-  damaged_gates,               // a row of gates that cannot be read stops the read of the others
-  silence_of_the_unread,       // silence counts from the delivery, whether or not it can have been read
-  moved_copy_is_a_repeat,      // a moved copy of a parked message that fails counts as taken in before
-  canary_of_nothing,           // a canary of which nothing was sent passes
-  canary_too_large,            // each step of a canary may be as large as all of it
-  ramp_at_once,                // a ramp begins at its highest rate
-  edited_stays_parked,         // a task that an edited copy replaces can still be sent
-};
-inline constexpr std::array<std::string_view, 22> kBugNames{"ack_before_commit",
-                                                            "no_fence_on_insert",
-                                                            "no_fence_on_publish",
-                                                            "claim_counted_twice",
-                                                            "cancel_of_claimed_task",
-                                                            "one_ms_early",
-                                                            "confirm_of_wrong_attempt",
-                                                            "sweep_forgotten",
-                                                            "takeover_without_waiting",
-                                                            "b1",
-                                                            "b2",
-                                                            "failure_of_another_counted",
-                                                            "pause_forgotten",
-                                                            "silence_of_the_detached",
-                                                            "hold_without_proof",
-                                                            "damaged_gates",
-                                                            "silence_of_the_unread",
-                                                            "moved_copy_is_a_repeat",
-                                                            "canary_of_nothing",
-                                                            "canary_too_large",
-                                                            "ramp_at_once",
-                                                            "edited_stays_parked"};
+#define RUNG_BUGS(BUG)                                                                                      \
+  BUG(ack_before_commit)        /* a delivery is acked before its row is committed */                       \
+  BUG(no_fence_on_insert)       /* a row is inserted into a shard whose lease is not held */                \
+  BUG(no_fence_on_publish)      /* messages are published after the lease has expired */                    \
+  BUG(claim_counted_twice)      /* a repeated claim counts as another attempt */                            \
+  BUG(cancel_of_claimed_task)   /* a cancel is accepted while the message is being published */             \
+  BUG(one_ms_early)             /* a message is published 1 ms before it is due */                          \
+  BUG(confirm_of_wrong_attempt) /* a confirm of another attempt, or of a deposed owner, ends the publish */ \
+  BUG(sweep_forgotten)          /* the sweep for due tasks that are not in memory never runs */             \
+  BUG(takeover_without_waiting) /* a dead owner's tasks are published while its connection may be alive */  \
+  BUG(b1)                       /* the leases are lost, and an unanswered publish keeps the fence closed */ \
+  BUG(b2) /* a claim that returns during a drain waits for a fetch that never starts */                     \
+  BUG(failure_of_another_counted) /* a failure counts for the task it names, even of another message */     \
+  BUG(pause_forgotten)            /* a queue that is paused while it has tasks in memory goes on */         \
+  BUG(silence_of_the_detached)    /* silence counts as success although its queue is not attached */        \
+  BUG(hold_without_proof)         /* a retry-after holds back its queue, whoever wrote it */                \
+  BUG(damaged_gates)              /* a row of gates that cannot be read stops the read of the others */     \
+  BUG(silence_of_the_unread)  /* silence counts from the delivery, whether or not it can have been read */  \
+  BUG(moved_copy_is_a_repeat) /* a moved copy of a parked message that fails counts as taken in before */   \
+  BUG(canary_of_nothing)      /* a canary of which nothing was sent passes */                               \
+  BUG(canary_too_large)       /* each step of a canary may be as large as all of it */                      \
+  BUG(ramp_at_once)           /* a ramp begins at its highest rate */                                       \
+  BUG(edited_stays_parked)    /* a task that an edited copy replaces can still be sent */
+
+#define RUNG_ID(name) name,
+#define RUNG_NAME(name) #name,
+enum class Bug : std::uint8_t { RUNG_BUGS(RUNG_ID) };
+inline constexpr auto kBugNames = std::to_array<std::string_view>({RUNG_BUGS(RUNG_NAME)});
+#undef RUNG_ID
+#undef RUNG_NAME
+
 constexpr std::string_view name_of(Bug bug) { return kBugNames[static_cast<std::size_t>(bug)]; }
 constexpr std::optional<Bug> bug_from(std::string_view name) {
   for (std::size_t i = 0; i < kBugNames.size(); ++i) {

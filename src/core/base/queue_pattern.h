@@ -3,9 +3,9 @@
 //   ?      one character
 //   [abc]  one of these characters; [a-z] one of a range; [!abc] one that is none of these
 // Every other character matches itself. A class of one character is that character, so [*] [?] [[] stand for
-// * ? and [ themselves. A [ without its ] matches itself, too. A byte that is not UTF-8 counts as a
-// character. Thread: immutable after construction; pure. A match takes time linear in the name's length
-// (RE2).
+// * ? and [ themselves. A [ without its ] matches itself, too, and so does a pattern with a range like [z-a].
+// A byte that is not UTF-8 counts as a character. Thread: immutable after construction; pure. A match takes
+// time linear in the name's length (RE2).
 #pragma once
 
 #include <memory>

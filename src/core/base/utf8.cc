@@ -1,7 +1,7 @@
 #include "src/core/base/utf8.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <boost/locale/utf.hpp>
 #include <cstdio>
 #include <iterator>
 
@@ -10,27 +10,14 @@
 namespace rung {
 namespace {
 
+using Utf8Bytes = boost::locale::utf::utf_traits<char>;
+
 // Length of the valid character at the front of `s` (not empty), 0 if there is none. RFC 3629: no overlong
 // forms, no surrogates, nothing above U+10FFFF.
 std::size_t char_length(std::string_view s) {
-  const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(s[i]); };
-  const auto continues = [&](std::size_t i) { return i < s.size() && (at(i) & 0xC0) == 0x80; };
-  const std::uint8_t first = at(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!continues(1) || !continues(2)) return 0;
-    if (first == 0xE0 && at(1) < 0xA0) return 0;
-    if (first == 0xED && at(1) > 0x9F) return 0;
-    return 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!continues(1) || !continues(2) || !continues(3)) return 0;
-    if (first == 0xF0 && at(1) < 0x90) return 0;
-    if (first == 0xF4 && at(1) > 0x8F) return 0;
-    return 4;
-  }
-  return 0;
+  const char* at = s.data();
+  const auto c = Utf8Bytes::decode(at, s.data() + s.size());
+  return boost::locale::utf::is_valid_codepoint(c) ? static_cast<std::size_t>(at - s.data()) : 0;
 }
 
 struct Range {
@@ -79,46 +66,40 @@ bool is_control_or_format(char32_t c) {
 
 char32_t next_char(std::string_view text, std::size_t& at) {
   RUNG_REQUIRE(at < text.size());
-  const auto lead = static_cast<unsigned char>(text[at++]);
-  int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : lead >= 0xC0 ? 1 : 0;
-  auto c = static_cast<char32_t>(more == 3   ? lead & 0x07
-                                 : more == 2 ? lead & 0x0F
-                                 : more == 1 ? lead & 0x1F
-                                             : lead);
-  for (; more > 0 && at < text.size(); --more) c = (c << 6) | (static_cast<unsigned char>(text[at++]) & 0x3F);
+  const char* next = text.data() + at;
+  const char32_t c = Utf8Bytes::decode(next, text.data() + text.size());
+  at = static_cast<std::size_t>(next - text.data());
   return c;
 }
 
-std::string escape_controls(std::string_view text) {
-  const std::string clean = clean_utf8(text, text.size() * 3);
+namespace {
+
+// Of the characters from `least` on.
+std::string with_escapes(std::string_view text, char32_t least, std::string (*escape)(char32_t)) {
   std::string out;
-  for (std::size_t at = 0; at < clean.size();) {
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = at;
-    const char32_t c = next_char(clean, at);
-    if (is_control_or_format(c)) {
-      out += escaped(c);
+    const char32_t c = next_char(text, at);
+    if (c >= least && is_control_or_format(c)) {
+      out += escape(c);
     } else {
-      out.append(clean, start, at - start);
+      out.append(text, start, at - start);
     }
   }
   return out;
 }
 
+}  // namespace
+
+std::string escape_controls(std::string_view text) {
+  return with_escapes(clean_utf8(text, text.size() * 3), 0, escaped);
+}
+
 std::string escape_controls_in_json(std::string json) {
-  const auto suspicious = [](char c) { return static_cast<unsigned char>(c) >= 0x7F; };
-  if (std::ranges::none_of(json, suspicious)) return json;
-  std::string out;
-  out.reserve(json.size());
-  for (std::size_t at = 0; at < json.size();) {
-    const std::size_t start = at;
-    const char32_t c = next_char(json, at);
-    if (c >= 0x7F && is_control_or_format(c)) {
-      out += escaped_in_json(c);
-    } else {
-      out.append(json, start, at - start);
-    }
-  }
-  return out;
+  constexpr char32_t kFirst = 0x7F;  // those below it are escaped
+  const auto suspicious = [](char c) { return static_cast<unsigned char>(c) >= kFirst; };
+  return std::ranges::none_of(json, suspicious) ? json : with_escapes(json, kFirst, escaped_in_json);
 }
 
 bool is_utf8(std::string_view text) {

@@ -57,9 +57,9 @@ TEST(Url, KnowsIpv6) {
   EXPECT_EQ(url.port, 5672);
   EXPECT_EQ(url.host_port(1), "[::1]:5672");
   EXPECT_EQ(parsed("amqp://[fe80::2]").host_port(5672), "[fe80::2]:5672");
-  EXPECT_THAT(refused("amqp://[::1"), HasSubstr("no ]"));
-  EXPECT_THAT(refused("amqp://[localhost]"), HasSubstr("do not contain an IPv6 address"));
-  EXPECT_THAT(refused("amqp://[::1]5672"), HasSubstr("only :port or /"));
+  EXPECT_THAT(refused("amqp://[::1"), HasSubstr("IPv6 address in []"));
+  EXPECT_THAT(refused("amqp://[localhost]"), HasSubstr("IPv6 address in []"));
+  EXPECT_THAT(refused("amqp://[::1]5672"), HasSubstr("IPv6 address in []"));
   EXPECT_THAT(refused("amqp://::1"), HasSubstr("no host"));
 }
 
@@ -74,8 +74,8 @@ TEST(Url, VirtualHosts) {
 
 TEST(Url, SaysWhatIsWrong) {
   EXPECT_THAT(refused(""), HasSubstr("empty"));
-  EXPECT_THAT(refused("localhost:5672"), HasSubstr("no scheme"));
-  EXPECT_THAT(refused("://h"), HasSubstr("no scheme"));
+  EXPECT_THAT(refused("localhost:5672"), HasSubstr("scheme://"));
+  EXPECT_THAT(refused("://h"), HasSubstr("scheme://"));
   EXPECT_THAT(refused("am qp://h"), HasSubstr("space"));
   EXPECT_THAT(refused("1mqp://h"), HasSubstr("scheme"));
   EXPECT_THAT(refused("amqp://"), HasSubstr("no host"));
