@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -52,29 +54,20 @@ constexpr std::string_view kExample = "a number and a unit (ms, s, m, h, d), e.g
 
 std::string too_long() { return "longer than " + format_duration(kLongest) + ", the maximum"; }
 
-// "1.5h": what to write instead, if that is exact and short enough to read.
-std::string fraction_answer(std::string_view text, std::size_t point) {
-  const std::string plain =
-      "fractions are not supported, write smaller units, e.g. 1h30m for one hour and a half";
-  const auto begin = text.find_last_not_of("0123456789", point - 1);
-  if (begin != std::string_view::npos) return plain;  // only a lone number can be corrected with certainty
-  const auto whole = text.substr(0, point);
-  const auto digits_end = std::min(text.find_first_not_of("0123456789", point + 1), text.size());
-  const auto digits = text.substr(point + 1, digits_end - point - 1);
+// "1.5h": what to write instead, if that is a whole number of ms.
+std::string fraction_answer(std::string_view text) {
+  const auto digits_end = std::min(text.find_first_not_of("0123456789.,"), text.size());
   const int unit = unit_index(text.substr(digits_end));
-  if (unit < 0 || digits.empty() || digits.size() > 6 || whole.size() > 6) return plain;
-  // Whole and fraction apart: multiplied as one number, 999999.999999d would not fit into 64 bits.
-  const std::int64_t unit_ms = kUnits[static_cast<std::size_t>(unit)].ms;
-  std::int64_t units = 0, fraction = 0, scale = 1;
-  for (const char c : whole) units = units * 10 + (c - '0');
-  for (const char c : digits) {
-    fraction = fraction * 10 + (c - '0');
-    scale *= 10;
-  }
-  if (fraction * unit_ms % scale != 0) return plain;  // both products: below 1e6 * 8.64e7
-  const std::int64_t ms = units * unit_ms + fraction * unit_ms / scale;
-  if (ms == 0 || ms > kLongest.count()) return plain;
-  return "fractions are not supported, write " + format_duration(Ms{ms});
+  std::string digits(text.substr(0, digits_end));
+  std::ranges::replace(digits, ',', '.');
+  double number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const double exact = unit < 0 ? 0 : number * static_cast<double>(kUnits[static_cast<std::size_t>(unit)].ms);
+  const double ms = std::round(exact);
+  if (error != std::errc{} || end != digits.data() + digits.size() || std::abs(exact - ms) > 1e-6 || ms < 1 ||
+      ms > static_cast<double>(kLongest.count()))
+    return "fractions are not supported, write smaller units, e.g. 1h30m for one hour and a half";
+  return "fractions are not supported, write " + format_duration(Ms{static_cast<std::int64_t>(ms)});
 }
 
 // Errors of the whole text, found before its parts are parsed.
@@ -87,7 +80,7 @@ std::optional<std::string> obvious_mistake(std::string_view text) {
   if (!is_digit(text.front()) && text.front() != '.') return "not a duration: " + std::string(kExample);
   const auto point = text.find_first_of(".,");
   if (point == 0) return "fractions are not supported, write smaller units, e.g. 500ms for half a second";
-  if (point != std::string_view::npos) return fraction_answer(text, point);
+  if (point != std::string_view::npos) return fraction_answer(text);
   return std::nullopt;
 }
 

@@ -99,10 +99,13 @@ std::optional<Texts> read_window_times(Value& v) {
 }
 
 std::optional<std::string> read_zone(Value& v) {
+  const Texts always{"00:00-24:00"};
   auto zone = text()(v);
-  const bool ok =
-      zone && check_window(v, {"00:00-24:00"}, *zone, " is not a time zone: write e.g. Europe/Berlin");
-  return ok ? zone : std::nullopt;
+  if (!zone || TimeWindow::parse(always, *zone)) return zone;
+  if (const std::string near = closest(*zone, time_zones()); !near.empty())
+    return v.wrong(v.shown() + ": unknown time zone: did you mean " + near + "?");
+  check_window(v, always, *zone, " is not a time zone: write e.g. Europe/Berlin");
+  return std::nullopt;
 }
 
 std::optional<Texts> read_only(Value& v) {
@@ -130,7 +133,7 @@ std::optional<RuleRegex> read_cause_regex(Value& v) {
   if (v.node.text.size() > kCauseRegexBytes)
     return v.wrong("longer than " + std::to_string(kCauseRegexBytes) + " bytes");
   auto regex = read_regex(v);
-  if (regex && matches_nothing(*regex))
+  if (regex && regex->matches(""))
     return v.wrong("the expression also matches no characters, and so every error");
   return regex;
 }

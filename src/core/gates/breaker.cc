@@ -22,8 +22,7 @@ constexpr char kSucceeded = '.', kFailed = 'x';
 constexpr Ms kPublishWithin{5000};
 constexpr double kRampFrom = 0.1;
 
-constexpr std::array<std::pair<BreakerState, std::string_view>, 3> kStateWords{
-    {{BreakerState::closed, "closed"}, {BreakerState::open, "open"}, {BreakerState::half_open, "half_open"}}};
+constexpr std::array<std::string_view, 3> kStateWords{"closed", "open", "half_open"};
 
 void close(Breaker& breaker, EpochMs now) {
   breaker.state = BreakerState::closed;
@@ -91,13 +90,10 @@ void probe_succeeded(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
 
 }  // namespace
 
-std::string_view to_word(Breaker::State state) {
-  return std::ranges::find(kStateWords, state, [](const auto& word) { return word.first; })->second;
-}
+std::string_view to_word(Breaker::State state) { return kStateWords.at(static_cast<std::size_t>(state) - 1); }
 
 std::optional<Breaker::State> breaker_state_from(std::string_view word) {
-  const auto it = std::ranges::find(kStateWords, word, [](const auto& known) { return known.second; });
-  return it != kStateWords.end() ? std::optional(it->first) : std::nullopt;
+  return from_word<BreakerState>(kStateWords, word);
 }
 
 bool is_breaker_failure(const BreakerRules& rules, std::string_view error_type) {
@@ -238,48 +234,26 @@ std::string detail_json(const Breaker& breaker) {
       .dump();
 }
 
-bool read_detail(Breaker& breaker, std::string_view json) {
+bool read_detail(Breaker& breaker, std::string_view json) try {
   if (json.empty()) return true;
-  const auto detail = nlohmann::json::parse(json, nullptr, false);
-  if (!detail.is_object()) return false;
-  bool whole = true;
-  const auto number = [&](const char* name, auto& out) {
-    const auto it = detail.find(name);
-    if (it == detail.end()) return;
-    if (it->is_number_integer()) {
-      out = it->template get<std::remove_reference_t<decltype(out)>>();
-    } else {
-      whole = false;
-    }
-  };
-  number("opened", breaker.opened);
-  number("opened_at", breaker.opened_at.ms);
-  number("succeeded", breaker.succeeded);
-  number("last_probe", breaker.last_probe);
-  if (const auto outcomes = detail.find("outcomes"); outcomes != detail.end()) {
-    whole = whole && outcomes->is_string();
-    if (outcomes->is_string()) breaker.outcomes = outcomes->get<std::string>();
-  }
+  const auto detail = nlohmann::json::parse(json);
   // They choose a wait, count, and number: what a person wrote must not overflow.
   constexpr int kMostCounted = 1'000'000, kLastProbe = 2'000'000'000;
-  breaker.opened = std::clamp(breaker.opened, 0, kMostCounted);
-  breaker.succeeded = std::clamp(breaker.succeeded, 0, kMostCounted);
-  if (breaker.last_probe < 0 || breaker.last_probe > kLastProbe) {
-    breaker.last_probe = 0;
-    whole = false;
+  Breaker read = breaker;
+  read.opened = std::clamp(detail.value("opened", 0), 0, kMostCounted);
+  read.opened_at.ms = detail.value("opened_at", std::int64_t{0});
+  read.outcomes = detail.value("outcomes", "");
+  read.succeeded = std::clamp(detail.value("succeeded", 0), 0, kMostCounted);
+  read.last_probe = detail.value("last_probe", 0);
+  if (read.last_probe < 0 || read.last_probe > kLastProbe) return false;
+  for (const auto& probe : detail.value("probes", nlohmann::json::array())) {
+    read.probes.push_back(
+        {probe.at(0).get<int>(), EpochMs{probe.at(1).get<std::int64_t>()}, probe.at(2).get<bool>()});
   }
-  const auto probes = detail.find("probes");
-  if (probes == detail.end()) return whole;
-  if (!probes->is_array()) return false;
-  for (const auto& probe : *probes) {
-    const bool readable = probe.is_array() && probe.size() >= 3 && probe[0].is_number_integer() &&
-                          probe[1].is_number_integer() && probe[2].is_boolean();
-    whole = whole && readable;
-    if (readable)
-      breaker.probes.push_back(
-          {probe[0].get<int>(), EpochMs{probe[1].get<std::int64_t>()}, probe[2].get<bool>()});
-  }
-  return whole;
+  breaker = std::move(read);
+  return true;
+} catch (const nlohmann::json::exception&) {
+  return false;
 }
 
 }  // namespace rung

@@ -116,7 +116,7 @@ std::string describe_change(const Breaker& after);
 // A breaker as JSON, for the database, without state, since, until and reason, which have columns. Reading
 // ignores what it does not know.
 std::string detail_json(const Breaker& breaker);
-// False: a part of it could not be read, and is as by default.
+// False: it could not be read, and the breaker is unchanged.
 bool read_detail(Breaker& breaker, std::string_view json);
 
 }  // namespace rung

@@ -31,7 +31,7 @@ Number number_of(const std::string& text) {
   number.understood = true;
   if (error == std::errc::result_out_of_range) {
     number.too_large = *from != '-';
-    number.value = -1;
+    number.value = -1;  // below zero: as wrong as any
   }
   return number;
 }
@@ -52,12 +52,8 @@ std::optional<std::int64_t> int_of(const Value* value) {
   if (value == nullptr) return std::nullopt;
   if (const auto number = value->as_int()) return number;
   const std::string* text = value->as_text();
-  if (text == nullptr || text->empty()) return std::nullopt;
-  std::int64_t number = 0;
-  const char* end = text->data() + text->size();
-  const auto [stopped, error] = std::from_chars(text->data(), end, number);
-  if (error != std::errc{} || stopped != end) return std::nullopt;
-  return number;
+  const Number number = text != nullptr ? number_of(*text) : Number{};
+  return number.understood && !number.too_large ? std::optional(number.value) : std::nullopt;
 }
 
 Number number_of(const Value& value) {

@@ -187,22 +187,7 @@ constexpr std::size_t kTokenBytes = 16;  // of the HMAC's 32
 
 }  // namespace
 
-struct DeliveryTokens::Context {
-  EVP_MAC* mac = nullptr;
-  EVP_MAC_CTX* keyed = nullptr;
-  Context() = default;
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-  ~Context() {
-    EVP_MAC_CTX_free(keyed);
-    EVP_MAC_free(mac);
-  }
-};
-
-DeliveryTokens::DeliveryTokens(std::unique_ptr<Context> context) : context_(std::move(context)) {}
-DeliveryTokens::~DeliveryTokens() = default;
-DeliveryTokens::DeliveryTokens(DeliveryTokens&&) noexcept = default;
-DeliveryTokens& DeliveryTokens::operator=(DeliveryTokens&&) noexcept = default;
+void DeliveryTokens::Free::operator()(EVP_MAC_CTX* keyed) const { EVP_MAC_CTX_free(keyed); }
 
 std::string DeliveryTokens::new_key() {
   std::array<std::uint8_t, kKeyBytes> key{};
@@ -214,17 +199,17 @@ std::string DeliveryTokens::new_key() {
 std::optional<DeliveryTokens> DeliveryTokens::from_hex(std::string_view key) {
   const auto bytes = from_hex_digits(key);
   if (!bytes || bytes->size() != kKeyBytes) return std::nullopt;
-  auto context = std::make_unique<Context>();
-  context->mac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
-  context->keyed = context->mac != nullptr ? EVP_MAC_CTX_new(context->mac) : nullptr;
+  EVP_MAC* const hmac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+  DeliveryTokens tokens{Keyed(hmac != nullptr ? EVP_MAC_CTX_new(hmac) : nullptr)};
+  EVP_MAC_free(hmac);  // the context holds it
   std::array<char, 7> digest{"SHA256"};
   const std::array<OSSL_PARAM, 2> params = {OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
                                             OSSL_PARAM_construct_end()};
-  if (context->keyed == nullptr ||
-      EVP_MAC_init(context->keyed, reinterpret_cast<const unsigned char*>(bytes->data()), bytes->size(),
+  if (tokens.keyed_ == nullptr ||
+      EVP_MAC_init(tokens.keyed_.get(), reinterpret_cast<const unsigned char*>(bytes->data()), bytes->size(),
                    params.data()) != 1)
     return std::nullopt;
-  return DeliveryTokens(std::move(context));
+  return tokens;
 }
 
 std::string DeliveryTokens::mac(TaskId id, std::string_view said) const {
@@ -232,10 +217,10 @@ std::string DeliveryTokens::mac(TaskId id, std::string_view said) const {
   Sha256 mac{};
   std::size_t size = 0;
   // Without a key: the same key again, from the start.
-  const bool made = EVP_MAC_init(context_->keyed, nullptr, 0, nullptr) == 1 &&
-                    EVP_MAC_update(context_->keyed, reinterpret_cast<const unsigned char*>(facts.data()),
-                                   facts.size()) == 1 &&
-                    EVP_MAC_final(context_->keyed, mac.data(), &size, mac.size()) == 1;
+  const bool made =
+      EVP_MAC_init(keyed_.get(), nullptr, 0, nullptr) == 1 &&
+      EVP_MAC_update(keyed_.get(), reinterpret_cast<const unsigned char*>(facts.data()), facts.size()) == 1 &&
+      EVP_MAC_final(keyed_.get(), mac.data(), &size, mac.size()) == 1;
   if (!made || size != mac.size()) throw std::runtime_error("OpenSSL cannot compute an HMAC");
   return to_hex(mac, kTokenBytes);
 }

@@ -17,10 +17,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/core/base/hex.h"  // IWYU pragma: export
 #include "src/core/base/ids.h"
 #include "src/core/message/message.h"
+
+struct evp_mac_ctx_st;
 
 namespace rung {
 
@@ -78,21 +81,20 @@ class DeliveryTokens {
   // A new random key, in the form from_hex() accepts.
   static std::string new_key();
 
-  ~DeliveryTokens();
-  DeliveryTokens(DeliveryTokens&&) noexcept;
-  DeliveryTokens& operator=(DeliveryTokens&&) noexcept;
-
   // `digest`: of the delivered message, its bytes.
   std::string token(TaskId id, int attempt, std::string_view digest, std::uint32_t publish) const;
   // In constant time. `attempt`: 0 = not given, use the token's own.
   bool proves(std::string_view token, TaskId id, int attempt) const;
 
  private:
-  struct Context;
-  explicit DeliveryTokens(std::unique_ptr<Context> context);
+  struct Free {
+    void operator()(evp_mac_ctx_st* keyed) const;
+  };
+  using Keyed = std::unique_ptr<evp_mac_ctx_st, Free>;
+  explicit DeliveryTokens(Keyed keyed) : keyed_(std::move(keyed)) {}
   // `said`: the token without it.
   std::string mac(TaskId id, std::string_view said) const;
-  std::unique_ptr<Context> context_;
+  Keyed keyed_;  // OpenSSL's context with the key
 };
 
 // The attempt in a token; 0 if it is not a token.

@@ -1,11 +1,11 @@
 #include "src/core/rules/time_window.h"
 
 #include <date/tz.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <optional>
@@ -31,6 +31,8 @@ constexpr Ms kFarthestChange{8 * kDay};
 
 constexpr std::array<std::string_view, 7> kWeekdays = {"Monday", "Tuesday",  "Wednesday", "Thursday",
                                                        "Friday", "Saturday", "Sunday"};
+constexpr std::string_view kLocal =
+    "localtime";  // instances on machines with different settings would differ
 constexpr std::string_view kExample = "write e.g. \"Mon-Fri 08:00-18:00\"";
 
 tl::unexpected<Error> window_error(std::string_view what, std::string_view why) {
@@ -70,15 +72,10 @@ std::optional<int> to_weekday(std::string_view text) {
 
 // "08:00" in minutes of the day; nullopt if it is none.
 std::optional<int> to_minutes(std::string_view text) {
-  const auto colon = text.find(':');
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (colon == std::string_view::npos || colon == 0 || colon > 2 || text.size() != colon + 3 ||
-      !std::ranges::all_of(text.substr(0, colon), digit) ||
-      !std::ranges::all_of(text.substr(colon + 1), digit))
+  int hour = 0, minute = 0;
+  if (!re2::RE2::FullMatch({text.data(), text.size()}, R"((\d{1,2}):(\d\d))", &hour, &minute) ||
+      minute > 59 || hour > 24 || (hour == 24 && minute > 0))
     return std::nullopt;
-  const int hour = std::atoi(std::string(text.substr(0, colon)).c_str());
-  const int minute = std::atoi(std::string(text.substr(colon + 1)).c_str());
-  if (minute > 59 || hour > 24 || (hour == 24 && minute > 0)) return std::nullopt;
   return hour * 60 + minute;
 }
 
@@ -168,49 +165,14 @@ std::vector<week::Span> merged(std::vector<week::Span> spans) {
   return out;
 }
 
-// Edits (a letter added, removed or replaced) from one to the other.
-std::size_t edits_between(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t replaced = diagonal + (small_letter(from[i]) == small_letter(to[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-// "Europe/Berlin" for "europe/berlin", "Berlin" and "Europe/Berlim"; "" if none is near.
-std::string near_zone(const std::string& wanted, const std::vector<std::string>& zones) {
-  const auto city = [](std::string_view name) {
-    const auto slash = name.rfind('/');
-    return slash == std::string_view::npos ? name : name.substr(slash + 1);
-  };
-  std::string near;
-  std::size_t least = std::min<std::size_t>(2, wanted.size() / 4) + 1;
-  for (const std::string& name : zones) {
-    if (same_letters(name, wanted)) return name;
-    const std::size_t edits = same_letters(city(name), wanted) ? 1 : edits_between(wanted, name);
-    if (edits >= least) continue;
-    least = edits;
-    near = name;
-  }
-  return near;
-}
-
 Result<const date::time_zone*> find_zone(const std::string& wanted) {
   try {
     const date::tzdb& all = date::get_tzdb();
     const auto it = std::ranges::find_if(all.zones, [&](const auto& zone) { return zone.name() == wanted; });
-    // Instances on machines with different settings would not agree on `localtime`.
-    if (it == all.zones.end() || wanted == "localtime") {
-      std::vector<std::string> zones;
-      for (const date::time_zone& zone : all.zones) zones.push_back(zone.name());
-      return window_error(wanted, "unknown time zone: " + zone_advice(wanted, zones));
-    }
+    if (it == all.zones.end() || wanted == kLocal)
+      return window_error(wanted, all.zones.empty()
+                                      ? "unknown time zone: this system has none: install the package tzdata"
+                                      : "unknown time zone: write e.g. Europe/Berlin or UTC");
     (void)it->get_info(date::sys_seconds{});  // reads its file, which fails if it is broken
     return &*it;
   } catch (const std::exception& e) {
@@ -223,10 +185,14 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b <
 
 }  // namespace
 
-std::string zone_advice(const std::string& wanted, const std::vector<std::string>& zones) {
-  if (zones.empty()) return "this system has no time zones: install the package tzdata";
-  const std::string near = wanted == "localtime" ? "" : near_zone(wanted, zones);
-  return near.empty() ? "write e.g. Europe/Berlin or UTC" : "did you mean " + near + "?";
+std::vector<std::string> time_zones() try {
+  std::vector<std::string> names;
+  for (const date::time_zone& zone : date::get_tzdb().zones) {
+    if (zone.name() != kLocal) names.push_back(zone.name());
+  }
+  return names;
+} catch (const std::exception&) {
+  return {};
 }
 
 struct TimeWindow::Spans {

@@ -40,7 +40,7 @@ class TimeWindow {
   std::shared_ptr<const Spans> spans_;
 };
 
-// What to do about a time zone that is none of `zones`, the system's.
-std::string zone_advice(const std::string& wanted, const std::vector<std::string>& zones);
+// The system's time zones that a window may have.
+std::vector<std::string> time_zones();
 
 }  // namespace rung
