@@ -1,4 +1,4 @@
-// The options of a broker (brokers.h). Options that only one plugin understands have a struct of their own.
+// The options of a broker (brokers.h). Those that only RabbitMQ understands have a struct of their own.
 // Thread: a value.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Options {
 }  // namespace rabbit
 
 struct BrokerOptions {
-  std::string url;  // its scheme chooses the plugin: amqp:// or amqps://user:password@host:port/vhost
+  std::string url;  // amqp:// or amqps://user:password@host:port/vhost
   // Further addresses of the same broker, e.g. cluster nodes, with the same scheme and path.
   std::vector<std::string> other_urls;
   // Read anew for each login; its first line takes the place of the password in the URLs. "" = none.

@@ -1,6 +1,6 @@
 // RabbitMQ as a Broker: threads with a connection and a channel each. One consumes, one publishes, so that an
-// alarm or a slow consumer of ours on one side does not block the other; one checks the topology. Two further
-// publishers start when they are first needed.
+// alarm or a slow consumer of ours on one side does not block the other; one checks the topology. Error
+// queues have a consumer of their own. Two further publishers start when they are first needed.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -21,58 +21,21 @@
 namespace rung {
 namespace {
 
-constexpr std::uint8_t kOwnIntake = 0, kErrorIntake = 1;  // IntakeSession::intake
-
-// The queues <prefix>.failed ...
-struct OwnIntake {
-  OwnIntake(const rabbit::ConnectionLoop::Deps& deps, rabbit::OwnQueueTypes& types)
-      : queues(deps.options, types, deps.sink),
-        consumer(deps, queues,
-                 {.intake = kOwnIntake,
-                  .max_bytes = rabbit::own_intake_bytes(deps.options),
-                  .loop = {.thread_name = "rung-consume",
-                           .purpose = "intake",
-                           .side = rabbit::SinkAdapter::Side::intake,
-                           .prepare_decides_on_address = true}}) {}
-
-  rabbit::OwnQueues queues;
-  rabbit::Consumer consumer;
-};
-
-struct ErrorIntake {
-  explicit ErrorIntake(const rabbit::ConnectionLoop::Deps& deps)
-      : queues(deps.options, deps.addresses.clock(), deps.sink.sink()),
-        consumer(deps, queues,
-                 {.intake = kErrorIntake,
-                  .max_bytes = rabbit::error_intake_bytes(deps.options),
-                  .loop = {.thread_name = "rung-errconsume",
-                           .purpose = "intake of error queues",
-                           .side = {},
-                           .prepare_decides_on_address = true,
-                           .address_failed_when_over = false}}) {}
-
-  rabbit::ErrorQueueBook queues;
-  rabbit::Consumer consumer;
-};
-
 // The publishers: the main one, and two helpers, which connect when they are first needed. unproven: for
 // exchanges and bindings that have not answered yet. probe: for PublishLane::probe.
 // Thread: any, except for stopping: one thread calls order_stop() and join() once each, in that order.
 class Publishers {
  public:
-  // REQUIRES: the references outlive it.
-  Publishers(const BrokerOptions& options, const rabbit::BrokerEndpoints& endpoints,
-             rabbit::SinkAdapter& sink)
-      : endpoints_(endpoints),
-        sink_(sink),
-        helpers_sink_(sink.sink(), rabbit::SinkAdapter::Status::silent),
-        proven_(endpoints.addresses->clock()),
-        main_({options, *endpoints.addresses, *endpoints.access, sink}, rabbit::Role::main,
+  // REQUIRES: what `deps` refers to outlives it.
+  explicit Publishers(const rabbit::ConnectionLoop::Deps& deps)
+      : deps_(deps),
+        proven_(deps.addresses.clock()),
+        main_(deps, rabbit::Role::main,
               {.proven = proven_,
                .pass_on = [this](std::vector<Outgoing> batch) { publish_unproven(std::move(batch)); },
                .rights_lost = {}}),
-        probe_{rabbit::Role::probe, helper_options(options, " (probe)"), {}},
-        unproven_{rabbit::Role::unproven, helper_options(options, " (unproven exchanges)"), {}} {}
+        probe_{rabbit::Role::probe, helper_options(deps.options, " (probe)"), {}},
+        unproven_{rabbit::Role::unproven, helper_options(deps.options, " (unproven exchanges)"), {}} {}
 
   void start() { main_.start(); }
 
@@ -140,8 +103,7 @@ class Publishers {
     if (stopping_) return nullptr;
     if (!helper.publisher) {
       helper.publisher = std::make_unique<rabbit::Publisher>(
-          rabbit::ConnectionLoop::Deps{helper.options, *endpoints_.addresses, *endpoints_.access,
-                                       helpers_sink_},
+          rabbit::ConnectionLoop::Deps{helper.options, deps_.addresses, deps_.access, deps_.sink},
           helper.role,
           rabbit::PublisherPeers{
               .proven = proven_,
@@ -158,7 +120,7 @@ class Publishers {
     std::vector<PublishResult> results;
     for (const Outgoing& outgoing : batch)
       results.push_back({outgoing.token, PublishResult::How::lost, "stopped before it was sent"});
-    sink_.sink().on_published(std::move(results));
+    deps_.sink.sink().on_published(std::move(results));
   }
 
   std::vector<rabbit::Publisher*> all() {
@@ -170,9 +132,7 @@ class Publishers {
     return all;
   }
 
-  const rabbit::BrokerEndpoints& endpoints_;
-  rabbit::SinkAdapter& sink_;
-  rabbit::SinkAdapter helpers_sink_;
+  const rabbit::ConnectionLoop::Deps deps_;
   rabbit::ProvenExchanges proven_;
   rabbit::Publisher main_;
 
@@ -189,45 +149,54 @@ struct Connections {
       : endpoints(std::move(at)),
         sink(to),
         deps{options, *endpoints.addresses, *endpoints.access, sink},
-        own(deps, types),
-        errors(options.error_queues->empty() ? nullptr : std::make_unique<ErrorIntake>(deps)),
-        publishers(options, endpoints, sink),
-        topology(deps, types, errors != nullptr ? &errors->queues : nullptr,
-                 [this] { publishers.forget_proven(); }) {
-    if (errors != nullptr)
-      errors->queues.listen([this] { topology.wake(); }, [this] { errors->consumer.wake(); });
+        own(options, types, to),
+        errors(options.error_queues->empty()
+                   ? nullptr
+                   : std::make_unique<rabbit::ErrorQueueBook>(options, deps.addresses.clock(), to)),
+        publishers(deps),
+        topology(deps, types, errors.get(), [this] { publishers.forget_proven(); }) {
+    consume(own, rabbit::own_intake_bytes(options),
+            {.thread_name = "rung-consume",
+             .purpose = "intake",
+             .side = rabbit::SinkAdapter::Side::intake,
+             .prepare_decides_on_address = true});
+    if (errors == nullptr) return;
+    consume(*errors, rabbit::error_intake_bytes(options),
+            {.thread_name = "rung-errconsume",
+             .purpose = "intake of error queues",
+             .side = {},
+             .prepare_decides_on_address = true,
+             .address_failed_when_over = false});
+    errors->listen([this] { topology.wake(); }, [this] { intakes.back()->wake(); });
+  }
+
+  void consume(rabbit::ConsumedQueues& queues, std::size_t max_bytes,
+               rabbit::ConnectionLoop::Settings settings) {
+    const auto number = static_cast<std::uint8_t>(intakes.size());
+    intakes.push_back(std::make_unique<rabbit::Consumer>(
+        deps, queues, rabbit::Consumer::Settings{number, max_bytes, std::move(settings)}));
+  }
+  // Calls `settle` with the tags of each intake.
+  void split(const std::vector<DeliveryTag>& tags,
+             void (rabbit::Consumer::*settle)(std::vector<DeliveryTag>)) {
+    for (std::size_t i = 0; i < intakes.size(); ++i) {
+      std::vector<DeliveryTag> its;
+      std::ranges::copy_if(tags, std::back_inserter(its),
+                           [i](const DeliveryTag& tag) { return tag.session.intake == i; });
+      ((*intakes[i]).*settle)(std::move(its));
+    }
   }
 
   rabbit::BrokerEndpoints endpoints;
   rabbit::SinkAdapter sink;
   rabbit::ConnectionLoop::Deps deps;
   rabbit::OwnQueueTypes types;
-  OwnIntake own;
-  std::unique_ptr<ErrorIntake> errors;  // nullptr: the config has no error queues
+  rabbit::OwnQueues own;
+  std::unique_ptr<rabbit::ErrorQueueBook> errors;  // nullptr: the config has no error queues
+  // By IntakeSession::intake: Rung's own queues, and the error queues.
+  std::vector<std::unique_ptr<rabbit::Consumer>> intakes;
   Publishers publishers;
   rabbit::TopologyKeeper topology;
-
-  rabbit::Consumer* consumer_of(const IntakeSession& session) {
-    if (session.intake == kOwnIntake) return &own.consumer;
-    return errors != nullptr ? &errors->consumer : nullptr;
-  }
-  // Calls `call` (Consumer&) for each intake.
-  template <typename Call>
-  void for_each_consumer(Call&& call) {
-    call(own.consumer);
-    if (errors != nullptr) call(errors->consumer);
-  }
-  // Calls `settle` with the tags of each intake.
-  void split(std::vector<DeliveryTag> tags, void (rabbit::Consumer::*settle)(std::vector<DeliveryTag>)) {
-    // std::ranges::partition returns a subrange, which clang 14 (clang-tidy) cannot compile with GCC's
-    // library.
-    const auto others = std::partition(
-        tags.begin(), tags.end(), [](const DeliveryTag& tag) { return tag.session.intake == kOwnIntake; });
-    std::vector<DeliveryTag> of_errors(others, tags.end());
-    tags.erase(others, tags.end());
-    (own.consumer.*settle)(std::move(tags));
-    if (errors != nullptr) (errors->consumer.*settle)(std::move(of_errors));
-  }
 };
 
 class RabbitBroker final : public Broker {
@@ -240,15 +209,12 @@ class RabbitBroker final : public Broker {
     if (connections_) return permanent("the broker was started before");
     auto endpoints = rabbit::make_endpoints(options_, clock_);
     if (!endpoints) return tl::unexpected(endpoints.error());
-    const std::string& type = options_.rabbitmq.queue_type;
-    if (type != "auto" && type != "classic" && type != "quorum")
-      return permanent("broker.queue_type: \"" + type + "\" is not one of: auto, classic, quorum");
     connections_ = std::make_unique<Connections>(options_, *std::move(endpoints), sink);
     connections_->publishers.allow_until(allowed_until_);
-    connections_->for_each_consumer([this](rabbit::Consumer& consumer) {
-      if (paused_) consumer.pause_intake(true);
-      consumer.start();
-    });
+    for (const auto& intake : connections_->intakes) {
+      if (paused_) intake->pause_intake(true);
+      intake->start();
+    }
     connections_->publishers.start();
     connections_->topology.start();
     return {};
@@ -272,18 +238,18 @@ class RabbitBroker final : public Broker {
     connections_->publishers.publish(std::move(batch));
   }
   void ack(std::vector<DeliveryTag> tags) override {
-    if (connections_) connections_->split(std::move(tags), &rabbit::Consumer::ack);
+    if (connections_) connections_->split(tags, &rabbit::Consumer::ack);
   }
   void stop_intake() override {
     if (!connections_) return;
-    connections_->for_each_consumer([](rabbit::Consumer& consumer) { consumer.stop_intake(); });
+    for (const auto& intake : connections_->intakes) intake->stop_intake();
   }
   void pause_intake(bool yes) override {
     if (!connections_) {
       paused_ = yes;
       return;
     }
-    connections_->for_each_consumer([yes](rabbit::Consumer& consumer) { consumer.pause_intake(yes); });
+    for (const auto& intake : connections_->intakes) intake->pause_intake(yes);
   }
   void allow_publish_until(BootMs deadline) override {
     if (!connections_) {
@@ -293,12 +259,11 @@ class RabbitBroker final : public Broker {
     connections_->publishers.allow_until(deadline);
   }
   bool stands(const DeliveryTag& tag) const override {
-    if (!connections_) return false;
-    const rabbit::Consumer* consumer = connections_->consumer_of(tag.session);
-    return consumer != nullptr && consumer->stands(tag.session);
+    return connections_ && tag.session.intake < connections_->intakes.size() &&
+           connections_->intakes[tag.session.intake]->stands(tag.session);
   }
   void requeue(std::vector<DeliveryTag> tags) override {
-    if (connections_) connections_->split(std::move(tags), &rabbit::Consumer::requeue);
+    if (connections_) connections_->split(tags, &rabbit::Consumer::requeue);
   }
   void drop_publishing(PublishLane lane, std::string reason) override {
     if (connections_) connections_->publishers.drop(lane, std::move(reason));
@@ -309,12 +274,12 @@ class RabbitBroker final : public Broker {
     if (!connections_ || stopped_) return;
     stopped_ = true;
     const auto deadline = clock_.boot() + most;
-    connections_->for_each_consumer([&](rabbit::Consumer& consumer) { consumer.order_stop(deadline); });
+    for (const auto& intake : connections_->intakes) intake->order_stop(deadline);
     connections_->topology.order_stop(deadline);
     connections_->topology.join();
     connections_->publishers.order_stop(deadline);
     connections_->publishers.join();
-    connections_->for_each_consumer([](rabbit::Consumer& consumer) { consumer.join(); });
+    for (const auto& intake : connections_->intakes) intake->join();
   }
 
  private:

@@ -85,7 +85,7 @@ Result<void> TopologyKeeper::look_at_owner(const Calls& calls) {
   }
   auto report = read_owner(options_, claim, calls);
   if (!report) return tl::unexpected(report.error());
-  loop_.sink().sink().on_place(*report);
+  loop_.sink().on_place(*report);
   return {};
 }
 
@@ -93,7 +93,7 @@ Result<void> TopologyKeeper::check(const Calls& calls) {
   const auto report = declare_topology(options_, types_, calls, Pass::check);
   if (!report) return tl::unexpected(report.error());
   if (report->return_route_changed) return_route_changed_();
-  loop_.sink().sink().on_topology(*report);
+  loop_.sink().on_topology(*report);
   schedule_next();
   const std::lock_guard lock(mutex_);
   claim_due_ = !claim_.database.empty();

@@ -30,7 +30,7 @@ Consumer::Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings s
     : options_(deps.options),
       queues_(queues),
       epoch_(options_.heartbeat, settings.intake),
-      held_(settings.max_bytes),
+      unacked_(settings.max_bytes),
       loop_(deps, std::move(settings.loop),
             {.prepare = [this](Connection& connection) { return prepare(connection); },
              .turn = [this](Connection& connection) { return turn(connection); },
@@ -44,13 +44,13 @@ Consumer::~Consumer() { join(); }
 
 void Consumer::ack(std::vector<DeliveryTag> tags) {
   if (tags.empty()) return;
-  acks_.ack(std::move(tags));
+  acks_.put(std::move(tags));
   loop_.wake();
 }
 
 void Consumer::requeue(std::vector<DeliveryTag> tags) {
   if (tags.empty()) return;
-  acks_.requeue(std::move(tags));
+  requeues_.put(std::move(tags));
   loop_.wake();
 }
 
@@ -88,7 +88,8 @@ Result<void> Consumer::prepare(Connection& connection) {
   if (done && consuming()) done = queues_.consume(its);
   failed_preparations_ = done ? 0 : failed_preparations_ + 1;
   if (!done) return done;
-  queues_.up(connection);
+  loop_.report_up(connection);
+  queues_.up();
   epoch_.touch(loop_.now());
   epoch_.stand();
   return {};
@@ -96,8 +97,7 @@ Result<void> Consumer::prepare(Connection& connection) {
 
 void Consumer::begin_channel() {
   epoch_.next();
-  ack_writer_.begin_channel();
-  held_.clear();
+  unacked_.clear();
   deliveries_.clear();
   queues_.begin_channel();
 }
@@ -164,7 +164,7 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
   switch (frame.method()) {
     case AMQP_BASIC_DELIVER_METHOD:
       if (const auto* m = connection.decode<amqp_basic_deliver_t>(frame)) {
-        ack_writer_.delivered();
+        unacked_.delivered(m->delivery_tag);
         incoming_.tag = {epoch_.session(), m->delivery_tag};
         ConsumedQueues::Origin origin = queues_.origin(view(m->consumer_tag));
         incoming_.inlet = origin.inlet;
@@ -184,7 +184,7 @@ void Consumer::take_frame(Connection& connection, const Frame& frame) {
 }
 
 void Consumer::delivered(Delivery delivery, std::size_t bytes) {
-  if (!held_.take(delivery.tag.tag, bytes)) return;
+  if (!unacked_.take(delivery.tag.tag, bytes)) return;
   take_back(delivery, options_);
   take_facts(delivery, *options_.error_queues,
              [](Delivery& its) { its.facts = take_broker_headers(its.message, its.inlet); });
@@ -207,17 +207,23 @@ void Consumer::hand_over() {
   if (deliveries_.empty()) return;
   std::vector<Delivery> batch;
   batch.swap(deliveries_);
-  loop_.sink().sink().on_deliveries(std::move(batch));
+  loop_.sink().on_deliveries(std::move(batch));
 }
 
 bool Consumer::write_acks(Connection& connection) {
-  const AckMailbox::Taken& taken = acks_.take(epoch_.session());
-  for (const std::uint64_t tag : taken.requeues) held_.requeue(tag);
-  if (taken.any_acks) failpoint("ack.before_write");
-  for (const std::uint64_t tag : taken.acks) held_.release(tag);
-  ack_writer_.ack(taken.acks, connection.out());
-  ack_writer_.requeue(held_.take_requeued(), connection.out());
-  return taken.any_acks;
+  const auto is_current = [this](const DeliveryTag& tag) { return tag.session == epoch_.session(); };
+  for (const DeliveryTag& one : requeues_.take()) {
+    if (is_current(one)) unacked_.requeue(one.tag);
+  }
+  const std::vector<DeliveryTag>& acks = acks_.take();
+  if (!acks.empty()) failpoint("ack.before_write");
+  std::vector<std::uint64_t> tags;
+  for (const DeliveryTag& one : acks) {
+    if (is_current(one)) tags.push_back(one.tag);
+  }
+  unacked_.write_acks(std::move(tags), connection.out());
+  unacked_.write_requeues(connection.out());
+  return !acks.empty();
 }
 
 Result<void> Consumer::change(Connection& connection) {
@@ -244,8 +250,7 @@ Result<void> Consumer::return_deliveries(Connection& connection) {
   epoch_.end();
   if (auto done = queues_.cancel(calls(connection)); !done) return done;
   deliveries_.clear();
-  ack_writer_.requeue_all(connection.out());
-  held_.clear();
+  unacked_.requeue_all(connection.out());
   epoch_.next();
   epoch_.stand();
   return {};

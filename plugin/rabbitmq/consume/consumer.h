@@ -28,8 +28,8 @@ class ConsumedQueues {
   // A new connection, before anything is consumed on it: declares what is needed.
   virtual Result<void> declare(const Calls& calls) = 0;
   // The connection is ready; and it has ended, or could not be made.
-  virtual void up(const Connection& connection) = 0;
-  virtual void down(const Error& why) = 0;
+  virtual void up() {}
+  virtual void down(const Error&) {}
   // A new channel: nothing is consumed on it.
   virtual void begin_channel() = 0;
 
@@ -103,13 +103,12 @@ class Consumer {
 
   const BrokerOptions& options_;
   ConsumedQueues& queues_;
-  AckMailbox acks_;
+  Mailbox<DeliveryTag> acks_, requeues_;
   IntakeSwitch intake_;
   IntakeEpoch epoch_;
 
   // Used by the consumer's thread only.
-  HeldDeliveries held_;
-  AckWriter ack_writer_;
+  Unacked unacked_;
   Content content_;
   Delivery incoming_;                    // its content is still being received
   std::vector<Delivery> deliveries_;     // for the sink, at the end of the turn

@@ -170,7 +170,7 @@ std::string ErrorQueueBook::problem() const {
 
 // --- consuming ---
 
-void ErrorQueueBook::up(const Connection&) {
+void ErrorQueueBook::up() {
   {
     const std::lock_guard lock(mutex_);
     consumer_down_.reset();
@@ -226,17 +226,13 @@ Result<ConsumedQueues::Changed> ErrorQueueBook::change(const Calls& calls, bool)
 
 Result<ConsumedQueues::Changed> ErrorQueueBook::start(const std::string& queue, const Calls& calls) {
   if (!prefetch_set_) {
-    amqp_basic_qos_t qos{};
-    qos.prefetch_count = error_prefetch(options_.prefetch);  // for each consumer that begins from now on
-    if (auto done = calls.send(AMQP_BASIC_QOS_METHOD, &qos); !done) return tl::unexpected(done.error());
+    if (auto done = calls.prefetch(error_prefetch(options_.prefetch)); !done)
+      return tl::unexpected(done.error());
     prefetch_set_ = true;
   }
   // Before the call: deliveries may come with its answer, and so may a cancel.
   consumed_.insert(queue);
-  amqp_basic_consume_t consume{};
-  consume.queue = bytes(queue);
-  consume.consumer_tag = bytes(queue);
-  const auto done = calls.send(AMQP_BASIC_CONSUME_METHOD, &consume);
+  const auto done = calls.consume(queue);
   if (done) {
     accepted_.insert(queue);
     know(queue, [](ErrorQueueState& state) { state.consuming(); });

@@ -168,7 +168,7 @@ class ErrorQueueBook final : public ConsumedQueues {
 
   // --- the consumer's thread ---
   Result<void> declare(const Calls&) override { return {}; }
-  void up(const Connection& connection) override;
+  void up() override;
   void down(const Error& why) override;
   void begin_channel() override;
   Result<void> consume(const Calls&) override { return {}; }  // change() does it

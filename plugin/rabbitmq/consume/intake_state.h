@@ -1,5 +1,4 @@
-// The state of one consumer: whether it consumes, which deliveries are still valid, how many bytes of them
-// are unacked, which are acked, and how that is written.
+// The state of one consumer: whether it consumes, which deliveries are still valid, and which are unacked.
 #pragma once
 
 #include <algorithm>
@@ -7,17 +6,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <iterator>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/wire/codec.h"
-#include "plugin/rabbitmq/wire/connection_loop.h"
+#include "plugin/rabbitmq/wire/connection.h"
 #include "src/core/base/time.h"
 
 namespace rung::rabbit {
@@ -110,176 +108,80 @@ class IntakeEpoch {
   std::atomic<std::int64_t> last_turn_{0};  // BootMs
 };
 
-// Limits the bytes of messages that the sink holds unacked. Messages beyond the limit are refused: they stay
-// unacked, and the broker is asked to redeliver them once half of the limit is free. The prefetch counts
-// messages, not bytes. Thread: one thread per object.
-class HeldDeliveries {
+// The deliveries of one channel that are unacked: their bytes, and the frames that settle them.
+//
+// The bytes that the sink holds are limited. Messages beyond the limit are refused: they stay unacked, and
+// the broker is asked to redeliver them once half of the limit is free. The prefetch counts messages, not
+// bytes.
+//
+// Acks go in as few frames as the protocol allows: those below the oldest that is still unacked go as one ack
+// with `multiple`, which is correct only if all lower tags are settled; the rest one by one. Requeues are
+// nacks, not rejects: since 4.3 RabbitMQ counts only rejects towards a quorum queue's delivery limit.
+//
+// Tags that are unknown or already settled are ignored. Thread: one thread per object.
+class Unacked {
  public:
-  explicit HeldDeliveries(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+  explicit Unacked(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // False: no room, requeue it. A single message is always accepted, whatever its size.
+  void delivered(std::uint64_t tag) { open_.emplace_hint(open_.end(), tag, 0); }  // tags count up from 1
+  // The sink gets it. False: no room, it is requeued. A single message is always taken, whatever its size.
   bool take(std::uint64_t tag, std::size_t bytes) {
     if (bytes_ > 0 && bytes_ + bytes > max_bytes_) {
       to_requeue_.push_back(tag);
       return false;
     }
     bytes_ += bytes;
-    held_.emplace(tag, bytes);
+    open_[tag] = bytes;
     return true;
-  }
-  // The message was acked. An unknown tag is ignored.
-  void release(std::uint64_t tag) {
-    if (const auto held = held_.extract(tag); !held.empty()) bytes_ -= held.mapped();
   }
   // The sink does not want it now.
   void requeue(std::uint64_t tag) {
-    release(tag);
+    const auto one = open_.find(tag);
+    if (one == open_.end()) return;
+    bytes_ -= std::exchange(one->second, 0);
     to_requeue_.push_back(tag);
   }
-  // Messages to request again now; empty as long as there is no room for them.
-  std::vector<std::uint64_t> take_requeued() {
-    if (to_requeue_.empty() || bytes_ > max_bytes_ / 2) return {};
-    return std::exchange(to_requeue_, {});
+
+  void write_acks(std::vector<std::uint64_t> tags, std::string& out) {
+    std::erase_if(tags, [this](std::uint64_t tag) { return !settle(tag); });
+    std::ranges::sort(tags);
+    const auto single = open_.empty() ? tags.end() : std::ranges::lower_bound(tags, open_.begin()->first);
+    if (single != tags.begin())
+      put_settle(out, AMQP_BASIC_ACK_METHOD, *std::prev(single),
+                 single - tags.begin() > 1 ? kMultiple : std::uint8_t{0});
+    for (auto tag = single; tag != tags.end(); ++tag) put_settle(out, AMQP_BASIC_ACK_METHOD, *tag, 0);
   }
+  // Of the messages to request again, if there is room for them.
+  void write_requeues(std::string& out) {
+    if (bytes_ > max_bytes_ / 2) return;
+    for (const std::uint64_t tag : std::exchange(to_requeue_, {})) {
+      if (settle(tag)) put_settle(out, AMQP_BASIC_NACK_METHOD, tag, kRequeue);
+    }
+  }
+  void requeue_all(std::string& out) {
+    put_settle(out, AMQP_BASIC_NACK_METHOD, 0, kMultiple | kRequeue);  // tag 0: all
+    clear();
+  }
+  // The channel has ended.
   void clear() {
-    held_.clear();
+    open_.clear();
     to_requeue_.clear();
     bytes_ = 0;
   }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  const std::size_t max_bytes_;
-  std::unordered_map<std::uint64_t, std::size_t> held_;  // a message's bytes by delivery tag
-  std::size_t bytes_ = 0;                                // of all in held_
-  std::vector<std::uint64_t> to_requeue_;                // unacked
-};
+  // Bits of basic.ack and basic.nack; an ack has only the first.
+  static constexpr std::uint8_t kMultiple = 1, kRequeue = 2;
 
-struct AckFrame {
-  std::uint64_t tag = 0;
-  bool multiple = false;
-  bool operator==(const AckFrame&) const = default;
-};
-
-// Tracks which deliveries of one channel are acked, and acks them in few frames: a contiguous run from the
-// oldest unacked goes as one ack with `multiple`, the rest one by one. `multiple` is correct only if all
-// lower tags are acked, so it is used up to the oldest gap and never beyond.
-//
-// Memory is bounded by what is unacked: once more states behind a gap are settled than open, the open ones at
-// the front move into a set.
-//
-// Thread: one thread per object.
-class AckWindow {
- public:
-  void delivered() {  // tags count up from 1
-    states_.push_back(kOpen);
-    ++open_;
+  // Whether it was unacked until now.
+  bool settle(std::uint64_t tag) {
+    const auto one = open_.find(tag);
+    if (one == open_.end()) return false;
+    bytes_ -= one->second;
+    open_.erase(one);
+    return true;
   }
-
-  // Appends the frames that ack `tags`. Ignores tags that were never delivered or are already acked.
-  void ack(const std::vector<std::uint64_t>& tags, std::vector<AckFrame>& frames) {
-    for (const std::uint64_t tag : tags) {
-      if (old_.erase(tag) > 0) frames.push_back({tag, false});
-      settle(tag, kOwed);
-    }
-    std::uint64_t upto = 0;
-    std::size_t run = 0;
-    while (old_.empty() && !states_.empty() && states_.front() != kOpen) {
-      if (states_.front() == kOwed) {
-        upto = base_;
-        ++run;
-      }
-      pop_front();
-    }
-    if (run > 0) frames.push_back({upto, run > 1});
-    for (const std::uint64_t tag : tags) {
-      if (tag < base_ || tag - base_ >= states_.size() || at(tag) != kOwed) continue;
-      at(tag) = kSent;
-      frames.push_back({tag, false});
-    }
-    drop_settled();
-  }
-
-  // Settled in another way: no ack is due for it.
-  void settled(std::uint64_t tag) {
-    old_.erase(tag);
-    settle(tag, kSent);
-    drop_settled();
-  }
-
-  void settle_all() {
-    base_ += states_.size();
-    states_.clear();
-    old_.clear();
-    open_ = 0;
-  }
-
-  // Entries in memory: at most 2 * those unacked + kMostSettled.
-  std::size_t size() const { return old_.size() + states_.size(); }
-  static constexpr std::size_t kMostSettled = 4096;
-
- private:
-  enum State : std::uint8_t { kOpen, kOwed, kSent };
-  State& at(std::uint64_t tag) { return states_[static_cast<std::size_t>(tag - base_)]; }
-
-  void settle(std::uint64_t tag, State state) {
-    if (tag < base_ || tag - base_ >= states_.size() || at(tag) != kOpen) return;
-    at(tag) = state;
-    --open_;
-  }
-  void pop_front() {
-    states_.pop_front();
-    ++base_;
-  }
-  // REQUIRES: no state is kOwed.
-  void drop_settled() {
-    while (!states_.empty() && states_.front() == kSent) pop_front();
-    if (states_.size() <= 2 * open_ + kMostSettled) return;
-    while (states_.size() > open_ + (open_ + kMostSettled) / 2) {
-      if (states_.front() == kOpen) {
-        old_.insert(old_.end(), base_);
-        --open_;
-      }
-      pop_front();
-    }
-  }
-
-  std::set<std::uint64_t> old_;  // tags before base_ that are unacked
-  std::uint64_t base_ = 1;       // the tag of states_[0]
-  std::deque<State> states_;
-  std::size_t open_ = 0;  // number of kOpen in states_
-};
-
-// Writes acks and requeues of one channel into the connection's buffer, in as few frames as the protocol
-// allows. Requeues are nacks, not rejects: since 4.3 RabbitMQ counts only rejects towards a quorum queue's
-// delivery limit. Thread: one thread per object.
-class AckWriter {
- public:
-  void begin_channel() { window_ = {}; }
-  void delivered() { window_.delivered(); }  // tags count up from 1
-
-  // Unknown tags and tags that are already settled are ignored.
-  void ack(const std::vector<std::uint64_t>& tags, std::string& out) {
-    frames_.clear();
-    window_.ack(tags, frames_);
-    for (const AckFrame& frame : frames_)
-      put_settle(out, AMQP_BASIC_ACK_METHOD, frame.tag, frame.multiple ? kMultiple : std::uint8_t{0});
-  }
-  void requeue(const std::vector<std::uint64_t>& tags, std::string& out) {
-    for (const std::uint64_t tag : tags) {
-      window_.settled(tag);
-      put_settle(out, AMQP_BASIC_NACK_METHOD, tag, kRequeue);
-    }
-  }
-  void requeue_all(std::string& out) {
-    put_settle(out, AMQP_BASIC_NACK_METHOD, 0, kMultiple | kRequeue);  // tag 0: all
-    window_.settle_all();
-  }
-
- private:
-  static constexpr std::uint8_t kMultiple = 1,
-                                kRequeue = 2;  // bits of both methods; an ack has only the first
-
   // basic.ack or basic.nack: both have the same layout.
   static void put_settle(std::string& out, std::uint32_t method, std::uint64_t tag, std::uint8_t bits) {
     constexpr std::uint32_t kPayload = 4 + 8 + 1;
@@ -292,40 +194,10 @@ class AckWriter {
     put8(out, AMQP_FRAME_END);
   }
 
-  AckWindow window_;
-  std::vector<AckFrame> frames_;  // scratch
-};
-
-// Acks and requeues in transit to the consumer's thread. Thread: ack and requeue from any; take from the
-// consumer's own.
-class AckMailbox {
- public:
-  void ack(std::vector<DeliveryTag> tags) { acks_.put(std::move(tags)); }
-  void requeue(std::vector<DeliveryTag> tags) { requeues_.put(std::move(tags)); }
-
-  struct Taken {
-    std::vector<std::uint64_t> acks, requeues;  // delivery tags of this session
-    bool any_acks = false;                      // also true if all acks were of old sessions
-  };
-  // Valid until the next call.
-  const Taken& take(const IntakeSession& session) {
-    taken_.any_acks = filter(acks_.take(), session, taken_.acks);
-    filter(requeues_.take(), session, taken_.requeues);
-    return taken_;
-  }
-
- private:
-  static bool filter(const std::vector<DeliveryTag>& from, const IntakeSession& session,
-                     std::vector<std::uint64_t>& to) {
-    to.clear();
-    for (const DeliveryTag& tag : from) {
-      if (tag.session == session) to.push_back(tag.tag);
-    }
-    return !from.empty();
-  }
-
-  Mailbox<DeliveryTag> acks_, requeues_;
-  Taken taken_;  // the thread's own
+  const std::size_t max_bytes_;
+  std::map<std::uint64_t, std::size_t> open_;  // bytes by tag; 0 = the sink does not hold it
+  std::size_t bytes_ = 0;                      // of all in open_
+  std::vector<std::uint64_t> to_requeue_;      // unacked, or settled since
 };
 
 }  // namespace rung::rabbit

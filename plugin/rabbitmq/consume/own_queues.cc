@@ -4,35 +4,17 @@
 #include <utility>
 
 namespace rung::rabbit {
-namespace {
 
-// The consumer tags that stand for the inlets.
-constexpr std::pair<Inlet, std::string_view> kTags[] = {
-    {Inlet::failed, "failed"}, {Inlet::results, "results"}, {Inlet::delay, "delay"}};
-
-std::string_view consumer_tag(const Declared& inlet) {
-  const auto* const it = std::ranges::find(kTags, *inlet.inlet, &std::pair<Inlet, std::string_view>::first);
-  return it->second;
-}
-
-Error with_name(Error error, const std::string& what) {
-  error.message = what + ": " + error.message;
-  return error;
-}
-
-}  // namespace
-
-std::vector<Declared> OwnQueues::inlets() const {
-  auto all = topology(options_);
-  std::erase_if(all, [](const Declared& one) { return !one.consumed; });
-  return all;
+OwnQueues::OwnQueues(const BrokerOptions& options, OwnQueueTypes& types, BrokerSink& sink)
+    : options_(options), types_(types), sink_(sink), inlets_(topology(options)) {
+  std::erase_if(inlets_, [](const Declared& one) { return !one.inlet; });
 }
 
 // The report also comes with nothing in it: the topology is in order.
 Result<void> OwnQueues::declare(const Calls& calls, Pass pass) {
   auto report = declare_topology(options_, types_, calls, pass);
   if (!report) {
-    if (report.error().kind == Error::Kind::refused) sink_.sink().on_topology({{}, report.error().message});
+    if (report.error().kind == Error::Kind::refused) sink_.on_topology({{}, report.error().message});
     return tl::unexpected(report.error());
   }
   auto repaired = std::exchange(cancelled_.queues, {});  // another may be cancelled during the calls below
@@ -44,35 +26,28 @@ Result<void> OwnQueues::declare(const Calls& calls, Pass pass) {
     const bool was_there = found->message_count > 0 || found->consumer_count > 0;
     queue = (was_there ? "consumer of queue " : "queue ") + queue;
   }
-  sink_.sink().on_topology({std::move(repaired), std::move(report->problem)});
+  sink_.on_topology({std::move(repaired), std::move(report->problem)});
   return {};
 }
 
 Result<void> OwnQueues::consume(const Calls& calls) {
-  amqp_basic_qos_t qos{};
-  qos.prefetch_count =
-      static_cast<std::uint16_t>(std::clamp(options_.prefetch, 1, 65535));  // for each consumer
-  if (auto done = calls.send(AMQP_BASIC_QOS_METHOD, &qos); !done) return done;
-  for (const Declared& one : inlets()) {
-    amqp_basic_consume_t consume{};
-    consume.queue = bytes(one.name);
-    consume.consumer_tag = bytes(consumer_tag(one));
-    auto done = calls.send(AMQP_BASIC_CONSUME_METHOD, &consume);
-    if (!done) return tl::unexpected(with_name(done.error(), "consuming " + one.name));
+  auto done = calls.prefetch(static_cast<std::uint16_t>(std::clamp(options_.prefetch, 1, 65535)));
+  for (auto one = inlets_.begin(); done && one != inlets_.end(); ++one) {
+    done = calls.consume(one->name);
+    if (!done) done.error().message = "consuming " + one->name + ": " + done.error().message;
   }
-  return {};
+  return done;
 }
 
 Result<void> OwnQueues::cancel(const Calls& calls) {
-  for (const Declared& one : inlets()) {
-    auto done = calls.cancel(consumer_tag(one));
-    if (!done) return tl::unexpected(with_name(done.error(), "cancelling " + one.name));
+  for (const Declared& one : inlets_) {
+    if (auto done = calls.cancel(one.name); !done) return done;
   }
   return {};
 }
 
 void OwnQueues::send_cancel(Connection& connection) {
-  for (const Declared& one : inlets()) rabbit::send_cancel(connection, consumer_tag(one));
+  for (const Declared& one : inlets_) rabbit::send_cancel(connection, one.name);
 }
 
 Result<ConsumedQueues::Changed> OwnQueues::change(const Calls& calls, bool consuming) {
@@ -86,14 +61,12 @@ Result<ConsumedQueues::Changed> OwnQueues::change(const Calls& calls, bool consu
 
 void OwnQueues::cancelled(std::string_view consumer_tag) {
   cancelled_.due = true;
-  for (Declared& one : inlets()) {
-    if (one.inlet == origin(consumer_tag).inlet) cancelled_.queues.push_back(std::move(one.name));
-  }
+  cancelled_.queues.emplace_back(consumer_tag);
 }
 
 ConsumedQueues::Origin OwnQueues::origin(std::string_view consumer_tag) const {
-  const auto* const it = std::ranges::find(kTags, consumer_tag, &std::pair<Inlet, std::string_view>::second);
-  return {it == std::end(kTags) ? Inlet::failed : it->first};
+  const auto it = std::ranges::find(inlets_, consumer_tag, &Declared::name);
+  return {it == inlets_.end() ? Inlet::failed : *it->inlet};
 }
 
 }  // namespace rung::rabbit

@@ -1,5 +1,5 @@
-// The queues <prefix>.failed, .results and .delay, as a Consumer consumes them. Declares the topology.
-// Thread: the consumer's.
+// The queues <prefix>.failed, .results and .delay, as a Consumer consumes them. Declares the topology. The
+// consumer tag is the queue's name. Thread: the consumer's.
 #pragma once
 
 #include <string>
@@ -8,21 +8,15 @@
 #include "plugin/broker_options.h"
 #include "plugin/rabbitmq/consume/consumer.h"
 #include "plugin/rabbitmq/topology/topology.h"
-#include "plugin/rabbitmq/wire/connection_loop.h"
 
 namespace rung::rabbit {
 
 class OwnQueues final : public ConsumedQueues {
  public:
   // REQUIRES: all outlive it.
-  OwnQueues(const BrokerOptions& options, OwnQueueTypes& types, SinkAdapter& sink)
-      : options_(options), types_(types), sink_(sink) {}
+  OwnQueues(const BrokerOptions& options, OwnQueueTypes& types, BrokerSink& sink);
 
   Result<void> declare(const Calls& calls) override { return declare(calls, Pass::start); }
-  void up(const Connection& connection) override {
-    sink_.up(SinkAdapter::Side::intake, connection.address().shown);
-  }
-  void down(const Error&) override {}  // the connection loop reports it
   // The queues are still to be reported: RabbitMQ 4.3 ends the connection if a quorum queue is declared and
   // bound again before its deletion has come to its end.
   void begin_channel() override { cancelled_.due = false; }
@@ -36,11 +30,11 @@ class OwnQueues final : public ConsumedQueues {
 
  private:
   Result<void> declare(const Calls& calls, Pass pass);
-  std::vector<Declared> inlets() const;  // those that are consumed
 
   const BrokerOptions& options_;
   OwnQueueTypes& types_;
-  SinkAdapter& sink_;
+  BrokerSink& sink_;
+  std::vector<Declared> inlets_;  // those that are consumed
   // The broker has cancelled consumers, because their queues were deleted or a consumer timed out: declare
   // and consume again.
   struct Cancelled {

@@ -77,15 +77,12 @@ void MessageWriter::continue_body(Connection& connection, Outstanding& outstandi
 
 // Uses the default exchange. No queue is named "", so the broker drops the message once it has checked our
 // right.
-void RightsCheck::send(Connection& connection, Outstanding& outstanding) {
-  Sent check;
-  check.outgoing.token = kToken;
+void RightsCheck::send(Connection& connection) {
+  const Outgoing check;
   std::string header;
-  (void)encode_content_header(check.outgoing.message, header);
-  put_publish(connection.out(), check.outgoing, false);
+  (void)encode_content_header(check.message, header);
+  put_publish(connection.out(), check, false);
   connection.frame(AMQP_FRAME_HEADER, kChannel, header);
-  check.end = connection.appended();
-  outstanding.add(std::move(check));
   pending_ = true;
 }
 

@@ -67,11 +67,8 @@ class MessageWriter {
 // object.
 class RightsCheck {
  public:
-  static constexpr std::uint64_t kToken =
-      ~std::uint64_t{0};  // of the empty message, which no caller requested
-
   // REQUIRES: nothing else was published on the channel.
-  void send(Connection& connection, Outstanding& outstanding);
+  void send(Connection& connection);
   bool pending() const { return pending_; }
   void passed() { pending_ = false; }
   // The broker closed the channel while the check was pending. Returns why the connection has ended.

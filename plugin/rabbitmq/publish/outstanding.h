@@ -4,17 +4,12 @@
 // Confirms come in any order, one by one or `multiple`. Returns carry no tag, so they are matched by content:
 //   1. Within a channel the broker works in order, so returns come in the order of their publishes: the
 //      search continues where the last match was found.
-//   2. The first message with the same exchange, routing key, properties, headers and body matches. retry-id
-//      and retry-attempt tell a message that carries them from every other. Two identical messages can be
-//      mixed up only if the queue was deleted or created between them. That does no harm: one of two equal
-//      messages is in the queue and the other is not, whichever token we report.
-//   3. If the broker encoded headers differently than we did (none does so today), the first with the same
-//      exchange, routing key, body size, message-id, retry-id and retry-attempt matches.
+//   2. The first message with the same exchange, routing key, body size, message-id, retry-id and
+//      retry-attempt matches. The last two tell a message of Rung's from every other. The other headers are
+//      not compared: the broker takes BCC off. Two that are equal in all this can be mixed up only if the
+//      queue was deleted or created between them. That does no harm: one of the two is in the queue and the
+//      other is not, whichever token we report.
 // A return comes before its ack; the ack settles the message as returned.
-//
-// Memory is bounded by what has no answer: the latest messages are in a deque, in which a settled message
-// keeps its slot until those before it are settled too. Once settled slots outnumber the open ones, the open
-// ones at the front move into a map, and the slots go. A message moves at most once.
 //
 // Thread: one thread per object.
 #pragma once
@@ -37,14 +32,13 @@ struct Sent {
   std::uint64_t end = 0;  // Connection::appended() after its last byte; 0 while it is still being written
   int strikes = 0;        // how often the broker hung up while only this message was in flight
   bool maybe_delivered = false;  // it was sent before, on a channel that has ended
-  bool settled = false;
   bool returned = false;
   std::string reason;
 };
 
 class Outstanding {
  public:
-  // Returns its tag, which counts up from 1 on each channel.
+  // Returns its tag, which counts up on each channel, from 2: tag 1 is the RightsCheck's.
   std::uint64_t add(Sent sent);
   Sent* at(std::uint64_t tag);  // nullptr if it is settled or unknown
 
@@ -54,32 +48,24 @@ class Outstanding {
   bool returned(const std::string& exchange, const std::string& routing_key, const Message& message,
                 std::string reason);
 
-  // Returned messages for this exchange get no result; take_returned() yields them.
-  void keep_returned(std::string exchange) { keep_returned_ = std::move(exchange); }
+  // Messages that the return exchange returned get no result; take_returned() yields them.
+  void keep_returned() { keep_returned_ = true; }
   std::vector<Outgoing> take_returned() { return std::exchange(kept_, {}); }
 
-  // Returns all unsettled messages in the order sent, and clears the object. Tags begin at 1 again.
+  // Returns all unsettled messages in the order sent, and clears the object, as for a new channel.
   std::vector<Sent> take_all();
 
-  std::size_t size() const { return open_; }
-  // Entries in memory, settled ones included: at most 2 * size() + kMostSettled.
-  std::size_t slots() const { return old_.size() + sent_.size(); }
-  static constexpr std::size_t kMostSettled = 512;
-  bool empty() const { return open_ == 0; }
+  std::size_t size() const { return sent_.size(); }
+  bool empty() const { return sent_.empty(); }
 
  private:
   void settle(Sent& sent, bool ack, std::vector<PublishResult>& results);
-  void drop_settled();
-  void pop_front();
 
-  std::string keep_returned_;  // "" = none
+  bool keep_returned_ = false;
   std::vector<Outgoing> kept_;
-  std::map<std::uint64_t, Sent> old_;  // unsettled, by tag; all before base_
-  std::deque<Sent> sent_;
-  std::size_t settled_ = 0;        // number of settled messages in sent_
-  std::uint64_t base_ = 1;         // the tag of sent_[0]
-  std::size_t open_ = 0;           // number of unsettled messages
-  std::uint64_t search_from_ = 1;  // tag: returns before it have been matched
+  std::map<std::uint64_t, Sent> sent_;  // unsettled, by tag
+  std::uint64_t last_ = 1;              // the tag of the last one
+  std::uint64_t search_from_ = 0;       // tag: returns before it have been matched
 };
 
 // Messages waiting to be sent, in order. Suspects are at the front: the broker closed the channel or the

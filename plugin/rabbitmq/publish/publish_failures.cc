@@ -9,16 +9,13 @@ namespace {
 
 const std::string kDefaultExchange = "amq.default";  // its name in the broker's reasons
 
-// Whether the broker's reason names this message. The wordings are from RabbitMQ 3.x and 4.x.
+// Whether the broker's reason names this message: by its exchange. What else closes a channel is taken off
+// before (broker_headers.h). The wordings are from RabbitMQ 3.x and 4.x.
 bool blames(const Closing& why, const Outgoing& outgoing) {
-  const Properties& p = outgoing.message.properties;
   const auto says = [&](const std::string& words) { return why.text.find(words) != std::string::npos; };
   const std::string& exchange = outgoing.exchange.empty() ? kDefaultExchange : outgoing.exchange;
-  if (says("exchange '" + exchange + "'"))
-    return !says("access to topic '") || says("access to topic '" + outgoing.routing_key + "'");
-  if (p.user_id && says("user_id property set to '" + *p.user_id + "'")) return true;
-  if (p.expiration && says("invalid expiration '" + *p.expiration + "'")) return true;
-  return says("message size " + std::to_string(outgoing.message.body.size()) + " is larger");
+  return says("exchange '" + exchange + "'") &&
+         (!says("access to topic '") || says("access to topic '" + outgoing.routing_key + "'"));
 }
 
 // The index of the message that caused it; sent.size() = unknown. A hang-up counts against a message that was
@@ -38,12 +35,12 @@ std::vector<Sent> PublishFailures::take_unsettled() {
   const Routing& routing = deps_.routing;
   std::vector<Sent> sent;
   for (Sent& one : deps_.outstanding.take_all()) {
-    if (one.returned && routing.role() == Role::main && !routing.key_of(one.outgoing).empty()) {
+    if (one.returned && routing.role() == Role::main && !one.outgoing.queue.empty()) {
       routing.proven().remove(routing.proof_of(one.outgoing));
       deps_.outcomes.pass_on(std::move(one.outgoing));
     } else if (one.returned) {
       deps_.outcomes.result(one.outgoing.token, How::returned, std::move(one.reason));
-    } else if (one.outgoing.token != RightsCheck::kToken) {
+    } else {
       sent.push_back(std::move(one));
     }
   }
@@ -78,7 +75,7 @@ void PublishFailures::refused(const Closing& why, bool hung_up) {
 // Handles the message that made the broker close the channel.
 void PublishFailures::refuse(Sent sent, const Closing& why) {
   const Outgoing& outgoing = sent.outgoing;
-  if (outgoing.exchange == deps_.routing.return_exchange()) {
+  if (!outgoing.queue.empty()) {
     refuse_return_exchange(std::move(sent), why);
     return;
   }
@@ -101,18 +98,17 @@ void PublishFailures::refuse(Sent sent, const Closing& why) {
 
 // <prefix>.return is ours: if it is missing or refuses us, that is not the message's fault.
 void PublishFailures::refuse_return_exchange(Sent sent, const Closing& why) {
-  const std::string key = deps_.routing.key_of(sent.outgoing);
-  if ((why.code != AMQP_NOT_FOUND && why.code != AMQP_ACCESS_REFUSED) || key.empty()) {
+  if (why.code != AMQP_NOT_FOUND && why.code != AMQP_ACCESS_REFUSED) {
     deps_.outcomes.result(sent.outgoing.token, How::rejected, why.text);
     return;
   }
-  if (deps_.routing.role() != Role::main) return binding_refused(std::move(sent), key, why.text);
+  if (deps_.routing.role() != Role::main) return binding_refused(std::move(sent), why.text);
   deps_.routing.proven().clear();  // all bindings are gone
   deps_.outcomes.pass_on(std::move(sent.outgoing));
 }
 
-void PublishFailures::binding_refused(Sent sent, const std::string& key, const std::string& why) {
-  deps_.routing.proven().refuse(key, why, ProvenExchanges::kBindingPause);
+void PublishFailures::binding_refused(Sent sent, const std::string& why) {
+  deps_.routing.refuse_binding(sent.outgoing, why);
   if (deps_.routing.role() == Role::probe) {
     deps_.queue.add_first(std::move(sent));
   } else {

@@ -29,19 +29,18 @@ class PublishOutcomes {
   PublishOutcomes(BrokerSink& sink, PassOn pass_on) : sink_(sink), pass_on_(std::move(pass_on)) {}
 
   void result(std::uint64_t token, How how, std::string reason) {
-    if (token != RightsCheck::kToken) results_.push_back({token, how, std::move(reason)});
+    results_.push_back({token, how, std::move(reason)});
   }
   // Returned, because its exchange does not exist or refuses us.
   void no_exchange(std::uint64_t token, std::string reason) {
-    if (token != RightsCheck::kToken) results_.push_back({token, How::returned, std::move(reason), true});
+    results_.push_back({token, How::returned, std::move(reason), true});
   }
-  // For callers that append several results; those may include the result of the rights check.
+  // For callers that append several results.
   std::vector<PublishResult>& results() { return results_; }
   void pass_on(Outgoing outgoing) { passed_on_.push_back(std::move(outgoing)); }
 
   void hand_over() {
     if (!passed_on_.empty()) pass_on_(std::exchange(passed_on_, {}));
-    std::erase_if(results_, [](const PublishResult& one) { return one.token == RightsCheck::kToken; });
     if (!results_.empty()) sink_.on_published(std::exchange(results_, {}));
   }
 
@@ -82,10 +81,11 @@ class ReturnedMessage {
 //     sends it twice, each time on a new channel that has passed the check of our rights. If it is refused
 //     twice, it is `returned`: only this exchange refuses us.
 //   - Only one message was in flight: it is `rejected`, with the broker's reason.
-//   - Several, and the reason names one (its exchange, user-id, expiration, size): that one is `rejected`, or
-//     `returned` if its exchange does not exist; for one second, further messages for that exchange are then
-//     `returned` without a publish. The broker works in order: earlier messages are `lost` (accepted, but not
-//     confirmed), later ones were not processed and are sent again.
+//   - Several, and the reason names one by its exchange: that one is `rejected`, or `returned` if the
+//   exchange
+//     does not exist; for one second, further messages for that exchange are then `returned` without a
+//     publish. The broker works in order: earlier messages are `lost` (accepted, but not confirmed), later
+//     ones were not processed and are sent again.
 //   - Several, and the reason names none: all are sent again, one at a time, until the culprit fails alone.
 //     Those that were accepted the first time then arrive twice, as after any lost connection.
 // The broker's own trouble can also cause a hang-up (connection.close): a message is rejected for it only the
@@ -119,7 +119,7 @@ class PublishFailures {
   bool waits_for_rights() const { return refused_twice_.has_value(); }
 
   // The broker refused to bind the message's queue: the next publisher uses the default exchange.
-  void binding_refused(Sent sent, const std::string& key, const std::string& why);
+  void binding_refused(Sent sent, const std::string& why);
 
  private:
   std::vector<Sent> take_unsettled();

@@ -25,13 +25,13 @@ const char* const kFenced = "not allowed to publish any more";
 Publisher::Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers)
     : options_(deps.options),
       rights_lost_(std::move(peers.rights_lost)),
-      routing_(role, peers.proven, return_exchange(options_.prefix)),
+      routing_(role, peers.proven),
       outcomes_(deps.sink.sink(), std::move(peers.pass_on)),
       failures_({routing_, outstanding_, queue_, outcomes_}),
       loop_(deps,
             {.thread_name = "rung-publish",
              .purpose = "publish",
-             .side = SinkAdapter::Side::publishing,
+             .side = role == Role::main ? std::optional(SinkAdapter::Side::publishing) : std::nullopt,
              // A helper drops its connection because of a queue or an exchange.
              .address_failed_when_over = role == Role::main},
             {.prepare = [this](Connection& connection) { return prepare(connection); },
@@ -43,7 +43,7 @@ Publisher::Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers)
                    take_batch();
                    give_up_queue();
                  }}) {
-  if (role == Role::main) outstanding_.keep_returned(routing_.return_exchange());
+  if (role == Role::main) outstanding_.keep_returned();
 }
 
 Publisher::~Publisher() { join(); }
@@ -75,12 +75,12 @@ Result<void> Publisher::prepare(Connection& connection) {
 
 // REQUIRES: nothing is outstanding.
 Result<void> Publisher::open_channel(Connection& connection) {
-  (void)outstanding_.take_all();  // delivery tags begin at 1 again
+  (void)outstanding_.take_all();  // delivery tags begin anew
   const Calls its = calls(connection);
   if (auto done = its.open_channel(); !done) return done;
   amqp_confirm_select_t select{};
   if (auto done = its.send(AMQP_CONFIRM_SELECT_METHOD, &select); !done) return done;
-  rights_.send(connection, outstanding_);
+  rights_.send(connection);
   return {};
 }
 
@@ -129,13 +129,13 @@ BootMs Publisher::next_turn() const {
 }
 
 BootMs Publisher::answer_due() const {
-  const bool awaited = routing_.role() == Role::unproven && !outstanding_.empty() && !rights_.pending() &&
-                       !blocked_ && !writer_.writing();
+  const bool awaited =
+      routing_.role() == Role::unproven && !outstanding_.empty() && !blocked_ && !writer_.writing();
   return awaited ? writer_.finished_at() + kAnswerTimeout : kNever;
 }
 
 bool Publisher::done_for_now() const {
-  return queue_.empty() && !failures_.waits_for_rights() && (outstanding_.empty() || rights_.pending());
+  return queue_.empty() && !failures_.waits_for_rights() && outstanding_.empty();
 }
 
 Result<bool> Publisher::read(Connection& connection) {
@@ -177,13 +177,13 @@ void Publisher::take_frame(Connection& connection, const Frame& frame) {
       if (const auto* m = connection.decode<amqp_connection_blocked_t>(frame)) {
         blocked_ = true;
         // The connection is up; the check of our rights is answered later.
-        if (rights_.pending()) loop_.sink().up(SinkAdapter::Side::publishing, connection.address().shown);
-        loop_.sink().blocked(true, "blocked by the broker: " + std::string(view(m->reason)));
+        if (rights_.pending()) loop_.report_up(connection);
+        loop_.report_blocked(true, "blocked by the broker: " + std::string(view(m->reason)));
       }
       break;
     case AMQP_CONNECTION_UNBLOCKED_METHOD:
       blocked_ = false;
-      loop_.sink().blocked(false);
+      loop_.report_blocked(false);
       break;
     default:
       break;
@@ -191,17 +191,18 @@ void Publisher::take_frame(Connection& connection, const Frame& frame) {
 }
 
 void Publisher::confirmed(Connection& connection, std::uint64_t tag, bool multiple, bool ack) {
-  if (!rights_.pending()) routing_.answered();
+  if (rights_.pending()) {  // nothing else was sent
+    rights_.passed();
+    loop_.report_up(connection);
+    return failures_.rights_confirmed();
+  }
+  routing_.answered();
   outstanding_.confirm(tag, multiple, ack, outcomes_.results());
   // <prefix>.return returned them: their bindings are gone. They are bound again and published once more.
   for (Outgoing& outgoing : outstanding_.take_returned()) {
     routing_.proven().remove(routing_.proof_of(outgoing));
     outcomes_.pass_on(std::move(outgoing));
   }
-  if (!rights_.pending() || !outstanding_.empty()) return;
-  rights_.passed();
-  loop_.sink().up(SinkAdapter::Side::publishing, connection.address().shown);
-  failures_.rights_confirmed();
 }
 
 // --- sending ---
@@ -220,13 +221,13 @@ Result<void> Publisher::send(Connection& connection) {
     if (fence_passed()) {
       fence_queue();
       // Truncates the message: over() separates complete messages from truncated ones.
-      if (writer_.writing() || (connection.unsent() > 0 && !outstanding_.empty() && !rights_.pending()))
+      if (writer_.writing() || (connection.unsent() > 0 && !outstanding_.empty()))
         return transient("publishing was no longer allowed with a message half sent");
     }
     if (auto done = connection.flush(); !done) return done;
     if (connection.unsent() > 0) return {};
     if (writer_.writing()) failpoint("publish.half_written");
-    if (!writer_.writing() && !outstanding_.empty() && !rights_.pending()) failpoint("publish.after_write");
+    if (!writer_.writing() && !outstanding_.empty()) failpoint("publish.after_write");
     const std::uint64_t before = connection.appended();
     if (auto done = write_more(connection); !done) return done;
     if (connection.appended() == before) return {};
@@ -261,8 +262,8 @@ Result<void> Publisher::begin_message(Connection& connection) {
     return {};
   }
   if (auto why = routing_.choose_exchange(outgoing); !why.empty()) sent.reason = std::move(why);
-  if (const std::string key = routing_.binding_needed(outgoing); !key.empty()) {
-    const auto bound = bind(connection, sent, key);
+  if (routing_.needs_binding(outgoing)) {
+    const auto bound = bind(connection, sent);
     if (!bound) return tl::unexpected(bound.error());
     if (!*bound) return {};
   }
@@ -278,10 +279,10 @@ Result<void> Publisher::begin_message(Connection& connection) {
 
 // Binds the target queue. False: the message has its result, or goes another way. If the broker does not
 // answer, the message waits: better late than without its routing key.
-Result<bool> Publisher::bind(Connection& connection, Sent& sent, const std::string& key) {
+Result<bool> Publisher::bind(Connection& connection, Sent& sent) {
   Calls its = calls(connection);
   its.deadline = loop_.now() + kAnswerTimeout;
-  const auto done = bind_target_queue(routing_.return_exchange(), key, its);
+  const auto done = bind_target_queue(sent.outgoing.exchange, sent.outgoing.queue, its);
   if (done) return true;
   const std::string& why = done.error().message;
   const int code = why == connection.closing().text ? connection.closing().code : 0;
@@ -289,7 +290,7 @@ Result<bool> Publisher::bind(Connection& connection, Sent& sent, const std::stri
     outcomes_.result(sent.outgoing.token, How::returned, why);
   } else if (code == AMQP_ACCESS_REFUSED || code == AMQP_RESOURCE_LOCKED ||
              code == AMQP_PRECONDITION_FAILED) {
-    failures_.binding_refused(std::move(sent), key, why);
+    failures_.binding_refused(std::move(sent), why);
   } else {
     if (routing_.role() == Role::probe) {
       outcomes_.result(sent.outgoing.token, How::lost, "its queue could not be bound: " + why);
@@ -307,7 +308,7 @@ Result<bool> Publisher::bind(Connection& connection, Sent& sent, const std::stri
 void Publisher::over(const ConnectionLoop::End& end) {
   if (blocked_) {
     blocked_ = false;
-    loop_.sink().blocked(false);
+    loop_.report_blocked(false);
   }
   writer_.abandon();
   // A hang-up because of what we sent, not a shutdown (320) or a broken connection.
@@ -330,8 +331,8 @@ void Publisher::pass_everything_on() {
   routing_.proven().set_no_helper();
   for (Sent& sent : queue_.take_all()) {
     routing_.proven().add(sent.outgoing.exchange);
-    if (const std::string key = routing_.key_of(sent.outgoing); !key.empty())
-      routing_.proven().refuse(key, "no further connection is allowed", ProvenExchanges::kBindingPause);
+    if (!sent.outgoing.queue.empty())
+      routing_.refuse_binding(sent.outgoing, "no further connection is allowed");
     outcomes_.pass_on(std::move(sent.outgoing));
   }
   outcomes_.hand_over();

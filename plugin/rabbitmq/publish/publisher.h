@@ -76,7 +76,7 @@ class Publisher {
   Result<void> send(Connection& connection);
   Result<void> write_more(Connection& connection);
   Result<void> begin_message(Connection& connection);
-  Result<bool> bind(Connection& connection, Sent& sent, const std::string& key);
+  Result<bool> bind(Connection& connection, Sent& sent);
 
   // --- the end of a connection, or of the publisher ---
   void over(const ConnectionLoop::End& end);

@@ -112,58 +112,52 @@ enum class Role : std::uint8_t { main, unproven, probe };
 class Routing {
  public:
   // REQUIRES: `proven` outlives it.
-  Routing(Role role, ProvenExchanges& proven, std::string return_exchange)
-      : role_(role), proven_(proven), return_exchange_(std::move(return_exchange)) {}
+  Routing(Role role, ProvenExchanges& proven) : role_(role), proven_(proven) {}
 
   Role role() const { return role_; }
   ProvenExchanges& proven() const { return proven_; }
-  const std::string& return_exchange() const { return return_exchange_; }
-
-  // Binding key of the target queue; "" if the message does not use <prefix>.return.
-  std::string key_of(const Outgoing& outgoing) const { return binding_key(outgoing, return_exchange_); }
 
   // What must be proven before Role::main may publish it: its exchange, or the binding of its queue.
-  std::string proof_of(const Outgoing& outgoing) const {
-    std::string key = key_of(outgoing);
-    return key.empty() ? outgoing.exchange : key;
+  static std::string proof_of(const Outgoing& outgoing) {
+    return outgoing.queue.empty() ? outgoing.exchange : binding_key(outgoing.queue);
   }
 
   // True if the message belongs to the other one of main and unproven.
   bool belongs_to_other(const Outgoing& outgoing) const {
     if (role_ == Role::probe) return false;
-    const std::string key = key_of(outgoing);
-    const bool by_main = (proven_.contains(proof_of(outgoing)) || (!key.empty() && proven_.refusal(key))) &&
-                         !may_be_refused(outgoing, key);
+    const std::string proof = proof_of(outgoing);
+    const bool by_main = (proven_.contains(proof) || (!outgoing.queue.empty() && proven_.refusal(proof))) &&
+                         !may_be_refused(outgoing);
     return by_main != (role_ == Role::main);
   }
 
   // Uses the default exchange if the broker refuses to bind the queue. Returns why; "" = not needed.
   std::string choose_exchange(Outgoing& outgoing) const {
-    const std::string key = key_of(outgoing);
-    if (key.empty()) return {};
-    auto why = proven_.refusal(key);
+    if (outgoing.queue.empty()) return {};
+    auto why = proven_.refusal(binding_key(outgoing.queue));
     if (!why) return {};
-    use_default_exchange(outgoing, key);
+    use_default_exchange(outgoing);
     return *std::move(why);
   }
 
-  // The binding key to bind before publishing; "" = none.
-  std::string binding_needed(const Outgoing& outgoing) const {
-    if (role_ == Role::main) return {};
-    std::string key = key_of(outgoing);
-    if (!key.empty() && proven_.contains(key)) key.clear();
-    return key;
+  // Whether its queue is to be bound before it is published.
+  bool needs_binding(const Outgoing& outgoing) const {
+    return role_ != Role::main && !outgoing.queue.empty() && !proven_.contains(binding_key(outgoing.queue));
+  }
+  // The broker refuses to bind its queue.
+  void refuse_binding(const Outgoing& outgoing, const std::string& why) const {
+    proven_.refuse(binding_key(outgoing.queue), why, ProvenExchanges::kBindingPause);
   }
 
   // The broker has just refused the message's exchange. The default one is refused by rights alone, and topic
   // permissions depend on the routing key.
-  void refuse(const Outgoing& outgoing, const std::string& why) {
+  void refuse(const Outgoing& outgoing, const std::string& why) const {
     if (outgoing.exchange.empty() || why.find("access to topic '") != std::string::npos) return;
     proven_.refuse("exchange:" + outgoing.exchange, why, ProvenExchanges::kExchangePause);
   }
   // Why the message's exchange cannot be used now.
   std::optional<std::string> refusal_of(const Outgoing& outgoing) const {
-    if (outgoing.exchange.empty() || outgoing.exchange == return_exchange_) return std::nullopt;
+    if (outgoing.exchange.empty() || !outgoing.queue.empty()) return std::nullopt;
     return proven_.refusal("exchange:" + outgoing.exchange);
   }
 
@@ -183,17 +177,16 @@ class Routing {
   // Whether the broker may close the channel because of the message itself. Role::unproven sends it alone, so
   // that no other publish has to be repeated. A delayed-message exchange refuses an x-delay that is no
   // number.
-  bool may_be_refused(const Outgoing& outgoing, const std::string& key) const {
+  bool may_be_refused(const Outgoing& outgoing) const {
     if (proven_.no_helper()) return false;
     if (!proven_.fits(outgoing.message.body.size())) return true;
-    if (outgoing.exchange.empty() || !key.empty()) return false;
+    if (outgoing.exchange.empty() || !outgoing.queue.empty()) return false;
     const Value* delay = find(outgoing.message.headers, kDelayHeader);
     return delay != nullptr && !delay->as_int();
   }
 
   const Role role_;
   ProvenExchanges& proven_;
-  const std::string return_exchange_;
   std::string last_proof_;      // Role::unproven: of the last message sent
   std::size_t last_bytes_ = 0;  // the same
 };

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "plugin/rabbitmq/topology/management_rows.h"
 #include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/wire.h"
 #include "src/core/base/addresses.h"
@@ -16,6 +15,8 @@
 namespace rung::rabbit {
 namespace {
 
+using nlohmann::json;
+
 constexpr int kManagementPort = 15672;
 constexpr std::string_view kOwnQueues[] = {".failed", ".delay", ".results", ".parked"};
 // Queues are listed in pages. Answers are bounded, in case something else listens there: policies come in one
@@ -23,8 +24,69 @@ constexpr std::string_view kOwnQueues[] = {".failed", ".delay", ".results", ".pa
 constexpr std::size_t kPageQueues = 500, kMostQueues = 200'000;
 constexpr std::size_t kMostAnswer = 8UL * 1024 * 1024;   // bytes
 constexpr std::size_t kMostListed = 64UL * 1024 * 1024;  // bytes of all pages
+constexpr int kMostNesting = 32;  // of arrays and objects: each level takes far more memory than its byte
 // Without statistics, which can be up to five seconds old.
 constexpr const char* kFresh = "?disable_stats=true&enable_queue_totals=true";
+
+// --- values and rows of the answers ---
+
+std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+std::string text_at(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+std::int64_t number_at(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_number_integer() ? it->get<std::int64_t>() : 0;
+}
+
+bool flag_at(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_boolean() && it->get<bool>();
+}
+
+// The API returns an empty object sometimes as {}, sometimes as [].
+std::optional<std::string> text_in(const json& object, const char* table, const char* key) {
+  const auto it = object.find(table);
+  if (it == object.end() || !it->is_object() || !it->contains(key)) return std::nullopt;
+  return text_at(*it, key);
+}
+// An object, as text; {} if there is none.
+std::string table_at(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_object() ? dump(*it) : "{}";
+}
+
+QueueFacts queue_facts_of(const json& row) {
+  QueueFacts facts{text_in(row, "arguments", "x-dead-letter-exchange"), text_at(row, "policy"),
+                   text_at(row, "type"), text_at(row, "name")};
+  facts.arguments = table_at(row, "arguments");
+  if (const auto it = row.find("effective_policy_definition"); it != row.end() && it->is_object())
+    facts.effective_policy = dump(*it);
+  facts.operator_policy = text_at(row, "operator_policy");
+  facts.exclusive = flag_at(row, "exclusive");
+  facts.auto_delete = flag_at(row, "auto_delete");
+  facts.durable = !row.contains("durable") || flag_at(row, "durable");
+  if (std::string node = text_at(row, "node"); !node.empty()) facts.nodes.push_back(std::move(node));
+  if (const auto it = row.find("members"); it != row.end() && it->is_array()) {  // of a quorum queue
+    for (const json& member : *it) {
+      if (member.is_string()) facts.nodes.push_back(member.get<std::string>());
+    }
+  }
+  return facts;
+}
+
+// REQUIRES: `row` is an object.
+Binding binding_of(const json& row) {
+  return {text_at(row, "source"), text_at(row, "routing_key"), table_at(row, "arguments")};
+}
+
+Policy policy_of(const json& row) {
+  return {text_at(row, "name"), text_at(row, "pattern"), text_at(row, "apply-to"),
+          table_at(row, "definition"), static_cast<int>(number_at(row, "priority"))};
+}
 
 // The path before /api.
 std::string base_path(const std::string& path) {
@@ -32,14 +94,6 @@ std::string base_path(const std::string& path) {
   std::string base = "/" + path;
   while (base.ends_with('/')) base.pop_back();
   return base;
-}
-
-Result<Url> given_management(const std::string& text) {
-  auto url = parse_url(text);
-  if (!url) return permanent("broker.management: " + url.error().message);
-  if (url->scheme != "http" && url->scheme != "https")
-    return permanent("broker.management: unsupported scheme " + url->scheme + ": use http or https");
-  return url;
 }
 
 }  // namespace
@@ -256,9 +310,8 @@ Result<json> QueueAdmin::ask(const char* doing, const char* method, const std::s
     at_ = (at_ + 1) % endpoints_.size();
   }
   if (reply.status == 0) return transient(name() + " " + reply.error);
-  if (!nested_within(reply.body, kMostNesting))
-    return transient(name() + " answers with JSON that is nested too deep: is it RabbitMQ's?");
-  const json answer = json::parse(reply.body, nullptr, false);
+  const auto shallow = [](int depth, json::parse_event_t, const json&) { return depth <= kMostNesting; };
+  const json answer = json::parse(reply.body, shallow, false);
   const std::string said = answer.is_object() ? text_at(answer, "reason") : std::string();
   if (reply.status == 401 || reply.status == 403) return tl::unexpected(refused(reply.status, said, doing));
   if (reply.status == 404) return not_found(name() + " answers 404 (not found)");
@@ -317,8 +370,8 @@ Result<std::unique_ptr<QueueAdmin>> management_admin(const BrokerOptions& option
     url.scheme = "http";
     url.host = broker.host;
     if (!options.rabbitmq.management.empty()) {
-      auto management = given_management(options.rabbitmq.management);
-      if (!management) return tl::unexpected(management.error());
+      auto management = parse_url(options.rabbitmq.management);
+      if (!management) return permanent("broker.management: " + management.error().message);
       url = *std::move(management);
     }
     if (url.user.empty()) {

@@ -170,9 +170,7 @@ class Judge {
   void judge_bindings() {
     const std::string exchange = return_exchange(std::string(prefix_));
     for (const OutBinding& binding : state_.return_bindings) {
-      const bool ours = binding.destination_type == "queue" && binding.key.starts_with(kBindingPrefix) &&
-                        queue_of(binding.key) == binding.destination;
-      if (ours) continue;
+      if (binding.destination_type == "queue" && binding.key == binding_key(binding.destination)) continue;
       add(fatal, exchange,
           binding.destination_type + " '" + binding.destination + "' is bound to it with the key '" +
               binding.key +

@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::size_t kMostOfName = 255;  // of the cluster's name, which its users choose
 
+std::string owner_exchange(const std::string& prefix) { return prefix + ".owner"; }
+
 std::string database_name(const std::string& prefix, const std::string& database) {
   return prefix + ".database-" + database;
 }
@@ -37,8 +39,6 @@ std::string owner_in(std::string_view refusal, const std::string& prefix) {
 }
 
 }  // namespace
-
-std::string owner_exchange(const std::string& prefix) { return prefix + ".owner"; }
 
 Result<PlaceReport> read_owner(const BrokerOptions& options, const OwnerClaim& claim, const Calls& calls) {
   PlaceReport report;
@@ -75,22 +75,12 @@ Result<PlaceReport> read_owner(const BrokerOptions& options, const OwnerClaim& c
   return report;
 }
 
-Result<void> delete_owner(const BrokerOptions& options, const Calls& calls) {
-  const std::string name = owner_exchange(options.prefix);
-  amqp_exchange_delete_t fields{};
-  fields.exchange = bytes(name);
-  return calls.send(AMQP_EXCHANGE_DELETE_METHOD, &fields);
-}
-
 // --- the probe ---
 
 Result<void> may_consume(const Calls& calls, std::string_view queue) {
   // RabbitMQ checks the permission before the arguments: it refuses an invalid one without consuming.
   amqp_table_entry_t invalid = text_entry("x-priority", "rung: not a number, to test the permission");
-  amqp_basic_consume_t fields{};
-  fields.queue = bytes(queue);
-  fields.arguments = {1, &invalid};
-  const auto done = calls.send(AMQP_BASIC_CONSUME_METHOD, &fields);
+  const auto done = calls.consume(queue, {1, &invalid});
   const int code = calls.connection.closing().code;
   if (done || code == AMQP_PRECONDITION_FAILED) return {};
   return code == AMQP_NOT_FOUND ? not_found(done.error().message) : tl::unexpected(done.error());
@@ -211,7 +201,10 @@ Result<PlaceReport> Probe::owner(const BrokerOptions& options, const OwnerClaim&
 }
 
 Result<void> Probe::remove_mark(const BrokerOptions& options) {
-  return check([&](const Calls& calls) { return delete_owner(options, calls); });
+  const std::string name = owner_exchange(options.prefix);
+  amqp_exchange_delete_t fields{};
+  fields.exchange = bytes(name);
+  return check([&](const Calls& calls) { return calls.send(AMQP_EXCHANGE_DELETE_METHOD, &fields); });
 }
 
 Result<void> Probe::may_publish(std::string_view exchange, std::string_view unbound_key) {
@@ -224,8 +217,7 @@ Result<void> Probe::may_publish(std::string_view exchange, std::string_view unbo
     calls.connection.frame(AMQP_FRAME_HEADER, kChannel,
                            std::string_view("\0\x3c\0\0\0\0\0\0\0\0\0\0\0\0", 14));
     // A refusal arrives before the answer to a later request.
-    amqp_basic_qos_t qos{};
-    return calls.send(AMQP_BASIC_QOS_METHOD, &qos);
+    return calls.prefetch(0);
   });
 }
 

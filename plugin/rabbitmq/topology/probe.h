@@ -34,13 +34,9 @@ struct OwnerClaim {
   bool mark = false;     // if there is no mark yet, set it
 };
 
-std::string owner_exchange(const std::string& prefix);
-
 // A refusal closes the channel, which is opened again: not for a connection that consumes. Error: the
 // connection has ended.
 Result<PlaceReport> read_owner(const BrokerOptions& options, const OwnerClaim& claim, const Calls& calls);
-// Removes the mark, whoever's it is.
-Result<void> delete_owner(const BrokerOptions& options, const Calls& calls);
 
 // --- the probe ---
 

@@ -18,43 +18,30 @@ namespace rung::rabbit {
 
 inline constexpr std::string_view kBcc = "BCC";
 inline constexpr std::string_view kBindingPrefix = "queue:";
+inline std::string binding_key(const std::string& queue) { return std::string(kBindingPrefix) + queue; }
 
 // The direct exchange that lets a retry keep its routing key; it has no queue of its own.
 inline std::string return_exchange(const std::string& prefix) { return prefix + ".return"; }
 
-// Implements Outgoing::queue in RabbitMQ, with the return exchange. Uses the default exchange if the queue's
-// name is too long for a binding key (255 bytes), or if the routing key looks like a binding key and would
-// also reach that queue.
+// Implements Outgoing::queue in RabbitMQ: with the return exchange, as long as it stays set. Uses the default
+// exchange if the queue's name is too long for a binding key (255 bytes), or if the routing key looks like a
+// binding key and would also reach that queue.
 inline void route_to_queue(Outgoing& outgoing, const std::string& return_exchange) {
   if (outgoing.queue.empty()) return;
-  const std::string queue = std::exchange(outgoing.queue, {});
-  if (queue.size() > kShortMost - kBindingPrefix.size() || outgoing.routing_key.starts_with(kBindingPrefix)) {
-    outgoing.routing_key = queue;
+  if (outgoing.queue.size() > kShortMost - kBindingPrefix.size() ||
+      outgoing.routing_key.starts_with(kBindingPrefix)) {
+    outgoing.routing_key = std::exchange(outgoing.queue, {});
     return;
   }
   outgoing.exchange = return_exchange;
   if (!outgoing.message.headers) outgoing.message.headers.emplace();
-  outgoing.message.headers->emplace_back(kBcc, Array{Value{std::string(kBindingPrefix) + queue}});
-}
-
-// The binding key of the target queue; "" if the message doesn't use `return_exchange`.
-inline std::string binding_key(const Outgoing& outgoing, const std::string& return_exchange) {
-  if (outgoing.exchange != return_exchange) return {};
-  const Value* bcc = find(outgoing.message.headers, kBcc);
-  const Array* keys = bcc != nullptr ? std::get_if<Array>(&bcc->v) : nullptr;
-  const auto* key =
-      keys != nullptr && keys->size() == 1 ? std::get_if<std::string>(&keys->front().v) : nullptr;
-  return key != nullptr ? *key : std::string();
-}
-
-inline std::string queue_of(std::string_view binding_key) {
-  return std::string(binding_key.substr(kBindingPrefix.size()));
+  outgoing.message.headers->emplace_back(kBcc, Array{Value{binding_key(outgoing.queue)}});
 }
 
 // Reroutes the same message through the default exchange.
-inline void use_default_exchange(Outgoing& outgoing, std::string_view binding_key) {
+inline void use_default_exchange(Outgoing& outgoing) {
   outgoing.exchange.clear();
-  outgoing.routing_key = queue_of(binding_key);
+  outgoing.routing_key = std::exchange(outgoing.queue, {});
   std::erase_if(*outgoing.message.headers, [](const auto& header) { return header.first == kBcc; });
 }
 
@@ -64,12 +51,12 @@ inline Result<void> declare_exchange(const std::string& return_exchange, const C
   return calls.exchange_with_alternate(return_exchange, kDirect, return_exchange);
 }
 
-// Declares the exchange and binds the queue that `key` names. If the broker refuses, the channel is closed
-// and closing() of the connection says why.
-inline Result<void> bind_target_queue(const std::string& return_exchange, const std::string& key,
+// Declares the exchange and binds the queue. If the broker refuses, the channel is closed and closing() of
+// the connection says why.
+inline Result<void> bind_target_queue(const std::string& return_exchange, const std::string& queue,
                                       const Calls& calls) {
   if (auto declared = declare_exchange(return_exchange, calls); !declared) return declared;
-  return calls.bind(queue_of(key), return_exchange, key);
+  return calls.bind(queue, return_exchange, binding_key(queue));
 }
 
 }  // namespace rung::rabbit

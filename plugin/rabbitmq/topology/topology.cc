@@ -249,10 +249,10 @@ void OwnQueueTypes::found(const std::string& queue, std::string type) {
 }
 
 std::vector<Declared> topology(const BrokerOptions& options) {
-  return {{options.prefix + ".failed", Inlet::failed, true},
-          {options.prefix + ".delay", Inlet::delay, options.consume_delay},
-          {options.prefix + ".results", Inlet::results, true},
-          {options.prefix + ".parked", std::nullopt, false}};
+  return {{options.prefix + ".failed", Inlet::failed},
+          {options.prefix + ".delay", options.consume_delay ? std::optional(Inlet::delay) : std::nullopt},
+          {options.prefix + ".results", Inlet::results},
+          {options.prefix + ".parked", std::nullopt}};
 }
 
 Result<TopologyReport> declare_topology(const BrokerOptions& options, OwnQueueTypes& types,

@@ -19,8 +19,7 @@ namespace rung::rabbit {
 
 struct Declared {
   std::string name;            // of the exchange (fanout) and of its queue
-  std::optional<Inlet> inlet;  // the inlet that is consumed from it; none = nothing
-  bool consumed = false;
+  std::optional<Inlet> inlet;  // what is consumed from it; none = nothing
 };
 std::vector<Declared> topology(const BrokerOptions& options);
 

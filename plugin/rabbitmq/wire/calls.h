@@ -2,6 +2,7 @@
 // Thread: the connection's.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "plugin/rabbitmq/wire/connection.h"
@@ -74,6 +75,20 @@ struct Calls {
     const auto answer = ask(AMQP_QUEUE_DECLARE_METHOD, &fields);
     if (!answer) return tl::unexpected(answer.error());
     return *static_cast<const amqp_queue_declare_ok_t*>(*answer);
+  }
+  // basic.qos: the unacked messages of each consumer that begins from now on.
+  Result<void> prefetch(std::uint16_t most) const {
+    amqp_basic_qos_t fields{};
+    fields.prefetch_count = most;
+    return send(AMQP_BASIC_QOS_METHOD, &fields);
+  }
+  // basic.consume. The consumer tag is the queue's name.
+  Result<void> consume(std::string_view queue, amqp_table_t arguments = amqp_empty_table) const {
+    amqp_basic_consume_t fields{};
+    fields.queue = bytes(queue);
+    fields.consumer_tag = bytes(queue);
+    fields.arguments = arguments;
+    return send(AMQP_BASIC_CONSUME_METHOD, &fields);
   }
   // basic.cancel. What the broker sent before has arrived with the answer.
   Result<void> cancel(std::string_view consumer_tag) const {

@@ -79,10 +79,8 @@ Result<std::unique_ptr<Connection>> Connection::open_at(const Address& address, 
                                                         BootMs deadline) {
   const auto url = access.login(address.url);
   if (!url) return tl::unexpected(url.error());
-  const auto tls = access.tls();
-  if (!tls) return tl::unexpected(tls.error());
   const int port = url->port != 0 ? url->port : usual_port(access.uses_tls());
-  auto wire = Wire::open(address, port, *tls, waker, deadline);
+  auto wire = Wire::open(address, port, access, waker, deadline);
   if (!wire) return tl::unexpected(wire.error());
   std::unique_ptr<Connection> connection(new Connection(std::move(*wire), waker.clock(), address, heartbeat));
   if (auto done = connection->login(*url, name, waker, deadline); !done) {

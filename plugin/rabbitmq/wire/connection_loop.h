@@ -63,12 +63,9 @@ class Mailbox {
 // Thread: any.
 class SinkAdapter {
  public:
-  // silent: the sink wants only the results of a helper's connection, not its status.
-  enum class Status : std::uint8_t { reported, silent };
   enum class Side : std::uint8_t { intake, publishing };
 
-  explicit SinkAdapter(BrokerSink& sink, Status status = Status::reported)
-      : sink_(sink), reported_(status == Status::reported) {}
+  explicit SinkAdapter(BrokerSink& sink) : sink_(sink) {}
 
   BrokerSink& sink() { return sink_; }
   // That side's connection is up, at this "host:port".
@@ -104,11 +101,10 @@ class SinkAdapter {
     flag.refused = worse && refused;
     if (worse) status_.reason = flag.reason;
     status_.refused = consuming_.refused || publishing_.refused;
-    if (reported_) sink_.on_status(status_);
+    sink_.on_status(status_);
   }
 
   BrokerSink& sink_;
-  const bool reported_;
   std::mutex mutex_;
   // Guarded by mutex_.
   BrokerStatus status_;
@@ -147,7 +143,7 @@ class ConnectionLoop {
   struct Settings {
     const char* thread_name;
     std::string purpose;                      // "publish": part of the connection's name
-    std::optional<SinkAdapter::Side> side;    // whose status the loop reports as down; none = no side
+    std::optional<SinkAdapter::Side> side;    // whose status the loop reports; none = nobody's
     bool prepare_decides_on_address = false;  // an error of `prepare` tries the next address at once
     bool any_broker = false;                  // true: not only the one of Broker::serve_only()
     bool address_failed_when_over = true;     // false: a connection that ends says nothing about its address
@@ -196,7 +192,14 @@ class ConnectionLoop {
       Connection& connection, Connection::Others others = [](const Frame&) {}) {
     return {connection, waker_, now() + kSetUpTimeout, std::move(others)};
   }
-  SinkAdapter& sink() { return deps_.sink; }
+  BrokerSink& sink() { return deps_.sink.sink(); }
+  // To the sink, if the loop has a side. It reports by itself when the connection is down.
+  void report_up(const Connection& connection) {
+    if (settings_.side) deps_.sink.up(*settings_.side, connection.address().shown);
+  }
+  void report_blocked(bool yes, std::string reason = {}) {
+    if (settings_.side) deps_.sink.blocked(yes, std::move(reason));
+  }
 
   // Reads what has arrived and passes it to `take_frame` (const Frame&) -> Result<bool>; false: the broker
   // has closed the channel, stop reading. It never gets connection.close, which is answered here.

@@ -94,12 +94,10 @@ bool expect_host(SSL* ssl, const std::string& host) {
   return SSL_set1_host(ssl, host.c_str()) == 1;
 }
 
-}  // namespace
-
-Result<std::shared_ptr<Tls>> Tls::load(const BrokerOptions& options) {
+Result<std::shared_ptr<SSL_CTX>> load_tls(const BrokerOptions& options) {
   SSL_CTX* context = SSL_CTX_new(TLS_client_method());
   if (context == nullptr) return permanent("TLS: " + tls_error());
-  std::shared_ptr<Tls> tls(new Tls(context, options.verify_host));
+  std::shared_ptr<SSL_CTX> tls(context, SSL_CTX_free);
   if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) return permanent("TLS: " + tls_error());
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
@@ -127,24 +125,30 @@ Result<std::shared_ptr<Tls>> Tls::load(const BrokerOptions& options) {
   return tls;
 }
 
-Result<std::unique_ptr<Wire>> Wire::open(const Address& address, int port, std::shared_ptr<Tls> tls,
-                                         Waker& waker, BootMs deadline) {
+}  // namespace
+
+Result<std::unique_ptr<Wire>> Wire::open(const Address& address, int port, const Access& access, Waker& waker,
+                                         BootMs deadline) {
+  const auto tls = access.tls();
+  if (!tls) return tl::unexpected(tls.error());
   const auto to = socket_address(address.ip, port);
   const auto fd = to ? connect_to(*to, waker, deadline) : tl::unexpected(to.error());
   if (!fd) return transient("connecting to " + address.shown + ": " + fd.error().message);
-  std::unique_ptr<Wire> wire(new Wire(*fd, std::move(tls)));
-  if (wire->tls_ != nullptr) {
-    if (auto shaken = wire->shake_hands(address.url.host, waker, deadline); !shaken)
+  std::unique_ptr<Wire> wire(new Wire(*fd));
+  if (*tls != nullptr) {
+    if (auto shaken = wire->shake_hands(tls->get(), address.url.host, access.verify_host(), waker, deadline);
+        !shaken)
       return transient(address.shown + ": TLS: " + shaken.error().message);
   }
   return wire;
 }
 
-Result<void> Wire::shake_hands(const std::string& host, Waker& waker, BootMs deadline) {
-  ssl_ = SSL_new(tls_->context());
+Result<void> Wire::shake_hands(SSL_CTX* tls, const std::string& host, bool verify, Waker& waker,
+                               BootMs deadline) {
+  ssl_ = SSL_new(tls);  // which keeps it
   if (ssl_ == nullptr || SSL_set_fd(ssl_, fd_) != 1) return transient(tls_error());
   SSL_set_tlsext_host_name(ssl_, host.c_str());
-  if (tls_->verify_host() && !expect_host(ssl_, host)) return transient(tls_error());
+  if (verify && !expect_host(ssl_, host)) return transient(tls_error());
   for (;;) {
     ERR_clear_error();
     const int result = SSL_connect(ssl_);
@@ -228,14 +232,8 @@ Result<Url> with_password(const BrokerOptions& options, Url url) {
 Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock& clock) {
   auto urls = parse_urls(options.url, options.other_urls);
   if (!urls) return permanent("broker.url: " + urls.error().message);
-  const std::string& scheme = urls->front().scheme;
-  if (scheme != "amqp" && scheme != "amqps")
-    return permanent("broker.url: unsupported scheme \"" + scheme + "\": use amqp:// or amqps://");
-  for (const Url& url : *urls) {
-    if (url.scheme != scheme) return permanent("broker.urls: all must begin with " + scheme + "://");
-  }
   BrokerEndpoints endpoints;
-  const bool tls = scheme == "amqps";
+  const bool tls = urls->front().scheme == "amqps";
   endpoints.access = std::make_unique<Access>(options, tls);
   if (auto loaded = endpoints.access->tls(); !loaded) return tl::unexpected(loaded.error());
   endpoints.addresses =
@@ -243,9 +241,9 @@ Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock
   return endpoints;
 }
 
-Result<std::shared_ptr<Tls>> Access::tls() const {
-  if (!tls_) return std::shared_ptr<Tls>();
-  return Tls::load(options_);
+Result<std::shared_ptr<SSL_CTX>> Access::tls() const {
+  if (!tls_) return std::shared_ptr<SSL_CTX>();
+  return load_tls(options_);
 }
 
 Result<Url> Access::login(Url url) const { return with_password(options_, std::move(url)); }

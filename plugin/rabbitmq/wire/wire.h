@@ -2,8 +2,7 @@
 //
 // Why not rabbitmq-c's own sockets: their writes block forever if the broker stops reading (an alarm), they
 // need three sends per message, and their host check does not support IP addresses. We use only the library's
-// protocol code. Thread: one thread per object, where nothing else is said. Tls is immutable and may be
-// shared.
+// protocol code. Thread: one thread per object, where nothing else is said.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -89,50 +88,6 @@ class Waker {
   std::optional<std::string> drop_why_;  // guarded by mutex_
 };
 
-// The TLS configuration, as its files were when it was loaded.
-class Tls {
- public:
-  // Permanent errors: a file is missing or is no certificate, a key does not match.
-  static Result<std::shared_ptr<Tls>> load(const BrokerOptions& options);
-  ~Tls() { SSL_CTX_free(context_); }
-  Tls(const Tls&) = delete;
-  Tls& operator=(const Tls&) = delete;
-
-  SSL_CTX* context() const { return context_; }
-  bool verify_host() const { return verify_host_; }
-
- private:
-  explicit Tls(SSL_CTX* context, bool verify_host) : context_(context), verify_host_(verify_host) {}
-  SSL_CTX* const context_;
-  const bool verify_host_;
-};
-
-class Wire {
- public:
-  // Connects to a resolved address and performs the handshake. `tls` may be null. Gives up at `deadline` or
-  // when `waker` says stop.
-  static Result<std::unique_ptr<Wire>> open(const Address& address, int port, std::shared_ptr<Tls> tls,
-                                            Waker& waker, BootMs deadline);
-  ~Wire();
-  Wire(const Wire&) = delete;
-  Wire& operator=(const Wire&) = delete;
-
-  int fd() const { return fd_; }
-
-  // Return the number of bytes; 0 = would block. An error means that the stream has ended.
-  Result<std::size_t> read(char* to, std::size_t most);
-  Result<std::size_t> write(const char* from, std::size_t size);
-
- private:
-  Wire(int fd, std::shared_ptr<Tls> tls) : fd_(fd), tls_(std::move(tls)) {}
-  Result<void> shake_hands(const std::string& host, Waker& waker, BootMs deadline);
-  Result<std::size_t> tls_outcome(int result);
-
-  const int fd_;
-  const std::shared_ptr<Tls> tls_;  // nullptr: plain TCP
-  SSL* ssl_ = nullptr;
-};
-
 // What a connection needs besides an address, shared by all connections of a broker: password and TLS files,
 // which are read anew for each login, because they are replaced while the program runs; and which broker may
 // be served at all. Thread: any; login() and tls() read files.
@@ -142,8 +97,10 @@ class Access {
   Access(const BrokerOptions& options, bool tls) : options_(options), tls_(tls) {}
 
   bool uses_tls() const { return tls_; }
-  // nullptr: amqp://. Errors: as Tls::load().
-  Result<std::shared_ptr<Tls>> tls() const;
+  // The TLS configuration, as its files are now, for any threads; nullptr: amqp://. Permanent errors: a file
+  // is missing or is no certificate, a key does not match.
+  Result<std::shared_ptr<SSL_CTX>> tls() const;
+  bool verify_host() const { return options_.verify_host; }
   // The URL with today's password. Error: refused, the password file cannot be read.
   Result<Url> login(Url url) const;
 
@@ -162,6 +119,31 @@ class Access {
   std::string served_;  // guarded by mutex_
 };
 
+class Wire {
+ public:
+  // Connects to a resolved address and performs the handshake. Gives up at `deadline` or when `waker` says
+  // stop. Permanent errors: as Access::tls().
+  static Result<std::unique_ptr<Wire>> open(const Address& address, int port, const Access& access,
+                                            Waker& waker, BootMs deadline);
+  ~Wire();
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  int fd() const { return fd_; }
+
+  // Return the number of bytes; 0 = would block. An error means that the stream has ended.
+  Result<std::size_t> read(char* to, std::size_t most);
+  Result<std::size_t> write(const char* from, std::size_t size);
+
+ private:
+  explicit Wire(int fd) : fd_(fd) {}
+  Result<void> shake_hands(SSL_CTX* tls, const std::string& host, bool verify, Waker& waker, BootMs deadline);
+  Result<std::size_t> tls_outcome(int result);
+
+  const int fd_;
+  SSL* ssl_ = nullptr;  // nullptr: plain TCP
+};
+
 inline int usual_port(bool tls) { return tls ? 5671 : 5672; }
 
 // The broker's addresses, and what a login to them needs.
@@ -170,8 +152,8 @@ struct BrokerEndpoints {
   std::unique_ptr<Access> access;
 };
 // Reads the URLs, and once the TLS files; does not look up host names.
-// Permanent errors: a URL that is not a broker's, addresses of which only some use TLS, a missing file.
-// REQUIRES: `options` and `clock` outlive what it returns.
+// Permanent errors: a URL that does not parse, a missing file.
+// REQUIRES: all URLs are amqp:// or all amqps://; `options` and `clock` outlive what it returns.
 Result<BrokerEndpoints> make_endpoints(const BrokerOptions& options, const Clock& clock);
 
 // The URL with the password of broker.password_file, if the config names one. Error: refused.

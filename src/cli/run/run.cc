@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "plugin/brokers.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/bridge/bridge.h"
 #include "src/bridge/watch/store_watch.h"
 #include "src/cli/attach/attach_watch.h"
@@ -133,7 +134,7 @@ class Sidecar {
       });
     };
     parts.rules = config_.rules;
-    parts.reserved_headers = reserved_headers(config_.broker);
+    parts.reserved_headers = rabbit::reserved_headers();
     parts.index_headers = config_.store.index_headers;
     parts.cause_rules = config_.store.cause_rules;
     parts.version = RUNG_VERSION;
@@ -349,12 +350,8 @@ int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 #endif
   const SystemClock clock;
-  auto broker = make_broker(loaded.config.broker, clock);
-  if (!broker) {
-    log::error("cannot start", {{"reason", broker.error().message}});
-    return 1;
-  }
-  return Sidecar(config_path, choice, std::move(loaded.config), *std::move(broker), clock).run();
+  auto broker = make_rabbit_broker(loaded.config.broker, clock);
+  return Sidecar(config_path, choice, std::move(loaded.config), std::move(broker), clock).run();
 }
 
 }  // namespace

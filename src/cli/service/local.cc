@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "plugin/brokers.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/cli/service/api.h"
 #include "src/cli/service/retry.h"
 #include "src/core/machine/submission.h"
@@ -112,7 +112,7 @@ class Local final : public Api {
     parts.bridging.submit = [this](auto batch, auto done) { bridging_.submit(std::move(batch), done); };
     parts.bridging.change = [this](auto events, auto done) { bridging_.change(std::move(events), done); };
     parts.rules = config.rules;
-    parts.reserved_headers = reserved_headers(config.broker);
+    parts.reserved_headers = rabbit::reserved_headers();
     parts.index_headers = config.store.index_headers;
     http_ = std::make_unique<http::LocalApi>(std::move(parts), who, clock);
     bridging_ = store_bridging(http_->reads(), config);

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "plugin/brokers.h"
 #include "plugin/rabbitmq/topology/attachment.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/api/queues/gates.h"
 #include "src/cli/shared/text.h"
 #include "src/config/config.h"
@@ -159,7 +159,7 @@ std::string first_error(std::string_view origin_json) {
   if (!headers || headers->empty()) return {};
   Message message;
   message.headers = *std::move(headers);
-  const BrokerFacts facts = stored_facts(message);
+  const BrokerFacts facts = rabbit::take_broker_headers(message, Inlet::failed);
   const Failure failure = read_failure(message, "", "", facts.failure);
   return error_line(failure.error_type, failure.error);
 }

@@ -22,8 +22,8 @@
 #include <type_traits>
 #include <variant>
 
-#include "plugin/brokers.h"
 #include "plugin/rabbitmq/topology/attachment.h"  // shell_quote()
+#include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/api/messages/submission.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/commands.h"
@@ -232,14 +232,6 @@ int report_errors(const api::FieldErrors& errors) {
   return kUserError;
 }
 
-// Those of RabbitMQ, so that most mistakes are reported before the question. The API checks those of the
-// broker.
-ReservedHeaders reserved() {
-  BrokerOptions rabbitmq;
-  rabbitmq.url = "amqp://localhost";
-  return reserved_headers(rabbitmq);
-}
-
 Result<MessagePtr> read_message(const Json& json) {
   auto message = std::make_shared<Message>();
   auto properties = properties_from_json(dump(part_of(json, "properties"), false));
@@ -316,7 +308,7 @@ Edit edit(const EditOptions& o, const api::Original& original, EditorFile& file,
     return out;
   }
   api::FieldErrors errors;
-  out.message = api::edited_message(original, *changes, reserved(), errors);
+  out.message = api::edited_message(original, *changes, rabbit::reserved_headers(), errors);
   if (out.message == nullptr) code = report_errors(errors);
   return out;
 }

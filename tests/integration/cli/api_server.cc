@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "plugin/brokers.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/bridge/changes/bulk.h"
 #include "src/cli/service/api.h"
 #include "src/config/config.h"
@@ -54,7 +54,7 @@ struct ApiServer::Impl {
     parts.store = [this] { return open_mysql_store(config.store, clock); };
     parts.ask_vitals = [](auto answer) { answer({}); };
     parts.rules = config.rules;
-    parts.reserved_headers = reserved_headers(config.broker);
+    parts.reserved_headers = rabbit::reserved_headers();
     parts.index_headers = config.store.index_headers;
     parts.version = "test";
     parts.tokens = tokens;

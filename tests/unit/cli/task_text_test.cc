@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "plugin/brokers.h"
+#include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/api/tasks/views.h"
 #include "src/core/machine/headers.h"
 #include "src/core/message/message.h"
@@ -145,7 +145,7 @@ TEST(FirstError, FromWhatWasTakenOff) {
   EXPECT_EQ(first_error(origin), "ValueError: boom");
 
   message.headers = rung::Table{{"x-death", Array{rung::Table{{"reason", "rejected"}, {"queue", "orders"}}}}};
-  const BrokerFacts facts = stored_facts(message);
+  const BrokerFacts facts = rabbit::take_broker_headers(message, Inlet::failed);
   strip(message, &origin, facts);
   EXPECT_EQ(first_error(origin), "dead-lettered: rejected (queue orders)");
   EXPECT_EQ(first_error(""), "");

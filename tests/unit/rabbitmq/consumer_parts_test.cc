@@ -12,27 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(HeldDeliveries, BeyondTheLimitIsRequeuedOnceHalfOfItIsFree) {
-  HeldDeliveries held(100);
-  EXPECT_TRUE(held.take(1, 60));
-  EXPECT_TRUE(held.take(2, 40));
-  EXPECT_FALSE(held.take(3, 1));
-  held.release(2);
-  EXPECT_EQ(held.bytes(), 60U);
-  EXPECT_THAT(held.take_requeued(), IsEmpty());
-  held.release(1);
-  EXPECT_THAT(held.take_requeued(), ElementsAre(3));
-  EXPECT_THAT(held.take_requeued(), IsEmpty());
-}
-
-TEST(HeldDeliveries, ASingleMessageIsTakenWhateverItsSize) {
-  HeldDeliveries held(100);
-  EXPECT_TRUE(held.take(1, 1000));
-  EXPECT_FALSE(held.take(2, 0));
-  held.release(7);  // unknown
-  EXPECT_EQ(held.bytes(), 1000U);
-}
-
 TEST(IntakeSession, OnlyANewerOneOfTheSameIntakeVoidsIt) {
   const IntakeSession session{.number = 2, .intake = 1};
   EXPECT_TRUE(session.before({.number = 3, .intake = 1}));
@@ -56,21 +35,6 @@ TEST(IntakeShares, ErrorQueuesHaveATenthOfThePrefetchAndAQuarterOfTheBytes) {
   EXPECT_EQ(error_prefetch(1'000'000), 65535);
 }
 
-TEST(AckMailbox, OnlyTagsOfTheSessionComeThrough) {
-  AckMailbox mailbox;
-  mailbox.ack({{{1}, 10}, {{2}, 11}, {{2, 1}, 15}});
-  mailbox.ack({{{2}, 12}});
-  mailbox.requeue({{{1}, 13}, {{2}, 14}, {{2, 1}, 16}});
-  const auto& taken = mailbox.take({2});
-  EXPECT_THAT(taken.acks, ElementsAre(11, 12));
-  EXPECT_THAT(taken.requeues, ElementsAre(14));
-  EXPECT_TRUE(taken.any_acks);
-  const auto& none = mailbox.take({2});
-  EXPECT_THAT(none.acks, IsEmpty());
-  EXPECT_THAT(none.requeues, IsEmpty());
-  EXPECT_FALSE(none.any_acks);
-}
-
 // The settling frames in `out`: method, tag and bits.
 struct Settled {
   std::uint32_t method;
@@ -91,21 +55,67 @@ std::vector<Settled> settled_in(std::string_view out) {
   return all;
 }
 
-TEST(AckWriter, AcksRequeuesAndAllThatIsLeft) {
-  AckWriter writer;
-  for (int i = 0; i < 6; ++i) writer.delivered();
+class UnackedTest : public testing::Test {
+ protected:
+  void deliver(std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t tag = first; tag <= last; ++tag) unacked_.delivered(tag);
+  }
+  std::vector<Settled> acked(std::vector<std::uint64_t> tags) {
+    std::string out;
+    unacked_.write_acks(std::move(tags), out);
+    return settled_in(out);
+  }
+  std::vector<Settled> requeued() {
+    std::string out;
+    unacked_.write_requeues(out);
+    return settled_in(out);
+  }
+  static Settled ack(std::uint64_t tag, int bits = 0) { return {AMQP_BASIC_ACK_METHOD, tag, bits}; }
+  static Settled nack(std::uint64_t tag, int bits = 2) { return {AMQP_BASIC_NACK_METHOD, tag, bits}; }
+
+  Unacked unacked_{100};
+};
+
+TEST_F(UnackedTest, BeyondTheLimitIsRequeuedOnceHalfOfItIsFree) {
+  deliver(1, 3);
+  EXPECT_TRUE(unacked_.take(1, 60));
+  EXPECT_TRUE(unacked_.take(2, 40));
+  EXPECT_FALSE(unacked_.take(3, 1));
+  EXPECT_THAT(acked({2}), ElementsAre(ack(2)));
+  EXPECT_EQ(unacked_.bytes(), 60U);
+  EXPECT_THAT(requeued(), IsEmpty());
+  EXPECT_THAT(acked({1}), ElementsAre(ack(1)));
+  EXPECT_THAT(requeued(), ElementsAre(nack(3)));
+  EXPECT_THAT(requeued(), IsEmpty());
+}
+
+TEST_F(UnackedTest, ASingleMessageIsTakenWhateverItsSize) {
+  deliver(1, 2);
+  EXPECT_TRUE(unacked_.take(1, 1000));
+  EXPECT_FALSE(unacked_.take(2, 0));
+  EXPECT_EQ(unacked_.bytes(), 1000U);
+}
+
+TEST_F(UnackedTest, OneAckForAllBelowTheOldestThatIsOpen) {
+  deliver(1, 6);
+  EXPECT_THAT(acked({4, 2, 1}), ElementsAre(ack(2, 1), ack(4)));
+  unacked_.requeue(3);
+  EXPECT_THAT(requeued(), ElementsAre(nack(3)));
+  EXPECT_THAT(acked({1, 3, 5, 5, 7}), ElementsAre(ack(5))) << "settled, or never delivered";
   std::string out;
-  writer.ack({1, 2, 4}, out);
-  EXPECT_THAT(settled_in(out),
-              ElementsAre(Settled{AMQP_BASIC_ACK_METHOD, 2, 1}, Settled{AMQP_BASIC_ACK_METHOD, 4, 0}));
-  out.clear();
-  writer.requeue({3}, out);
-  writer.requeue_all(out);
-  EXPECT_THAT(settled_in(out),
-              ElementsAre(Settled{AMQP_BASIC_NACK_METHOD, 3, 2}, Settled{AMQP_BASIC_NACK_METHOD, 0, 3}));
-  out.clear();
-  writer.ack({5, 6}, out);
-  EXPECT_EQ(out, "") << "they were requeued";
+  unacked_.requeue_all(out);
+  EXPECT_THAT(settled_in(out), ElementsAre(nack(0, 3)));
+  EXPECT_THAT(acked({6}), IsEmpty()) << "it was requeued";
+  deliver(7, 8);  // on the same channel
+  EXPECT_THAT(acked({7, 8}), ElementsAre(ack(8, 1)));
+}
+
+TEST_F(UnackedTest, WhatWasAckedIsNotRequeued) {
+  deliver(1, 1);
+  unacked_.requeue(1);
+  EXPECT_THAT(acked({1}), ElementsAre(ack(1)));
+  unacked_.requeue(1);
+  EXPECT_THAT(requeued(), IsEmpty());
 }
 
 TEST(IntakeSwitch, APauseReturnsOnceAndGoingOnConsumes) {

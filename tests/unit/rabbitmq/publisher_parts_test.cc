@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <string>
 
-#include "plugin/rabbitmq/consume/intake_state.h"
 #include "plugin/rabbitmq/publish/message_writer.h"
 #include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/publish_failures.h"
@@ -73,7 +72,7 @@ class PublishFailuresTest : public testing::Test {
   Sink sink_;
   std::vector<std::uint64_t> passed_on_;
   ProvenExchanges proven_{clock_};
-  Routing as_main_{Role::main, proven_, "rung.return"}, as_unproven_{Role::unproven, proven_, "rung.return"};
+  Routing as_main_{Role::main, proven_}, as_unproven_{Role::unproven, proven_};
   Outstanding outstanding_;
   SendQueue queue_;
   PublishOutcomes outcomes_{sink_, [this](std::vector<Outgoing> batch) {
@@ -170,12 +169,6 @@ TEST_F(PublishFailuresTest, ALostConnectionTellsWholeFromCutBehindTheFence) {
   EXPECT_THAT(results(), ElementsAre(std::pair(5, How::lost)));
 }
 
-TEST_F(PublishFailuresTest, TheCheckOfOurRightsHasNoResult) {
-  publish(sent(RightsCheck::kToken));
-  main_.connection_lost(0, false, "cut");
-  EXPECT_THAT(results(), IsEmpty());
-}
-
 TEST(MessageWriter, TheFenceIsClosedUntilItIsOpened) {
   MessageWriter writer;
   EXPECT_TRUE(writer.fence_passed(BootMs{1}));
@@ -188,14 +181,14 @@ class RoutingTest : public testing::Test {
  protected:
   static Outgoing to(std::string exchange) { return {1, std::move(exchange), "key", {}}; }
   static Outgoing by_return() {
-    Outgoing outgoing = to("rung.return");
-    outgoing.message.headers = Table{{"BCC", Array{Value{"queue:orders"}}}};
+    Outgoing outgoing = to("");
+    outgoing.queue = "orders";
+    route_to_queue(outgoing, "rung.return");
     return outgoing;
   }
   SettableClock clock_;
   ProvenExchanges proven_{clock_};
-  Routing main_{Role::main, proven_, "rung.return"}, unproven_{Role::unproven, proven_, "rung.return"},
-      probe_{Role::probe, proven_, "rung.return"};
+  Routing main_{Role::main, proven_}, unproven_{Role::unproven, proven_}, probe_{Role::probe, proven_};
 };
 
 TEST_F(RoutingTest, AnUnprovenExchangeBelongsToItsPublisherUntilItAnswered) {
@@ -210,12 +203,12 @@ TEST_F(RoutingTest, AnUnprovenExchangeBelongsToItsPublisherUntilItAnswered) {
 }
 
 TEST_F(RoutingTest, ABindingIsTheProofOfTheReturnExchange) {
-  EXPECT_EQ(unproven_.binding_needed(by_return()), "queue:orders");
-  EXPECT_EQ(main_.binding_needed(by_return()), "");
+  EXPECT_TRUE(unproven_.needs_binding(by_return()));
+  EXPECT_FALSE(main_.needs_binding(by_return()));
   EXPECT_TRUE(main_.belongs_to_other(by_return()));
   unproven_.sending(by_return());
   unproven_.answered();
-  EXPECT_EQ(unproven_.binding_needed(by_return()), "");
+  EXPECT_FALSE(unproven_.needs_binding(by_return()));
   EXPECT_FALSE(main_.belongs_to_other(by_return()));
 }
 
@@ -261,7 +254,7 @@ TEST_F(RoutingTest, ARefusedBindingMeansTheDefaultExchange) {
   Outgoing outgoing = by_return();
   EXPECT_EQ(main_.choose_exchange(outgoing), "");
   EXPECT_EQ(outgoing.exchange, "rung.return");
-  proven_.refuse("queue:orders", "no right", ProvenExchanges::kBindingPause);
+  unproven_.refuse_binding(outgoing, "no right");
   EXPECT_FALSE(main_.belongs_to_other(outgoing));
   EXPECT_EQ(main_.choose_exchange(outgoing), "no right");
   EXPECT_EQ(outgoing.exchange, "");
@@ -269,60 +262,26 @@ TEST_F(RoutingTest, ARefusedBindingMeansTheDefaultExchange) {
   EXPECT_TRUE(outgoing.message.headers->empty());
 }
 
-TEST(Outstanding, OneWithoutAnAnswerKeepsNoSettledOnesInMemory) {
-  constexpr std::uint64_t kMessages = 100'000, kUnderWay = 100;
+TEST(Outstanding, OneWithoutAnAnswerHoldsUpNoOther) {
   Outstanding outstanding;
   std::vector<PublishResult> results;
-  std::size_t most = 0;
-  for (std::uint64_t tag = 1; tag <= kMessages; ++tag) {
-    ASSERT_EQ(outstanding.add(sent(tag)), tag);
-    // Tags 1 and 1000 are never answered; the others one by one, late.
-    if (tag > kUnderWay && tag != kUnderWay + 1 && tag != kUnderWay + 1000)
-      outstanding.confirm(tag - kUnderWay, false, true, results);
-    most = std::max(most, outstanding.slots());
-  }
-  EXPECT_EQ(outstanding.size(), kUnderWay + 2);
-  EXPECT_LE(most, 2 * (kUnderWay + 2) + Outstanding::kMostSettled);
-  ASSERT_NE(outstanding.at(1), nullptr);
-  EXPECT_EQ(outstanding.at(1)->outgoing.token, 1U);
-  EXPECT_EQ(outstanding.at(2), nullptr) << "settled";
+  for (std::uint64_t tag = 2; tag <= 11; ++tag) ASSERT_EQ(outstanding.add(sent(tag)), tag);
+  for (std::uint64_t tag = 3; tag <= 9; ++tag) outstanding.confirm(tag, false, true, results);
+  EXPECT_EQ(outstanding.size(), 3U);
+  ASSERT_NE(outstanding.at(2), nullptr);
+  EXPECT_EQ(outstanding.at(3), nullptr) << "settled";
 
-  // A return of an old one is found, and then its confirm.
+  // A return of the old one is found, and then its confirm.
   results.clear();
-  Message message;
-  EXPECT_TRUE(outstanding.returned("", "orders", message, "no queue"));
-  outstanding.confirm(999, true, true, results);  // up to there: 1 alone
-  EXPECT_THAT(results, ElementsAre(testing::AllOf(testing::Field(&PublishResult::token, 1U),
-                                                  testing::Field(&PublishResult::how, How::returned))));
-  outstanding.confirm(kMessages - 1, true, true, results);
-  EXPECT_EQ(results.size(), kUnderWay + 1);
-  EXPECT_EQ(results[1].token, 1000U) << "in the order sent";
+  EXPECT_TRUE(outstanding.returned("", "orders", {}, "no queue"));
+  outstanding.confirm(10, true, true, results);
+  EXPECT_THAT(results, ElementsAre(testing::AllOf(testing::Field(&PublishResult::token, 2U),
+                                                  testing::Field(&PublishResult::how, How::returned)),
+                                   testing::Field(&PublishResult::token, 10U)));
   const std::vector<Sent> rest = outstanding.take_all();
   ASSERT_EQ(rest.size(), 1U);
-  EXPECT_EQ(rest[0].outgoing.token, kMessages);
-  EXPECT_EQ(outstanding.slots(), 0U);
-}
-
-TEST(AckWindow, OneThatIsNeverAckedKeepsNoOthersInMemory) {
-  constexpr std::uint64_t kMessages = 100'000;
-  AckWindow window;
-  std::vector<AckFrame> frames;
-  for (std::uint64_t tag = 1; tag <= kMessages; ++tag) {
-    window.delivered();
-    if (tag == 1 || tag == 5000) continue;
-    window.ack({tag}, frames);
-    ASSERT_EQ(frames, (std::vector<AckFrame>{{tag, false}}));
-    frames.clear();
-    ASSERT_LE(window.size(), 2 * 2 + AckWindow::kMostSettled);
-  }
-  window.ack({5000}, frames);
-  window.ack({5000}, frames);
-  EXPECT_EQ(frames, (std::vector<AckFrame>{{5000, false}}));
-  frames.clear();
-  window.settled(1);
-  for (int i = 0; i < 3; ++i) window.delivered();
-  window.ack({kMessages + 1, kMessages + 2}, frames);  // nothing is open before them any more
-  EXPECT_EQ(frames, (std::vector<AckFrame>{{kMessages + 2, true}}));
+  EXPECT_EQ(rest[0].outgoing.token, 11U);
+  EXPECT_EQ(outstanding.add(sent(1)), 2U) << "tags begin anew";
 }
 
 TEST(NamesOfExchanges, AreBounded) {

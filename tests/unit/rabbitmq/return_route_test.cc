@@ -16,10 +16,8 @@ TEST(RouteToQueue, ByTheReturnExchangeWithTheQueuesBindingKey) {
   const Outgoing outgoing = routed("orders", "order.paid");
   EXPECT_EQ(outgoing.exchange, "rung.return");
   EXPECT_EQ(outgoing.routing_key, "order.paid");
-  EXPECT_EQ(outgoing.queue, "");
   EXPECT_EQ(outgoing.message.headers, (Table{{"BCC", Array{Value{"queue:orders"}}}}));
-  EXPECT_EQ(binding_key(outgoing, "rung.return"), "queue:orders");
-  EXPECT_EQ(queue_of("queue:orders"), "orders");
+  EXPECT_EQ(outgoing.queue, "orders");
 }
 
 TEST(RouteToQueue, ByTheDefaultExchangeWhereNoBindingKeyWillDo) {
@@ -27,6 +25,7 @@ TEST(RouteToQueue, ByTheDefaultExchangeWhereNoBindingKeyWillDo) {
   const std::string longest(250, 'q');
   for (const Outgoing& outgoing : {routed(longest, "order.paid"), routed(longest, "queue:invoices")}) {
     EXPECT_EQ(outgoing.exchange, "");
+    EXPECT_EQ(outgoing.queue, "");
     EXPECT_EQ(outgoing.routing_key, longest);
     EXPECT_FALSE(outgoing.message.headers);
   }
