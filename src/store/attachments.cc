@@ -77,7 +77,9 @@ AttachmentChange see_state(const std::optional<AttachmentRecord>& before, const 
   }
   // A failure says nothing about the present, neither now nor as the only thing that is known.
   const bool looked = before->detail != kDeadLetterArrived;
-  if (seen.by_failure || (looked && seen.seen_at < before->since)) return {};  // another has looked later
+  const bool stepped_back = before->checked_at > now;  // the database's clock
+  if (seen.by_failure || (looked && !stepped_back && seen.seen_at < before->checked_at))
+    return {};  // another has looked later
   AttachmentRecord record = *before;
   record.detail = seen.detail;
   const bool was = before->state == AttachmentState::attached;
