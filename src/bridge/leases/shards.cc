@@ -79,30 +79,24 @@ constexpr Ms kHurry{50};
 
 }  // namespace
 
-CycleTimer::CycleTimer(io::Loop& loop, const Clock& clock, Ms lease, std::uint64_t seed,
-                       std::function<void()> go)
-    : clock_(clock),
-      lease_(lease),
-      dice_(static_cast<std::minstd_rand::result_type>(seed)),
-      timer_(loop, std::move(go)) {}
-
-Ms CycleTimer::random_up_to(Ms most) {
+Ms Shards::random_up_to(Ms most) {
   return Ms{std::uniform_int_distribution<std::int64_t>(0, most.count())(dice_)};
 }
 
-void CycleTimer::arm(const LeaseCycle* answer, bool news) {
-  const Ms third = lease_ / 3, tenth = lease_ / 10;
+void Shards::arm(const LeaseCycle* answer) {
+  const Ms third = settings_.lease / 3, tenth = settings_.lease / 10;
+  const BootMs now = clock_.here().boot();
   BootMs at = begun_ + third - random_up_to(third / 10);
   if (answer != nullptr && answer->next_expiry && !answer->memory.row_gone)
     at = std::min(at, *answer->next_expiry + kAfterExpiry + random_up_to(std::min(kMostSpread, tenth)));
   if (answer != nullptr && answer->unsettled) {
     hurry_ = std::clamp(hurry_ * 2, kHurry, std::max(tenth, kHurry));
-    at = std::min(at, clock_.boot() + hurry_);
+    at = std::min(at, now + hurry_);
   } else {
     hurry_ = Ms{0};
   }
-  if (news) at = clock_.boot();
-  timer_.start(std::max(at - clock_.boot(), Ms{1}));
+  if (answer != nullptr && answer->link != link_) at = now;  // the others should learn of it at once
+  timer_.start(std::max(at - now, Ms{1}));
 }
 
 namespace {
@@ -117,20 +111,21 @@ Shards::Shards(io::Loop& loop, StoreJobs& jobs, DbClock& clock, Settings setting
       clock_(clock),
       settings_(std::move(settings)),
       listener_(std::move(listener)),
-      timer_(loop, clock.here(), settings_.lease, settings_.identity.incarnation, [this] { begin_cycle(); }),
+      dice_(static_cast<std::minstd_rand::result_type>(settings_.identity.incarnation)),
+      timer_(loop, [this] { begin_cycle(); }),
       leave_timer_(loop, [this] { give_back(); }) {}
 
 void Shards::start() {
-  if (!std::exchange(started_, true) && !leaving_) timer_.at_once();
+  if (!std::exchange(started_, true) && !leaving_) timer_.start(Ms{0});
 }
 
 void Shards::set_link(BrokerLink link) {
   if (std::exchange(link_, link) == link || !started_ || leaving_) return;
-  if (!cycling_) timer_.at_once();  // tell the others
+  if (!cycling_) timer_.start(Ms{0});  // tell the others
 }
 
 void Shards::refused() {
-  if (!std::exchange(refused_, true) && !cycling_ && !leaving_) timer_.at_once();
+  if (!std::exchange(refused_, true) && !cycling_ && !leaving_) timer_.start(Ms{0});
 }
 
 TaskId Shards::new_id(EpochMs now) {
@@ -141,7 +136,7 @@ TaskId Shards::new_id(EpochMs now) {
 
 void Shards::begin_cycle() {
   cycling_ = true;
-  timer_.begun();
+  begun_ = clock_.here().boot();
   LeaseCycle cycle;
   cycle.node = node_;
   cycle.problems = problems_;
@@ -168,7 +163,7 @@ void Shards::begin_cycle() {
       log::error("lease renewal failed", {{"reason", result.error().message}});
     }
     if (result && result->name_taken) return;  // no further cycle
-    timer_.arm(result ? &*result : nullptr, result && result->link != link_);
+    arm(result ? &*result : nullptr);
   });
 }
 

@@ -12,7 +12,7 @@
 //
 // An instance that has lost the broker gives up all its shards as long as another one can publish.
 //
-// lease_cycle.h has a cycle with the database, and each instance's share. Shards has more members than most
+// lease_cycle.cc has a cycle with the database, and each instance's share. Shards has more members than most
 // classes here because a cycle's answer changes all of them in one step: node, leases, fence, clock.
 #pragma once
 
@@ -21,20 +21,135 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/bridge/base/store_jobs.h"
-#include "src/bridge/leases/lease_cycle.h"
 #include "src/core/base/clock.h"
+#include "src/core/base/health.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"
 #include "src/io/loop.h"
 #include "src/store/leases.h"
+#include "src/store/store.h"
 
 namespace rung::bridge {
+
+// Decides an instance's share of the shards, which it takes and which it gives back, from the leases and
+// nodes in the database. Thread: pure functions.
+
+struct Gained {
+  Lease lease;
+  // When tasks that a former owner left in `publishing` may be published again: the connection to the broker
+  // of the last one that did not give the shard back must be dead by then, whoever has had the shard since.
+  BootMs recover_at;
+  std::string from = {};  // the instance whose lease had expired; "" = the shard was free, or this node's
+};
+
+// The leases and nodes, as a cycle has read them.
+struct LeaseView {
+  std::vector<ShardRow> rows;
+  std::vector<NodeRow> nodes;  // live
+  EpochMs now;
+};
+
+struct ShardPlan {
+  std::vector<int> take;
+  std::vector<Gained> facts;  // of each in `take`, all but the epoch
+  int share = 0;              // the instance's fair share
+  int surplus = 0;            // shards held beyond it
+  bool stepped_back = false;  // another instance can publish and this one cannot: its share is 0
+};
+
+// Always takes its own shards under an older epoch, then free and expired ones up to its share.
+ShardPlan make_plan(const LeaseView& view, int node, const std::vector<Lease>& held, Ms connection_death,
+                    BootMs boot);
+// When the first unexpired lease or node of another instance expires: live instances renew long before.
+std::optional<EpochMs> next_foreign_expiry(const LeaseView& view, int node);
+
+// The instance's share of the shards; shares differ by one at most. `live`: ids, ascending; the share of an
+// instance not in it is 0.
+int fair_share(int node, const std::vector<int>& live);
+// The ids of the instances that share the shards, ascending: those that can publish, or all if none can.
+std::vector<int> sharers(const std::vector<NodeRow>& live);
+
+struct LeaseSettings {
+  NodeIdentity identity;
+  Ms lease{std::chrono::seconds{10}};
+  Ms connection_death{std::chrono::seconds{30}};  // 3 x heartbeat: a silent connection is closed by then
+};
+
+// Tells a database that went back in time from another process with our name.
+struct DatabaseMemory {
+  std::uint64_t beats = 0;          // of our node's row after our last beat; 0 = never registered
+  std::uint64_t highest_epoch = 0;  // of any shard, ever seen
+  bool row_gone = false;            // our node's row was missing in the last cycle
+};
+
+// The database's clock, and ours before and after the reading.
+struct ClockReading {
+  EpochUs db;
+  BootUs sent, received;
+  std::int64_t took() const { return received.us - sent.us; }
+};
+
+// Detects steps of the database's clock by its offset from the machine's boot clock. Thread: the loop's.
+class ClockStep {
+ public:
+  // The step since the last reading, ms: positive = forward; none: no step.
+  std::optional<std::int64_t> see(const ClockReading& read) {
+    const Offset now{read.db.us - read.received.us, read.db.us - read.sent.us, read.received};
+    const auto before = std::exchange(offset_, now);
+    if (!before) return std::nullopt;
+    const std::int64_t allowed = kStepUs + (now.at.us - before->at.us) / kDrift;
+    const std::int64_t ahead = now.least - before->most, back = now.most - before->least;
+    if (ahead <= allowed && -back <= allowed) return std::nullopt;
+    return (ahead > 0 ? ahead : back) / 1000;
+  }
+
+ private:
+  // A larger change between two measurements is a step, not drift ...
+  static constexpr std::int64_t kStepUs = 1'000'000;
+  // ... which may be a five-hundredth (0.2 %) of the elapsed time.
+  static constexpr std::int64_t kDrift = 500;
+
+  struct Offset {  // bounds of database clock minus boot clock, us
+    std::int64_t least = 0, most = 0;
+    BootUs at;
+  };
+  std::optional<Offset> offset_;
+};
+
+struct LeaseCycle {
+  // The request.
+  int node = 0;  // 0: register
+  std::vector<Lease> renew, release;
+  std::vector<HealthProblem> problems;
+  BrokerLink link = BrokerLink::up;
+  std::string config;     // fingerprint
+  DatabaseMemory memory;  // in: of the last cycle; out: of this one
+
+  // The answer.
+  bool name_taken = false;
+  std::optional<std::string> restored;  // the database went back in time: the evidence
+  EpochMs db_now;
+  BootMs sent, received;  // before and after the beat
+  ClockReading clock;
+  std::vector<Lease> held;
+  std::vector<Gained> gained;
+  int surplus = 0;
+  bool unsettled = false;  // the shards that we hold differ from our share
+  bool stepped_back = false;
+  std::optional<BootMs> next_expiry;  // of a lease or a node that isn't ours
+};
+
+// After a transient error, repeat from the beginning.
+Result<LeaseCycle> perform_cycle(LeaseCycle cycle, const LeaseSettings& settings, const Clock& here,
+                                 Store& store);
 
 // The shards that this instance holds: their epochs, which are in use, and which are about to be given back.
 // Thread: the loop's.
@@ -81,32 +196,6 @@ class HeldShards {
   std::array<int, kShards> uses_{};  // also of shards that are no longer held
   int count_ = 0;
   int next_ = 0;
-};
-
-// Schedules the lease cycles: every third of the lease, up to a tenth of that earlier; when the first lease
-// of another instance expires; and soon while shards change hands. Each delay has a random part, so that
-// instances do not run in lockstep. Thread: the loop's.
-class CycleTimer {
- public:
-  CycleTimer(io::Loop& loop, const Clock& clock, Ms lease, std::uint64_t seed, std::function<void()> go);
-
-  void at_once() { timer_.start(Ms{0}); }
-  void stop() { timer_.stop(); }
-  // A cycle begins.
-  void begun() { begun_ = clock_.boot(); }
-  // A cycle has ended with this answer; nullptr: it failed. `news`: the others should learn something at
-  // once.
-  void arm(const LeaseCycle* answer, bool news);
-
- private:
-  Ms random_up_to(Ms most);
-
-  const Clock& clock_;
-  const Ms lease_;
-  std::minstd_rand dice_;
-  BootMs begun_{0};  // start of the last cycle
-  Ms hurry_{0};      // delay of the next cycle while shards change hands
-  io::Timer timer_;
 };
 
 class Shards {
@@ -171,13 +260,19 @@ class Shards {
   void notice(const LeaseCycle& cycle);
   void step_back(bool yes);
   void give_back();
+  // A cycle has ended with this answer; nullptr: it failed. Times the next one.
+  void arm(const LeaseCycle* answer);
+  Ms random_up_to(Ms most);
 
   StoreJobs& jobs_;
   DbClock& clock_;
   const Settings settings_;
   const Listener listener_;
   HeldShards held_;
-  CycleTimer timer_;
+  std::minstd_rand dice_;
+  BootMs begun_{0};  // start of the last cycle
+  Ms hurry_{0};      // delay of the next cycle while shards change hands
+  io::Timer timer_;
   int node_ = 0;
   std::unique_ptr<IdSource> ids_;  // made when the node's number is known
   std::vector<HealthProblem> problems_;
