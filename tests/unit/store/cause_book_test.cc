@@ -27,5 +27,27 @@ TEST(CauseTexts, FollowTheConfigAlsoOfAnErrorThatWasNotPrepared) {
   EXPECT_EQ(texts.of("order 7 is lost"), "order * is lost");
 }
 
+TEST(CauseChanges, AFailureAfterWhichARuleMovedTheTaskIsOfTheQueueWhereItFailed) {
+  const CauseBook book;
+  CauseTexts texts(book);
+  CauseChanges changes(texts);
+  const std::string of_orders = book.find({"orders", "Timeout", "no answer"}, texts.of("no answer")).id;
+  NewTask fresh;
+  fresh.task.queue = "slow";
+  fresh.task.moved_from = "orders";
+  fresh.task.error_type = "Timeout";
+  fresh.task.last_error = "no answer";
+  fresh.task.first_failed_at = {1};
+  EXPECT_EQ(changes.of(fresh), of_orders);
+
+  Task before = fresh.task;
+  before.queue = "orders";
+  Decision failed{Decision::Verdict::applied, "", fresh.task, Attempt{}};
+  failed.attempt->outcome = Outcome::failed;
+  failed.attempt->error = "no answer";
+  changes.decided(before, failed);
+  EXPECT_EQ(failed.task.cause, of_orders);
+}
+
 }  // namespace
 }  // namespace rung
