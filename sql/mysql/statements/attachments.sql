@@ -34,6 +34,5 @@ WHERE state = 'awaiting' AND next_due_at IS NULL AND queue > :queue ORDER BY que
 -- stage 3: awaiting. by_shard begins with it (with `state` instead, this read the whole table), and has shard, next_at and queue. Shard by
 -- shard: rows without an end of silence are the first of each; BETWEEN would read all that await.
 SELECT t.queue, COUNT(*) FROM rung_tasks t FORCE INDEX (by_shard)
-WHERE t.stage = 3 AND t.shard IN (0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,
-  28,29,30,31,32,33,34,35,36,37,38,39,40,41,42,43,44,45,46,47,48,49,50,51,52,53,54,55,56,57,58,59,60,61,62,63) AND t.next_at IS NULL
+WHERE t.stage = 3 AND t.shard IN (:shards) AND t.next_at IS NULL
 GROUP BY t.queue, CHAR_LENGTH(t.queue)

@@ -125,19 +125,20 @@ WHERE id = :bulk
 -- name: bulk_next
 SELECT task_id FROM rung_bulk_items WHERE bulk_id = :bulk AND task_id > :from ORDER BY task_id LIMIT :limit
 
--- name: bulk_through
-UPDATE rung_bulks SET state = 'done', finished_at = UTC_TIMESTAMP(3), runner = '', runner_until = NULL
+-- name: bulk.if_ours
+-- Only from the expected position: even two processes with one name do nothing twice.
 WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
+-- name: bulk_through
+UPDATE rung_bulks SET state = 'done', finished_at = UTC_TIMESTAMP(3), runner = '', runner_until = NULL
+
 -- name: bulk_step
--- Only from the expected position: even two processes with one name do nothing twice. The next step is due
--- one interval of its rate after this one was due (a delay of up to 200 ms is made up for). The runner keeps
--- the bulk until a little after that.
+-- The next step is due one interval of its rate after this one was due (a delay of up to 200 ms is made up for). The
+-- runner keeps the bulk until a little after that.
 UPDATE rung_bulks SET last_id = :last, done = done + :done, applied = applied + :applied, refused = refused + :refused,
   next_at = IF(:rate > 0, TIMESTAMPADD(MICROSECOND, CAST(:done * 1000000 / :rate AS SIGNED),
     GREATEST(next_at, TIMESTAMPADD(MICROSECOND, -200000, UTC_TIMESTAMP(3)))), UTC_TIMESTAMP(3)),
   runner_until = TIMESTAMPADD(SECOND, 2, GREATEST(next_at, UTC_TIMESTAMP(3)))
-WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
 -- name: bulk_items_changed
 UPDATE rung_bulk_items i JOIN rung_tasks t ON t.id = i.task_id SET i.after_attempt = t.attempt
@@ -160,16 +161,13 @@ ORDER BY i.task_id DESC
 -- Its runner keeps it until a little after the next look.
 UPDATE rung_bulks SET next_at = TIMESTAMPADD(MICROSECOND, :pause_us, UTC_TIMESTAMP(3)),
   runner_until = TIMESTAMPADD(SECOND, 2, TIMESTAMPADD(MICROSECOND, :pause_us, UTC_TIMESTAMP(3)))
-WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
 -- name: bulk_canary_passed
-UPDATE rung_bulks SET canary_done = done
-WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from AND canary_done IS NULL
+UPDATE rung_bulks SET canary_done = COALESCE(canary_done, done)
 
 -- name: bulk_stop
 UPDATE rung_bulks SET state = 'stopped', stopped_because = :why, finished_at = UTC_TIMESTAMP(3), runner = '',
   runner_until = NULL
-WHERE id = :bulk AND runner = :runner AND state = 'running' AND last_id = :from
 
 -- name: count_matching
 SELECT COUNT(*) FROM (SELECT 1 FROM rung_tasks t WHERE TRUE

@@ -87,7 +87,7 @@ UPDATE rung_shards SET expires_at = TIMESTAMPADD(MICROSECOND, :ttl_us, UTC_TIMES
 WHERE id IN (:shards) AND (id, epoch) IN (:leases) AND owner = :node AND expires_at > UTC_TIMESTAMP(3)
 
 -- name: leases_of
-SELECT id FROM rung_shards WHERE owner = :node ORDER BY id
+SELECT id, epoch FROM rung_shards WHERE owner = :node ORDER BY id
 
 -- name: leases_release
 UPDATE rung_shards SET owner = NULL, expires_at = NULL WHERE id IN (:shards) AND owner = :node

@@ -20,13 +20,13 @@ SELECT
 -- stage 1 (scheduled, publishing) it returns claimed tasks too; the statement `claimed` identifies them, so
 -- this one reads only its index.
 SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
-WHERE stage = :stage AND shard IN (:shards) AND next_at <= :until AND next_at > :after:without LIMIT :limit
+WHERE stage = :stage AND shard IN (:shards) AND next_at <= :until AND next_at > :after :without LIMIT :limit
 
 -- name: due_shard
 -- One shard's range, read from the index alone; joined by UNION ALL. `shard IN (64 values) ORDER BY next_at
 -- LIMIT` sorts everything (2.3 s on 10 M rows).
 (SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
- WHERE stage = :stage AND shard = :shard AND next_at <= :until AND next_at > :after:without ORDER BY next_at LIMIT :limit)
+ WHERE stage = :stage AND shard = :shard AND next_at <= :until AND next_at > :after :without ORDER BY next_at LIMIT :limit)
 
 -- name: due.without
 -- The dot distinguishes 'a' from 'a '.

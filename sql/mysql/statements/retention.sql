@@ -26,8 +26,9 @@ SELECT id FROM rung_bulks WHERE state IN ('running','paused')
 SELECT task_id FROM rung_bulk_items WHERE bulk_id IN (:bulks) AND task_id IN (:ids)
 
 -- name: parts
-SELECT table_name, partition_name, partition_description FROM information_schema.partitions
-WHERE table_schema = DATABASE() AND table_name IN ('rung_attempts','rung_bodies') AND partition_name IS NOT NULL
+-- Without the last ones, which have no end.
+SELECT table_name, partition_name, CAST(partition_description AS SIGNED) FROM information_schema.partitions
+WHERE table_schema = DATABASE() AND table_name IN ('rung_attempts','rung_bodies') AND partition_description <> 'MAXVALUE'
 ORDER BY table_name, partition_ordinal_position
 
 -- name: part_session

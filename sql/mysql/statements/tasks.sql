@@ -40,10 +40,7 @@ WHERE t.id IN (:ids) ORDER BY t.id FOR UPDATE
 -- name: task_columns
 -- The columns that few tasks use come as one, NULL for most tasks: reading them one by one made every step of a task 10 %
 -- dearer.
-t.id, t.shard, t.state, t.kind, t.next_at, t.attempt, t.level, t.levels, t.max_attempts, t.ladder,
-  t.ladder_pinned, t.epoch, t.node, t.queue, t.exchange, t.routing_key, t.tag, t.message_id, t.first_failed_at,
-  t.created_at, t.finished_at, t.finished_by, t.last_error, t.error_type, t.body_bytes, t.version, t.silence_means,
-  t.silence_ms, t.said_means, t.said_ms, t.by_exchange, t.digest, t.parent_id, t.cause_id, t.copy_number,
+:columns,
   CASE WHEN LENGTH(t.rule) + LENGTH(t.moved_from) + LENGTH(t.error_queue) + t.uncounted_attempts + t.uncounted_ms + t.probe + t.replaced_by + t.came_back > 0
        OR t.rule_headers IS NOT NULL
     THEN CAST(JSON_ARRAY(t.rule, t.uncounted_attempts, t.uncounted_ms, t.moved_from, t.probe, t.rule_headers,
@@ -88,21 +85,10 @@ UPDATE rung_attempts SET :changes WHERE attempt = :attempt AND task_id IN (:ids)
 -- statement (this, UPDATE with JSON_TABLE, UPDATE with a UNION of SELECTs) it used the least CPU of the
 -- server on MariaDB 10.11: 64, 86 and 95 us a row, measured on busy cores with an earlier schema (three
 -- moving indexes), 500 rows a statement.
-INSERT INTO rung_tasks (id, shard, state, next_at, attempt, level, levels, max_attempts, ladder, ladder_pinned,
-  epoch, node, finished_at, finished_by, last_error, error_type, queue, exchange, routing_key, first_failed_at, copy_number, version,
-  by_exchange, rule, uncounted_attempts, uncounted_ms, moved_from, probe, replaced_by, came_back, said_means, said_ms, cause_id)
-VALUES :rows
-ON DUPLICATE KEY UPDATE shard = VALUES(shard), state = VALUES(state), next_at = VALUES(next_at),
-  attempt = VALUES(attempt), level = VALUES(level), levels = VALUES(levels), max_attempts = VALUES(max_attempts),
-  ladder = VALUES(ladder), ladder_pinned = VALUES(ladder_pinned), epoch = VALUES(epoch), node = VALUES(node),
-  finished_at = VALUES(finished_at), finished_by = VALUES(finished_by), last_error = VALUES(last_error),
-  error_type = VALUES(error_type), queue = VALUES(queue), exchange = VALUES(exchange),
-  routing_key = VALUES(routing_key), first_failed_at = VALUES(first_failed_at), copy_number = VALUES(copy_number),
-  version = VALUES(version),
-  by_exchange = VALUES(by_exchange), rule = VALUES(rule), uncounted_attempts = VALUES(uncounted_attempts),
-  uncounted_ms = VALUES(uncounted_ms), moved_from = VALUES(moved_from), probe = VALUES(probe),
-  replaced_by = VALUES(replaced_by), came_back = VALUES(came_back),
-  said_means = VALUES(said_means), said_ms = VALUES(said_ms), cause_id = VALUES(cause_id)
+INSERT INTO rung_tasks (id, :columns) VALUES :rows ON DUPLICATE KEY UPDATE :updates
+
+-- name: write_tasks.update
+:column = VALUES(:column)
 
 -- name: write_attempts
 -- Unset values leave the column unchanged: level and due_at (written once), a time, an outcome, an error.

@@ -1,5 +1,6 @@
 // Whether the failures of queues reach us.
 #include <algorithm>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -12,20 +13,26 @@ namespace {
 constexpr std::size_t kDetailBytes = 1000;
 
 AttachmentRecords read_records(Session& session, std::span<const std::string> queues, bool lock) {
-  std::string sql = render("attachments");
-  if (!queues.empty()) sql += ' ' + render("attachments.queues", {{"queues", Literal::texts(queues)}});
-  if (lock) sql += ' ' + render("attachments.lock");
+  Sql sql = render("attachments");
+  if (!queues.empty()) sql += render("attachments.queues", {{"queues", queues}});
+  if (lock) sql += render("attachments.lock");
   AttachmentRecords records;
   auto row = session.query(sql);
   while (row->next()) {
-    const auto state = attachment_state_from(text_at(*row, 2));
-    if (!state) continue;  // a later version's word
-    const auto time = [&](std::uint32_t column) { return time_at(*row, column).value_or(EpochMs{}); };
-    std::string queue = text_at(*row, 1);
-    if (!queues.empty() && std::ranges::find(queues, queue) == queues.end()) continue;
-    records[queue] = {queue, *state, time(3), time_at(*row, 4), text_at(*row, 5), time(6)};
-    if (!row->isNull(7))
-      records[queue].reading = {row->getInt64(7), row->getInt64(8), time(9), time(10), time(11), time(12)};
+    AttachmentRecord record;
+    std::string state;
+    std::optional<std::int64_t> ready;
+    QueueReading reading;
+    Fields(*row) >> record.queue >> state >> record.since >> record.attached_at >> record.detail >>
+        record.checked_at >> ready >> reading.consumers >> reading.until >> reading.from >> reading.at >>
+        reading.seen_at;
+    const auto known = attachment_state_from(state);
+    if (!known) continue;  // a later version's word
+    if (!queues.empty() && std::ranges::find(queues, record.queue) == queues.end()) continue;
+    record.state = *known;
+    reading.ready = ready.value_or(0);
+    if (ready) record.reading = reading;
+    records[record.queue] = record;
   }
   return records;
 }
@@ -35,18 +42,24 @@ std::optional<AttachmentRecord> record_of(const AttachmentRecords& records, cons
   return it == records.end() ? std::nullopt : std::optional(it->second);
 }
 
+// The columns of awaiting, behind the id.
+Awaiting awaiting_at(const ::sql::ResultSet& row) {
+  Awaiting out;
+  Fields fields(row, 1);
+  out.said = silence_from(fields);
+  fields >> out.published_at;
+  return out;
+}
+
 void write_record(Session& session, const AttachmentRecord& record) {
-  const Literal queue = Literal::text(record.queue);
+  const Sql queue = Sql::of(record.queue);
   Rows rows;
-  rows.row() << queue << length_of(queue) << Literal::text(to_word(record.state))
-             << Literal::time(record.since) << Literal::time(record.attached_at)
-             << Literal::text(clean_utf8(record.detail, kDetailBytes)) << Literal::time(record.checked_at);
+  rows.row() << queue << length_of(queue) << record.state << record.since << record.attached_at
+             << clean_utf8(record.detail, kDetailBytes) << record.checked_at;
   const QueueReading reading = record.reading.value_or(QueueReading{});
-  const auto count = [&](std::int64_t number) {
-    return record.reading ? Literal::number(number) : Literal::null();
-  };
-  rows << count(reading.ready) << count(reading.consumers) << Literal::time(reading.until)
-       << Literal::time(reading.from) << Literal::time(reading.at) << Literal::time(reading.seen_at);
+  const auto count = [&](std::int64_t number) { return record.reading ? Sql::of(number) : Sql::null(); };
+  rows << count(reading.ready) << count(reading.consumers) << reading.until << reading.from << reading.at
+       << reading.seen_at;
   session.exec(render("attachments_write", {{"rows", rows.done()}}));
 }
 
@@ -86,7 +99,7 @@ Result<void> MysqlStore::see_attachments(std::span<const AttachmentSighting> see
       records[one.queue] = *change.record;
       if (change.event) write_event(*session_, *change.event);
     }
-    session_->exec(render("attachments_forget", {{"before", Literal::time(now - kAttachmentsKept)}}));
+    session_->exec(render("attachments_forget", {{"before", now - kAttachmentsKept}}));
   });
 }
 
@@ -94,9 +107,8 @@ Result<std::map<TaskId, Awaiting>> MysqlStore::awaiting(std::span<const TaskId> 
   if (ids.empty()) return std::map<TaskId, Awaiting>{};
   return session_->run_for([&] {
     std::map<TaskId, Awaiting> out;
-    auto row = session_->query(render("awaiting", {{"ids", Literal::ids(ids)}}));
-    while (row->next())
-      out.emplace(TaskId{row->getInt64(1)}, Awaiting{time_at(*row, 4), silence_at(*row, 2)});
+    auto row = session_->query(render("awaiting", {{"ids", ids}}));
+    while (row->next()) out.emplace(id_at(*row), awaiting_at(*row));
     return out;
   });
 }
@@ -107,7 +119,7 @@ Result<std::vector<std::string>> MysqlStore::awaiting_queues(std::size_t most) {
     std::vector<std::string> out;
     while (out.size() < most) {
       const std::string last = out.empty() ? "" : out.back();
-      auto row = session_->query(render("awaiting_queue", {{"queue", Literal::text(last)}}));
+      auto row = session_->query(render("awaiting_queue", {{"queue", last}}));
       if (!row->next()) break;
       out.push_back(text_at(*row, 1));
     }
@@ -118,7 +130,7 @@ Result<std::vector<std::string>> MysqlStore::awaiting_queues(std::size_t most) {
 Result<std::map<std::string, std::int64_t>> MysqlStore::held_silences() {
   return session_->run_for([&] {
     std::map<std::string, std::int64_t> out;
-    auto row = session_->query(render("held_silences"));
+    auto row = session_->query(render("held_silences", {{"shards", std::views::iota(0, kShards)}}));
     while (row->next()) out.emplace(text_at(*row, 1), row->getInt64(2));
     return out;
   });

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "src/core/base/utf8.h"
@@ -19,39 +20,22 @@ void write_cause_event(Session& session, std::string_view kind, const std::strin
 
 CauseRow cause_at(const ::sql::ResultSet& row) {
   CauseRow out;
-  std::uint32_t c = 0;
-  out.id = text_at(row, ++c);
-  out.queue = text_at(row, ++c);
-  out.error_type = text_at(row, ++c);
-  out.sample = text_at(row, ++c);
-  out.first_seen = time_at(row, ++c).value_or(EpochMs{});
-  out.last_seen = time_at(row, ++c).value_or(EpochMs{});
-  out.scheduled = row.getInt64(++c);
-  out.parked = row.getInt64(++c);
-  out.succeeded = row.getInt64(++c);
-  out.total = row.getInt64(++c);
-  out.last_hour = row.getInt64(++c);
-  out.state = cause_state_from(text_at(row, ++c)).value_or(CauseState::known);
-  out.owner = text_at(row, ++c);
-  out.note = text_at(row, ++c);
-  out.link = text_at(row, ++c);
-  out.worse_at = time_at(row, ++c);
+  std::string state;
+  Fields(row) >> out.id >> out.queue >> out.error_type >> out.sample >> out.first_seen >> out.last_seen >>
+      out.scheduled >> out.parked >> out.succeeded >> out.total >> out.last_hour >> state >> out.owner >>
+      out.note >> out.link >> out.worse_at;
+  out.state = cause_state_from(state).value_or(CauseState::known);
   return out;
 }
 
 std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
-  std::string sql = render("causes");
-  const auto also = [&](std::string_view name, Place place) {
-    sql += ' ' + render(name, {std::move(place)});
-  };
-  if (!filter.id.empty()) also("causes.id", {"cause", Literal::text(filter.id)});
-  if (!filter.queue.empty()) also("causes.queue", {"queue", Literal::text(filter.queue)});
-  if (!filter.states.empty())
-    also("causes.states", {"states", Literal::texts(filter.states, [](CauseState s) { return to_word(s); })});
-  if (filter.with_tasks) sql += ' ' + render("causes.with_tasks");
-  if (filter.since) also("causes.since", {"since", Literal::time(*filter.since)});
-  sql += ' ' + render("causes.end",
-                      {{"limit", Literal::number(filter.limit)}, {"offset", Literal::number(filter.offset)}});
+  Sql sql = render("causes");
+  if (!filter.id.empty()) sql += render("causes.id", {{"cause", filter.id}});
+  if (!filter.queue.empty()) sql += render("causes.queue", {{"queue", filter.queue}});
+  if (!filter.states.empty()) sql += render("causes.states", {{"states", filter.states}});
+  if (filter.with_tasks) sql += render("causes.with_tasks");
+  if (filter.since) sql += render("causes.since", {{"since", filter.since}});
+  sql += render("causes.end", {{"limit", filter.limit}, {"offset", filter.offset}});
   return session.all(sql, cause_at);
 }
 
@@ -65,7 +49,7 @@ void read_trends(Session& session, std::vector<CauseRow>& rows) {
     by_id[row.id] = &row;
     ids.push_back(row.id);
   }
-  auto bucket = session.query(render("cause_trends", {{"causes", Literal::texts(ids)}}));
+  auto bucket = session.query(render("cause_trends", {{"causes", ids}}));
   while (bucket->next()) {
     const auto row = by_id.find(text_at(*bucket, 1));
     const std::int64_t age = bucket->getInt64(2);
@@ -79,8 +63,8 @@ void read_trends(Session& session, std::vector<CauseRow>& rows) {
   }
 }
 
-Literal optional_text(const std::optional<std::string>& text, std::size_t most) {
-  return text ? Literal::text(clean_utf8(*text, most)) : Literal::null();
+std::optional<std::string> at_most(const std::optional<std::string>& text, std::size_t most) {
+  return text ? std::optional(clean_utf8(*text, most)) : std::nullopt;
 }
 
 // Changes of one cause, added up.
@@ -95,15 +79,18 @@ using Sums = std::map<std::string, Sum>;
 // Locks the changes that it adds up.
 Sums add_up(Session& session, int limit, std::vector<std::int64_t>& ids) {
   Sums sums;
-  auto row = session.query(render("cause_changes", {{"limit", Literal::number(limit)}}));
+  auto row = session.query(render("cause_changes", {{"limit", limit}}));
   while (row->next()) {
-    ids.push_back(row->getInt64(1));
-    Sum& sum = sums[text_at(*row, 2)];
-    const EpochMs at = time_at(*row, 3).value_or(EpochMs{});
-    const CauseCounts change{row->getInt64(4), row->getInt64(5), row->getInt64(6), row->getInt64(7),
-                             row->getInt64(8)};
+    std::int64_t id = 0;
+    std::string cause, state;
+    EpochMs at;
+    CauseCounts change;
+    Fields(*row) >> id >> cause >> at >> change.scheduled >> change.parked >> change.succeeded >>
+        change.total >> change.failures >> state;
+    ids.push_back(id);
+    Sum& sum = sums[cause];
     sum.counts.add(change);
-    sum.state = cause_state_from(text_at(*row, 9));
+    sum.state = cause_state_from(state);
     if (change.failures == 0) continue;
     sum.last_seen = std::max(sum.last_seen, at);
     sum.failures[EpochMs{at.ms - at.ms % kCauseBucket.count()}] += change.failures;
@@ -112,14 +99,12 @@ Sums add_up(Session& session, int limit, std::vector<std::int64_t>& ids) {
 }
 
 void write_sums(Session& session, const Sums& sums) {
+  const Sql none = Sql::of("");
   Rows causes, rates;
   for (const auto& [cause, sum] : sums) {
-    const Literal id = Literal::text(cause), none = Literal::text(""), seen = Literal::time(sum.last_seen);
-    causes.row() << id << none << none << none << seen << seen << Literal::number(sum.counts.scheduled)
-                 << Literal::number(sum.counts.parked) << Literal::number(sum.counts.succeeded)
-                 << Literal::number(sum.counts.total);
-    for (const auto& [since, failures] : sum.failures)
-      rates.row() << id << Literal::time(since) << Literal::number(failures);
+    causes.row() << cause << none << none << none << sum.last_seen << sum.last_seen << sum.counts.scheduled
+                 << sum.counts.parked << sum.counts.succeeded << sum.counts.total;
+    for (const auto& [since, failures] : sum.failures) rates.row() << cause << since << failures;
   }
   session.later(render("causes_fold", {{"rows", causes.done()}}));
   if (rates.count() > 0) session.later(render("cause_rates_fold", {{"rows", rates.done()}}));
@@ -135,12 +120,11 @@ std::vector<CauseRow> reopen(Session& session, const Sums& sums) {
     if (sum.state == CauseState::resolved) again.push_back(cause);
   }
   if (!ignored.empty()) {
-    auto row = session.query(
-        render("causes_worse", {{"causes", Literal::texts(ignored)}, {"times", Literal::number(kWorse)}}));
+    auto row = session.query(render("causes_worse", {{"causes", ignored}, {"times", kWorse}}));
     while (row->next()) again.push_back(text_at(*row, 1));
   }
   if (again.empty()) return {};
-  session.exec(render("causes_reopen", {{"causes", Literal::texts(again)}}));
+  session.exec(render("causes_reopen", {{"causes", again}}));
   std::vector<CauseRow> out;
   for (const std::string& cause : again) {
     const auto rows = read_rows(session, {.id = cause});
@@ -157,19 +141,16 @@ std::vector<CauseRow> reopen(Session& session, const Sums& sums) {
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now) {
   // One by one: the number of matched rows tells whether this process was first.
   for (const CauseRow& row : changes.fresh()) {
-    const Literal at = Literal::time(now);
     Rows rows;
-    rows.row() << Literal::text(row.id) << Literal::text(clean_utf8(row.queue, 255))
-               << Literal::text(row.error_type) << Literal::text(row.sample) << at << at;
+    rows.row() << row.id << name_sql(row.queue) << row.error_type << row.sample << now << now;
     if (session.exec(render("cause_new", {{"rows", rows.done()}})) != 1) continue;
     write_cause_event(session, "cause_appeared", row.id, describe(row), node);
   }
   if (changes.empty()) return;
   Rows rows;
   for (const auto& [cause, counts] : changes.counts()) {
-    rows.row() << Literal::text(cause) << Literal::time(now) << Literal::number(counts.scheduled)
-               << Literal::number(counts.parked) << Literal::number(counts.succeeded)
-               << Literal::number(counts.total) << Literal::number(counts.failures);
+    rows.row() << cause << now << counts.scheduled << counts.parked << counts.succeeded << counts.total
+               << counts.failures;
   }
   session.later(render("cause_changes_write", {{"rows", rows.done()}}));
 }
@@ -188,14 +169,14 @@ Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, con
   return session_->transaction_for([&]() -> std::optional<CauseRow> {
     const auto before = read_rows(*session_, {.id = cause});
     if (before.empty()) return std::nullopt;
-    session_->exec(render("cause_triage",
-                          {{"cause", Literal::text(cause)},
-                           {"state", Literal::text(to_word(state_after(before[0], triage)))},
-                           {"owner", optional_text(triage.owner, kCauseOwnerBytes)},
-                           {"note", optional_text(triage.note, kCauseNoteBytes)},
-                           {"link", optional_text(triage.link, kCauseLinkBytes)},
-                           {"rate", triage.state == CauseState::ignored ? Literal::number(before[0].last_hour)
-                                                                        : Literal::null()}}));
+    session_->exec(
+        render("cause_triage",
+               {{"cause", cause},
+                {"state", state_after(before[0], triage)},
+                {"owner", at_most(triage.owner, kCauseOwnerBytes)},
+                {"note", at_most(triage.note, kCauseNoteBytes)},
+                {"link", at_most(triage.link, kCauseLinkBytes)},
+                {"rate", triage.state == CauseState::ignored ? Sql::of(before[0].last_hour) : Sql::null()}}));
     auto after = read_rows(*session_, {.id = cause});
     read_trends(*session_, after);
     write_cause_event(*session_, "cause_triaged", cause, describe_triage(before[0], after.at(0), who));
@@ -223,11 +204,10 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
     if (ids.empty()) return out;
     session_->later(render("cause_rates_forget"));
     write_sums(*session_, sums);
-    session_->later(render("cause_changes_delete", {{"ids", Literal::numbers(ids)}}));
+    session_->later(render("cause_changes_delete", {{"ids", ids}}));
     out.more = static_cast<int>(ids.size()) >= limit;
     out.worse = reopen(*session_, sums);
-    session_->later(
-        render("causes_resolve", {{"causes", Literal::texts(sums, [](const auto& s) { return s.first; })}}));
+    session_->later(render("causes_resolve", {{"causes", std::views::keys(sums)}}));
     return out;
   });
 }
@@ -235,15 +215,14 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
 Result<void> MysqlStore::read_causes() {
   return session_->run([&] {
     causes_->load(session_->all(
-        render("cause_ids", {{"kept_s", Literal::number(kCauseKept.count() / 1000)}}),
+        render("cause_ids", {{"kept_s", kCauseKept.count() / 1000}}),
         [](const ::sql::ResultSet& row) { return std::pair(text_at(row, 1), text_at(row, 2)); }));
   });
 }
 
 Result<int> MysqlStore::forget_causes(EpochMs before, int limit) {
   return session_->run_for([&] {
-    return static_cast<int>(session_->exec(
-        render("causes_forget", {{"before", Literal::time(before)}, {"limit", Literal::number(limit)}})));
+    return static_cast<int>(session_->exec(render("causes_forget", {{"before", before}, {"limit", limit}})));
   });
 }
 

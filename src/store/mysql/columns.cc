@@ -2,168 +2,221 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "src/core/base/utf8.h"
+#include "src/core/message/message.h"
 
 namespace rung::mysql {
 namespace {
 
 constexpr std::size_t kNameBytes = 255;  // VARCHAR(255) holds at least these
+// The words of the columns silence_means and said_means.
+constexpr std::string_view kSilenceSuccess = "success", kSilenceFailure = "failure";
 
 // Callers clean what they write. This catches omissions, so that a column never rejects a whole batch.
-Literal clean(std::string_view text, std::size_t most) {
-  if (text.size() <= most && is_utf8(text)) return Literal::text(text);
-  return Literal::text(clean_utf8(text, most));
-}
-Literal name(std::string_view text) { return clean(text, kNameBytes); }
-
-Literal means(const std::optional<Silence>& silence) {
-  if (!silence) return Literal::null();
-  return Literal::text(silence->means == Silence::Means::success ? kSilenceSuccess : kSilenceFailure);
-}
-Literal silence_ms(const std::optional<Silence>& silence) {
-  return silence ? Literal::number(silence->after.count()) : Literal::null();
+Sql clean(std::string_view text, std::size_t most) {
+  if (text.size() <= most && is_utf8(text)) return Sql::of(text);
+  return Sql::of(clean_utf8(text, most));
 }
 
-Literal finished_by(FinishedBy by) {
-  return by == FinishedBy::nobody ? Literal::null() : Literal::text(to_word(by));
+std::string_view means(const Silence& silence) {
+  return silence.means == Silence::Means::success ? kSilenceSuccess : kSilenceFailure;
 }
 
 }  // namespace
 
-Literal rule_headers_literal(const RuleHeaders& headers) {
-  if (headers.empty()) return Literal::null();
-  const nlohmann::json json(headers);
-  return Literal::text(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+std::string text_at(const ::sql::ResultSet& row, std::uint32_t column) {
+  return row.getString(column).asStdString();
 }
+
+std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column) {
+  const auto text = row.getString(column);
+  if (text.length() == 0) return std::nullopt;
+  return parse_datetime(text.asStdString());
+}
+
+std::optional<Silence> silence_from(Fields& row) {
+  const auto word = row.next<std::string>();
+  const Ms after = row.next<Ms>();
+  if (word.empty()) return std::nullopt;
+  return Silence{word == kSilenceSuccess ? Silence::Means::success : Silence::Means::failure, after};
+}
+
+Sql rule_headers_sql(const RuleHeaders& headers) {
+  if (headers.empty()) return Sql::null();
+  const nlohmann::json json(headers);
+  return Sql::of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+// What is not text was changed by hand: left out.
+RuleHeaders rule_headers_from(const std::string& text) {
+  RuleHeaders out;
+  if (text.empty()) return out;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return out;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_string()) out.emplace(name, value.get<std::string>());
+  }
+  return out;
+}
+
+Sql name_sql(std::string_view text) { return clean(text, kNameBytes); }
 
 void add_indexed_headers(Rows& rows, TaskId id, const Message& message,
                          const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::string value = indexed_value(message, name);
-    if (!value.empty())
-      rows.row() << Literal::number(id.value) << Literal::text(name) << Literal::text(value);
+    if (!value.empty()) rows.row() << id << name << value;
   }
 }
 
+// --- the columns of rung_tasks
+
 namespace {
 
-// A column of rung_tasks. `counts`: it follows from the row before, by the expression `counted`; a row in
-// which it does not is written alone.
+using T = const Task&;
+
+// `counts`: it follows from the row before, by the expression `counted`; a row in which it does not is
+// written alone.
 struct TaskColumn {
   std::string_view name;
-  bool (*same)(const Task&, const Task&);
-  Literal (*value)(const Task&);
-  bool (*counts)(const Task& before, const Task& after) = nullptr;
+  bool (*same)(T, T);
+  Sql (*value)(T);
+  void (*read)(Fields&, Task&);  // nullptr: read_rare() does
+  bool (*counts)(T before, T after) = nullptr;
   std::string_view counted = "same_change.counts";
 };
 
-template <auto Member>
-bool equal(const Task& a, const Task& b) {
+template <auto Member, typename Row>
+bool equal(const Row& a, const Row& b) {
   return a.*Member == b.*Member;
 }
-
+template <auto Member, typename Row>
+Sql value_of(const Row& row) {
+  if constexpr (std::convertible_to<decltype(row.*Member), std::string_view>) return name_sql(row.*Member);
+  return Sql::of(row.*Member);
+}
 template <auto Member>
-bool one_more(const Task& before, const Task& after) {
-  return after.*Member == before.*Member + 1;
+void read_into(Fields& row, Task& task) {
+  row >> task.*Member;
 }
 
-bool is_next_version(const Task& before, const Task& after) {
-  return after.copy_number == before.version + 1;
+template <auto Member>
+constexpr TaskColumn column(std::string_view name, Sql (*value)(T) = value_of<Member, Task>,
+                            void (*read)(Fields&, Task&) = read_into<Member>) {
+  return {name, equal<Member, Task>, value, read};
+}
+template <auto Member>
+constexpr TaskColumn rare(std::string_view name, Sql (*value)(T) = value_of<Member, Task>) {
+  return column<Member>(name, value, nullptr);
+}
+// One more with each change.
+template <auto Member>
+constexpr TaskColumn counter(std::string_view name) {
+  TaskColumn counter = column<Member>(name);
+  counter.counts = [](T before, T after) { return after.*Member == before.*Member + 1; };
+  return counter;
+}
+
+constexpr TaskColumn copy_number() {
+  TaskColumn number = column<&Task::copy_number>("copy_number");
+  number.counts = [](T before, T after) { return after.copy_number == before.version + 1; };
+  number.counted = "same_change.next_version";
+  return number;
 }
 
 // Each confirm writes it: confirms of first and of later attempts are the same change.
-bool same_said(const Task& before, const Task& after) {
+bool same_said(T before, T after) {
   return before.said == after.said && (before.state == after.state || after.state != State::awaiting);
 }
 
-using T = const Task&;
+Sql cause_sql(const std::string& cause) { return cause.empty() ? Sql::null() : Sql::of(cause); }
+Sql finished_by_value(T t) {
+  return t.finished_by == FinishedBy::nobody ? Sql::null() : Sql::of(t.finished_by);
+}
+void read_kind(Fields& row, Task& t) {
+  const auto kind = kind_from(row.next<std::string>());
+  if (!kind) t.state = State::unknown;
+  t.kind = kind.value_or(Kind::retry);
+}
+
 constexpr TaskColumn kTasks[] = {
-    // Those of write_tasks, in its order.
-    {"shard", equal<&Task::shard>, [](T t) { return Literal::number(t.shard); }},
-    {"state", equal<&Task::state>, [](T t) { return Literal::text(to_word(t.state)); }},
-    {"next_at", equal<&Task::next_at>, [](T t) { return Literal::time(t.next_at); }},
-    {"attempt", equal<&Task::attempt>, [](T t) { return Literal::number(t.attempt); },
-     one_more<&Task::attempt>},
-    {"level", equal<&Task::level>, [](T t) { return Literal::number(t.level); }},
-    {"levels", equal<&Task::levels>, [](T t) { return Literal::number(t.levels); }},
-    {"max_attempts", equal<&Task::max_attempts>, [](T t) { return Literal::number(t.max_attempts); }},
-    {"ladder", equal<&Task::ladder>, [](T t) { return name(t.ladder); }},
-    {"ladder_pinned", equal<&Task::ladder_pinned>,
-     [](T t) { return Literal::number(t.ladder_pinned ? 1 : 0); }},
-    {"epoch", equal<&Task::epoch>, [](T t) { return Literal::number(t.epoch); }},
-    {"node", equal<&Task::node>, [](T t) { return Literal::number(t.node); }},
-    {"finished_at", equal<&Task::finished_at>, [](T t) { return Literal::time(t.finished_at); }},
-    {"finished_by", equal<&Task::finished_by>, [](T t) { return finished_by(t.finished_by); }},
-    {"last_error", equal<&Task::last_error>, [](T t) { return clean(t.last_error, kErrorBytes); }},
-    {"error_type", equal<&Task::error_type>, [](T t) { return name(t.error_type); }},
-    {"queue", equal<&Task::queue>, [](T t) { return name(t.queue); }},
-    {"exchange", equal<&Task::exchange>, [](T t) { return name(t.exchange); }},
-    {"routing_key", equal<&Task::routing_key>, [](T t) { return name(t.routing_key); }},
-    {"first_failed_at", equal<&Task::first_failed_at>, [](T t) { return Literal::time(t.first_failed_at); }},
-    // Before `version`: an assignment sees what those on its left have changed.
-    {"copy_number", equal<&Task::copy_number>, [](T t) { return Literal::number(t.copy_number); },
-     is_next_version, "same_change.next_version"},
-    {"version", equal<&Task::version>, [](T t) { return Literal::number(t.version); },
-     one_more<&Task::version>},
-    {"by_exchange", equal<&Task::by_exchange>, [](T t) { return Literal::number(t.by_exchange ? 1 : 0); }},
-    {"rule", equal<&Task::rule>, [](T t) { return name(t.rule); }},
-    {"uncounted_attempts", equal<&Task::uncounted_attempts>,
-     [](T t) { return Literal::number(t.uncounted_attempts); }},
-    {"uncounted_ms", equal<&Task::uncounted_time>,
-     [](T t) { return Literal::number(t.uncounted_time.count()); }},
-    {"moved_from", equal<&Task::moved_from>, [](T t) { return name(t.moved_from); }},
-    {"probe", equal<&Task::probe>, [](T t) { return Literal::number(t.probe); }},
-    {"replaced_by", equal<&Task::replaced_by>, [](T t) { return Literal::number(t.replaced_by.value); }},
-    {"came_back", equal<&Task::came_back>, [](T t) { return Literal::number(t.came_back); }},
-    {"said_means", same_said, [](T t) { return t.said ? means(t.said) : Literal::text(""); }},
-    {"said_ms", same_said, [](T t) { return Literal::number(t.said ? t.said->after.count() : 0); }},
-    {"cause_id", equal<&Task::cause>,
-     [](T t) { return t.cause.empty() ? Literal::null() : Literal::text(t.cause); }},
-    // Those of insert_tasks alone.
-    {"kind", equal<&Task::kind>, [](T t) { return Literal::text(to_word(t.kind)); }},
-    {"tag", equal<&Task::tag>, [](T t) { return name(t.tag); }},
-    {"message_id", equal<&Task::message_id>, [](T t) { return name(t.message_id); }},
-    {"created_at", equal<&Task::created_at>, [](T t) { return Literal::time(t.created_at); }},
-    {"body_bytes", equal<&Task::body_bytes>, [](T t) { return Literal::number(t.body_bytes); }},
-    {"silence_means", equal<&Task::silence>, [](T t) { return means(t.silence); }},
-    {"silence_ms", equal<&Task::silence>, [](T t) { return silence_ms(t.silence); }},
-    {"error_queue", equal<&Task::error_queue>, [](T t) { return name(t.error_queue); }},
-    {"rule_headers", equal<&Task::rule_headers>, [](T t) { return rule_headers_literal(t.rule_headers); }},
-    {"digest", equal<&Task::digest>, [](T t) { return Literal::bytes(t.digest); }},
-    {"parent_id", equal<&Task::parent>, [](T t) { return Literal::number(t.parent.value); }},
+    // Those that change: write_tasks writes them.
+    column<&Task::shard>("shard"),
+    column<&Task::state>("state"),
+    column<&Task::next_at>("next_at"),
+    counter<&Task::attempt>("attempt"),
+    column<&Task::level>("level"),
+    column<&Task::levels>("levels"),
+    column<&Task::max_attempts>("max_attempts"),
+    column<&Task::ladder>("ladder"),
+    column<&Task::ladder_pinned>("ladder_pinned"),
+    column<&Task::epoch>("epoch"),
+    column<&Task::node>("node"),
+    column<&Task::finished_at>("finished_at"),
+    column<&Task::finished_by>("finished_by", finished_by_value),
+    column<&Task::last_error>("last_error", [](T t) { return clean(t.last_error, kErrorBytes); }),
+    column<&Task::error_type>("error_type"),
+    column<&Task::queue>("queue"),
+    column<&Task::exchange>("exchange"),
+    column<&Task::routing_key>("routing_key"),
+    column<&Task::first_failed_at>("first_failed_at"),
+    copy_number(),  // before `version`: an assignment sees what those on its left have changed
+    counter<&Task::version>("version"),
+    column<&Task::by_exchange>("by_exchange"),
+    rare<&Task::rule>("rule"),
+    rare<&Task::uncounted_attempts>("uncounted_attempts"),
+    rare<&Task::uncounted_time>("uncounted_ms"),
+    rare<&Task::moved_from>("moved_from"),
+    rare<&Task::probe>("probe"),
+    rare<&Task::replaced_by>("replaced_by"),
+    rare<&Task::came_back>("came_back"),
+    {"said_means", same_said, [](T t) { return Sql::of(t.said ? means(*t.said) : ""); },
+     [](Fields& row, Task& t) { t.said = silence_from(row); }},
+    {"said_ms", same_said, [](T t) { return Sql::of(t.said ? t.said->after : Ms{0}); },
+     [](Fields&, Task&) {}},
+    column<&Task::cause>("cause_id", [](T t) { return cause_sql(t.cause); }),
+    // Those of a new task alone.
+    column<&Task::kind>("kind", value_of<&Task::kind, Task>, read_kind),
+    column<&Task::tag>("tag"),
+    column<&Task::message_id>("message_id"),
+    column<&Task::created_at>("created_at"),
+    column<&Task::body_bytes>("body_bytes"),
+    column<&Task::silence>(
+        "silence_means", [](T t) { return t.silence ? Sql::of(means(*t.silence)) : Sql::null(); },
+        [](Fields& row, Task& t) { t.silence = silence_from(row); }),
+    column<&Task::silence>(
+        "silence_ms", [](T t) { return t.silence ? Sql::of(t.silence->after) : Sql::null(); },
+        [](Fields&, Task&) {}),
+    rare<&Task::error_queue>("error_queue"),
+    rare<&Task::rule_headers>("rule_headers", [](T t) { return rule_headers_sql(t.rule_headers); }),
+    column<&Task::digest>("digest", [](T t) { return Sql::bytes(t.digest); }),
+    column<&Task::parent>("parent_id"),
 };
-constexpr std::size_t kCause = 31;  // inserted apart: IntakeRows::insert() is told
+constexpr std::size_t kCause = 31;  // of a new task: IntakeRows::insert() is told
 static_assert(kTasks[kCause].name == "cause_id");
 constexpr auto kTaskChanges = std::span(kTasks).first<kCause + 1>();
+
+// The column with which the rare ones come: an array, or "" if none of them is used.
+void read_rare(Task& task, const std::string& text) {
+  if (text.empty()) return;
+  const auto json = nlohmann::json::parse(text);
+  task.rule = json.at(0).get<std::string>();
+  task.uncounted_attempts = json.at(1).get<int>();
+  task.uncounted_time = Ms{json.at(2).get<std::int64_t>()};
+  task.moved_from = json.at(3).get<std::string>();
+  task.probe = json.at(4).get<int>();
+  if (json.at(5).is_string()) task.rule_headers = rule_headers_from(json.at(5).get<std::string>());
+  task.error_queue = json.at(6).get<std::string>();
+  task.replaced_by = {json.at(7).get<std::int64_t>()};
+  task.came_back = json.at(8).get<std::uint32_t>();
+}
 
 bool is_correlated(const Message& message) {
   const auto& id = message.properties.correlation_id;
   return id && !id->empty();
 }
-
-// A column of an attempt that may change after the attempt has begun.
-struct AttemptColumn {
-  std::string_view name;
-  bool (*is_said)(const Attempt&);
-  bool (*same)(const Attempt&, const Attempt&);
-  Literal (*value)(const Attempt&);
-};
-
-using A = const Attempt&;
-template <auto Member>
-constexpr AttemptColumn column_of(std::string_view name, Literal (*value)(A)) {
-  return {name, [](A a) { return a.*Member != Attempt{}.*Member; },
-          [](A a, A b) { return a.*Member == b.*Member; }, value};
-}
-constexpr AttemptColumn kAttemptChanges[] = {
-    column_of<&Attempt::published_at>("published_at", [](A a) { return Literal::time(a.published_at); }),
-    column_of<&Attempt::outcome>("outcome", [](A a) { return Literal::text(to_word(a.outcome)); }),
-    column_of<&Attempt::outcome_at>("outcome_at", [](A a) { return Literal::time(a.outcome_at); }),
-    column_of<&Attempt::error>("error", [](A a) { return clean(a.error, kErrorBytes); }),
-    column_of<&Attempt::executor>("executor", [](A a) { return name(a.executor); }),
-    column_of<&Attempt::rule>("rule", [](A a) { return name(a.rule); }),
-};
 
 // Calls `f` for each column of the table that is among `columns`.
 template <typename Table, typename F>
@@ -173,45 +226,87 @@ void for_each(const Table& table, Columns columns, F f) {
   }
 }
 
+Sql assignment(std::string_view column, const Sql& value) {
+  return render("same_change.column", {{"column", Sql::identifier(column)}, {"value", value}});
+}
+
 }  // namespace
 
-Literal name_literal(std::string_view text) { return name(text); }
+const Sql& task_columns() {
+  static const Sql columns = [] {
+    std::string names = "t.id";
+    for (const TaskColumn& column : kTasks) {
+      if (column.read != nullptr) names.append(",t.").append(column.name);
+    }
+    return render("task_columns", {{"columns", Sql::rendered(std::move(names))}});
+  }();
+  return columns;
+}
 
-Literal correlation_id_literal(const Message& message) {
-  return is_correlated(message) ? name(*message.properties.correlation_id) : Literal::null();
+Task task_from(Fields& row) {
+  Task task;
+  row >> task.id;
+  for (const TaskColumn& column : kTasks) {
+    if (column.read != nullptr) column.read(row, task);
+  }
+  read_rare(task, row.next<std::string>());
+  return task;
+}
+
+Sql correlation_id_sql(const Message& message) {
+  return is_correlated(message) ? name_sql(*message.properties.correlation_id) : Sql::null();
+}
+
+Sql write_tasks(const Sql& rows) {
+  static const auto lists = [] {
+    std::vector<Sql> names, updates;
+    for (const TaskColumn& column : kTaskChanges) {
+      names.push_back(Sql::identifier(column.name));
+      updates.push_back(render("write_tasks.update", {{"column", names.back()}}));
+    }
+    return std::pair(Sql::of(names), Sql::of(updates));
+  }();
+  return render("write_tasks", {{"columns", lists.first}, {"rows", rows}, {"updates", lists.second}});
 }
 
 void add_task(Rows& rows, const Task& t) {
-  rows.row() << Literal::number(t.id.value);
+  rows.row() << t.id;
   for (const TaskColumn& column : kTaskChanges) rows << column.value(t);
 }
 
-NewTaskColumns::NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::size_t> some) {
+NewTaskColumns::NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::string> causes,
+                               std::span<const std::size_t> some)
+    : tasks_(tasks), causes_(causes) {
   static const Task kDefaults = [] {
     Task task;
     task.shard = -1;  // these two are always written
     task.created_at = EpochMs{-1};
     return task;
   }();
-  const auto any = [&](auto is) { return std::ranges::any_of(some, [&](auto i) { return is(tasks[i]); }); };
-  names_ = "id";
+  const auto any = [&](auto is) { return std::ranges::any_of(some, is); };
+  const auto name = [&](std::string_view column) { names_.push_back(Sql::identifier(column)); };
+  name("id");
   for (std::size_t column = 0; column < std::size(kTasks); ++column) {
-    if (column == kCause || !any([&](const NewTask& n) { return !kTasks[column].same(n.task, kDefaults); }))
-      continue;
+    const bool differs = any([&](std::size_t i) {
+      return column == kCause ? !causes[i].empty() : !kTasks[column].same(tasks[i].task, kDefaults);
+    });
+    if (!differs) continue;
     columns_.push_back(column);
-    names_.append(",").append(kTasks[column].name);
+    name(kTasks[column].name);
   }
-  keys_ = any([](const NewTask& n) { return !n.intake_key.empty(); });
-  correlated_ = any([](const NewTask& n) { return is_correlated(*n.message); });
-  if (keys_) names_ += ",intake_key";
-  if (correlated_) names_ += ",correlation_id";
+  keys_ = any([&](std::size_t i) { return !tasks[i].intake_key.empty(); });
+  correlated_ = any([&](std::size_t i) { return is_correlated(*tasks[i].message); });
+  if (keys_) name("intake_key");
+  if (correlated_) name("correlation_id");
 }
 
-void NewTaskColumns::add(Rows& rows, const NewTask& n) const {
-  rows.row() << Literal::number(n.task.id.value);
-  for (const std::size_t column : columns_) rows << kTasks[column].value(n.task);
-  if (keys_) rows << (n.intake_key.empty() ? Literal::null() : Literal::bytes(n.intake_key));
-  if (correlated_) rows << correlation_id_literal(*n.message);
+void NewTaskColumns::add(Rows& rows, std::size_t task) const {
+  const NewTask& n = tasks_[task];
+  rows.row() << n.task.id;
+  for (const std::size_t column : columns_)
+    rows << (column == kCause ? cause_sql(causes_[task]) : kTasks[column].value(n.task));
+  if (keys_) rows << (n.intake_key.empty() ? Sql::null() : Sql::bytes(n.intake_key));
+  if (correlated_) rows << correlation_id_sql(*n.message);
 }
 
 Columns changed(const Task& before, const Task& after) {
@@ -233,24 +328,47 @@ bool same_change(Columns columns, const Task& after, const Task& other) {
   return same;
 }
 
-Literal change(Columns columns, const Task& after) {
-  std::vector<Literal> set;
+Sql change(Columns columns, const Task& after) {
+  std::vector<Sql> set;
   for_each(kTaskChanges, columns, [&](const TaskColumn& column) {
-    const Literal name = Literal::identifier(column.name);
-    set.push_back(Literal::rendered(
-        column.counts != nullptr
-            ? render(column.counted, {{"column", name}})
-            : render("same_change.column", {{"column", name}, {"value", column.value(after)}})));
+    set.push_back(column.counts != nullptr
+                      ? render(column.counted, {{"column", Sql::identifier(column.name)}})
+                      : assignment(column.name, column.value(after)));
   });
-  return Literal::list(set);
+  return Sql::of(set);
 }
 
+// --- attempts
+
+namespace {
+
+// A column of an attempt that may change after the attempt has begun.
+struct AttemptColumn {
+  std::string_view name;
+  bool (*is_said)(const Attempt&);
+  bool (*same)(const Attempt&, const Attempt&);
+  Sql (*value)(const Attempt&);
+};
+
+template <auto Member>
+constexpr AttemptColumn said_column(std::string_view name,
+                                    Sql (*value)(const Attempt&) = value_of<Member, Attempt>) {
+  return {name, [](const Attempt& a) { return a.*Member != Attempt{}.*Member; }, equal<Member, Attempt>,
+          value};
+}
+Sql error_of(const Attempt& a) { return clean(a.error, kErrorBytes); }
+
+constexpr AttemptColumn kAttemptChanges[] = {
+    said_column<&Attempt::published_at>("published_at"), said_column<&Attempt::outcome>("outcome"),
+    said_column<&Attempt::outcome_at>("outcome_at"),     said_column<&Attempt::error>("error", error_of),
+    said_column<&Attempt::executor>("executor"),         said_column<&Attempt::rule>("rule"),
+};
+
+}  // namespace
+
 void add_attempt(Rows& rows, const Attempt& a) {
-  rows.row() << Literal::number(a.task.value) << Literal::number(a.attempt) << Literal::number(a.level)
-             << Literal::time(a.due_at) << Literal::time(a.published_at.value_or(EpochMs{}))
-             << Literal::text(to_word(a.outcome)) << Literal::time(a.outcome_at)
-             << clean(a.error, kErrorBytes) << Literal::number(a.node) << name(a.executor) << name(a.rule)
-             << Literal::number(a.epoch);
+  rows.row() << a.task << a.attempt << a.level << a.due_at << a.published_at.value_or(EpochMs{}) << a.outcome
+             << a.outcome_at << error_of(a) << a.node << name_sql(a.executor) << name_sql(a.rule) << a.epoch;
 }
 
 Columns said(const Attempt& attempt) {
@@ -267,14 +385,39 @@ bool same_word(Columns columns, const Attempt& a, const Attempt& b) {
   return same;
 }
 
-Literal word(Columns columns, const Attempt& attempt) {
-  std::vector<Literal> set;
+Sql word(Columns columns, const Attempt& attempt) {
+  std::vector<Sql> set;
   for_each(kAttemptChanges, columns, [&](const AttemptColumn& column) {
-    set.push_back(
-        Literal::rendered(render("same_change.column", {{"column", Literal::identifier(column.name)},
-                                                        {"value", column.value(attempt)}})));
+    set.push_back(assignment(column.name, column.value(attempt)));
   });
-  return Literal::list(set);
+  return Sql::of(set);
+}
+
+// --- messages
+
+namespace {
+
+StoredMessage message_at(const ::sql::ResultSet& row) {
+  const TaskId id = id_at(row);
+  auto message = std::make_shared<Message>();
+  auto properties = properties_from_json(text_at(row, 2));
+  if (!properties) return {id, nullptr, "properties: " + properties.error().message};
+  message->properties = std::move(*properties);
+  if (!row.isNull(3)) {
+    auto headers = headers_from_json(text_at(row, 3));
+    if (!headers) return {id, nullptr, "headers: " + headers.error().message};
+    message->headers = std::move(*headers);
+  }
+  message->body = text_at(row, 4);
+  return {id, std::move(message)};
+}
+
+}  // namespace
+
+std::vector<StoredMessage> messages_at(::sql::ResultSet& rows) {
+  std::vector<StoredMessage> out;
+  while (rows.next()) out.push_back(message_at(rows));
+  return out;
 }
 
 }  // namespace rung::mysql

@@ -4,6 +4,7 @@
 
 #include <cppconn/resultset.h>
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,35 +23,98 @@ namespace rung::mysql {
 
 std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" for NULL
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
-// The words of the columns silence_means and said_means.
-inline constexpr std::string_view kSilenceSuccess = "success", kSilenceFailure = "failure";
-// silence_means in this column, silence_ms in the next; or said_means and said_ms.
-std::optional<Silence> silence_at(const ::sql::ResultSet& row, std::uint32_t column);
-
 inline TaskId id_at(const ::sql::ResultSet& row) { return {row.getInt64(1)}; }  // in the first column
 
-// The columns 1 .. kTaskColumns of lock_tasks and list.
-inline constexpr std::uint32_t kTaskColumns = 36;
-Task task_at(const ::sql::ResultSet& row);
+// The columns of a row, one after the other. NULL is 0, "", or none. A word that this program does not know
+// (a later version's) is State::unknown, and otherwise the least that can be said.
+class Fields {
+ public:
+  // `before`: the column before the first.
+  explicit Fields(const ::sql::ResultSet& row, std::uint32_t before = 0) : row_(row), column_(before) {}
+
+  template <typename T>
+  Fields& operator>>(T& value) {
+    value = next<T>();
+    return *this;
+  }
+  template <typename T>
+  T next();
+
+ private:
+  const ::sql::ResultSet& row_;
+  std::uint32_t column_;
+};
+
+template <typename T>
+T Fields::next() {
+  ++column_;
+  if constexpr (std::same_as<T, std::string>) {
+    return text_at(row_, column_);
+  } else if constexpr (std::same_as<T, EpochMs>) {
+    return time_at(row_, column_).value_or(EpochMs{});
+  } else if constexpr (std::same_as<T, TaskId> || std::same_as<T, Ms>) {
+    return T{row_.getInt64(column_)};
+  } else if constexpr (std::same_as<T, State>) {
+    return state_from(text_at(row_, column_)).value_or(State::unknown);
+  } else if constexpr (std::same_as<T, Kind>) {
+    return kind_from(text_at(row_, column_)).value_or(Kind::retry);
+  } else if constexpr (std::same_as<T, Outcome>) {
+    return outcome_from(text_at(row_, column_)).value_or(Outcome::pending);
+  } else if constexpr (std::same_as<T, FinishedBy>) {
+    return finished_by_from(text_at(row_, column_)).value_or(FinishedBy::nobody);
+  } else if constexpr (std::same_as<T, bool>) {
+    return row_.getInt(column_) != 0;
+  } else if constexpr (std::floating_point<T>) {
+    return static_cast<T>(row_.getDouble(column_));
+  } else if constexpr (std::unsigned_integral<T>) {
+    return static_cast<T>(row_.getUInt64(column_));
+  } else if constexpr (std::integral<T>) {
+    return static_cast<T>(row_.getInt64(column_));
+  } else {  // optional
+    if (row_.isNull(column_)) return std::nullopt;
+    --column_;
+    return next<typename T::value_type>();
+  }
+}
+
+// What reads the columns of a row into these members of a T, in this order.
+template <typename T, typename... Member>
+constexpr auto row_of(Member T::*... members) {
+  return [=](const ::sql::ResultSet& row) {
+    T out;
+    Fields fields(row);
+    (fields >> ... >> (out.*members));
+    return out;
+  };
+}
+
+// Two columns: silence_means and silence_ms, or said_means and said_ms.
+std::optional<Silence> silence_from(Fields& row);
+
+const Sql& task_columns();  // those that task_from() reads, of rung_tasks as t
+Task task_from(Fields& row);
 RuleHeaders rule_headers_from(const std::string& text);          // the column rule_headers
 std::vector<StoredMessage> messages_at(::sql::ResultSet& rows);  // the columns of messages
-Attempt attempt_at(const ::sql::ResultSet& row);                 // the columns 1 .. 11 of history
 
 // --- columns
 
-Literal rule_headers_literal(const RuleHeaders& headers);
-Literal name_literal(std::string_view text);  // of a VARCHAR(255)
-Literal correlation_id_literal(const Message& message);
+Sql rule_headers_sql(const RuleHeaders& headers);
+Sql name_sql(std::string_view text);  // of a VARCHAR(255)
+Sql correlation_id_sql(const Message& message);
 
-// The columns of insert_tasks in which one of the tasks differs from the table's default. All but cause_id.
+// The columns of insert_tasks in which one of `some` of the tasks differs from the table's default. `causes`:
+// by task. Thread: values, which refer to the tasks and causes.
 class NewTaskColumns {
  public:
-  NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::size_t> some);
-  const std::string& names() const { return names_; }
-  void add(Rows& rows, const NewTask& n) const;  // a new row
+  NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::string> causes,
+                 std::span<const std::size_t> some);
+  Sql names() const { return Sql::of(names_); }
+  void add(Rows& rows, std::size_t task) const;  // a new row
 
  private:
-  std::string names_;
+  const std::span<const NewTask> tasks_;
+  const std::span<const std::string> causes_;
+  std::vector<Sql> names_;
   std::vector<std::size_t> columns_;
   bool keys_ = false, correlated_ = false;
 };
@@ -62,7 +126,8 @@ void add_indexed_headers(Rows& rows, TaskId id, const Message& message,
 // A set of columns: one bit for each column of the table.
 using Columns = std::uint64_t;
 
-// The columns of write_tasks, write_attempts.
+// write_tasks, write_attempts with these rows.
+Sql write_tasks(const Sql& rows);
 void add_task(Rows& rows, const Task& task);
 void add_attempt(Rows& rows, const Attempt& attempt);
 
@@ -73,10 +138,10 @@ void add_attempt(Rows& rows, const Attempt& attempt);
 inline constexpr Columns kAlone = Columns{1} << 63U;
 Columns changed(const Task& before, const Task& after);
 bool same_change(Columns columns, const Task& after, const Task& other);
-Literal change(Columns columns, const Task& after);
+Sql change(Columns columns, const Task& after);
 // The same for updates of an attempt that has begun. 0: the attempt only begins.
 Columns said(const Attempt& attempt);
 bool same_word(Columns columns, const Attempt& a, const Attempt& b);
-Literal word(Columns columns, const Attempt& attempt);
+Sql word(Columns columns, const Attempt& attempt);
 
 }  // namespace rung::mysql

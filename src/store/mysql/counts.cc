@@ -8,12 +8,8 @@ namespace {
 
 constexpr std::size_t kQueueBytes = 255;
 
-Literal minutes_of(Ms length) {
-  return Literal::number(std::chrono::duration_cast<std::chrono::minutes>(length).count());
-}
-
-PromiseCounts counts_at(const ::sql::ResultSet& row, std::uint32_t column) {
-  return {row.getInt64(column), row.getInt64(column + 1), row.getInt64(column + 2)};
+Sql minutes_of(Ms length) {
+  return Sql::of(std::chrono::duration_cast<std::chrono::minutes>(length).count());
 }
 
 void add_promised(Session& session, const CountBatch& batch) {
@@ -22,11 +18,10 @@ void add_promised(Session& session, const CountBatch& batch) {
   for (const auto& [queue, promised, activity] : batch.changes) {
     if (promised == PromiseCounts{}) continue;
     any = true;
-    const Literal name = Literal::text(clean_utf8(queue, kQueueBytes));
+    const Sql name = Sql::of(clean_utf8(queue, kQueueBytes));
     for (const Ms length : {kPromiseMinutes, kPromiseHour}) {
-      rows.row() << name << length_of(name) << minutes_of(length)
-                 << Literal::time(bucket_of(batch.at, length)) << Literal::number(promised.in_time)
-                 << Literal::number(promised.late) << Literal::number(promised.gated);
+      rows.row() << name << length_of(name) << minutes_of(length) << bucket_of(batch.at, length)
+                 << promised.in_time << promised.late << promised.gated;
     }
   }
   if (any) session.later(render("promises_add", {{"rows", rows.done()}}));
@@ -35,13 +30,12 @@ void add_promised(Session& session, const CountBatch& batch) {
 void add_activity(Session& session, const CountBatch& batch) {
   const ActivityCounts sum = sum_of(batch);
   if (sum == ActivityCounts{}) return;
-  const Literal minute = Literal::time(bucket_of(batch.at, kActivityMinute));
+  const EpochMs minute = bucket_of(batch.at, kActivityMinute);
   Rows rows;
   const auto add = [&](const std::string& queue, const ActivityCounts& more) {
     if (more == ActivityCounts{}) return;
-    const Literal name = Literal::text(clean_utf8(queue, kQueueBytes));
-    rows.row() << name << length_of(name) << minute << Literal::number(more.failed)
-               << Literal::number(more.retried) << Literal::number(more.succeeded);
+    const Sql name = Sql::of(clean_utf8(queue, kQueueBytes));
+    rows.row() << name << length_of(name) << minute << more.failed << more.retried << more.succeeded;
   };
   for (const auto& [queue, promised, activity] : batch.changes) add(queue, activity);
   add(kAllQueues, sum);
@@ -50,10 +44,8 @@ void add_activity(Session& session, const CountBatch& batch) {
 
 // Adds to `piece` what `which` selects. Returns whether it counted as many as it may; then piece.next is
 // behind them.
-bool count_some(Session& session, EndedPiece& piece, State state, std::string which, int most) {
-  auto row = session.query(render("count_ended", {{"state", Literal::text(to_word(state))},
-                                                  {"which", Literal::rendered(std::move(which))},
-                                                  {"most", Literal::number(most)}}));
+bool count_some(Session& session, EndedPiece& piece, State state, const Sql& which, int most) {
+  auto row = session.query(render("count_ended", {{"state", state}, {"which", which}, {"most", most}}));
   std::int64_t counted = 0;
   EndedPlace last{state};
   while (row->next()) {
@@ -70,22 +62,20 @@ bool count_some(Session& session, EndedPiece& piece, State state, std::string wh
 }  // namespace
 
 bool is_repeated(Session& session, std::string_view kind, const std::string& maker, const std::string& id) {
-  const Literal of_kind = Literal::text(kind), by = Literal::text(maker);
-  auto row = session.query(render("batch_lock", {{"kind", of_kind}, {"maker", by}}));
+  auto row = session.query(render("batch_lock", {{"kind", kind}, {"maker", maker}}));
   if (row->next() && text_at(*row, 1) == id) return true;
-  session.later(render("batch_write", {{"kind", of_kind}, {"maker", by}, {"id", Literal::text(id)}}));
+  session.later(render("batch_write", {{"kind", kind}, {"maker", maker}, {"id", id}}));
   return false;
 }
 
 void forget_batches(Session& session, std::string_view kind, EpochMs before) {
-  session.exec(render("batches_forget", {{"kind", Literal::text(kind)}, {"before", Literal::time(before)}}));
+  session.exec(render("batches_forget", {{"kind", kind}, {"before", before}}));
 }
 
 Result<std::vector<QueueStat>> MysqlStore::open_by_queue() {
-  return session_->read_all(render("open_by_queue"), [](const ::sql::ResultSet& row) {
-    return QueueStat{text_at(row, 1), state_from(text_at(row, 2)).value_or(State::unknown), row.getInt64(3),
-                     time_at(row, 4), row.getInt64(5)};
-  });
+  return session_->read_all(render("open_by_queue"),
+                            row_of(&QueueStat::queue, &QueueStat::state, &QueueStat::tasks,
+                                   &QueueStat::oldest_due_at, &QueueStat::overdue));
 }
 
 Result<EndedPiece> MysqlStore::count_ended(const EndedPlace& from, int most) {
@@ -95,11 +85,9 @@ Result<EndedPiece> MysqlStore::count_ended(const EndedPlace& from, int most) {
       if (count_some(*session_, piece, from.state, render("count_ended.first"), most)) return piece;
     } else {
       // Two ranges of the index. One condition for both would read the queue's entries from the first on.
-      const Literal queue = Literal::text(from.queue);
-      const std::string same =
-          render("count_ended.same_queue", {{"queue", queue}, {"id", Literal::number(from.id.value)}});
+      const Sql same = render("count_ended.same_queue", {{"queue", from.queue}, {"id", from.id}});
       if (count_some(*session_, piece, from.state, same, most)) return piece;
-      const std::string others = render("count_ended.next_queues", {{"queue", queue}});
+      const Sql others = render("count_ended.next_queues", {{"queue", from.queue}});
       if (count_some(*session_, piece, from.state, others, most)) return piece;
     }
     piece.next = ended_after(from.state);
@@ -119,17 +107,22 @@ Result<void> MysqlStore::add_counts(const CountBatch& batch) {
 
 Result<std::vector<PromiseRow>> MysqlStore::promises() {
   return session_->read_all(render("promises"), [](const ::sql::ResultSet& row) {
-    return PromiseRow{text_at(row, 1), counts_at(row, 2), counts_at(row, 5)};
+    PromiseRow out;
+    Fields fields(row);
+    fields >> out.queue;
+    for (PromiseCounts* counts : {&out.last_hour, &out.last_day})
+      fields >> counts->in_time >> counts->late >> counts->gated;
+    return out;
   });
 }
 
 Result<std::vector<ActivityPoint>> MysqlStore::activity(const ActivityRange& range) {
-  const Literal name = Literal::text(clean_utf8(range.queue, kQueueBytes));
+  const Sql name = Sql::of(clean_utf8(range.queue, kQueueBytes));
   return session_->read_all(render("activity", {{"step", minutes_of(range.step)},
                                                 {"queue", name},
                                                 {"length", length_of(name)},
-                                                {"from", Literal::time(range.from)},
-                                                {"until", Literal::time(range.until)}}),
+                                                {"from", range.from},
+                                                {"until", range.until}}),
                             [&](const ::sql::ResultSet& row) {
                               return ActivityPoint{EpochMs{row.getInt64(1) * range.step.count()},
                                                    {row.getInt64(2), row.getInt64(3), row.getInt64(4)}};
@@ -141,14 +134,11 @@ Result<int> MysqlStore::forget_counts(EpochMs now, int limit) {
     int gone = 0;
     for (const auto& [length, keeps] :
          {std::pair(kPromiseMinutes, kPromiseHour), std::pair(kPromiseHour, kPromiseDay)}) {
-      gone +=
-          static_cast<int>(session_->exec(render("promises_forget", {{"minutes", minutes_of(length)},
-                                                                     {"before", Literal::time(now - keeps)},
-                                                                     {"limit", Literal::number(limit)}})));
+      gone += static_cast<int>(session_->exec(render(
+          "promises_forget", {{"minutes", minutes_of(length)}, {"before", now - keeps}, {"limit", limit}})));
     }
     gone += static_cast<int>(
-        session_->exec(render("activity_forget", {{"before", Literal::time(now - kActivityKept)},
-                                                  {"limit", Literal::number(limit)}})));
+        session_->exec(render("activity_forget", {{"before", now - kActivityKept}, {"limit", limit}})));
     forget_batches(*session_, "counts", now - kPromiseDay);
     return gone;
   });

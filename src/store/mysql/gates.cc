@@ -14,40 +14,39 @@ namespace {
 
 constexpr std::size_t kReasonBytes = 1000;
 
-std::optional<GateState::Hold> hold_at(const ::sql::ResultSet& row, std::uint32_t column) {
-  const auto since = time_at(row, column), until = time_at(row, column + 1);
+std::optional<GateState::Hold> hold_from(Fields& row) {
+  std::optional<EpochMs> since, until;
+  std::string reason;
+  row >> since >> until >> reason;
   if (!since || !until) return std::nullopt;
-  return GateState::Hold{*since, *until, text_at(row, column + 2)};
+  return GateState::Hold{*since, *until, reason};
 }
 
 // The columns of gate_states.
 GateState state_at(const ::sql::ResultSet& row) {
   GateState state;
-  state.queue = text_at(row, 1);
   Breaker& breaker = state.breaker;
-  const auto word = breaker_state_from(text_at(row, 2));
-  breaker.state = word.value_or(Breaker::State::closed);
-  breaker.since = time_at(row, 3).value_or(EpochMs{});
-  breaker.until = time_at(row, 4);
-  breaker.reason = text_at(row, 5);
-  const bool whole = read_detail(breaker, text_at(row, 6));
+  std::string word, detail;
+  Fields fields(row);
+  fields >> state.queue >> word >> breaker.since >> breaker.until >> breaker.reason >> detail;
+  const auto known = breaker_state_from(word);
+  breaker.state = known.value_or(Breaker::State::closed);
+  const bool whole = read_detail(breaker, detail);
   // The columns apply, so that a breaker that is open remains it.
   if (is_closed_gate(breaker) && breaker.opened_at.ms == 0) breaker.opened_at = breaker.since;
-  state.retry_after = hold_at(row, 7);
-  state.outside = hold_at(row, 10);
-  state.limited = hold_at(row, 13);
-  state.damaged = !whole || !word;
-  state.seen_at = time_at(row, 16).value_or(EpochMs{});
+  state.retry_after = hold_from(fields);
+  state.outside = hold_from(fields);
+  state.limited = hold_from(fields);
+  state.damaged = !whole || !known;
+  fields >> state.seen_at;
   return state;
 }
 
 // By queue, with their rows locked: all in one statement, in one order, so that two batches don't deadlock.
 std::map<std::string, GateState> lock_states(Session& session, std::span<const std::string> queues,
-                                             EpochMs at) {
-  const Literal now = Literal::time(at);
+                                             EpochMs now) {
   std::map<std::string, GateState> out;
-  const std::string lock =
-      render("gate_states") + ' ' + render("gate_states.lock", {{"queues", Literal::texts(queues)}});
+  const Sql lock = render("gate_states") + render("gate_states.lock", {{"queues", queues}});
   const auto read = [&] {
     for (GateState& state : session.all(lock, state_at)) out[state.queue] = state;
   };
@@ -55,8 +54,8 @@ std::map<std::string, GateState> lock_states(Session& session, std::span<const s
   Rows missing;
   for (const std::string& queue : queues) {
     if (out.contains(queue)) continue;
-    const Literal name = Literal::text(queue);
-    missing.row() << name << length_of(name) << Literal::text("") << Literal::text("") << now;
+    const Sql name = Sql::of(queue), none = Sql::of("");
+    missing.row() << name << length_of(name) << none << none << now;
   }
   if (missing.count() == 0) return out;
   session.exec(render("gates_create", {{"rows", missing.done()}}));
@@ -71,51 +70,43 @@ void write_states(Session& session, std::span<const GateState> states) {
   Rows rows;
   for (const GateState& state : states) {
     const Breaker& breaker = state.breaker;
-    const Literal queue = Literal::text(state.queue);
-    rows.row() << queue << length_of(queue) << Literal::text(to_word(breaker.state))
-               << (breaker.since.ms == 0 ? Literal::null() : Literal::time(breaker.since))
-               << Literal::time(breaker.until) << Literal::text(clean_utf8(breaker.reason, kReasonBytes))
-               << Literal::text(detail_json(breaker));
+    const Sql queue = Sql::of(state.queue);
+    rows.row() << queue << length_of(queue) << breaker.state
+               << (breaker.since.ms == 0 ? Sql::null() : Sql::of(breaker.since)) << breaker.until
+               << clean_utf8(breaker.reason, kReasonBytes) << detail_json(breaker);
     for (const auto& hold : {state.retry_after, state.outside, state.limited}) {
-      rows << (hold ? Literal::time(hold->since) : Literal::null())
-           << (hold ? Literal::time(hold->until) : Literal::null())
-           << Literal::text(hold ? clean_utf8(hold->reason, 255) : "");
+      rows << (hold ? Sql::of(hold->since) : Sql::null()) << (hold ? Sql::of(hold->until) : Sql::null())
+           << (hold ? clean_utf8(hold->reason, 255) : "");
     }
-    rows << Literal::time(state.seen_at);
+    rows << state.seen_at;
   }
   if (rows.count() > 0) session.exec(render("gates_write", {{"rows", rows.done()}}));
 }
 
 // The columns of `pauses`.
-Pause pause_at(const ::sql::ResultSet& row) {
-  return {text_at(row, 1),   time_at(row, 2).value_or(EpochMs{}),
-          time_at(row, 3),   text_at(row, 4),
-          text_at(row, 5),   text_at(row, 6),
-          row.getInt(7) != 0};
-}
+constexpr auto pause_at = row_of(&Pause::queue, &Pause::since, &Pause::until, &Pause::who, &Pause::reason,
+                                 &Pause::resumed_by, &Pause::over);
 
-std::optional<Pause> lock_pause(Session& session, const Literal& queue) {
-  return session.first(render("pauses") + ' ' + render("pauses.lock", {{"queue", queue}}), pause_at);
+std::optional<Pause> lock_pause(Session& session, const std::string& queue) {
+  return session.first(render("pauses") + render("pauses.lock", {{"queue", queue}}), pause_at);
 }
 
 // The queue's last retry-after, as a pause.
 std::optional<Pause> lock_hold(Session& session, const std::string& queue) {
-  auto row = session.query(render("hold_lock", {{"queue", Literal::text(queue)}}));
+  const auto row = session.query(render("hold_lock", {{"queue", queue}}));
   if (!row->next()) return std::nullopt;
-  const auto since = time_at(*row, 1), until = time_at(*row, 2);
-  if (!since || !until) return std::nullopt;
   GateState state;
   state.queue = queue;
-  state.retry_after = {*since, *until, text_at(*row, 3)};
+  Fields fields(*row);
+  state.retry_after = hold_from(fields);
   return hold_in_force(state, EpochMs{});
 }
 
 }  // namespace
 
 Result<std::vector<GateState>> MysqlStore::gate_states(EpochMs changed_since) {
-  return session_->read_all(
-      render("gate_states") + ' ' + render("gate_states.changed", {{"since", Literal::time(changed_since)}}),
-      state_at);
+  return session_->read_all(render("gate_states") + render("gate_states.changed", {{"since", changed_since}}),
+                            state_at);
 }
 
 Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) {
@@ -147,7 +138,7 @@ Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) 
 
 Result<void> MysqlStore::forget_gates(EpochMs before) {
   return session_->run([&] {
-    session_->exec(render("gates_forget", {{"before", Literal::time(before)}}));
+    session_->exec(render("gates_forget", {{"before", before}}));
     forget_batches(*session_, "gates", before);
   });
 }
@@ -161,35 +152,33 @@ Result<Pause> MysqlStore::pause(const NewPause& asked) {
   NewPause request = asked;
   request.who = clean_utf8(asked.who, 255);
   return session_->transaction_for([&] {
-    const Literal queue = Literal::text(request.queue);
-    const auto before = lock_pause(*session_, queue);
+    const auto before = lock_pause(*session_, request.queue);
     const EpochMs now = session_->now();
     const auto after = paused(before, request, now);
     if (!after) return *before;
-    session_->exec(render("pause_write", {{"queue", queue},
-                                          {"since", Literal::time(after->since)},
-                                          {"until", Literal::time(after->until)},
-                                          {"who", Literal::text(after->who)},
-                                          {"reason", Literal::text(after->reason)}}));
-    session_->exec(render("pauses_forget", {{"before", Literal::time(now - kPausesKept)}}));
+    session_->exec(render("pause_write", {{"queue", request.queue},
+                                          {"since", after->since},
+                                          {"until", after->until},
+                                          {"who", after->who},
+                                          {"reason", after->reason}}));
+    session_->exec(render("pauses_forget", {{"before", now - kPausesKept}}));
     record_change(audit_of(before, *after, after->reason, now), event_of(*after, after->reason));
     return *after;
   });
 }
 
-Result<Resumed> MysqlStore::resume(const std::string& name, const std::string& by,
+Result<Resumed> MysqlStore::resume(const std::string& queue, const std::string& by,
                                    const std::string& reason) {
   const std::string who = clean_utf8(by, 255);
   return session_->transaction_for([&] {
-    const Literal queue = Literal::text(name);
     const auto before = lock_pause(*session_, queue);
-    const auto hold = lock_hold(*session_, name);
+    const auto hold = lock_hold(*session_, queue);
     const EpochMs now = session_->now();
-    const Place until{"until", Literal::time(now)};
+    const Place until{"until", now};
     Resumed ended{resumed(before, who, now),
                   hold && *hold->until > now ? resumed(hold, who, now) : std::nullopt};
     if (ended.pause) {
-      session_->exec(render("pause_end", {{"queue", queue}, until, {"who", Literal::text(who)}}));
+      session_->exec(render("pause_end", {{"queue", queue}, until, {"who", who}}));
       record_change(audit_of(before, *ended.pause, reason, now), event_of(*ended.pause, reason));
     }
     if (ended.retry_after) {
@@ -201,15 +190,15 @@ Result<Resumed> MysqlStore::resume(const std::string& name, const std::string& b
 }
 
 Result<std::vector<Pause>> MysqlStore::pauses(EpochMs changed_since) {
-  return session_->read_all(
-      render("pauses") + ' ' + render("pauses.changed", {{"since", Literal::time(changed_since)}}), pause_at);
+  return session_->read_all(render("pauses") + render("pauses.changed", {{"since", changed_since}}),
+                            pause_at);
 }
 
 Result<std::vector<QueueGate>> MysqlStore::queue_gates() {
-  return session_->read_all(render("queue_gates"), [](const ::sql::ResultSet& row) {
-    return QueueGate{text_at(row, 1), text_at(row, 2), time_at(row, 3), time_at(row, 4),
-                     text_at(row, 5), text_at(row, 6), row.getInt64(7), time_at(row, 8)};
-  });
+  return session_->read_all(
+      render("queue_gates"),
+      row_of(&QueueGate::queue, &QueueGate::state, &QueueGate::since, &QueueGate::until, &QueueGate::reason,
+             &QueueGate::by, &QueueGate::waiting, &QueueGate::next_at));
 }
 
 Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const TaskId> ids,
@@ -217,8 +206,8 @@ Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const 
   return session_->run_for([&] {
     std::map<TaskId, std::string> out;
     if (ids.empty()) return out;
-    auto row = session_->query(render("rule_headers", {{"ids", Literal::ids(ids)}}));
-    while (row->next()) out.emplace(TaskId{row->getInt64(1)}, rule_headers_from(text_at(*row, 2))[header]);
+    auto row = session_->query(render("rule_headers", {{"ids", ids}}));
+    while (row->next()) out.emplace(id_at(*row), rule_headers_from(text_at(*row, 2))[header]);
     return out;
   });
 }

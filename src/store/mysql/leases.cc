@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <numeric>
+#include <ranges>
 #include <tuple>
 
 #include "src/core/base/failpoint.h"
@@ -7,8 +7,6 @@
 
 namespace rung::mysql {
 namespace {
-
-Literal micros(Ms ttl) { return Literal::number(ttl.count() * 1000); }
 
 std::vector<int> shards_of(std::span<const Lease> leases) {
   std::vector<int> ids;
@@ -18,13 +16,13 @@ std::vector<int> shards_of(std::span<const Lease> leases) {
 }
 
 // (shard,epoch), for IN
-Literal pairs_of(std::span<const Lease> leases) {
-  std::vector<Literal> pairs;
+Sql pairs_of(std::span<const Lease> leases) {
+  std::vector<Sql> pairs;
   pairs.reserve(leases.size());
   for (const Lease& l : leases) {
-    pairs.push_back(Literal::rendered("(" + std::to_string(l.shard) + "," + std::to_string(l.epoch) + ")"));
+    pairs.push_back(Sql::rendered("(" + std::to_string(l.shard) + "," + std::to_string(l.epoch) + ")"));
   }
-  return Literal::list(pairs);
+  return Sql::of(pairs);
 }
 
 Lease lease_at(const ::sql::ResultSet& row) { return {row.getInt(1), row.getUInt64(2)}; }
@@ -32,16 +30,12 @@ Lease lease_at(const ::sql::ResultSet& row) { return {row.getInt(1), row.getUInt
 // The columns of `nodes`.
 NodeRow node_at(const ::sql::ResultSet& row) {
   NodeRow n;
-  n.id = row.getInt(1);
-  n.name = text_at(row, 2);
-  n.started_at = time_at(row, 3).value_or(EpochMs{});
-  n.seen_at = time_at(row, 4).value_or(EpochMs{});
-  n.expires_at = time_at(row, 5).value_or(EpochMs{});
-  n.version = text_at(row, 6);
-  n.address = text_at(row, 7);
-  n.problems = problems_from_json(text_at(row, 8));
-  n.link = static_cast<BrokerLink>(row.getInt(9));
-  n.config = text_at(row, 10);
+  std::string problems;
+  int link = 0;
+  Fields(row) >> n.id >> n.name >> n.started_at >> n.seen_at >> n.expires_at >> n.version >> n.address >>
+      problems >> link >> n.config;
+  n.problems = problems_from_json(problems);
+  n.link = static_cast<BrokerLink>(link);
   return n;
 }
 
@@ -50,14 +44,10 @@ std::vector<Lease> those_of(std::span<const Lease> believed, std::vector<Lease> 
   return held;
 }
 
-std::string nodes_where(std::string condition) {
-  return render("nodes", {{"which", Literal::rendered(std::move(condition))}});
-}
+Sql nodes_where(const Sql& condition) { return render("nodes", {{"which", condition}}); }
 
-std::string leases_held(std::string_view lock, int node, std::span<const Lease> leases) {
-  return render("leases_held",
-                {{"shards", Literal::numbers(shards_of(leases))}, {"node", Literal::number(node)}}) +
-         ' ' + render(lock);
+Sql leases_held(std::string_view lock, int node, std::span<const Lease> leases) {
+  return render("leases_held", {{"shards", shards_of(leases)}, {"node", node}}) + render(lock);
 }
 
 // Inside a transaction: those of `leases` that `node` holds, by shard, with their rows locked by `lock`.
@@ -74,18 +64,17 @@ std::vector<Lease> MysqlTables::share_leases(const Fence& fence) {
 }
 
 void MysqlTables::guard_leases(const Fence& fence) {
-  session_.later(render("leases_guard", {{"shards", Literal::numbers(shards_of(fence.leases))},
+  session_.later(render("leases_guard", {{"shards", shards_of(fence.leases)},
                                          {"leases", pairs_of(fence.leases)},
-                                         {"node", Literal::number(fence.node)},
-                                         {"count", Literal::number(fence.leases.size())}}));
+                                         {"node", fence.node},
+                                         {"count", fence.leases.size()}}));
 }
 
 std::vector<Lease> MysqlTables::current_leases() { return session_.all(render("leases_standing"), lease_at); }
 
 MysqlTables::Locked MysqlTables::lock(const Fence& fence, std::span<const TaskId> ids) {
-  const std::string tasks =
-      render("lock_tasks",
-             {{"ids", Literal::ids(ids)}, {"columns", task_columns()}, {"short_claim", short_claim()}});
+  const Sql tasks =
+      render("lock_tasks", {{"ids", ids}, {"columns", task_columns()}, {"short_claim", short_claim()}});
   Locked locked;
   ResultPtr rows;
   if (fence.leases.empty() || fence.node == 0) {
@@ -98,12 +87,15 @@ MysqlTables::Locked MysqlTables::lock(const Fence& fence, std::span<const TaskId
     locked.held = those_of(fence.leases, std::move(locked.held));
   }
   while (rows->next()) {
-    if (locked.tasks.empty()) locked.now = time_at(*rows, kTaskColumns + 1).value_or(EpochMs{});
-    LockedTask row{task_at(*rows), !rows->isNull(kTaskColumns + 2)};
-    if (row.short_claim) {
-      row.task = with_short_claim(std::move(row.task), rows->getUInt64(kTaskColumns + 2),
-                                  rows->getInt(kTaskColumns + 3));
-    }
+    Fields fields(*rows);
+    LockedTask row{task_from(fields)};
+    EpochMs now;
+    std::optional<std::uint64_t> epoch;
+    int node = 0;
+    fields >> now >> epoch >> node;
+    if (locked.tasks.empty()) locked.now = now;
+    row.short_claim = epoch.has_value();
+    if (epoch) row.task = with_short_claim(std::move(row.task), *epoch, node);
     locked.tasks.push_back(std::move(row));
   }
   return locked;
@@ -112,30 +104,17 @@ MysqlTables::Locked MysqlTables::lock(const Fence& fence, std::span<const TaskId
 Result<int> MysqlStore::register_node(const NodeIdentity& identity, Ms ttl) {
   return session_->transaction_for(
       [&] {
-        const Literal name = Literal::text(identity.name);
-        const Literal incarnation = Literal::number(identity.incarnation);
-        const Literal version = Literal::text(identity.version.substr(0, 64));
-        const Literal address = Literal::text(identity.address.substr(0, 255));
-        const std::string by_name = render("node_by_name", {{"name", name}});
-        auto row = session_->query(by_name);
-        if (row->next()) {
-          const int id = row->getInt(1);
-          session_->exec(render("node_retake", {{"incarnation", incarnation},
-                                                {"ttl_us", micros(ttl)},
-                                                {"version", version},
-                                                {"address", address},
-                                                {"node", Literal::number(id)}}));
-          return id;
-        }
+        const Sql by_name = render("node_by_name", {{"name", identity.name}});
+        const auto there = static_cast<int>(session_->number(by_name));
         // A duplicate key, if another process registers the same name: the transaction is repeated.
-        session_->exec(render("node_insert", {{"name", name},
-                                              {"incarnation", incarnation},
-                                              {"ttl_us", micros(ttl)},
-                                              {"version", version},
-                                              {"address", address}}));
-        row = session_->query(by_name);
-        if (!row->next()) throw Again{"the node's row vanished"};
-        return row->getInt(1);
+        session_->exec(
+            render(there != 0 ? "node_retake" : "node_insert", {{"name", identity.name},
+                                                                {"incarnation", identity.incarnation},
+                                                                {"ttl_us", micros(ttl)},
+                                                                {"version", identity.version.substr(0, 64)},
+                                                                {"address", identity.address.substr(0, 255)},
+                                                                {"node", there}}));
+        return there != 0 ? there : static_cast<int>(session_->number(by_name));
       },
       "register");
 }
@@ -148,15 +127,14 @@ Result<Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
   return session_->run_for([&] {
     Beat beat;
     failpoint("beat.before_commit");
-    beat.still_ours =
-        session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
-                                            {"problems", Literal::text(problems_to_json(problems))},
-                                            {"broker_link", Literal::number(static_cast<int>(link))},
-                                            {"config", Literal::text(config)},
-                                            {"node", Literal::number(node)},
-                                            {"incarnation", Literal::number(incarnation)}})) == 1;
+    beat.still_ours = session_->exec(render("node_beat", {{"ttl_us", micros(ttl)},
+                                                          {"problems", problems_to_json(problems)},
+                                                          {"broker_link", static_cast<int>(link)},
+                                                          {"config", config},
+                                                          {"node", node},
+                                                          {"incarnation", incarnation}})) == 1;
     failpoint("beat.after_commit");
-    auto row = session_->query(nodes_where(render("nodes.live_or", {{"node", Literal::number(node)}})));
+    auto row = session_->query(nodes_where(render("nodes.live_or", {{"node", node}})));
     while (row->next()) {
       NodeRow n = node_at(*row);
       beat.now = time_at(*row, 12).value_or(EpochMs{});
@@ -173,14 +151,11 @@ Result<Beat> MysqlStore::heartbeat(int node, std::uint64_t incarnation, Ms ttl,
 Result<void> MysqlStore::leave(int node, std::uint64_t incarnation) {
   return session_->transaction(
       [&] {
-        const Literal id = Literal::number(node);
-        const auto left = session_->exec(
-            render("node_leave", {{"node", id}, {"incarnation", Literal::number(incarnation)}}));
+        const Place id{"node", node};
+        const auto left = session_->exec(render("node_leave", {id, {"incarnation", incarnation}}));
         if (left == 0) return;
-        const auto shards = session_->all(render("leases_of", {{"node", id}}),
-                                          [](const ::sql::ResultSet& row) { return row.getInt(1); });
-        if (shards.empty()) return;
-        session_->exec(render("leases_release", {{"shards", Literal::numbers(shards)}, {"node", id}}));
+        const auto leases = session_->all(render("leases_of", {id}), lease_at);
+        if (!leases.empty()) session_->exec(render("leases_release", {{"shards", shards_of(leases)}, id}));
       },
       "leave");
 }
@@ -193,19 +168,14 @@ Result<std::vector<NodeRow>> MysqlStore::nodes() {
 }
 
 Result<std::vector<ShardOverdue>> MysqlStore::overdue() {
-  std::vector<int> shards(kShards);
-  std::iota(shards.begin(), shards.end(), 0);
-  return session_->read_all(
-      render("shards_overdue", {{"shards", Literal::numbers(shards)}}), [](const ::sql::ResultSet& row) {
-        return ShardOverdue{row.getInt(1), row.getInt64(2), time_at(row, 3).value_or(EpochMs{})};
-      });
+  return session_->read_all(render("shards_overdue", {{"shards", std::views::iota(0, kShards)}}),
+                            row_of(&ShardOverdue::shard, &ShardOverdue::tasks, &ShardOverdue::oldest));
 }
 
 Result<std::vector<ShardRow>> MysqlStore::shards() {
-  return session_->read_all(render("shards"), [](const ::sql::ResultSet& row) {
-    return ShardRow{row.getInt(1),   row.getInt(2),   row.getUInt64(3), time_at(row, 4),
-                    time_at(row, 5), text_at(row, 6), time_at(row, 7)};
-  });
+  return session_->read_all(
+      render("shards"), row_of(&ShardRow::shard, &ShardRow::owner, &ShardRow::epoch, &ShardRow::expires_at,
+                               &ShardRow::acquired_at, &ShardRow::owner_name, &ShardRow::taken_over_at));
 }
 
 Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnation,
@@ -213,17 +183,13 @@ Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnati
   if (shards.empty()) return std::vector<Lease>{};
   return session_->transaction_for(
       [&] {
-        const Place id{"node", Literal::number(node)};
-        const auto row =
-            session_->query(render("node_incarnation", {id, {"incarnation", Literal::number(incarnation)}}));
+        const Place id{"node", node};
+        const auto row = session_->query(render("node_incarnation", {id, {"incarnation", incarnation}}));
         if (!row->next()) return std::vector<Lease>{};
-        std::vector<Lease> taken =
-            session_->all(render("leases_free", {{"shards", Literal::numbers(shards)}, id}), lease_at);
+        std::vector<Lease> taken = session_->all(render("leases_free", {{"shards", shards}, id}), lease_at);
         if (taken.empty()) return taken;
-        session_->exec(render("leases_take", {id,
-                                              {"ttl_us", micros(ttl)},
-                                              {"above", Literal::number(above)},
-                                              {"shards", Literal::numbers(shards_of(taken))}}));
+        session_->exec(render("leases_take",
+                              {id, {"ttl_us", micros(ttl)}, {"above", above}, {"shards", shards_of(taken)}}));
         for (Lease& l : taken) l.epoch = std::max(l.epoch, above) + 1;
         return taken;
       },
@@ -233,10 +199,9 @@ Result<std::vector<Lease>> MysqlStore::acquire(int node, std::uint64_t incarnati
 Result<std::vector<Lease>> MysqlStore::renew(int node, std::span<const Lease> leases, Ms ttl) {
   if (leases.empty() || node == 0) return std::vector<Lease>{};
   const auto statement = [&](std::span<const Lease> some) {
-    return render("leases_renew", {{"ttl_us", micros(ttl)},
-                                   {"shards", Literal::numbers(shards_of(some))},
-                                   {"leases", pairs_of(some)},
-                                   {"node", Literal::number(node)}});
+    return render(
+        "leases_renew",
+        {{"ttl_us", micros(ttl)}, {"shards", shards_of(some)}, {"leases", pairs_of(some)}, {"node", node}});
   };
   // Nearly always all are held, and one statement says so.
   const auto renewed = session_->run_for([&] {
@@ -260,8 +225,7 @@ Result<void> MysqlStore::release(int node, std::span<const Lease> leases) {
       [&] {
         const std::vector<Lease> held = lock_leases(*session_, "leases_held.own", node, leases);
         if (held.empty()) return;
-        session_->exec(render("leases_release", {{"shards", Literal::numbers(shards_of(held))},
-                                                 {"node", Literal::number(node)}}));
+        session_->exec(render("leases_release", {{"shards", shards_of(held)}, {"node", node}}));
       },
       "release");
 }

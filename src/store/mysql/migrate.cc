@@ -43,7 +43,7 @@ bool is_current(Session& session) {
 void lock(Session& session) {
   const BootMs give_up = session.clock().boot() + kLockWait;
   do {
-    auto row = session.query(render("migration_lock", {{"wait_s", Literal::number(kLockStep.count())}}));
+    auto row = session.query(render("migration_lock", {{"wait_s", kLockStep.count()}}));
     if (row->next() && row->getInt(1) == 1) return;
   } while (session.clock().boot() < give_up);
   throw Abort{{Error::Kind::transient, "another process is migrating the schema"}};
@@ -56,10 +56,10 @@ std::string create(Session& session) {
   constexpr std::int64_t kDay = 24 * 3'600'000;
   const EpochMs after_tomorrow{(session.now().ms / kDay + 2) * kDay};
   for (const std::string& statement : sql::schema()) {
-    session.exec(fill(statement, {{"bound", Literal::number(IdSource::floor(after_tomorrow).value)}}));
+    session.exec(fill(statement, {{"bound", IdSource::floor(after_tomorrow)}}));
     failpoint("migrate.statement");
   }
-  session.exec(render("schema_applied", {{"version", Literal::number(sql::kSchemaVersion)}}));
+  session.exec(render("schema_applied", {{"version", sql::kSchemaVersion}}));
   return "schema";
 }
 
@@ -77,7 +77,7 @@ bool views_work(Session& session) {
 // With the rights of this user.
 std::string create_views(Session& session) {
   for (const std::string& statement : sql::schema()) {
-    if (statement.starts_with("CREATE OR REPLACE SQL SECURITY ")) session.exec(statement);
+    if (statement.starts_with("CREATE OR REPLACE SQL SECURITY ")) session.exec(Sql::rendered(statement));
   }
   return "views";
 }

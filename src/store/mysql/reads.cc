@@ -12,58 +12,59 @@ namespace rung::mysql {
 namespace {
 
 // `list` with these conditions.
-std::string list_of(const std::string& conditions) {
-  return render("list", {{"columns", task_columns()}}) + ' ' + conditions;
-}
+Sql list_of(const Sql& conditions) { return render("list", {{"columns", task_columns()}}) + conditions; }
 
 // A row of it.
 TaskRow task_row_at(const ::sql::ResultSet& row) {
-  return {task_at(row), text_at(row, kTaskColumns + 1), text_at(row, kTaskColumns + 2)};
+  Fields fields(row);
+  TaskRow out{task_from(fields), fields.next<std::string>()};
+  out.correlation_id = fields.next<std::string>();
+  return out;
+}
+
+// The columns of history.
+AttemptRow attempt_row_at(const ::sql::ResultSet& row) {
+  AttemptRow out;
+  Attempt& a = out.attempt;
+  Fields(row) >> a.task >> a.attempt >> a.level >> a.due_at >> a.published_at >> a.outcome >> a.outcome_at >>
+      a.error >> a.node >> a.executor >> a.rule >> out.queue >> out.message_id >> out.node;
+  return out;
 }
 
 // Only what is listed behind the task `f.after`.
-std::string place_of(const Filter& f) {
-  const Literal number = Literal::number(f.after->value);
-  if (f.order != Filter::Order::due)
-    return render(f.order == Filter::Order::newest ? "list.before" : "list.after",
-                  {{"column", Literal::identifier("id")}, {"value", number}});
-  const Place id{"id", number};
-  return f.after_due ? render("list.after_due", {id, {"due", Literal::time(*f.after_due)}})
+Sql place_of(const Filter& f) {
+  const Place id{"id", f.after}, column{"column", Sql::identifier("id")}, value{"value", f.after};
+  if (f.order == Filter::Order::newest) return render("list.before", {column, value});
+  if (f.order == Filter::Order::oldest) return render("list.after", {column, value});
+  return f.after_due ? render("list.after_due", {id, {"due", f.after_due}})
                      : render("list.after_all_due", {id});
 }
 
 // The expression of the value that tasks are counted by.
-Literal value_of(const CountBy& by) {
-  if (!by.header.empty())
-    return Literal::rendered(render("count_by.header", {{"name", Literal::text(by.header)}}));
+Sql value_of(const CountBy& by) {
+  if (!by.header.empty()) return render("count_by.header", {{"name", by.header}});
   const auto column = by.field == "cause" ? "cause_id" : by.field;
-  return Literal::rendered(render("count_by.column", {{"column", Literal::identifier(column)}}));
+  return render("count_by.column", {{"column", Sql::identifier(column)}});
 }
 
 }  // namespace
 
 // `f` as SQL conditions, for a statement in which rung_tasks is t.
-std::string conditions(const Filter& f) {
-  std::string sql;
-  const auto also = [&](std::string_view name, Place place) {
-    sql += ' ' + render(name, {std::move(place)});
-  };
+Sql conditions(const Filter& f) {
+  Sql sql;
   const auto is = [&](std::string_view column, std::string_view word) {
-    sql += ' ' + render("list.is", {{"column", Literal::identifier(column)}, {"value", Literal::text(word)}});
+    sql += render("list.is", {{"column", Sql::identifier(column)}, {"value", word}});
   };
   const auto text = [&](std::string_view column, const std::string& value) {
     if (value.empty()) return;
-    sql +=
-        ' ' + render("list.text", {{"column", Literal::identifier(column)}, {"value", Literal::text(value)}});
+    sql += render("list.text", {{"column", Sql::identifier(column)}, {"value", value}});
   };
   const auto time = [&](std::string_view name, std::string_view column, const std::optional<EpochMs>& at) {
-    if (at)
-      sql += ' ' + render(name, {{"column", Literal::identifier(column)}, {"value", Literal::time(at)}});
+    if (at) sql += render(name, {{"column", Sql::identifier(column)}, {"value", at}});
   };
-  if (f.after) sql += ' ' + place_of(f);
+  if (f.after) sql += place_of(f);
   if (f.state) is("state", to_word(*f.state));
-  if (!f.states.empty())
-    also("list.states", {"states", Literal::texts(f.states, [](State s) { return to_word(s); })});
+  if (!f.states.empty()) sql += render("list.states", {{"states", f.states}});
   if (f.kind) is("kind", to_word(*f.kind));
   text("queue", f.queue);
   text("exchange", f.exchange);
@@ -71,20 +72,19 @@ std::string conditions(const Filter& f) {
   text("message_id", f.message_id);
   text("correlation_id", f.correlation_id);
   for (const auto& [header, value] : f.headers) {
-    sql += ' ' + render("list.header", {{"name", Literal::text(header)},
-                                        {"value", Literal::text(clean_utf8(value, kIndexedBytes))}});
+    sql += render("list.header", {{"name", header}, {"value", clean_utf8(value, kIndexedBytes)}});
   }
   text("ladder", f.ladder);
   text("error_type", f.error_type);
   if (!f.cause.empty()) is("cause_id", f.cause);
-  if (!f.error_contains.empty()) also("list.error", {"text", Literal::text(f.error_contains)});
+  if (!f.error_contains.empty()) sql += render("list.error", {{"text", f.error_contains}});
   time("list.before", "next_due_at", f.due_before);
   time("list.after", "next_due_at", f.due_after);
   time("list.before", "first_failed_at", f.first_failed_before);
   if (f.first_failed_before) time("list.after", "first_failed_at", EpochMs{});  // has failed
   time("list.after", "first_failed_at", f.first_failed_after);
-  if (f.body_stored) sql += ' ' + render(*f.body_stored ? "list.body_stored" : "list.not_stored");
-  if (f.silence_held) sql += ' ' + render("list.silence_held");
+  if (f.body_stored) sql += render(*f.body_stored ? "list.body_stored" : "list.not_stored");
+  if (f.silence_held) sql += render("list.silence_held");
   time("list.before", "created_at", f.created_before);
   time("list.after", "created_at", f.created_after);
   return sql;
@@ -133,9 +133,8 @@ Result<std::int64_t> MysqlStore::count(const Filter& filter, std::int64_t most) 
 
 Result<std::int64_t> MysqlStore::count_checked(const Filter& filter, std::int64_t most) {
   return session_->run_for([&] {
-    auto row = session_->query(render("count_matching") + conditions(filter) + ' ' +
-                               render("count_matching.end", {{"most", Literal::number(most)}}));
-    return row->next() ? row->getInt64(1) : std::int64_t{0};
+    return session_->number(render("count_matching") + conditions(filter) +
+                            render("count_matching.end", {{"most", most}}));
   });
 }
 
@@ -149,9 +148,8 @@ Result<TaskCounts> MysqlStore::count_by(const Filter& filter, const CountBy& by,
   return session_->run_for([&] {
     TaskCounts out;
     std::int64_t shown = 0;
-    auto row = session_->query(
-        render("count_by", {{"value", value_of(by)}}) + conditions(filter) + ' ' +
-        render("count_by.end", {{"most", Literal::number(most)}, {"groups", Literal::number(kMostGroups)}}));
+    auto row = session_->query(render("count_by", {{"value", value_of(by)}}) + conditions(filter) +
+                               render("count_by.end", {{"most", most}, {"groups", kMostGroups}}));
     while (row->next()) {
       out.groups.push_back({text_at(*row, 1), row->getInt64(2)});
       out.total = row->getInt64(3);
@@ -170,8 +168,7 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
       const auto left = std::max<std::int64_t>(0, some.limit - std::ssize(out));
       std::set<TaskId> there;  // a task that moved between the two statements is in both
       for (const TaskRow& task : out) there.insert(task.task.id);
-      const std::string sql =
-          list_of(conditions(some) + ' ' + render(end, {{"limit", Literal::number(left)}}));
+      const Sql sql = list_of(conditions(some) + render(end, {{"limit", left}}));
       for (TaskRow& task : session_->all(sql, task_row_at)) {
         if (!there.contains(task.task.id)) out.push_back(std::move(task));
       }
@@ -193,29 +190,27 @@ Result<std::vector<TaskRow>> MysqlStore::list(const Filter& filter) {
 
 Result<std::optional<TaskRow>> MysqlStore::find(TaskId id) {
   return session_->run_for([&] {
-    return session_->first(list_of(render("list.ids", {{"ids", Literal::ids({&id, 1})}})), task_row_at);
+    return session_->first(list_of(render("list.ids", {{"ids", id}})), task_row_at);
   });
 }
 
 Result<std::vector<TaskId>> MysqlStore::children(const Task& task) {
   if (task.message_id.empty()) return std::vector<TaskId>{};
-  return session_->read_all(render("children", {{"message_id", Literal::text(task.message_id)},
-                                                {"id", Literal::number(task.id.value)},
-                                                {"look", Literal::number(kMostLookedAt)},
-                                                {"limit", Literal::number(kMostChildren)}}),
+  return session_->read_all(render("children", {{"message_id", task.message_id},
+                                                {"id", task.id},
+                                                {"look", kMostLookedAt},
+                                                {"limit", kMostChildren}}),
                             id_at);
 }
 
 Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<AttemptRow>{};
-  return session_->read_all(render("history", {{"ids", Literal::ids(ids)}}), [](const ::sql::ResultSet& row) {
-    return AttemptRow{attempt_at(row), text_at(row, 12), text_at(row, 13), text_at(row, 14)};
-  });
+  return session_->read_all(render("history", {{"ids", ids}}), attempt_row_at);
 }
 
 Result<std::string> MysqlStore::origin(TaskId id) {
   return session_->run_for([&] {
-    auto row = session_->query(render("origins", {{"ids", Literal::ids({&id, 1})}}));
+    auto row = session_->query(render("origins", {{"ids", id}}));
     if (!row->next()) throw Abort{{Error::Kind::not_found, "no task " + id.str()}};
     return text_at(*row, 2);
   });
@@ -225,12 +220,123 @@ Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<KnownTask>{};
   return session_->run_for([&] {
     std::map<TaskId, std::string> origins;
-    const Place these{"ids", Literal::ids(ids)};
+    const Place these{"ids", ids};
     auto row = session_->query(render("origins", {these}));
     while (row->next()) origins[id_at(*row)] = text_at(*row, 2);
     return session_->all(list_of(render("list.ids", {these})), [&](const ::sql::ResultSet& task) {
       return KnownTask{task_row_at(task), std::move(origins[id_at(task)])};
     });
+  });
+}
+
+// --- the audit, events, settings, and what has changed lately
+
+namespace {
+
+constexpr auto audit_row_at =
+    row_of(&AuditRow::id, &AuditRow::at, &AuditRow::who, &AuditRow::what, &AuditRow::task, &AuditRow::before,
+           &AuditRow::after, &AuditRow::reason, &AuditRow::bulk);
+
+// What the index serves.
+Sql range_of(const AuditFilter& filter) {
+  Sql sql = render("audit_log.bulk", {{"bulk", filter.bulk}});
+  if (filter.since) sql += render("audit_log.since", {{"since", filter.since}});
+  if (filter.until) sql += render("audit_log.until", {{"until", filter.until}});
+  if (filter.after) sql += render("audit_log.after", {{"at", filter.after->at}, {"id", filter.after->id}});
+  return sql;
+}
+
+Sql selection_of(const AuditFilter& filter) {
+  Sql sql;
+  if (!filter.queue.empty())
+    sql += render("audit_log.queue",
+                  {{"value", render("audit_log.queue_value")}, {"queue", name_sql(filter.queue)}});
+  if (!filter.what.empty()) sql += render("audit_log.what", {{"what", name_sql(filter.what)}});
+  if (!filter.who.empty()) sql += render("audit_log.who", {{"who", name_sql(filter.who)}});
+  return sql;
+}
+
+// The last row that may be read; none: there are no more than that.
+std::optional<AuditPlace> end_of_reading(Session& session, const AuditFilter& filter) {
+  return session.first(
+      render("audit_log_end") + range_of(filter) + render("audit_log.one", {{"skip", kMostAuditRead - 1}}),
+      row_of(&AuditPlace::at, &AuditPlace::id));
+}
+
+}  // namespace
+
+Result<std::vector<AuditRow>> MysqlStore::audit(TaskId id) {
+  return session_->read_all(render("audit", {{"id", id}}), audit_row_at);
+}
+
+Result<AuditPage> MysqlStore::audit_log(const AuditFilter& filter) {
+  if (auto good = check_queue(filter.queue); !good) return tl::unexpected(good.error());
+  return session_->run_for([&] {
+    AuditPage page;
+    const auto end = filter.selects() ? end_of_reading(*session_, filter) : std::nullopt;
+    Sql sql = render("audit_log", {{"value", render("audit_log.queue_value")}}) + range_of(filter);
+    if (end) sql += render("audit_log.down_to", {{"at", end->at}, {"id", end->id}});
+    sql += selection_of(filter) + render("audit_log.end", {{"limit", filter.limit + 1}});
+    page.rows = session_->all(sql, [](const ::sql::ResultSet& row) {
+      return AuditPage::Row{audit_row_at(row), text_at(row, 10)};
+    });
+    if (page.rows.size() <= static_cast<std::size_t>(filter.limit)) {
+      page.next = end;
+    } else {
+      page.rows.pop_back();
+      const AuditRow& last = page.rows.back().change;
+      page.next = {last.at, last.id};
+    }
+    return page;
+  });
+}
+
+void write_event(Session& session, const SystemEvent& event, int node) {
+  session.later(render("event_insert", {{"node", node},
+                                        {"kind", event.kind},
+                                        {"subject", clean_utf8(event.subject, 255)},
+                                        {"detail", clean_utf8(event.detail, kErrorBytes)}}));
+}
+
+Result<void> MysqlStore::record_event(int node, const SystemEvent& event) {
+  return session_->run([&] { write_event(*session_, event, node); });
+}
+
+Result<std::string> MysqlStore::setting(std::string_view name, std::string_view if_absent) {
+  return session_->run_for([&] {
+    if (!if_absent.empty()) session_->exec(render("setting_insert", {{"name", name}, {"value", if_absent}}));
+    auto row = session_->query(render("setting", {{"name", name}}));
+    return row->next() ? text_at(*row, 1) : std::string();
+  });
+}
+
+Result<void> MysqlStore::set_setting(std::string_view name, std::string_view value) {
+  return session_->run([&] {
+    session_->exec(
+        render(value.empty() ? "setting_delete" : "setting_update", {{"name", name}, {"value", value}}));
+  });
+}
+
+Result<LiveAnswer> MysqlStore::live(const LiveQuestion& question) {
+  return session_->run_for([&] {
+    LiveAnswer out;
+    Sql sql = render(
+        "live",
+        {{"audit", question.after_audit}, {"event", question.after_event}, {"most", LiveAnswer::kMost + 1}});
+    if (!question.watched.empty()) sql += render("live.watched", {{"ids", question.watched}});
+    auto row = session_->query(sql);
+    while (row->next()) {
+      const std::string what = text_at(*row, 1);
+      const std::int64_t id = row->getInt64(2), number = row->getInt64(3);
+      if (what == "task") out.newest_task = id;
+      if (what == "audit") out.newest_audit = id;
+      if (what == "event") out.newest_event = id;
+      if (what == "by_hand") out.changed_by_hand.push_back({number});
+      if (what == "kind") out.event_kinds.push_back(text_at(*row, 4));
+      if (what == "bulk") out.bulks[id] = number;
+      if (what == "watched") out.versions[{id}] = static_cast<std::uint32_t>(number);
+    }
+    return out;
   });
 }
 

@@ -25,7 +25,7 @@ bool is_plain(std::string_view value) {
   return std::ranges::all_of(value, [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
 }
 
-std::string quoted(std::string_view plain) {
+std::string in_quotes(std::string_view plain) {
   std::string out;
   out.reserve(plain.size() + 2);
   out.append("'").append(plain).append("'");
@@ -42,46 +42,36 @@ std::string in_hex(std::string_view prefix, std::string_view value) {
 
 }  // namespace
 
-Literal Literal::decimal(double value) {
+Sql Sql::decimal(double value) {
   std::array<char, 32> digits{};
   const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-  return Literal(std::string(digits.data(), end));
+  return Sql(std::string(digits.data(), end));
 }
 
-Literal Literal::text(std::string_view value) {
-  if (is_plain(value)) return Literal(quoted(value));
-  return Literal(in_hex("_utf8mb4 x'", value));
+Sql Sql::text(std::string_view value) {
+  return Sql(is_plain(value) ? in_quotes(value) : in_hex("_utf8mb4 x'", value));
 }
 
 // For a JSON body the server parses half as much text.
-Literal Literal::bytes(std::string_view value) {
-  if (is_plain(value)) return Literal(quoted(value));
-  return Literal(in_hex("x'", value));
+Sql Sql::bytes(std::string_view value) {
+  return Sql(is_plain(value) ? in_quotes(value) : in_hex("x'", value));
 }
 
-Literal Literal::time(EpochMs value) {
-  return Literal("'" + format_utc(std::clamp(value, EpochMs{0}, kLatest)) + "'");
-}
+Sql Sql::time(EpochMs value) { return Sql(in_quotes(format_utc(std::clamp(value, EpochMs{0}, kLatest)))); }
 
-Literal Literal::identifier(std::string_view name) {
+Sql Sql::identifier(std::string_view name) {
   std::string out = "`";
   for (const char c : name) {
     if (c == '`') out += '`';
     out += c;
   }
-  return Literal(out + "`");
+  return Sql(out + "`");
 }
 
-Literal Literal::ids(std::span<const TaskId> ids) {
-  std::string out;
-  for (const TaskId id : ids) out.append(out.empty() ? "" : ",").append(id.str());
-  return Literal(std::move(out));
-}
-
-Literal Literal::list(std::span<const Literal> literals) {
-  std::string out;
-  for (const Literal& l : literals) out.append(out.empty() ? "" : ",").append(l.str());
-  return Literal(std::move(out));
+Sql& Sql::operator+=(const Sql& more) {
+  if (!empty() && !more.empty()) text_ += ' ';
+  text_ += more.text_;
+  return *this;
 }
 
 Rows& Rows::row() {
@@ -91,21 +81,21 @@ Rows& Rows::row() {
   return *this;
 }
 
-Rows& Rows::operator<<(const Literal& literal) {
+Rows& Rows::add(const Sql& value) {
   if (!first_) text_ += ',';
   first_ = false;
-  text_ += literal.str();
+  text_ += value.str();
   return *this;
 }
 
-std::string render(std::string_view name, std::initializer_list<Place> places) {
+Sql render(std::string_view name, std::initializer_list<Place> places) {
   return fill(sql::statement(name), places);
 }
 
-std::string fill(std::string_view text, std::initializer_list<Place> places) {
+Sql fill(std::string_view text, std::initializer_list<Place> places) {
   std::string out;
   std::size_t reserve = text.size();
-  for (const auto& [key, value] : places) reserve += value.str().size();
+  for (const Place& place : places) reserve += place.value.str().size();
   out.reserve(reserve);
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != ':') {
@@ -120,16 +110,16 @@ std::string fill(std::string_view text, std::initializer_list<Place> places) {
       continue;
     }
     const auto* place =
-        std::find_if(places.begin(), places.end(), [&](const Place& p) { return p.first == key; });
+        std::find_if(places.begin(), places.end(), [&](const Place& p) { return p.name == key; });
     if (place == places.end()) {
       std::fprintf(stderr, "rung: no value for :%.*s in '%.*s'\n", static_cast<int>(key.size()), key.data(),
                    static_cast<int>(text.size()), text.data());
       std::abort();
     }
-    out += place->second.str();
+    out += place->value.str();
     i = end - 1;
   }
-  return out;
+  return Sql::rendered(std::move(out));
 }
 
 EpochMs parse_datetime(std::string_view text) {
@@ -148,7 +138,5 @@ EpochMs parse_datetime(std::string_view text) {
   if (text.size() >= 23) ms += digits(20, 3);
   return {ms};
 }
-
-Literal length_of(const Literal& text) { return Literal::rendered(render("length_of", {{"text", text}})); }
 
 }  // namespace rung::mysql

@@ -1,15 +1,13 @@
-// Fills values into the statements from sql/. A Literal is safe by construction: we format numbers, times and
-// words ourselves; other text goes in unchanged if that is safe, else as hexadecimal digits. Nothing depends
-// on quoting rules, sql_mode or charset. Thread: values.
+// The statements from sql/, with values filled in. Thread: values.
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <initializer_list>
 #include <optional>
-#include <span>
+#include <ranges>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "src/core/base/ids.h"
@@ -17,73 +15,111 @@
 
 namespace rung::mysql {
 
-class Literal {
+// SQL: a statement, a piece of one, or a value in it. Safe by construction: statements are ours, and so is
+// how numbers, times and words are written; other text goes in unchanged if that is safe, else as hexadecimal
+// digits. Nothing depends on quoting rules, sql_mode or charset.
+class Sql {
  public:
-  template <std::integral T>
-  static Literal number(T value) {
-    return Literal(std::to_string(value));
-  }
-  static Literal decimal(double value);  // exact: std::to_string() would turn 1e-7 into 0
-  // REQUIRES: valid UTF-8 (the server refuses anything else).
-  static Literal text(std::string_view value);
-  static Literal bytes(std::string_view value);
-  // To the ms. A time outside DATETIME's range (we use none before 1970; after 9999) becomes the nearest in
-  // it.
-  static Literal time(EpochMs value);
-  static Literal time(const std::optional<EpochMs>& value) { return value ? time(*value) : null(); }
-  static Literal before_all_times() { return Literal("'1000-01-01'"); }
-  static Literal null() { return Literal("NULL"); }
-  static Literal identifier(std::string_view name);  // in backticks
+  Sql() = default;
+  // A statement from sql/, or what was made from one.
+  static Sql rendered(std::string sql) { return Sql(std::move(sql)); }
+  static Sql of(Sql sql) { return sql; }
+  // A value: a number, an id, a time, a length of time in ms, an enum's word, or text (REQUIRES: valid UTF-8,
+  // the server refuses anything else). None is NULL, several are a list.
+  template <typename T>
+  static Sql of(const T& value);
   template <typename Range>
-  static Literal numbers(const Range& range) {
-    std::string out;
-    for (const auto& n : range) out.append(out.empty() ? "" : ",").append(std::to_string(n));
-    return Literal(std::move(out));
-  }
-  // text() of each, or of `word` of it.
-  template <typename Range, typename Word = std::identity>
-  static Literal texts(const Range& range, Word word = {}) {
-    std::string out;
-    for (const auto& t : range) out.append(out.empty() ? "" : ",").append(text(word(t)).text_);
-    return Literal(std::move(out));
-  }
-  static Literal ids(std::span<const TaskId> ids);
-  static Literal list(std::span<const Literal> literals);
-  // The output of render() is safe too: for statements composed of named pieces.
-  static Literal rendered(std::string sql) { return Literal(std::move(sql)); }
+  static Sql joined(const Range& values, std::string_view by);
+  static Sql bytes(std::string_view value);
+  static Sql before_all_times() { return Sql("'1000-01-01'"); }
+  static Sql null() { return Sql("NULL"); }
+  static Sql identifier(std::string_view name);  // in backticks
 
   const std::string& str() const { return text_; }
+  bool empty() const { return text_.empty(); }
+  Sql& operator+=(const Sql& more);  // behind a blank, if both have text
 
  private:
-  explicit Literal(std::string text) : text_(std::move(text)) {}
+  explicit Sql(std::string text) : text_(std::move(text)) {}
+  static Sql text(std::string_view value);
+  static Sql decimal(double value);  // exact: std::to_string() would turn 1e-7 into 0
+  // To the ms. A time outside DATETIME's range (we use none before 1970; after 9999) becomes the nearest in
+  // it.
+  static Sql time(EpochMs value);
+
   std::string text_;
 };
+inline Sql operator+(Sql a, const Sql& b) { return std::move(a += b); }
+
+template <typename T>
+Sql Sql::of(const T& value) {
+  if constexpr (std::convertible_to<T, std::string_view>) {
+    return text(value);
+  } else if constexpr (std::is_enum_v<T>) {
+    return text(to_word(value));
+  } else if constexpr (std::same_as<T, bool>) {
+    return Sql(value ? "1" : "0");
+  } else if constexpr (std::integral<T>) {
+    return Sql(std::to_string(value));
+  } else if constexpr (std::floating_point<T>) {
+    return decimal(value);
+  } else if constexpr (std::same_as<T, TaskId>) {
+    return Sql(value.str());
+  } else if constexpr (std::same_as<T, EpochMs>) {
+    return time(value);
+  } else if constexpr (std::convertible_to<T, Ms>) {
+    return Sql(std::to_string(Ms{value}.count()));
+  } else if constexpr (std::ranges::range<T>) {
+    return joined(value, ",");
+  } else {
+    return value ? of(*value) : null();
+  }
+}
+
+template <typename Range>
+Sql Sql::joined(const Range& values, std::string_view by) {
+  std::string all;
+  for (const auto& value : values) all.append(all.empty() ? "" : by).append(of(value).text_);
+  return Sql(std::move(all));
+}
 
 // "(1, 'a'), (2, 'b')": the row list after VALUES.
 class Rows {
  public:
   Rows& row();  // starts a new row
-  Rows& operator<<(const Literal& literal);
-  Literal done() const { return Literal::rendered(text_.empty() ? std::string() : text_ + ")"); }
+  template <typename T>
+  Rows& operator<<(T&& value) {
+    return add(Sql::of(std::forward<T>(value)));
+  }
+  Sql done() const { return Sql::rendered(text_.empty() ? std::string() : text_ + ")"); }
   std::size_t size() const { return text_.size(); }  // bytes so far
   int count() const { return rows_; }
 
  private:
+  Rows& add(const Sql& value);
+
   std::string text_;
   bool first_ = true;
   int rows_ = 0;
 };
 
-using Place = std::pair<std::string_view, Literal>;
+struct Place {
+  template <typename T>
+  Place(std::string_view of_name, T&& of_value) : name(of_name), value(Sql::of(std::forward<T>(of_value))) {}
+  std::string_view name;
+  Sql value;
+};
 
 // sql::statement(name) with `:place` replaced. REQUIRES: a value for each place of the statement.
-std::string render(std::string_view name, std::initializer_list<Place> places = {});
-std::string fill(std::string_view sql, std::initializer_list<Place> places);  // the same for any text
+Sql render(std::string_view name, std::initializer_list<Place> places = {});
+Sql fill(std::string_view sql, std::initializer_list<Place> places);  // the same for any text
 
 // "2026-11-21 17:05:00.123" -> ms; also without a fraction. 0 for any other text.
 EpochMs parse_datetime(std::string_view text);
 
 // CHAR_LENGTH of a text: of keys whose collation ignores blanks at the end.
-Literal length_of(const Literal& text);
+inline Sql length_of(const Sql& text) { return render("length_of", {{"text", text}}); }
+// A length of time, for a place that ends in _us.
+inline Sql micros(Ms length) { return Sql::of(length.count() * 1000); }
 
 }  // namespace rung::mysql

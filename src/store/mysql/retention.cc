@@ -3,7 +3,6 @@
 // interrupted between the two: then only the table that lacks the change gets it.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -30,41 +29,29 @@ PartitionsOf read_partitions(Session& session) {
   for (const std::string_view table : kTables) out.try_emplace(std::string(table));
   auto row = session.query(render("parts"));
   while (row->next()) {
-    const std::string end = text_at(*row, 3);
-    std::int64_t value = 0;
-    const auto [stop, error] = std::from_chars(end.data(), end.data() + end.size(), value);
-    if (error != std::errc{} || stop != end.data() + end.size()) continue;
     auto& partitions = out[text_at(*row, 1)];
-    partitions.push_back({text_at(*row, 2), partitions.empty() ? TaskId{} : partitions.back().end, {value}});
+    const TaskId from = partitions.empty() ? TaskId{} : partitions.back().end;
+    partitions.push_back({text_at(*row, 2), from, {row->getInt64(3)}});
   }
   return out;
 }
 
-std::int64_t count_of(Session& session, const std::string& sql) {
-  auto row = session.query(sql);
-  return row->next() ? row->getInt64(1) : 0;
-}
-
 bool too_much_to_copy(Session& session, TaskId from) {
-  const Literal most = Literal::number(kMostRows + 1);
+  const Place most{"most", kMostRows + 1};
   const auto many = [&](std::string_view table) {
-    const Literal name = Literal::identifier(table);
-    return count_of(session, render("rest_rows", {{"table", name}, {"most", most}})) > kMostRows;
+    return session.number(render("rest_rows", {{"table", Sql::identifier(table)}, most})) > kMostRows;
   };
   return std::ranges::any_of(kTables, many) ||
-         count_of(session, render("rest_bytes", {{"from", Literal::number(from.value)}, {"most", most}})) >
-             kMostBytes;
+         session.number(render("rest_bytes", {{"from", from}, most})) > kMostBytes;
 }
 
-std::string reorganize(std::string_view table, std::span<const Partition> partitions) {
-  std::string list;
-  for (const Partition& partition : partitions) {
-    list += render("parts_add.one", {{"part", Literal::identifier(partition.name)},
-                                     {"end", Literal::number(partition.end.value)}}) +
-            ", ";
-  }
-  return render("parts_add", {{"table", Literal::identifier(table)},
-                              {"parts", Literal::rendered(list + render("parts_add.rest"))}});
+Sql reorganize(std::string_view table, std::span<const Partition> partitions) {
+  std::vector<Sql> parts;
+  for (const Partition& partition : partitions)
+    parts.push_back(
+        render("parts_add.one", {{"part", Sql::identifier(partition.name)}, {"end", partition.end}}));
+  parts.push_back(render("parts_add.rest"));
+  return render("parts_add", {{"table", Sql::identifier(table)}, {"parts", parts}});
 }
 
 // Runs `body` on a connection of its own, which waits a second for a table. False: the table is in use.
@@ -84,22 +71,21 @@ Result<bool> change_tables(const Session& own, const std::function<void(Session&
 }
 
 // REQUIRES: inside run() or transaction(), as for what follows.
-std::vector<TaskId> ids_of(Session& session, const std::string& sql) { return session.all(sql, id_at); }
+std::vector<TaskId> ids_of(Session& session, const Sql& sql) { return session.all(sql, id_at); }
 
 std::int64_t erase(Session& session, std::string_view table, std::string_view column,
                    std::span<const TaskId> ids) {
   if (ids.empty()) return 0;
-  return session.exec(render("delete_by_ids", {{"table", Literal::identifier(table)},
-                                               {"column", Literal::identifier(column)},
-                                               {"ids", Literal::ids(ids)}}));
+  return session.exec(
+      render("delete_by_ids",
+             {{"table", Sql::identifier(table)}, {"column", Sql::identifier(column)}, {"ids", ids}}));
 }
 
 // Removes from `ids` the tasks of a running bulk, which would find them gone.
 void without_bulks(Session& session, std::vector<TaskId>& ids) {
   const auto bulks = ids_of(session, render("bulks_under_way"));
   if (bulks.empty() || ids.empty()) return;
-  const auto named =
-      ids_of(session, render("bulks_name", {{"bulks", Literal::ids(bulks)}, {"ids", Literal::ids(ids)}}));
+  const auto named = ids_of(session, render("bulks_name", {{"bulks", bulks}, {"ids", ids}}));
   const std::set<TaskId> stay(named.begin(), named.end());
   std::erase_if(ids, [&](TaskId id) { return stay.contains(id); });
 }
@@ -109,7 +95,7 @@ void forget_in_causes(Session& session, const CauseBook& book, std::span<const T
   if (ids.empty()) return;
   CauseTexts none(book);
   CauseChanges changes(none);
-  auto row = session.query(render("causes_of_tasks", {{"ids", Literal::ids(ids)}}));
+  auto row = session.query(render("causes_of_tasks", {{"ids", ids}}));
   while (row->next())
     changes.removed(text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),
                     row->getInt64(3));
@@ -134,7 +120,7 @@ Result<std::vector<Partition>> MysqlStore::partitions() {
 }
 
 Result<PartitionsAdded> MysqlStore::add_partitions(std::span<const Partition> partitions) {
-  std::vector<std::string> statements;
+  std::vector<Sql> statements;
   bool full = false;
   auto looked = session_->run([&] {
     const PartitionsOf all = read_partitions(*session_);
@@ -156,7 +142,7 @@ Result<PartitionsAdded> MysqlStore::add_partitions(std::span<const Partition> pa
   if (statements.empty()) return PartitionsAdded::added;
   if (full) return PartitionsAdded::full;
   auto done = change_tables(*session_, [&](Session& session) {
-    for (const std::string& statement : statements) {
+    for (const Sql& statement : statements) {
       session.exec(statement);
       failpoint("partition.added");
     }
@@ -170,9 +156,7 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
   std::vector<std::pair<std::string, std::string>> names;
   TaskId from = partition.from;
   const auto task_left = [&] {
-    const auto row = session_->query(render(
-        "part_held", {{"from", Literal::number(from.value)}, {"to", Literal::number(partition.end.value)}}));
-    return row->next();
+    return session_->query(render("part_held", {{"from", from}, {"to", partition.end}}))->next();
   };
   // First without a lock: nearly always this already gives the answer.
   const auto kept = session_->run_for([&] {
@@ -198,8 +182,8 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
     for (const auto& [table, name] : names) {
       if (meanwhile) break;
       try {
-        session.exec(render("part_drop",
-                            {{"table", Literal::identifier(table)}, {"part", Literal::identifier(name)}}));
+        session.exec(
+            render("part_drop", {{"table", Sql::identifier(table)}, {"part", Sql::identifier(name)}}));
       } catch (const ::sql::SQLException& e) {
         if (e.getErrorCode() != kNoSuchPartition) throw;
       }
@@ -213,14 +197,11 @@ Result<PartitionDrop> MysqlStore::drop_partition(const Partition& partition) {
 }
 
 Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
-  const Literal old = Literal::time(before);
   PurgeResult page{0, from, false};
   std::vector<TaskId> over;
   auto seen = session_->run([&] {
-    auto row = session_->query(render("over_page", {{"at", Literal::time(from.at)},
-                                                    {"id", Literal::number(from.id.value)},
-                                                    {"before", old},
-                                                    {"limit", Literal::number(limit)}}));
+    auto row = session_->query(
+        render("over_page", {{"at", from.at}, {"id", from.id}, {"before", before}, {"limit", limit}}));
     int rows = 0;
     while (row->next()) {
       ++rows;
@@ -235,7 +216,7 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
   std::ranges::sort(over);
   return session_->transaction_for(
       [&] {
-        auto ids = ids_of(*session_, render("over_lock", {{"ids", Literal::ids(over)}, {"before", old}}));
+        auto ids = ids_of(*session_, render("over_lock", {{"ids", over}, {"before", before}}));
         without_bulks(*session_, ids);
         PurgeResult out = page;
         forget_in_causes(*session_, *causes_, ids);
@@ -251,10 +232,9 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
       [&] {
         Swept out;
         const auto page = [&](std::string_view table) {
-          return ids_of(*session_, render("sweep_page", {{"table", Literal::identifier(table)},
-                                                         {"from", Literal::number(from.value)},
-                                                         {"to", Literal::number(to.value)},
-                                                         {"limit", Literal::number(limit)}}));
+          const Place name{"table", Sql::identifier(table)};
+          return ids_of(*session_,
+                        render("sweep_page", {name, {"from", from}, {"to", to}, {"limit", limit}}));
         };
         auto bodies = page("rung_bodies");
         auto attempts = page("rung_attempts");
@@ -264,8 +244,7 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
           if (static_cast<int>(rows->size()) == limit) end = std::min(end, TaskId{rows->back().value + 1});
         }
         if (end < to) out.next = end;
-        const auto here = ids_of(*session_, render("sweep_tasks", {{"from", Literal::number(from.value)},
-                                                                   {"to", Literal::number(end.value)}}));
+        const auto here = ids_of(*session_, render("sweep_tasks", {{"from", from}, {"to", end}}));
         const std::set<TaskId> tasks(here.begin(), here.end());
         std::set<TaskId> gone;
         for (auto* rows : {&bodies, &attempts}) {
@@ -283,25 +262,21 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
 Result<PurgedRecords> MysqlStore::purge_records(EpochMs before, int limit) {
   return session_->transaction_for([&] {
     PurgedRecords out;
-    const Literal old = Literal::time(before), most = Literal::number(limit);
+    const Place old{"before", before}, most{"limit", limit};
     const auto erase_old = [&](std::string_view table) {
-      const Literal name = Literal::identifier(table);
-      return erase(
-          *session_, table, "id",
-          ids_of(*session_, render("old_rows", {{"table", name}, {"before", old}, {"limit", most}})));
+      const Place name{"table", Sql::identifier(table)};
+      return erase(*session_, table, "id", ids_of(*session_, render("old_rows", {name, old, most})));
     };
     out.audit = erase_old("rung_audit");
     out.events = erase_old("rung_events");
     out.more = out.audit == limit || out.events == limit;
-    const auto bulks = ids_of(*session_, render("old_bulk", {{"before", old}}));
+    const auto bulks = ids_of(*session_, render("old_bulk", {old}));
     if (bulks.empty()) return out;
     out.more = true;  // this one may have further items, or not be the last
-    const Literal bulk = Literal::ids(bulks);
-    const auto items = ids_of(*session_, render("old_bulk_items", {{"bulk", bulk}, {"limit", most}}));
-    if (!items.empty())
-      session_->exec(render("old_bulk_items_delete", {{"bulk", bulk}, {"ids", Literal::ids(items)}}));
-    if (static_cast<int>(items.size()) < limit)
-      out.bulks = session_->exec(render("old_bulk_delete", {{"bulk", bulk}}));
+    const Place bulk{"bulk", bulks};
+    const auto items = ids_of(*session_, render("old_bulk_items", {bulk, most}));
+    if (!items.empty()) session_->exec(render("old_bulk_items_delete", {bulk, {"ids", items}}));
+    if (static_cast<int>(items.size()) < limit) out.bulks = session_->exec(render("old_bulk_delete", {bulk}));
     return out;
   });
 }

@@ -80,7 +80,7 @@ void Session::open(const Address& address, Ms most) {
   map["OPT_READ_TIMEOUT"] = seconds;
   map["OPT_WRITE_TIMEOUT"] = seconds;
   // Before the connector's own questions at a login, to which the server's limits would apply.
-  map["preInit"] = ::sql::SQLString(render("session_first"));
+  map["preInit"] = ::sql::SQLString(render("session_first").str());
   map["OPT_CHARSET_NAME"] = ::sql::SQLString("utf8mb4");
   if (options_.tls == "verify") {
     // Only both together make it reject plain text, another CA and another host.
@@ -99,9 +99,8 @@ void Session::set_limits() {
   const auto lock_wait = std::clamp<std::int64_t>(timeout_.count() / 2000, 1, 50);
   // A statement ends after the read timeout, so that its connection is not used again.
   const std::int64_t statement = whole_seconds(timeout_) + 1;
-  exec(render("session_settings", {{"lock_wait_s", Literal::number(lock_wait)},
-                                   {"statement_s", Literal::number(statement)},
-                                   {"statement_ms", Literal::number(statement * 1000)}}));
+  exec(render("session_settings",
+              {{"lock_wait_s", lock_wait}, {"statement_s", statement}, {"statement_ms", statement * 1000}}));
 }
 
 void Session::set_up() {
@@ -116,13 +115,13 @@ void Session::set_up() {
   exec(render("session_isolation"));
   log_rows();
   if (silence_.count() > 0) {
-    exec(render("session_silence", {{"silence_s", Literal::number(silence_.count())}}));
+    exec(render("session_silence", {{"silence_s", silence_.count()}}));
   }
   auto limits = query(render("session_limits"));
   if (limits->next()) max_packet_ = limits->getInt64(1);
   has_database_ = false;
   try {
-    exec(render("use_database", {{"schema", Literal::identifier(schema())}}));
+    exec(render("use_database", {{"schema", Sql::identifier(schema())}}));
     has_database_ = true;
   } catch (const ::sql::SQLException& e) {
     if (e.getErrorCode() != kNoDatabase) throw;
@@ -227,7 +226,7 @@ void Session::expect_writable() {
 
 Result<void> Session::create_database() {
   auto done = run([&] {
-    const auto name = Literal::identifier(schema());
+    const auto name = Sql::identifier(schema());
     exec(render("create_database", {{"schema", name}}));
     exec(render("use_database", {{"schema", name}}));
   });
@@ -264,7 +263,7 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
     bool again = false;
     try {
       // As SQL: the connector's own commit() and rollback() swallow errors.
-      last_.clear();
+      last_ = {};
       later(render("begin"));
       body();
       failpoint(name, ".before_commit");
@@ -296,17 +295,17 @@ Result<void> Session::transaction(const std::function<void()>& body, std::string
 
 void Session::commit() {
   if (last_.empty()) {
-    send(render("commit"), 1);
+    send(render("commit").str(), 1);
   } else {
-    read_last_(*send(last_ + kNextStatement + render("commit"), 2).at(0));
+    read_last_(*query(last_, render("commit")).first);
   }
 }
 
 void Session::rollback() noexcept {
   if (connection_ == nullptr) return;
   try {
-    statement_->executeUpdate(render("rollback"));  // without what waits
-  } catch (...) {                                   // the server rolls back when the connection closes
+    statement_->executeUpdate(render("rollback").str());  // without what waits
+  } catch (...) {                                         // the server rolls back when the connection closes
     drop();
   }
 }
@@ -361,35 +360,33 @@ std::vector<ResultPtr> Session::send(const std::string& sql, int statements) {
   }
 }
 
-std::int64_t Session::exec(const std::string& sql) {
-  if (waiting_.count == 0) return statement_->executeUpdate(sql);
+std::int64_t Session::exec(const Sql& sql) {
+  if (waiting_.count == 0) return statement_->executeUpdate(sql.str());
   // The connector (1.1.12) counts the rows of a packet's first statement only.
   const auto rows = query(sql, render("row_count")).second;
   if (!rows->next()) throw Again{"the database returned no number of rows"};
   return rows->getInt64(1);
 }
 
-ResultPtr Session::query(const std::string& sql) { return std::move(send(sql, 1).at(0)); }
+ResultPtr Session::query(const Sql& sql) { return std::move(send(sql.str(), 1).at(0)); }
 
-std::pair<ResultPtr, ResultPtr> Session::query(const std::string& first, const std::string& second) {
-  auto both = send(first + kNextStatement + second, 2);
+std::pair<ResultPtr, ResultPtr> Session::query(const Sql& first, const Sql& second) {
+  auto both = send(first.str() + kNextStatement + second.str(), 2);
   return {std::move(both.at(0)), std::move(both.at(1))};
 }
 
-void Session::later(const std::string& sql) {
+void Session::later(const Sql& sql) {
   // A packet holds at most half of what the server accepts; a single statement, at most a quarter.
-  if (waiting_.sql.size() + sql.size() > static_cast<std::size_t>(max_packet_) / 2) send({}, 0);
-  waiting_.sql.append(sql) += kNextStatement;
+  if (waiting_.sql.size() + sql.str().size() > static_cast<std::size_t>(max_packet_) / 2) send({}, 0);
+  waiting_.sql.append(sql.str()) += kNextStatement;
   ++waiting_.count;
 }
 
-void Session::expect_rows(std::int64_t rows) {
-  later(render("expect_rows", {{"rows", Literal::number(rows)}}));
-}
+void Session::expect_rows(std::int64_t rows) { later(render("expect_rows", {{"rows", rows}})); }
 
-std::unique_ptr<::sql::PreparedStatement> Session::prepare(const std::string& sql) {
+std::unique_ptr<::sql::PreparedStatement> Session::prepare(const Sql& sql) {
   send({}, 0);
-  return std::unique_ptr<::sql::PreparedStatement>(connection_->prepareStatement(sql));
+  return std::unique_ptr<::sql::PreparedStatement>(connection_->prepareStatement(sql.str()));
 }
 
 EpochMs Session::now() {

@@ -22,6 +22,7 @@
 
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"
+#include "src/store/mysql/render.h"
 #include "src/store/store.h"
 #include "src/store/tables.h"
 
@@ -74,40 +75,44 @@ class Session {
 
   // all() in a run() of its own.
   template <typename F>
-  auto read_all(const std::string& sql, F read) {
+  auto read_all(const Sql& sql, F read) {
     return run_for([&] { return all(sql, read); });
   }
 
   // Only inside run() and transaction(). exec returns the number of matched rows (CLIENT_FOUND_ROWS).
-  std::int64_t exec(const std::string& sql);
-  ResultPtr query(const std::string& sql);
+  std::int64_t exec(const Sql& sql);
+  ResultPtr query(const Sql& sql);
   // What `read` makes of each of its rows; of the first, if there is one.
   template <typename F>
-  auto all(const std::string& sql, F read) {
+  auto all(const Sql& sql, F read) {
     std::vector<std::invoke_result_t<F, const ::sql::ResultSet&>> out;
     const auto rows = query(sql);
     while (rows->next()) out.push_back(read(*rows));
     return out;
   }
   template <typename F>
-  auto first(const std::string& sql, F read) {
+  auto first(const Sql& sql, F read) {
     const auto rows = query(sql);
     return rows->next() ? std::optional(read(*rows)) : std::nullopt;
   }
+  // The number in its first row; 0: there is none.
+  std::int64_t number(const Sql& sql) {
+    return first(sql, [](const ::sql::ResultSet& row) { return row.getInt64(1); }).value_or(0);
+  }
   // Two statements in one round trip.
-  std::pair<ResultPtr, ResultPtr> query(const std::string& first, const std::string& second);
+  std::pair<ResultPtr, ResultPtr> query(const Sql& first, const Sql& second);
   // Queues a statement whose result is not needed. It is sent in the packet of the next exec() or query(), or
   // of the commit (in run(): at the end). The server stops at the first statement that fails,
   // so no commit follows a failure; the error is thrown where the packet is sent.
-  void later(const std::string& sql);
+  void later(const Sql& sql);
   // Sends this query in the packet of the commit, before it. `read` gets its rows after the commit.
-  void last(std::string sql, std::function<void(::sql::ResultSet&)> read) {
+  void last(Sql sql, std::function<void(::sql::ResultSet&)> read) {
     last_ = std::move(sql);
     read_last_ = std::move(read);
   }
   // The last later() must match so many rows, or the transaction is undone and repeated.
   void expect_rows(std::int64_t rows);
-  std::unique_ptr<::sql::PreparedStatement> prepare(const std::string& sql);
+  std::unique_ptr<::sql::PreparedStatement> prepare(const Sql& sql);
   EpochMs now();
   bool takes_writes();  // false: a replica or a deposed primary
 
@@ -148,7 +153,7 @@ class Session {
     int count = 0;
   };
   Waiting waiting_;
-  std::string last_;  // of last(); "" = none
+  Sql last_;  // of last(); empty = none
   std::function<void(::sql::ResultSet&)> read_last_;
   std::int64_t max_packet_ = 0;
   bool has_database_ = false;

@@ -18,16 +18,19 @@
 
 namespace rung::mysql {
 
-// The columns that task_at() reads.
-inline Literal task_columns() { return Literal::rendered(render("task_columns")); }
 // Inside Session::run().
 ServerVariables read_variables(Session& session);
 
-// The filter as SQL conditions, for a statement in which rung_tasks is t. Begins with a blank, or is empty.
-std::string conditions(const Filter& filter);
+// The filter as SQL conditions, for a statement in which rung_tasks is t.
+Sql conditions(const Filter& filter);
 
 // Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
+
+// The condition that the runner of the step still owns its bulk, and nobody else has done the step.
+inline Sql if_ours(const BulkStep& step) {
+  return render("bulk.if_ours", {{"bulk", step.bulk}, {"runner", step.runner}, {"from", step.from}});
+}
 
 // Inside a transaction. Whether this batch is the maker's latest of its kind: its answer was lost, and it is
 // repeated. If not, it is the latest from now on. kind: "gates", "counts".
@@ -41,7 +44,7 @@ int schema_version(Session& session);
 void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
 
 // The condition that the attempt c is a short claim of the row t.
-inline Literal short_claim() { return Literal::rendered(render("short_claim")); }
+inline Sql short_claim() { return render("short_claim"); }
 
 // The tables of MySQL and MariaDB. One statement writes all rows with the same change, one the rest. Writes
 // are queued (Session::later): an error is thrown where they are sent.
@@ -68,7 +71,7 @@ class MysqlTables final : public Tables {
   bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
   void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
 
-  std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) override;  // intake_rows.cc
+  std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) override;
   void read_messages(std::span<const TaskId> ids) override;
   double random() override;
 

@@ -62,18 +62,21 @@ std::vector<Group> grouped(std::span<const ChangedTask> tasks, bool by_claim) {
 
 bool is_alone(const Group& group) { return (group.columns & kAlone) != 0; }
 
-// Runs `name` for all that `add` puts into rows, in statements of a bounded size.
-template <typename Range, typename Add>
-void write_rows(Session& session, std::string_view name, const Range& range, Add add) {
+// Runs what `statement` makes of all the rows that `add` makes, in statements of a bounded size.
+template <typename Statement, typename Range, typename Add>
+void write_rows(Session& session, Statement statement, const Range& range, Add add) {
   const std::size_t most = std::min(kChunkBytes, static_cast<std::size_t>(session.max_packet()) / 4);
   Rows rows;
   for (const auto& item : range) {
     add(rows, item);
     if (rows.size() < most) continue;
-    session.later(render(name, {{"rows", rows.done()}}));
+    session.later(statement(rows.done()));
     rows = Rows{};
   }
-  if (rows.count() > 0) session.later(render(name, {{"rows", rows.done()}}));
+  if (rows.count() > 0) session.later(statement(rows.done()));
+}
+auto rows_of(std::string_view name) {
+  return [name](Sql rows) { return render(name, {{"rows", std::move(rows)}}); };
 }
 
 // Calls `update` for `ids` in pieces of a bounded size.
@@ -83,13 +86,11 @@ void at_once(const std::vector<TaskId>& ids, Update update) {
     update(std::span(ids).subspan(i, std::min(kMostAtOnce, ids.size() - i)));
 }
 
-Literal with_claim(const Group& group) {
+Sql with_claim(const Group& group) {
   const Task& claimed = *group.items.front()->before;
-  std::vector<Literal> set{
-      Literal::rendered(render("same_change.short_claim", {{"epoch", Literal::number(claimed.epoch)},
-                                                           {"node", Literal::number(claimed.node)}}))};
+  std::vector<Sql> set{render("same_change.short_claim", {{"epoch", claimed.epoch}, {"node", claimed.node}})};
   if (group.columns != 0) set.push_back(change(group.columns, *group.items.front()->after));
-  return Literal::list(set);
+  return Sql::of(set);
 }
 
 // `guarded`: the transaction is undone and repeated if a row does not match.
@@ -97,14 +98,14 @@ void write_at_once(Session& session, std::string_view name, const Group& group, 
   std::vector<TaskId> ids;
   for (const ChangedTask* task : group.items) ids.push_back(task->after->id);
   const ChangedTask& first = *group.items.front();
-  const Literal changes = first.short_claim ? with_claim(group) : change(group.columns, *first.after);
+  const Sql changes = first.short_claim ? with_claim(group) : change(group.columns, *first.after);
   at_once(ids, [&](std::span<const TaskId> some) {
     session.later(render(name, {{"changes", changes},
-                                {"ids", Literal::ids(some)},
-                                {"version", Literal::number(first.before->version)},
-                                {"attempt", Literal::number(first.before->attempt)},
-                                {"node", Literal::number(first.before->node)},
-                                {"copy", Literal::number(first.before->copy_number)}}));
+                                {"ids", some},
+                                {"version", first.before->version},
+                                {"attempt", first.before->attempt},
+                                {"node", first.before->node},
+                                {"copy", first.before->copy_number}}));
     if (guarded) session.expect_rows(static_cast<std::int64_t>(some.size()));
   });
 }
@@ -112,27 +113,26 @@ void write_at_once(Session& session, std::string_view name, const Group& group, 
 void drop(Session& session, const AttemptChanges& attempts) {
   const auto dropped = attempts.dropped();
   if (dropped.empty()) return;
-  std::string pairs;
-  for (const auto& [task, attempt] : dropped) {
-    pairs += pairs.empty() ? "" : " OR ";
-    pairs += render("drop_attempts.pair",
-                    {{"id", Literal::number(task.value)}, {"attempt", Literal::number(attempt)}});
-  }
-  session.later(render("drop_attempts", {{"pairs", Literal::rendered(std::move(pairs))}}));
+  std::vector<Sql> pairs;
+  for (const auto& [task, attempt] : dropped)
+    pairs.push_back(render("drop_attempts.pair", {{"id", task}, {"attempt", attempt}}));
+  session.later(render("drop_attempts", {{"pairs", Sql::joined(pairs, " OR ")}}));
+}
+
+std::optional<std::string> headers_of(const Message& message) {
+  return message.headers ? std::optional(headers_to_json(*message.headers)) : std::nullopt;
 }
 
 void replace_body(Session& session, const Task& task, const Message& message) {
-  auto rows = session.query(render("lock_body", {{"id", Literal::number(task.id.value)}}));
+  auto rows = session.query(render("lock_body", {{"id", task.id}}));
   if (!rows->next()) return;  // purged by hand: the task has no message any more
   const EarlierContent earlier{task.attempt, text_at(*rows, 1), text_at(*rows, 2)};
   const std::string origin = add_earlier(text_at(*rows, 3), earlier);
   rows.reset();
-  session.exec(render(
-      "replace_message",
-      {{"id", Literal::number(task.id.value)},
-       {"properties", Literal::text(properties_to_json(message.properties))},
-       {"headers", message.headers ? Literal::text(headers_to_json(*message.headers)) : Literal::null()},
-       {"origin", Literal::text(origin)}}));
+  session.exec(render("replace_message", {{"id", task.id},
+                                          {"properties", properties_to_json(message.properties)},
+                                          {"headers", headers_of(message)},
+                                          {"origin", origin}}));
 }
 
 }  // namespace
@@ -148,7 +148,8 @@ void MysqlTables::write_tasks(std::span<const ChangedTask> tasks) {
       for (const ChangedTask* task : group.items) apart.push_back(task->after);
     }
   }
-  write_rows(session_, "write_tasks", apart, [](Rows& rows, const Task* task) { add_task(rows, *task); });
+  write_rows(session_, mysql::write_tasks, apart,
+             [](Rows& rows, const Task* task) { add_task(rows, *task); });
 }
 
 // A statement locks its rows in order of ids, as reading them would. Two could meet another transaction that
@@ -187,30 +188,30 @@ void MysqlTables::write_attempts(const AttemptChanges& attempts, bool repeated) 
     }
     at_once(ids, [&](std::span<const TaskId> some) {
       session_.later(render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
-                                              {"attempt", Literal::number(group.items.front()->attempt)},
-                                              {"ids", Literal::ids(some)}}));
+                                              {"attempt", group.items.front()->attempt},
+                                              {"ids", some}}));
       session_.expect_rows(static_cast<std::int64_t>(some.size()));
     });
   }
-  write_rows(session_, "write_attempts", apart, [](Rows& rows, const Attempt* a) { add_attempt(rows, *a); });
+  write_rows(session_, rows_of("write_attempts"), apart,
+             [](Rows& rows, const Attempt* a) { add_attempt(rows, *a); });
 }
 
 void MysqlTables::write_audit(std::span<const AuditRow> rows) {
-  write_rows(session_, "write_audit", rows, [](Rows& out, const AuditRow& a) {
-    out.row() << Literal::time(a.at) << Literal::text(clean_utf8(a.who, 255)) << Literal::text(a.what)
-              << Literal::number(a.task.value) << Literal::text(a.before) << Literal::text(a.after)
-              << Literal::text(a.reason) << Literal::number(a.bulk);
+  write_rows(session_, rows_of("write_audit"), rows, [](Rows& out, const AuditRow& a) {
+    out.row() << a.at << clean_utf8(a.who, 255) << a.what << a.task << a.before << a.after << a.reason
+              << a.bulk;
   });
 }
 
 void MysqlTables::replace_message(const Task& task, const MessagePtr& message) {
-  const Literal id = Literal::number(task.id.value);
+  const Sql id = Sql::of(task.id);
   replace_body(session_, task, *message);
   session_.exec(render("replace_message.task", {{"id", id},
-                                                {"digest", Literal::bytes(task.digest)},
-                                                {"tag", name_literal(task.tag)},
-                                                {"rule_headers", rule_headers_literal(task.rule_headers)},
-                                                {"correlation_id", correlation_id_literal(*message)}}));
+                                                {"digest", Sql::bytes(task.digest)},
+                                                {"tag", name_sql(task.tag)},
+                                                {"rule_headers", rule_headers_sql(task.rule_headers)},
+                                                {"correlation_id", correlation_id_sql(*message)}}));
   const auto& names = session_.options().index_headers;
   if (names.empty()) return;
   session_.exec(render("replace_message.drop_headers", {{"id", id}}));
@@ -223,30 +224,170 @@ void MysqlTables::write_causes(const CauseChanges& changes, int node, EpochMs no
   mysql::write_causes(session_, changes, node, now);
 }
 bool MysqlTables::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
-  return session_.exec(render("bulk_step", {{"bulk", Literal::number(step.bulk)},
-                                            {"runner", Literal::text(step.runner)},
-                                            {"from", Literal::number(step.from.value)},
-                                            {"rate", Literal::decimal(step.rate)},
-                                            {"last", Literal::number(counts.last.value)},
-                                            {"done", Literal::number(counts.done)},
-                                            {"applied", Literal::number(counts.applied)},
-                                            {"refused", Literal::number(counts.refused)}})) == 1;
+  return session_.exec(render("bulk_step", {{"rate", step.rate},
+                                            {"last", counts.last},
+                                            {"done", counts.done},
+                                            {"applied", counts.applied},
+                                            {"refused", counts.refused}}) +
+                       if_ours(step)) == 1;
 }
 
 void MysqlTables::keep_sent(const BulkStep& step, std::span<const TaskId> changed) {
-  session_.later(
-      render("bulk_items_changed", {{"bulk", Literal::number(step.bulk)}, {"ids", Literal::ids(changed)}}));
+  session_.later(render("bulk_items_changed", {{"bulk", step.bulk}, {"ids", changed}}));
 }
 
 void MysqlTables::read_messages(std::span<const TaskId> ids) {
   if (ids.empty()) return;
-  session_.last(render("messages", {{"ids", Literal::ids(ids)}}),
+  session_.last(render("messages", {{"ids", ids}}),
                 [this](::sql::ResultSet& rows) { messages_ = messages_at(rows); });
 }
 
 double MysqlTables::random() {
   static thread_local std::mt19937_64 engine{std::random_device{}()};
   return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
+}
+
+// --- the rows of one insert(): tasks, indexed headers and bodies, in chunks
+
+namespace {
+
+constexpr std::size_t kChunkRows = 500;
+// Packet space of a body's row besides its texts: the statement, lengths, and the server's own overhead.
+constexpr std::size_t kPacketMargin = 16 * 1024;
+// Its short columns, at most: seven names of 255 bytes and some numbers.
+constexpr std::size_t kMostOfNames = 2048;
+// A chunk's bodies up to this size (and a quarter of a packet) go into the statement as digits, twice their
+// size: cheaper than preparing a statement.
+constexpr std::size_t kAsText = 512 * 1024;
+
+struct Body {
+  std::string properties;
+  std::optional<std::string> headers;
+  std::size_t bytes = 0;
+};
+
+class MysqlIntakeRows final : public IntakeRows {
+ public:
+  MysqlIntakeRows(Session& session, std::span<const NewTask> tasks) : session_(session), tasks_(tasks) {
+    bodies_.reserve(tasks.size());
+    for (const NewTask& n : tasks) {
+      Body body{properties_to_json(n.message->properties), headers_of(*n.message)};
+      body.bytes = n.message->body.size() + body.properties.size() + n.origin_json.size() +
+                   (body.headers ? body.headers->size() : 0);
+      bodies_.push_back(std::move(body));
+    }
+  }
+
+  bool is_too_large(std::size_t task) const override {
+    return bodies_[task].bytes + kPacketMargin > static_cast<std::size_t>(session_.max_packet());
+  }
+
+  std::vector<SameId> find_ids() override {
+    std::vector<TaskId> ids;
+    for (const NewTask& n : tasks_) ids.push_back(n.task.id);
+    return session_.all(render("intake_ids", {{"ids", ids}}),
+                        row_of(&SameId::id, &SameId::created_at, &SameId::message_id, &SameId::body));
+  }
+
+  std::vector<SameKey> find_keys() override {
+    std::vector<Sql> keys;
+    for (const NewTask& n : tasks_) {
+      if (!n.intake_key.empty()) keys.push_back(Sql::bytes(intake_key_of(n)));
+    }
+    if (keys.empty()) return {};
+    return session_.all(render("intake_keys", {{"keys", keys}, {"short_claim", short_claim()}}),
+                        row_of(&SameKey::key, &SameKey::id, &SameKey::state, &SameKey::kind,
+                               &SameKey::attempt, &SameKey::created_at));
+  }
+
+  std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) override {
+    const TaskId none[] = {{0}};  // a list must not be empty
+    return session_.exec(
+        render("intake_free_keys",
+               {{"ids", ids}, {"open", open.empty() ? none : open}, {"short_claim", short_claim()}}));
+  }
+
+  void insert(std::span<const std::size_t> fresh, std::span<const std::string> causes) override {
+    const auto most_bytes = static_cast<std::size_t>(session_.max_packet()) / 4;
+    for (std::size_t from = 0; from < fresh.size();) {
+      std::size_t to = from;
+      std::size_t bytes = 0, bodies = 0;
+      for (; to < fresh.size() && to - from < kChunkRows; ++to) {
+        const std::size_t body = bodies_[fresh[to]].bytes;
+        const std::size_t more = body + tasks_[fresh[to]].task.last_error.size() + kMostOfNames;
+        if (to > from && bytes + more > most_bytes) break;
+        bytes += more;
+        bodies += body;
+      }
+      const auto chunk = fresh.subspan(from, to - from);
+      write_tasks(chunk, causes);
+      write_headers(chunk);
+      if (bodies <= std::min(kAsText, most_bytes)) {
+        write_bodies_as_text(chunk);
+      } else {
+        write_bodies(chunk);
+      }
+      from = to;
+    }
+  }
+
+ private:
+  void write_tasks(std::span<const std::size_t> chunk, std::span<const std::string> causes) {
+    const NewTaskColumns columns(tasks_, causes, chunk);
+    Rows rows;
+    for (const std::size_t i : chunk) columns.add(rows, i);
+    session_.later(render("insert_tasks", {{"columns", columns.names()}, {"rows", rows.done()}}));
+  }
+
+  void write_headers(std::span<const std::size_t> chunk) {
+    const auto& names = session_.options().index_headers;
+    if (names.empty()) return;
+    Rows rows;
+    for (const std::size_t i : chunk) add_indexed_headers(rows, tasks_[i].task.id, *tasks_[i].message, names);
+    if (rows.count() > 0) session_.later(render("insert_headers", {{"rows", rows.done()}}));
+  }
+
+  void write_bodies_as_text(std::span<const std::size_t> chunk) {
+    Rows rows;
+    for (const std::size_t i : chunk) {
+      const Body& body = bodies_[i];
+      rows.row() << tasks_[i].task.id << body.properties << body.headers << tasks_[i].origin_json
+                 << Sql::bytes(tasks_[i].message->body);
+    }
+    session_.later(render("insert_bodies", {{"rows", rows.done()}}));
+  }
+
+  // Prepared statement: a body is sent as it is, not as digits of twice its size.
+  void write_bodies(std::span<const std::size_t> chunk) {
+    Rows rows;
+    const Sql place = Sql::rendered("?");
+    for (std::size_t i = 0; i < chunk.size(); ++i) rows.row() << place << place << place << place << place;
+    auto statement = session_.prepare(render("insert_bodies", {{"rows", rows.done()}}));
+    unsigned at = 0;
+    for (const std::size_t i : chunk) {
+      const Body& body = bodies_[i];
+      statement->setInt64(++at, tasks_[i].task.id.value);
+      statement->setString(++at, body.properties);
+      if (body.headers) {
+        statement->setString(++at, *body.headers);
+      } else {
+        statement->setNull(++at, 0);
+      }
+      statement->setString(++at, tasks_[i].origin_json);
+      statement->setString(++at, tasks_[i].message->body.str());
+    }
+    statement->executeUpdate();
+  }
+
+  Session& session_;
+  const std::span<const NewTask> tasks_;
+  std::vector<Body> bodies_;
+};
+
+}  // namespace
+
+std::unique_ptr<IntakeRows> MysqlTables::intake(std::span<const NewTask> tasks) {
+  return std::make_unique<MysqlIntakeRows>(session_, tasks);
 }
 
 }  // namespace rung::mysql

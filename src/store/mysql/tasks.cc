@@ -10,19 +10,15 @@
 namespace rung::mysql {
 namespace {
 
-std::string union_all(const std::vector<std::string>& parts) {
-  std::string sql;
-  for (const std::string& part : parts) sql.append(sql.empty() ? "" : " UNION ALL ").append(part);
-  return sql;
+// A condition that leaves out those queues.
+Sql all_but(std::span<const std::string> queues) {
+  if (queues.empty()) return {};
+  std::vector<std::string> names;
+  for (const std::string& queue : queues) names.push_back(queue + '.');
+  return render("due.without", {{"queues", names}});
 }
 
-// A condition that leaves out those queues. Begins with a blank, or is empty.
-std::string all_but(std::span<const std::string> queues) {
-  if (queues.empty()) return {};
-  std::vector<Literal> names;
-  for (const std::string& queue : queues) names.push_back(Literal::text(queue + '.'));
-  return ' ' + render("due.without", {{"queues", Literal::list(names)}});
-}
+int stage_of(State state) { return static_cast<int>(state); }
 
 // `entries`, sorted: the first `per_shard` of each shard.
 Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<DueEntry>> entries) {
@@ -41,10 +37,9 @@ std::size_t short_claims_from() {
   return kShortClaims;
 }
 
-Result<std::vector<DueEntry>> due_entries(Session& session, const std::string& sql) {
-  auto entries = session.read_all(sql, [](const ::sql::ResultSet& row) {
-    return DueEntry{id_at(row), row.getInt(2), time_at(row, 3).value_or(EpochMs{}), text_at(row, 4)};
-  });
+Result<std::vector<DueEntry>> due_entries(Session& session, const Sql& sql) {
+  auto entries =
+      session.read_all(sql, row_of(&DueEntry::id, &DueEntry::shard, &DueEntry::at, &DueEntry::queue));
   if (entries)
     std::ranges::stable_sort(*entries, {}, [](const DueEntry& e) { return std::pair(e.at, e.id); });
   return entries;
@@ -61,9 +56,7 @@ Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fe
 
 Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<StoredMessage>{};
-  return session_->run_for([&] {
-    return messages_at(*session_->query(render("messages", {{"ids", Literal::ids(ids)}})));
-  });
+  return session_->run_for([&] { return messages_at(*session_->query(render("messages", {{"ids", ids}}))); });
 }
 
 // Finds scheduled tasks in an index that a claim does not change, so claimed tasks have to be removed.
@@ -72,28 +65,27 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                               std::span<const std::string> without) {
   if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
   const auto most = static_cast<std::size_t>(per_shard);
-  const Literal last = Literal::time(until);
-  const Literal first = after ? Literal::time(*after) : Literal::before_all_times();
-  const Literal all = Literal::numbers(shards);
-  const Literal others = Literal::rendered(all_but(without));
+  const Sql first = after ? Sql::of(*after) : Sql::before_all_times();
+  const Sql others = all_but(without);
   const auto publishing = [&] {
-    return due_entries(*session_, render("publishing", {{"until", last}, {"after", first}, {"shards", all}}));
+    return due_entries(*session_,
+                       render("publishing", {{"until", until}, {"after", first}, {"shards", shards}}));
   };
   if (state == State::publishing) return at_most(most, publishing());
-  const Literal stage = Literal::number(static_cast<int>(state));
+  const int stage = stage_of(state);
   const auto read_few = [&](std::size_t limit) {
     return due_entries(*session_, render("due_few", {{"stage", stage},
-                                                     {"shards", all},
-                                                     {"until", last},
+                                                     {"shards", shards},
+                                                     {"until", until},
                                                      {"after", first},
                                                      {"without", others},
-                                                     {"limit", Literal::number(limit + 1)}}));
+                                                     {"limit", limit + 1}}));
   };
   auto few = read_few(most);
   if (!few || few->empty()) return few;  // mostly so: one statement
   std::unordered_set<TaskId> claimed;
   if (state == State::scheduled) {
-    const auto ids = session_->read_all(render("claimed", {{"until", last}}), id_at);
+    const auto ids = session_->read_all(render("claimed", {{"until", until}}), id_at);
     if (!ids) return tl::unexpected(ids.error());
     claimed.insert(ids->begin(), ids->end());
   }
@@ -115,56 +107,51 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
       ++claimed_in[row.shard];
     }
   }
-  std::vector<std::string> parts;
-  parts.reserve(shards.size());
+  std::vector<Sql> parts;
   for (const int shard : shards) {
     parts.push_back(render("due_shard", {{"stage", stage},
-                                         {"shard", Literal::number(shard)},
-                                         {"until", last},
+                                         {"shard", shard},
+                                         {"until", until},
                                          {"after", first},
                                          {"without", others},
-                                         {"limit", Literal::number(most + claimed_in[shard])}}));
+                                         {"limit", most + claimed_in[shard]}}));
   }
-  return at_most(most, without_claimed(due_entries(*session_, union_all(parts))));
+  return at_most(most, without_claimed(due_entries(*session_, Sql::joined(parts, " UNION ALL "))));
 }
 
 Result<WorkWaiting> MysqlStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,
                                              EpochMs until) {
   if (shards.empty()) return WorkWaiting{};
-  const auto stage = [](State state) { return Literal::number(static_cast<int>(state)); };
   return session_->run_for([&] {
-    auto row = session_->query(render("work_waiting", {{"scheduled", stage(State::scheduled)},
-                                                       {"awaiting", stage(State::awaiting)},
-                                                       {"parked", stage(State::parked)},
-                                                       {"shards", Literal::numbers(shards)},
-                                                       {"scheduled_until", Literal::time(scheduled_until)},
-                                                       {"until", Literal::time(until)}}));
-    if (!row->next()) return WorkWaiting{};
-    const auto there = [&](std::uint32_t column) { return row->getInt(column) != 0; };
-    return WorkWaiting{there(1), there(2), there(3), there(4), there(5)};
+    return session_
+        ->first(render("work_waiting", {{"scheduled", stage_of(State::scheduled)},
+                                        {"awaiting", stage_of(State::awaiting)},
+                                        {"parked", stage_of(State::parked)},
+                                        {"shards", shards},
+                                        {"scheduled_until", scheduled_until},
+                                        {"until", until}}),
+                row_of(&WorkWaiting::scheduled, &WorkWaiting::awaiting, &WorkWaiting::parked,
+                       &WorkWaiting::bulks, &WorkWaiting::cause_changes))
+        .value_or(WorkWaiting{});
   });
 }
 
 Result<std::vector<DueEntry>> MysqlStore::stranded(std::span<const Lease> leases, int limit) {
   if (leases.empty() || limit <= 0) return std::vector<DueEntry>{};
-  std::string any;
-  for (const Lease& lease : leases) {
-    any += any.empty() ? "" : " OR ";
-    any += render("stranded.lease",
-                  {{"shard", Literal::number(lease.shard)}, {"epoch", Literal::number(lease.epoch)}});
-  }
-  return due_entries(*session_, render("stranded", {{"leases", Literal::rendered(std::move(any))},
-                                                    {"limit", Literal::number(limit)}}));
+  std::vector<Sql> any;
+  for (const Lease& lease : leases)
+    any.push_back(render("stranded.lease", {{"shard", lease.shard}, {"epoch", lease.epoch}}));
+  return due_entries(*session_, render("stranded", {{"leases", Sql::joined(any, " OR ")}, {"limit", limit}}));
 }
 
 Result<std::vector<TaskId>> MysqlStore::short_claims(std::span<const Lease> leases) {
   return session_->run_for([&] {
     std::vector<TaskId> ids;
     for (const Lease& lease : leases) {
-      const auto found = session_->all(render("short_claims", {{"short_claim", short_claim()},
-                                                               {"shard", Literal::number(lease.shard)},
-                                                               {"epoch", Literal::number(lease.epoch)}}),
-                                       id_at);
+      const auto found = session_->all(
+          render("short_claims",
+                 {{"short_claim", short_claim()}, {"shard", lease.shard}, {"epoch", lease.epoch}}),
+          id_at);
       ids.insert(ids.end(), found.begin(), found.end());
     }
     return ids;

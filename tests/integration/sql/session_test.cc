@@ -253,7 +253,7 @@ class Waiting : public Hurt {
  protected:
   std::string connection() {
     return must(session_.run_for([&] {
-      auto row = session_.query("SELECT CONNECTION_ID()");
+      auto row = session_.query(mysql::Sql::rendered("SELECT CONNECTION_ID()"));
       row->next();
       return row->getString(1).asStdString();
     }));
@@ -264,8 +264,8 @@ class Waiting : public Hurt {
 
 TEST_F(Waiting, IsSentBeforeItIsMoreThanThePacketThatTheServerAccepts) {
   must(session_.connect());
-  const std::string quarter =
-      "DO '" + std::string(static_cast<std::size_t>(session_.max_packet()) / 4, 'x') + "'";
+  const auto quarter = mysql::Sql::rendered(
+      "DO '" + std::string(static_cast<std::size_t>(session_.max_packet()) / 4, 'x') + "'");
   must(session_.transaction([&] {
     for (int i = 0; i < 5; ++i) session_.later(quarter);
   }));
@@ -275,7 +275,7 @@ TEST_F(Waiting, IsNotSentIfItsBodyFails) {
   const std::string before = connection();
   const auto fail = [&](const std::string& sql) {
     return [this, sql] {
-      session_.later(sql);
+      session_.later(mysql::Sql::rendered(sql));
       throw Abort{{Error::Kind::permanent, "a bug"}};
     };
   };
