@@ -12,7 +12,7 @@ namespace {
 
 constexpr Ms kReadingBehind{5000};  // an instance's reading of the database's clock, at most
 constexpr int kSilentPerShard = 300;
-constexpr Ms kLookTakes{30'000};                    // at most; then the queue counts as not answered for
+constexpr Ms kLookTakes{30'000};                    // at most; then it is not awaited any more
 constexpr Ms kNoAnswerPause{30'000};                // the broker did not tell
 constexpr Ms kAnswersAgain{std::chrono::hours{1}};  // after that nobody expects an answer any more
 // Until the next look at a message that nobody has read: an eighth of the time since its delivery, but not
@@ -94,6 +94,7 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
   const EpochMs now = deps_.clock.now(), last = task.published + task.silence.after + kUnverified;
   const bool can_look = deps_.attachments.can_look();
   const bool awaits_look = can_look && now < task.ends_at + kLookTakes;
+  const auto missed = deps_.attachments.missed(queue, task.ends_at, deps_.clock);
   const bool asks_again = can_look && now + kNoAnswerPause + kLookTakes <= last;
   const bool needed = needs_attachment(queue);
   Verdict verdict;
@@ -111,7 +112,7 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
     const bool attached = known->state == AttachmentState::attached;
     const bool looked = known->detail != kDeadLetterArrived;
     if (!looked || known->checked_at < task.ends_at) {
-      if (awaits_look) return std::nullopt;
+      if (awaits_look && !missed.state) return std::nullopt;
       const bool may_answer = attached && looked && now - known->checked_at < kAnswersAgain;
       if (may_answer && asks_again) return ends_later(now + kNoAnswerPause, {});
       verdict.unverified = true;
@@ -120,7 +121,7 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
   }
   if (planted(Bug::silence_of_the_unread)) return ends_now();
   if (known == nullptr || !known->reading) {  // nobody has ever counted what is in it
-    if (awaits_look) return std::nullopt;
+    if (awaits_look && !missed.depth) return std::nullopt;
     if (asks_again) return ends_later(now + kNoAnswerPause, {});
     verdict.unverified = verdict.unverified || can_look;
     return ends_now();
@@ -131,7 +132,7 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
     if (end <= now) return ends_now();
     return ends_later(end, "its silence began when it was read, at " + format_utc(*read) + " UTC");
   }
-  if (reading.seen_at < task.ends_at && awaits_look) return std::nullopt;
+  if (reading.seen_at < task.ends_at && awaits_look && !missed.depth) return std::nullopt;
   if (now >= last && reading.consumers > 0 && deps_.attachments.is_uncounted(queue)) {
     verdict.unverified = true;
     return ends_now();

@@ -40,6 +40,13 @@ std::vector<AttachmentSighting> Attachments::sightings(const DbClock& clock) con
   return out;
 }
 
+Attachments::Missed Attachments::missed(std::string_view queue, EpochMs since, const DbClock& clock) const {
+  const auto it = known_.find(queue);
+  if (it == known_.end() || clock.at(last_look_) < since) return {};
+  const Known& known = it->second;
+  return {clock.at(known.asked_at) < since && !known.doubtful, clock.at(known.depth.counted_at) < since};
+}
+
 bool Attachments::is_uncounted(std::string_view queue) const {
   const auto it = known_.find(queue);
   return it != known_.end() && it->second.depth.count && !it->second.depth.mark;

@@ -115,6 +115,12 @@ class Attachments {
     awaiting_.insert(queues.begin(), queues.end());
     ask();
   }
+  // What looks since then did not tell of this queue, if there was one: whether it is attached, how far it
+  // has been read.
+  struct Missed {
+    bool state = false, depth = false;
+  };
+  Missed missed(std::string_view queue, EpochMs since, const DbClock& clock) const;
   // How far it has been read is known only when it is empty.
   bool is_uncounted(std::string_view queue) const;
   // The database's clock stepped: earlier looks have no time by it any more.
@@ -123,6 +129,7 @@ class Attachments {
       known.asked_at = {0};
       known.depth = {};
     }
+    last_look_ = {0};
     ask();
   }
   // What all instances have to know.
