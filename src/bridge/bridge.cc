@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "src/core/base/failpoint.h"
@@ -27,19 +28,23 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       record_([this](const char* kind, const std::string& subject, const std::string& detail) {
         record(kind, subject, detail);
       }),
+      jobs_(make_jobs([this](const StoreJobs::Status& status) {
+        store_watch_.changed(status);
+        intake_pause_.database_away(status.away);
+      })),
+      sidecar_{loop,    broker,           *jobs_,          rules_,       clock_,    names_,   health_,
+               record_, attachments_,     store_watch_,    proof_,       gates_,    counts_,  outbox_,
+               acks_,   shards_,          left_,           transitions_, dispatch_, horizon_, updates_,
+               intake_, settings_.prefix, settings_.tracer},
       health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
       attachments_(health_, record_),
       store_watch_(loop, health_, record_, settings_.identity.name),
       intake_holds_(broker),
       intake_pause_(loop,
                     {intake_holds_, broker.name(), health_, [this] { return jobs_->answered(); },
-                     [this] { return jobs_->served(); }, [this] { router_.drop_all(); }, record_,
+                     [this] { return jobs_->served(); }, [this] { intake_.drop_all(); }, record_,
                      settings_.identity.name},
                     settings_.lease),
-      jobs_(make_jobs([this](const StoreJobs::Status& status) {
-        store_watch_.changed(status);
-        intake_pause_.database_away(status.away);
-      })),
       upkeep_(loop, *jobs_, shards_),
       crash_loop_(loop, {*jobs_, intake_holds_, health_, record_, settings_.identity.name}),
       ownership_({broker, upkeep_, health_, record_, [this](bool ours) { ownership_changed(ours); }}),
@@ -49,7 +54,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                                return proof_.read_key([this] {
                                  intake_pause_.answered();
                                  dispatch_.open(may_publish());
-                                 router_.route_waiting();
+                                 intake_.go_on();
                                });
                              },
                              true})),
@@ -73,44 +78,27 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                  store_watch_.noticed(notice);
                  attachments_.clock_stepped();
                }}),
-      left_(loop, health_,
-            [this] {
-              transitions_.flush();
-              intake_.flush();
-            }),
-      transitions_(loop, {*jobs_, [this] { return shards_.fence(); }, rules_, [this] { acks_.flush(); },
-                          [this](TaskId id) { return dispatch_.flights().publishing(id); }, left_}),
-      fence_(loop, broker, outbox_, health_),
-      dispatch_({loop, *jobs_, shards_, transitions_, outbox_, broker, clock_, names_, health_, gates_,
-                 proof_, rules_, horizon_, updates_, counts_, settings_.prefix, settings_.tracer,
-                 std::min<std::size_t>(50'000, settings_.max_loaded / 10)},
-                settings_.max_unconfirmed, broker.limits()),
-      horizon_(loop, *jobs_, shards_, clock_, names_, dispatch_, {settings_.window, settings_.max_loaded}),
-      updates_({dispatch_, horizon_, names_, store_watch_, attachments_, gates_, counts_, clock_,
-                settings_.tracer}),
-      recognized_(settings_.prefix, record_),
-      intake_(loop,
-              {*jobs_, shards_, transitions_, outbox_, acks_, left_, clock_, proof_, rules_, updates_,
-               store_watch_, broker, recognized_},
-              {settings_.prefix + ".parked",
-               {settings_.prefix + ".delay", settings_.delays},
-               settings_.identity.incarnation}),
-      router_({acks_, intake_, transitions_, left_, proof_, updates_, attachments_, rules_}),
-      submissions_({loop, *jobs_, shards_, transitions_, clock_, rules_, updates_}),
+      left_(loop, health_),
+      transitions_(sidecar_),
+      fence_(sidecar_),
+      dispatch_(sidecar_, settings_.max_unconfirmed,
+                std::min(Dispatch::kMostHeld, settings_.max_loaded / 10)),
+      horizon_(sidecar_, {settings_.window, settings_.max_loaded}),
+      updates_(sidecar_),
+      intake_(sidecar_, {settings_.prefix + ".delay", settings_.delays}, settings_.identity.incarnation),
+      submissions_(sidecar_),
       retention_({upkeep_, shards_, clock_}, settings_.retention),
       count_causes_(add_cause_jobs(upkeep_, clock_)),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
-      janitor_(loop, upkeep_,
-               {horizon_,
-                [this](const WorkWaiting& waiting) {
+      janitor_(sidecar_, upkeep_,
+               {[this](const WorkWaiting& waiting) {
                   if (waiting.bulks) bulks_.found();
                   if (waiting.cause_changes) upkeep_.want(count_causes_);
                 },
-                {*jobs_, shards_, clock_, dispatch_, gates_, names_},
-                {shards_, transitions_, clock_, updates_, attachments_, rules_},
+                {shards_, transitions_, clock_, attachments_, rules_},
                 {upkeep_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked",
                  health_, [this] { return broker_watch_.takes_messages() && proof_.ready(); }}}),
-      bulks_(loop, {*jobs_, shards_, rules_, updates_, "node " + settings_.identity.name}),
+      bulks_(sidecar_, "node " + settings_.identity.name),
       broker_watch_(
           loop.clock(),
           {upkeep_, health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
@@ -163,17 +151,17 @@ Vitals Bridge::vitals() const {
   v.behind_gates = dispatch_.held();
   v.breakers = gates_.totals();
   v.refused = proof_.refused();
-  v.recognized = recognized_.counts();
-  v.without_origin = recognized_.without_origin();
+  v.recognized = intake_.recognized().counts();
+  v.without_origin = intake_.recognized().without_origin();
   v.rows_behind = store_watch_.rows_behind();
-  v.refused_publishes = recognized_.refused_publishes();
+  v.refused_publishes = intake_.recognized().refused_publishes();
   v.decided_by_rule = updates_.decided_by_rule();
   v.error_queues = error_queues_;
   v.flow = counts_.by_queue();
-  v.received = router_.received();
+  v.received = intake_.received();
   v.unacked = acks_.unacked();
   v.intake_stalled = acks_.stalled();
-  v.results = router_.results();
+  v.results = intake_.results();
   v.leases = leases_;
   v.ready = dispatch_.ready();
   v.loaded = horizon_.loaded();
@@ -194,7 +182,7 @@ StartState Bridge::start_state() const {
 
 void Bridge::on_deliveries(std::vector<Delivery> batch) {
   auto shared = std::make_shared<std::vector<Delivery>>(std::move(batch));
-  loop_.post([this, shared] { router_.route(std::move(*shared)); });
+  loop_.post([this, shared] { intake_.arrived(std::move(*shared)); });
 }
 
 void Bridge::on_published(std::vector<PublishResult> results) {
@@ -265,7 +253,7 @@ void Bridge::ownership_changed(bool ours) {
     start_shards();
   } else {
     intake_holds_.hold(IntakeHolds::Why::place);
-    router_.drop_all();
+    intake_.drop_all();
     janitor_.stop();
     publish_until({0});  // until the next renewal of the leases after it has ended
   }
@@ -312,6 +300,77 @@ void Bridge::record(const char* kind, const std::string& subject, const std::str
   });
 }
 
+// --- which queues the config and the broker name, and what follows from it
+
+// Their failures come from there: they need no attachment.
+std::set<std::string, std::less<>> Bridge::queues_with_error_queue() const {
+  std::set<std::string, std::less<>> fed;
+  const ErrorQueues& errors = rules_->error_queues();
+  for (const ErrorQueue& entry : errors.all()) {
+    if (!entry.is_pattern()) fed.insert(target_by_name(entry, entry.from));
+  }
+  for (const std::string& queue : error_queues_) {
+    if (const ErrorQueue* entry = errors.find(queue)) fed.insert(target_by_name(*entry, queue));
+  }
+  return fed;
+}
+
+std::vector<std::string> Bridge::configured_queues() const {
+  const auto fed = queues_with_error_queue();
+  std::vector<std::string> names;
+  for (const auto& [name, rules] : rules_->queues()) {
+    // A queue of another group is attached there, not here.
+    if (rules_->targets().groups.elsewhere(name) == nullptr && !fed.contains(name)) names.push_back(name);
+  }
+  return names;
+}
+
+void Bridge::reserve_names() {
+  for (const auto& [queue, rules] : rules_->queues()) names_.reserve(queue);
+  for (const std::string& queue : rules_->targets().configured) names_.reserve(queue);
+}
+
+WatchedQueues Bridge::queues_to_watch() const {
+  WatchedQueues watched{attachments_.to_watch(configured_queues()), {}, attachments_.awaiting()};
+  if (!rules_->patterns().empty())
+    watched.also = [rules = rules_, fed = queues_with_error_queue()](const std::string& queue) {
+      return rules->watches(queue) && !fed.contains(queue);
+    };
+  return watched;
+}
+
+void Bridge::reload(const RuleBookPtr& rules, std::optional<Ms> retention) {
+  rules_ = rules->with_attached(rules_->targets().attached);
+  reserve_names();
+  counts_.configure(rules_);
+  retention_.reload(retention);
+  intake_.go_on();
+}
+
+void Bridge::attachments_found(const AttachmentLook& look) {
+  if (draining_) return;
+  attachments_.found(look, configured_queues(), loop_.clock().boot());
+  crash_loop_.looked(look);
+  for (const std::string& queue : look.matched) counts_.know(queue);
+  // While the management API does not answer, the last result applies.
+  if (look.attached && *look.attached != rules_->targets().attached)
+    rules_ = rules_->with_attached(*look.attached);
+  intake_.go_on();
+  // Before that the database's clock is not known.
+  if (shards_.node() != 0) note_attachments(attachments_.sightings(clock_));
+}
+
+void Bridge::note_attachments(const std::vector<AttachmentSighting>& seen) {
+  if (seen.empty()) return;
+  jobs_->submit<void>(
+      Lane::upkeep, [seen](Store& store) { return store.see_attachments(seen); },
+      [this, seen](const Result<void>& done) {
+        if (done) return;
+        log::warn("attachments not recorded", {{"reason", done.error().message}});
+        attachments_.not_recorded(seen);
+      });
+}
+
 // --- shutdown
 
 void Bridge::drain(std::function<void()> done) {
@@ -320,7 +379,6 @@ void Bridge::drain(std::function<void()> done) {
   ownership_.drain();
   intake_pause_.drain();
   crash_loop_.drain();
-  router_.drain();
   broker_.stop_intake();
   gates_.stop();
   janitor_.stop();

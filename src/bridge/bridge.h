@@ -18,16 +18,16 @@
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/outbox.h"
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/bulk.h"
 #include "src/bridge/changes/submissions.h"
-#include "src/bridge/changes/transitions.h"
 #include "src/bridge/flight/dispatch.h"
-#include "src/bridge/flight/horizon.h"
+#include "src/bridge/flight/due.h"
 #include "src/bridge/flight/stall_detector.h"
+#include "src/bridge/flight/transitions.h"
 #include "src/bridge/gates/gates.h"
-#include "src/bridge/intake/acks.h"
-#include "src/bridge/intake/delivery_router.h"
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/intake/intake_pause.h"
 #include "src/bridge/leases/delivery_proof.h"
@@ -36,7 +36,6 @@
 #include "src/bridge/upkeep/counts.h"
 #include "src/bridge/upkeep/janitor.h"
 #include "src/bridge/upkeep/retention.h"
-#include "src/bridge/upkeep/task_updates.h"
 #include "src/bridge/vitals.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/broker_watch.h"
@@ -143,14 +142,16 @@ class Bridge final : public BrokerSink {
   DbClock clock_;
   QueueNames names_;
 
-  // The state of this instance and its services.
   const RecordEvent record_;
+  const std::unique_ptr<StoreJobs> jobs_;
+  const Sidecar sidecar_;
+
+  // The state of this instance and its services.
   Health health_;
   Attachments attachments_;
   StoreWatch store_watch_;
   IntakeHolds intake_holds_;
   IntakePause intake_pause_;
-  const std::unique_ptr<StoreJobs> jobs_;
   Jobs upkeep_;
   CrashLoop crash_loop_;
   OwnershipWatch ownership_;
@@ -169,9 +170,7 @@ class Bridge final : public BrokerSink {
   Dispatch dispatch_;
   Horizon horizon_;
   TaskUpdates updates_;
-  Recognized recognized_;
   Intake intake_;
-  DeliveryRouter router_;
   Submissions submissions_;
   // Periodic work, in upkeep_.
   Retention retention_;

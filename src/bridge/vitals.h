@@ -13,8 +13,7 @@
 #include "src/bridge/flight/targets.h"
 #include "src/bridge/flight/throttle.h"
 #include "src/bridge/gates/gates.h"
-#include "src/bridge/intake/delivery_router.h"
-#include "src/bridge/intake/recognized.h"
+#include "src/bridge/intake/intake.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/upkeep/retention.h"
 #include "src/bridge/upkeep/silence_check.h"
@@ -69,10 +68,10 @@ struct Vitals {
   SpanCounts spans = {};
   KeyCounts sign_in_keys = {};
   FlowCounts::ByQueue flow;
-  DeliveryRouter::Received received{};
+  Intake::Received received{};
   std::size_t unacked = 0;  // deliveries in hand
   Ms intake_stalled{0};     // for how long none of them has been acked
-  DeliveryRouter::Results results;
+  Intake::Results results;
   LeaseCounts leases;
   std::size_t ready = 0;   // due, and waiting to be claimed
   std::size_t loaded = 0;  // in the heap

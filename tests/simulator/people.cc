@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/bridge/changes/transitions.h"
+#include "src/bridge/flight/transitions.h"
 #include "tests/simulator/messages.h"
 
 namespace rung::sim {

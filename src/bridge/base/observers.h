@@ -18,18 +18,6 @@ namespace rung::bridge {
 using RecordEvent =
     std::function<void(const char* kind, const std::string& subject, const std::string& detail)>;
 
-// Observes the tasks' rows, so that the state in memory follows them. Thread: the loop's.
-class TaskObserver {
- public:
-  virtual ~TaskObserver() = default;
-  // A new row is committed.
-  virtual void inserted(const NewTask& fresh) = 0;
-  // An event was decided; the row has changed where the verdict is `applied`.
-  virtual void decided(const Decision& decision) = 0;
-  // The consumer of this new task asked that its queue wait.
-  virtual void holds_queue(const Task& task, Ms wait) = 0;
-};
-
 // Observes what becomes of tasks, for traces. The bridge has none where traces are off.
 // Times: the database's clock. Thread: the loop's.
 class Tracer {

@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "levels/duration.h"
-#include "src/bridge/changes/single_rows.h"
-#include "src/bridge/changes/transitions.h"
+#include "src/bridge/flight/single_rows.h"
+#include "src/bridge/flight/transitions.h"
+#include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
 #include "src/io/log.h"
@@ -264,8 +265,8 @@ struct BulkRunner::Step {
   BulkProgress progress;
 };
 
-BulkRunner::BulkRunner(io::Loop& loop, Deps deps)
-    : deps_(std::move(deps)), clock_(loop.clock()), timer_(loop, [this] { step(); }) {}
+BulkRunner::BulkRunner(const Sidecar& sidecar, std::string runner)
+    : sidecar_(sidecar), runner_(std::move(runner)), timer_(sidecar.loop, [this] { step(); }) {}
 
 // Also while the timer waits for the next step of a slow one.
 void BulkRunner::found() { step(); }
@@ -289,11 +290,11 @@ void BulkRunner::step() {
   if (draining_ || busy_) return;
   // Without a shard, tasks sent now would wait for another instance's sweep; and a step cannot start while
   // the database is away.
-  if (!deps_.shards.any()) return;
+  if (!sidecar_.shards.any()) return;
   busy_ = true;
-  deps_.jobs.submit<Step>(
+  sidecar_.jobs.submit<Step>(
       Lane::flow,
-      [runner = deps_.runner, fence = deps_.shards.fence(), rules = deps_.rules](Store& store) {
+      [runner = runner_, fence = sidecar_.shards.fence(), rules = sidecar_.rules](Store& store) {
         return perform(store, runner, fence, rules);
       },
       [this](const Result<Step>& step) { done(step); });
@@ -314,25 +315,25 @@ void BulkRunner::done(const Result<Step>& step) {
 }
 
 void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
-  for (const Decision& decision : progress.decisions) deps_.observer.decided(decision);
+  for (const Decision& decision : progress.decisions) sidecar_.updates.decided(decision);
   const Go go = progress.verdict.go;
   if (go == Go::passed)
     log::info("canary succeeded: the redrive goes on", {{"bulk", bulk.id}, {"sent", bulk.done}});
   if (go == Go::stop) log::warn("bulk stopped", {{"bulk", bulk.id}, {"reason", progress.verdict.why}});
   const double rate = rate_of(bulk), many = static_cast<double>(progress.decisions.size());
   if (go == Go::wait) {
-    due_[bulk.id] = clock_.boot() + kLookAtOutcomes;
+    due_[bulk.id] = sidecar_.loop.clock().boot() + kLookAtOutcomes;
   } else if (many == 0) {
     if (go != Go::stop) log::info("bulk completed", {{"bulk", bulk.id}});
     due_.erase(bulk.id);
   } else if (rate > 0) {
-    due_[bulk.id] = clock_.boot() + Ms{static_cast<std::int64_t>(1000 * many / rate)};
+    due_[bulk.id] = sidecar_.loop.clock().boot() + Ms{static_cast<std::int64_t>(1000 * many / rate)};
   }
 }
 
 // No bulk is due: the pause until a known one is. Others are found().
 std::optional<Ms> BulkRunner::until_next() {
-  const BootMs now = clock_.boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kTakenOver < now; });  // taken over
   std::optional<Ms> pause;
   for (const auto& [id, due] : due_)

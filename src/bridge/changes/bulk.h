@@ -10,9 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/bridge/base/observers.h"
-#include "src/bridge/base/store_jobs.h"
-#include "src/bridge/leases/shards.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/core/base/result.h"
 #include "src/core/rules/policy.h"
 #include "src/store/store.h"
@@ -64,15 +62,8 @@ Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::str
 
 class BulkRunner {
  public:
-  struct Deps {
-    StoreJobs& jobs;
-    Shards& shards;
-    const RuleBookPtr& rules;  // replaced by a reload
-    TaskObserver& observer;
-    std::string runner;  // our name in the table
-  };
-
-  BulkRunner(io::Loop& loop, Deps deps);
+  // `runner`: our name in the table.
+  BulkRunner(const Sidecar& sidecar, std::string runner);
   // A step of some bulk is due, perhaps of another instance's.
   void found();
   void drain();  // the step under way completes
@@ -87,8 +78,8 @@ class BulkRunner {
   void note(const Bulk& bulk, const BulkProgress& progress);
   std::optional<Ms> until_next();
 
-  const Deps deps_;
-  const Clock& clock_;
+  const Sidecar& sidecar_;
+  const std::string runner_;
   io::Timer timer_;
   std::map<std::int64_t, BootMs> due_;  // when the next step is due, of bulks that we have worked on
   bool busy_ = false;

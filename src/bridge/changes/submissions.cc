@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/bridge/flight/transitions.h"
+#include "src/bridge/leases/shards.h"
+
 namespace rung::bridge {
 namespace {
 
@@ -20,15 +23,15 @@ std::size_t bytes_of(const std::vector<Submission>& batch) {
 
 }  // namespace
 
-Submissions::Submissions(Deps deps)
-    : deps_(deps), expiry_timer_(deps_.loop, [this] {
+Submissions::Submissions(const Sidecar& sidecar)
+    : sidecar_(sidecar), expiry_timer_(sidecar.loop, [this] {
         give_up_old();
         flush();
       }) {}
 
 void Submissions::submit(std::vector<Submission> batch, SubmitDone done) {
-  auto call = std::make_shared<Call>(Call{std::move(batch), std::move(done), deps_.clock.here().boot()});
-  deps_.loop.post([this, call] { add(std::move(*call)); });
+  auto call = std::make_shared<Call>(Call{std::move(batch), std::move(done), sidecar_.clock.here().boot()});
+  sidecar_.loop.post([this, call] { add(std::move(*call)); });
 }
 
 void Submissions::add(Call call) {
@@ -49,13 +52,12 @@ void Submissions::change(std::vector<Event> events, ChangeDone done) {
   answers->decisions.resize(events.size());
   answers->missing = events.size();
   answers->done = std::move(done);
-  deps_.loop.post([this, answers, events = std::move(events)]() mutable {
+  sidecar_.loop.post([this, answers, events = std::move(events)]() mutable {
     if (draining_) return answers->done(tl::unexpected(not_now("this instance is shutting down")));
     if (events.empty()) return answers->done(std::vector<Decision>{});
     for (std::size_t i = 0; i < events.size(); ++i) {
-      deps_.transitions.add(std::move(events[i]), [this, i, answers](const Result<Decision>& decision) {
+      sidecar_.transitions.add(std::move(events[i]), [this, i, answers](const Result<Decision>& decision) {
         if (decision) {
-          deps_.observer.decided(*decision);
           answers->decisions[i] = *decision;
         } else {
           answers->error = decision.error();
@@ -65,13 +67,13 @@ void Submissions::change(std::vector<Event> events, ChangeDone done) {
         answers->done(std::move(answers->decisions));
       });
     }
-    deps_.transitions.flush();
+    sidecar_.transitions.flush();
   });
 }
 
 void Submissions::flush() {
   while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight) {
-    const int shard = deps_.shards.home();
+    const int shard = sidecar_.shards.home();
     if (shard < 0) break;  // called again when a lease is taken
     auto batch = std::make_shared<Batch>();
     std::size_t rows = 0, bytes = 0;
@@ -98,16 +100,16 @@ void Submissions::wait() {
 
 NewTask Submissions::make_task(Submission& submission, int shard) {
   // A lag of our reading of the database's clock never cuts a delay short.
-  const EpochMs now = deps_.clock.latest();
+  const EpochMs now = sidecar_.clock.latest();
   NewTask made = submission.task;
   Task& task = made.task;
-  task.id = deps_.shards.new_id(now);
+  task.id = sidecar_.shards.new_id(now);
   task.shard = shard;
-  task.node = deps_.shards.node();
+  task.node = sidecar_.shards.node();
   task.created_at = now;
   const EpochMs due = submission.at ? *submission.at : now + submission.delay;
-  task.rule_headers = rule_headers_of(*made.message, *deps_.rules);
-  begin_delay(task, submission.directives, *deps_.rules, now, due);
+  task.rule_headers = rule_headers_of(*made.message, *sidecar_.rules);
+  begin_delay(task, submission.directives, *sidecar_.rules, now, due);
   return made;
 }
 
@@ -116,9 +118,9 @@ void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
     for (Submission& submission : call.batch) batch->tasks.push_back(make_task(submission, shard));
   }
   ++in_flight_;
-  deps_.jobs.submit<std::vector<Inserted>>(
+  sidecar_.jobs.submit<std::vector<Inserted>>(
       Lane::flow,
-      [batch, fence = deps_.shards.fence()](Store& store) { return store.insert(batch->tasks, fence); },
+      [batch, fence = sidecar_.shards.fence()](Store& store) { return store.insert(batch->tasks, fence); },
       [this, batch](const Result<std::vector<Inserted>>& result) {
         --in_flight_;
         inserted(*batch, result);
@@ -142,11 +144,11 @@ void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
     for (std::size_t i = 0; i < call.batch.size(); ++i, ++at) {
       const Inserted& answer = (*result)[at];
       lost += answer.how == Inserted::How::not_held ? 1 : 0;
-      if (answer.how == Inserted::How::inserted) deps_.observer.inserted(batch.tasks[at]);
+      if (answer.how == Inserted::How::inserted) sidecar_.updates.inserted(batch.tasks[at]);
       answers.push_back({answer, batch.tasks[at].task});
     }
     if (lost > 0) {
-      deps_.shards.refused();
+      sidecar_.shards.refused();
       waiting_.push_back(std::move(call));  // one shard for the whole call: none of it was written
     } else {
       call.done(std::move(answers));
@@ -159,7 +161,7 @@ void Submissions::again(Batch& batch) {
   for (Call& call : batch.calls) {
     auto one = std::make_shared<Batch>();
     one->calls.push_back(std::move(call));
-    const int shard = deps_.shards.home();
+    const int shard = sidecar_.shards.home();
     if (shard < 0) {
       one->calls.front().done(tl::unexpected(not_now("no shard is held")));
     } else {
@@ -169,7 +171,7 @@ void Submissions::again(Batch& batch) {
 }
 
 void Submissions::give_up_old() {
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.clock.here().boot();
   while (!waiting_.empty() && now - waiting_.front().since > kCallTimeout) {
     const Call call = std::move(waiting_.front());
     waiting_.pop_front();

@@ -9,11 +9,9 @@
 #include <memory>
 #include <vector>
 
-#include "src/bridge/base/observers.h"
-#include "src/bridge/base/store_jobs.h"
-#include "src/bridge/changes/transitions.h"
-#include "src/bridge/leases/shards.h"
-#include "src/core/base/clock.h"
+#include "src/bridge/base/sidecar.h"
+#include "src/core/base/time.h"
+#include "src/core/machine/machine.h"
 #include "src/core/machine/submission.h"
 
 namespace rung::bridge {
@@ -26,19 +24,10 @@ struct Submitted {
 
 class Submissions {
  public:
-  struct Deps {
-    io::Loop& loop;
-    StoreJobs& jobs;
-    Shards& shards;
-    Transitions& transitions;
-    DbClock& clock;
-    const RuleBookPtr& rules;  // replaced by a reload
-    TaskObserver& observer;
-  };
   using SubmitDone = std::function<void(Result<std::vector<Submitted>>)>;
   using ChangeDone = std::function<void(Result<std::vector<Decision>>)>;
 
-  explicit Submissions(Deps deps);
+  explicit Submissions(const Sidecar& sidecar);
 
   // All of a batch or none, except for row-specific answers (a duplicate, a body that is too large). The
   // error is transient if nothing could be written for kCallTimeout, or if the process ends; such a batch may
@@ -71,7 +60,7 @@ class Submissions {
   void again(Batch& batch);
   void give_up_old();
 
-  const Deps deps_;
+  const Sidecar& sidecar_;
   std::deque<Call> waiting_;
   int in_flight_ = 0;
   bool draining_ = false;

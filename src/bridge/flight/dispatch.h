@@ -2,10 +2,7 @@
 // in the row. Decides what is claimed and when: nothing while the broker is away or blocked (our outage costs
 // no attempt), no more than there is room for, and tasks that are not due yet in few transactions, a little
 // ahead, so that the database's time does not add to the lateness. Flights knows at which stage each task is.
-// Throttle and Targets keep those that wait, Claims and TaskPublisher do the rest.
-//
-// It has more members than most classes here: it owns the six parts that a task passes, and the rest says
-// when any of them may go on. Thread: the loop's.
+// Throttle and Targets keep those that wait, Claims and TaskPublisher do the rest. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -17,24 +14,25 @@
 #include <vector>
 
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/base/health.h"
-#include "src/bridge/changes/transitions.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/publishing.h"
 #include "src/bridge/flight/stall_detector.h"
 #include "src/bridge/flight/targets.h"
 #include "src/bridge/flight/throttle.h"
-#include "src/bridge/gates/gates.h"
+#include "src/bridge/flight/transitions.h"
+#include "src/bridge/leases/shards.h"
 
 namespace rung::bridge {
 
 class Dispatch {
  public:
-  using Deps = FlightDeps;
   static constexpr Ms kAhead = Claims::kAhead;
+  static constexpr std::size_t kMostHeld = 50'000;
 
-  // `most_under_way`: the limit on tasks being claimed, or published without a result yet.
-  Dispatch(Deps deps, int most_under_way, BrokerLimits limits);
+  // `most_under_way`: the limit on tasks being claimed, or published without a result yet. `most_held`: tasks
+  // that are kept in memory behind closed gates, of all queues together.
+  Dispatch(const Sidecar& sidecar, int most_under_way, std::size_t most_held = kMostHeld);
 
   // From the heap and the sweep. Skips tasks that are here already. Of a queue behind a closed gate it
   // keeps a few thousand; the sweep finds the others when the gate opens.
@@ -45,6 +43,8 @@ class Dispatch {
   void gates_changed(const std::vector<std::string>& queues);
   // Whether the broker accepts publishes.
   void open(bool publishing);
+  // It does not: the fence is closed.
+  void shut();
   // Results have arrived: there is room again.
   void pump();
   // Call each second.
@@ -78,29 +78,28 @@ class Dispatch {
   bool can_probe(const std::string& queue) const;
   // Sends the oldest of them; false if there is none, or nothing may be sent now.
   bool send_probe(const std::string& queue, int probe);
+  // Throttle: how many tasks of the queue could be sent now; and these have their tokens.
+  std::size_t room_for(std::uint32_t queue) const;
+  void released(const std::vector<io::DueItem>& items);
   // The queues whose tasks wait for tokens.
   std::vector<std::string> limited() const { return throttle_.limited(); }
   const Lateness& lateness() const { return publisher_.lateness(); }
   Targets::Summary targets() const { return targets_.summary(); }
 
  private:
-  void shut();
-  double ramp(std::uint32_t queue) const;
-  double catch_up(std::uint32_t queue) const;
   bool is_full(const io::DueItem& item) const;
   void leave_in_database(const io::DueItem& item);
-  void close(const std::string& queue, std::uint32_t number);
+  void keep_oldest(const std::string& queue, std::uint32_t number);
   // No stage: it waits, and was claimed before.
   void take_in(const io::DueItem& item, EpochMs now, std::optional<Flight::Stage> stage);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   void probe();
   void claim_next();
-  void unused(std::uint32_t queue, const Permit& permit);
-  void unpublished(const Flight& flight, PublishResult::How how);
+  bool can_send() const { return open_ && !draining_ && sidecar_.shards.any(); }
   std::size_t room() const;
 
-  const Deps deps_;
-  const std::size_t most_under_way_;
+  const Sidecar& sidecar_;
+  const std::size_t most_under_way_, most_held_;
   Targets targets_;
   Flights flights_;
   StallDetector stalls_;

@@ -7,7 +7,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/gates/gates.h"
+#include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 #include "src/io/log.h"
 
@@ -15,6 +20,8 @@ namespace rung::bridge {
 
 namespace {
 
+constexpr int kLoadPerShard =
+    2000;                      // rows of one shard in one load of the heap; a load is at most 64 times that
 constexpr Ms kSweepSoon{50};   // until the next sweep after full pages
 constexpr Ms kRecent{10'000};  // with a large backlog: rows due within this, e.g. redriven by a person
 constexpr std::size_t kEnoughReady = 5000;
@@ -23,22 +30,103 @@ constexpr std::size_t kMostInTheWay = 16;
 
 }  // namespace
 
-DueSweep::DueSweep(io::Loop& loop, DueDeps deps) : deps_(deps), soon_(loop, [this] { sweep_on(); }) {}
+Horizon::Horizon(const Sidecar& sidecar, Settings settings)
+    : sidecar_(sidecar),
+      settings_(settings),
+      heap_(
+          sidecar.loop, sidecar.clock,
+          [this](const std::vector<io::DueItem>& due) { sidecar_.dispatch.due(due); }, Dispatch::kAhead) {}
+
+void Horizon::schedule(const io::DueItem& item) {
+  if (item.at > horizon_ || !sidecar_.shards.held(item.shard) || item.queue == QueueNames::kNone) return;
+  heap_.add(item);
+  bound();
+}
+
+void Horizon::bound() {
+  while (heap_.size() + sidecar_.dispatch.ready() + sidecar_.dispatch.held() > settings_.max_loaded) {
+    const auto incomplete_from = heap_.drop_latest();
+    if (!incomplete_from) return;
+    horizon_ = std::min(horizon_, *incomplete_from - Ms{1});
+  }
+}
+
+void Horizon::gained(const std::vector<int>& shards) {
+  if (horizon_.ms == 0) horizon_ = sidecar_.clock.now() + settings_.window;
+  load(shards, std::nullopt, horizon_);
+}
+
+void Horizon::extend() {
+  const EpochMs target = sidecar_.clock.now() + settings_.window;
+  // Not every second: a tenth of the window at a time. But at once if a load was cut short or the heap was
+  // full.
+  if (loading_ > 0 || !sidecar_.shards.any() || sidecar_.names.is_full() ||
+      horizon_ + settings_.window / 10 > target)
+    return;
+  if (heap_.size() + sidecar_.dispatch.ready() + sidecar_.dispatch.held() >= settings_.max_loaded) return;
+  const EpochMs from = horizon_;
+  horizon_ = target;  // first: rows inserted from now on add themselves; rows found twice fire once
+  load(sidecar_.shards.list(), from, target);
+}
+
+void Horizon::tidy_names() {
+  if (!sidecar_.names.needs_tidying()) return sidecar_.dispatch.names_short(false);
+  std::vector<bool> used(sidecar_.names.size());
+  const auto use = [&](std::uint32_t queue) { used[queue] = true; };
+  heap_.each_queue(use);
+  sidecar_.dispatch.each_queue(use);
+  sidecar_.names.free_unused(
+      used, [&](std::uint32_t queue, const std::string& name) { sidecar_.dispatch.forget(queue, name); });
+  sidecar_.dispatch.names_short(sidecar_.names.is_full());
+  if (!sidecar_.names.is_full()) return;
+  // What is due goes before what is not: the next call frees the numbers that only the heap's end needed.
+  const std::size_t most = heap_.size() - heap_.size() / 4;
+  while (heap_.size() > 0 && heap_.size() >= most) {
+    const auto incomplete_from = heap_.drop_latest();
+    if (incomplete_from) horizon_ = std::min(horizon_, *incomplete_from - Ms{1});
+  }
+}
+
+void Horizon::load(std::vector<int> shards, std::optional<EpochMs> after, EpochMs until) {
+  ++loading_;
+  sidecar_.jobs.submit<std::vector<DueEntry>>(
+      Lane::sweeps,
+      [shards = std::move(shards), after, until](Store& store) {
+        return store.due(State::scheduled, shards, after, until, kLoadPerShard);
+      },
+      [this](Result<std::vector<DueEntry>> rows) {
+        --loading_;
+        if (!rows) {
+          log::error("loading due times failed", {{"reason", rows.error().message}});
+          return;
+        }
+        std::ranges::sort(*rows, {}, &DueEntry::at);  // oldest fire first
+        std::array<int, kShards> per_shard{};
+        for (const DueEntry& row : *rows) {
+          const io::DueItem item = sidecar_.names.item(row);
+          if (item.queue != QueueNames::kNone) heap_.add(item);
+          // Cut short: the heap is incomplete beyond this shard's last row.
+          if (++per_shard[static_cast<std::size_t>(row.shard)] == kLoadPerShard)
+            horizon_ = std::min(horizon_, row.at);
+        }
+        bound();
+      });
+}
 
 void DueSweep::sweep() {
-  if (busy_ || !deps_.shards.any() || planted(Bug::sweep_forgotten)) return;
+  if (busy_ || !sidecar_.shards.any() || planted(Bug::sweep_forgotten)) return;
   busy_ = true;
-  if (deps_.dispatch.opened()) {
+  if (sidecar_.dispatch.opened()) {
     // A pass under way goes on to its end: else tasks behind a large backlog would wait while gates open.
     anew_ = hurry_;
     if (!std::exchange(hurry_, true)) passed_.reset();
   }
-  const EpochMs until = deps_.clock.now() - kGrace;
-  const bool recent = deps_.dispatch.ready() > kEnoughReady || look_recent_;
+  const EpochMs until = sidecar_.clock.now() - kGrace;
+  const bool recent = sidecar_.dispatch.ready() > kEnoughReady || look_recent_;
   const auto after = recent ? std::max(until - kRecent, recent_passed_.value_or(EpochMs{})) : passed_;
-  deps_.jobs.submit<std::vector<DueEntry>>(
+  sidecar_.jobs.submit<std::vector<DueEntry>>(
       Lane::sweeps,
-      [shards = deps_.shards.list(), after, until,
+      [shards = sidecar_.shards.list(), after, until,
        without = recent ? in_the_way() : std::vector<std::string>{}](Store& store) {
         return store.due(State::scheduled, shards, after, until, kSweptPerShard, without);
       },
@@ -53,10 +141,10 @@ void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
   std::vector<io::DueItem> items;
   std::size_t going = 0;  // those that do not wait behind a closed gate
   for (const DueEntry& row : rows) {
-    const io::DueItem item = deps_.names.item(row);
-    if (deps_.dispatch.flights().contains(item)) continue;
+    const io::DueItem item = sidecar_.names.item(row);
+    if (sidecar_.dispatch.flights().contains(item)) continue;
     items.push_back(item);
-    going += deps_.dispatch.is_held_back(item) ? 0 : 1;
+    going += sidecar_.dispatch.is_held_back(item) ? 0 : 1;
   }
   // Behind those that stand still may be tasks that a person fired.
   const bool standing = rows.size() - going >= kSweptPerShard;
@@ -66,7 +154,7 @@ void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
   // All that is recent is read, page by page; then the next page of what is not.
   look_recent_ = recent ? end.has_value() : standing;
   if (!recent && !end) hurry_ = std::exchange(anew_, false);
-  if (!items.empty()) deps_.dispatch.due(items);
+  if (!items.empty()) sidecar_.dispatch.due(items);
   if (going >= kSweptPerShard || look_recent_ || hurry_) soon_.start(kSweepSoon);
 }
 
@@ -74,7 +162,7 @@ void DueSweep::found(const std::vector<DueEntry>& rows, bool recent) {
 void DueSweep::note_standing(const std::vector<DueEntry>& rows) {
   for (auto& [queue, tasks] : standing_) tasks /= 2;
   for (const DueEntry& row : rows) {
-    if (deps_.gates.why_closed(row.queue) != nullptr) ++standing_[row.queue];
+    if (sidecar_.gates.why_closed(row.queue) != nullptr) ++standing_[row.queue];
   }
   if (standing_.size() <= kMostInTheWay) return;
   std::vector<std::pair<std::size_t, std::string>> most;
@@ -88,7 +176,7 @@ void DueSweep::note_standing(const std::vector<DueEntry>& rows) {
 std::vector<std::string> DueSweep::in_the_way() const {
   std::vector<std::string> queues;
   for (const auto& [queue, tasks] : standing_) {
-    if (tasks > 0 && deps_.gates.why_closed(queue) != nullptr) queues.push_back(queue);
+    if (tasks > 0 && sidecar_.gates.why_closed(queue) != nullptr) queues.push_back(queue);
   }
   return queues;
 }
@@ -107,7 +195,7 @@ std::optional<EpochMs> DueSweep::end_of_page(const std::vector<DueEntry>& rows,
 }
 
 void DueSweep::sweep_on() {
-  if (deps_.dispatch.ready() > kEnoughReady) return soon_.start(kSweepSoon);
+  if (sidecar_.dispatch.ready() > kEnoughReady) return soon_.start(kSweepSoon);
   sweep();
 }
 
@@ -142,7 +230,7 @@ void StrandedTasks::look() {
   // At once, so that the sweep does not find them among what is due; and before the query below: it is the
   // next job of this lane, which does one at a time.
   if (!unwritten_.empty()) {
-    deps_.jobs.submit<void>(
+    sidecar_.jobs.submit<void>(
         Lane::sweeps, [leases = unwritten_](Store& store) { return write_former_claims(store, leases); },
         [this, leases = unwritten_](const Result<void>& written) {
           if (written) return;
@@ -152,21 +240,21 @@ void StrandedTasks::look() {
     unwritten_.clear();
   }
   std::vector<Lease> ripe;
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   std::erase_if(waiting_, [&](const Gained& g) {
-    if (deps_.shards.epoch(g.lease.shard) != g.lease.epoch) return true;        // its current owner checks it
-    if (g.recover_at > now || !deps_.shards.held(g.lease.shard)) return false;  // leaving: it may stay
+    if (sidecar_.shards.epoch(g.lease.shard) != g.lease.epoch) return true;  // its current owner checks it
+    if (g.recover_at > now || !sidecar_.shards.held(g.lease.shard)) return false;  // leaving: it may stay
     ripe.push_back(g.lease);
     return true;
   });
   if (ripe.empty()) return;
-  deps_.jobs.submit<std::vector<DueEntry>>(
+  sidecar_.jobs.submit<std::vector<DueEntry>>(
       Lane::sweeps, [ripe](Store& store) { return store.stranded(ripe, kMostStranded); },
       [this, ripe](const Result<std::vector<DueEntry>>& rows) { found(ripe, rows); });
 }
 
 void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows) {
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   if (!rows) {
     for (const Lease& lease : leases) waiting_.push_back({lease, now + kLookAgainAfterError});
     return log::error("querying for stranded tasks failed", {{"reason", rows.error().message}});
@@ -177,8 +265,8 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
   for (const DueEntry& row : *rows) {
     // A tracked task continues by itself, unless our work on it is still under the former lease: a claim that
     // was on its way during an outage then returns empty. Without a number for its queue it waits.
-    const io::DueItem item = deps_.names.item(row);
-    if (deps_.dispatch.flights().contains(row.id) || item.queue == QueueNames::kNone)
+    const io::DueItem item = sidecar_.names.item(row);
+    if (sidecar_.dispatch.flights().contains(row.id) || item.queue == QueueNames::kNone)
       unsettled.insert(row.shard);
     else
       items.push_back(item);
@@ -188,12 +276,12 @@ void StrandedTasks::found(const std::vector<Lease>& leases, const Result<std::ve
   }
   if (items.empty()) return;
   log::info("republishing what the former owner left", {{"tasks", items.size()}});
-  deps_.dispatch.due_again(items);
+  sidecar_.dispatch.due_again(items);
 }
 
 // Finds our own claims whose answer was lost unnoticed. There should never be any.
 Jobs::Work StrandedTasks::look_for_forgotten() {
-  return [this, shards = deps_.shards.list(), until = deps_.clock.now() - kForgotten](Store& store) {
+  return [this, shards = sidecar_.shards.list(), until = sidecar_.clock.now() - kForgotten](Store& store) {
     return store.due(State::publishing, shards, std::nullopt, until, kForgottenPerShard)
         .map([this](std::vector<DueEntry> rows) {
           return Jobs::Then([this, rows = std::move(rows)] { forgotten(rows); });
@@ -206,13 +294,13 @@ void StrandedTasks::forgotten(const std::vector<DueEntry>& rows) {
   for (const DueEntry& row : rows) {
     const bool waits =
         std::ranges::any_of(waiting_, [&](const Gained& g) { return g.lease.shard == row.shard; });
-    const io::DueItem item = deps_.names.item(row);
-    const bool known = deps_.dispatch.flights().contains(row.id) || item.queue == QueueNames::kNone;
+    const io::DueItem item = sidecar_.names.item(row);
+    const bool known = sidecar_.dispatch.flights().contains(row.id) || item.queue == QueueNames::kNone;
     if (!waits && !known) items.push_back(item);
   }
   if (items.empty()) return;
   log::warn("republishing untracked claims", {{"tasks", items.size()}});
-  deps_.dispatch.due_again(items);
+  sidecar_.dispatch.due_again(items);
 }
 
 }  // namespace rung::bridge

@@ -1,4 +1,5 @@
-// Due rows that no instance has in memory.
+// Which due rows are in memory: the heap, and the searches for those that no instance has there.
+// Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +8,50 @@
 #include <string>
 #include <vector>
 
-#include "src/bridge/base/queue_names.h"
-#include "src/bridge/base/store_jobs.h"
-#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
+#include "src/io/due_heap.h"
 #include "src/io/loop.h"
 
 namespace rung::bridge {
 
-struct DueDeps {
-  StoreJobs& jobs;
-  Shards& shards;
-  DbClock& clock;
-  Dispatch& dispatch;
-  const Gates& gates;
-  QueueNames& names;
+// Decides which tasks are in the heap and which stay only in the database. Every scheduled row of a held
+// shard that is due up to the horizon is in the heap, as far as this instance knows; DueSweep finds the
+// others.
+class Horizon {
+ public:
+  struct Settings {
+    Ms window{std::chrono::minutes{10}};
+    std::size_t max_loaded = 1'000'000;
+  };
+  // Due tasks go to Dispatch; those that wait there to be claimed count as loaded.
+  Horizon(const Sidecar& sidecar, Settings settings);
+
+  // A row was scheduled: adds it to the heap if it is within the horizon.
+  void schedule(const io::DueItem& item);
+  // Shards were gained: loads their tasks within the horizon.
+  void gained(const std::vector<int>& shards);
+  // Call each second: rearms the timers if the database's clock stepped.
+  void check_clock() { heap_.check_clock(); }
+  // Call each second, with shards: loads more where the horizon falls behind.
+  void extend();
+  // Call each second: takes numbers away from queues of which nothing is in memory.
+  void tidy_names();
+  // Empties the heap: nothing becomes due any more.
+  void clear() { heap_.clear(); }
+  std::size_t loaded() const { return heap_.size(); }
+
+ private:
+  void load(std::vector<int> shards, std::optional<EpochMs> after, EpochMs until);
+  void bound();
+
+  const Sidecar& sidecar_;
+  const Settings settings_;
+  io::DueHeap heap_;
+  EpochMs horizon_{0};
+  int loading_ = 0;
 };
 
 // Finds due rows that this instance does not know of: missed in a crash, moved by another instance, made due
@@ -32,12 +60,12 @@ struct DueDeps {
 // what became due recently, and then at the page behind them. The search for what became due recently leaves
 // out the closed queues of which it has read most, a few; a longer statement for each closed queue would cost
 // all of them time.
-// Thread: the loop's.
 class DueSweep {
  public:
   static constexpr Ms kGrace{300};  // rows that have just become due are the heap's
 
-  DueSweep(io::Loop& loop, DueDeps deps);
+  explicit DueSweep(const Sidecar& sidecar)
+      : sidecar_(sidecar), soon_(sidecar.loop, [this] { sweep_on(); }) {}
   // Call twice a second, if rows may have been due for kGrace.
   void sweep();
   void stop() { soon_.stop(); }
@@ -49,7 +77,7 @@ class DueSweep {
   void note_standing(const std::vector<DueEntry>& rows);
   std::vector<std::string> in_the_way() const;
 
-  const DueDeps deps_;
+  const Sidecar& sidecar_;
   io::Timer soon_;                        // the last sweep found more than it took
   bool look_recent_ = false;              // the next sweep reads only rows that became due recently
   std::optional<EpochMs> passed_;         // the next one that does not begins here: all before stand still
@@ -62,10 +90,10 @@ class DueSweep {
 
 // Finds tasks in `publishing` that no instance publishes, and passes them to dispatch under the same attempt:
 // those left by a shard's former owner, once its connection to the broker must be dead; and lost claims of
-// our own, should there ever be any. Thread: the loop's.
+// our own, should there ever be any.
 class StrandedTasks {
  public:
-  explicit StrandedTasks(DueDeps deps) : deps_(deps) {}
+  explicit StrandedTasks(const Sidecar& sidecar) : sidecar_(sidecar) {}
   // Shards were gained.
   void gained(const std::vector<Gained>& gained);
   // Call each second: checks the shards whose time has come.
@@ -77,7 +105,7 @@ class StrandedTasks {
   void found(const std::vector<Lease>& leases, const Result<std::vector<DueEntry>>& rows);
   void forgotten(const std::vector<DueEntry>& rows);
 
-  const DueDeps deps_;
+  const Sidecar& sidecar_;
   std::vector<Gained> waiting_;   // shards to check
   std::vector<Lease> unwritten_;  // those whose former owner's short claims are to be written
 };

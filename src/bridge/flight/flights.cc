@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "src/bridge/flight/targets.h"
+#include "src/bridge/flight/transitions.h"
+#include "src/bridge/leases/shards.h"
 #include "src/core/base/result.h"
 
 namespace rung::bridge {
@@ -59,8 +62,8 @@ void Flights::move(Flight& flight, Stage to) {
   RUNG_REQUIRE(may_follow(from, to));
   if (from != Stage::gone) --stages_[place_of(from)];
   if (to != Stage::gone) ++stages_[place_of(to)];
-  if (uses_shard(to) && !uses_shard(from)) shards_.begin_use(flight.shard);
-  if (uses_shard(from) && !uses_shard(to)) shards_.end_use(flight.shard);
+  if (uses_shard(to) && !uses_shard(from)) sidecar_.shards.begin_use(flight.shard);
+  if (uses_shard(from) && !uses_shard(to)) sidecar_.shards.end_use(flight.shard);
   if (has_message(to) && !has_message(from)) bytes_ += flight.claim->bytes;
   if (has_message(from) && !has_message(to)) bytes_ -= flight.claim->bytes;
   if (is_under_way(to) == is_under_way(from)) return;
@@ -79,7 +82,7 @@ void Flights::remove(Table::iterator it) {
   move(it->second, Stage::gone);
   flights_.erase(it);
   RUNG_REQUIRE(!flights_.empty() || (under_way_ == 0 && bytes_ == 0));
-  if (was_claimed) transitions_.published(id);
+  if (was_claimed) sidecar_.transitions.published(id);
 }
 
 void Flights::add(const io::DueItem& item, Stage stage) {
@@ -110,7 +113,7 @@ bool Flights::begin_claim(const io::DueItem& item) {
   const auto it = flights_.find(item.id);
   if (it == flights_.end() || it->second.stage != Stage::waiting || it->second.queue != item.queue)
     return false;
-  const bool ours = shards_.held(item.shard);
+  const bool ours = sidecar_.shards.held(item.shard);
   if (ours) {
     move(it->second, Stage::claiming);
   } else {
@@ -129,8 +132,8 @@ Flight& Flights::claimed(TaskId id, Decision&& decision, std::size_t bytes, bool
   Flight& flight = at(id, Stage::claiming)->second;
   RUNG_REQUIRE(decision.verdict == Decision::Verdict::applied && decision.task.id == id);
   if (flight.shard != decision.task.shard) {  // a change of the task has moved it while it waited here
-    shards_.end_use(std::exchange(flight.shard, static_cast<std::int16_t>(decision.task.shard)));
-    shards_.begin_use(flight.shard);
+    sidecar_.shards.end_use(std::exchange(flight.shard, static_cast<std::int16_t>(decision.task.shard)));
+    sidecar_.shards.begin_use(flight.shard);
   }
   flight.permit.reset();
   flight.claim = std::make_unique<Claim>(

@@ -18,13 +18,13 @@
 #include <unordered_map>
 
 #include "plugin/broker.h"
-#include "src/bridge/changes/transitions.h"
-#include "src/bridge/flight/targets.h"
-#include "src/bridge/leases/shards.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/core/machine/machine.h"
 #include "src/io/due_heap.h"
 
 namespace rung::bridge {
+
+class Targets;
 
 // Why a task of a queue with a gate, or one that was claimed before, may go.
 struct Permit {
@@ -70,10 +70,8 @@ class Flights {
  public:
   using Stage = Flight::Stage;
 
-  // `shards`: a shard is in use while a task of it is claimed. `targets` counts tasks under way per queue;
-  // `transitions` waits for their publishes.
-  Flights(Shards& shards, Targets& targets, Transitions& transitions)
-      : shards_(shards), targets_(targets), transitions_(transitions) {}
+  // `targets` counts tasks under way per queue. A shard is in use while a task of it is claimed.
+  Flights(const Sidecar& sidecar, Targets& targets) : sidecar_(sidecar), targets_(targets) {}
 
   // nullptr: there is none.
   const Flight* find(TaskId id) const {
@@ -138,9 +136,8 @@ class Flights {
   void move(Flight& flight, Stage to);
   void remove(Table::iterator it);
 
-  Shards& shards_;
+  const Sidecar& sidecar_;
   Targets& targets_;
-  Transitions& transitions_;
   Table flights_;
   std::array<std::size_t, Flight::kStages> stages_{};
   std::size_t under_way_ = 0;

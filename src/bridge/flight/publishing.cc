@@ -5,7 +5,16 @@
 #include <utility>
 #include <variant>
 
-#include "src/bridge/changes/single_rows.h"
+#include "src/bridge/base/outbox.h"
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/flight/due.h"
+#include "src/bridge/flight/single_rows.h"
+#include "src/bridge/flight/targets.h"
+#include "src/bridge/flight/transitions.h"
+#include "src/bridge/gates/gates.h"
+#include "src/bridge/leases/delivery_proof.h"
+#include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/result.h"
 #include "src/core/machine/headers.h"
@@ -14,6 +23,15 @@
 #include "src/io/log.h"
 
 namespace rung::bridge {
+namespace {
+
+// Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers
+// it.
+bool is_covered(const Shards& shards, const Task& claimed) {
+  return shards.epoch(claimed.shard) == claimed.epoch;
+}
+
+}  // namespace
 
 void Claims::claim(std::vector<io::DueItem> items) {
   if (items.empty()) return;
@@ -22,37 +40,37 @@ void Claims::claim(std::vector<io::DueItem> items) {
   claims.reserve(items.size());
   Batch batch;
   for (const io::DueItem& item : items) {
-    const Flight* flight = deps_.flights.find(item.id);
+    const Flight* flight = flights_.find(item.id);
     RUNG_REQUIRE(flight != nullptr && flight->stage == Flight::Stage::claiming);
-    const Ms gated = deps_.flow.gates.waited(deps_.flow.names.name(item.queue), item.at);
+    const Ms gated = sidecar_.gates.waited(sidecar_.names.name(item.queue), item.at);
     const Permit* permit = flight->permit.get();
     claims.push_back(
         {item.id, event::Claim{kAhead, gated, permit ? permit->probe : 0, permit && permit->again}});
     batch.behind_gates.push_back(behind_gates(item, *flight));
   }
-  Fence needed =
-      narrowed(deps_.flow.shards.fence(), items, [](const io::DueItem& item) { return item.shard; });
+  Fence needed = narrowed(sidecar_.shards.fence(), items, [](const io::DueItem& item) { return item.shard; });
   batch.items = std::move(items);
   const auto work = [events = std::move(claims), fence = std::move(needed),
-                     decide = decider(deps_.flow.rules)](Store& store) {
+                     decide = decider(sidecar_.rules)](Store& store) {
     return claim_tasks(store, events, fence, decide, kMostBytes);  // the others when there is room
   };
-  deps_.flow.jobs.submit<Claimed>(Lane::flow, work, [this, batch = std::move(batch)](Result<Claimed> result) {
+  sidecar_.jobs.submit<Claimed>(Lane::flow, work, [this, batch = std::move(batch)](Result<Claimed> result) {
     --jobs_;
     claimed(batch, std::move(result));
-    deps_.done();
+    sidecar_.outbox.flush();
+    sidecar_.dispatch.pump();
   });
 }
 
 // A gate lets a task go when it opens, or with a token. Until then a task with a token has waited for
 // its turn, but for when nothing could be sent at all.
 Ms Claims::behind_gates(const io::DueItem& item, const Flight& flight) const {
-  const Ms closed = deps_.flow.gates.closed_since(deps_.flow.names.name(item.queue), item.at);
+  const Ms closed = sidecar_.gates.closed_since(sidecar_.names.name(item.queue), item.at);
   if (!flight.permit || !flight.permit->value) return closed;
-  const DbClock& clock = deps_.flow.clock;
-  const EpochMs sent_at = clock.now() - (clock.here().boot() - flight.permit->released_at);
+  const DbClock& clock = sidecar_.clock;
+  const EpochMs sent_at = clock.now() - (sidecar_.loop.clock().boot() - flight.permit->released_at);
   if (sent_at <= item.at) return closed;
-  return std::max(closed, sent_at - item.at - deps_.unable.between(item.at, sent_at));
+  return std::max(closed, sent_at - item.at - unable_.between(item.at, sent_at));
 }
 
 void Claims::claimed(const Batch& batch, Result<Claimed> result) {
@@ -65,14 +83,14 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
   RUNG_REQUIRE(result->decisions.size() == items.size());
   std::vector<Flight*> reads;  // in order: the messages belong to the first tasks
   reads.reserve(result->messages.size());
-  ShortClaims fresh{deps_.flow.clock.here().boot(), {}};
+  ShortClaims fresh{sidecar_.loop.clock().boot(), {}};
   for (std::size_t i = 0; i < items.size(); ++i) {
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
       const bool has_message = reads.size() < result->messages.size();
       const std::size_t bytes = message_bytes(decision.task);
       if (decision.short_claim) fresh.ids.push_back(items[i].id);
-      Flight& flight = deps_.flights.claimed(items[i].id, std::move(decision), bytes, has_message);
+      Flight& flight = flights_.claimed(items[i].id, std::move(decision), bytes, has_message);
       flight.claim->behind_gates = batch.behind_gates[i];
       if (has_message) {
         reads.push_back(&flight);
@@ -85,18 +103,22 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
     // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
     if (decision.reason == kNotOurShard) {
-      deps_.flow.shards.refused();  // if it is ours after all, the sweep finds it
+      sidecar_.shards.refused();  // if it is ours after all, the sweep finds it
     } else if (task.state == State::scheduled && task.next_at) {
-      deps_.flow.horizon.schedule(deps_.flow.names.item(task, *task.next_at));
+      sidecar_.horizon.schedule(sidecar_.names.item(task, *task.next_at));
     }
   }
   if (!fresh.ids.empty()) short_.push_back(std::move(fresh));
-  deps_.publisher.publish(reads, result->messages);
+  publisher_.publish(reads, result->messages);
   if (draining_ && !planted(Bug::b2)) release_unfetched();  // no fetch follows during a drain
 }
 
+// What it had is free for another task of its queue.
 void Claims::not_claimed(const io::DueItem& item) {
-  if (const auto unused = deps_.flights.not_claimed(item.id)) deps_.unused(item.queue, *unused);
+  const auto unused = flights_.not_claimed(item.id);
+  if (!unused) return;
+  if (unused->probe != 0) sidecar_.gates.unsent(sidecar_.names.name(item.queue), unused->probe);
+  if (unused->value) throttle_.not_sent(item.queue, *unused->value);
 }
 
 void Claims::fetch() {
@@ -110,19 +132,19 @@ void Claims::fetch() {
     bytes += next.claim->bytes;
     if (!ids.empty() && bytes > kMostBytes) break;
     unread_.pop_front();
-    if (!deps_.flow.shards.held(task.shard) || !is_covered(deps_.flow.shards, task)) {
-      deps_.flights.release(next);
+    if (!sidecar_.shards.held(task.shard) || !is_covered(sidecar_.shards, task)) {
+      flights_.release(next);
     } else {
-      deps_.flights.read(next);
+      flights_.read(next);
       ids.push_back(task.id);
       tasks.emplace(task.id, next.claim->task);
       batch.push_back(&next);
     }
   }
-  RUNG_REQUIRE(unread_.size() == deps_.flights.count(Flight::Stage::unread));
+  RUNG_REQUIRE(unread_.size() == flights_.count(Flight::Stage::unread));
   if (ids.empty()) return;
   ++jobs_;
-  deps_.flow.jobs.submit<Messages>(
+  sidecar_.jobs.submit<Messages>(
       Lane::flow,
       [ids = std::move(ids), tasks = std::move(tasks)](Store& store) {
         auto messages = read_messages(store, ids);
@@ -133,26 +155,27 @@ void Claims::fetch() {
       [this, batch = std::move(batch)](const Result<Messages>& messages) {
         --jobs_;
         fetched(batch, messages);
-        deps_.done();
+        sidecar_.outbox.flush();
+        sidecar_.dispatch.pump();
       });
 }
 
 void Claims::fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages) {
-  if (messages) return deps_.publisher.publish(batch, *messages);
+  if (messages) return publisher_.publish(batch, *messages);
   log::error("reading message bodies failed",
              {{"tasks", batch.size()}, {"reason", messages.error().message}});
-  for (Flight* flight : batch) deps_.flights.release(*flight);
+  for (Flight* flight : batch) flights_.release(*flight);
 }
 
 void Claims::tick() {
-  const BootMs now = deps_.flow.clock.here().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   for (; !short_.empty() && now - short_.front().at >= kShortFor; short_.pop_front()) {
     std::vector<TaskId> open;
     for (const TaskId id : short_.front().ids) {
-      if (deps_.flights.publishing(id)) open.push_back(id);
+      if (flights_.publishing(id)) open.push_back(id);
     }
     if (open.empty()) continue;
-    deps_.flow.jobs.submit<void>(
+    sidecar_.jobs.submit<void>(
         Lane::flow, [open](Store& store) { return store.write_claims(open); },
         [tasks = open.size()](const Result<void>& written) {
           if (!written)
@@ -162,7 +185,7 @@ void Claims::tick() {
 }
 
 void Claims::release_unfetched() {
-  for (; !unread_.empty(); unread_.pop_front()) deps_.flights.release(*unread_.front());
+  for (; !unread_.empty(); unread_.pop_front()) flights_.release(*unread_.front());
 }
 
 void Claims::drain() {
@@ -170,10 +193,11 @@ void Claims::drain() {
   release_unfetched();
 }
 
-TaskPublisher::TaskPublisher(Deps deps)
-    : deps_(std::move(deps)),
-      held_timer_(deps_.flow.loop, [this] { send_due(); }),
-      route_log_(deps_.flow.clock.here()) {}
+TaskPublisher::TaskPublisher(const Sidecar& sidecar, Flights& flights, StallDetector& stalls)
+    : sidecar_(sidecar),
+      flights_(flights),
+      stalls_(stalls),
+      held_timer_(sidecar.loop, [this] { send_due(); }) {}
 
 void TaskPublisher::publish(const std::vector<Flight*>& flights, const std::vector<StoredMessage>& messages) {
   std::unordered_map<TaskId, const StoredMessage*> by_id;
@@ -200,11 +224,11 @@ void TaskPublisher::publish(const std::vector<Flight*>& flights, const std::vect
 }
 
 EpochMs TaskPublisher::due_by() const {
-  return deps_.flow.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0};
+  return sidecar_.clock.now() + Ms{planted(Bug::one_ms_early) ? 1 : 0};
 }
 
 void TaskPublisher::hold(Flight& flight, MessagePtr message) {
-  deps_.flights.hold(flight, std::move(message));
+  flights_.hold(flight, std::move(message));
   const auto place = held_.emplace(flight.claim->task->next_at.value(), &flight);
   if (place == held_.begin()) held_timer_.start(place->first - due_by());
 }
@@ -217,9 +241,9 @@ void TaskPublisher::send_due() {
     const MessagePtr message = flight.claim->message;
     send(flight, *message);
   }
-  RUNG_REQUIRE(held_.size() == deps_.flights.count(Flight::Stage::held));
+  RUNG_REQUIRE(held_.size() == flights_.count(Flight::Stage::held));
   if (!held_.empty()) held_timer_.start(held_.begin()->first - now);
-  deps_.flow.outbox.flush();
+  sidecar_.outbox.flush();
 }
 
 // A retry goes only to its queue: other queues bound to the original exchange must not get copies (trap 5).
@@ -228,8 +252,8 @@ Outgoing TaskPublisher::outgoing_for(const Flight& flight, const Message& messag
   const Task& task = *flight.claim->task;
   const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
-                    dress(message, task, deps_.flow.proof.token(task)), flight.lane};
-  if (target.queue.empty() || !keeps_routing_key(task, deps_.flow.prefix)) return outgoing;
+                    dress(message, task, sidecar_.proof.token(task)), flight.lane};
+  if (target.queue.empty() || !keeps_routing_key(task, sidecar_.prefix)) return outgoing;
   outgoing.queue = target.queue;
   outgoing.exchange.clear();
   outgoing.routing_key = task.routing_key;
@@ -238,56 +262,60 @@ Outgoing TaskPublisher::outgoing_for(const Flight& flight, const Message& messag
 
 void TaskPublisher::send(Flight& flight, const Message& message) {
   const Task& task = *flight.claim->task;
-  if (!is_covered(deps_.flow.shards, task)) return deps_.flights.release(flight);
+  if (!is_covered(sidecar_.shards, task)) return flights_.release(flight);
   // The config may have named it after the task was made.
-  if (const std::string why = error_queue_target(target_of(task), deps_.flow.rules->targets()); !why.empty())
+  if (const std::string why = error_queue_target(target_of(task), sidecar_.rules->targets()); !why.empty())
     return reject(flight, why);
-  deps_.flights.send(flight, deps_.flow.clock.here().boot());
+  flights_.send(flight, sidecar_.loop.clock().boot());
   Outgoing outgoing = outgoing_for(flight, message);
-  if (deps_.flow.tracer != nullptr) deps_.flow.tracer->sent(task, outgoing, deps_.flow.clock.now());
-  deps_.flow.outbox.send(std::move(outgoing),
-                         [this, &flight](const PublishResult& result) { published(flight, result); });
+  if (sidecar_.tracer != nullptr) sidecar_.tracer->sent(task, outgoing, sidecar_.clock.now());
+  sidecar_.outbox.send(std::move(outgoing),
+                       [this, &flight](const PublishResult& result) { published(flight, result); });
 }
 
 // An earlier attempt may succeed while the next copy is held. The task cannot end otherwise then.
 void TaskPublisher::changed(const Task& task) {
   if (held_.empty() || !is_finished(task.state)) return;
-  const Flight* flight = deps_.flights.find(task.id);
+  const Flight* flight = flights_.find(task.id);
   if (flight == nullptr || flight->stage != Flight::Stage::held) return;
   const auto held = std::ranges::find(held_, flight, [](const auto& entry) { return entry.second; });
   RUNG_REQUIRE(held != held_.end());
   held_.erase(held);
-  deps_.flights.release(*flight);
+  flights_.release(*flight);
 }
 
 // Not by the broker: no answer of its queue.
 void TaskPublisher::reject(Flight& flight, const std::string& why) {
-  deps_.flights.unsendable(flight);
+  flights_.unsendable(flight);
   conclude(flight, {0, How::rejected, why});
 }
 
 void TaskPublisher::published(Flight& flight, const PublishResult& result) {
-  deps_.flights.answered(flight, result.how, deps_.flow.clock.here().boot());
+  flights_.answered(flight, result.how, sidecar_.loop.clock().boot());
   conclude(flight, result);
 }
 
 void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
   const Claim& claim = *flight.claim;
   const Task& task = *claim.task;
-  const EpochMs now = deps_.flow.clock.now();
+  const EpochMs now = sidecar_.clock.now();
   const Ms late = now - task.next_at.value_or(now);
-  deps_.flow.counts.published(task, result.how, late, claim.behind_gates);
-  if (deps_.flow.tracer != nullptr) deps_.flow.tracer->answered(task, result, now);
+  sidecar_.counts.published(task, result.how, late, claim.behind_gates);
+  if (sidecar_.tracer != nullptr) sidecar_.tracer->answered(task, result, now);
   switch (result.how) {
     case How::confirmed:
-      deps_.stalls.confirmed();
+      stalls_.confirmed();
       if (task.next_at) lateness_.add(late - claim.behind_gates);
-      deps_.flow.gates.published(task);
-      if (!result.reason.empty()) route_log_.routing_key_lost(task.queue, result.reason);
+      sidecar_.gates.published(task);
+      if (!result.reason.empty() && queues_told_.is_news(task.queue))
+        log::warn("retries to a queue lose their routing key: binding refused",
+                  {{"queue", task.queue}, {"reason", result.reason}});
       return record({task.id, event::Confirmed{task.attempt, now, task.epoch}, {}, claim.task});
     case How::returned:
-      if (const Target target = target_of(task); !target.exchange.empty())
-        route_log_.exchange_refused(target.exchange, result.reason);
+      if (const Target target = target_of(task);
+          !target.exchange.empty() && exchanges_told_.is_news(target.exchange))
+        log::warn("exchange refuses messages: their attempts fail",
+                  {{"exchange", target.exchange}, {"reason", result.reason}});
       return record({task.id, event::Returned{task.attempt, now, result.reason}});
     case How::nacked:
       return record({task.id, event::Deferred{task.attempt, Targets::kRefusedPause, result.reason,
@@ -300,8 +328,18 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
     }
     case How::lost:
     case How::fenced:
-      return deps_.unpublished(flight, result.how);
+      return again(flight, result.how);
   }
+}
+
+// Lost or fenced: the message may be in the queue, or was not sent. Repeats the same attempt if the task is
+// still ours. If the fence is closed, only the next renewal opens it.
+void TaskPublisher::again(const Flight& flight, How how) {
+  const std::shared_ptr<const Task> task = flight.claim->task;
+  if (how == How::fenced) sidecar_.dispatch.shut();
+  flights_.end(task->id);
+  if (sidecar_.shards.held(task->shard))
+    sidecar_.dispatch.due_again({sidecar_.names.item(*task, task->next_at.value_or(sidecar_.clock.now()))});
 }
 
 // The shard stays in use until the row records it: if it were given back earlier, its new owner would find
@@ -309,14 +347,8 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
 void TaskPublisher::record(Event event) {
   const TaskId id = event.id;
   if (auto* failed = std::get_if<event::Failed>(&event.what)) failed->by_publisher = true;
-  // A confirm changes nothing that anybody waits for; if the consumer was faster, its report was handled
-  // already.
-  const bool moves = !std::holds_alternative<event::Confirmed>(event.what);
-  const auto recorded = [this, id, moves](const Result<Decision>& decision) {
-    deps_.flights.end(id);
-    if (decision && moves) deps_.flow.observer.decided(*decision);
-  };
-  deps_.flow.transitions.add(std::move(event), recorded, {}, Transitions::OnError::keep);
+  const auto recorded = [this, id](const Result<Decision>&) { flights_.end(id); };
+  sidecar_.transitions.add(std::move(event), recorded, {}, Transitions::OnError::keep);
 }
 
 }  // namespace rung::bridge

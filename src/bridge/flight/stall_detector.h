@@ -14,13 +14,9 @@
 #include <cstdint>
 #include <map>
 
-#include "plugin/broker.h"
-#include "src/bridge/base/health.h"
-#include "src/bridge/base/outbox.h"
-#include "src/bridge/base/queue_names.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/targets.h"
-#include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
 
@@ -28,16 +24,8 @@ namespace rung::bridge {
 
 class StallDetector {
  public:
-  struct Deps {
-    Broker& broker;
-    const Outbox& outbox;
-    const Flights& flights;
-    Targets& targets;
-    Health& health;
-    const QueueNames& names;
-    const Clock& clock;
-  };
-  explicit StallDetector(Deps deps) : deps_(deps) {}
+  StallDetector(const Sidecar& sidecar, const Flights& flights, Targets& targets)
+      : sidecar_(sidecar), flights_(flights), targets_(targets) {}
 
   // Call each second. `publishing`: the broker accepts publishes.
   void check(bool publishing);
@@ -49,7 +37,9 @@ class StallDetector {
   void drop_stalled_connection(BootMs now);
   void report(BootMs now);
 
-  const Deps deps_;
+  const Sidecar& sidecar_;
+  const Flights& flights_;
+  Targets& targets_;
   Ms stall_timeout_{kStallTimeout};         // doubled after each stall, until a publish is confirmed
   std::map<std::uint32_t, BootMs> silent_;  // since when, by queue; at most QueueNames::kMost
 };
@@ -60,7 +50,8 @@ class StallDetector {
 // answer has its connection dropped. Thread: the loop's.
 class PublishFence {
  public:
-  PublishFence(io::Loop& loop, Broker& broker, const Outbox& outbox, Health& health);
+  explicit PublishFence(const Sidecar& sidecar)
+      : sidecar_(sidecar), timer_(sidecar.loop, [this] { give_up_unanswered(); }) {}
 
   void leases_lost();
   // Our leases allow publishing until `deadline`; 0 = not at all. Returns whether the fence is open now.
@@ -72,9 +63,7 @@ class PublishFence {
   void allow_until(BootMs deadline);
   void give_up_unanswered();
 
-  Broker& broker_;
-  const Outbox& outbox_;
-  Health& health_;
+  const Sidecar& sidecar_;
   bool closed_ = false;
   io::Timer timer_;
 };

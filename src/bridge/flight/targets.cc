@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/flight/flights.h"
+#include "src/bridge/gates/gates.h"
+#include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/result.h"
+#include "src/core/gates/breaker.h"
 #include "src/core/gates/gates.h"
 
 namespace rung::bridge {
@@ -22,12 +27,38 @@ constexpr std::size_t kPerTurn = 100;  // of one target before the next one's tu
 
 }  // namespace
 
-Targets::Targets(std::size_t most, std::size_t first_window, Deps deps)
-    : most_(std::max(most, first_window)), first_window_(first_window), deps_(std::move(deps)) {}
+Targets::Targets(const Sidecar& sidecar, Flights& flights, std::size_t most, std::size_t first_window)
+    : sidecar_(sidecar),
+      flights_(flights),
+      most_(std::max(most, first_window)),
+      first_window_(first_window) {}
+
+Targets::Target& Targets::at(std::uint32_t queue) {
+  const auto [place, fresh] = targets_.try_emplace(queue);
+  if (fresh) place->second.window = first_window_;
+  if (fresh) place->second.closed = is_shut(queue);
+  return place->second;
+}
+
+bool Targets::is_shut(std::uint32_t queue) const {
+  return sidecar_.gates.why_closed(sidecar_.names.name(queue)) != nullptr && !planted(Bug::pause_forgotten);
+}
+
+// Below 1 if a breaker of the queue has just closed.
+double Targets::ramp(std::uint32_t queue) const {
+  const GateState* state = sidecar_.gates.state(sidecar_.names.name(queue));
+  return state == nullptr ? 1.0 : ramp_up(state->breaker, sidecar_.clock.now());
+}
+
+// The rate limits the queue across all instances: each gets a share in proportion to its shards.
+double Targets::catch_up(std::uint32_t queue) const {
+  const double all = sidecar_.rules->queue(sidecar_.names.name(queue)).catch_up;
+  return all * sidecar_.shards.count() / kShards * ramp(queue);
+}
 
 void Targets::add(const io::DueItem& item, bool overdue) {
   Target& target = at(item.queue);
-  (overdue ? target.overdue : target.fresh).push(item);
+  (overdue || ramp(item.queue) < 1.0 ? target.overdue : target.fresh).push(item);
   ++counter_of(target);
 }
 
@@ -44,18 +75,21 @@ void Targets::sort_out(Target& target, EpochMs now) {
 
 bool Targets::is_closed(std::uint32_t queue) const {
   const auto it = targets_.find(queue);
-  return it == targets_.end() ? deps_.is_closed(queue) : it->second.closed;
+  return it == targets_.end() ? is_shut(queue) : it->second.closed;
 }
 
-void Targets::close(std::uint32_t queue, bool closes, EpochMs now) {
+void Targets::gate_changed(std::uint32_t queue, EpochMs now) {
   const auto it = targets_.find(queue);
   if (it == targets_.end()) return;
   Target& target = it->second;
-  closes = closes && !planted(Bug::pause_forgotten);
-  if (std::exchange(target.closed, closes) == closes) return;
-  (closes ? held_ : waiting_) += target.waiting();
-  (closes ? waiting_ : held_) -= target.waiting();
-  if (!closes) sort_out(target, now);
+  const bool closes = is_shut(queue);
+  if (std::exchange(target.closed, closes) != closes) {
+    (closes ? held_ : waiting_) += target.waiting();
+    (closes ? waiting_ : held_) -= target.waiting();
+    if (!closes) sort_out(target, now);
+  }
+  if (ramp(queue) >= 1.0) return;
+  for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
 }
 
 void Targets::keep_oldest(std::uint32_t queue, std::size_t most,
@@ -93,13 +127,6 @@ void Targets::each_in_use(BootMs now, const std::function<void(std::uint32_t)>& 
   }
 }
 
-void Targets::hold_to_rate(std::uint32_t queue) {
-  const auto it = targets_.find(queue);
-  if (it == targets_.end()) return;
-  Target& target = it->second;
-  for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
-}
-
 io::DueItem Targets::pop(Target& target, Oldest& from) {
   const io::DueItem item = from.top();
   from.pop();
@@ -111,7 +138,7 @@ io::DueItem Targets::pop(Target& target, Oldest& from) {
 std::optional<io::DueItem> Targets::take_oldest(Target& target) {
   while (target.waits()) {
     const io::DueItem item = pop(target, target.overdue.empty() ? target.fresh : target.overdue);
-    if (deps_.begins(item)) return item;
+    if (flights_.begin_claim(item)) return item;
   }
   return std::nullopt;
 }
@@ -164,7 +191,7 @@ std::size_t Targets::room(const Target& target, BootMs now) const {
 }
 
 void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
-  const double rate = deps_.rate(queue);
+  const double rate = catch_up(queue);
   const double most = std::max(1.0, rate * kBurst);
   if (target.filled_at.ms == 0) {
     target.tokens = most;
@@ -179,7 +206,7 @@ std::size_t Targets::take_from(Target& target, std::size_t most, std::vector<io:
   std::size_t taken = 0;
   const auto one = [&](Oldest& from) {
     const io::DueItem item = pop(target, from);
-    if (!deps_.begins(item)) return false;
+    if (!flights_.begin_claim(item)) return false;
     out.push_back(item);
     ++taken;
     return true;
@@ -263,6 +290,12 @@ void Targets::quarantine(BootMs now, Ms most) {
 
 void Targets::begin_silence(BootMs now) {
   for (auto& [queue, target] : targets_) target.heard_at = now;
+}
+
+PublishLane Targets::begin(std::uint32_t queue) {
+  Target& target = at(queue);
+  ++target.under_way;
+  return target.quarantined ? PublishLane::probe : PublishLane::main;
 }
 
 void Targets::end(std::uint32_t queue) {

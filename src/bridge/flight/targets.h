@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/io/due_heap.h"
 
 namespace rung::bridge {
+
+class Flights;
 
 // Tasks that wait, the oldest first.
 struct LaterDue {
@@ -34,23 +37,18 @@ class Targets {
   // How long to wait before trying a queue again that refused (it is full).
   static constexpr Ms kRefusedPause{5000};
 
-  // `most`: the limit under way for one target. `first_window`: from BrokerLimits. `rate`: our share of a
-  // queue's catch-up rate, in tasks per second. `is_closed`: the gate of a queue that had no tasks here.
-  // `begins`: a task is taken; whether it still waits. If so, it is under way from then on (begin()).
-  struct Deps {
-    std::function<double(std::uint32_t queue)> rate;
-    std::function<bool(std::uint32_t queue)> is_closed;
-    std::function<bool(const io::DueItem& item)> begins;
-  };
-  Targets(std::size_t most, std::size_t first_window, Deps deps);
+  // `most`: the limit under way for one target. `first_window`: from BrokerLimits. What is taken from here
+  // begins its claim in `flights`, if it still waits there.
+  Targets(const Sidecar& sidecar, Flights& flights, std::size_t most, std::size_t first_window);
 
-  // `overdue`: it goes out at the catch-up rate.
+  // `overdue`: it goes out at the catch-up rate, as all do while a breaker that has closed lets more and more
+  // through.
   void add(const io::DueItem& item, bool overdue);
   // Call after a time without publishing: tasks overdue by now go out at the catch-up rate.
   void sort_out(EpochMs now);
-  // The target's gate has closed or opened. What is overdue behind a gate that opens goes out at the catch-up
-  // rate.
-  void close(std::uint32_t queue, bool closes, EpochMs now);
+  // The target's gate may have closed or opened. What is overdue behind a gate that opens goes out at the
+  // catch-up rate; after a breaker all that waits.
+  void gate_changed(std::uint32_t queue, EpochMs now);
   bool is_closed(std::uint32_t queue) const;
   // Keeps the oldest `most` tasks that wait for this target; calls `gone` for each of the others.
   void keep_oldest(std::uint32_t queue, std::size_t most,
@@ -59,8 +57,6 @@ class Targets {
   void each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const;
   // REQUIRES: it is not in use.
   void forget(std::uint32_t queue);
-  // All tasks that wait for this target go out at the catch-up rate.
-  void hold_to_rate(std::uint32_t queue);
   // Takes the oldest task of a target whose gate is closed, as a breaker's probe. In quarantine it is the
   // target's probe as well. None while the target answers nothing.
   std::optional<io::DueItem> take_gate_probe(std::uint32_t queue, BootMs now);
@@ -93,11 +89,7 @@ class Targets {
   void begin_silence(BootMs now);
 
   // For Flights alone. A task is under way, to be claimed and published on this lane.
-  PublishLane begin(std::uint32_t queue) {
-    Target& target = at(queue);
-    ++target.under_way;
-    return target.quarantined ? PublishLane::probe : PublishLane::main;
-  }
+  PublishLane begin(std::uint32_t queue);
   // It has been published: silence counts from the first one without an answer.
   void sent(std::uint32_t queue, BootMs now);
   // The broker's answer to it: adjusts the window and the pause.
@@ -140,12 +132,10 @@ class Targets {
     std::size_t waiting() const { return fresh.size() + overdue.size(); }
   };
 
-  Target& at(std::uint32_t queue) {
-    const auto [place, fresh] = targets_.try_emplace(queue);
-    if (fresh) place->second.window = first_window_;
-    if (fresh) place->second.closed = deps_.is_closed(queue);
-    return place->second;
-  }
+  Target& at(std::uint32_t queue);
+  bool is_shut(std::uint32_t queue) const;
+  double ramp(std::uint32_t queue) const;
+  double catch_up(std::uint32_t queue) const;
   static bool is_silent(const Target& target, BootMs now, Ms most) {
     return target.unanswered > 0 && now - target.heard_at > most;
   }
@@ -158,9 +148,10 @@ class Targets {
   void begin_probe(std::uint32_t queue, BootMs now);
   std::size_t take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out);
 
+  const Sidecar& sidecar_;
+  Flights& flights_;
   const std::size_t most_;
   const std::size_t first_window_;
-  const Deps deps_;
   std::map<std::uint32_t, Target> targets_;
   std::optional<std::uint32_t> probing_;
   BootMs probing_since_{0};

@@ -4,6 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/flight/flights.h"
+#include "src/bridge/gates/gates.h"
+#include "src/bridge/leases/shards.h"
 #include "src/core/base/result.h"
 #include "src/core/gates/gates.h"
 #include "src/core/rules/gate_rules.h"
@@ -21,23 +26,27 @@ constexpr Ms kShort{1000};  // for so long it is no news that a rate delays task
 
 }  // namespace
 
-Throttle::Throttle(io::Loop& loop, Deps deps)
-    : deps_(std::move(deps)), began_(deps_.clock.here().boot()), again_(loop, [this] { work(); }) {}
+Throttle::Throttle(const Sidecar& sidecar, Flights& flights, std::size_t most_in_all)
+    : sidecar_(sidecar),
+      flights_(flights),
+      most_in_all_(most_in_all),
+      began_(sidecar.loop.clock().boot()),
+      again_(sidecar.loop, [this] { work(); }) {}
 
 const GateRules& Throttle::rules(std::uint32_t queue) const {
-  return deps_.rules->queue(deps_.names.name(queue)).gate;
+  return sidecar_.rules->queue(sidecar_.names.name(queue)).gate;
 }
 
 // Delays to an exchange have no queue: no gate applies to them.
 bool Throttle::holds(std::uint32_t queue) const {
-  const std::string& name = deps_.names.name(queue);
-  return deps_.rules->limits() && !name.empty() && rules(queue).limits() && deps_.gates.keeps(name);
+  const std::string& name = sidecar_.names.name(queue);
+  return sidecar_.rules->limits() && !name.empty() && rules(queue).limits() && sidecar_.gates.keeps(name);
 }
 
 bool Throttle::full(std::uint32_t number) const {
   const auto queue = queues_.find(number);
   if (queue == queues_.end() || queue->second.waiting < kFewKept) return false;
-  return waiting_ >= deps_.most_in_all || queue->second.waiting >= kMostKept ||
+  return waiting_ >= most_in_all_ || queue->second.waiting >= kMostKept ||
          queue->second.line.size() >= kMostValues;
 }
 
@@ -48,14 +57,14 @@ void Throttle::each_queue(const std::function<void(std::uint32_t)>& tell) const 
 }
 
 double Throttle::share(double per_second) const {
-  return per_second * std::max(deps_.shards.count(), 1) / kShards;
+  return per_second * std::max(sidecar_.shards.count(), 1) / kShards;
 }
 
 double Throttle::rate(std::uint32_t number) const {
-  const std::string& name = deps_.names.name(number);
-  const GateState* state = deps_.gates.state(name);
-  return share(
-      send_rate(deps_.rules->queue(name), state == nullptr ? Breaker{} : state->breaker, deps_.clock.now()));
+  const std::string& name = sidecar_.names.name(number);
+  const GateState* state = sidecar_.gates.state(name);
+  return share(send_rate(sidecar_.rules->queue(name), state == nullptr ? Breaker{} : state->breaker,
+                         sidecar_.clock.now()));
 }
 
 double Throttle::rate_by(std::uint32_t number) const {
@@ -67,13 +76,13 @@ double Throttle::rate_by(std::uint32_t number) const {
 // we began. A restart neither gives one away nor costs an interval.
 BootMs Throttle::empty_since(double per_second) const {
   if (per_second <= 0) return began_;
-  const auto by_db = static_cast<double>(deps_.clock.at(began_).ms);
+  const auto by_db = static_cast<double>(sidecar_.clock.at(began_).ms);
   return began_ - Ms{static_cast<Ms::rep>(std::fmod(by_db, 1000 / per_second))};
 }
 
 void Throttle::add(const io::DueItem& item) {
-  RUNG_REQUIRE(deps_.flights.is(item, Flight::Stage::throttled));
-  const std::string& name = deps_.names.name(item.queue);
+  RUNG_REQUIRE(flights_.is(item, Flight::Stage::throttled));
+  const std::string& name = sidecar_.names.name(item.queue);
   auto place = queues_.find(item.queue);
   if (place != queues_.end() && place->second.name != name) {  // the number was another queue's
     if (const auto wakes = place->second.wakes) due_.erase({*wakes, item.queue});
@@ -87,7 +96,7 @@ void Throttle::add(const io::DueItem& item) {
   ++waiting_;
   if (rules(item.queue).rate_by) {
     queue.unknown.push_back(item);
-    wake(item.queue, queue, deps_.clock.here().boot());
+    wake(item.queue, queue, sidecar_.loop.clock().boot());
   } else {
     put(item.queue, queue, "", item);
   }
@@ -98,16 +107,16 @@ void Throttle::wake(std::uint32_t number, Queue& queue, BootMs at) {
   if (queue.wakes) due_.erase({*queue.wakes, number});
   queue.wakes = at;
   due_.emplace(at, number);
-  if (due_.begin()->second == number) again_.start(std::max(at - deps_.clock.here().boot(), Ms{1}));
+  if (due_.begin()->second == number) again_.start(std::max(at - sidecar_.loop.clock().boot(), Ms{1}));
 }
 
 void Throttle::changed() {
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   for (auto& [number, queue] : queues_) wake(number, queue, now);
 }
 
 void Throttle::work() {
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   std::vector<io::DueItem> out;
   while (!due_.empty() && due_.begin()->first <= now) {
     const std::uint32_t number = due_.begin()->second;
@@ -122,7 +131,7 @@ void Throttle::work() {
     if (const auto at = send(number, queue, now, out)) wake(number, queue, *at);
   }
   if (!due_.empty()) again_.start(std::max(due_.begin()->first - now, Ms{1}));
-  if (!out.empty()) deps_.release(out);
+  if (!out.empty()) sidecar_.dispatch.released(out);
 }
 
 // Other shards, or a reload: the values' turns come sooner or later.
@@ -137,8 +146,8 @@ void Throttle::follow_rate(std::uint32_t number, Queue& queue, BootMs now) {
 // Releases what may go now. Returns when more may; none: changed() or add() follows.
 std::optional<BootMs> Throttle::send(std::uint32_t number, Queue& queue, BootMs now,
                                      std::vector<io::DueItem>& out) {
-  if (queue.line.empty() || deps_.gates.why_closed(queue.name) != nullptr) return std::nullopt;
-  std::size_t room = deps_.room(number);
+  if (queue.line.empty() || sidecar_.gates.why_closed(queue.name) != nullptr) return std::nullopt;
+  std::size_t room = sidecar_.dispatch.room_for(number);
   if (room == 0) return now + kNoRoom;
   follow_rate(number, queue, now);
   const double own = rate(number);
@@ -168,7 +177,7 @@ bool Throttle::release(Queue& queue, Values::value_type& value, BootMs now, std:
     --queue.waiting;
     --waiting_;
     if (is_gone(item)) continue;
-    deps_.flights.permit(item, value.first, now);
+    flights_.permit(item, value.first, now);
     out.push_back(item);
     return true;
   }
@@ -177,9 +186,9 @@ bool Throttle::release(Queue& queue, Values::value_type& value, BootMs now, std:
 
 // Whether it is not ours any more: its shard was lost, or it was moved or cancelled.
 bool Throttle::is_gone(const io::DueItem& item) {
-  if (!deps_.flights.is(item, Flight::Stage::throttled)) return true;
-  if (deps_.shards.held(item.shard)) return false;
-  deps_.flights.drop(item.id);
+  if (!flights_.is(item, Flight::Stage::throttled)) return true;
+  if (sidecar_.shards.held(item.shard)) return false;
+  flights_.drop(item.id);
   return true;
 }
 
@@ -187,7 +196,7 @@ void Throttle::not_sent(std::uint32_t number, const std::string& value) {
   const auto place = queues_.find(number);
   if (place == queues_.end()) return;
   Queue& queue = place->second;
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   queue.bucket.put_back();
   if (const auto of = queue.values.find(value); of != queue.values.end()) {
     of->second.bucket.put_back();
@@ -199,7 +208,7 @@ void Throttle::not_sent(std::uint32_t number, const std::string& value) {
 }
 
 void Throttle::put(std::uint32_t number, Queue& queue, const std::string& value, const io::DueItem& item) {
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   follow_rate(number, queue, now);
   auto of = queue.values.find(value);
   if (of == queue.values.end()) {
@@ -246,7 +255,7 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
   for (const io::DueItem& item : queue.looked_up) ids.push_back(item.id);
   std::ranges::sort(ids);
   using Read = std::map<TaskId, std::string>;
-  deps_.jobs.submit<Read>(
+  sidecar_.jobs.submit<Read>(
       Lane::flow,
       [ids = std::move(ids), header = by->header](Store& store) { return store.header_values(ids, header); },
       [this, number, header = by->header](const Result<Read>& values) {
@@ -264,14 +273,14 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
             found(number, of, item, values && value != values->end() ? value->second : "");
           }
         }
-        wake(number, of, deps_.clock.here().boot());
+        wake(number, of, sidecar_.loop.clock().boot());
       });
 }
 
 void Throttle::found(std::uint32_t number, Queue& queue, const io::DueItem& item, const std::string& value) {
   if (value.empty() && told_.insert(number).second)
     log::warn("rate_by: a header without a value",
-              {{"queue", deps_.names.name(number)}, {"header", queue.header}, {"id", item.id.value}});
+              {{"queue", sidecar_.names.name(number)}, {"header", queue.header}, {"id", item.id.value}});
   put(number, queue, value.empty() ? kNoValue : value, item);
 }
 
@@ -281,8 +290,8 @@ void Throttle::release_all(Queue& queue) {
   const std::vector<io::DueItem> items = std::exchange(queue.unknown, {});
   waiting_ -= items.size();
   queue.waiting -= items.size();
-  for (const io::DueItem& item : items) deps_.flights.pass(item);
-  if (!items.empty()) deps_.release(items);
+  for (const io::DueItem& item : items) flights_.pass(item);
+  if (!items.empty()) sidecar_.dispatch.released(items);
 }
 
 // `all`: also of those whose rate is not free yet. It is too much to remember.
@@ -294,7 +303,7 @@ void Throttle::forget_unused(Queue& queue, bool all, BootMs now) {
 }
 
 void Throttle::tick() {
-  const BootMs now = deps_.clock.here().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   for (auto& [number, queue] : queues_) forget_unused(queue, false, now);
   std::erase_if(queues_, [&](const auto& entry) {
     const auto& [number, queue] = entry;
@@ -319,7 +328,7 @@ std::optional<io::DueItem> Throttle::take_oldest(std::uint32_t number) {
   oldest->pop();
   --queue->second.waiting;
   --waiting_;
-  deps_.flights.pass(item);
+  flights_.pass(item);
   return item;
 }
 
@@ -329,14 +338,14 @@ std::size_t Throttle::waiting(std::uint32_t queue) const {
 }
 
 std::vector<std::string> Throttle::limited() const {
-  const EpochMs now = deps_.clock.now();
+  const EpochMs now = sidecar_.clock.now();
   std::vector<std::string> names;
   for (const auto& [number, queue] : queues_) {
     const bool waits = std::ranges::any_of(queue.line, [&](const auto& entry) {
       const Oldest& waiting = entry.second->second.waiting;
       return !waiting.empty() && now - waiting.top().at >= kShort;
     });
-    if (waits && deps_.gates.why_closed(queue.name) == nullptr && deps_.room(number) > 0)
+    if (waits && sidecar_.gates.why_closed(queue.name) == nullptr && sidecar_.dispatch.room_for(number) > 0)
       names.push_back(queue.name);
   }
   return names;

@@ -17,12 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/bridge/base/queue_names.h"
-#include "src/bridge/base/store_jobs.h"
-#include "src/bridge/flight/flights.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/targets.h"
-#include "src/bridge/gates/gates.h"
-#include "src/bridge/leases/shards.h"
 #include "src/core/gates/gates.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
@@ -35,19 +31,7 @@ class Throttle {
   // others when there is room.
   static constexpr std::size_t kMostKept = 200'000, kMostInAll = 250'000, kMostValues = 50'000;
 
-  struct Deps {
-    StoreJobs& jobs;
-    DbClock& clock;
-    Shards& shards;
-    QueueNames& names;
-    const Gates& gates;
-    const RuleBookPtr& rules;  // replaced by a reload
-    Flights& flights;
-    std::function<void(const std::vector<io::DueItem>&)> release;  // they may be claimed now
-    std::function<std::size_t(std::uint32_t queue)> room;  // how many tasks of the queue could be sent now
-    std::size_t most_in_all = kMostInAll;
-  };
-  Throttle(io::Loop& loop, Deps deps);
+  Throttle(const Sidecar& sidecar, Flights& flights, std::size_t most_in_all);
 
   // Whether tasks of this queue need tokens.
   bool holds(std::uint32_t queue) const;
@@ -111,7 +95,9 @@ class Throttle {
   static void forget_unused(Queue& queue, bool all, BootMs now);
   void release_all(Queue& queue);
 
-  const Deps deps_;
+  const Sidecar& sidecar_;
+  Flights& flights_;
+  const std::size_t most_in_all_;
   const BootMs began_;
   std::map<std::uint32_t, Queue> queues_;           // those that had tasks lately
   std::set<std::pair<BootMs, std::uint32_t>> due_;  // when which queue is to be looked at

@@ -1,79 +1,126 @@
-// failed or delayed message -> row committed -> acked. Always in this order: a message that is not yet in the
-// database is still in the broker, unacked, bounded by the prefetch. Thread: the loop's.
+// Takes in what the broker delivers. A failed or delayed message -> row committed -> acked, always in this
+// order: a message that is not yet in the database is still in the broker, unacked, bounded by the prefetch.
+// A consumer's result of a retry goes to the row, and is acked then. Deliveries wait here until they can be
+// checked: results need the key of the delivery tokens; if broker.targets has a list, dead letters need a
+// check of the attached queues. Thread: the loop's.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "plugin/broker.h"
 #include "src/bridge/base/observers.h"
-#include "src/bridge/base/outbox.h"
-#include "src/bridge/base/store_jobs.h"
-#include "src/bridge/changes/transitions.h"
-#include "src/bridge/intake/acks.h"
+#include "src/bridge/base/sidecar.h"
+#include "src/bridge/flight/transitions.h"
 #include "src/bridge/intake/newcomer.h"
-#include "src/bridge/intake/recognized.h"
-#include "src/bridge/leases/delivery_proof.h"
-#include "src/bridge/leases/shards.h"
-#include "src/bridge/watch/store_watch.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/ids.h"
 #include "src/core/machine/headers.h"
+#include "src/core/task/task.h"
 
 namespace rung::bridge {
 
+// Messages at the intake that Rung recognizes: repeats of what it has, messages that carry the headers of one
+// of its deliveries, and dead letters of publishes that a full queue refused; and failures without an origin.
+// Each is counted; the first of a queue leaves an event (retry_events).
+class Recognized {
+ public:
+  enum class As : std::uint8_t {
+    // Acked without a new row: the digest proves that the row has this very message.
+    duplicate,  // taken in before
+    repeat,     // the failure of an attempt that has ended
+    // Taken in, or recorded.
+    changed,    // a retry that came back with other headers or properties: its task has them now
+    child,      // another message with the headers of a retry: a task of its own, on the same level
+    elsewhere,  // the same in another queue: a task of its own, from the first level
+  };
+  static constexpr std::size_t kKinds = 5;
+  using Counts = std::array<std::int64_t, kKinds>;
+  static std::string_view to_word(As as);
+
+  struct Item {
+    As as = As::duplicate;
+    TaskId task;  // that it was recognized by
+    std::string queue, message_id;
+    std::string reason;
+  };
+
+  explicit Recognized(const Sidecar& sidecar) : sidecar_(sidecar), failed_(sidecar.prefix + ".failed") {}
+
+  void add(const Item& item);
+  // The broker answered that publish with a nack, and its attempt was taken back; a queue with x-overflow
+  // reject-publish-dlx dead-letters the message all the same. No consumer has seen it, and its task is
+  // published again, so it is acked without a change.
+  void refused_publish(TaskId id, int attempt, const std::string& queue);
+  // A new row. A failure that a consumer published to <prefix>.failed without saying by which exchange and
+  // routing key the message came: its retries get the queue's name as routing key, and nothing knows the
+  // original one any more.
+  void inserted(const Task& task);
+  const Counts& counts() const { return counts_; }
+  // Since the start.
+  std::int64_t refused_publishes() const { return refused_; }
+  std::int64_t without_origin() const { return without_origin_; }
+
+ private:
+  const Sidecar& sidecar_;
+  const std::string failed_;  // the exchange
+  Counts counts_{};
+  std::int64_t refused_ = 0, without_origin_ = 0;
+  OncePerName acked_, taken_in_, refusing_, without_;  // queues
+};
+
 class Intake {
  public:
-  struct Deps {
-    StoreJobs& jobs;
-    Shards& shards;
-    Transitions& transitions;
-    Outbox& outbox;
-    Acks& acks;
-    LeftUnacked& left;
-    DbClock& clock;
-    DeliveryProof& proof;
-    const RuleBookPtr& rules;  // replaced by a reload
-    TaskObserver& observer;
-    StoreWatch& store_watch;
-    Broker& broker;
-    Recognized& recognized;
-  };
-  struct Settings {
-    std::string parked_exchange;  // <prefix>.parked
-    DelayRoutes routes;
-    std::uint64_t seed = 0;  // for the jitter
-  };
+  // `seed`: for the jitter.
+  Intake(const Sidecar& sidecar, DelayRoutes routes, std::uint64_t seed);
 
-  Intake(io::Loop& loop, Deps deps, Settings settings);
-
-  void failed(std::vector<Delivery> deliveries);
-  void delayed(std::vector<Delivery> deliveries);
-  // Drops waiting deliveries of older sessions of this intake.
-  void forget_before(const IntakeSession& session);
+  // REQUIRES: all are of one session.
+  void arrived(std::vector<Delivery> batch);
+  // Tries the waiting deliveries again: what they wait for may have arrived.
+  void go_on();
+  // Drops all deliveries in hand: the broker redelivers them.
+  void drop_all();
   // Inserts the messages that wait for a lease or a free slot.
   void flush();
-  // Starts nothing new: waiting messages stay unacked, with the broker.
+  // Starts nothing new: what is unacked goes to another instance, or to us after a restart.
   void drain() {
     draining_ = true;
     waiting_.clear();
   }
   bool idle() const { return (draining_ || waiting_.empty()) && in_flight_ == 0 && diverting_ == 0; }
 
+  Recognized& recognized() { return recognized_; }
+  const Recognized& recognized() const { return recognized_; }
+  // Deliveries since the start, by Inlet; redeliveries included.
+  using Received = std::array<std::int64_t, 4>;
+  const Received& received() const { return received_; }
+  // Results since the start, as received: repeats and those that change nothing count too.
+  struct Results {
+    std::int64_t succeeded = 0, failed = 0, malformed = 0;
+  };
+  const Results& results() const { return results_; }
+
  private:
+  bool can_judge() const;
+  void drop_before(const IntakeSession& session);
+  void take(std::vector<Delivery> batch);
+  void failed(Delivery delivery);
+  void result(const Delivery& delivery);
   void wait(Newcomer item);
   // A failed message that names a task of ours.
   struct Known {
     std::shared_ptr<Delivery> delivery;
     Failure failure;
     bool proven = false;  // by its token
-    std::shared_ptr<const ReceivedMessage> received;
   };
   void known(std::shared_ptr<Delivery> delivery, Failure failure);
-  void ask(const std::shared_ptr<Known>& item);
-  void decided(const std::shared_ptr<Known>& item, const Result<Decision>& decision);
-  void refused(const std::shared_ptr<Known>& item, const Decision& decision);
+  void decided(const Known& item, const Result<Decision>& decision);
+  void refused(const Known& item, const Decision& decision);
   void take_in(const Known& item, std::optional<Continuation> continues, std::string park_reason = {});
   void note(Recognized::As as, const Known& item, TaskId task, std::string reason);
   bool should_flush();
@@ -89,15 +136,21 @@ class Intake {
   void divert(Newcomer item, const std::string& reason);
   void try_later(Newcomer item, const std::string& reason);
 
-  const Deps deps_;
-  const Settings settings_;
+  const Sidecar& sidecar_;
+  const std::string parked_;  // the exchange
+  const DelayRoutes routes_;
+  std::vector<IntakeSession> sessions_;  // of the last delivery of each intake
+  std::vector<Delivery> unchecked_;
   NewcomerQueue waiting_;
+  Recognized recognized_;
   Linger linger_;
   OncePerName expired_told_;  // queues
   std::mt19937_64 dice_;
   bool draining_ = false;
   int in_flight_ = 0;
   int diverting_ = 0;
+  Received received_{};
+  Results results_;
 };
 
 }  // namespace rung::bridge

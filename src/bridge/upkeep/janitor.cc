@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/bridge/flight/dispatch.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
@@ -13,13 +14,14 @@ constexpr Ms kPollEvery{500};
 
 }  // namespace
 
-Janitor::Janitor(io::Loop& loop, Jobs& table, Deps deps)
-    : table_(table),
+Janitor::Janitor(const Sidecar& sidecar, Jobs& table, Deps deps)
+    : sidecar_(sidecar),
+      table_(table),
       deps_(std::move(deps)),
-      sweep_(loop, deps_.due),
+      sweep_(sidecar),
       silence_(deps_.silence),
       copies_(deps_.copies),
-      stranded_(deps_.due),
+      stranded_(sidecar),
       check_silence_(table.add({"silence", kTick, Lane::sweeps, Jobs::Who::owners,
                                 [this] { return started_ ? silence_.check() : Jobs::Work{}; }, true})),
       find_queues_(table.add({"queues of what awaits an answer", kSeldom, Lane::sweeps, Jobs::Who::owners,
@@ -47,13 +49,13 @@ void Janitor::stop() {
 }
 
 void Janitor::tidy() {
-  deps_.horizon.check_clock();
-  deps_.horizon.tidy_names();
+  sidecar_.horizon.check_clock();
+  sidecar_.horizon.tidy_names();
 }
 
 void Janitor::look() {
-  deps_.due.dispatch.tick();
-  deps_.horizon.extend();
+  sidecar_.dispatch.tick();
+  sidecar_.horizon.extend();
   stranded_.look();
 }
 
@@ -66,9 +68,9 @@ void Janitor::poll() {
   // Not upkeep's instead of these: that one answers at once if the database refuses, and would each time.
   if (busy_[turn_]) turn_ = turn_ == 0 ? 1 : 0;
   if (std::exchange(busy_[turn_], true)) return;
-  deps_.due.jobs.submit<WorkWaiting>(
+  sidecar_.jobs.submit<WorkWaiting>(
       kLanesInTurn[turn_],
-      [shards = deps_.due.shards.list(), now = deps_.due.clock.now()](Store& store) {
+      [shards = sidecar_.shards.list(), now = sidecar_.clock.now()](Store& store) {
         return store.work_waiting(shards, now - DueSweep::kGrace, now);
       },
       [this, turn = turn_](const Result<WorkWaiting>& waiting) {

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "src/bridge/flight/due.h"
-#include "src/bridge/flight/horizon.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/upkeep/parked_copies.h"
 #include "src/bridge/upkeep/silence_check.h"
@@ -26,13 +25,11 @@ namespace rung::bridge {
 class Janitor {
  public:
   struct Deps {
-    Horizon& horizon;
     std::function<void(const WorkWaiting&)> found;  // by the poll: for what else waits
-    DueDeps due;
     SilenceCheck::Deps silence;
     ParkedCopies::Deps copies;
   };
-  Janitor(io::Loop& loop, Jobs& table, Deps deps);
+  Janitor(const Sidecar& sidecar, Jobs& table, Deps deps);
 
   void start() { started_ = true; }
   void stop();
@@ -51,6 +48,7 @@ class Janitor {
   void poll();
   void found(const WorkWaiting& waiting);
 
+  const Sidecar& sidecar_;
   Jobs& table_;
   const Deps deps_;
   DueSweep sweep_;

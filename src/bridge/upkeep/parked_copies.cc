@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "src/bridge/changes/single_rows.h"
+#include "src/bridge/flight/single_rows.h"
 #include "src/core/machine/headers.h"
 #include "src/io/log.h"
 

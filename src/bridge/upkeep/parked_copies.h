@@ -12,7 +12,7 @@
 
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
-#include "src/bridge/changes/transitions.h"
+#include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"

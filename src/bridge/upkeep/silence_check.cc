@@ -168,14 +168,10 @@ void SilenceCheck::end(TaskId task, Verdict verdict) {
   deps_.transitions.add({task, std::move(verdict.how)},
                         [this, task, unverified = verdict.unverified](const Result<Decision>& decision) {
                           ending_.erase(task);
-                          if (!decision) return;
-                          if (decision->verdict == Decision::Verdict::applied) {
-                            const bool held = is_silence_held(decision->task);
-                            const bool succeeded = decision->task.state == State::succeeded;
-                            counts_.held += held ? 1 : 0;
-                            counts_.unverified += unverified && succeeded ? 1 : 0;
-                          }
-                          deps_.observer.decided(*decision);
+                          if (!decision || decision->verdict != Decision::Verdict::applied) return;
+                          const bool succeeded = decision->task.state == State::succeeded;
+                          counts_.held += is_silence_held(decision->task) ? 1 : 0;
+                          counts_.unverified += unverified && succeeded ? 1 : 0;
                         });
 }
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "src/bridge/base/observers.h"
-#include "src/bridge/changes/transitions.h"
+#include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/attachments.h"
@@ -47,7 +47,6 @@ class SilenceCheck {
     Shards& shards;
     Transitions& transitions;
     DbClock& clock;
-    TaskObserver& observer;
     Attachments& attachments;
     const RuleBookPtr& rules;  // replaced by a reload
   };

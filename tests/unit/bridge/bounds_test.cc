@@ -5,7 +5,6 @@
 
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/queue_names.h"
-#include "src/bridge/flight/publishing.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/watch/attachments.h"
 #include "tests/unit/bridge/flow_fixture.h"
@@ -140,12 +139,8 @@ TEST(Bounds, QueueNames) {
 }
 
 TEST(Bounds, NamesInTheLog) {
-  const test::VirtualClock clock;
-  RouteLog route_log(clock);
-  for (std::size_t i = 0; i < 4 * kStrangers; ++i) {
-    route_log.exchange_refused(stranger(i), "");
-    ASSERT_LE(route_log.size(), RouteLog::kMostExchanges);
-  }
+  OncePerName told;
+  for (std::size_t i = 0; i < kStrangers; ++i) EXPECT_EQ(told.is_news(stranger(i)), i < OncePerName::kMost);
 }
 
 }  // namespace

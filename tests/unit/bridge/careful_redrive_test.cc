@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/bridge/changes/bulk.h"
-#include "src/bridge/changes/single_rows.h"
+#include "src/bridge/flight/single_rows.h"
 #include "src/store/tables.h"
 #include "tests/unit/bridge/flow_fixture.h"
 

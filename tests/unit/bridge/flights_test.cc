@@ -49,11 +49,8 @@ class FlightsTest : public testing::Test {
 
   World world;
   Flow flow{world};
-  Targets targets{10,
-                  10,
-                  {[](std::uint32_t) { return 1.0; }, [](std::uint32_t) { return false; },
-                   [this](const io::DueItem& due) { return flights.begin_claim(due); }}};
-  Flights flights{flow.shards, targets, flow.transitions};
+  Targets targets{flow.sidecar, flights, 10, 10};
+  Flights flights{flow.sidecar, targets};
 };
 
 TEST_F(FlightsTest, WhatIsCountedFollowsTheStage) {

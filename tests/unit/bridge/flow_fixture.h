@@ -21,9 +21,20 @@
 #include <string>
 #include <vector>
 
+#include "src/bridge/base/flow_counts.h"
+#include "src/bridge/base/health.h"
+#include "src/bridge/base/outbox.h"
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/base/sidecar.h"
+#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/flight/due.h"
+#include "src/bridge/flight/transitions.h"
+#include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/intake.h"
+#include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/upkeep/janitor.h"
-#include "src/bridge/upkeep/task_updates.h"
+#include "src/bridge/watch/attachments.h"
+#include "src/bridge/watch/store_watch.h"
 #include "src/core/message/identity.h"
 #include "tests/support/memory/memory_broker.h"
 #include "tests/support/memory/memory_store.h"
@@ -128,20 +139,20 @@ class Flow final : public BrokerSink {
     Horizon::Settings horizon = {};
     int max_unconfirmed = 2000;
     Tracer* tracer = nullptr;
-    std::size_t most_held = 50'000;
+    std::size_t most_held = Dispatch::kMostHeld;
   };
 
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
   Flow(World& its_world, Options options)
       : world(its_world),
-        tracer(options.tracer),
+        sidecar{world.loop,  broker,      jobs,     world.rules, clock,   names,  health, record,
+                attachments, store_watch, proof,    gates,       counts,  outbox, acks,   shards,
+                left,        transitions, dispatch, horizon,     updates, intake, "rung", options.tracer},
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
-        dispatch({world.loop, jobs, shards, transitions, outbox, broker, clock, names, health, gates, proof,
-                  world.rules, horizon, updates, counts, "rung", tracer, options.most_held},
-                 options.max_unconfirmed, broker.limits()),
-        horizon(world.loop, jobs, shards, clock, names, dispatch, options.horizon) {
+        dispatch(sidecar, options.max_unconfirmed, options.most_held),
+        horizon(sidecar, options.horizon) {
     proof.set(std::string(64, 'a'));
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
     world.brokers.insert(&broker);
@@ -171,10 +182,8 @@ class Flow final : public BrokerSink {
   // Applies a change by hand or a consumer's result; waits for the answer.
   std::optional<Decision> say(Event event) {
     auto answer = std::make_shared<std::optional<Decision>>();
-    transitions.add(std::move(event), [this, answer](const Result<Decision>& decision) {
-      if (!decision) return;
-      updates.decided(*decision);
-      *answer = *decision;
+    transitions.add(std::move(event), [answer](const Result<Decision>& decision) {
+      if (decision) *answer = *decision;
     });
     transitions.flush();
     EXPECT_TRUE(world.loop.run_until([&] { return answer->has_value(); }));
@@ -200,7 +209,7 @@ class Flow final : public BrokerSink {
   }
 
   void on_deliveries(std::vector<Delivery> batch) override {
-    post([this, batch = std::move(batch)] { deliveries(batch); });
+    post([this, batch = std::move(batch)] { intake.arrived(batch); });
   }
   void on_published(std::vector<PublishResult> results) override {
     post([this, results = std::move(results)] {
@@ -216,7 +225,7 @@ class Flow final : public BrokerSink {
 
   // In the same order as in Bridge.
   World& world;
-  Tracer* const tracer;
+  const Sidecar sidecar;
   DbClock clock{*world.clock};
   QueueNames names;
   Health health{*world.clock, [] {}};
@@ -238,13 +247,8 @@ class Flow final : public BrokerSink {
   FlowCounts counts{world.rules};
   Acks acks{broker, *world.clock};
   Shards shards;
-  LeftUnacked left{world.loop, health, [this] {
-                     transitions.flush();
-                     intake.flush();
-                   }};
-  Transitions transitions{world.loop,
-                          {jobs, [this] { return shards.fence(); }, world.rules, [this] { acks.flush(); },
-                           [this](TaskId id) { return dispatch.flights().publishing(id); }, left}};
+  LeftUnacked left{world.loop, health};
+  Transitions transitions{sidecar};
   StoreWatch store_watch{world.loop, health, [](auto&&...) {}, "a"};
   std::vector<SystemEvent> events;  // of recognized
   const RecordEvent record = [this](const char* kind, const std::string& subject, const std::string& detail) {
@@ -252,38 +256,22 @@ class Flow final : public BrokerSink {
   };
   Attachments attachments{health, [](auto&&...) {}};
   Dispatch dispatch;
-  TaskUpdates updates{{dispatch, horizon, names, store_watch, attachments, gates, counts, clock, tracer}};
+  TaskUpdates updates{sidecar};
   Horizon horizon;
-  Recognized recognized{"rung", record};
-  Intake intake{world.loop,
-                {jobs, shards, transitions, outbox, acks, left, clock, proof, world.rules, updates,
-                 store_watch, broker, recognized},
-                {"rung.parked", {"rung.delay", {}}, kIncarnation}};
+  Intake intake{sidecar, {"rung.delay", {}}, kIncarnation};
   Jobs table{world.loop, jobs, shards};
   Janitor janitor{
-      world.loop,
+      sidecar,
       table,
-      {horizon,
-       [](const WorkWaiting&) {},
-       {jobs, shards, clock, dispatch, gates, names},
-       {shards, transitions, clock, updates, attachments, world.rules},
+      {[](const WorkWaiting&) {},
+       {shards, transitions, clock, attachments, world.rules},
        {table, shards, transitions, outbox, clock, proof, "rung.parked", health, [] { return true; }}}};
-  IntakeSession session;  // of the last delivery
 
  private:
   void post(std::function<void()> task) {
     world.loop.post([task = std::move(task), alive = std::weak_ptr<bool>(alive_)] {
       if (!alive.expired()) task();
     });
-  }
-  void deliveries(const std::vector<Delivery>& batch) {
-    const IntakeSession its = batch.front().tag.session;
-    if (std::exchange(session, its) != its) {
-      intake.forget_before(its);
-      transitions.forget_before(its);
-      left.forget_before(its);
-    }
-    intake.failed(batch);
   }
   Shards::Listener listener() {
     return {[this](const std::vector<Gained>& gained) {

@@ -1,8 +1,7 @@
 // Which tasks are in the heap, which stay in the database, and that none is late.
-#include "src/bridge/flight/horizon.h"
-
 #include <gtest/gtest.h>
 
+#include "src/bridge/flight/due.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {

@@ -76,7 +76,7 @@ class IdentityStory : public testing::Test {
     filter.limit = 1000;
     return world.eyes->list(filter).value();
   }
-  std::int64_t count(As as) const { return flow.recognized.counts()[static_cast<std::size_t>(as)]; }
+  std::int64_t count(As as) const { return flow.intake.recognized().counts()[static_cast<std::size_t>(as)]; }
   MessagePtr stored(TaskId id) { return world.eyes->messages({&id, 1}).value().at(0).message; }
 
   World world;
@@ -201,7 +201,7 @@ TEST_F(IdentityStory, TheFailureOfAnEarlierAttemptIsProvenToBeInTheRow) {
 // Queues of which it was said: names come from messages.
 TEST_F(IdentityStory, WhatWasSaidOfQueuesIsBounded) {
   for (int i = 0; i < 3000; ++i)
-    flow.recognized.add({As::repeat, TaskId{1}, "stranger-" + std::to_string(i), "", ""});
+    flow.intake.recognized().add({As::repeat, TaskId{1}, "stranger-" + std::to_string(i), "", ""});
   EXPECT_EQ(std::ranges::count(flow.events, "known_message_acked", &SystemEvent::kind), 1000);
   EXPECT_EQ(count(As::repeat), 3000);
 }

@@ -1,21 +1,22 @@
 
 #include <gtest/gtest.h>
 
-#include "src/bridge/changes/transitions.h"
-#include "tests/support/memory/memory_store.h"
-#include "tests/support/virtual_time.h"
+#include "src/bridge/flight/transitions.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
 
 class LeftUnackedTest : public testing::Test {
  protected:
-  void until(const std::function<bool()>& condition) { EXPECT_TRUE(loop.run_until(condition)); }
+  static void until(test::VirtualLoop& loop, const std::function<bool()>& condition) {
+    EXPECT_TRUE(loop.run_until(condition));
+  }
 
   test::VirtualClock clock;
   test::VirtualLoop loop{clock};
   Health health{clock, [] {}};
-  LeftUnacked left{loop, health, [] {}};
+  LeftUnacked left{loop, health};
 };
 
 TEST_F(LeftUnackedTest, IsTriedUntilItSucceedsAndShowsMeanwhile) {
@@ -25,7 +26,7 @@ TEST_F(LeftUnackedTest, IsTriedUntilItSucceedsAndShowsMeanwhile) {
   };
   left.add({1}, "no", again);
   EXPECT_TRUE(health.has("unrecorded"));
-  until([&] { return tries == 3 && !health.has("unrecorded"); });
+  until(loop, [&] { return tries == 3 && !health.has("unrecorded"); });
   EXPECT_EQ(left.size(), 0U);
 }
 
@@ -36,37 +37,30 @@ TEST_F(LeftUnackedTest, ItemsOfAnOlderSessionAreDropped) {
   left.add({1, 1}, "no", [&] { ++tries; });  // of another intake
   left.forget_before({2});
   EXPECT_EQ(left.size(), 2U);
-  until([&] { return tries == 2; });
+  until(loop, [&] { return tries == 2; });
 }
 
 // What the database does not take for good, and nobody else would bring again.
 TEST_F(LeftUnackedTest, ATransitionThatIsToBeKeptIsTriedAgainAndItsCallerHearsTheEndAlone) {
-  const auto db = std::make_shared<MemoryDb>();
-  test::VirtualJobs jobs(loop, [&]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); });
-  const RuleBookPtr rules = std::make_shared<RuleBook>(
-      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  Transitions* all = nullptr;
-  LeftUnacked kept(loop, health, [&] { all->flush(); });
-  Transitions transitions(loop,
-                          {jobs, [] { return Fence{}; }, rules, [] {}, [](TaskId) { return false; }, kept});
-  all = &transitions;
-  db->fail_next(2, Error::Kind::permanent);
+  World world;
+  Flow flow(world);
+  world.db->fail_next(2, Error::Kind::permanent);
   int answers = 0;
   const auto done = [&](const Result<Decision>& decision) {
     EXPECT_TRUE(decision);
     ++answers;
   };
-  transitions.add({TaskId{7}, event::Succeeded{1, ""}}, done, {3}, Transitions::OnError::keep);
-  transitions.flush();
-  until([&] { return answers == 1; });
-  until([&] { return !health.has("unrecorded"); });
-  db->fail_next(1, Error::Kind::permanent);
+  flow.transitions.add({TaskId{7}, event::Succeeded{1, ""}}, done, {3}, Transitions::OnError::keep);
+  flow.transitions.flush();
+  until(world.loop, [&] { return answers == 1; });
+  until(world.loop, [&] { return !flow.health.has("unrecorded"); });
+  world.db->fail_next(1, Error::Kind::permanent);
   bool failed = false;
-  transitions.add({TaskId{7}, event::Succeeded{1, ""}},
-                  [&](const Result<Decision>& decision) { failed = !decision; });
-  transitions.flush();
-  until([&] { return failed; });
-  EXPECT_EQ(kept.size(), 0U);
+  flow.transitions.add({TaskId{7}, event::Succeeded{1, ""}},
+                       [&](const Result<Decision>& decision) { failed = !decision; });
+  flow.transitions.flush();
+  until(world.loop, [&] { return failed; });
+  EXPECT_EQ(flow.left.size(), 0U);
 }
 
 }  // namespace

@@ -7,8 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/support/memory/memory_store.h"
-#include "tests/support/virtual_time.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
@@ -17,13 +16,8 @@ constexpr Ms kLongLease{2000};
 
 class SubmissionsTest : public testing::Test {
  protected:
-  SubmissionsTest() : eyes(open_memory_store(db)) {}
   void until(const std::function<bool()>& condition) {
-    EXPECT_TRUE(loop.run_until(condition)) << "the condition did not come";
-  }
-  void take_shards() {
-    shards.start();
-    until([&] { return shards.any(); });
+    EXPECT_TRUE(world.loop.run_until(condition)) << "the condition did not come";
   }
   static Submission submission(const std::string& queue, Ms delay = Ms{60'000}) {
     Submission made;
@@ -46,58 +40,34 @@ class SubmissionsTest : public testing::Test {
     return std::move(*answer);
   }
 
-  const std::shared_ptr<test::VirtualClock> time = std::make_shared<test::VirtualClock>();
-  test::VirtualLoop loop{*time};
-  const std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>(time, 1);
-  const std::unique_ptr<Store> eyes;
-  RuleBookPtr rules = std::make_shared<RuleBook>(
-      RuleBook::Ladders{{"default", *levels::Ladder::from_list({Ms{1000}})}}, RuleBook::Queues{});
-  DbClock clock{*time};
-  struct Heard final : TaskObserver {
-    void inserted(const NewTask& fresh) override { new_rows.push_back(fresh.task); }
-    void holds_queue(const Task&, Ms) override {}
-    void decided(const Decision& decision) override { decisions.push_back(decision); }
-    std::vector<Task> new_rows;
-    std::vector<Decision> decisions;
-  };
-  Heard heard;
-  test::VirtualJobs jobs{loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }};
-  Shards shards{loop,
-                jobs,
-                clock,
-                {{"a", "0", "here", 42}, kLongLease, Ms{1000}},
-                {[this](const std::vector<Gained>&) { submissions.flush(); }, [](const std::vector<int>&) {},
-                 [](BootMs) {}, [] {}, [](const Shards::Notice&) {}}};
-  Health health{*time, [] {}};
-  LeftUnacked left{loop, health, [] {}};
-  Transitions transitions{
-      loop, {jobs, [this] { return shards.fence(); }, rules, [] {}, [](TaskId) { return false; }, left}};
-  Submissions submissions{{loop, jobs, shards, transitions, clock, rules, heard}};
+  World world;
+  Flow flow{world, {.lease = kLongLease}};
+  Submissions submissions{flow.sidecar};
 };
 
 TEST_F(SubmissionsTest, ABatchIsInTheDatabaseWhenItIsAnswered) {
-  take_shards();
+  flow.take_shards();
   const auto answer = submit({submission("orders"), submission("invoices", Ms{5000})});
   ASSERT_TRUE(answer);
   ASSERT_EQ(answer->size(), 2U);
   for (const Submitted& one : *answer) {
     EXPECT_EQ(one.answer.how, Inserted::How::inserted);
-    const auto row = *eyes->find(one.answer.id);
+    const auto row = *world.eyes->find(one.answer.id);
     ASSERT_TRUE(row);
     EXPECT_EQ(row->task.kind, Kind::delay);
     EXPECT_GE(*row->task.next_at, row->task.created_at + Ms{5000}) << "a delay is never cut short";
-    EXPECT_TRUE(shards.held(row->task.shard));
+    EXPECT_TRUE(flow.shards.held(row->task.shard));
   }
-  EXPECT_EQ(heard.new_rows.size(), 2U) << "the heap knows them";
+  EXPECT_EQ(flow.horizon.loaded(), 2U) << "the heap knows them";
   EXPECT_NE(answer->at(0).answer.id, answer->at(1).answer.id);
 }
 
 TEST_F(SubmissionsTest, WhatIsHandedInBeforeAShardIsHeldWaitsForIt) {
   std::optional<Answer> answer;
   submissions.submit({submission("orders")}, [&](Answer a) { answer = std::move(a); });
-  loop.run_for(Ms{1000});
+  world.loop.run_for(Ms{1000});
   EXPECT_FALSE(answer);
-  take_shards();
+  flow.take_shards();
   until([&] { return answer.has_value(); });
   EXPECT_TRUE(*answer);
 }
@@ -106,37 +76,38 @@ TEST_F(SubmissionsTest, WithoutAShardItIsGivenUpAfterAWhileAndNothingIsWritten) 
   const auto answer = submit({submission("orders")});
   ASSERT_FALSE(answer);
   EXPECT_TRUE(answer.error().is_transient());
-  EXPECT_TRUE(eyes->list({})->empty());
+  EXPECT_TRUE(world.eyes->list({})->empty());
 }
 
 TEST_F(SubmissionsTest, WhatALostShardRefusedGoesIntoAnother) {
-  take_shards();
+  flow.take_shards();
   // All shards get another epoch behind our back; the next cycle notices.
   for (int i = 0; i < kShards; ++i)
-    ASSERT_TRUE(eyes->acquire(shards.node(), 42, std::vector<int>{i}, kLongLease));
+    ASSERT_TRUE(world.eyes->acquire(flow.shards.node(), 42, std::vector<int>{i}, kLongLease));
   const auto answer = submit({submission("orders")});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->at(0).answer.how, Inserted::How::inserted);
-  EXPECT_EQ(eyes->list({})->size(), 1U);
+  EXPECT_EQ(world.eyes->list({})->size(), 1U);
 }
 
 TEST_F(SubmissionsTest, AChangeIsAnsweredWithWhatItCameTo) {
-  take_shards();
+  flow.take_shards();
+  flow.dispatch.open(false);
   const TaskId id = submit({submission("orders")})->at(0).answer.id;
   auto answer = change({id, event::Fire{}, ByHand{"ann", 1}});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->at(0).verdict, Decision::Verdict::applied);
-  ASSERT_EQ(heard.decisions.size(), 1U) << "the heap hears of it";
+  until([&] { return flow.dispatch.ready() == 1; });  // the heap hears of it
   answer = change({id, event::Cancel{}, ByHand{"ann", 1}});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->at(0).reason, kChangedMeanwhile);
-  EXPECT_EQ(eyes->audit(id)->size(), 1U);
+  EXPECT_EQ(world.eyes->audit(id)->size(), 1U);
 }
 
 TEST_F(SubmissionsTest, TheEndIsSaidToWhoeverWaits) {
   std::optional<Answer> answer;
   submissions.submit({submission("orders")}, [&](Answer a) { answer = std::move(a); });
-  loop.post([&] { submissions.drain(); });
+  world.loop.post([&] { submissions.drain(); });
   until([&] { return answer.has_value(); });
   EXPECT_FALSE(*answer);
   EXPECT_FALSE(submit({submission("orders")}));

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/core/gates/gates.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
@@ -21,8 +22,14 @@ constexpr std::size_t kFirstWindow = 16;
 
 class TargetsTest : public testing::Test {
  protected:
+  TargetsTest() {
+    for (const char* queue : {"one", "two", "three"}) flow.names.number(queue);  // 1, 2, 3
+    flow.take_shards();
+  }
   void add(std::uint32_t queue, std::int64_t id, Ms late = Ms{0}) {
-    targets.add({TaskId{id}, kTargetsNow - late, 0, queue}, late > kOverdueAfter);
+    const io::DueItem item{TaskId{id}, kTargetsNow - late, 0, queue};
+    flights.add(item, Flight::Stage::waiting);
+    targets.add(item, late > kOverdueAfter);
   }
   void add_many(std::uint32_t queue, int count, Ms late = Ms{0}) {
     for (int i = 0; i < count; ++i) add(queue, ++last_id, late);
@@ -55,17 +62,11 @@ class TargetsTest : public testing::Test {
     ASSERT_EQ(targets.waiting(), 0U);
   }
 
-  int rate = 1000;
   std::int64_t last_id = 0;
-  std::set<std::int64_t> gone;  // they do not wait any more
-  Targets targets{kMost,
-                  kFirstWindow,
-                  {[this](std::uint32_t) { return rate; }, [](std::uint32_t) { return false; },
-                   [this](const io::DueItem& item) {
-                     if (gone.contains(item.id.value)) return false;
-                     targets.begin(item.queue);
-                     return true;
-                   }}};
+  World world;
+  Flow flow{world};
+  Targets targets{flow.sidecar, flights, kMost, kFirstWindow};
+  Flights flights{flow.sidecar, targets};
 };
 
 TEST_F(TargetsTest, AWindowBeginsSmallAndGrowsWithEachAnswer) {
@@ -142,7 +143,7 @@ TEST_F(TargetsTest, QueuesTakeTurns) {
 }
 
 TEST_F(TargetsTest, WhatIsOverdueGoesAtItsRate) {
-  rate = 100;
+  world.rules = story_rules(100);
   warm(1);
   add_many(1, 1000, Ms{3'600'000});
   int went = 0;
@@ -156,7 +157,7 @@ TEST_F(TargetsTest, WhatIsOverdueGoesAtItsRate) {
 }
 
 TEST_F(TargetsTest, WhatBecomesDueDoesNotWaitBehindWhatIsOverdue) {
-  rate = 1'000'000;
+  world.rules = story_rules(1'000'000);
   warm(1);
   add_many(1, 1000, Ms{3'600'000});
   add(1, 7777);
@@ -179,7 +180,7 @@ TEST_F(TargetsTest, ASmallBacklogGoesFirst) {
 }
 
 TEST_F(TargetsTest, WhatWasDueWhileNothingCouldGoIsOverdueThen) {
-  rate = 10;
+  world.rules = story_rules(10);
   warm(1);
   add_many(1, 90);
   targets.sort_out(kTargetsNow + kOverdueAfter + Ms{1});
@@ -247,9 +248,14 @@ TEST_F(TargetsTest, BehindAClosedGateNobodyIsProbed) {
   targets.quarantine(later, Ms{10'000});
   answer(1, kFirstWindow, How::lost, later);
   add_many(1, 1);
-  targets.close(1, true, kTargetsNow);
+  flow.gates.start();
+  ASSERT_TRUE(world.eyes->pause({"one", {}, "ann", ""}));
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.gates.why_closed("one") != nullptr; }));
+  targets.gate_changed(1, kTargetsNow);
   EXPECT_FALSE(take_probe(later));
-  targets.close(1, false, kTargetsNow);
+  ASSERT_TRUE(world.eyes->resume("one", "ann", ""));
+  ASSERT_TRUE(world.loop.run_until([&] { return flow.gates.why_closed("one") == nullptr; }));
+  targets.gate_changed(1, kTargetsNow);
   EXPECT_TRUE(take_probe(later));
 }
 
@@ -266,17 +272,17 @@ TEST_F(TargetsTest, WhatIsForgottenIsIdle) {
 }
 
 TEST_F(TargetsTest, TasksThatDoNotWaitAnyMoreUseNoTokensAndSendNoProbe) {
-  rate = 10;
+  world.rules = story_rules(10);
   warm(1);
   for (const int late : {3, 2, 1}) add(1, 900 + late, Ms{3'600'000 + late});
-  gone = {903, 902};
+  for (const int id : {903, 902}) flights.drop(TaskId{id});  // they do not wait any more
   EXPECT_EQ(take(10)[1], 1);
   EXPECT_TRUE(targets.empty());
   const BootMs later = kBoot + Ms{10'001};
   targets.quarantine(later, Ms{10'000});
   answer(1, 1, How::lost, later);
   add_many(1, 2);
-  gone.insert(last_id - 1);
+  flights.drop(TaskId{last_id - 1});
   const auto probe = take_probe(later);
   ASSERT_TRUE(probe);
   EXPECT_EQ(probe->id.value, last_id);

@@ -1,5 +1,5 @@
 // What waits for what before it is recorded.
-#include "src/bridge/changes/transitions.h"
+#include "src/bridge/flight/transitions.h"
 
 #include <gtest/gtest.h>
 
@@ -42,15 +42,20 @@ class TransitionsStory : public testing::Test {
     return id;
   }
 
+  // Two tasks whose publishes have no answer before the broker's confirms are released.
+  std::vector<TaskId> published_two() {
+    flow.take_shards();
+    flow.broker.hold_confirms();
+    const std::vector<TaskId> ids{world.insert("orders", world.now()), world.insert("orders", world.now())};
+    for (const TaskId id : ids) flow.hand_over(id);
+    EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == 2; }));
+    return ids;
+  }
+
   World world;
-  test::VirtualJobs jobs{world.loop,
-                         [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
-  Health health{*world.clock, [] {}};
-  LeftUnacked left{world.loop, health, [this] { transitions.flush(); }};
-  std::set<TaskId> publishing;
-  Transitions transitions{world.loop,
-                          {jobs, [] { return Fence{}; }, world.rules, [] {},
-                           [this](TaskId id) { return publishing.contains(id); }, left}};
+  Flow flow{world};
+  test::VirtualJobs& jobs = flow.jobs;
+  Transitions& transitions = flow.transitions;
 };
 
 TEST_F(TransitionsStory, AnEventIsSentWithoutACallOfFlush) {
@@ -61,19 +66,17 @@ TEST_F(TransitionsStory, AnEventIsSentWithoutACallOfFlush) {
 }
 
 TEST_F(TransitionsStory, AFailureQuickerThanTheConfirmWaitsForItWithoutAskingTheDatabase) {
-  const TaskId id = world.insert_awaiting("orders");
-  publishing.insert(id);
-  jobs.by_hand(Lane::flow);
+  const TaskId id = published_two().front();
+  const std::size_t asked = jobs.submitted(Lane::flow);
   const auto answer = add({id, failed(1)});
   transitions.flush();
   world.loop.run_for(Ms{10'000});
-  EXPECT_EQ(jobs.waiting(Lane::flow), 0U);
+  EXPECT_EQ(jobs.submitted(Lane::flow), asked);
   EXPECT_FALSE(transitions.idle());
-  publishing.clear();
-  transitions.published(id);
-  jobs.by_itself(Lane::flow);
-  world.loop.run_for(Ms{1});
+  flow.broker.release_confirms();
+  ASSERT_TRUE(world.loop.run_until([&] { return answer->decision.has_value(); }));
   EXPECT_TRUE(answer->applied());
+  world.loop.run_for(Ms{100});
   EXPECT_TRUE(transitions.idle());
 }
 
@@ -187,18 +190,19 @@ TEST_F(TransitionsStory, AConfirmWaitsForCompanyAndAFailureForNobody) {
 }
 
 TEST_F(TransitionsStory, ItemsOfAnOlderSessionAreDropped) {
-  const TaskId here = world.insert_awaiting("orders");
-  const TaskId another = world.insert_awaiting("orders");
-  publishing = {here, another};
-  const TaskId there = claimed_by(world.peer("peer", Ms{60'000}));
+  const std::vector<TaskId> ids = published_two();
+  const TaskId here = ids[0], another = ids[1];
+  const TaskId there = world.insert("invoices", world.now(), 5, [&](Task& task) {
+    task.state = State::publishing;
+    task.attempt = 1;
+    task.epoch = flow.shards.epoch(5);
+  });
   const auto held = add({here, failed(1)}, {1}), asked = add({there, failed(1)}, {1});
   const auto newer = add({here, failed(1)}, {2}), of_another_intake = add({another, failed(1)}, {1, 1});
   transitions.flush();
   world.loop.run_for(Ms{100});
   transitions.forget_before({2});
-  publishing.clear();
-  transitions.published(here);
-  transitions.published(another);
+  flow.broker.release_confirms();
   world.loop.run_for(Ms{70'000});
   EXPECT_FALSE(held->decision || asked->decision) << "the broker brings them again";
   EXPECT_TRUE(newer->applied());

@@ -1,4 +1,4 @@
-#include "src/bridge/changes/single_rows.h"
+#include "src/bridge/flight/single_rows.h"
 
 #include <fmt/format.h>
 

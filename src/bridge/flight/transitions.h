@@ -6,21 +6,23 @@
 // (kNotPublishedYet, kBeingPublished): here, without asking the database, if we publish it ourselves;
 // otherwise by retrying. A report on a delivery of ours that the row does not know (kRowBehind, kNoSuchTask
 // with a valid token) is also retried for some seconds: the row may have been read where the last commits are
-// missing. Thread: the loop's.
+// missing. TaskUpdates hears of each decision. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "plugin/broker.h"
-#include "src/bridge/base/health.h"
-#include "src/bridge/base/store_jobs.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/core/machine/machine.h"
+#include "src/core/task/task.h"
 #include "src/io/loop.h"
 
 namespace rung::bridge {
@@ -66,8 +68,7 @@ class LeftUnacked {
   static constexpr Ms kEvery{5000};
   static constexpr std::size_t kMostAtOnce = 100;  // in one turn of the timer
 
-  // `after` runs after each turn, to flush what the retries have added.
-  LeftUnacked(io::Loop& loop, Health& health, std::function<void()> after, Ms every = kEvery);
+  LeftUnacked(io::Loop& loop, Health& health);
 
   // Calls `again` once, a turn later; if that fails, `again` must call add() again. `session`: the
   // delivery's, {} if there is no delivery.
@@ -87,11 +88,31 @@ class LeftUnacked {
   void tell(const std::string& reason);
 
   Health& health_;
-  const std::function<void()> after_;
-  const Ms every_;
   std::deque<Item> waiting_;
   bool draining_ = false;
   io::Timer timer_;
+};
+
+// Reacts to new and changed task rows, whoever changed them: adds the due time to the heap, withdraws a
+// held-back copy, and logs what people must know. Thread: the loop's.
+class TaskUpdates {
+ public:
+  explicit TaskUpdates(const Sidecar& sidecar) : sidecar_(sidecar) {}
+
+  // A new row is committed.
+  void inserted(const NewTask& fresh);
+  // An event was decided; the row has changed where the verdict is `applied`.
+  void decided(const Decision& decision);
+
+  // Failures since the start, by the rule that decided. Only rules of the config, so they are few.
+  const std::map<std::string, std::int64_t>& decided_by_rule() const { return by_rule_; }
+
+ private:
+  void schedule(const Task& task);
+  void count(const std::string& rule);
+
+  const Sidecar& sidecar_;
+  std::map<std::string, std::int64_t> by_rule_;
 };
 
 class Transitions {
@@ -103,17 +124,7 @@ class Transitions {
     keep,    // it is logged and retried by a timer (LeftUnacked): nobody else would
   };
 
-  struct Deps {
-    StoreJobs& jobs;
-    std::function<Fence()> fence;  // called when a batch leaves
-    const RuleBookPtr& rules;      // replaced by a reload: they apply from the next batch on
-    std::function<void()> after;   // runs once after each batch's callbacks: acks leave together
-    // Whether we have claimed the task, and its publish has no recorded answer yet; published() is called
-    // when it has.
-    std::function<bool(TaskId)> publishing;
-    LeftUnacked& left;
-  };
-  Transitions(io::Loop& loop, Deps deps);
+  explicit Transitions(const Sidecar& sidecar);
 
   // Leaves within some ms, or at flush(): call that when a handler has added all it has. `session`: of the
   // event's delivery, if there is one.
@@ -134,9 +145,8 @@ class Transitions {
     OnError on_error = OnError::answer;
     // Its batch failed for good: it goes alone, so that it does not fail others.
     bool alone = false;
-    bool told = false;  // the failure to record it was logged
-    BootMs since{0};    // when it first had to wait for a publish
-    BootMs again_at{0};
+    bool told = false;       // the failure to record it was logged
+    BootMs since{0};         // when it first had to wait for a publish
     std::size_t looked = 0;  // how often the row was behind or missing
   };
   bool should_flush();
@@ -150,12 +160,11 @@ class Transitions {
   void put_off(Item item, Ms pause);
   void ask_those_due();
 
-  io::Loop& loop_;
-  const Deps deps_;
+  const Sidecar& sidecar_;
   std::deque<Item> waiting_;
   std::unordered_map<TaskId, std::vector<Item>> held_;  // until published()
-  std::vector<Item> later_;                             // to be retried at their time
-  io::Timer again_;                                     // the first of later_
+  std::multimap<BootMs, Item> later_;                   // to be retried at their time
+  io::Timer again_;                                     // the first of them
   Linger linger_;
   std::size_t pressing_ = 0;  // how many of waiting_ somebody waits for
   int in_flight_ = 0;

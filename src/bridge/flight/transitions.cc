@@ -1,29 +1,40 @@
-#include "src/bridge/changes/transitions.h"
+#include "src/bridge/flight/transitions.h"
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <ranges>
 #include <utility>
 #include <variant>
 
+#include "src/bridge/base/flow_counts.h"
+#include "src/bridge/base/health.h"
+#include "src/bridge/base/outbox.h"
+#include "src/bridge/base/queue_names.h"
+#include "src/bridge/flight/dispatch.h"
+#include "src/bridge/flight/due.h"
+#include "src/bridge/gates/gates.h"
+#include "src/bridge/leases/shards.h"
+#include "src/bridge/watch/attachments.h"
+#include "src/bridge/watch/store_watch.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 
-LeftUnacked::LeftUnacked(io::Loop& loop, Health& health, std::function<void()> after, Ms every)
-    : health_(health), after_(std::move(after)), every_(every), timer_(loop, [this] { turn(); }) {}
+LeftUnacked::LeftUnacked(io::Loop& loop, Health& health)
+    : health_(health), timer_(loop, [this] { turn(); }) {}
 
 void LeftUnacked::add(const IntakeSession& session, const std::string& reason, std::function<void()> again) {
   if (draining_) return;
   waiting_.push_back({session, std::move(again)});
   tell(reason);
-  if (!timer_.active()) timer_.start(every_, every_);
+  if (!timer_.active()) timer_.start(kEvery, kEvery);
 }
 
 void LeftUnacked::tell(const std::string& reason) {
   health_.set("unrecorded", std::to_string(waiting_.size()) +
                                 " deliveries or results could not be recorded; retrying every " +
-                                std::to_string(every_.count() / 1000) + " s: " + reason);
+                                std::to_string(kEvery.count() / 1000) + " s: " + reason);
 }
 
 void LeftUnacked::forget_before(const IntakeSession& session) {
@@ -47,7 +58,6 @@ void LeftUnacked::turn() {
     waiting_.pop_front();
     item.again();
   }
-  after_();
 }
 
 namespace {
@@ -70,13 +80,18 @@ bool is_proven(const Happening& what) {
 
 bool is_pressing(const Event& event) { return !std::holds_alternative<event::Confirmed>(event.what); }
 
+// Nothing in memory follows from the others: if a consumer was faster than the confirm, its report was
+// handled already.
+bool is_news(const Event& event) {
+  return is_pressing(event) && !std::holds_alternative<event::ParkedCopySent>(event.what);
+}
+
 }  // namespace
 
-Transitions::Transitions(io::Loop& loop, Deps deps)
-    : loop_(loop),
-      deps_(std::move(deps)),
-      again_(loop, [this] { ask_those_due(); }),
-      linger_(loop, kConfirmWaits, [this] { flush(); }) {}
+Transitions::Transitions(const Sidecar& sidecar)
+    : sidecar_(sidecar),
+      again_(sidecar.loop, [this] { ask_those_due(); }),
+      linger_(sidecar.loop, kConfirmWaits, [this] { flush(); }) {}
 
 void Transitions::add(Event event, Done done, const IntakeSession& session, OnError on_error) {
   put({std::move(event), std::move(done), session, on_error});
@@ -91,7 +106,7 @@ void Transitions::push(Item item) {
 void Transitions::put(Item item) {
   // The consumer was faster than the confirm. Manual events ask the database at once.
   const auto* failed = std::get_if<event::Failed>(&item.event.what);
-  if (failed != nullptr && !failed->by_publisher && deps_.publishing(item.event.id)) {
+  if (failed != nullptr && !failed->by_publisher && sidecar_.dispatch.flights().publishing(item.event.id)) {
     held_[item.event.id].push_back(std::move(item));
     return;
   }
@@ -102,7 +117,7 @@ void Transitions::published(TaskId id) {
   const auto held = held_.extract(id);
   if (held.empty()) return;
   for (Item& item : held.mapped()) put(std::move(item));
-  loop_.post([this] { flush(); });  // with the other events of this turn
+  sidecar_.loop.post([this] { flush(); });  // with the other events of this turn
 }
 
 // False if it has waited long enough, or has nothing to wait for.
@@ -111,7 +126,7 @@ bool Transitions::ask_again(Item& item, const Decision& decision) {
   const bool by_hand = item.event.by_hand.has_value();
   const bool being_published = decision.reason == kBeingPublished;
   if (!being_published && (by_hand || decision.reason != kNotPublishedYet)) return false;
-  const BootMs now = loop_.clock().boot();
+  const BootMs now = sidecar_.loop.clock().boot();
   if (item.since.ms == 0) item.since = now;
   if (by_hand && now - item.since >= kPersonWaits) return false;
   const Ms waited = now - item.since;
@@ -137,34 +152,21 @@ bool Transitions::look_again(Item& item, const Decision& decision) {
 }
 
 void Transitions::put_off(Item item, Ms pause) {
-  const BootMs now = loop_.clock().boot();
-  item.again_at = now + pause;
-  const bool first = std::ranges::all_of(later_, [&](const Item& i) { return item.again_at < i.again_at; });
-  if (first) again_.start(pause);
-  later_.push_back(std::move(item));
+  const auto place = later_.emplace(sidecar_.loop.clock().boot() + pause, std::move(item));
+  if (place == later_.begin()) again_.start(pause);
 }
 
 void Transitions::ask_those_due() {
-  const BootMs now = loop_.clock().boot();
-  std::vector<Item> items;
-  items.swap(later_);
-  for (Item& item : items) {
-    if (item.again_at > now) {
-      later_.push_back(std::move(item));
-    } else {
-      put(std::move(item));
-    }
-  }
-  if (!later_.empty()) {
-    const auto first = std::ranges::min_element(later_, {}, &Item::again_at);
-    again_.start(std::max(first->again_at - now, Ms{1}));
-  }
+  const BootMs now = sidecar_.loop.clock().boot();
+  while (!later_.empty() && later_.begin()->first <= now)
+    put(std::move(later_.extract(later_.begin()).mapped()));
+  if (!later_.empty()) again_.start(later_.begin()->first - now);
   flush();
 }
 
 bool Transitions::idle() const {
   const auto counts = [](const Item& item) { return item.session == IntakeSession{}; };
-  return waiting_.empty() && in_flight_ == 0 && std::ranges::none_of(later_, counts) &&
+  return waiting_.empty() && in_flight_ == 0 && std::ranges::none_of(later_ | std::views::values, counts) &&
          std::ranges::none_of(held_,
                               [&](const auto& held) { return std::ranges::any_of(held.second, counts); });
 }
@@ -175,7 +177,7 @@ void Transitions::forget_before(const IntakeSession& session) {
     pressing_ -= gone(item) && is_pressing(item.event) ? 1 : 0;
     return gone(item);
   });
-  std::erase_if(later_, gone);
+  std::erase_if(later_, [&](const auto& later) { return gone(later.second); });
   for (auto& [id, items] : held_) std::erase_if(items, gone);
   std::erase_if(held_, [](const auto& held) { return held.second.empty(); });
 }
@@ -204,9 +206,9 @@ void Transitions::flush() {
 void Transitions::leave(std::vector<Item> batch) {
   ++in_flight_;
   auto shared = std::make_shared<std::vector<Item>>(std::move(batch));
-  deps_.jobs.submit<std::vector<Decision>>(
+  sidecar_.jobs.submit<std::vector<Decision>>(
       Lane::flow,
-      [shared, fence = deps_.fence(), decide = decider(deps_.rules)](Store& store) {
+      [shared, fence = sidecar_.shards.fence(), decide = decider(sidecar_.rules)](Store& store) {
         std::vector<Event> events;
         events.reserve(shared->size());
         for (const Item& item : *shared) events.push_back(item.event);
@@ -215,7 +217,7 @@ void Transitions::leave(std::vector<Item> batch) {
       [this, shared](Result<std::vector<Decision>> result) {
         --in_flight_;
         arrived(*shared, std::move(result));
-        deps_.after();
+        sidecar_.acks.flush();
         flush();
       });
 }
@@ -229,7 +231,8 @@ void Transitions::arrived(std::vector<Item>& batch, Result<std::vector<Decision>
         keep(std::move(batch[i]), decision.reason);
         continue;
       }
-      batch[i].done((*result)[i]);
+      batch[i].done(decision);
+      if (is_news(batch[i].event)) sidecar_.updates.decided(decision);
     }
     return;
   }
@@ -256,7 +259,45 @@ void Transitions::keep(Item item, const std::string& reason) {
     log::error("recording a task's change failed: retrying",
                {{"id", item.event.id.value}, {"reason", reason}});
   const IntakeSession session = item.session;
-  deps_.left.add(session, reason, [this, item = std::move(item)] { push(item); });
+  sidecar_.left.add(session, reason, [this, item = std::move(item)] { push(item); });
+}
+
+void TaskUpdates::inserted(const NewTask& fresh) {
+  const Task& task = fresh.task;
+  if (task.kind == Kind::retry) sidecar_.attachments.failed(task, sidecar_.clock);
+  count(task.rule);
+  sidecar_.counts.inserted(task);
+  schedule(task);
+  if (sidecar_.tracer != nullptr) sidecar_.tracer->received(fresh, sidecar_.clock.now());
+}
+
+void TaskUpdates::decided(const Decision& decision) {
+  if (decision.verdict != Decision::Verdict::applied) return;
+  if (sidecar_.tracer != nullptr) sidecar_.tracer->decided(decision);
+  const Task& task = decision.task;
+  if (!decision.reason.empty()) sidecar_.store_watch.behind(task.id, decision.reason);
+  sidecar_.counts.decided(decision);
+  sidecar_.dispatch.changed(task);
+  schedule(task);
+  if (decision.child != nullptr) schedule(decision.child->task);
+  if (decision.attempt) count(decision.attempt->rule);
+  sidecar_.gates.decided(decision);
+  if (task.state == State::parked) {
+    log::warn("parked", {{"id", task.id.value},
+                         {"queue", task.queue},
+                         {"message_id", task.message_id},
+                         {"attempt", task.attempt},
+                         {"rule", task.rule},
+                         {"error", task.last_error}});
+  }
+}
+
+void TaskUpdates::count(const std::string& rule) {
+  if (!rule.empty()) ++by_rule_[rule];
+}
+
+void TaskUpdates::schedule(const Task& task) {
+  if (waits_for_claim(task)) sidecar_.horizon.schedule(sidecar_.names.item(task, *task.next_at));
 }
 
 }  // namespace rung::bridge
