@@ -85,7 +85,6 @@ void Throttle::add(const io::DueItem& item) {
   const std::string& name = sidecar_.names.name(item.queue);
   auto place = queues_.find(item.queue);
   if (place != queues_.end() && place->second.name != name) {  // the number was another queue's
-    if (const auto wakes = place->second.wakes) due_.erase({*wakes, item.queue});
     queues_.erase(place);
     place = queues_.end();
   }
@@ -96,41 +95,40 @@ void Throttle::add(const io::DueItem& item) {
   ++waiting_;
   if (rules(item.queue).rate_by) {
     queue.unknown.push_back(item);
-    wake(item.queue, queue, sidecar_.loop.clock().boot());
+    wake(queue, sidecar_.loop.clock().boot());
   } else {
     put(item.queue, queue, "", item);
   }
 }
 
-void Throttle::wake(std::uint32_t number, Queue& queue, BootMs at) {
+void Throttle::wake(Queue& queue, BootMs at) {
   if (queue.wakes && *queue.wakes <= at) return;
-  if (queue.wakes) due_.erase({*queue.wakes, number});
   queue.wakes = at;
-  due_.emplace(at, number);
-  if (due_.begin()->second == number) again_.start(std::max(at - sidecar_.loop.clock().boot(), Ms{1}));
+  if (again_.active() && again_at_ <= at) return;
+  again_at_ = at;
+  again_.start(std::max(at - sidecar_.loop.clock().boot(), Ms{1}));
 }
 
 void Throttle::changed() {
   const BootMs now = sidecar_.loop.clock().boot();
-  for (auto& [number, queue] : queues_) wake(number, queue, now);
+  for (auto& [number, queue] : queues_) wake(queue, now);
 }
 
 void Throttle::work() {
   const BootMs now = sidecar_.loop.clock().boot();
   std::vector<io::DueItem> out;
-  while (!due_.empty() && due_.begin()->first <= now) {
-    const std::uint32_t number = due_.begin()->second;
-    due_.erase(due_.begin());
-    Queue& queue = queues_.at(number);
-    queue.wakes.reset();
-    if (!holds(number)) {  // a reload has removed the rates
+  for (auto& [number, queue] : queues_) {
+    if (!queue.wakes) continue;
+    const BootMs at = *std::exchange(queue.wakes, std::nullopt);
+    if (at > now) {
+      wake(queue, at);
+    } else if (!holds(number)) {  // a reload has removed the rates
       release_all(queue);
-      continue;
+    } else {
+      look_up(number, queue);
+      if (const auto next = send(number, queue, now, out)) wake(queue, *next);
     }
-    look_up(number, queue);
-    if (const auto at = send(number, queue, now, out)) wake(number, queue, *at);
   }
-  if (!due_.empty()) again_.start(std::max(due_.begin()->first - now, Ms{1}));
   if (!out.empty()) sidecar_.dispatch.released(out);
 }
 
@@ -204,7 +202,7 @@ void Throttle::not_sent(std::uint32_t number, const std::string& value) {
       std::erase_if(queue.line, [&](const auto& entry) { return entry.second == of; });
     list(queue, of, now);
   }
-  wake(number, queue, now);
+  wake(queue, now);
 }
 
 void Throttle::put(std::uint32_t number, Queue& queue, const std::string& value, const io::DueItem& item) {
@@ -217,7 +215,7 @@ void Throttle::put(std::uint32_t number, Queue& queue, const std::string& value,
   }
   of->second.waiting.push(item);
   list(queue, of, now);
-  wake(number, queue, now);
+  wake(queue, now);
 }
 
 // If it has tasks, it is its turn once it has a token, after those that have one.
@@ -273,7 +271,7 @@ void Throttle::look_up(std::uint32_t number, Queue& queue) {
             found(number, of, item, values && value != values->end() ? value->second : "");
           }
         }
-        wake(number, of, sidecar_.loop.clock().boot());
+        wake(of, sidecar_.loop.clock().boot());
       });
 }
 
@@ -307,10 +305,8 @@ void Throttle::tick() {
   for (auto& [number, queue] : queues_) forget_unused(queue, false, now);
   std::erase_if(queues_, [&](const auto& entry) {
     const auto& [number, queue] = entry;
-    const bool unused = queue.waiting == 0 && queue.values.empty() && queue.looked_up.empty() &&
-                        queue.bucket.is_full(rate(number), now);
-    if (unused && queue.wakes) due_.erase({*queue.wakes, number});
-    return unused;
+    return queue.waiting == 0 && queue.values.empty() && queue.looked_up.empty() &&
+           queue.bucket.is_full(rate(number), now);
   });
   changed();  // the rate grows after a breaker has closed, and shards come and go
 }
@@ -354,7 +350,6 @@ std::vector<std::string> Throttle::limited() const {
 void Throttle::clear() {
   again_.stop();
   queues_.clear();
-  due_.clear();
   waiting_ = 0;
 }
 

@@ -3,8 +3,8 @@
 // instance has its share of each rate, by the shards that it holds. Within a value the oldest goes first;
 // values take turns. A token whose task is not sent goes to the next one.
 //
-// When each queue has something to do stands in due_, and when each of its values may send in Queue::line.
-// Thread: the loop's.
+// Queue::wakes says when a queue has something to do, Queue::line when each of its values may send. Thread:
+// the loop's.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +73,7 @@ class Throttle {
     std::vector<io::DueItem> unknown{};              // their values have not been read yet
     std::vector<io::DueItem> looked_up{};            // they are being read
     std::size_t waiting = 0;                         // all of its tasks here
-    std::optional<BootMs> wakes{};                   // its place in due_
+    std::optional<BootMs> wakes{};                   // when it is to be looked at
   };
 
   const GateRules& rules(std::uint32_t queue) const;
@@ -81,7 +81,7 @@ class Throttle {
   double rate(std::uint32_t queue) const;
   double rate_by(std::uint32_t queue) const;
   BootMs empty_since(double per_second) const;
-  void wake(std::uint32_t number, Queue& queue, BootMs at);
+  void wake(Queue& queue, BootMs at);
   void work();
   void follow_rate(std::uint32_t number, Queue& queue, BootMs now);
   std::optional<BootMs> send(std::uint32_t number, Queue& queue, BootMs now, std::vector<io::DueItem>& out);
@@ -99,11 +99,11 @@ class Throttle {
   Flights& flights_;
   const std::size_t most_in_all_;
   const BootMs began_;
-  std::map<std::uint32_t, Queue> queues_;           // those that had tasks lately
-  std::set<std::pair<BootMs, std::uint32_t>> due_;  // when which queue is to be looked at
+  std::map<std::uint32_t, Queue> queues_;  // those that had tasks lately
   std::size_t waiting_ = 0;
   std::set<std::uint32_t> told_;  // queues of which a header without a value was logged
-  io::Timer again_;
+  io::Timer again_;               // the first queue wakes, ...
+  BootMs again_at_{0};            // ... then
 };
 
 }  // namespace rung::bridge
