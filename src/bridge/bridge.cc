@@ -98,7 +98,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                 {shards_, transitions_, clock_, attachments_, rules_},
                 {upkeep_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked",
                  health_, [this] { return broker_watch_.takes_messages() && proof_.ready(); }}}),
-      bulks_(sidecar_, "node " + settings_.identity.name),
+      bulks_(sidecar_, upkeep_, "node " + settings_.identity.name),
       broker_watch_(
           loop.clock(),
           {upkeep_, health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
@@ -387,7 +387,6 @@ void Bridge::drain(std::function<void()> done) {
   intake_.drain();
   left_.drain();
   submissions_.drain();
-  bulks_.drain();
   upkeep_.stop();
   drained_ = std::move(done);
   drain_timer_.start(Ms{0}, kLookIfDrained);
@@ -398,7 +397,7 @@ void Bridge::look_if_drained() {
 }
 
 bool Bridge::idle() const {
-  return transitions_.idle() && intake_.idle() && submissions_.idle() && bulks_.idle() && dispatch_.idle() &&
+  return transitions_.idle() && intake_.idle() && submissions_.idle() && dispatch_.idle() &&
          outbox_.under_way() == 0;
 }
 

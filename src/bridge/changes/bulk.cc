@@ -260,58 +260,25 @@ Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::str
   return stopped;
 }
 
-struct BulkRunner::Step {
-  std::optional<Bulk> bulk;  // none: no work
-  BulkProgress progress;
-};
+BulkRunner::BulkRunner(const Sidecar& sidecar, Jobs& jobs, std::string runner)
+    : sidecar_(sidecar),
+      jobs_(jobs),
+      runner_(std::move(runner)),
+      // Without a shard, tasks sent now would wait for another instance's sweep.
+      step_(jobs.add({"bulks", kTryAgain, Lane::flow, Jobs::Who::owners, [this] { return step(); }, true})) {}
 
-BulkRunner::BulkRunner(const Sidecar& sidecar, std::string runner)
-    : sidecar_(sidecar), runner_(std::move(runner)), timer_(sidecar.loop, [this] { step(); }) {}
-
-// Also while the timer waits for the next step of a slow one.
-void BulkRunner::found() { step(); }
-
-void BulkRunner::drain() {
-  draining_ = true;
-  timer_.stop();
-}
-
-Result<BulkRunner::Step> BulkRunner::perform(Store& store, const std::string& runner, const Fence& fence,
-                                             const RuleBookPtr& rules) {
-  auto bulk = store.take_bulk(runner, kLease);
-  if (!bulk) return tl::unexpected(bulk.error());
-  if (!*bulk) return Step{};
-  auto progress = perform_step(store, **bulk, runner, fence, rules);
-  if (!progress) return tl::unexpected(progress.error());
-  return Step{*std::move(bulk), *std::move(progress)};
-}
-
-void BulkRunner::step() {
-  if (draining_ || busy_) return;
-  // Without a shard, tasks sent now would wait for another instance's sweep; and a step cannot start while
-  // the database is away.
-  if (!sidecar_.shards.any()) return;
-  busy_ = true;
-  sidecar_.jobs.submit<Step>(
-      Lane::flow,
-      [runner = runner_, fence = sidecar_.shards.fence(), rules = sidecar_.rules](Store& store) {
-        return perform(store, runner, fence, rules);
-      },
-      [this](const Result<Step>& step) { done(step); });
-}
-
-void BulkRunner::done(const Result<Step>& step) {
-  busy_ = false;
-  std::optional<Ms> pause = kTryAgain;
-  if (!step) {
-    log::warn("bulk step failed", {{"reason", step.error().message}});
-  } else if (step->bulk) {
-    note(*step->bulk, step->progress);
-    pause = kAtOnce;
-  } else {
-    pause = until_next();
-  }
-  if (pause && !draining_) timer_.start(*pause);
+Jobs::Work BulkRunner::step() {
+  return [this, fence = sidecar_.shards.fence(), rules = sidecar_.rules](Store& store) -> Result<Jobs::Then> {
+    const auto bulk = store.take_bulk(runner_, kLease);
+    if (!bulk) return tl::unexpected(bulk.error());
+    if (!*bulk) return Jobs::Then([this] { go_on(); });
+    auto progress = perform_step(store, **bulk, runner_, fence, rules);
+    if (!progress) return tl::unexpected(progress.error());
+    return Jobs::Then([this, bulk = **bulk, progress = *std::move(progress)] {
+      note(bulk, progress);
+      jobs_.soon(step_, kAtOnce);
+    });
+  };
 }
 
 void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
@@ -331,14 +298,12 @@ void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
   }
 }
 
-// No bulk is due: the pause until a known one is. Others are found().
-std::optional<Ms> BulkRunner::until_next() {
+// No bulk is due: waits until a known one is. Others are found().
+void BulkRunner::go_on() {
   const BootMs now = sidecar_.loop.clock().boot();
   std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kTakenOver < now; });  // taken over
-  std::optional<Ms> pause;
-  for (const auto& [id, due] : due_)
-    pause = std::max(std::min(pause.value_or(due - now), due - now), kNearly);
-  return pause;
+  const auto next = std::ranges::min_element(due_, {}, [](const auto& bulk) { return bulk.second; });
+  if (next != due_.end()) jobs_.soon(step_, std::max(next->second - now, kNearly));
 }
 
 }  // namespace rung::bridge

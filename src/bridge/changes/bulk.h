@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/bridge/base/sidecar.h"
+#include "src/bridge/leases/jobs.h"
 #include "src/core/base/result.h"
 #include "src/core/rules/policy.h"
 #include "src/store/store.h"
@@ -63,27 +64,20 @@ Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::str
 class BulkRunner {
  public:
   // `runner`: our name in the table.
-  BulkRunner(const Sidecar& sidecar, std::string runner);
+  BulkRunner(const Sidecar& sidecar, Jobs& jobs, std::string runner);
   // A step of some bulk is due, perhaps of another instance's.
-  void found();
-  void drain();  // the step under way completes
-  bool idle() const { return !busy_; }
+  void found() { jobs_.run(step_); }
 
  private:
-  struct Step;
-  void step();
-  static Result<Step> perform(Store& store, const std::string& runner, const Fence& fence,
-                              const RuleBookPtr& rules);
-  void done(const Result<Step>& step);
+  Jobs::Work step();
   void note(const Bulk& bulk, const BulkProgress& progress);
-  std::optional<Ms> until_next();
+  void go_on();
 
   const Sidecar& sidecar_;
+  Jobs& jobs_;
   const std::string runner_;
-  io::Timer timer_;
+  const Jobs::Id step_;
   std::map<std::int64_t, BootMs> due_;  // when the next step is due, of bulks that we have worked on
-  bool busy_ = false;
-  bool draining_ = false;
 };
 
 // Tasks in one step: few at a low rate, so that a pause takes effect soon. `rate`: tasks per second; 0 = no
