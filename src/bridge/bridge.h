@@ -25,7 +25,7 @@
 #include "src/bridge/changes/submissions.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
-#include "src/bridge/flight/stall_detector.h"
+#include "src/bridge/flight/publishing.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/intake.h"

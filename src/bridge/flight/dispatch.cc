@@ -32,8 +32,7 @@ Dispatch::Dispatch(const Sidecar& sidecar, int most_under_way, std::size_t most_
       most_held_(most_held),
       targets_(sidecar, flights_, share_of(most_under_way), sidecar.broker.limits().first_window),
       flights_(sidecar, targets_),
-      stalls_(sidecar, flights_, targets_),
-      publisher_(sidecar, flights_, stalls_),
+      publisher_(sidecar, flights_),
       claims_(sidecar, unable_, flights_, publisher_, throttle_),
       throttle_(sidecar, flights_, std::min(Throttle::kMostInAll, most_held * 5)),
       linger_(sidecar.loop, kLinger, [this] { pump(); }),
@@ -146,10 +145,7 @@ void Dispatch::keep_oldest(const std::string& queue, std::uint32_t number) {
   const std::size_t most =
       std::clamp(most_held_ - std::min(most_held_, others), std::size_t{1}, kKeptBehindGate);
   if (mine <= most) return;
-  targets_.keep_oldest(number, most, [this](const io::DueItem& item) {
-    if (flights_.is(item, Flight::Stage::waiting))
-      flights_.drop(item.id);  // else it has moved to another queue meanwhile
-  });
+  targets_.keep_oldest(number, most);
   if (left_.size() < QueueNames::kMost) left_.insert(queue);
 }
 
@@ -242,7 +238,7 @@ void Dispatch::pump() {
 
 void Dispatch::tick() {
   targets_.tidy(sidecar_.loop.clock().boot());
-  stalls_.check(open_);
+  targets_.check(open_);
   throttle_.tick();
   claims_.tick();
   pump();

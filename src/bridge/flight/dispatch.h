@@ -17,7 +17,6 @@
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/publishing.h"
-#include "src/bridge/flight/stall_detector.h"
 #include "src/bridge/flight/targets.h"
 #include "src/bridge/flight/throttle.h"
 #include "src/bridge/flight/transitions.h"
@@ -102,7 +101,6 @@ class Dispatch {
   const std::size_t most_under_way_, most_held_;
   Targets targets_;
   Flights flights_;
-  StallDetector stalls_;
   TaskPublisher publisher_;
   Claims claims_;
   Throttle throttle_;

@@ -1,10 +1,13 @@
 #include "src/bridge/flight/publishing.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 #include <variant>
 
+#include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/dispatch.h"
@@ -24,6 +27,9 @@
 
 namespace rung::bridge {
 namespace {
+
+// Publishes under way when leases are lost are answered within this, or their connection is dropped.
+constexpr Ms kUnansweredMost{1000};
 
 // Whether the claim is under our current lease. A lease that was lost, even if taken again, no longer covers
 // it.
@@ -193,11 +199,8 @@ void Claims::drain() {
   release_unfetched();
 }
 
-TaskPublisher::TaskPublisher(const Sidecar& sidecar, Flights& flights, StallDetector& stalls)
-    : sidecar_(sidecar),
-      flights_(flights),
-      stalls_(stalls),
-      held_timer_(sidecar.loop, [this] { send_due(); }) {}
+TaskPublisher::TaskPublisher(const Sidecar& sidecar, Flights& flights)
+    : sidecar_(sidecar), flights_(flights), held_timer_(sidecar.loop, [this] { send_due(); }) {}
 
 void TaskPublisher::publish(const std::vector<Flight*>& flights, const std::vector<StoredMessage>& messages) {
   std::unordered_map<TaskId, const StoredMessage*> by_id;
@@ -304,7 +307,6 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
   if (sidecar_.tracer != nullptr) sidecar_.tracer->answered(task, result, now);
   switch (result.how) {
     case How::confirmed:
-      stalls_.confirmed();
       if (task.next_at) lateness_.add(late - claim.behind_gates);
       sidecar_.gates.published(task);
       if (!result.reason.empty() && queues_told_.is_news(task.queue))
@@ -349,6 +351,41 @@ void TaskPublisher::record(Event event) {
   if (auto* failed = std::get_if<event::Failed>(&event.what)) failed->by_publisher = true;
   const auto recorded = [this, id](const Result<Decision>&) { flights_.end(id); };
   sidecar_.transitions.add(std::move(event), recorded, {}, Transitions::OnError::keep);
+}
+
+void PublishFence::leases_lost() {
+  closed_ = true;
+  timer_.start(kUnansweredMost, kUnansweredMost);
+  sidecar_.health.set("fenced",
+                      "its leases expired: publishing is stopped until they are renewed or acquired again",
+                      Health::Effect::not_ready);
+  allow_until({0});
+}
+
+bool PublishFence::extend(BootMs deadline) {
+  if (deadline.ms == 0 || (closed_ && sidecar_.outbox.under_way() > 0)) {
+    allow_until({0});
+    return false;
+  }
+  closed_ = false;
+  timer_.stop();
+  sidecar_.health.clear("fenced");
+  allow_until(deadline);
+  return true;
+}
+
+void PublishFence::allow_until(BootMs deadline) {
+  constexpr BootMs kNever{std::numeric_limits<std::int64_t>::max()};
+  sidecar_.broker.allow_publish_until(planted(Bug::no_fence_on_publish) ? kNever : deadline);
+}
+
+// One silent queue would keep the fence closed for all: nothing else ends the publishes under way.
+void PublishFence::give_up_unanswered() {
+  if (sidecar_.outbox.under_way() == 0 || planted(Bug::b1)) return;
+  log::warn("leases expired with unconfirmed publishes: dropping their connections",
+            {{"under_way", sidecar_.outbox.under_way()}});
+  for (const PublishLane lane : {PublishLane::main, PublishLane::probe})
+    sidecar_.broker.drop_publishing(lane, "the leases expired with unanswered publishes");
 }
 
 }  // namespace rung::bridge

@@ -12,7 +12,6 @@
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
-#include "src/bridge/flight/stall_detector.h"
 #include "src/bridge/flight/throttle.h"
 #include "src/core/base/ids.h"
 #include "src/core/base/time.h"
@@ -86,7 +85,7 @@ class Claims {
 class TaskPublisher {
  public:
   using How = PublishResult::How;
-  TaskPublisher(const Sidecar& sidecar, Flights& flights, StallDetector& stalls);
+  TaskPublisher(const Sidecar& sidecar, Flights& flights);
 
   // `messages`: of these tasks, in any order; a missing one cannot be read. Flush the outbox afterwards.
   void publish(const std::vector<Flight*>& flights, const std::vector<StoredMessage>& messages);
@@ -110,12 +109,35 @@ class TaskPublisher {
 
   const Sidecar& sidecar_;
   Flights& flights_;
-  StallDetector& stalls_;
   std::multimap<EpochMs, Flight*> held_;      // by due time
   io::Timer held_timer_;                      // fires when the first of them is due
   OncePerName exchanges_told_, queues_told_;  // where messages cannot be published as they should be
   Lateness lateness_;
   double mean_body_bytes_ = 1024;
+};
+
+// The fence (Broker::allow_publish_until) follows the leases: nothing is written to the broker after they
+// have expired. It closes when leases are lost, and stays closed until every publish under way has its
+// result: tasks claimed under a lost lease may still be in the publisher's queue. A publish that gets no
+// answer has its connection dropped. Thread: the loop's.
+class PublishFence {
+ public:
+  explicit PublishFence(const Sidecar& sidecar)
+      : sidecar_(sidecar), timer_(sidecar.loop, [this] { give_up_unanswered(); }) {}
+
+  void leases_lost();
+  // Our leases allow publishing until `deadline`; 0 = not at all. Returns whether the fence is open now.
+  bool extend(BootMs deadline);
+  // Leases were lost, and some publishes under way have no result yet.
+  bool is_closed() const { return closed_; }
+
+ private:
+  void allow_until(BootMs deadline);
+  void give_up_unanswered();
+
+  const Sidecar& sidecar_;
+  bool closed_ = false;
+  io::Timer timer_;
 };
 
 }  // namespace rung::bridge

@@ -1,8 +1,11 @@
 #include "src/bridge/flight/targets.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "src/bridge/base/health.h"
+#include "src/bridge/base/outbox.h"
 #include "src/bridge/base/queue_names.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/gates/gates.h"
@@ -11,6 +14,7 @@
 #include "src/core/base/result.h"
 #include "src/core/gates/breaker.h"
 #include "src/core/gates/gates.h"
+#include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
@@ -24,6 +28,10 @@ constexpr Ms kFirstProbePause{2000};
 constexpr Ms kLongestProbePause{60'000};
 constexpr Ms kRemembered{60'000};      // how long an idle target's window is remembered
 constexpr std::size_t kPerTurn = 100;  // of one target before the next one's turn
+constexpr Ms kStallTimeout{10'000};    // without any answer
+constexpr Ms kLongestStallTimeout{60'000};
+constexpr Ms kProbeTimeout{2000};
+constexpr std::size_t kMostSilentNamed = 5;  // in the problem's detail
 
 }  // namespace
 
@@ -31,7 +39,8 @@ Targets::Targets(const Sidecar& sidecar, Flights& flights, std::size_t most, std
     : sidecar_(sidecar),
       flights_(flights),
       most_(std::max(most, first_window)),
-      first_window_(first_window) {}
+      first_window_(first_window),
+      stall_timeout_(kStallTimeout) {}
 
 Targets::Target& Targets::at(std::uint32_t queue) {
   const auto [place, fresh] = targets_.try_emplace(queue);
@@ -92,8 +101,7 @@ void Targets::gate_changed(std::uint32_t queue, EpochMs now) {
   for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
 }
 
-void Targets::keep_oldest(std::uint32_t queue, std::size_t most,
-                          const std::function<void(const io::DueItem&)>& gone) {
+void Targets::keep_oldest(std::uint32_t queue, std::size_t most) {
   const auto it = targets_.find(queue);
   if (it == targets_.end() || it->second.waiting() <= most) return;
   Target& target = it->second;
@@ -101,11 +109,11 @@ void Targets::keep_oldest(std::uint32_t queue, std::size_t most,
   for (Oldest* waiting : {&target.overdue, &target.fresh}) {  // what is overdue is older
     Oldest kept;
     for (; !waiting->empty(); waiting->pop()) {
-      if (most == 0) {
-        gone(waiting->top());
-      } else {
+      if (most > 0) {
         kept.push(waiting->top());
         --most;
+      } else if (flights_.is(waiting->top(), Flight::Stage::waiting)) {  // else it has moved to another queue
+        flights_.drop(waiting->top().id);
       }
     }
     *waiting = std::move(kept);
@@ -265,18 +273,59 @@ std::optional<io::DueItem> Targets::take_probe(BootMs now) {
   return std::nullopt;
 }
 
-std::size_t Targets::silent(BootMs now, Ms most) const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(targets_, [&](const auto& entry) { return is_silent(entry.second, now, most); }));
+void Targets::check(bool publishing) {
+  const BootMs now = sidecar_.loop.clock().boot();
+  if (publishing && sidecar_.outbox.under_way() > 0) {
+    if (now - sidecar_.outbox.heard_at() <= kStallTimeout) {
+      quarantine(now, kStallTimeout);
+    } else {
+      drop_stalled_connection(now);
+    }
+  }
+  // While nothing is published, nothing is answered either.
+  if (publishing) report(now);
+  if (probing_ && now - probing_since_ > kProbeTimeout)
+    sidecar_.broker.drop_publishing(PublishLane::probe, "the probed queue does not answer");
 }
 
-std::vector<Targets::Silent> Targets::all_silent(BootMs now, Ms most) const {
-  std::vector<Silent> out;
-  for (const auto& [queue, target] : targets_) {
-    if (target.quarantined || is_silent(target, now, most))
-      out.push_back({queue, target.unanswered, target.heard_at});
+void Targets::drop_stalled_connection(BootMs now) {
+  const Ms silent = now - sidecar_.outbox.heard_at();
+  if (silent <= stall_timeout_ || probing_) return;
+  const auto silent_targets = std::ranges::count_if(
+      targets_, [&](const auto& entry) { return is_silent(entry.second, now, stall_timeout_); });
+  // A copy for <prefix>.parked belongs to no target, but waits like them.
+  const bool copies_wait = sidecar_.outbox.under_way() > flights_.count(Flight::Stage::sent);
+  if (silent_targets == 0 || (silent_targets == 1 && !copies_wait)) return;
+  log::warn("no answer to publishes to several queues: reconnecting, then probing each queue alone",
+            {{"silent_ms", silent.count()}, {"under_way", sidecar_.outbox.under_way()}});
+  quarantine(now, stall_timeout_);
+  stall_timeout_ = std::min(stall_timeout_ * 2, kLongestStallTimeout);
+  sidecar_.broker.drop_publishing(PublishLane::main, "no answer to any publish for too long");
+}
+
+void Targets::report(BootMs now) {
+  std::size_t many = 0;
+  std::string named;
+  for (auto& [queue, target] : targets_) {
+    const std::string& name = sidecar_.names.name(queue);
+    if (!target.quarantined && !is_silent(target, now, kStallTimeout)) {
+      if (const auto since = std::exchange(target.reported, std::nullopt))
+        log::info("queue answers publishes again", {{"queue", name}, {"silent_ms", (now - *since).count()}});
+      continue;
+    }
+    if (!target.reported) {
+      target.reported = target.heard_at;
+      log::warn("queue does not answer publishes: it gets no more until it does",
+                {{"queue", name},
+                 {"unanswered", target.unanswered},
+                 {"silent_ms", (now - target.heard_at).count()}});
+    }
+    if (++many <= kMostSilentNamed) named += (named.empty() ? "" : ", ") + name;
   }
-  return out;
+  if (many == 0) return sidecar_.health.clear("silent_queues");
+  if (many > kMostSilentNamed) named += " and " + std::to_string(many - kMostSilentNamed) + " more";
+  sidecar_.health.set("silent_queues", "no answer to publishes to " + named +
+                                           ": messages for it wait until the broker confirms again");
 }
 
 void Targets::quarantine(BootMs now, Ms most) {
@@ -323,6 +372,8 @@ void Targets::answered(std::uint32_t queue, How how, BootMs now) {
   if (how != How::lost && how != How::fenced) target.quarantined = false;
   switch (how) {
     case How::confirmed:
+      stall_timeout_ = kStallTimeout;
+      [[fallthrough]];
     case How::returned:
     case How::rejected:
       target.window = std::min(target.window + 1, most_);

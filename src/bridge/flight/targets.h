@@ -50,9 +50,8 @@ class Targets {
   // catch-up rate; after a breaker all that waits.
   void gate_changed(std::uint32_t queue, EpochMs now);
   bool is_closed(std::uint32_t queue) const;
-  // Keeps the oldest `most` tasks that wait for this target; calls `gone` for each of the others.
-  void keep_oldest(std::uint32_t queue, std::size_t most,
-                   const std::function<void(const io::DueItem&)>& gone);
+  // Keeps the oldest `most` tasks that wait for this target, and drops the others from memory.
+  void keep_oldest(std::uint32_t queue, std::size_t most);
   // Calls `tell` for each target that has something under way, or is not to be forgotten for another reason.
   void each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const;
   // REQUIRES: it is not in use.
@@ -70,20 +69,16 @@ class Targets {
   std::vector<io::DueItem> take(std::size_t most, BootMs now);
   // The oldest task of the next target in quarantine; none while another is being probed.
   std::optional<io::DueItem> take_probe(BootMs now);
-  // Since when the current probe has been unanswered.
-  std::optional<BootMs> probing_since() const {
-    return probing_ ? std::optional(probing_since_) : std::nullopt;
-  }
-  // How many targets have had publishes under way without an answer for longer than `most`.
-  std::size_t silent(BootMs now, Ms most) const;
-  // The same targets, and all in quarantine.
-  struct Silent {
-    std::uint32_t queue = 0;
-    std::size_t unanswered = 0;
-    BootMs since{0};  // its last answer, or when the first publish was sent after it
-  };
-  std::vector<Silent> all_silent(BootMs now, Ms most) const;
-  // Quarantines the silent targets. Of a connection that answers nothing, any of them may be the reason.
+  // Call each second. `publishing`: the broker accepts publishes. Detects publishes that are not answered:
+  //   - A queue does not answer while others do: it goes into quarantine. Its unanswered publishes stay on
+  //     their connection, because the queue has them and answers once it works again.
+  //   - A connection answers nothing while publishes to several queues are under way: one silent queue may
+  //     block the whole connection in the broker. The connection is dropped and its targets go into
+  //     quarantine; probes find out which target is silent.
+  //   - The only queue with publishes under way does not answer: it is only reported. It delays no other.
+  // Reports the queues: a log line when the silence of one begins and ends, and the problem "silent_queues".
+  void check(bool publishing);
+  // Quarantines the targets that have had publishes under way without an answer for longer than `most`.
   void quarantine(BootMs now, Ms most);
   // Silence counts from now: no answers were possible until now.
   void begin_silence(BootMs now);
@@ -125,8 +120,9 @@ class Targets {
     std::size_t may_go = 0;  // within one take()
     bool closed = false;     // its gate
     bool quarantined = false;
-    BootMs probe_at{0};  // not before
-    Ms probe_pause{0};   // before the probe after that
+    std::optional<BootMs> reported;  // since when it does not answer
+    BootMs probe_at{0};              // not before
+    Ms probe_pause{0};               // before the probe after that
 
     bool waits() const { return !fresh.empty() || !overdue.empty(); }
     std::size_t waiting() const { return fresh.size() + overdue.size(); }
@@ -147,6 +143,8 @@ class Targets {
   std::optional<io::DueItem> take_oldest(Target& target);
   void begin_probe(std::uint32_t queue, BootMs now);
   std::size_t take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out);
+  void drop_stalled_connection(BootMs now);
+  void report(BootMs now);
 
   const Sidecar& sidecar_;
   Flights& flights_;
@@ -157,6 +155,7 @@ class Targets {
   BootMs probing_since_{0};
   std::uint32_t turn_ = 0;  // the queue that goes first next time
   std::size_t waiting_ = 0, held_ = 0;
+  Ms stall_timeout_;  // doubled after each stall, until a publish is confirmed
 };
 
 }  // namespace rung::bridge

@@ -1,6 +1,4 @@
 // A connection on which nothing is answered.
-#include "src/bridge/flight/stall_detector.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
