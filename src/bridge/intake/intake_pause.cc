@@ -29,13 +29,6 @@ void IntakePause::start() {
   timer_.start(kLookForAnAnswer);
 }
 
-void IntakePause::begin(BootMs now) {
-  paused_ = false;
-  begun_ = true;
-  log::info("database answered: intake begins", {{"waited_ms", (now - paused_at_).count()}});
-  deps_.holds.release(IntakeHolds::Why::database_away);
-}
-
 void IntakePause::database_away(bool yes) {
   away_ = yes;
   look();
@@ -55,7 +48,7 @@ void IntakePause::look() {
     if (now - answered < outage_timeout_) return timer_.start(outage_timeout_ - (now - answered));
     pause(now);
   } else if (deps_.served() > paused_at_ && now - paused_at_ >= least_) {
-    begun_ ? resume(now) : begin(now);
+    resume(now);
     if (!away_) return timer_.stop();  // otherwise another kind of job still waits
   }
   timer_.start(kLookForAnAnswer);
@@ -79,14 +72,16 @@ void IntakePause::pause(BootMs now) {
 
 void IntakePause::resume(BootMs now) {
   paused_ = false;
-  resumed_at_ = now;
-  const std::string length = std::to_string((now - paused_at_).count());
-  log::info("intake resumed", {{"paused_ms", (now - paused_at_).count()}});
+  const std::int64_t length = (now - paused_at_).count();
   deps_.holds.release(IntakeHolds::Why::database_away);
+  if (!std::exchange(begun_, true))
+    return log::info("database answered: intake begins", {{"waited_ms", length}});
+  resumed_at_ = now;
+  log::info("intake resumed", {{"paused_ms", length}});
   deps_.health.clear("intake");
   // It could not be written before.
   deps_.record("intake_paused", deps_.node,
-               "intake was paused for " + length +
+               "intake was paused for " + std::to_string(length) +
                    " ms because the database did not answer: unacked messages were returned to " +
                    std::string(deps_.broker));
 }

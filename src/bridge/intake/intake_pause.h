@@ -77,7 +77,6 @@ class IntakePause {
   void look();
   void pause(BootMs now);
   void resume(BootMs now);
-  void begin(BootMs now);
 
   const Deps deps_;
   const Clock& clock_;

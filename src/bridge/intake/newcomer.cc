@@ -86,18 +86,23 @@ void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, co
   }
 }
 
+// The one that the config gives the message's tag; nullptr: none.
+const Target* target_of_tag(const Message& message, const RuleBook& rules) {
+  const TagRules* tag = message.properties.type ? rules.tag(*message.properties.type) : nullptr;
+  return tag != nullptr && tag->target.is_set() ? &tag->target : nullptr;
+}
+
 // `fresh` has its message.
 void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest& request,
                    const Maker& maker) {
   Task& task = fresh.task;
+  const Message& message = newcomer.delivery->message;
   task.queue = request.target.queue;
   task.exchange = request.target.exchange;
   task.routing_key = request.target.routing_key;
-  if (!request.target.is_set()) {
-    const TagRules* tag = task.tag.empty() ? nullptr : maker.rules.tag(task.tag);
-    if (tag == nullptr || !tag->target.is_set()) task.queue = request.otherwise;
-  }
-  fresh.intake_key = intake_key(request, newcomer.delivery->message, task.digest);
+  if (!request.target.is_set() && target_of_tag(message, maker.rules) == nullptr)
+    task.queue = request.otherwise;
+  fresh.intake_key = intake_key(request, message, task.digest);
   // Publishing the same message again after its delivery is intended: tomorrow's reminder.
   fresh.same_if_over_since =
       newcomer.delivery->redelivered ? maker.now - kRedeliveredWithin : maker.now + kAfterArrival;
@@ -110,8 +115,8 @@ void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest&
 
 Target target_of_delay(const DelayRequest& request, const Message& message, const RuleBook& rules) {
   if (request.target.is_set()) return request.target;
-  const TagRules* tag = message.properties.type ? rules.tag(*message.properties.type) : nullptr;
-  return tag != nullptr && tag->target.is_set() ? tag->target : Target{request.otherwise, "", ""};
+  const Target* of_tag = target_of_tag(message, rules);
+  return of_tag != nullptr ? *of_tag : Target{request.otherwise, "", ""};
 }
 
 // The target queue or exchange if the message itself names it; "" if the config names it.
@@ -119,8 +124,7 @@ std::string target_named(const DelayRequest& request, const Message& message, co
   if (request.target_by.empty()) return {};
   if (request.target.is_set())
     return request.target.queue.empty() ? request.target.exchange : request.target.queue;
-  const TagRules* tag = message.properties.type ? rules.tag(*message.properties.type) : nullptr;
-  return tag != nullptr && tag->target.is_set() ? std::string() : request.otherwise;
+  return target_of_tag(message, rules) != nullptr ? std::string() : request.otherwise;
 }
 
 }  // namespace
