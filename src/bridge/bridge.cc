@@ -32,10 +32,10 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
         store_watch_.changed(status);
         intake_pause_.database_away(status.away);
       })),
-      sidecar_{loop,    broker,           *jobs_,          rules_,       clock_,    names_,   health_,
-               record_, attachments_,     store_watch_,    proof_,       gates_,    counts_,  outbox_,
-               acks_,   shards_,          left_,           transitions_, dispatch_, horizon_, updates_,
-               intake_, settings_.prefix, settings_.tracer},
+      sidecar_{loop,      broker,   *jobs_,       rules_,           clock_,          names_,
+               health_,   record_,  attachments_, store_watch_,     proof_,          gates_,
+               counts_,   outbox_,  acks_,        shards_,          left_,           transitions_,
+               dispatch_, horizon_, intake_,      settings_.prefix, settings_.tracer},
       health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
       attachments_(health_, record_),
       store_watch_(loop, health_, record_, settings_.identity.name),
@@ -84,7 +84,6 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       dispatch_(sidecar_, settings_.max_unconfirmed,
                 std::min(Dispatch::kMostHeld, settings_.max_loaded / 10)),
       horizon_(sidecar_, {settings_.window, settings_.max_loaded}),
-      updates_(sidecar_),
       intake_(sidecar_, {settings_.prefix + ".delay", settings_.delays}, settings_.identity.incarnation),
       submissions_(sidecar_),
       retention_({upkeep_, shards_, clock_}, settings_.retention),
@@ -155,7 +154,7 @@ Vitals Bridge::vitals() const {
   v.without_origin = intake_.recognized().without_origin();
   v.rows_behind = store_watch_.rows_behind();
   v.refused_publishes = intake_.recognized().refused_publishes();
-  v.decided_by_rule = updates_.decided_by_rule();
+  v.decided_by_rule = transitions_.decided_by_rule();
   v.error_queues = error_queues_;
   v.flow = counts_.by_queue();
   v.received = intake_.received();

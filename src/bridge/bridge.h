@@ -169,7 +169,6 @@ class Bridge final : public BrokerSink {
   PublishFence fence_;
   Dispatch dispatch_;
   Horizon horizon_;
-  TaskUpdates updates_;
   Intake intake_;
   Submissions submissions_;
   // Periodic work, in upkeep_.

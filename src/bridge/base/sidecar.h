@@ -28,7 +28,6 @@ class Outbox;
 class QueueNames;
 class Shards;
 class StoreWatch;
-class TaskUpdates;
 class Transitions;
 
 struct Sidecar {
@@ -52,7 +51,6 @@ struct Sidecar {
   Transitions& transitions;
   Dispatch& dispatch;
   Horizon& horizon;
-  TaskUpdates& updates;
   Intake& intake;
   std::string prefix;        // of our exchange names
   Tracer* tracer = nullptr;  // nullptr: traces are off

@@ -282,7 +282,7 @@ Jobs::Work BulkRunner::step() {
 }
 
 void BulkRunner::note(const Bulk& bulk, const BulkProgress& progress) {
-  for (const Decision& decision : progress.decisions) sidecar_.updates.decided(decision);
+  for (const Decision& decision : progress.decisions) sidecar_.transitions.decided(decision);
   const Go go = progress.verdict.go;
   if (go == Go::passed)
     log::info("canary succeeded: the redrive goes on", {{"bulk", bulk.id}, {"sent", bulk.done}});

@@ -144,7 +144,7 @@ void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
     for (std::size_t i = 0; i < call.batch.size(); ++i, ++at) {
       const Inserted& answer = (*result)[at];
       lost += answer.how == Inserted::How::not_held ? 1 : 0;
-      if (answer.how == Inserted::How::inserted) sidecar_.updates.inserted(batch.tasks[at]);
+      if (answer.how == Inserted::How::inserted) sidecar_.transitions.inserted(batch.tasks[at]);
       answers.push_back({answer, batch.tasks[at].task});
     }
     if (lost > 0) {

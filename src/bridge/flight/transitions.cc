@@ -232,7 +232,7 @@ void Transitions::arrived(std::vector<Item>& batch, Result<std::vector<Decision>
         continue;
       }
       batch[i].done(decision);
-      if (is_news(batch[i].event)) sidecar_.updates.decided(decision);
+      if (is_news(batch[i].event)) decided(decision);
     }
     return;
   }
@@ -262,7 +262,7 @@ void Transitions::keep(Item item, const std::string& reason) {
   sidecar_.left.add(session, reason, [this, item = std::move(item)] { push(item); });
 }
 
-void TaskUpdates::inserted(const NewTask& fresh) {
+void Transitions::inserted(const NewTask& fresh) {
   const Task& task = fresh.task;
   if (task.kind == Kind::retry) sidecar_.attachments.failed(task, sidecar_.clock);
   count(task.rule);
@@ -271,7 +271,7 @@ void TaskUpdates::inserted(const NewTask& fresh) {
   if (sidecar_.tracer != nullptr) sidecar_.tracer->received(fresh, sidecar_.clock.now());
 }
 
-void TaskUpdates::decided(const Decision& decision) {
+void Transitions::decided(const Decision& decision) {
   if (decision.verdict != Decision::Verdict::applied) return;
   if (sidecar_.tracer != nullptr) sidecar_.tracer->decided(decision);
   const Task& task = decision.task;
@@ -292,11 +292,11 @@ void TaskUpdates::decided(const Decision& decision) {
   }
 }
 
-void TaskUpdates::count(const std::string& rule) {
+void Transitions::count(const std::string& rule) {
   if (!rule.empty()) ++by_rule_[rule];
 }
 
-void TaskUpdates::schedule(const Task& task) {
+void Transitions::schedule(const Task& task) {
   if (waits_for_claim(task)) sidecar_.horizon.schedule(sidecar_.names.item(task, *task.next_at));
 }
 

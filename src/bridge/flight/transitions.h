@@ -6,7 +6,7 @@
 // (kNotPublishedYet, kBeingPublished): here, without asking the database, if we publish it ourselves;
 // otherwise by retrying. A report on a delivery of ours that the row does not know (kRowBehind, kNoSuchTask
 // with a valid token) is also retried for some seconds: the row may have been read where the last commits are
-// missing. TaskUpdates hears of each decision. Thread: the loop's.
+// missing. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -93,28 +93,6 @@ class LeftUnacked {
   io::Timer timer_;
 };
 
-// Reacts to new and changed task rows, whoever changed them: adds the due time to the heap, withdraws a
-// held-back copy, and logs what people must know. Thread: the loop's.
-class TaskUpdates {
- public:
-  explicit TaskUpdates(const Sidecar& sidecar) : sidecar_(sidecar) {}
-
-  // A new row is committed.
-  void inserted(const NewTask& fresh);
-  // An event was decided; the row has changed where the verdict is `applied`.
-  void decided(const Decision& decision);
-
-  // Failures since the start, by the rule that decided. Only rules of the config, so they are few.
-  const std::map<std::string, std::int64_t>& decided_by_rule() const { return by_rule_; }
-
- private:
-  void schedule(const Task& task);
-  void count(const std::string& rule);
-
-  const Sidecar& sidecar_;
-  std::map<std::string, std::int64_t> by_rule_;
-};
-
 class Transitions {
  public:
   using Done = std::function<void(const Result<Decision>&)>;
@@ -132,6 +110,15 @@ class Transitions {
   // Drops waiting events of older sessions of this intake: the broker redelivers them.
   void forget_before(const IntakeSession& session);
   void flush();
+
+  // What follows from a new row that is committed, and from a decision, which changed the row if it was
+  // applied; those of its own events Transitions hears by itself. Adds the due time to the heap, withdraws a
+  // held-back copy, counts, and logs what people must know.
+  void inserted(const NewTask& fresh);
+  void decided(const Decision& decision);
+  // Failures since the start, by the rule that decided. Only rules of the config, so they are few.
+  const std::map<std::string, std::int64_t>& decided_by_rule() const { return by_rule_; }
+
   // The publish of this task has its answer, recorded in the row.
   void published(TaskId id);
   // Events from the broker that wait for another instance's publish do not count: unacked, they come again.
@@ -159,6 +146,8 @@ class Transitions {
   bool look_again(Item& item, const Decision& decision);
   void put_off(Item item, Ms pause);
   void ask_those_due();
+  void schedule(const Task& task);
+  void count(const std::string& rule);
 
   const Sidecar& sidecar_;
   std::deque<Item> waiting_;
@@ -168,6 +157,7 @@ class Transitions {
   Linger linger_;
   std::size_t pressing_ = 0;  // how many of waiting_ somebody waits for
   int in_flight_ = 0;
+  std::map<std::string, std::int64_t> by_rule_;
 };
 
 }  // namespace rung::bridge

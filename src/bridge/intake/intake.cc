@@ -381,7 +381,7 @@ void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& 
                                           {"message_id", task.message_id},
                                           {"error", task.last_error}});
         }
-        sidecar_.updates.inserted(tasks[i]);
+        sidecar_.transitions.inserted(tasks[i]);
         recognized_.inserted(task);
         // Anybody who may publish can write a retry-after: only a delivery of ours speaks for its queue.
         if (const auto* failure = std::get_if<Failure>(&batch[i].said);

@@ -145,9 +145,9 @@ class Flow final : public BrokerSink {
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
   Flow(World& its_world, Options options)
       : world(its_world),
-        sidecar{world.loop,  broker,      jobs,     world.rules, clock,   names,  health, record,
-                attachments, store_watch, proof,    gates,       counts,  outbox, acks,   shards,
-                left,        transitions, dispatch, horizon,     updates, intake, "rung", options.tracer},
+        sidecar{world.loop,  broker,      jobs,     world.rules, clock,  names,  health,        record,
+                attachments, store_watch, proof,    gates,       counts, outbox, acks,          shards,
+                left,        transitions, dispatch, horizon,     intake, "rung", options.tracer},
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
@@ -256,7 +256,6 @@ class Flow final : public BrokerSink {
   };
   Attachments attachments{health, [](auto&&...) {}};
   Dispatch dispatch;
-  TaskUpdates updates{sidecar};
   Horizon horizon;
   Intake intake{sidecar, {"rung.delay", {}}, kIncarnation};
   Jobs table{world.loop, jobs, shards};

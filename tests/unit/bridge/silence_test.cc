@@ -360,7 +360,7 @@ TEST_F(Silences, AllInstancesConcludeTheSame) {
   attach(a, false);
   a.flow.janitor.stop();
   Flow b(world, {.name = "b"});
-  SilenceCheck check({a.flow.shards, b.transitions, b.clock, b.updates, b.attachments, world.rules});
+  SilenceCheck check({a.flow.shards, b.transitions, b.clock, b.attachments, world.rules});
   pass(kOver);
   world.read_clock(b.clock);
   const auto work = [&check] { return check.check(); };
