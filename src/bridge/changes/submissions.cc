@@ -81,7 +81,8 @@ void Submissions::flush() {
       Call& next = waiting_.front();
       rows += next.batch.size();
       bytes += bytes_of(next.batch);
-      if (!batch->calls.empty() && (rows > kMostRows || bytes > kBytesInBatch)) break;
+      const bool alone = next.alone || rows > kMostRows || bytes > kBytesInBatch;
+      if (!batch->calls.empty() && (alone || batch->calls.back().alone)) break;
       batch->calls.push_back(std::move(next));
       waiting_.pop_front();
     }
@@ -130,10 +131,15 @@ void Submissions::insert(const std::shared_ptr<Batch>& batch, int shard) {
 
 void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& result) {
   if (!result) {
+    // The database refuses one of the calls: each alone, so that it does not fail the others.
     const bool apart = !result.error().is_transient() && batch.calls.size() > 1;
-    if (apart) again(batch);
-    for (const Call& call : batch.calls) {
-      if (!apart) call.done(tl::unexpected(result.error()));
+    for (Call& call : batch.calls) {
+      if (!apart) {
+        call.done(tl::unexpected(result.error()));
+      } else {
+        call.alone = true;
+        waiting_.push_back(std::move(call));
+      }
     }
     return;
   }
@@ -152,20 +158,6 @@ void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
       waiting_.push_back(std::move(call));  // one shard for the whole call: none of it was written
     } else {
       call.done(std::move(answers));
-    }
-  }
-}
-
-// The database refuses one of the calls: retries each alone, so that it does not fail the others.
-void Submissions::again(Batch& batch) {
-  for (Call& call : batch.calls) {
-    auto one = std::make_shared<Batch>();
-    one->calls.push_back(std::move(call));
-    const int shard = sidecar_.shards.home();
-    if (shard < 0) {
-      one->calls.front().done(tl::unexpected(not_now("no shard is held")));
-    } else {
-      insert(one, shard);
     }
   }
 }

@@ -46,6 +46,7 @@ class Submissions {
     std::vector<Submission> batch;
     SubmitDone done;
     BootMs since;
+    bool alone = false;  // the database has refused it together with others
   };
   struct Batch {
     std::vector<Call> calls;
@@ -57,7 +58,6 @@ class Submissions {
   void insert(const std::shared_ptr<Batch>& batch, int shard);
   void inserted(Batch& batch, const Result<std::vector<Inserted>>& result);
   void wait();
-  void again(Batch& batch);
   void give_up_old();
 
   const Sidecar& sidecar_;

@@ -53,17 +53,12 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
   for (const io::DueItem& item : items) {
     sidecar_.gates.see(sidecar_.names.name(item.queue));
     if (is_full(item)) {
-      leave_in_database(item);
+      if (targets_.is_closed(item.queue)) leave_in_database(sidecar_.names.name(item.queue));
     } else {
       take_in(item, now, throttle_.holds(item.queue) ? Flight::Stage::throttled : Flight::Stage::waiting);
     }
   }
   pump_soon(items, now);
-}
-
-void Dispatch::leave_in_database(const io::DueItem& item) {
-  if (targets_.is_closed(item.queue) && left_.size() < QueueNames::kMost)
-    left_.insert(sidecar_.names.name(item.queue));
 }
 
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
@@ -146,7 +141,7 @@ void Dispatch::keep_oldest(const std::string& queue, std::uint32_t number) {
       std::clamp(most_held_ - std::min(most_held_, others), std::size_t{1}, kKeptBehindGate);
   if (mine <= most) return;
   targets_.keep_oldest(number, most);
-  if (left_.size() < QueueNames::kMost) left_.insert(queue);
+  leave_in_database(queue);
 }
 
 void Dispatch::each_queue(const std::function<void(std::uint32_t)>& tell) const {

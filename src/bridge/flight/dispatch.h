@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/bridge/base/flow_counts.h"
+#include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/publishing.h"
@@ -87,7 +88,9 @@ class Dispatch {
 
  private:
   bool is_full(const io::DueItem& item) const;
-  void leave_in_database(const io::DueItem& item);
+  void leave_in_database(const std::string& queue) {
+    if (left_.size() < QueueNames::kMost) left_.insert(queue);
+  }
   void keep_oldest(const std::string& queue, std::uint32_t number);
   // No stage: it waits, and was claimed before.
   void take_in(const io::DueItem& item, EpochMs now, std::optional<Flight::Stage> stage);
