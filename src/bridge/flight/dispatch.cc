@@ -85,7 +85,7 @@ void Dispatch::take_in(const io::DueItem& item, EpochMs now, std::optional<Fligh
   if (stage == Flight::Stage::throttled) {
     throttle_.add(item);
   } else {
-    targets_.add(item, overdue);
+    targets_.add(item, overdue || targets_.ramp(item.queue) < 1.0);
   }
 }
 

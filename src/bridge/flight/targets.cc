@@ -53,7 +53,6 @@ bool Targets::is_shut(std::uint32_t queue) const {
   return sidecar_.gates.why_closed(sidecar_.names.name(queue)) != nullptr && !planted(Bug::pause_forgotten);
 }
 
-// Below 1 if a breaker of the queue has just closed.
 double Targets::ramp(std::uint32_t queue) const {
   const GateState* state = sidecar_.gates.state(sidecar_.names.name(queue));
   return state == nullptr ? 1.0 : ramp_up(state->breaker, sidecar_.clock.now());
@@ -67,7 +66,7 @@ double Targets::catch_up(std::uint32_t queue) const {
 
 void Targets::add(const io::DueItem& item, bool overdue) {
   Target& target = at(item.queue);
-  (overdue || ramp(item.queue) < 1.0 ? target.overdue : target.fresh).push(item);
+  (overdue ? target.overdue : target.fresh).push(item);
   ++counter_of(target);
 }
 

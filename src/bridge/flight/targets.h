@@ -41,8 +41,7 @@ class Targets {
   // begins its claim in `flights`, if it still waits there.
   Targets(const Sidecar& sidecar, Flights& flights, std::size_t most, std::size_t first_window);
 
-  // `overdue`: it goes out at the catch-up rate, as all do while a breaker that has closed lets more and more
-  // through.
+  // `overdue`: it goes out at the catch-up rate.
   void add(const io::DueItem& item, bool overdue);
   // Call after a time without publishing: tasks overdue by now go out at the catch-up rate.
   void sort_out(EpochMs now);
@@ -50,6 +49,8 @@ class Targets {
   // catch-up rate; after a breaker all that waits.
   void gate_changed(std::uint32_t queue, EpochMs now);
   bool is_closed(std::uint32_t queue) const;
+  // Below 1 if a breaker of the queue has just closed: it lets more and more through.
+  double ramp(std::uint32_t queue) const;
   // Keeps the oldest `most` tasks that wait for this target, and drops the others from memory.
   void keep_oldest(std::uint32_t queue, std::size_t most);
   // Calls `tell` for each target that has something under way, or is not to be forgotten for another reason.
@@ -130,7 +131,6 @@ class Targets {
 
   Target& at(std::uint32_t queue);
   bool is_shut(std::uint32_t queue) const;
-  double ramp(std::uint32_t queue) const;
   double catch_up(std::uint32_t queue) const;
   static bool is_silent(const Target& target, BootMs now, Ms most) {
     return target.unanswered > 0 && now - target.heard_at > most;
