@@ -117,7 +117,7 @@ TEST_F(Plans, NoStatementOfTheProgramReadsABigTableFromEndToEnd) {
   fill_with_old_tasks();
   db.exec("SET GLOBAL log_output = 'TABLE'");
   db.exec("SET GLOBAL general_log = ON");
-  config.more = "lease: 3s\nretention: 3650d\ndefaults: { success: { presumed_after: 1s } }\n";
+  config.more = "retention: 3650d\ndefaults: { success: { presumed_after: 1s } }\n";
   start();
   const std::string queue = attached();
   for (int i = 0; i < 3; ++i) {
@@ -139,8 +139,12 @@ TEST_F(Plans, NoStatementOfTheProgramReadsABigTableFromEndToEnd) {
         "cancel --tag order.close --yes", "reschedule 20 --in 3h", "fire 40", "retry 21", "bulk list"}) {
     cli(command);
   }
-  ASSERT_TRUE(eventually(
-      [&] { return current(queue).size() >= 4 && current(queue)[3]["state"] == "succeeded"; }, kBound));
+  // A lease that is lost meanwhile sends the message once more: an unread copy would keep it from success.
+  ASSERT_TRUE(eventually([&] {
+    if (const auto copy = amqp.get(queue)) amqp.ack(*copy);
+    const auto tasks = current(queue);
+    return tasks.size() >= 4 && tasks[3].at("state") == "succeeded";
+  }));
   const auto sent = statements();
   db.exec("SET GLOBAL general_log = OFF");
   EXPECT_GT(sent.size(), 25U);
