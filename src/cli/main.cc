@@ -10,10 +10,10 @@
 #include <exception>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/help.h"
 #include "src/http/api.h"
 
@@ -80,34 +80,20 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", "rung " RUNG_VERSION);
     app.require_subcommand(1);
     app.footer(kFooter);
-    rung::cli::add_run(app, &exit);
-    rung::cli::add_check(app, &exit);
-    rung::cli::add_reload(app, &exit);
-    rung::cli::add_migrate(app, &exit);
-    rung::cli::add_adopt(app, &exit);
-    rung::cli::add_attach(app, &exit);
-    rung::cli::add_detach(app, &exit);
-    rung::cli::add_attached(app, &exit);
-    rung::cli::add_dialects(app, &exit);
-    rung::cli::add_doctor(app, &exit);
-    rung::cli::add_list(app, &exit);
-    rung::cli::add_show(app, &exit);
-    rung::cli::add_history(app, &exit);
-    rung::cli::add_audit(app, &exit);
-    rung::cli::add_submit(app, &exit);
-    rung::cli::add_changes(app, &exit);
-    rung::cli::add_edit(app, &exit);
-    rung::cli::add_bulk(app, &exit);
-    rung::cli::add_causes(app, &exit);
-    rung::cli::add_pause(app, &exit);
-    rung::cli::add_stats(app, &exit);
-    rung::cli::add_nodes(app, &exit);
-    rung::cli::add_healthcheck(app, &exit);
-    rung::cli::add_completion(app, &exit);
+    rung::cli::add_program_options(app);
+    using namespace rung::cli;  // NOLINT(google-build-using-namespace): its commands
+    for (const auto& add :
+         {add_run,     add_check,    add_reload,   add_migrate, add_adopt,       add_attach,
+          add_detach,  add_attached, add_dialects, add_doctor,  add_list,        add_show,
+          add_history, add_audit,    add_submit,   add_changes, add_edit,        add_bulk,
+          add_causes,  add_pause,    add_stats,    add_nodes,   add_healthcheck, add_completion})
+      add(app, &exit);
     // For tools of the source tree: /openapi.json without a sidecar.
     app.add_subcommand("__openapi")->group("")->callback([] {
       rung::cli::print(rung::http::openapi_document() + "\n");
     });
+    if (argc > 1 && std::string_view(argv[1]) == "__complete")
+      return rung::cli::complete(app, {argv + 2, argv + argc});
     return parse(app, argc, argv, exit);
   } catch (const std::exception& e) {  // out of memory, or an unexpected exception of a library
     return rung::cli::report_error(rung::cli::kUserError, e.what());

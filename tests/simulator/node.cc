@@ -70,7 +70,7 @@ void Node::start() {
   (void)life.bridge->start();
 }
 
-// What src/cli/attach/attach_watch does: looks now and then, and when asked. What is asked for while a look
+// What src/sidecar/attach.h does: looks now and then, and when asked. What is asked for while a look
 // is under way is answered by the next one.
 void Node::watch_attachments() {
   life_->bridge->on_connected([this] { look_at_attachments(); });

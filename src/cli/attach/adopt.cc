@@ -11,7 +11,6 @@
 #include "plugin/rabbitmq/topology/probe.h"
 #include "src/api/json/json.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/store/ownership.h"
@@ -20,11 +19,6 @@ namespace rung::cli {
 namespace {
 
 constexpr Ms kBrokerTimeout{std::chrono::seconds{10}};
-
-struct AdoptOptions {
-  Common common;
-  bool yes = false;
-};
 
 // Both sides, as they are.
 struct Sides {
@@ -109,18 +103,17 @@ Result<void> change(Session& session, rabbit::Probe& probe, const Sides& before)
   return session.store->record_event(0, {"ownership_changed", broker.prefix, detail});
 }
 
-int adopt(const AdoptOptions& options) {
+int adopt(bool yes) {
   Session session;
-  if (const int code = load(options.common, session.config, ConfigFor::sidecar); code != kSuccess)
-    return code;
+  if (const int code = load(session.config, ConfigFor::sidecar); code != kSuccess) return code;
   if (const auto connected = connect_store(session); !connected) return report_error(connected.error());
   auto probe = rabbit::Probe::open(session.config.broker, *session.clock, kBrokerTimeout);
   if (!probe) return report_error(probe.error());
   auto sides = look(session, **probe);
   if (!sides) return report_error(sides.error());
-  const bool json = options.common.json;
+  const bool json = given().json;
   if (!json) print(text(*sides));
-  if (!options.yes) {
+  if (!yes) {
     if (json) print_json(to_json(*sides, false));
     const std::string others = shared(sides->report, sides->instances.size());
     if (!others.empty()) return report_error(kUserError, others);
@@ -144,7 +137,7 @@ int adopt(const AdoptOptions& options) {
 }  // namespace
 
 void add_adopt(CLI::App& app, int* exit) {
-  auto options = std::make_shared<AdoptOptions>();
+  auto yes = std::make_shared<bool>(false);
   CLI::App& c = add_command(
       app, "adopt", "Says that this database serves this broker from now on",
       "Examples:\n"
@@ -154,9 +147,9 @@ void add_adopt(CLI::App& app, int* exit) {
       "A database serves one broker, virtual host and prefix, and each of these has one database; sidecars\n"
       "stop their flow on a conflict. It never takes more than this command to end one, so first make sure\n"
       "that nothing else serves the broker or the database. See docs/operations.md.",
-      options->common);
-  c.add_flag("-y,--yes", options->yes, "Change both sides; without it, only show them");
-  c.callback([options, exit] { *exit = adopt(*options); });
+      Takes::json);
+  c.add_flag("-y,--yes", *yes, "Change both sides; without it, only show them");
+  c.callback([yes, exit] { *exit = adopt(*yes); });
 }
 
 }  // namespace rung::cli

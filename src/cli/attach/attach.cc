@@ -1,4 +1,6 @@
-// rung attach and rung detach: options, selection of queues, output. attach_run.h does the work.
+// rung attach and rung detach: by policy, through the management API.
+#include "src/cli/attach/attach.h"
+
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -7,22 +9,311 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <thread>
 
-#include "src/cli/attach/attach_plan.h"
-#include "src/cli/attach/attach_run.h"
+#include "plugin/rabbitmq/topology/probe.h"
 #include "src/cli/attach/detach_guard.h"
+#include "src/cli/attach/queue_notes.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
+#include "src/core/base/clock.h"
+#include "src/core/base/queue_pattern.h"
+#include "src/sidecar/attach.h"
 
 namespace rung::cli {
+
 namespace {
 
+using rabbit::Policy;
 using rabbit::QueueAdmin;
+using rabbit::QueueFacts;
+using FactsByQueue = std::map<std::string, QueueFacts, std::less<>>;
+
+constexpr Ms kManagementTimeout{std::chrono::seconds{5}};
+constexpr Ms kAmqpTimeout{std::chrono::seconds{10}};
+constexpr int kMaxEffectPolls = 50;  // until a policy should be in effect
+constexpr Ms kEffectPollInterval{200};
+
+// The queue that attach created this policy for, with this prefix; nullopt if attach did not create it.
+std::optional<std::string> attached_by(const rabbit::Policy& policy, std::string_view prefix) {
+  constexpr std::string_view kNameBegins = "rung-";
+  if (!policy.name.starts_with(kNameBegins)) return std::nullopt;
+  std::string queue = policy.name.substr(kNameBegins.size());
+  if (policy.pattern != rabbit::policy_pattern(queue)) return std::nullopt;
+  const auto definition = nlohmann::json::parse(policy.definition, nullptr, false);
+  if (!definition.is_object() || definition.value("dead-letter-exchange", nlohmann::json()) !=
+                                     nlohmann::json(rabbit::failed_exchange(prefix)))
+    return std::nullopt;
+  return queue;
+}
+
+// The outcome for one queue.
+struct AttachOutcome {
+  std::string queue;
+  Exit code = kSuccess;
+  const char* result = "failed";  // a keyword for scripts
+  std::string detail;             // a sentence for people; an error message if `code` is an error
+  std::optional<rabbit::Policy> policy;
+  // Notes on how its arguments and policies affect its retries; not errors.
+  std::vector<std::string> notes = {};
+};
+
+AttachOutcome failed(const std::string& queue, Exit code, std::string what) {
+  return {queue, code, code == kNotFound ? "not found" : "failed", std::move(what), std::nullopt};
+}
+AttachOutcome failed(const std::string& queue, const Error& error) {
+  return failed(queue, exit_of(error), error.message);
+}
+AttachOutcome missing_queue(const std::string& queue) {
+  const bool pattern = QueuePattern(queue).only_name() != queue;
+  return failed(queue, kNotFound,
+                "no queue '" + queue + "' in the virtual host of broker.url" +
+                    (pattern ? "; it is taken as a name: --pattern takes a regular expression" : ""));
+}
+std::vector<AttachOutcome> all_failed(const std::vector<std::string>& queues, const Error& error) {
+  return {failed(queues.empty() ? "" : queues.front(), error)};
+}
+
+// Those of `queues` that exist. A single queue is requested by name, because a broker can have thousands.
+Result<FactsByQueue> existing_queues(QueueAdmin& admin, const std::vector<std::string>& queues) {
+  FactsByQueue found;
+  if (queues.size() == 1) {
+    auto facts = admin.queue(queues[0]);
+    if (!facts) {
+      if (facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
+      return found;
+    }
+    found[queues[0]] = *std::move(facts);
+    return found;
+  }
+  auto all = admin.queues();
+  if (!all) return tl::unexpected(all.error());
+  for (QueueFacts& facts : *all) {
+    if (std::ranges::find(queues, facts.name) != queues.end()) found[facts.name] = std::move(facts);
+  }
+  return found;
+}
+
+// Declares the exchange and queue for dead letters, before any policy points there.
+Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
+  const SystemClock clock;
+  auto probe = rabbit::Probe::open(broker, clock, kAmqpTimeout, "attach");
+  if (!probe) return tl::unexpected(probe.error());
+  if (auto declared = (*probe)->declare(broker); !declared) return declared;
+  const std::string ours = rabbit::failed_exchange(broker.prefix);
+  const auto exchange = admin.exchange(ours);
+  if (exchange) return {};
+  if (exchange.error().kind != Error::Kind::not_found) return tl::unexpected(exchange.error());
+  return transient(fmt::format(
+      "{} manages a different broker than broker.url: exchange {}, just declared, does not exist there",
+      admin.name(), ours));
+}
+
+AttachOutcome attached(QueueAdmin& admin, const std::string& queue, const sidecar::AttachPlan& plan) {
+  if (!plan.drift.empty()) {
+    return {queue, kSuccess, "refreshed",
+            fmt::format("queue {} is attached; {}; it is copied anew (priority {}, set by {})", queue,
+                        plan.drift, plan.policy.priority, admin.name()),
+            plan.policy};
+  }
+  std::string detail = fmt::format("queue {} is attached by policy {} (priority {}, set by {})", queue,
+                                   plan.policy.name, plan.policy.priority, admin.name());
+  if (!plan.overridden.empty()) {
+    detail += fmt::format("; it copies policy {} as it is now: run attach again after changing that policy",
+                          plan.overridden);
+  }
+  if (!plan.previous_exchange.empty())
+    detail += fmt::format("; its dead letters previously went to {}", plan.previous_exchange);
+  return {queue, kSuccess, "attached", std::move(detail), plan.policy};
+}
+
+// A policy takes effect shortly after it was accepted. Removes queues from `waiting` whose policy is in
+// effect.
+Result<void> wait_until_effective(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
+  for (int poll = 0; poll < kMaxEffectPolls && !waiting.empty(); ++poll) {
+    if (poll > 0) std::this_thread::sleep_for(kEffectPollInterval);
+    std::vector<std::string> names;
+    for (const auto& [queue, policy] : waiting) names.push_back(queue);
+    auto facts = existing_queues(admin, names);
+    if (!facts) return tl::unexpected(facts.error());
+    std::erase_if(waiting, [&](const auto& entry) {
+      const auto it = facts->find(entry.first);
+      return it != facts->end() && it->second.policy == entry.second;
+    });
+  }
+  return {};
+}
+
+// The outcome if no policy needs to be set; nullopt if one does.
+std::optional<AttachOutcome> outcome_without_policy(const std::string& queue, const QueueFacts& facts,
+                                                    const sidecar::AttachPlan& plan, bool named) {
+  if (plan.action == sidecar::AttachPlan::Action::nothing) {
+    return AttachOutcome{queue, kSuccess, "already attached",
+                         "queue " + queue + " is already attached, " + plan.reason, std::nullopt};
+  }
+  const auto skipped = [&](const std::string& why) {
+    return AttachOutcome{queue, kSuccess, "skipped", "queue " + queue + " is skipped: " + why, std::nullopt};
+  };
+  if (!named && facts.exclusive) return skipped("it is exclusive to one connection");
+  if (plan.action == sidecar::AttachPlan::Action::refuse) {
+    if (!named) return skipped(plan.reason);
+    return failed(queue, kUserError, "queue " + queue + " cannot be attached by a policy: " + plan.reason);
+  }
+  if (!named && plan.drift.empty() && !plan.previous_exchange.empty())
+    return skipped("its dead letters go to " + plan.previous_exchange +
+                   "; name the queue to attach it anyway");
+  return std::nullopt;
+}
+
+std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Policy>& policies) {
+  std::vector<std::string> notes;
+  for (const QueueNote& note : target_notes(facts, policies)) notes.push_back(note.what + "; " + note.fix);
+  for (const QueueNote& note : quorum_notes(facts, policies, std::nullopt)) {
+    // An explicit limit is the user's choice. Delays and cancels by the broker are worth a note anyway.
+    if (!note.fine()) {
+      notes.push_back(note.what + "; " + note.fix);
+    } else if (note.name == "delayed_retry" || note.name == "consumer_timeout") {
+      notes.push_back(note.what);
+    }
+  }
+  return notes;
+}
+
+// How to detach a queue that is attached by other means than the policy by attach.
+std::string how_to_detach(const BrokerOptions& broker, const QueueFacts& facts,
+                          const rabbit::AttachedAnswer& answer, const rabbit::DeadLetters& dead,
+                          const rabbit::DeadLetterRoutes& routes) {
+  if (answer.attached == rabbit::Attached::yes_by_argument)
+    return "its argument x-dead-letter-exchange: to detach it, redeclare the queue";
+  if (answer.attached == rabbit::Attached::yes_by_policy)
+    return "policy " + facts.policy + ", which rung attach did not create: change it by hand";
+  const std::string ours = rabbit::failed_exchange(broker.prefix);
+  std::string commands;
+  for (const rabbit::Binding& binding : routes.ways(*dead.exchange, dead.routing_key))
+    commands += (commands.empty() ? "" : "; ") +
+                rabbit::binding_command("delete", sidecar::vhost_of(broker), binding.source,
+                                        binding.to.empty() ? "queue" : "exchange",
+                                        binding.to.empty() ? ours : binding.to, binding.routing_key);
+  return answer.detail + ": to detach it, and all other queues that dead-letter there, run: " + commands;
+}
+
+AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const std::string& queue,
+                         const QueueFacts* facts, const std::vector<Policy>& policies,
+                         const rabbit::DeadLetterRoutes& routes) {
+  const std::string name = rabbit::policy_name(queue);
+  const Policy* ours = sidecar::find_policy(policies, name);
+  if (ours != nullptr && ours->pattern != rabbit::policy_pattern(queue)) {
+    return failed(
+        queue, kUserError,
+        fmt::format("policy {} was not created by rung attach (its pattern is {}): remove it by hand", name,
+                    ours->pattern));
+  }
+  if (ours != nullptr && !attached_by(*ours, broker.prefix)) {
+    return failed(queue, kUserError,
+                  fmt::format("policy {} does not send dead letters to {}: rung attach did not create it "
+                              "with this config; remove it by hand",
+                              name, rabbit::failed_exchange(broker.prefix)));
+  }
+  if (ours != nullptr) {
+    if (auto gone = admin.remove(name); !gone) return failed(queue, gone.error());
+  }
+  if (facts == nullptr && ours == nullptr)
+    return failed(queue, kNotFound, "no queue '" + queue + "' and no policy " + name);
+  if (facts != nullptr) {
+    QueueFacts after = *facts;  // without our policy
+    if (after.policy == name) {
+      const Policy* below = sidecar::policy_below(*facts, policies, name);
+      after.policy = below == nullptr ? "" : below->name;
+    }
+    const auto answer = rabbit::judge_attached(broker.prefix, after, policies, routes);
+    if (is_attached(answer.attached))
+      return failed(
+          queue, kUserError,
+          "queue " + queue + " is attached by " +
+              how_to_detach(broker, after, answer, rabbit::dead_letters_of(after, policies), routes));
+  }
+  if (ours == nullptr)
+    return {queue, kSuccess, "not attached", fmt::format("queue {} is not attached: nothing to do", queue),
+            std::nullopt};
+  return {queue, kSuccess, "detached",
+          fmt::format("queue {} is detached: policy {} was removed", queue, name), std::nullopt};
+}
+
+// `named`: the user named these queues. Otherwise it skips queues that a policy cannot attach, and those
+// whose dead letters already go elsewhere.
+std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
+                                         const std::vector<std::string>& queues, bool named) {
+  auto facts = existing_queues(admin, queues);
+  if (!facts) return all_failed(queues, facts.error());
+  auto policies = admin.policies();
+  if (!policies) return all_failed(queues, policies.error());
+  std::vector<QueueFacts> all;
+  for (const auto& [queue, its] : *facts) all.push_back(its);
+  auto routes = rabbit::read_routes(admin, broker.prefix, rabbit::any_foreign(all, *policies, broker.prefix));
+  if (!routes) return all_failed(queues, routes.error());
+  std::vector<AttachOutcome> done;
+  std::vector<std::pair<std::string, sidecar::AttachPlan>> to_put;
+  for (const std::string& queue : queues) {
+    const auto it = facts->find(queue);
+    if (it == facts->end()) {
+      done.push_back(missing_queue(queue));
+      continue;
+    }
+    sidecar::AttachPlan plan = sidecar::plan_attach(broker, queue, it->second, *policies, *routes);
+    if (auto outcome = outcome_without_policy(queue, it->second, plan, named)) {
+      if (plan.action == sidecar::AttachPlan::Action::nothing)
+        outcome->notes = notes_of(it->second, *policies);
+      done.push_back(*std::move(outcome));
+    } else {
+      to_put.emplace_back(queue, std::move(plan));
+    }
+  }
+  const bool any = std::ranges::any_of(
+      done, [](const AttachOutcome& o) { return std::string_view(o.result) == "already attached"; });
+  if (!to_put.empty() || any) {
+    if (auto made = declare_topology(admin, broker); !made) return all_failed(queues, made.error());
+  }
+  std::map<std::string, std::string> waiting;
+  for (const auto& [queue, plan] : to_put) {
+    if (auto put = admin.put(plan.policy)) {
+      waiting[queue] = plan.policy.name;
+      done.push_back(attached(admin, queue, plan));
+      done.back().notes = notes_of(facts->at(queue), *policies);
+    } else {
+      done.push_back(failed(queue, put.error()));
+    }
+  }
+  if (auto waited = wait_until_effective(admin, waiting); !waited) return all_failed(queues, waited.error());
+  for (AttachOutcome& outcome : done) {
+    const auto it = waiting.find(outcome.queue);
+    if (it == waiting.end()) continue;
+    outcome = failed(outcome.queue, kUserError,
+                     fmt::format("policy {} is set but not in effect for queue {}: another policy of the "
+                                 "same or a higher priority is (rabbitmqctl list_policies)",
+                                 it->second, outcome.queue));
+  }
+  return done;
+}
+
+std::vector<AttachOutcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,
+                                         const std::vector<std::string>& queues) {
+  auto policies = admin.policies();
+  if (!policies) return all_failed(queues, policies.error());
+  auto facts = existing_queues(admin, queues);
+  if (!facts) return all_failed(queues, facts.error());
+  const auto routes = rabbit::read_routes(admin, broker.prefix, true);
+  if (!routes) return all_failed(queues, routes.error());
+  std::vector<AttachOutcome> done;
+  for (const std::string& queue : queues) {
+    const auto it = facts->find(queue);
+    const QueueFacts* its = it == facts->end() ? nullptr : &it->second;
+    done.push_back(detach_one(admin, broker, queue, its, *policies, *routes));
+  }
+  return done;
+}
 
 struct AttachOptions {
-  Common common;
   std::vector<std::string> queues;
   std::string pattern;
   bool all = false, print = false, detach = false;
@@ -33,7 +324,7 @@ struct AttachOptions {
 // Queues by the prefix of their group.
 using ByPrefix = std::map<std::string, std::vector<std::string>>;
 
-Json outcome_json(const Outcome& outcome) {
+Json outcome_json(const AttachOutcome& outcome) {
   Json json = {{"queue", outcome.queue},
                {"result", outcome.result},
                {"detail", outcome.detail},
@@ -48,28 +339,28 @@ Json outcome_json(const Outcome& outcome) {
   return json;
 }
 
-int print_outcomes(const AttachOptions& options, const std::vector<Outcome>& outcomes) {
+int print_outcomes(const std::vector<AttachOutcome>& outcomes) {
   int code = kSuccess;
   Json json = {{"results", Json::array()}};
-  for (const Outcome& outcome : outcomes) {
-    if (options.common.json) json["results"].push_back(outcome_json(outcome));
+  for (const AttachOutcome& outcome : outcomes) {
+    if (given().json) json["results"].push_back(outcome_json(outcome));
     if (outcome.code != kSuccess) {
       report_error(outcome.code, outcome.detail);
       if (code == kSuccess) code = outcome.code;
-    } else if (!options.common.json) {
+    } else if (!given().json) {
       print(one_line(outcome.detail) + "\n");
       for (const std::string& note : outcome.notes) print("  note: " + one_line(note) + "\n");
     }
   }
-  if (options.common.json) print_json(json);
-  if (outcomes.empty() && !options.common.json) print("no queue matches: nothing to do\n");
+  if (given().json) print_json(json);
+  if (outcomes.empty() && !given().json) print("no queue matches: nothing to do\n");
   return code;
 }
 
 std::string manual_command(const AttachOptions& options, const Config& config, const std::string& prefix,
                            const std::string& queue) {
-  if (!options.detach) return rabbit::policy_command(prefix, vhost_of(config.broker), queue);
-  return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost_of(config.broker)) + " " +
+  if (!options.detach) return rabbit::policy_command(prefix, sidecar::vhost_of(config.broker), queue);
+  return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(sidecar::vhost_of(config.broker)) + " " +
          rabbit::shell_quote(rabbit::policy_name(queue));
 }
 
@@ -192,12 +483,12 @@ Result<ByPrefix> selected_queues(const AttachOptions& options, const Config& con
 
 // Of one group, or of all queues if there are no groups.
 int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin, const std::string& prefix,
-           const std::vector<std::string>& queues, std::vector<Outcome>& outcomes) {
+           const std::vector<std::string>& queues, std::vector<AttachOutcome>& outcomes) {
   BrokerOptions broker = config.broker;
   broker.prefix = prefix;
-  Common common = options.common;
-  for (const auto& group : config.groups.all) {
-    if (group.prefix == prefix) common.group = group.name;
+  GroupChoice group = group_choice();
+  for (const auto& one : config.groups.all) {
+    if (one.prefix == prefix) group = {one.name};
   }
   // Only those that attach has attached: the others are left alone.
   auto policies = admin.policies();
@@ -208,11 +499,11 @@ int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin
     if (queue && std::ranges::find(queues, *queue) != queues.end()) attached.push_back(*queue);
   }
   Session session;
-  const int code = attached.empty() ? kSuccess : before_detach(common, options.choice, attached, session);
+  const int code = attached.empty() ? kSuccess : before_detach(group, options.choice, attached, session);
   if (code != kSuccess) return code;
   const auto done = detach_queues(admin, broker, queues);
   std::vector<std::string> gone;
-  for (const Outcome& outcome : done) {
+  for (const AttachOutcome& outcome : done) {
     if (std::string_view(outcome.result) == "detached") gone.push_back(outcome.queue);
   }
   after_detach(admin, prefix, gone, session);
@@ -224,7 +515,7 @@ int run(const AttachOptions& options) {
   if (const std::string problem = selection_error(options); !problem.empty())
     return report_error(kUserError, problem);
   Config config;
-  if (const int code = load(options.common, config, ConfigFor::broker); code != kSuccess) return code;
+  if (const int code = load(config, ConfigFor::broker); code != kSuccess) return code;
   if (const std::string problem = queue_name_error(options, config); !problem.empty())
     return report_error(kUserError, problem);
   auto queues = named_queues(options, config);
@@ -243,12 +534,12 @@ int run(const AttachOptions& options) {
   }
   if (!options.named()) queues = selected_queues(options, config, **admin);
   if (!queues) return report_error(queues.error());
-  std::vector<Outcome> outcomes;
+  std::vector<AttachOutcome> outcomes;
   for (const auto& [prefix, names] : *queues) {
     if (options.detach) {
       const int code = detach(options, config, **admin, prefix, names, outcomes);
       if (code == kSuccess) continue;
-      if (!outcomes.empty()) print_outcomes(options, outcomes);
+      if (!outcomes.empty()) print_outcomes(outcomes);
       return code;
     }
     BrokerOptions broker = config.broker;
@@ -256,7 +547,7 @@ int run(const AttachOptions& options) {
     auto done = attach_queues(**admin, broker, names, options.named());
     std::ranges::move(done, std::back_inserter(outcomes));
   }
-  return print_outcomes(options, outcomes);
+  return print_outcomes(outcomes);
 }
 
 void add_selection(CLI::App& c, AttachOptions& o, const char* all) {
@@ -282,6 +573,41 @@ void add_detach_choice(CLI::App& c, DetachChoice& choice) {
 
 }  // namespace
 
+Result<std::unique_ptr<rabbit::QueueAdmin>> reach_management(const BrokerOptions& broker) {
+  auto management = rabbit::management_admin(broker, kManagementTimeout);
+  if (!management) return management;
+  if (auto reached = (*management)->reach(); !reached) return transient(reached.error().message);
+  return management;
+}
+
+bool is_own_queue(const Config& config, std::string_view queue) {
+  return queue.starts_with("amq.") || config.rules->targets().is_own(queue);
+}
+
+std::map<std::string, std::vector<std::string>> matched_queues(const Config& config,
+                                                               const std::vector<rabbit::QueueFacts>& all) {
+  std::map<std::string, std::vector<std::string>> matched;
+  for (const rabbit::QueueFacts& facts : all) {
+    if (facts.exclusive || facts.type == "stream" || !config.rules->watches(facts.name)) continue;
+    matched[config.rules->pattern_of(facts.name)->pattern.text()].push_back(facts.name);
+  }
+  return matched;
+}
+
+Result<std::string> prefix_of_queue(const Config& config, const std::string& queue) {
+  const QueueGroups& groups = config.groups;
+  if (groups.empty()) return config.broker.prefix;
+  const auto* group = groups.of_queue(queue);
+  if (group != nullptr && (groups.own.empty() || group->name == groups.own)) return group->prefix;
+  if (group != nullptr) {
+    return permanent("queue '" + queue + "' belongs to group " + group->name + ", not to " + groups.own +
+                     ": use --group " + group->name + ", or change groups.NAME.queues");
+  }
+  if (!groups.own.empty()) return config.broker.prefix;
+  return permanent("no group has queue '" + queue +
+                   "': add it to groups.NAME.queues, or use --group NAME: " + groups.names());
+}
+
 void add_attach(CLI::App& app, int* exit) {
   auto o = std::make_shared<AttachOptions>();
   CLI::App& c = add_command(
@@ -294,7 +620,7 @@ void add_attach(CLI::App& app, int* exit) {
       "Each queue gets a policy of its own, which copies the policy in effect and has a higher priority.\n"
       "--pattern and --all skip Rung's own queues, amq.* and queues whose dead letters go elsewhere.\n"
       "Uses the management API (broker.management, or port 15672). The user needs the tag policymaker.",
-      o->common);
+      Takes::json);
   add_selection(c, *o, "Instead of names: all queues of the virtual host");
   c.callback([o, exit] { *exit = run(*o); });
 }
@@ -314,7 +640,7 @@ void add_detach(CLI::App& app, int* exit) {
       "is attached by one, by its argument or by a binding is an error, which says how to detach it.\n"
       "If tasks of a queue are under way it asks first, or refuses without a terminal: once detached, their\n"
       "failures are lost, and silence is no success.",
-      o->common);
+      Takes::json);
   add_selection(c, *o, "Instead of names: all queues that are attached");
   add_detach_choice(c, o->choice);
   c.callback([o, exit] { *exit = run(*o); });

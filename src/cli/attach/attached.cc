@@ -5,26 +5,25 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "src/cli/attach/attach_plan.h"
-#include "src/cli/attach/attach_run.h"
+#include "src/cli/attach/attach.h"
 #include "src/cli/attach/queue_notes.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
+#include "src/sidecar/attach.h"
 
 namespace rung::cli {
 namespace {
 
 using rabbit::Attached;
 
-struct Line {
+struct QueueLine {
   std::string queue;
   rabbit::AttachedAnswer answer;
   bool configured = false;   // the config names it, also by a pattern
   std::string pattern = {};  // which one
   std::string group = {};    // "" = it belongs to no group, or there are no groups
-  std::vector<TargetNote> notes = {};
+  std::vector<QueueNote> notes = {};
   std::string drift = {}, command = {};  // of its AttachPlan
 };
 
@@ -43,8 +42,8 @@ bool is_ours(const QueueGroups& groups, const std::string& queue) {
 
 // All queues of the virtual host, except Rung's own, the broker's and exclusive ones, plus those in the
 // config. With `only`: just these.
-Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
-                               const std::vector<std::string>& only) {
+Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& config,
+                                    const std::vector<std::string>& only) {
   auto queues = admin.queues();
   if (!queues) return tl::unexpected(queues.error());
   auto policies = admin.policies();
@@ -63,10 +62,10 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
     }
     std::erase_if(wanted, [&](const std::string& queue) { return !is_ours(config.groups, queue); });
   }
-  std::vector<Line> lines;
+  std::vector<QueueLine> lines;
   for (const std::string& queue : wanted) {
     const auto it = std::ranges::find(*queues, queue, &rabbit::QueueFacts::name);
-    Line line{queue, {Attached::no_such_queue, "no such queue"}, configured.contains(queue)};
+    QueueLine line{queue, {Attached::no_such_queue, "no such queue"}, configured.contains(queue)};
     if (const auto by = pattern_of.find(queue); by != pattern_of.end()) {
       line.configured = true;
       line.pattern = by->second;
@@ -82,7 +81,8 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
       line.answer = rabbit::judge_attached(*prefix, *it, *policies, routes.at(*prefix));
       BrokerOptions broker = config.broker;
       broker.prefix = *prefix;
-      const AttachPlan plan = plan_attach(broker, queue, *it, *policies, routes.at(*prefix));
+      const sidecar::AttachPlan plan =
+          sidecar::plan_attach(broker, queue, *it, *policies, routes.at(*prefix));
       line.drift = plan.drift;
       line.command = plan.command;
     }
@@ -96,7 +96,7 @@ Result<std::vector<Line>> read(rabbit::QueueAdmin& admin, const Config& config,
   return lines;
 }
 
-Json line_json(const Line& line, bool groups) {
+Json line_json(const QueueLine& line, bool groups) {
   const Attached how = line.answer.attached;
   Json json = {{"queue", line.queue},
                {"attached", is_attached(how)},
@@ -111,20 +111,20 @@ Json line_json(const Line& line, bool groups) {
   json["drift"] = api::text_or_null(line.drift);
   json["why_not"] = is_attached(how) ? Json() : Json(line.answer.detail);
   json["notes"] = Json::array();
-  for (const TargetNote& note : line.notes)
+  for (const QueueNote& note : line.notes)
     json["notes"].push_back({{"name", note.name}, {"what", note.what}, {"fix", note.fix}});
   if (groups) json["group"] = api::text_or_null(line.group);
   return json;
 }
 
-std::string to_text(const std::vector<Line>& lines, bool groups) {
+std::string to_text(const std::vector<QueueLine>& lines, bool groups) {
   using enum Table::Align;
   if (lines.empty()) return "no queues\n";
   std::vector<Table::Column> columns = {{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}};
   if (groups) columns.push_back({"GROUP", left});
   columns.push_back({"REASON", left});
   Table table(std::move(columns));
-  for (const Line& line : lines) {
+  for (const QueueLine& line : lines) {
     const bool yes = is_attached(line.answer.attached);
     const std::string detail = describe(line.answer);
     std::vector<Table::Cell> cells = {line.queue,
@@ -139,21 +139,21 @@ std::string to_text(const std::vector<Line>& lines, bool groups) {
     table.row(std::move(cells));
   }
   std::string out = table.str(Terminal::of_stdout(), false);
-  for (const Line& line : lines) {
+  for (const QueueLine& line : lines) {
     if (line.configured && line.answer.attached == Attached::no && !line.command.empty())
       out += "\nto attach: " + line.command;
     if (!line.drift.empty()) out += "\n" + one_line(line.drift) + "; to refresh it: " + line.command;
   }
-  for (const Line& line : lines) {
-    for (const TargetNote& note : line.notes)
+  for (const QueueLine& line : lines) {
+    for (const QueueNote& note : line.notes)
       out += "\nqueue " + line.queue + ": " + note.what + "; " + note.fix;
   }
   return out + (out.ends_with('\n') ? "" : "\n");
 }
 
-int run(const Common& common, const std::vector<std::string>& only) {
+int run(const std::vector<std::string>& only) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::broker); code != kSuccess) return code;
+  if (const int code = load(config, ConfigFor::broker); code != kSuccess) return code;
   for (const std::string& queue : only) {
     if (const auto prefix = prefix_of_queue(config, queue); !prefix) return report_error(prefix.error());
   }
@@ -161,28 +161,27 @@ int run(const Common& common, const std::vector<std::string>& only) {
   if (!admin) return report_error(admin.error());
   auto lines = read(**admin, config, only);
   if (!lines) return report_error(lines.error());
-  if (!common.json) {
+  if (!given().json) {
     print(to_text(*lines, !config.groups.empty()));
     return kSuccess;
   }
   Json json = {{"attachments", Json::array()}};
-  for (const Line& line : *lines) json["attachments"].push_back(line_json(line, !config.groups.empty()));
+  for (const QueueLine& line : *lines) json["attachments"].push_back(line_json(line, !config.groups.empty()));
   return print_json(json);
 }
 
 }  // namespace
 
 void add_attached(CLI::App& app, int* exit) {
-  auto common = std::make_shared<Common>();
   auto only = std::make_shared<std::vector<std::string>>();
   CLI::App& c = add_command(app, "attached", "Lists attached queues, and why others are not attached",
                             "Examples:\n"
                             "  rung attached\n"
                             "  rung attached orders --json\n"
                             "Uses the management API; the database is not needed.",
-                            *common);
+                            Takes::json);
   c.add_option("QUEUE", *only, "Only these queues");
-  c.callback([common, only, exit] { *exit = run(*common, *only); });
+  c.callback([only, exit] { *exit = run(*only); });
 }
 
 }  // namespace rung::cli

@@ -64,7 +64,7 @@ Result<ByQueue> count_under_way(MysqlStore& store, const std::vector<std::string
   return found;
 }
 
-std::string text_of(const ByQueue& counts) {
+std::string under_way_text(const ByQueue& counts) {
   std::string text;
   for (const auto& [queue, n] : counts) {
     text += fmt::format("{}{} has {} {} under way ({} scheduled, {} being published, {} awaiting an answer)",
@@ -76,7 +76,7 @@ std::string text_of(const ByQueue& counts) {
 
 bool confirmed(const ByQueue& counts) {
   std::string text;
-  for (const auto& [queue, n] : counts) text += one_line(text_of({{queue, n}})) + "\n";
+  for (const auto& [queue, n] : counts) text += one_line(under_way_text({{queue, n}})) + "\n";
   text +=
       "Once detached, failures of these tasks are lost. Silence is then no success: a person decides on "
       "each.\n"
@@ -231,11 +231,11 @@ bool StuckDrain::is_stuck(std::int64_t publishing, std::int64_t others, BootMs n
   return publishing > 0 && now - since_ >= kAfter;
 }
 
-int before_detach(const Common& common, const DetachChoice& choice, const std::vector<std::string>& queues,
-                  Session& session) {
+int before_detach(const GroupChoice& group, const DetachChoice& choice,
+                  const std::vector<std::string>& queues, Session& session) {
   const auto wait = levels::parse_duration(choice.wait);
   if (!wait) return report_error(kUserError, "--wait: " + wait.error());
-  LoadedConfig loaded = load_config(find_config(common), ConfigFor::database, group_choice(common));
+  LoadedConfig loaded = load_config(find_config(), ConfigFor::database, group);
   session.config = std::move(loaded.config);
   const Result<void> connected =
       loaded.ok() ? connect_store(session) : Result<void>(permanent(loaded.problems.front().str()));
@@ -250,7 +250,7 @@ int before_detach(const Common& common, const DetachChoice& choice, const std::v
   if (!counts) return report_error(counts.error());
   if (counts->empty()) return kSuccess;
   if (choice.force) {
-    tell(text_of(*counts) + ": detached all the same (--force)");
+    tell(under_way_text(*counts) + ": detached all the same (--force)");
     return kSuccess;
   }
   if (choice.drain) {
@@ -263,7 +263,7 @@ int before_detach(const Common& common, const DetachChoice& choice, const std::v
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   if (!can_ask)
     return report_error(kUserError,
-                        text_of(*counts) +
+                        under_way_text(*counts) +
                             ": once detached, their failures would be lost; --drain waits for them, "
                             "--force detaches anyway");
   return confirmed(*counts) ? kSuccess : report_error(kUserError, "nothing was detached");

@@ -36,8 +36,8 @@ class StuckDrain {
 
 // kSuccess: the queues may be detached. `session`: opened for the database that has their tasks; without a
 // store if it cannot be reached, and `force` is set.
-int before_detach(const Common& common, const DetachChoice& choice, const std::vector<std::string>& queues,
-                  Session& session);
+int before_detach(const GroupChoice& group, const DetachChoice& choice,
+                  const std::vector<std::string>& queues, Session& session);
 
 // Tells the sidecars at once which queues are not attached any more, so that silence after their deliveries
 // is no success. They would find out with their next look.

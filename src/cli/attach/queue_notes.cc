@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "levels/duration.h"
-#include "src/cli/attach/attach_plan.h"
+#include "src/sidecar/attach.h"
 
 namespace rung::cli {
 
@@ -18,11 +18,26 @@ using rabbit::QueueFacts;
 
 constexpr std::int64_t kDefaultLimit = 20;  // RabbitMQ 4
 
-struct Quorum {
+// What a queue's arguments and the policy in effect set.
+struct Settings {
   const QueueFacts& facts;
   const std::vector<Policy>& policies;
 
-  PlainJson setting(const char* name) const { return queue_setting(facts, policies, name); }
+  // Null if neither sets it.
+  PlainJson setting(const std::string& name) const {
+    const Policy* policy = sidecar::find_policy(policies, facts.policy);
+    std::string definition = facts.effective_policy;
+    if (definition.empty() && policy != nullptr) definition = policy->definition;
+    const auto value_in = [](const std::string& table, const std::string& key) {
+      const PlainJson object = PlainJson::parse(table, nullptr, false);
+      return object.is_object() && object.contains(key) ? object[key] : PlainJson();
+    };
+    PlainJson by_argument = value_in(facts.arguments, "x-" + name), by_policy = value_in(definition, name);
+    // Of two numbers the broker takes the smaller one.
+    if (by_argument.is_number_integer() && by_policy.is_number_integer())
+      return by_policy < by_argument ? by_policy : by_argument;
+    return by_argument.is_null() ? by_policy : by_argument;
+  }
   std::optional<std::int64_t> number(const char* name) const {
     const PlainJson value = setting(name);
     return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
@@ -30,34 +45,33 @@ struct Quorum {
 };
 
 // Which deliveries count toward the limit differs between versions, so the note says it.
-QuorumNote limit_note(const Quorum& queue) {
+QueueNote limit_note(const Settings& queue) {
   constexpr const char* kCounts =
       "; since RabbitMQ 4.3, basic.reject with requeue counts toward the limit, and basic.nack with requeue "
       "does not";
   const PlainJson limit = queue.setting("delivery-limit");
   if (limit.is_null()) {
-    return {"limit", false,
+    return {"limit",
             std::string("a quorum queue without an explicit delivery limit: RabbitMQ 4 dead-letters a "
                         "message after 20 failed deliveries") +
                 kCounts,
             "set delivery-limit by a policy, or the argument x-delivery-limit, if 20 is not what you want"};
   }
-  return {"limit", true, "delivery limit " + limit.dump() + kCounts, {}};
+  return {"limit", "delivery limit " + limit.dump() + kCounts, {}};
 }
 
-QuorumNote strategy_note(const Quorum& queue) {
+QueueNote strategy_note(const Settings& queue) {
   if (queue.setting("dead-letter-strategy") != "at-least-once") {
-    return {"strategy", false,
+    return {"strategy",
             "dead letters are transferred at most once, also those over the delivery limit: a broker failure "
             "at that moment loses one",
             "set dead-letter-strategy: at-least-once and overflow: reject-publish by a policy"};
   }
   if (queue.setting("overflow") != "reject-publish") {
-    return {"strategy", false,
-            "dead-letter-strategy at-least-once has no effect without overflow: reject-publish",
+    return {"strategy", "dead-letter-strategy at-least-once has no effect without overflow: reject-publish",
             "set overflow: reject-publish by a policy"};
   }
-  return {"strategy", true, "dead letters are transferred at least once", {}};
+  return {"strategy", "dead letters are transferred at least once", {}};
 }
 
 // The maximum time that the broker delays a message before the delivery limit: the sum of min(n * least,
@@ -70,7 +84,7 @@ Ms longest_hold(std::int64_t least, std::int64_t most, std::int64_t limit) {
   return Ms{std::min(all, longest)};
 }
 
-std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::optional<Silence>& silence) {
+std::optional<QueueNote> delayed_retry_note(const Settings& queue, const std::optional<Silence>& silence) {
   const PlainJson type = queue.setting("delayed-retry-type");
   const auto least = queue.number("delayed-retry-min");
   // Without a minimum the broker does not delay.
@@ -86,8 +100,8 @@ std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::opt
                      ": only messages that are rejected without requeue, or exceed the delivery limit, reach "
                      "Rung, and each retry by Rung starts the delayed retry again";
   if (limit < 0 || type == "returned") {
-    return QuorumNote{
-        "delayed_retry", false,
+    return QueueNote{
+        "delayed_retry",
         what + (limit < 0 ? "; without a delivery limit it never ends"
                           : "; returns by basic.nack do not count toward the limit, so it never ends"),
         "set delayed-retry-type: failed and a delivery-limit, and let consumers reject"};
@@ -95,81 +109,46 @@ std::optional<QuorumNote> delayed_retry_note(const Quorum& queue, const std::opt
   const Ms hold = longest_hold(*least, std::max(most, *least), limit);
   what += "; up to " + levels::format_duration(hold) + " until the limit of " + std::to_string(limit);
   if (silence && silence->after <= hold) {
-    return QuorumNote{"delayed_retry", false,
-                      what + ", which is longer than success." +
-                          (silence->means == Silence::Means::success ? "presumed_after" : "reported_within") +
-                          " (" + levels::format_duration(silence->after) + "): Rung counts a retry as " +
-                          (silence->means == Silence::Means::success ? "succeeded" : "failed") +
-                          " while the broker still delays it",
-                      "set it to more than " + levels::format_duration(hold) +
-                          ", or a smaller delivery-limit or delayed-retry-max"};
+    return QueueNote{"delayed_retry",
+                     what + ", which is longer than success." +
+                         (silence->means == Silence::Means::success ? "presumed_after" : "reported_within") +
+                         " (" + levels::format_duration(silence->after) + "): Rung counts a retry as " +
+                         (silence->means == Silence::Means::success ? "succeeded" : "failed") +
+                         " while the broker still delays it",
+                     "set it to more than " + levels::format_duration(hold) +
+                         ", or a smaller delivery-limit or delayed-retry-max"};
   }
-  return QuorumNote{"delayed_retry", true, std::move(what), {}};
+  return QueueNote{"delayed_retry", std::move(what), {}};
 }
 
-std::optional<QuorumNote> consumer_timeout_note(const Quorum& queue) {
+std::optional<QueueNote> consumer_timeout_note(const Settings& queue) {
   const auto timeout = queue.number("consumer-timeout");
   if (!timeout || *timeout <= 0) return std::nullopt;
-  return QuorumNote{"consumer_timeout",
-                    true,
-                    "RabbitMQ 4.3 cancels a consumer (basic.cancel) that keeps a message unacked for " +
-                        levels::format_duration(Ms{*timeout}) +
-                        ", and requeues its messages: the consumer must subscribe again",
-                    {}};
+  return QueueNote{"consumer_timeout",
+                   "RabbitMQ 4.3 cancels a consumer (basic.cancel) that keeps a message unacked for " +
+                       levels::format_duration(Ms{*timeout}) +
+                       ", and requeues its messages: the consumer must subscribe again",
+                   {}};
 }
 
 }  // namespace
 
-std::vector<QuorumNote> quorum_notes(const QueueFacts& facts, const std::vector<Policy>& policies,
-                                     const std::optional<Silence>& silence) {
+std::vector<QueueNote> quorum_notes(const QueueFacts& facts, const std::vector<Policy>& policies,
+                                    const std::optional<Silence>& silence) {
   if (facts.type != "quorum") return {};
-  const Quorum queue{facts, policies};
-  std::vector<QuorumNote> notes = {limit_note(queue), strategy_note(queue)};
+  const Settings queue{facts, policies};
+  std::vector<QueueNote> notes = {limit_note(queue), strategy_note(queue)};
   for (auto note : {delayed_retry_note(queue, silence), consumer_timeout_note(queue)}) {
     if (note) notes.push_back(*std::move(note));
   }
   return notes;
 }
 
-PlainJson queue_setting(const QueueFacts& facts, const std::vector<Policy>& policies,
-                        const std::string& name) {
-  const Policy* policy = find_policy(policies, facts.policy);
-  std::string definition = facts.effective_policy;
-  if (definition.empty() && policy != nullptr) definition = policy->definition;
-  const auto value_in = [](const std::string& table, const std::string& key) {
-    const PlainJson object = PlainJson::parse(table, nullptr, false);
-    return object.is_object() && object.contains(key) ? object[key] : PlainJson();
-  };
-  PlainJson by_argument = value_in(facts.arguments, "x-" + name), by_policy = value_in(definition, name);
-  // Of two numbers the broker takes the smaller one.
-  if (by_argument.is_number_integer() && by_policy.is_number_integer())
-    return by_policy < by_argument ? by_policy : by_argument;
-  return by_argument.is_null() ? by_policy : by_argument;
-}
-
 namespace {
-
-using PlainJson = nlohmann::json;
-using rabbit::Policy;
-using rabbit::QueueFacts;
 
 constexpr Ms kShortTtl{std::chrono::minutes{1}};
 
-struct TargetSettings {
-  const QueueFacts& facts;
-  const std::vector<Policy>& policies;
-
-  std::optional<std::int64_t> number(const char* name) const {
-    const PlainJson value = queue_setting(facts, policies, name);
-    return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
-  }
-  std::string overflow() const {
-    const PlainJson value = queue_setting(facts, policies, "overflow");
-    return value.is_string() ? value.get<std::string>() : "drop-head";
-  }
-};
-
-void note_length(const TargetSettings& target, std::vector<TargetNote>& notes) {
+void note_length(const Settings& target, std::vector<QueueNote>& notes) {
   const auto length = target.number("max-length"), bytes = target.number("max-length-bytes");
   if (length == 0 || bytes == 0) {
     notes.push_back({"length",
@@ -177,7 +156,8 @@ void note_length(const TargetSettings& target, std::vector<TargetNote>& notes) {
                          " is 0): the broker confirms a retry and drops it at once",
                      "remove the limit, or set a larger one"});
   }
-  const std::string overflow = target.overflow();
+  const PlainJson set = target.setting("overflow");
+  const std::string overflow = set.is_string() ? set.get<std::string>() : "drop-head";
   if (overflow == "reject-publish-dlx") {
     notes.push_back({"overflow",
                      "when it is full, each refused retry is dead-lettered as well (overflow "
@@ -192,7 +172,7 @@ void note_length(const TargetSettings& target, std::vector<TargetNote>& notes) {
   }
 }
 
-void note_lifetime(const TargetSettings& target, std::vector<TargetNote>& notes) {
+void note_lifetime(const Settings& target, std::vector<QueueNote>& notes) {
   if (const auto ttl = target.number("message-ttl"); ttl && *ttl >= 0 && *ttl < kShortTtl.count()) {
     notes.push_back(
         {"ttl",
@@ -222,9 +202,9 @@ void note_lifetime(const TargetSettings& target, std::vector<TargetNote>& notes)
 
 }  // namespace
 
-std::vector<TargetNote> target_notes(const QueueFacts& facts, const std::vector<Policy>& policies) {
-  const TargetSettings target{facts, policies};
-  std::vector<TargetNote> notes;
+std::vector<QueueNote> target_notes(const QueueFacts& facts, const std::vector<Policy>& policies) {
+  const Settings target{facts, policies};
+  std::vector<QueueNote> notes;
   note_length(target, notes);
   note_lifetime(target, notes);
   return notes;

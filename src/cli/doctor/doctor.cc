@@ -1,18 +1,122 @@
-// rung doctor: runs the checks and prints what they found.
+// rung doctor: runs the checks and prints what they found. Here: the checks of this machine, whether the HTTP
+// address is free, and who can read files with secrets.
 #include "src/cli/doctor/doctor.h"
+
+#include <netdb.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <iterator>
+#include <cerrno>
+#include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
+#include "src/core/base/url.h"
+#include "src/net/http_client.h"
+#include "src/sidecar/parts.h"
 
 namespace rung::cli {
 namespace {
+
+void check_listen(const HttpOptions& http, Findings& out) {
+  const std::string name = "http.listen";
+  if (http.listen.empty()) return out.skip(name, "http.listen is not set");
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(http.port);
+  if (const int failed = getaddrinfo(http.host.c_str(), port.c_str(), &hints, &found); failed != 0)
+    return out.wrong(name, http.listen + ": " + gai_strerror(failed), "correct http.listen");
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, freeaddrinfo);
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const int why = bind(fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+  if (fd >= 0) close(fd);
+  if (why == 0) return out.ok(name, http.listen + " is free");
+  if (why != EADDRINUSE)
+    return out.wrong(name, http.listen + ": " + std::strerror(why), "correct http.listen");
+  constexpr Ms kTimeout{2000};
+  net::HttpClient client({.base = sidecar::own_url(http),
+                          .verify = false,  // nothing secret is sent
+                          .connecting = kTimeout,
+                          .answering = kTimeout});
+  if (client.send("GET", "/healthz").status == 200)
+    return out.ok(name, "a sidecar answers at " + http.listen);
+  out.wrong(name, http.listen + " is in use by another program", "choose another port for http.listen");
+}
+
+void check_file(const std::string& path, const char* name, const char* content, Findings& out) {
+  if (path.empty()) return;
+  struct stat about {};
+  if (stat(path.c_str(), &about) != 0) {
+    out.wrong(name, path + " cannot be read here: " + std::strerror(errno),
+              "create it, or run rung doctor as the sidecar's user");
+  } else if ((about.st_mode & S_IROTH) != 0) {
+    out.warn(name, path + " contains " + content + " and is readable by every user of this machine",
+             "chmod o-rwx " + rabbit::shell_quote(path));
+  } else {
+    out.ok(name, path + " is not world-readable");
+  }
+}
+
+// Of a chain the first one: the program's own.
+void check_certificate(const std::string& path, const char* name, Findings& out) {
+  if (path.empty()) return;
+  const std::unique_ptr<BIO, int (*)(BIO*)> file(BIO_new_file(path.c_str(), "r"), BIO_free);
+  const std::unique_ptr<X509, void (*)(X509*)> cert(
+      file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr), X509_free);
+  int days = 0, seconds = 0;
+  if (cert == nullptr || ASN1_TIME_diff(&days, &seconds, nullptr, X509_get0_notAfter(cert.get())) != 1)
+    return out.wrong(name, path + " cannot be read here as a certificate (PEM)", "correct the file");
+  const Ms left = std::chrono::hours{24} * days + std::chrono::seconds{seconds};
+  if (left > std::chrono::hours{24 * 14}) return out.ok(name, path + " is valid for " + humanise(left));
+  const char* fix = "renew it, and reload the sidecars";
+  if (left <= Ms{0}) return out.wrong(name, path + " has expired", fix);
+  out.warn(name, path + " expires in " + humanise(left), fix);
+}
+
+// The loader replaces the password in the URLs by its content and does not keep its name.
+std::string broker_password_file(const Config& config, const std::string& config_path) {
+  const auto key = config.at_start.find("broker.password_file");
+  if (key == config.at_start.end() || key->second.value.empty()) return {};
+  const std::string& file = key->second.value;
+  const auto slash = config_path.rfind('/');
+  return file.starts_with('/') || slash == std::string::npos ? file : config_path.substr(0, slash + 1) + file;
+}
+
+bool has_password(const std::string& text, const std::vector<std::string>& others = {}) {
+  const auto urls = parse_urls(text, others);
+  return urls && std::ranges::any_of(*urls, [](const Url& url) { return !url.password.empty(); });
+}
+
+void check_machine(const Config& config, const std::string& config_path, Findings& out) {
+  check_listen(config.http, out);
+  if (has_password(config.broker.url, config.broker.other_urls) ||
+      has_password(config.store.url, config.store.other_urls) ||
+      has_password(config.broker.rabbitmq.management))
+    check_file(config_path, "files.config", "a password, unless it comes from the environment,", out);
+  check_file(broker_password_file(config, config_path), "files.broker_password", "a password", out);
+  check_file(config.store.password_file, "files.password", "a password", out);
+  check_file(config.http.token_file, "files.token", "a token", out);
+  check_file(config.http.read_token_file, "files.read_token", "a token", out);
+  check_file(config.http.tokens_file, "files.tokens", "tokens", out);
+  check_certificate(config.http.cert, "files.http_cert", out);
+  check_certificate(config.broker.cert, "files.broker_cert", out);
+  check_certificate(config.store.cert, "files.store_cert", out);
+  check_file(config.http.key, "files.http_key", "a private key", out);
+  check_file(config.broker.key, "files.broker_key", "a private key", out);
+  check_file(config.store.key, "files.store_key", "a private key", out);
+}
 
 using Status = Finding::Status;
 
@@ -20,7 +124,7 @@ struct StatusText {
   const char* word;
   Colour colour;
 };
-StatusText text_of(Status status) {
+StatusText status_text(Status status) {
   switch (status) {
     case Status::ok:
       return {"ok", Colour::green};
@@ -34,19 +138,19 @@ StatusText text_of(Status status) {
   return {"", Colour::none};
 }
 
-std::ptrdiff_t count(const Findings& findings, Status status) {
+std::ptrdiff_t count(const std::vector<Finding>& findings, Status status) {
   return std::ranges::count(findings, status, &Finding::status);
 }
 
-std::string to_text(const Findings& findings) {
+std::string to_text(const std::vector<Finding>& findings) {
   const Terminal terminal = Terminal::of_stdout();
   std::string out;
   for (const Finding& f : findings) {
-    std::string label = text_of(f.status).word;
+    std::string label = status_text(f.status).word;
     label.resize(8, ' ');
     std::string name = f.name;
     if (name.size() < 24) name.resize(24, ' ');
-    out += paint(label, text_of(f.status).colour, terminal) + name + " " + one_line(f.what) + "\n";
+    out += paint(label, status_text(f.status).colour, terminal) + name + " " + one_line(f.what) + "\n";
     if (!f.fix.empty()) out += "          fix: " + one_line(f.fix) + "\n";
   }
   out += "\n" + std::to_string(count(findings, Status::ok)) + " ok, " +
@@ -56,38 +160,38 @@ std::string to_text(const Findings& findings) {
   return out;
 }
 
-std::string findings_json(const Findings& findings) {
+std::string findings_json(const std::vector<Finding>& findings) {
   Json lines = Json::array();
   for (const Finding& f : findings)
     lines.push_back({{"name", f.name},
-                     {"status", text_of(f.status).word},
+                     {"status", status_text(f.status).word},
                      {"what", f.what},
                      {"fix", api::text_or_null(f.fix)}});
   return dump(Json{{"healthy", count(findings, Status::wrong) == 0}, {"checks", lines}}) + "\n";
 }
 
-int run(const Common& common) {
+int run() {
   Config config;
-  if (const int code = load(common, config, ConfigFor::check, {}, false); code != kSuccess) return code;
+  if (const int code = load(config, ConfigFor::check, {}, false); code != kSuccess) return code;
   if (!config.groups.empty() && config.groups.own.empty())
     return report_error(kUserError, which_group(config.groups));
-  Findings all = {good("config", find_config(common) + " is valid")};
+  Findings out;
+  out.ok("config", find_config() + " is valid");
   const SystemClock clock;
-  QueueList list(config.broker);
-  for (Findings part : {check_broker(config, list, clock), check_management(config, list),
-                        check_error_queues(config, list, clock), check_database(config, clock),
-                        check_ownership(config, clock), check_collector(config),
-                        check_identity_provider(config), check_machine(config, find_config(common))})
-    std::ranges::move(part, std::back_inserter(all));
-  print(common.json ? findings_json(all) : to_text(all));
-  if (std::ranges::any_of(all, &Finding::unreachable)) return kUnreachable;
-  return count(all, Status::wrong) == 0 ? kSuccess : kUserError;
+  const auto probe = check_broker(config, clock, out);
+  check_database(config, clock, out);
+  check_ownership(config, clock, probe.get(), out);
+  check_collector(config, out);
+  check_identity_provider(config, out);
+  check_machine(config, find_config(), out);
+  print(given().json ? findings_json(out.all) : to_text(out.all));
+  if (std::ranges::any_of(out.all, &Finding::unreachable)) return kUnreachable;
+  return count(out.all, Status::wrong) == 0 ? kSuccess : kUserError;
 }
 
 }  // namespace
 
 void add_doctor(CLI::App& app, int* exit) {
-  auto common = std::make_shared<Common>();
   CLI::App& c = add_command(
       app, "doctor", "Connects to all configured services and reports problems",
       "Examples:\n"
@@ -96,8 +200,8 @@ void add_doctor(CLI::App& app, int* exit) {
       "Each line is ok, warn, wrong or skipped, followed by a command that fixes it. It changes nothing\n"
       "on the servers. Exit code 1 if anything is wrong: something that keeps Rung from working; 2 if a "
       "service is not reached.",
-      *common);
-  c.callback([common, exit] { *exit = run(*common); });
+      Takes::json);
+  c.callback([exit] { *exit = run(); });
 }
 
 }  // namespace rung::cli

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/rabbitmq/topology/attachment.h"
+#include "plugin/rabbitmq/topology/probe.h"
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 
@@ -15,9 +15,6 @@ namespace rung::cli {
 
 // How long a check waits for a service, for connecting and for each answer.
 inline constexpr Ms kDoctorTimeout{std::chrono::seconds{5}};
-
-// Findings for the queues of one pattern.
-inline constexpr std::size_t kMostOfPattern = 20;
 
 struct Finding {
   enum class Status { ok, warn, wrong, skipped };
@@ -27,59 +24,40 @@ struct Finding {
   std::string fix;           // the command or change that fixes it; "" if nothing is to be fixed
   bool unreachable = false;  // wrong because a service does not answer
 };
-using Findings = std::vector<Finding>;
 
-inline Finding good(std::string name, std::string what) {
-  return {std::move(name), Finding::Status::ok, std::move(what), {}};
-}
-inline Finding warning(std::string name, std::string what, std::string fix) {
-  return {std::move(name), Finding::Status::warn, std::move(what), std::move(fix)};
-}
-inline Finding wrong(std::string name, std::string what, std::string fix) {
-  return {std::move(name), Finding::Status::wrong, std::move(what), std::move(fix)};
-}
-inline Finding unreachable(std::string name, std::string what, std::string fix) {
-  return {std::move(name), Finding::Status::wrong, std::move(what), std::move(fix), true};
-}
-inline Finding skipped(std::string name, std::string what) {
-  return {std::move(name), Finding::Status::skipped, std::move(what), {}};
-}
-
-// The queues of the virtual host, from the management API. Listed once, for all checks: there may be many.
-class QueueList {
+class Findings {
  public:
-  explicit QueueList(const BrokerOptions& broker) : broker_(broker) {}
-  const Result<std::vector<rabbit::QueueFacts>>& get() {
-    if (!listed_) listed_ = list();
-    return *listed_;
+  using Status = Finding::Status;
+
+  void ok(std::string name, std::string what) {
+    all.push_back({std::move(name), Status::ok, std::move(what), {}});
+  }
+  void warn(std::string name, std::string what, std::string fix) {
+    all.push_back({std::move(name), Status::warn, std::move(what), std::move(fix)});
+  }
+  void wrong(std::string name, std::string what, std::string fix) {
+    all.push_back({std::move(name), Status::wrong, std::move(what), std::move(fix)});
+  }
+  void unreachable(std::string name, std::string what, std::string fix) {
+    all.push_back({std::move(name), Status::wrong, std::move(what), std::move(fix), true});
+  }
+  void skip(std::string name, std::string what) {
+    all.push_back({std::move(name), Status::skipped, std::move(what), {}});
   }
 
- private:
-  Result<std::vector<rabbit::QueueFacts>> list() const {
-    auto admin = rabbit::management_admin(broker_, kDoctorTimeout);
-    if (!admin) return tl::unexpected(admin.error());
-    return (*admin)->queues();
-  }
-
-  const BrokerOptions& broker_;
-  std::optional<Result<std::vector<rabbit::QueueFacts>>> listed_;
+  std::vector<Finding> all;
 };
 
-// Over AMQP: login, virtual host, permissions, Rung's exchanges and queues, and those that the config names
-// or matches.
-Findings check_broker(const Config& config, QueueList& list, const Clock& clock);
-// Over the management API: access, attachment of the queues in the config, types and policies.
-Findings check_management(const Config& config, QueueList& list);
-// error_queues of the config: whether they exist and can be read, and where their messages go back to.
-Findings check_error_queues(const Config& config, QueueList& list, const Clock& clock);
-Findings check_database(const Config& config, const Clock& clock);
-// Whether the two belong together.
-Findings check_ownership(const Config& config, const Clock& clock);
+// The broker. Over AMQP: login, virtual host, permissions, Rung's exchanges and queues, those that the config
+// names or matches, error queues. Over the management API: access, attachment of the queues in the config,
+// types and policies. Returns the connection; nullptr: there is none.
+std::unique_ptr<rabbit::Probe> check_broker(const Config& config, const Clock& clock, Findings& out);
+void check_database(const Config& config, const Clock& clock, Findings& out);
+// Whether the two belong together. `probe`: nullptr = the broker is not available.
+void check_ownership(const Config& config, const Clock& clock, rabbit::Probe* probe, Findings& out);
 // The collector of traces; nothing without otel.endpoint.
-Findings check_collector(const Config& config);
+void check_collector(const Config& config, Findings& out);
 // The identity provider: its discovery document and its keys; nothing without http.oidc.
-Findings check_identity_provider(const Config& config);
-// On this machine: the HTTP address, permissions of files with secrets.
-Findings check_machine(const Config& config, const std::string& config_path);
+void check_identity_provider(const Config& config, Findings& out);
 
 }  // namespace rung::cli

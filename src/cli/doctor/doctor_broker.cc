@@ -1,248 +1,469 @@
-// Checks over AMQP: login, virtual host, permissions, exchanges and queues.
+// Checks of the broker, over AMQP and over the management API.
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
+#include "plugin/rabbitmq/consume/error_queues.h"
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "plugin/rabbitmq/topology/probe.h"
+#include "plugin/rabbitmq/topology/own_settings.h"
 #include "plugin/rabbitmq/topology/return_route.h"
-#include "src/cli/attach/attach_run.h"
+#include "src/cli/attach/attach.h"
+#include "src/cli/attach/queue_notes.h"
 #include "src/cli/doctor/doctor.h"
 #include "src/core/base/url.h"
+#include "src/sidecar/attach.h"
 
 namespace rung::cli {
 namespace {
 
+using rabbit::Policy;
+using rabbit::QueueFacts;
 using rabbit::shell_quote;
 
-struct Broker {
-  const Config& config;
-  Url url;
-  std::string user, vhost;
-
-  std::string where() const {
-    return config.broker.other_urls.empty() ? url.host_port(5672) : "any of broker.urls";
-  }
-  // A name for what is declared and published for a check.
-  std::string temporary() const { return config.broker.prefix + ".doctor-" + std::to_string(getpid()); }
-  // As in docs/permissions.md.
-  std::string grant() const {
-    std::string own = "^";
-    for (const char c : config.broker.prefix) own += c == '.' ? std::string("\\.") : std::string(1, c);
-    own += "\\.";
-    return "rabbitmqctl set_permissions -p " + shell_quote(vhost) + " " + shell_quote(user) + " " +
-           shell_quote(own) + " " + shell_quote(".*") + " " + shell_quote(own) + " (docs/permissions.md)";
-  }
-};
+constexpr std::size_t kMostOfPattern = 20;  // findings for the queues of one pattern
 
 std::string user_of(const Url& url) { return url.user.empty() ? "guest" : url.user; }
 
 bool contains(const Error& error, std::string_view text) {
   return error.message.find(text) != std::string::npos;
 }
-
-// Why the connection failed, and how to fix it.
-Findings connection_findings(const Broker& b, const Error& error) {
-  Findings all;
-  const bool reached = contains(error, "vhost");
-  if (contains(error, "Login was refused") || contains(error, "ACCESS_REFUSED - Login")) {
-    all.push_back(wrong(
-        "broker.login", "the broker rejected user '" + b.user + "': wrong password or unknown user",
-        "correct broker.url, or run: rabbitmqctl change_password " + shell_quote(b.user) + " PASSWORD"));
-  } else if (reached) {
-    all.push_back(good("broker.login", "user '" + b.user + "' at " + b.url.host_port(5672)));
-    const bool missing = contains(error, "not found");
-    all.push_back(wrong("broker.vhost",
-                        missing ? "no such virtual host: '" + b.vhost + "'"
-                                : "user '" + b.user + "' has no access to virtual host '" + b.vhost + "'",
-                        missing ? "correct the virtual host in broker.url, or run: rabbitmqctl add_vhost " +
-                                      shell_quote(b.vhost)
-                                : b.grant()));
-  } else {
-    all.push_back(unreachable("broker.login", "cannot connect to " + b.where() + ": " + error.message,
-                              "start RabbitMQ, or correct host and port of broker.url"));
-  }
-  for (const char* name : {"broker.vhost", "broker.permissions", "broker.topology"}) {
-    if (!(reached && std::string_view(name) == "broker.vhost")) all.push_back(skipped(name, "not connected"));
-  }
-  return all;
+bool is_missing(const Result<void>& answer) {
+  return !answer && answer.error().kind == Error::Kind::not_found;
 }
 
-// If there are several addresses: whether each is reachable. `serving`: the one that the other checks use.
-Findings check_addresses(const Config& config, const Clock& clock, const std::string& serving) {
-  Findings all;
-  if (config.broker.other_urls.empty()) return all;
-  const auto addresses = rabbit::look_at_addresses(config.broker, clock, Addresses::kSlice);
-  std::set<std::string> clusters;
-  std::string where;
-  for (const rabbit::AddressFacts& one : addresses) {
-    if (!one.error.message.empty()) {
-      all.push_back(warning("broker.address", one.address + " is unavailable: " + one.error.message,
-                            "start RabbitMQ there, or correct broker.urls"));
-      continue;
+class BrokerCheck {
+ public:
+  BrokerCheck(const Config& config, const Clock& clock, const Url& url, Findings& out)
+      : config_(config), clock_(clock), url_(url), user_(user_of(url)), vhost_(url.vhost()), out_(out) {}
+
+  std::unique_ptr<rabbit::Probe> run() {
+    auto opened = rabbit::Probe::open(config_.broker, clock_, kDoctorTimeout);
+    admin_ = rabbit::management_admin(config_.broker, kDoctorTimeout);
+    if (opened) {
+      probe_ = opened->get();
+      user_ = user_of(probe_->address().url);
+      const std::string serving = probe_->address().shown;
+      out_.ok("broker.login", "user '" + user_ + "' at " + serving);
+      out_.ok("broker.vhost", "virtual host '" + vhost_ + "'");
+      check_addresses(serving);
+      check_permissions();
+      check_topology();
+      check_routing_keys();
+      check_publishing();
+    } else {
+      check_addresses("");
+      tell_not_connected(opened.error());
     }
-    all.push_back(good("broker.address", one.address + (one.address == serving ? " is reachable and in use"
-                                                                               : " is reachable")));
-    if (clusters.insert(one.cluster).second)
-      where += (where.empty() ? "" : ", ") + one.address + " of '" + one.cluster + "'";
+    check_management();
+    if (!config_.broker.error_queues->empty()) check_error_queues();
+    return opened ? *std::move(opened) : nullptr;
   }
-  if (clusters.size() > 1) {
-    all.push_back(wrong("broker.cluster",
-                        "the addresses belong to different brokers, which do not share queues: " + where,
-                        "list only the nodes of one cluster in broker.urls"));
+
+ private:
+  std::string own(const char* end) const { return config_.broker.prefix + end; }
+  // As in docs/permissions.md.
+  std::string grant() const {
+    std::string names = "^";
+    for (const char c : config_.broker.prefix) names += c == '.' ? std::string("\\.") : std::string(1, c);
+    names += "\\.";
+    return "rabbitmqctl set_permissions -p " + shell_quote(vhost_) + " " + shell_quote(user_) + " " +
+           shell_quote(names) + " " + shell_quote(".*") + " " + shell_quote(names) + " (docs/permissions.md)";
   }
-  return all;
-}
-
-Finding permission(const Broker& b, const char* name, const std::string& action, const Result<void>& done) {
-  if (done) return good(name, "user '" + b.user + "' is allowed to " + action);
-  return wrong(name, "user '" + b.user + "' is not allowed to " + action + ": " + done.error().message,
-               b.grant());
-}
-
-Findings check_permissions(const Broker& b, rabbit::Probe& probe) {
-  Findings all;
-  const auto add_permission = [&](const char* name, const std::string& action, const Result<void>& done) {
-    all.push_back(permission(b, name, action, done));
-    return done.has_value();
-  };
-  const std::string temporary = b.temporary();
-  const std::string own = "names that begin with " + b.config.broker.prefix + ".";
-  const bool declared = add_permission("broker.configure", "declare " + own, probe.may_declare(temporary));
-  if (declared) {
-    add_permission("broker.read", "read from " + own, probe.may_read(temporary));
-  } else {
-    all.push_back(skipped("broker.read", "no queue could be declared to read from"));
+  // The queues of the virtual host. Listed once: there may be many.
+  const Result<std::vector<QueueFacts>>& queues() {
+    if (!queues_) queues_ = admin_ ? (*admin_)->queues() : tl::unexpected(admin_.error());
+    return *queues_;
   }
-  const std::string failed = rabbit::failed_exchange(b.config.broker.prefix);
-  auto bind = probe.may_bind(failed, failed);
-  if (!bind && bind.error().kind == Error::Kind::not_found) {
-    all.push_back(skipped("broker.write", failed + " does not exist yet"));
-  } else {
-    add_permission("broker.write", "bind " + own, bind);
+
+  // Why the connection failed, and how to fix it.
+  void tell_not_connected(const Error& error) {
+    const bool reached = contains(error, "vhost");
+    if (contains(error, "Login was refused") || contains(error, "ACCESS_REFUSED - Login")) {
+      out_.wrong(
+          "broker.login", "the broker rejected user '" + user_ + "': wrong password or unknown user",
+          "correct broker.url, or run: rabbitmqctl change_password " + shell_quote(user_) + " PASSWORD");
+    } else if (reached) {
+      out_.ok("broker.login", "user '" + user_ + "' at " + url_.host_port(5672));
+      const bool missing = contains(error, "not found");
+      out_.wrong("broker.vhost",
+                 missing ? "no such virtual host: '" + vhost_ + "'"
+                         : "user '" + user_ + "' has no access to virtual host '" + vhost_ + "'",
+                 missing ? "correct the virtual host in broker.url, or run: rabbitmqctl add_vhost " +
+                               shell_quote(vhost_)
+                         : grant());
+    } else {
+      const std::string where =
+          config_.broker.other_urls.empty() ? url_.host_port(5672) : "any of broker.urls";
+      out_.unreachable("broker.login", "cannot connect to " + where + ": " + error.message,
+                       "start RabbitMQ, or correct host and port of broker.url");
+    }
+    if (!reached) out_.skip("broker.vhost", "not connected");
+    for (const char* name : {"broker.permissions", "broker.topology"}) out_.skip(name, "not connected");
   }
-  return all;
-}
 
-// Last: during an alarm the probe's connection is of no use after it.
-Findings check_publishing(const Broker& b, rabbit::Probe& probe) {
-  const auto done = probe.may_publish("", b.temporary() + "-none");
-  if (done || probe.blocked().empty())
-    return {permission(b, "broker.write_queues", "publish to queues (exchange amq.default)", done)};
-  return {wrong("broker.alarm", "RabbitMQ blocks publishers: " + probe.blocked(),
-                "free memory or disk on its nodes; rabbitmqctl status shows the alarms"),
-          skipped("broker.write_queues", "RabbitMQ blocks publishers")};
-}
+  // If there are several addresses: whether each is reachable. `serving`: the one that the other checks use.
+  void check_addresses(const std::string& serving) {
+    if (config_.broker.other_urls.empty()) return;
+    std::set<std::string> clusters;
+    std::string where;
+    for (const rabbit::AddressFacts& one :
+         rabbit::look_at_addresses(config_.broker, clock_, Addresses::kSlice)) {
+      if (!one.error.message.empty()) {
+        out_.warn("broker.address", one.address + " is unavailable: " + one.error.message,
+                  "start RabbitMQ there, or correct broker.urls");
+        continue;
+      }
+      out_.ok("broker.address",
+              one.address + (one.address == serving ? " is reachable and in use" : " is reachable"));
+      if (clusters.insert(one.cluster).second)
+        where += (where.empty() ? "" : ", ") + one.address + " of '" + one.cluster + "'";
+    }
+    if (clusters.size() > 1)
+      out_.wrong("broker.cluster",
+                 "the addresses belong to different brokers, which do not share queues: " + where,
+                 "list only the nodes of one cluster in broker.urls");
+  }
 
-Findings check_topology(const Broker& b, rabbit::Probe& probe) {
-  Findings all;
-  std::string missing;
-  for (const char* end : {".failed", ".delay", ".results", ".parked"}) {
-    const std::string name = b.config.broker.prefix + end;
-    auto exchange = probe.exchange_exists(name);
-    auto queue = probe.queue_exists(name);
-    for (const auto* done : {&exchange, &queue}) {
-      if (*done) continue;
-      if (done->error().kind == Error::Kind::not_found) {
-        if (missing.find(name) == std::string::npos) missing += (missing.empty() ? "" : ", ") + name;
-      } else {
-        all.push_back(
-            wrong("broker.topology", name + " cannot be checked: " + done->error().message, b.grant()));
+  void check_permission(const char* name, const std::string& action, const Result<void>& done) {
+    if (done) return out_.ok(name, "user '" + user_ + "' is allowed to " + action);
+    out_.wrong(name, "user '" + user_ + "' is not allowed to " + action + ": " + done.error().message,
+               grant());
+  }
+
+  // A name for what is declared and published for a check.
+  std::string temporary() const { return own(".doctor-") + std::to_string(getpid()); }
+
+  void check_permissions() {
+    const std::string names = "names that begin with " + own(".");
+    const auto declared = probe_->may_declare(temporary());
+    check_permission("broker.configure", "declare " + names, declared);
+    if (declared) {
+      check_permission("broker.read", "read from " + names, probe_->may_read(temporary()));
+    } else {
+      out_.skip("broker.read", "no queue could be declared to read from");
+    }
+    const std::string failed = rabbit::failed_exchange(config_.broker.prefix);
+    const auto bind = probe_->may_bind(failed, failed);
+    if (is_missing(bind)) return out_.skip("broker.write", failed + " does not exist yet");
+    check_permission("broker.write", "bind " + names, bind);
+  }
+
+  // On a connection of its own: during an alarm it is of no use after it.
+  void check_publishing() {
+    const auto probe = rabbit::Probe::open(config_.broker, clock_, kDoctorTimeout);
+    const auto done =
+        probe ? (*probe)->may_publish("", temporary() + "-none") : tl::unexpected(probe.error());
+    if (done || !probe || (*probe)->blocked().empty())
+      return check_permission("broker.write_queues", "publish to queues (exchange amq.default)", done);
+    out_.wrong("broker.alarm", "RabbitMQ blocks publishers: " + (*probe)->blocked(),
+               "free memory or disk on its nodes; rabbitmqctl status shows the alarms");
+    out_.skip("broker.write_queues", "RabbitMQ blocks publishers");
+  }
+
+  void check_topology() {
+    std::vector<std::string> missing;
+    bool wrong = false;
+    const auto look = [&](const std::string& name, const Result<void>& there) {
+      if (is_missing(there) && std::ranges::find(missing, name) == missing.end()) missing.push_back(name);
+      if (there || is_missing(there)) return;
+      wrong = true;
+      out_.wrong("broker.topology", name + " cannot be checked: " + there.error().message, grant());
+    };
+    for (const char* end : {".failed", ".delay", ".results", ".parked"}) {
+      look(own(end), probe_->exchange_exists(own(end)));
+      look(own(end), probe_->queue_exists(own(end)));
+    }
+    const std::string to_return = rabbit::return_exchange(config_.broker.prefix);
+    if (!probe_->exchange_exists(to_return)) missing.push_back(to_return);
+    std::string names;
+    for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
+    if (!missing.empty()) {
+      out_.warn("broker.topology", "missing exchanges or queues: " + names,
+                "rung run declares them at start");
+    } else if (!wrong) {
+      out_.ok("broker.topology", "all exchanges and queues of prefix " + own("") + " exist");
+    }
+    for (const auto& [from, to] : config_.delays) {
+      for (const std::string& name : {from, to}) {
+        if (const auto there = probe_->exchange_exists(name); !there)
+          out_.warn("broker.delays", "exchange '" + name + "' of delays: " + there.error().message,
+                    name == from ? "rung run declares it at start" : "declare it");
       }
     }
   }
-  const std::string to_return = rabbit::return_exchange(b.config.broker.prefix);
-  if (auto there = probe.exchange_exists(to_return); !there)
-    missing += (missing.empty() ? "" : ", ") + to_return;
-  if (!missing.empty()) {
-    all.push_back(warning("broker.topology", "missing exchanges or queues: " + missing,
-                          "rung run declares them at start"));
-  } else if (all.empty()) {
-    all.push_back(
-        good("broker.topology", "all exchanges and queues of prefix " + b.config.broker.prefix + " exist"));
+
+  // Whether retries of the config's queues can keep their routing key: the sidecar binds each queue to
+  // <prefix>.return on first use.
+  void check_routing_key(const std::string& queue, Findings& out) {
+    const std::string exchange = rabbit::return_exchange(config_.broker.prefix);
+    const std::string name = "queue." + queue + ".routing_key";
+    // RabbitMQ 4.3 refuses even this check without permissions; then the attempt to bind says which are
+    // missing.
+    if (is_missing(probe_->queue_exists(queue)) || is_missing(probe_->exchange_exists(exchange)))
+      return out.skip(name, "the queue or " + exchange + " does not exist yet");
+    const auto bind = probe_->may_bind(queue, exchange);
+    if (bind) return out.ok(name, "retries keep their routing key, through exchange " + exchange);
+    out.warn(name,
+             "retries lose their routing key: user '" + user_ + "' is not allowed to bind it to " + exchange +
+                 ": " + bind.error().message,
+             grant());
   }
-  for (const auto& [from, to] : b.config.delays) {
-    for (const std::string& name : {from, to}) {
-      auto there = probe.exchange_exists(name);
-      if (!there)
-        all.push_back(warning("broker.delays", "exchange '" + name + "' of delays: " + there.error().message,
-                              name == from ? "rung run declares it at start" : "declare it"));
+
+  void check_routing_keys() {
+    for (const auto& [queue, rules] : config_.rules->queues()) {
+      check_routing_key(queue, out_);
+      if (const auto depth = probe_->depth(queue); depth && depth->consumers == 0 && depth->ready > 0)
+        out_.warn("queue." + queue + ".consumer",
+                  "it has no consumer, and " + std::to_string(depth->ready) + " messages wait in it",
+                  "start its consumer; until it has read them, silence does not count");
+    }
+    if (config_.rules->patterns().empty() || !queues()) return;  // check_management() says why
+    for (const auto& [pattern, names] : matched_queues(config_, *queues())) {
+      const auto check = [this](const std::string& queue, Findings& out) { check_routing_key(queue, out); };
+      if (check_each(pattern, names, check))
+        out_.ok("queue." + pattern + ".routing_key",
+                "retries of " + std::to_string(names.size()) + " queues keep their routing key");
     }
   }
-  return all;
-}
 
-// Whether retries of the config's queues can keep their routing key: the sidecar binds each queue to
-// <prefix>.return on first use.
-Finding check_routing_key(const Broker& b, rabbit::Probe& probe, const std::string& queue) {
-  const std::string exchange = rabbit::return_exchange(b.config.broker.prefix);
-  const std::string name = "queue." + queue + ".routing_key";
-  // RabbitMQ 4.3 refuses even this check without permissions; then the attempt to bind says which are
-  // missing.
-  const auto missing = [](const Result<void>& there) {
-    return !there && there.error().kind == Error::Kind::not_found;
-  };
-  if (missing(probe.queue_exists(queue)) || missing(probe.exchange_exists(exchange)))
-    return skipped(name, "the queue or " + exchange + " does not exist yet");
-  const auto bind = probe.may_bind(queue, exchange);
-  if (bind) return good(name, "retries keep their routing key, through exchange " + exchange);
-  return warning(name,
-                 "retries lose their routing key: user '" + b.user + "' is not allowed to bind it to " +
-                     exchange + ": " + bind.error().message,
-                 b.grant());
-}
-
-Findings check_routing_keys(const Broker& b, QueueList& list, rabbit::Probe& probe) {
-  Findings all;
-  for (const auto& [queue, rules] : b.config.rules->queues()) {
-    all.push_back(check_routing_key(b, probe, queue));
-    if (const auto depth = probe.depth(queue); depth && depth->consumers == 0 && depth->ready > 0)
-      all.push_back(
-          warning("queue." + queue + ".consumer",
-                  "it has no consumer, and " + std::to_string(depth->ready) + " messages wait in it",
-                  "start its consumer; until it has read them, silence does not count"));
-  }
-  if (b.config.rules->patterns().empty()) return all;
-  const auto& queues = list.get();
-  if (!queues) return all;  // check_management says why
-  // A line for each pattern, and those of its queues that need something.
-  for (const auto& [pattern, names] : matched_queues(b.config, *queues)) {
+  // What is not right of the queues of a pattern. True: all is.
+  template <typename Check>
+  bool check_each(const std::string& pattern, const std::vector<std::string>& queues, const Check& check) {
     Findings each;
-    for (const std::string& queue : names) each.push_back(check_routing_key(b, probe, queue));
-    std::erase_if(each, [](const Finding& finding) { return finding.status == Finding::Status::ok; });
-    if (each.empty())
-      all.push_back(good("queue." + pattern + ".routing_key",
-                         "retries of " + std::to_string(names.size()) + " queues keep their routing key"));
-    each.resize(std::min(each.size(), kMostOfPattern));
-    std::ranges::move(each, std::back_inserter(all));
+    for (const std::string& queue : queues) check(queue, each);
+    std::erase_if(each.all, [](const Finding& one) { return one.status == Finding::Status::ok; });
+    const std::size_t shown = std::min(each.all.size(), kMostOfPattern), more = each.all.size() - shown;
+    for (std::size_t i = 0; i < shown; ++i) out_.all.push_back(std::move(each.all[i]));
+    if (more > 0)
+      out_.warn("queue." + pattern, std::to_string(more) + " more findings for its queues",
+                "mend those above, and run rung doctor again");
+    return each.all.empty();
   }
-  return all;
-}
+
+  // ------------------------------------------------------------------------------ over the management API
+
+  void check_management() {
+    if (!admin_) return out_.wrong("management", admin_.error().message, "correct broker.management");
+    if (const auto looked = look(); !looked) {
+      // A refusal already says how to fix it.
+      const bool silent = contains(looked.error(), "is not reachable");
+      out_.warn("management", looked.error().message,
+                silent ? "rabbitmq-plugins enable rabbitmq_management, and set broker.management "
+                         "if it is not on port 15672 of the broker's host"
+                       : "");
+      return out_.skip("queues", "attachment of queues cannot be checked without the management API");
+    }
+    out_.ok("management", (*admin_)->name() + " lists queues and policies");
+    check_own();
+    check_queue_type();
+    for (const auto& [queue, rules] : config_.rules->queues()) check_queue(queue, out_);
+    check_patterns();
+  }
+
+  Result<void> look() {
+    if (auto reached = (*admin_)->reach(); !reached) return reached;
+    if (!queues()) return tl::unexpected(queues().error());
+    auto policies = (*admin_)->policies();
+    if (!policies) return tl::unexpected(policies.error());
+    policies_ = *std::move(policies);
+    const std::string& prefix = config_.broker.prefix;
+    auto routes = rabbit::read_routes(**admin_, prefix, rabbit::any_foreign(*queues(), policies_, prefix));
+    if (!routes) return tl::unexpected(routes.error());
+    routes_ = *std::move(routes);
+    return {};
+  }
+
+  const QueueFacts* find(const std::string& queue) {
+    const auto found = std::ranges::find(*queues(), queue, &QueueFacts::name);
+    return found == queues()->end() ? nullptr : &*found;
+  }
+  // Of PREFIX.failed; "" = it does not exist.
+  std::string inlet_type() {
+    const QueueFacts* failed = find(own(".failed"));
+    return failed == nullptr ? std::string() : failed->type;
+  }
+
+  void check_queue(const std::string& queue, Findings& out) {
+    const std::string name = "queue." + queue;
+    const QueueFacts* facts = find(queue);
+    if (facts == nullptr)
+      return out.warn(name, "no such queue: '" + queue + "' (named in the config)",
+                      "declare it, then run: " + sidecar::attach_command(queue));
+    const auto answer = rabbit::judge_attached(config_.broker.prefix, *facts, policies_, routes_);
+    const auto plan = sidecar::plan_attach(config_.broker, queue, *facts, policies_, routes_);
+    const bool attached = is_attached(answer.attached);
+    if (attached) {
+      out.ok(name, answer.attached == rabbit::Attached::yes_by_argument ? "attached by its argument"
+                                                                        : "attached by " + describe(answer));
+      if (!plan.drift.empty()) out.warn(name + ".policy", plan.drift, plan.command);
+    } else {
+      // Only a warning: its consumer may publish failures itself.
+      out.warn(name, "not attached: " + answer.detail, plan.command);
+    }
+    std::vector<QueueNote> notes = target_notes(*facts, policies_);
+    for (QueueNote& note : quorum_notes(*facts, policies_, config_.rules->queue(queue).silence))
+      notes.push_back(std::move(note));
+    for (const QueueNote& note : notes) {
+      if (note.fine()) {
+        out.ok(name + "." + note.name, note.what);
+      } else {
+        out.warn(name + "." + note.name, note.what, note.fix);
+      }
+    }
+    // One that is not attached passes nothing on: its consumers publish their failures themselves.
+    if (attached && facts->type == "classic" && inlet_type() == "quorum")
+      out.warn(
+          name + ".strategy",
+          "a classic queue loses what its consumers reject while " + own(".failed") +
+              ", a quorum queue, has no leader: half a second after a start of the broker",
+          "make it a quorum queue with dead-letter-strategy: at-least-once and overflow: reject-publish; on "
+          "a single node, Rung's own queues as classic queues help as well (docs/broker-settings.md)");
+  }
+
+  // Rung's own queues and exchanges, and what others have set on them.
+  void check_own() {
+    const auto state = rabbit::read_own_state(**admin_, config_.broker.prefix, vhost_, policies_);
+    if (!state) return out_.skip("settings", state.error().message);
+    const auto found =
+        rabbit::judge_settings(config_.broker.prefix, config_.broker.rabbitmq.queue_type, *state);
+    for (const rabbit::SettingFinding& one : found) {
+      if (one.harm == rabbit::Harm::fatal) {
+        out_.wrong("settings." + one.subject, one.what, one.mend);
+      } else {
+        out_.warn("settings." + one.subject, one.what, one.mend);
+      }
+    }
+    if (found.empty())
+      out_.ok("settings",
+              "no policy, argument or binding harms Rung's own queues and exchanges (the management API "
+              "shows a new policy after 5 s)");
+  }
+
+  // A classic queue is on a single node of a cluster.
+  void check_queue_type() {
+    const std::size_t nodes = rabbit::cluster_nodes(config_.broker, *queues(), kDoctorTimeout).size();
+    if (nodes < 2) return;
+    std::string type = config_.broker.rabbitmq.queue_type;
+    if (type == "auto") type = inlet_type();
+    if (type.empty()) return;  // the broker's version decides, at the first start
+    const std::string cluster = "RabbitMQ is a cluster of " + std::to_string(nodes) + " nodes";
+    if (type == "quorum")
+      return out_.ok("broker.queue_type", cluster + ", and Rung's own queues are quorum queues");
+    out_.warn("broker.queue_type",
+              cluster +
+                  ", and Rung's own queues are classic queues: each is on one node, and "
+                  "Rung receives nothing from it while that node is down",
+              "set broker.queue_type: quorum, and stop the sidecars when the queues are empty: the next "
+              "start declares them anew (docs/broker-settings.md)");
+  }
+
+  // A line for each pattern, and the findings of those of its queues that need something.
+  void check_patterns() {
+    const auto matched = matched_queues(config_, *queues());
+    for (const RuleBook::PatternRules& entry : config_.rules->patterns()) {
+      const std::string& pattern = entry.pattern.text();
+      const std::string name = "queue." + pattern;
+      const auto its = matched.find(pattern);
+      if (its == matched.end()) {
+        out_.warn(name, "no queue matches this pattern (in the config)",
+                  "see rung attached for the names of the queues");
+        continue;
+      }
+      const bool fine = check_each(
+          pattern, its->second, [this](const std::string& queue, Findings& out) { check_queue(queue, out); });
+      out_.ok(name, std::to_string(its->second.size()) + " queues match" + (fine ? ", all attached" : ""));
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------- error_queues
+
+  // Whether they exist and can be read, and where their messages go back to.
+  void check_error_queues() {
+    if (probe_ == nullptr) return out_.skip("error_queues", "not connected to the broker");
+    for (const ErrorQueue& entry : config_.broker.error_queues->all()) {
+      if (entry.is_pattern()) {
+        check_error_pattern(entry);
+      } else if (check_error_queue(entry, entry.from)) {
+        out_.ok("error_queue." + entry.from, "exists and can be read; dialect " + entry.dialect->name + ", " +
+                                                 destination(entry, entry.from));
+      }
+    }
+  }
+
+  static std::string destination(const ErrorQueue& entry, const std::string& queue) {
+    if (!entry.retries) return "its messages are parked";
+    const std::string to = target_by_name(entry, queue);
+    return "its messages go back to " + (to.empty() ? "the queue that each message names" : "'" + to + "'");
+  }
+
+  // True: nothing is wrong with it.
+  bool check_error_queue(const ErrorQueue& entry, const std::string& queue) {
+    const std::string name = "error_queue." + queue;
+    if (is_missing(probe_->queue_exists(queue))) {
+      out_.warn(
+          name, "no such queue: '" + queue + "'",
+          "correct error_queues, or do nothing: Rung consumes it within 5 seconds after it is declared");
+      return false;
+    }
+    if (const auto read = probe_->may_consume(queue); !read) {
+      out_.wrong(name, "it cannot be read: " + read.error().message,
+                 "add it to the user's read pattern: docs/permissions.md");
+      return false;
+    }
+    // What only the management API knows.
+    const QueueFacts* facts = queues() ? find(queue) : nullptr;
+    if (const std::string why = facts == nullptr ? "" : rabbit::unfit(*facts); !why.empty()) {
+      out_.wrong(name, why, "declare it anew, or remove it from error_queues");
+      return false;
+    }
+    const std::string to = target_by_name(entry, queue);
+    if (to.empty() || !entry.retries || !is_missing(probe_->queue_exists(to))) return true;
+    out_.warn(name, "its messages go back to '" + to + "', which does not exist: they would be parked",
+              "declare '" + to + "', or set error_queues.to");
+    return false;
+  }
+
+  void check_error_pattern(const ErrorQueue& entry) {
+    const std::string name = "error_queue." + entry.from;
+    if (!queues())
+      return out_.warn(name, "the queues that match cannot be listed: " + queues().error().message,
+                       "rabbitmq-plugins enable rabbitmq_management, or name each queue in error_queues");
+    std::string fine;
+    bool any = false;
+    for (const QueueFacts& queue : *queues()) {
+      if (!rabbit::may_match(config_.broker, queue) ||
+          config_.broker.error_queues->find(queue.name) != &entry)
+        continue;
+      any = true;
+      if (check_error_queue(entry, queue.name)) fine += (fine.empty() ? "" : ", ") + queue.name;
+    }
+    if (!any)
+      out_.warn(name, "no queue matches this pattern",
+                "correct error_queues, or do nothing: Rung looks for new queues every minute");
+    if (!fine.empty()) out_.ok(name, "matches queues that can be read: " + fine);
+  }
+
+  const Config& config_;
+  const Clock& clock_;
+  const Url url_;
+  std::string user_;
+  const std::string vhost_;
+  Findings& out_;
+  rabbit::Probe* probe_ = nullptr;  // not connected
+  Result<std::unique_ptr<rabbit::QueueAdmin>> admin_;
+  std::optional<Result<std::vector<QueueFacts>>> queues_;
+  std::vector<Policy> policies_;
+  rabbit::DeadLetterRoutes routes_;
+};
 
 }  // namespace
 
-Findings check_broker(const Config& config, QueueList& list, const Clock& clock) {
+std::unique_ptr<rabbit::Probe> check_broker(const Config& config, const Clock& clock, Findings& out) {
   const auto url = parse_url(config.broker.url);
-  if (!url) return {wrong("broker.login", "broker.url: " + url.error().message, "correct broker.url")};
-  Broker b{config, *url, user_of(*url), url->vhost()};
-  auto probe = rabbit::Probe::open(config.broker, clock, kDoctorTimeout);
-  if (!probe) {
-    Findings all = check_addresses(config, clock, "");
-    const Findings why = connection_findings(b, probe.error());
-    all.insert(all.end(), why.begin(), why.end());
-    return all;
-  }
-  const std::string serving = (*probe)->address().shown;
-  b.user = user_of((*probe)->address().url);
-  Findings all = {good("broker.login", "user '" + b.user + "' at " + serving),
-                  good("broker.vhost", "virtual host '" + b.vhost + "'")};
-  for (const Findings& part :
-       {check_addresses(config, clock, serving), check_permissions(b, **probe), check_topology(b, **probe),
-        check_routing_keys(b, list, **probe), check_publishing(b, **probe)})
-    all.insert(all.end(), part.begin(), part.end());
-  return all;
+  if (url) return BrokerCheck(config, clock, *url, out).run();
+  out.wrong("broker.login", "broker.url: " + url.error().message, "correct broker.url");
+  return nullptr;
 }
 
 }  // namespace rung::cli

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "levels/duration.h"
+#include "src/api/rules/config.h"
 #include "src/api/rules/explain.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
@@ -83,32 +83,22 @@ void add_explain_options(CLI::App& check, ExplainOptions& o) {
 }
 
 // --queue alone: which entry of the config the queue follows.
-int explain_queue(const Common& common, const ExplainOptions& options) {
+int explain_queue(const ExplainOptions& options) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::check, options.queue); code != kSuccess) return code;
-  if (!common.json) {
-    print(lines(describe_queue(config, options.queue), 0));
-    return kSuccess;
-  }
-  const RuleBook& rules = *config.rules;
-  const auto* by_pattern = rules.pattern_of(options.queue);
-  const bool own = rules.queues().contains(options.queue);
-  return print_json({{"queue", options.queue},
-                     {"follows", by_pattern != nullptr ? "pattern"
-                                 : own                 ? "name"
-                                                       : "defaults"},
-                     {"pattern", by_pattern != nullptr ? Json(by_pattern->pattern.text()) : Json()},
-                     {"ladder", rules.queue(options.queue).ladder}});
+  if (const int code = load(config, ConfigFor::check, options.queue); code != kSuccess) return code;
+  print(given().json ? dump(api::queue_config_json(*config.rules, options.queue)) + "\n"
+                     : lines(describe_queue(config, options.queue), 0));
+  return kSuccess;
 }
 
-int explain(const Common& common, const ExplainOptions& options) {
+int explain(const ExplainOptions& options) {
   Config config;
-  if (const int code = load(common, config, ConfigFor::check, options.queue); code != kSuccess) return code;
+  if (const int code = load(config, ConfigFor::check, options.queue); code != kSuccess) return code;
   const RuleBook& rules = *config.rules;
   const auto failure = failure_of(options);
   if (!failure) return report_error(failure.error());
   const api::Explanation explained = api::explain_failure(*failure, rules, config.store.cause_rules.get());
-  print(common.json ? dump(api::to_json(explained, rules)) + "\n" : lines(to_text(explained, rules), 0));
+  print(given().json ? dump(api::to_json(explained, rules)) + "\n" : lines(to_text(explained, rules), 0));
   return kSuccess;
 }
 
@@ -117,24 +107,6 @@ Json problems_json(const std::vector<ConfigProblem>& problems) {
   for (const ConfigProblem& p : problems)
     json.push_back({{"file", p.file}, {"line", p.line}, {"column", p.column}, {"what", p.what}});
   return json;
-}
-
-Json queue_json(const QueueRules& queue) {
-  const GiveUp& limit = queue.give_up;
-  return {{"ladder", queue.ladder},
-          {"rules", api::text_or_null(queue.rules)},
-          {"give_up",
-           {{"attempts", limit.attempts > 0 ? Json(limit.attempts) : Json()},
-            {"after_ms", api::ms_or_null(limit.after)}}},
-          {"late_by_ms", api::ms_or_null(queue.late_by)}};
-}
-
-Json traces_json(const OtelOptions& otel) {
-  if (otel.endpoint.empty()) return {};
-  Json names = Json::array();  // their values are secret
-  for (const auto& [name, value] : otel.headers) names.push_back(name);
-  return {{"endpoint", otel.endpoint}, {"protocol", "http/json"}, {"service", otel.service},
-          {"headers", names},          {"verify", otel.verify},   {"sample", otel.sample}};
 }
 
 Json check_json(const LoadedConfig& loaded) {
@@ -146,58 +118,23 @@ Json check_json(const LoadedConfig& loaded) {
                    {"token_file", api::text_or_null(api.token_file)},
                    {"ca", api::text_or_null(api.ca)}};
   }
-  if (!loaded.ok() || loaded.config.rules == nullptr) return json;
-  for (const auto& [name, ladder] : loaded.config.rules->ladders()) {
-    Json delays = Json::array();
-    for (int level = 1; level <= ladder.levels(); ++level) delays.push_back(ladder.delay(level).count());
-    json["ladders"][name] = {{"delays_ms", delays}, {"jitter", ladder.jitter()}};
-  }
-  json["defaults"] = {{"ladder", loaded.config.rules->defaults().ladder}};
-  const TargetRules& targets = loaded.config.rules->targets();
-  json["targets"] = {{"allow", targets.allow ? Json(*targets.allow) : Json()}, {"deny", targets.deny}};
-  json["require_token"] = loaded.config.require_token;
-  for (const auto& [name, queue] : loaded.config.rules->queues()) json["queues"][name] = queue_json(queue);
-  for (const RuleBook::PatternRules& entry : loaded.config.rules->patterns())
-    json["patterns"].push_back({{"pattern", entry.pattern.text()}, {"rules", queue_json(entry.rules)}});
-  for (const auto& [name, list] : loaded.config.rules->rule_lists()) {
-    for (const FailureRule& rule : list->rules())
-      json["rules"][name].push_back({{"rule", rule.name}, {"action", describe(rule.then)}});
-  }
-  for (const auto& [name, tag] : loaded.config.rules->tags()) {
-    json["tags"][name] = {{"queue", tag.target.queue},
-                          {"exchange", tag.target.exchange},
-                          {"routing_key", tag.target.routing_key},
-                          {"ladder", tag.ladder}};
-  }
-  for (const QueueGroups::Group& group : loaded.config.groups.all)
-    json["groups"][group.name] = {{"prefix", group.prefix}, {"queues", group.queues}};
-  json["retention_ms"] = api::ms_or_null(loaded.config.retention);
-  for (const ErrorQueue& queue : loaded.config.rules->error_queues().all()) {
-    json["error_queues"].push_back({{"from", queue.from},
-                                    {"dialect", queue.dialect->name},
-                                    {"to", api::text_or_null(queue.to)},
-                                    {"ladder", !queue.retries         ? Json("none")
-                                               : queue.ladder.empty() ? Json()
-                                                                      : Json(queue.ladder)}});
-  }
-  json["otel"] = traces_json(loaded.config.otel);
-  for (const auto& [from, to] : loaded.config.delays) json["delays"].push_back({{"from", from}, {"to", to}});
+  if (loaded.ok() && loaded.config.rules != nullptr) json.update(api::config_json(*loaded.config.rules));
   return json;
 }
 
-int check(const Common& common) {
-  if (!common.json) {
+int check() {
+  if (!given().json) {
     Config config;
-    if (const int code = load_any(common, config, ConfigFor::check); code != kSuccess) return code;
+    if (const int code = load_any(config, ConfigFor::check); code != kSuccess) return code;
     print(lines(describe(config), 0));
     return kSuccess;
   }
-  const std::string path = find_config(common);
+  const std::string path = find_config();
   if (path.empty()) {
     Config config;
-    return load(common, config, ConfigFor::check);  // reports where it looked
+    return load(config, ConfigFor::check);  // reports where it looked
   }
-  const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice(common));
+  const LoadedConfig loaded = load_config(path, ConfigFor::check, group_choice());
   print_json(check_json(loaded));
   return loaded.ok() ? kSuccess : kUserError;
 }
@@ -205,7 +142,6 @@ int check(const Common& common) {
 }  // namespace
 
 void add_check(CLI::App& app, int* exit) {
-  auto common = std::make_shared<Common>();
   CLI::App& c = add_command(app, "check", "Validates the config and prints its ladders",
                             "Examples:\n"
                             "  rung check -c rung.yaml\n"
@@ -214,14 +150,14 @@ void add_check(CLI::App& app, int* exit) {
                             "Prints errors on stderr, one per line, as file:line:column: what. Contacts no "
                             "server. A file named in the\n"
                             "config that cannot be read here is only a warning; rung run needs it.",
-                            *common);
+                            Takes::json);
   auto options = std::make_shared<ExplainOptions>();
   add_explain_options(c, *options);
-  c.callback([common, options, exit] {
+  c.callback([options, exit] {
     if (options->explain) {
-      *exit = explain(*common, *options);
+      *exit = explain(*options);
     } else {
-      *exit = options->queue.empty() ? check(*common) : explain_queue(*common, *options);
+      *exit = options->queue.empty() ? check() : explain_queue(*options);
     }
   });
 }

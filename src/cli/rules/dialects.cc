@@ -5,17 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
 namespace rung::cli {
 namespace {
-
-struct DialectsOptions {
-  Common common;
-  std::string name;
-};
 
 Json to_json(const Dialect& dialect) {
   return {{"name", dialect.name},       {"about", dialect.about}, {"versions", dialect.versions},
@@ -36,21 +30,21 @@ std::string details(const Dialect& dialect) {
          list_of("sources", dialect.sources);
 }
 
-int dialects(const DialectsOptions& options) {
+int dialects(const std::string& wanted) {
   Config config;
   config.dialects = built_in_dialects();
   // With a config, its own dialects too. None is needed.
-  if (!options.common.config.empty() || !find_config(options.common).empty()) {
-    if (const int code = load(options.common, config, ConfigFor::check); code != kSuccess) return code;
+  if (!find_config().empty()) {
+    if (const int code = load(config, ConfigFor::check); code != kSuccess) return code;
   }
-  if (!options.name.empty()) {
-    const auto found = config.dialects.find(options.name);
+  if (!wanted.empty()) {
+    const auto found = config.dialects.find(wanted);
     if (found == config.dialects.end())
-      return report_error(kNotFound, "no dialect '" + options.name + "': `rung dialects` lists them");
-    print(options.common.json ? dump(to_json(*found->second)) + "\n" : details(*found->second));
+      return report_error(kNotFound, "no dialect '" + wanted + "': `rung dialects` lists them");
+    print(given().json ? dump(to_json(*found->second)) + "\n" : details(*found->second));
     return kSuccess;
   }
-  if (options.common.json) {
+  if (given().json) {
     Json json = {{"dialects", Json::array()}};
     for (const auto& [name, dialect] : config.dialects) json["dialects"].push_back(to_json(*dialect));
     return print_json(json);
@@ -66,15 +60,15 @@ int dialects(const DialectsOptions& options) {
 }  // namespace
 
 void add_dialects(CLI::App& app, int* exit) {
-  auto o = std::make_shared<DialectsOptions>();
+  auto o = std::make_shared<std::string>();
   CLI::App& c =
       add_command(app, "dialects", "Lists the dialects of error queues: how frameworks describe failures",
                   "Examples:\n"
                   "  rung dialects\n"
                   "  rung dialects masstransit     notes, removed headers, and where the facts come from\n"
                   "Needs no servers. With a config, its own dialects (dialects:) are listed too.",
-                  o->common);
-  c.add_option("NAME", o->name, "One dialect");
+                  Takes::json);
+  c.add_option("NAME", *o, "One dialect");
   c.callback([o, exit] { *exit = dialects(*o); });
 }
 

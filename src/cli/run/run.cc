@@ -1,376 +1,209 @@
-// rung run: the sidecar in the foreground. Main's thread runs the loop, until the sidecar has ended.
-#include <fmt/format.h>
-#include <malloc.h>
-
+// rung run, and what is about a sidecar's process and its tables: reload, healthcheck, migrate.
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <csignal>
-#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <thread>
-#include <utility>
 
-#include "plugin/brokers.h"
-#include "plugin/rabbitmq/wire/broker_headers.h"
-#include "src/bridge/bridge.h"
-#include "src/bridge/watch/store_watch.h"
-#include "src/cli/attach/attach_watch.h"
-#include "src/cli/run/reload_report.h"
-#include "src/cli/run/run_parts.h"
+#include "levels/duration.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
-#include "src/config/config.h"
-#include "src/http/api.h"
-#include "src/io/log.h"
-#include "src/io/service_manager.h"
+#include "src/cli/shared/task_text.h"
+#include "src/core/base/clock.h"
+#include "src/net/http_client.h"
+#include "src/sidecar/parts.h"
+#include "src/sidecar/reload.h"
+#include "src/sidecar/sidecar.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung::cli {
-namespace {
 
-bool print_problems(const LoadedConfig& loaded) {
-  for (const ConfigProblem& problem : loaded.problems) std::fprintf(stderr, "%s\n", problem.str().c_str());
-  return !loaded.ok();
+void add_run(CLI::App& app, int* exit) {
+  CLI::App& c = add_command(app, "run", "Runs the sidecar in the foreground",
+                            "Examples:\n"
+                            "  rung run -c rung.yaml\n"
+                            "  rung run --group eu              for one of the groups in the config\n"
+                            "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.",
+                            Takes::config);
+  c.callback([exit] {
+    const std::string path = find_config();
+    Config config;
+    *exit = path.empty() ? load(config, ConfigFor::sidecar) : sidecar::run(path, group_choice());
+  });
 }
 
-volatile std::sig_atomic_t reload_wanted = 0;  // a SIGHUP from before the loop took them
-constexpr Ms kWatchStart{200};
-constexpr Ms kSlowReload{5000};  // the problem "config" begins after it
-constexpr Ms kEagerCheck{2000};  // after a queue became detached
+// rung reload: sends SIGHUP to a sidecar and waits for the outcome. ExecReload= of the systemd unit.
+namespace {
 
-// `rung run` from its start to its end. It owns what runs, so it has many members, and it only joins them:
-// each does its work by itself.
-class Sidecar {
- public:
-  // REQUIRES: `clock` outlives it.
-  Sidecar(std::string config_path, GroupChoice choice, Config config, std::unique_ptr<Broker> broker,
-          const Clock& clock)
-      : path_(std::move(config_path)),
-        choice_(std::move(choice)),
-        config_(std::move(config)),
-        clock_(clock),
-        stores_(config_.store, clock_, config_.lease * 2 / 3,  // minimum time left on a lease
-                [this](const std::string& reason) { loop_.post([this, reason] { fatal(reason); }); }),
-        broker_(std::move(broker)),
-        traces_(config_, clock_),
-        bridge_(
-            loop_, *broker_, [this](auto on_status) { return store_threads(std::move(on_status)); },
-            bridge_settings(config_, traces_.tracer()), config_.rules,
-            [this] {
-              fatal("another process runs as node '" + config_.node + "': give each its own `node:`");
-            }),
-        sign_in_(config_, clock_,
-                 [this](const std::string& problem) {
-                   loop_.post([this, problem] { bridge_.report_sign_in(problem); });
-                 }),
-        attach_watch_(
-            loop_, config_.broker, [this] { return bridge_.queues_to_watch(); },
-            [this](const auto& look) {
-              bridge_.attachments_found(look);
-              if (bridge_.watches_attachments_eagerly()) attach_watch_.look_within(kEagerCheck);
-            }),
-        term_(loop_, SIGTERM, [this] { drain("SIGTERM"); }),
-        interrupt_(loop_, SIGINT, [this] { drain("SIGINT"); }),
-        hangup_(loop_, SIGHUP, [this] { read_config(); }),
-        reader_(
-            loop_, [path = path_, choice = choice_] { return load_config(path, ConfigFor::sidecar, choice); },
-            [this](ConfigReader::Outcome& outcome) { config_read(outcome); }),
-        slow_reload_(loop_, [this] { report_slow_reload(); }),
-        deadline_(loop_, [this] { cut_short(); }),
-        connections_(loop_, [this] { answered(); }),
-        start_watch_(loop_, [this] { watch_start(); }),
-        service_(loop_, [this] { return status_line(bridge_.vitals(), bridge_.start_state()); }) {}
+constexpr Ms kLookEvery{50};
 
-  int run() {
-    log_settings(config_);
-    bridge_.set_config(fingerprint(config_));
-    auto started = listen();
-    if (started) started = bridge_.start();
-    if (started) {
-      bridge_.on_connected([this] { attach_watch_.look_now(); });
-      attach_watch_.start(config_.attachment_check);
-      start_watch_.start(kWatchStart, kWatchStart);
-      // Not when the servers are reached: a boot must not fail because one of them comes up later.
-      loop_.post([this] {
-        service_.ready();
-        if (reload_wanted != 0) read_config();
-      });
-      loop_.run();
-    } else {
-      log::error("cannot start", {{"reason", started.error().message}});
-      code_ = 1;
-    }
-    const bool answered = http_ == nullptr || http_->stop(Ms{200});  // without the loop there are no answers
-    if (!bridge_.stop(ending_ ? left() : Ms{2000}) || !answered) {
-      // A thread hangs in a call (a stalled server): the process exits anyway, as after a kill.
-      log::warn("stopped without waiting for a blocked call", {{"exit", code_}});
-      std::_Exit(code_);
-    }
-    log::write_suppressed();
-    log::info("stopped", {{"exit", code_}});
-    return code_;
-  }
-
- private:
-  Result<void> listen() {
-    const HttpOptions& http = config_.http;
-    if (http.listen.empty()) return {};
-    http::ApiParts parts;
-    parts.bridging.submit = [this](auto batch, auto done) {
-      bridge_.submit(std::move(batch), std::move(done));
-    };
-    parts.bridging.change = [this](auto events, auto done) {
-      bridge_.change(std::move(events), std::move(done));
-    };
-    parts.store = [this, most = http::Reads::query_timeout(http.timeout)] {
-      return stores_.open_reader(most);
-    };
-    parts.ask_vitals = [this](auto answer) {
-      loop_.post([this, answer = std::move(answer)] {
-        bridge::Vitals vitals = bridge_.vitals();
-        vitals.spans = traces_.counts();
-        vitals.sign_in_keys = sign_in_.counts();
-        vitals.config = fingerprint(config_);
-        answer(std::move(vitals));
-      });
-    };
-    parts.rules = config_.rules;
-    parts.reserved_headers = rabbit::reserved_headers();
-    parts.index_headers = config_.store.index_headers;
-    parts.cause_rules = config_.store.cause_rules;
-    parts.version = RUNG_VERSION;
-    parts.tokens = {http.tokens, http.read_tokens, http.people};
-    parts.sign_in = sign_in_.sign_in();
-    parts.server = {http.host,
-                    http.port,
-                    http.cert,
-                    http.key,
-                    std::size_t(http.max_body) << 20,
-                    http.connections,
-                    http.connections_per_address,
-                    http.timeout};
-    parts.console = {
-        .enabled = http.has_console(), .tls = !http.cert.empty(), .peers = http.peers, .url = http.url};
-    parts.login = sign_in_.login();
-    const bool open = parts.tokens.empty() && parts.sign_in == nullptr;
-    auto api = http::Api::start(std::move(parts), clock_);
-    if (!api) return tl::unexpected(api.error());
-    http_ = *std::move(api);
-    log::info("HTTP API listening", {{"address", http.listen},
-                                     {"tls", !http.cert.empty()},
-                                     {"token", open ? "not required" : "required"}});
-    return {};
-  }
-
-  std::unique_ptr<bridge::StoreJobs> store_threads(bridge::StoreJobs::OnStatus on_status) {
-    const int flow = std::max(config_.store.connections - 1, 1);  // one more is for the leases
-    // A thread keeps its connection from one beat to the next, and closes it before the database does.
-    const Ms idle = config_.lease * 2 / 5;
-    return std::make_unique<bridge::StoreThreads>(
-        loop_, [this] { return stores_.open(); }, flow, std::move(on_status), idle);
-  }
-
-  void fatal(const std::string& reason) {
-    log::error("cannot continue", {{"reason", reason}});
-    code_ = 1;
-    loop_.stop();
-  }
-
-  // We wait without limit for a service that cannot be reached. One that has answered and refused us since
-  // the start points to an error in the config or in the rights, which somebody should see.
-  void watch_start() {
-    const auto start = bridge_.start_state();
-    if (start.done || ending_) return start_watch_.stop();
-    if (start.refusal.empty()) return refused_since_.reset();
-    if (!refused_since_) refused_since_ = clock_.boot();
-    if (clock_.boot() - *refused_since_ < config_.start_wait) return;
-    start_watch_.stop();
-    fatal(start.refusal + " (for longer than start.wait: " + levels::format_duration(config_.start_wait) +
-          ")");
-  }
-
-  Ms left() const { return std::max(ends_by_ - clock_.boot(), Ms{100}); }
-
-  void drain(const char* why) {
-    if (ending_) return;
-    ending_ = true;
-    ends_by_ = clock_.boot() + config_.drain;
-    service_.stopping(config_.drain);
-    log::info("draining", {{"because", why}, {"most", levels::format_duration(config_.drain)}});
-    // Whatever hangs, in our code or in a library: the process exits in time.
-    std::thread([most = config_.drain, code = code_] {
-      std::this_thread::sleep_for(most - most / 20);
-      std::_Exit(code);
-    }).detach();
-    deadline_.start(config_.drain * 6 / 10);
-    if (http_ != nullptr) http_->drain();
-    bridge_.drain([this] {
-      drained_ = true;
-      answered();
-    });
-  }
-
-  // The loop still answers earlier requests, also to say that we are done. So it stops with the last
-  // connection; deadline_ bounds that.
-  void answered() {
-    if (http_ == nullptr || http_->connections() == 0) return loop_.stop();
-    connections_.start(Ms{10});
-  }
-
-  // Tasks in progress stay as they are: their rows say `publishing`, and the next owner of the shards
-  // publishes them again.
-  void cut_short() {
-    if (std::exchange(cut_short_, true) || drained_) return loop_.stop();
-    log::warn("drain timed out: stopping as after a crash, nothing is lost");
-    deadline_.start(config_.drain / 10);
-    bridge_.give_back([this] { loop_.stop(); });
-  }
-
-  // SIGHUP.
-  void read_config() {
-    service_.reloading();
-    reader_.request();
-    if (!slow_reload_.active()) slow_reload_.start(kSlowReload, kSlowReload);
-  }
-
-  void config_read(ConfigReader::Outcome& outcome) {
-    LoadedConfig& loaded = outcome.loaded;
-    if (loaded.ok()) {
-      const std::string changes = describe_changes(config_, loaded.config);
-      publish(report_of(outcome, changes, reload(loaded, changes)));
-      bridge_.report_config("");
-    } else {
-      for (const ConfigProblem& problem : loaded.problems)
-        log::error("config rejected", {{"problem", problem.str()}});
-      log::error("config has errors: the previous one stays in effect", {{"file", path_}});
-      bridge_.report_config(failed_reload(loaded));
-      publish(report_of(outcome, "", {}));
-    }
-    if (reader_.reading_since()) return;  // another SIGHUP came meanwhile
-    slow_reload_.stop();
-    service_.ready();
-  }
-
-  void report_slow_reload() {
-    const auto since = reader_.reading_since();
-    if (!since) return slow_reload_.stop();
-    const std::string what =
-        slow_reload(path_, std::chrono::floor<std::chrono::seconds>(clock_.boot() - *since));
-    bridge_.report_config(what);
-    if (clock_.boot() - *since < 2 * kSlowReload)
-      log::warn("reading the config takes long", {{"file", path_}, {"reason", what}});
-  }
-
-  // Returns the changed keys that need a restart.
-  std::vector<std::string> reload(LoadedConfig& loaded, const std::string& changes) {
-    // Which error queues are consumed stays as it was at the start, and so does what becomes of their
-    // messages.
-    const bool other_sources = !loaded.config.broker.error_queues->same_sources(*config_.broker.error_queues);
-    if (other_sources)
-      loaded.config.rules = loaded.config.rules->with_error_queues(config_.broker.error_queues);
-    bridge_.reload(loaded.config.rules, loaded.config.retention);
-    if (http_ != nullptr) http_->reload(loaded.config.rules);
-    const bool other_grants = !reload_secrets(loaded.config.http);
-    log::configure(loaded.config.log.level, loaded.config.log.format);
-    log::info("config reloaded: ladders, queues, tags, retention and log",
-              {{"file", path_}, {"changes", changes.empty() ? "none" : changes}});
-    std::vector<std::string> restart = warn_of_other_changes(loaded.config, other_sources, other_grants);
-    config_.rules = loaded.config.rules;
-    config_.retention = loaded.config.retention;
-    config_.reloadable = loaded.config.reloadable;
-    bridge_.set_config(fingerprint(config_));
-    return restart;
-  }
-
-  // Passwords, and TLS files of broker and database, are read with each login. False: http.oidc.map and
-  // clients need a restart.
-  bool reload_secrets(const HttpOptions& loaded) {
-    if (http_ == nullptr) return true;
-    if (auto done = http_->reload_secrets({loaded.tokens, loaded.read_tokens, loaded.people}); !done)
-      log::error("the previous HTTP certificate stays in use", {{"reason", done.error().message}});
-    return sign_in_.reload(loaded.oidc);
-  }
-
-  std::vector<std::string> warn_of_other_changes(const Config& loaded, bool other_sources,
-                                                 bool other_grants) const {
-    std::vector<std::string> keys = keys_for_restart(config_, loaded);
-    if (other_grants) keys.emplace_back("http.oidc.map");
-    // The keys may be the same while the files that they name are not.
-    const auto is_of_errors = [](const std::string& key) {
-      return key.starts_with("error_queues") || key == "dialects";
-    };
-    if (other_sources && std::ranges::none_of(keys, is_of_errors)) keys.emplace_back("dialects");
-    if (keys.empty()) return keys;
-    log::warn("other changes in the config need a restart",
-              {{"file", path_}, {"keys", fmt::format("{}", fmt::join(keys, ", "))}});
-    return keys;
-  }
-
-  const std::string path_;
-  const GroupChoice choice_;
-  Config config_;
-  const Clock& clock_;
-  io::UvLoop loop_{clock_};
-  RunStores stores_;
-  std::unique_ptr<Broker> broker_;
-  Traces traces_;  // ends after the bridge: its destructor sends the last spans
-  bridge::Bridge bridge_;
-  RunSignIn sign_in_;
-  std::unique_ptr<http::Api> http_;  // none if nothing listens
-  AttachWatch attach_watch_;
-  io::Signal term_, interrupt_, hangup_;
-  ConfigReader reader_;
-  io::Timer slow_reload_;
-  io::Timer deadline_;
-  io::Timer connections_;  // polls until they are closed
-  io::Timer start_watch_;
-  io::ServiceManager service_;
-  std::optional<BootMs> refused_since_;  // by a service that has not served us yet
-  int code_ = 0;
-  bool ending_ = false;
-  bool cut_short_ = false;
-  bool drained_ = false;  // the bridge has drained
-  BootMs ends_by_{0};
+struct ReloadOptions {
+  int pid = 0;
+  std::string timeout = "30s";
 };
 
-// 0 after SIGTERM or SIGINT, 1 for a user error (config, newer schema, a node name used twice).
-int run_sidecar(const std::string& config_path, const GroupChoice& choice) {
-  // Until the loop catches these signals there is nothing to drain.
-  for (const int number : {SIGTERM, SIGINT}) std::signal(number, [](int) { _exit(0); });
-  std::signal(SIGHUP, [](int) { reload_wanted = 1; });
-  sigset_t none;  // a parent may have blocked them
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  LoadedConfig loaded = load_config(config_path, ConfigFor::sidecar, choice);
-  if (print_problems(loaded)) return 1;
-  log::configure(loaded.config.log.level, loaded.config.log.format);
-  for (const ConfigProblem& warning : loaded.warnings) log::warn("config", {{"warning", warning.str()}});
-#ifdef __GLIBC__
-  // Memory of such bodies returns to the system when freed. glibc would raise the threshold with each of
-  // them, up to 32 MB, and keep their memory.
-  mallopt(M_MMAP_THRESHOLD, 256 * 1024);
-#endif
+int main_pid() {
+  const char* text = std::getenv("MAINPID");  // NOLINT(concurrency-mt-unsafe): nothing sets it
+  int pid = 0;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), pid);
+  return pid;
+}
+
+int tell(const sidecar::ReloadReport& report) {
+  for (const std::string& problem : report.problems) report_error(kUserError, problem);
+  if (!report.problems.empty())
+    return report_error(kUserError, "the config has errors: the previous one stays in effect");
+  print("config reloaded: " + (report.changes.empty() ? "nothing changed" : report.changes) + "\n");
+  for (const std::string& key : report.restart) print("needs a restart: " + key + "\n");
+  return kSuccess;
+}
+
+int reload(const ReloadOptions& options) {
+  const auto timeout = levels::parse_duration(options.timeout);
+  if (!timeout) return report_error(kUserError, "--timeout: " + timeout.error());
+  const int pid = options.pid != 0 ? options.pid : main_pid();
+  if (pid <= 1) return report_error(kUserError, "which process? Give --pid, or set $MAINPID as systemd does");
+  const std::string path = sidecar::reload_report_path();
+  if (path.empty()) {
+    return report_error(kUserError,
+                        "$RUNTIME_DIRECTORY is not set, for this command and for rung run: the sidecar "
+                        "writes there how the reload ended. Without it, send SIGHUP and look at /readyz");
+  }
   const SystemClock clock;
-  auto broker = make_rabbit_broker(loaded.config.broker, clock);
-  return Sidecar(config_path, choice, std::move(loaded.config), std::move(broker), clock).run();
+  const BootMs sent = clock.boot();
+  if (kill(pid, SIGHUP) != 0)
+    return report_error(kUnreachable, "process " + std::to_string(pid) + ": " + std::strerror(errno));
+  while (clock.boot() - sent < *timeout) {
+    std::this_thread::sleep_for(kLookEvery);
+    const auto report = sidecar::read_report(path);
+    if (report && report->pid == pid && report->started >= sent) return tell(*report);
+    if (kill(pid, 0) != 0) return report_error(kUnreachable, "process " + std::to_string(pid) + " has ended");
+  }
+  return report_error(kUnreachable, "no outcome within " + options.timeout +
+                                        ": the config, or a file that it names, may be on a file system "
+                                        "that does not answer; the previous config stays in effect");
 }
 
 }  // namespace
 
-void add_run(CLI::App& app, int* exit) {
-  auto common = std::make_shared<Common>();
-  CLI::App& c = *app.add_subcommand("run", "Runs the sidecar in the foreground");
-  add_config_options(c, *common);
+void add_reload(CLI::App& app, int* exit) {
+  auto options = std::make_shared<ReloadOptions>();
+  CLI::App& c =
+      *app.add_subcommand("reload", "Makes a sidecar read its config anew, and waits for the outcome");
+  c.add_option("--pid", options->pid, "The sidecar's process (default: $MAINPID)")
+      ->check(CLI::Range(2, std::numeric_limits<int>::max()));
+  c.add_option("--timeout", options->timeout, "How long to wait for the outcome (default: 30s)");
   c.footer(
-      "\nExamples:\n"
-      "  rung run -c rung.yaml\n"
-      "  rung run --group eu              for one of the groups in the config\n"
-      "SIGTERM and SIGINT: drain, then exit 0. SIGHUP: reload ladders and queues.");
-  c.callback([common, exit] {
-    const std::string path = find_config(*common);
-    Config config;
-    *exit =
-        path.empty() ? load(*common, config, ConfigFor::sidecar) : run_sidecar(path, group_choice(*common));
-  });
+      "\nFor ExecReload= of a systemd unit: systemctl reload then fails if the config has errors. The "
+      "sidecar\n"
+      "writes the outcome into $RUNTIME_DIRECTORY, which both must have.\n"
+      "Exit code 1: the config has errors, and the previous one stays in effect. 2: no outcome in time.");
+  c.callback([options, exit] { *exit = reload(*options); });
+}
+
+// rung healthcheck: asks this machine's sidecar over HTTP whether it is ready. For a container's HEALTHCHECK:
+// the image has neither a shell nor curl.
+namespace {
+
+struct HealthcheckOptions {
+  bool live = false;
+  std::string timeout = "3s";
+};
+
+constexpr int kOk = 200;
+
+// What the answer says besides "not ready: ...": one line per problem.
+void report_problems(const nlohmann::json& answer) {
+  if (!answer.is_object() || !answer.contains("problems") || !answer["problems"].is_array()) return;
+  for (const auto& p : answer["problems"]) {
+    if (p.is_object()) report_error(kUserError, p.value("name", "?") + ": " + p.value("detail", ""));
+  }
+}
+
+int healthcheck(const HealthcheckOptions& options) {
+  const auto timeout = levels::parse_duration(options.timeout);
+  if (!timeout) return report_error(kUserError, "--timeout: " + timeout.error());
+  Config config;
+  if (const int code = load(config, ConfigFor::health); code != kSuccess) return code;
+  if (config.http.listen.empty())
+    return report_error(kUserError,
+                        "http.listen is not set: without it the sidecar cannot be asked, e.g. "
+                        "http: { listen: \"127.0.0.1:8025\" }");
+  // Not verified: the certificate names the host as others see it. No secret is sent, and the answer decides
+  // nothing beyond this exit code.
+  const Ms half = std::max(*timeout / 2, Ms{1});  // 0 would mean: no limit
+  net::HttpClient client(
+      {.base = sidecar::own_url(config.http), .verify = false, .connecting = half, .answering = half});
+  const net::HttpReply reply = client.send("GET", options.live ? "/healthz" : "/readyz");
+  if (reply.status == 0) return report_error(kUnreachable, sidecar::own_url(config.http) + " " + reply.error);
+  const auto answer = nlohmann::json::parse(reply.body, nullptr, false);
+  if (given().json) print(reply.body + "\n");
+  if (reply.status == kOk) {
+    if (!given().json) print(options.live ? "live\n" : "ready\n");
+    return kSuccess;
+  }
+  const std::string detail = answer.is_object() ? answer.value("detail", "") : "";
+  report_error(kUserError, detail.empty() ? "status " + std::to_string(reply.status) : detail);
+  report_problems(answer);
+  return kUserError;
+}
+
+}  // namespace
+
+void add_healthcheck(CLI::App& app, int* exit) {
+  auto o = std::make_shared<HealthcheckOptions>();
+  CLI::App& c =
+      add_command(app, "healthcheck", "Asks the sidecar on this machine over HTTP whether it is ready",
+                  "Examples:\n"
+                  "  rung healthcheck           exit code 0: it takes messages in and publishes them\n"
+                  "  rung healthcheck --live    exit code 0: the process responds, whatever its servers do\n"
+                  "Needs http.listen in the config; a loopback address is enough. Exit code 1 if the sidecar "
+                  "is not ready\n"
+                  "(each reason is a line on stderr), 2 if nothing answers. To check all sidecars of a "
+                  "database, use rung "
+                  "stats.",
+                  Takes::json);
+  c.add_flag("--live", o->live, "Ask /healthz instead of /readyz");
+  c.add_option("--timeout", o->timeout, "Give up after this long")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  c.callback([o, exit] { *exit = healthcheck(*o); });
+}
+
+namespace {
+
+int migrate() {
+  Config config;
+  if (const int code = load(config, ConfigFor::database); code != kSuccess) return code;
+  config.store.migrate = true;  // store.migrate only concerns `rung run`
+  const SystemClock clock;
+  const auto store = open_mysql_store(config.store, clock);
+  if (!store) return report_error(store.error());
+  const auto created = (*store)->migrate();
+  if (!created) return report_error(created.error());
+  if (given().json) return print_json(Json{{"created", *created}});
+  print(created->empty() ? "schema is up to date\n" : *created + " created\n");
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_migrate(CLI::App& app, int* exit) {
+  CLI::App& c = add_command(
+      app, "migrate", "Creates the tables and views",
+      "Examples:\n"
+      "  rung migrate -c rung.yaml\n"
+      "Safe to repeat and to run concurrently. `rung run` migrates on its own unless store.migrate is false.",
+      Takes::json);
+  c.callback([exit] { *exit = migrate(); });
 }
 
 }  // namespace rung::cli

@@ -283,7 +283,7 @@ int report_none(Session& session, const Json& request, const Json& ended, bool j
 // Why the states of the filter make no sense for the action, and what would; "" if they do.
 std::string refused_filter(const FilterOptions& filter, const NewBulk& asked) {
   NewBulk states = asked;
-  read_states(filter, states.filter);
+  if (read_filter({{}, filter.states, {}}, EpochMs{}, states.filter) != kSuccess) return {};
   std::string why = refused_states(states);
   if (why.empty()) return {};
   why += ": leave --state out";
@@ -332,6 +332,7 @@ void add_bulk_options(CLI::App& c, BulkOptions& o) {
 }
 
 void add_care_options(CLI::App& c, BulkOptions& o) {
+  c.option_defaults()->group("How carefully");
   c.add_option("--canary", o.care.canary,
                "With a filter: send so many first, and the others only if these succeed")
       ->type_name("N")
@@ -345,6 +346,7 @@ void add_care_options(CLI::App& c, BulkOptions& o) {
   c.add_option("--stop-on-failures", o.stop_on_failures,
                "Stop if more than this share of the last 10,000 sent has failed, e.g. 5%")
       ->type_name("PERCENT");
+  c.option_defaults()->group("Options");
 }
 
 std::string tasks_of(Session& session, const Json& bulk) {
@@ -393,7 +395,7 @@ int run_bulk(Session& session, Json bulk, bool json) {
   return code;
 }
 
-int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptions& options, NewBulk asked) {
+int make_bulk(const FilterOptions& filter, const BulkOptions& options, NewBulk asked) {
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   if (!options.dry_run && !options.yes && !can_ask) {
     return report_error(
@@ -406,7 +408,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   std::optional<CountBy> by;
   if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
   Session session;
-  if (const int code = open_service(common, session, filter.filter.queue); code != kSuccess) return code;
+  if (const int code = open_service(session, filter.queue()); code != kSuccess) return code;
   if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;
   asked.filter = of_bulk(asked);
   asked.limit = options.limit;
@@ -421,7 +423,7 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
     if (!counted)
       print_error_line("rung: what has expired is not known: " + one_line(counted.error().message));
     if (counted) tell_notes(*counted);
-    if (options.dry_run && common.json) return print_json(*counted);
+    if (options.dry_run && given().json) return print_json(*counted);
     if (options.dry_run) return print_matching(*counted, shown);
     if (const int code = options.yes ? kSuccess : confirm(session, *counted, shown, request);
         code != kSuccess)
@@ -431,10 +433,10 @@ int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptio
   if (!made) return report_error(made.error());
   if (number_of(*made, "total") == 0) {
     const auto ended = control_bulk(session, text_of(*made, "id"), "abort");
-    return ended ? report_none(session, request, *ended, common.json) : report_error(ended.error());
+    return ended ? report_none(session, request, *ended, given().json) : report_error(ended.error());
   }
   print_error_line(fmt::format("rung: {}, bulk {}", summary_of(session, *made), bulk_name(*made)));
-  return run_bulk(session, *std::move(made), common.json);
+  return run_bulk(session, *std::move(made), given().json);
 }
 
 namespace {

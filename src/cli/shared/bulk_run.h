@@ -29,7 +29,7 @@ void add_care_options(CLI::App& command, BulkOptions& options);
 void add_bulk_options(CLI::App& command, BulkOptions& options);
 
 // Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and runs.
-int make_bulk(const Common& common, const FilterOptions& filter, const BulkOptions& options, NewBulk asked);
+int make_bulk(const FilterOptions& filter, const BulkOptions& options, NewBulk asked);
 
 // Runs it until it ends, is paused, or a sidecar has completed it; shows the progress. Ctrl-C pauses it.
 int run_bulk(Session& session, Json bulk, bool json);

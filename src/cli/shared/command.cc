@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -11,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <map>
 #include <thread>
 
 #include "src/cli/shared/text.h"
@@ -20,43 +23,121 @@
 
 namespace rung::cli {
 
+namespace {
+
+constexpr const char *kOutput = "Output", *kConnection = "Connection";
+
+// The command line as it was parsed.
+struct Program {
+  Common given;
+  std::map<const CLI::App*, Takes> takes;       // by command
+  std::map<const CLI::Option*, Takes> options;  // for which commands
+};
+Program& program() {
+  static Program the_program;
+  return the_program;
+}
+
+// What is wrong with --api, --token-file and --ca; "" = nothing.
+std::string wrong_api_options(const Common& given) {
+  const ApiOptions& api = given.api;
+  if (api.url.empty())
+    return api.token_file.empty() && api.ca.empty() ? "" : "--token-file and --ca need --api";
+  if (!given.config.empty() || !given.group.empty()) return "--api excludes --config and --group";
+  const auto url = parse_url(api.url);
+  const std::string like = ": write --api https://rung.example:8025";
+  if (!url) return "--api: " + url.error().message + like;
+  if (url->scheme != "http" && url->scheme != "https")
+    return "--api: the URL begins with https:// or http://" + like;
+  if (!url->user.empty() || !url->password.empty() || !url->query.empty())
+    return "--api: the URL has a user or a query; a token is in --token-file" + like;
+  if (url->scheme == "http" && !is_loopback(url->host) && !api.token_file.empty())
+    return "--api: http:// would send the token in plain text: use https:// (http:// only for this machine)";
+  return url->scheme == "http" && !api.ca.empty() ? "--ca: only with https://" : "";
+}
+
+// Before a command runs.
+void check_program_options(const CLI::App& app) {
+  const CLI::App* command = &app;
+  std::string name = "rung";
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  std::string wrong;
+  for (const auto& [option, needs] : program().options) {
+    if (option->count() > 0 && !takes(*command, *option)) wrong = name + " takes no " + option->get_name();
+  }
+  const CLI::Option* watch = command->get_option_no_throw("--watch");
+  const bool watches = watch != nullptr && watch->get_items_expected_max() == 0 && watch->count() > 0;
+  if (given().json && watches) wrong = "--json excludes --watch";
+  if (wrong.empty()) wrong = wrong_api_options(given());
+  if (!wrong.empty()) throw CLI::ParseError(wrong, kUserError);
+}
+
+// Each command's --help has the program's options that it takes, in groups.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override {
+    std::string out = Formatter::make_subcommands(app, mode);
+    const CLI::App* root = app;
+    while (root->get_parent() != nullptr) root = root->get_parent();
+    for (const char* group : {kOutput, kConnection}) {
+      const auto taken = root->get_options([&](const CLI::Option* option) {
+        return root != app && option->get_group() == group && takes(*app, *option);
+      });
+      if (!taken.empty()) out += make_group(group, false, taken);
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+const Common& given() { return program().given; }
+
+void add_program_options(CLI::App& app) {
+  Common& c = program().given;
+  const auto add = [&](CLI::Option* option, Takes takes, const char* group, const char* type = nullptr) {
+    option->group(group);
+    if (type != nullptr) option->type_name(type);
+    program().options.emplace(option, takes);
+  };
+  add(app.add_flag("--json", c.json, "Print JSON, for scripts"), Takes::json, kOutput);
+  add(app.add_flag_callback(
+          "--utc", [] { set_time_style(TimeStyle::utc); },
+          "Print times as timestamps (UTC) instead of relative to now"),
+      Takes::service, kOutput);
+  add(app.add_option("-c,--config", c.config,
+                     "The config file (default: $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml)"),
+      Takes::config, kConnection, "FILE");
+  add(app.add_option("--group", c.group, "The group of the config to use (default: $RUNG_GROUP)"),
+      Takes::config, kConnection, "NAME");
+  add(app.add_option("--api", c.api.url,
+                     "Use the HTTP API of this instance, not the database: needs no config"),
+      Takes::service, kConnection, "URL");
+  add(app.add_option("--token-file", c.api.token_file, "With --api: the token is this file's first line"),
+      Takes::service, kConnection, "FILE");
+  add(app.add_option("--ca", c.api.ca,
+                     "With --api: CA certificates (PEM) to verify it; default: the system's"),
+      Takes::service, kConnection, "FILE");
+  app.formatter(std::make_shared<Help>());
+  app.fallthrough();  // also of the commands that are added later
+  app.parse_complete_callback([&app] { check_program_options(app); });
+}
+
+bool takes(const CLI::App& command, const CLI::Option& option) {
+  const auto wanted = program().options.find(&option);
+  const auto kind = program().takes.find(&command);
+  return wanted != program().options.end() && kind != program().takes.end() && kind->second >= wanted->second;
+}
+
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
-                      const std::string& footer, Common& common) {
+                      const std::string& footer, Takes takes) {
   CLI::App& command = *app.add_subcommand(name, summary);
-  add_config_options(command, common);
-  command.add_flag("--json", common.json, "Print JSON, for scripts");
+  program().takes.emplace(&command, takes);
   command.footer("\n" + footer);
   return command;
-}
-
-CLI::App& add_service_command(CLI::App& app, const std::string& name, const std::string& summary,
-                              const std::string& footer, Common& common) {
-  CLI::App& command = add_command(app, name, summary, footer, common);
-  CLI::Option* api = command
-                         .add_option("--api", common.api.url,
-                                     "Use the HTTP API of this instance, not the database: needs no config")
-                         ->type_name("URL")
-                         ->excludes("--config")
-                         ->excludes("--group");
-  command
-      .add_option("--token-file", common.api.token_file, "With --api: the token is this file's first line")
-      ->type_name("FILE")
-      ->needs(api);
-  command
-      .add_option("--ca", common.api.ca,
-                  "With --api: CA certificates (PEM) to verify it; default: the system's")
-      ->type_name("FILE")
-      ->needs(api);
-  return command;
-}
-
-void add_config_options(CLI::App& command, Common& common) {
-  command
-      .add_option("-c,--config", common.config,
-                  "The config file (default: $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml)")
-      ->type_name("FILE");
-  command.add_option("--group", common.group, "The group of the config to use (default: $RUNG_GROUP)")
-      ->type_name("NAME");
 }
 
 int report_error(Exit code, std::string_view what) {
@@ -80,8 +161,8 @@ Exit exit_of(const Error& error) {
 
 int report_error(const Error& error) { return report_error(exit_of(error), error.message); }
 
-std::string find_config(const Common& common) {
-  if (!common.config.empty()) return common.config;
+std::string find_config() {
+  if (!given().config.empty()) return given().config;
   if (const char* named = std::getenv("RUNG_CONFIG"); named != nullptr && *named != '\0') return named;
   for (const char* path : {"rung.yaml", "/etc/rung/rung.yaml"}) {
     // One that exists and cannot be read is not passed over: reading it says why.
@@ -90,28 +171,26 @@ std::string find_config(const Common& common) {
   return {};
 }
 
-GroupChoice group_choice(const Common& common, const std::string& queue) {
-  if (!common.group.empty()) return {common.group, "--group", queue};
+GroupChoice group_choice(const std::string& queue) {
+  if (!given().group.empty()) return {given().group, "--group", queue};
   const char* named = std::getenv("RUNG_GROUP");
   return {named != nullptr ? named : "", "RUNG_GROUP", queue};
 }
 
-int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue,
-         bool file_rights) {
-  if (const int code = load_any(common, config, purpose, queue, file_rights); code != kSuccess) return code;
+int load(Config& config, ConfigFor purpose, const std::string& queue, bool file_rights) {
+  if (const int code = load_any(config, purpose, queue, file_rights); code != kSuccess) return code;
   if (config.api.url.empty() || purpose == ConfigFor::api || purpose == ConfigFor::reading) return kSuccess;
-  return report_error(kUserError, find_config(common) + ": " + std::string(kOnlyApi));
+  return report_error(kUserError, find_config() + ": " + std::string(kOnlyApi));
 }
 
-int load_any(const Common& common, Config& config, ConfigFor purpose, const std::string& queue,
-             bool file_rights) {
-  const std::string path = find_config(common);
+int load_any(Config& config, ConfigFor purpose, const std::string& queue, bool file_rights) {
+  const std::string path = find_config();
   if (path.empty()) {
     return report_error(kUserError,
                         "no config file: give -c FILE or set $RUNG_CONFIG; there is no ./rung.yaml and no "
                         "/etc/rung/rung.yaml");
   }
-  LoadedConfig loaded = load_config(path, purpose, group_choice(common, queue));
+  LoadedConfig loaded = load_config(path, purpose, group_choice(queue));
   const auto tell = [](const std::string& what) {
     const std::string line = one_line(what) + "\n";
     std::fwrite(line.data(), 1, line.size(), stderr);
@@ -127,33 +206,10 @@ int load_any(const Common& common, Config& config, ConfigFor purpose, const std:
   return kSuccess;
 }
 
-namespace {
-
-int check_api_options(const ApiOptions& api) {
-  if (api.url.empty()) return kSuccess;
-  const auto url = parse_url(api.url);
-  const std::string like = ": write --api https://rung.example:8025";
-  if (!url) return report_error(kUserError, "--api: " + url.error().message + like);
-  if (url->scheme != "http" && url->scheme != "https")
-    return report_error(kUserError, "--api: the URL begins with https:// or http://" + like);
-  if (!url->user.empty() || !url->password.empty() || !url->query.empty())
-    return report_error(kUserError,
-                        "--api: the URL has a user or a query; a token is in --token-file" + like);
-  if (url->scheme == "http" && !is_loopback(url->host) && !api.token_file.empty())
-    return report_error(
-        kUserError,
-        "--api: http:// would send the token in plain text: use https:// (http:// only for this machine)");
-  if (url->scheme == "http" && !api.ca.empty()) return report_error(kUserError, "--ca: only with https://");
-  return kSuccess;
-}
-
-}  // namespace
-
-int open_service(const Common& common, Session& session, const std::string& queue, ConfigFor purpose) {
-  if (const int code = check_api_options(common.api); code != kSuccess) return code;
-  if (!common.api.url.empty()) {
-    session.config.api = common.api;
-  } else if (const int code = load(common, session.config, purpose, queue); code != kSuccess) {
+int open_service(Session& session, const std::string& queue, ConfigFor purpose) {
+  if (!given().api.url.empty()) {
+    session.config.api = given().api;
+  } else if (const int code = load(session.config, purpose, queue); code != kSuccess) {
     return code;
   }
   auto connected = connect(session);
@@ -209,12 +265,6 @@ Result<void> open_group(const std::string& config, const GroupChoice& group, Ses
   auto connected = connect(session);
   if (!connected) session.api.reset();
   return connected;
-}
-
-void add_utc(CLI::App& command) {
-  command.add_flag_callback(
-      "--utc", [] { set_time_style(TimeStyle::utc); },
-      "Print times as timestamps (UTC) instead of relative to now");
 }
 
 CLI::Option* add_watch(CLI::App& command, bool& watch) {

@@ -24,23 +24,25 @@ namespace rung::cli {
 // NOTE: do not change: part of the contract, scripts depend on them.
 enum Exit : int { kSuccess = 0, kUserError = 1, kUnreachable = 2, kNotFound = 3 };
 
-// -c, --group and --json of every command; --api, --token-file and --ca of those that work over HTTP.
+// The options that stand once for the whole program, as they were given.
 struct Common {
   std::string config;
   std::string group;
   bool json = false;
   ApiOptions api = {};
 };
+const Common& given();
 
-// A command with -c/--config, --group and --json; `footer` is printed below its --help.
+// Which of these a command takes; each also takes those before it. config: -c and --group; json: --json;
+// service, for commands that work over HTTP, too: --api, --token-file, --ca and --utc.
+enum class Takes { none, config, json, service };
+// Adds them to the program. Call before any command is added.
+void add_program_options(CLI::App& app);
+bool takes(const CLI::App& command, const CLI::Option& option);
+
+// `footer` is printed below its --help.
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,
-                      const std::string& footer, Common& common);
-// -c and --group.
-void add_config_options(CLI::App& command, Common& common);
-
-// The same, with --api, --token-file and --ca.
-CLI::App& add_service_command(CLI::App& app, const std::string& name, const std::string& summary,
-                              const std::string& footer, Common& common);
+                      const std::string& footer, Takes takes = Takes::service);
 
 // Prints one line to stderr; returns `code`.
 int report_error(Exit code, std::string_view what);
@@ -48,20 +50,18 @@ int report_error(const Error& error);  // transient: kUnreachable; not_found: kN
 Exit exit_of(const Error& error);
 
 // -c, $RUNG_CONFIG, ./rung.yaml or /etc/rung/rung.yaml, whichever comes first. "" = none.
-std::string find_config(const Common& common);
+std::string find_config();
 
 // --group, or $RUNG_GROUP, or the group that has `queue`.
-GroupChoice group_choice(const Common& common, const std::string& queue = {});
+GroupChoice group_choice(const std::string& queue = {});
 
 // Loads the config for this purpose. Prints errors and warnings, one per line; returns kUserError on errors.
 // `queue`: the queue that the command is about. `file_rights`: also warns of files with secrets that others
 // can read.
 // One with only an API is an error, unless for ConfigFor::api and reading.
-int load(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {},
-         bool file_rights = true);
+int load(Config& config, ConfigFor purpose, const std::string& queue = {}, bool file_rights = true);
 // The same; for ConfigFor::check it may have only an API.
-int load_any(const Common& common, Config& config, ConfigFor purpose, const std::string& queue = {},
-             bool file_rights = true);
+int load_any(Config& config, ConfigFor purpose, const std::string& queue = {}, bool file_rights = true);
 
 // The config, and the API: over a store with a matching schema, or an instance's. Only `rung migrate` and
 // `rung run` create the schema: here a typo in store.url would leave a database behind.
@@ -73,8 +73,7 @@ struct Session {
   EpochMs now;                        // the database's clock, when the session was opened
 };
 // Prints errors. A command that needs no rules is ConfigFor::reading.
-int open_service(const Common& common, Session& session, const std::string& queue = {},
-                 ConfigFor purpose = ConfigFor::api);
+int open_service(Session& session, const std::string& queue = {}, ConfigFor purpose = ConfigFor::api);
 // With the database of a group, or of the config if it has none; an error closes the session. Prints nothing.
 Result<void> open_group(const std::string& config, const GroupChoice& group, Session& session);
 // Connects with the session's config; does not print errors.
@@ -82,8 +81,6 @@ Result<void> connect(Session& session);
 // The same, with a store of its own. REQUIRES: the config has a database.
 Result<void> connect_store(Session& session);
 
-// Adds --utc, for commands that print relative times.
-void add_utc(CLI::App& command);
 // Adds --watch. Use the returned option for excludes().
 CLI::Option* add_watch(CLI::App& command, bool& watch);
 // Redraws every 2 s until Ctrl-C, or until the database is unreachable; then returns that exit code.
@@ -100,5 +97,30 @@ bool says_yes(const std::string& question);
 
 // Writes to stdout. If that fails the program ends with an error; a closed pipe ends it silently.
 void print(std::string_view text);
+
+// Each adds its commands to the program; they store their exit code in `*exit`, which must outlive `app`.
+void add_run(CLI::App& app, int* exit);
+void add_check(CLI::App& app, int* exit);
+void add_reload(CLI::App& app, int* exit);
+void add_migrate(CLI::App& app, int* exit);
+void add_adopt(CLI::App& app, int* exit);
+void add_attach(CLI::App& app, int* exit);
+void add_detach(CLI::App& app, int* exit);
+void add_attached(CLI::App& app, int* exit);
+void add_dialects(CLI::App& app, int* exit);
+void add_doctor(CLI::App& app, int* exit);
+void add_list(CLI::App& app, int* exit);
+void add_show(CLI::App& app, int* exit);
+void add_history(CLI::App& app, int* exit);
+void add_audit(CLI::App& app, int* exit);
+void add_submit(CLI::App& app, int* exit);
+void add_changes(CLI::App& app, int* exit);  // cancel, discard, reschedule, fire, retry, redrive, finish
+void add_edit(CLI::App& app, int* exit);
+void add_bulk(CLI::App& app, int* exit);
+void add_causes(CLI::App& app, int* exit);
+void add_pause(CLI::App& app, int* exit);  // pause, resume, queues
+void add_stats(CLI::App& app, int* exit);
+void add_nodes(CLI::App& app, int* exit);
+void add_healthcheck(CLI::App& app, int* exit);
 
 }  // namespace rung::cli

@@ -4,75 +4,117 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "levels/duration.h"
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "src/api/tasks/causes.h"
 #include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
 #include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/text.h"
 #include "src/config/document.h"
+#include "src/core/base/time.h"
 
 namespace rung::cli {
 
 namespace {
 
-// The options that are a time.
-struct TimeOption {
-  const char* flag;
-  std::string FilterOptions::*text;
-  Direction direction;
-  std::optional<EpochMs> Filter::*to;
-  const char* help;
-};
-constexpr TimeOption kTimes[] = {
-    {"--due-before", &FilterOptions::due_before, Direction::future, &Filter::due_before,
-     "Due before this time; a duration counts from now"},
-    {"--due-after", &FilterOptions::due_after, Direction::future, &Filter::due_after,
-     "Due after this time; a duration counts from now"},
-    {"--first-failed-after,--since", &FilterOptions::first_failed_after, Direction::past,
-     &Filter::first_failed_after, "First failed after this time; a duration counts back from now"},
-    {"--first-failed-before", &FilterOptions::first_failed_before, Direction::past,
-     &Filter::first_failed_before, "First failed before this time; a duration counts back from now"},
-    {"--created-after", &FilterOptions::created_after, Direction::past, &Filter::created_after,
-     "Received after this time; a duration counts back from now"},
-    {"--created-before", &FilterOptions::created_before, Direction::past, &Filter::created_before,
-     "Received before this time; a duration counts back from now"},
-};
+// The next time after `now` at which this machine's clock shows `time`. Where it skips that time (daylight
+// saving begins), the library chooses one near it.
+EpochMs next_local(Ms time, EpochMs now) {
+  const std::time_t unix_time = now.ms / 1000;
+  std::tm today{};
+  localtime_r(&unix_time, &today);
+  const std::chrono::hh_mm_ss<Ms> clock(time);
+  for (int days = 0;; ++days) {
+    std::tm then = today;
+    then.tm_mday += days;  // mktime() carries over
+    then.tm_hour = static_cast<int>(clock.hours().count());
+    then.tm_min = static_cast<int>(clock.minutes().count());
+    then.tm_sec = static_cast<int>(clock.seconds().count());
+    then.tm_isdst = -1;  // unknown
+    const EpochMs at{static_cast<std::int64_t>(std::mktime(&then)) * 1000 + clock.subseconds().count()};
+    if (at > now || days == 2) return at;
+  }
+}
+
+}  // namespace
+
+tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now, Direction direction) {
+  if (text == "now") return now;
+  if (const auto instant = read_instant(text)) return *instant;
+  const bool minus = text.starts_with('-');
+  const bool is_signed = minus || text.starts_with('+');
+  const auto duration = levels::parse_duration(is_signed ? text.substr(1) : text);
+  if (!duration) {
+    return tl::unexpected(
+        fmt::format("'{}' is neither a time (2026-11-21T17:05:00Z, UTC unless it has an offset) nor a "
+                    "duration (90s, 1h30m, 2d)",
+                    text));
+  }
+  const bool back = is_signed ? minus : direction == Direction::past;
+  return back ? now - *duration : now + *duration;
+}
+
+tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs now) {
+  if (const auto time = read_time_of_day(text)) return next_local(*time, now);
+  if (const auto instant = read_instant(text)) return *instant;
+  return tl::unexpected(fmt::format(
+      "'{}' is neither a time of day (08:00, by this machine's clock) nor a time (2026-11-21T17:05:00Z, UTC "
+      "unless it has an offset)",
+      text));
+}
+
+namespace {
+
+std::string option_for(std::string_view name) {
+  std::string flag = "--" + std::string(name);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+// Due times are ahead, all others have been.
+Direction direction_of(std::string_view name) {
+  return name.starts_with("due_") ? Direction::future : Direction::past;
+}
 
 }  // namespace
 
 void add_filter(CLI::App& c, FilterOptions& o, bool by_error) {
-  Filter& f = o.filter;
-  c.add_option("--queue", f.queue, "Tasks for this queue")->type_name("NAME");
-  c.add_option("--exchange", f.exchange, "Tasks whose message was, or will be, published to this exchange")
-      ->type_name("NAME");
-  c.add_option("--state", o.states, "Tasks in this state; several: --state parked,scheduled")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::IsMember(
-          {"scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"}));
-  c.add_option("--kind", o.kind, "retry: failed messages; delay: delayed messages")
-      ->check(CLI::IsMember({"retry", "delay"}));
-  c.add_option("--tag", f.tag, "Tasks with this tag (message property `type`)")->type_name("TAG");
-  c.add_option("--message-id", f.message_id, "Tasks with this message-id")->type_name("ID");
-  c.add_option("--correlation-id", f.correlation_id, "Tasks with this message property correlation_id")
-      ->type_name("ID");
-  c.add_option("--header", o.headers,
-               "Tasks with this header; only headers listed under index_headers in the config")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  c.add_option("--ladder", f.ladder, "Tasks on this ladder")->type_name("NAME");
-  if (by_error) {
-    c.add_option("--error", f.error_contains, "Tasks whose last error contains this text")->type_name("TEXT");
+  c.option_defaults()->group("Which tasks");
+  for (const api::Condition& condition : api::kConditions) {
+    const api::Param& param = condition.param;
+    const std::string name(param.name), flag = option_for(name), help(param.help);
+    std::string& value = o.values[name];
+    const std::vector<std::string> words(param.words.begin(), param.words.end());
+    if (param.is == api::Param::Is::headers) {
+      c.add_option("--header", o.headers,
+                   "a header, and its value; only headers listed under index_headers in the config")
+          ->type_name("NAME=VALUE")
+          ->allow_extra_args(false);
+    } else if (param.is == api::Param::Is::words) {
+      c.add_option(flag, o.states, help + ": --state parked,scheduled")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->check(CLI::IsMember(words));
+    } else if (words == std::vector<std::string>{"true"}) {
+      c.add_flag_callback(
+          flag, [&value] { value = "true"; }, help);
+    } else if (param.is == api::Param::Is::word) {
+      c.add_option(flag, value, help)->check(CLI::IsMember(words));
+    } else if (param.is == api::Param::Is::time) {
+      const bool ahead = direction_of(name) == Direction::future;
+      c.add_option(flag + (name == "first_failed_after" ? ",--since" : ""), value,
+                   help + (ahead ? "; a duration counts from now" : "; a duration counts back from now"))
+          ->type_name("TIME");
+    } else if (name != "error" || by_error) {
+      c.add_option(flag, value, help)->type_name(name == "queue" ? "QUEUE" : "TEXT");
+    }
   }
-  c.add_option("--error-type", f.error_type, "Tasks whose last error has this type")->type_name("TYPE");
-  c.add_option("--cause", f.cause, "Tasks of this cause: see rung causes")->type_name("CAUSE");
-  for (const TimeOption& time : kTimes) c.add_option(time.flag, o.*time.text, time.help)->type_name("TIME");
-  c.add_flag("--silence-held", f.silence_held,
-             "Deliveries whose silence is held open, because their queue was not attached");
+  c.option_defaults()->group("Options");
 }
 
 void suggest_queue(Session& session, const std::string& queue) {
@@ -93,45 +135,38 @@ void suggest_queue(Session& session, const std::string& queue) {
 }
 
 bool is_set(const FilterOptions& o) {
-  const Filter& f = o.filter;
-  const auto is_text = [](const std::string* text) { return !text->empty(); };
-  const auto is_time = [&](const TimeOption& time) { return !(o.*time.text).empty(); };
-  const auto texts = {&o.kind,       &f.error_contains, &f.queue,      &f.exchange,       &f.tag,
-                      &f.message_id, &f.ladder,         &f.error_type, &f.correlation_id, &f.cause};
-  return std::ranges::any_of(texts, is_text) || std::ranges::any_of(kTimes, is_time) || !o.states.empty() ||
-         !o.headers.empty() || f.silence_held;
-}
-
-void read_states(const FilterOptions& o, Filter& filter) {
-  for (const std::string& word : o.states) {
-    const State state = state_from(word).value_or(State::scheduled);
-    if (o.states.size() == 1) filter.state = state;
-    if (o.states.size() > 1) filter.states.push_back(state);
-  }
+  const auto has_value = [](const auto& entry) { return !entry.second.empty(); };
+  return std::ranges::any_of(o.values, has_value) || !o.states.empty() || !o.headers.empty();
 }
 
 int read_filter(const FilterOptions& o, EpochMs now, Filter& filter) {
-  filter = o.filter;
-  read_states(o, filter);
-  if (!filter.cause.empty() && !api::is_cause_id(filter.cause))
-    return report_error(kUserError, "--cause " + std::string(api::kCauseIdForm));
+  api::Pairs conditions;
+  for (const api::Condition& condition : api::kConditions) {
+    const std::string name(condition.param.name);
+    const auto it = o.values.find(name);
+    if (it == o.values.end() || it->second.empty()) continue;
+    std::optional<EpochMs> at;
+    if (condition.param.is == api::Param::Is::time) {
+      if (const int code = read_time(option_for(name).c_str(), it->second, now, direction_of(name), at);
+          code != kSuccess)
+        return code;
+    }
+    conditions.emplace_back(name, at ? to_rfc3339(*at) : it->second);
+  }
+  if (!o.states.empty()) conditions.emplace_back("state", fmt::format("{}", fmt::join(o.states, ",")));
   for (const std::string& header : o.headers) {
     const auto equals = header.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == header.size())
       return report_error(kUserError, "--header: '" + header + "' is not NAME=VALUE, e.g. tenant=acme");
-    // A message has one value of each; and a filter as JSON can name each but once.
-    const std::string name = header.substr(0, equals);
-    if (std::ranges::any_of(filter.headers, [&](const auto& other) { return other.first == name; }))
-      return report_error(kUserError, "--header: '" + name + "' is given twice");
-    filter.headers.emplace_back(name, header.substr(equals + 1));
+    conditions.emplace_back("header." + header.substr(0, equals), header.substr(equals + 1));
   }
-  if (!o.kind.empty()) filter.kind = kind_from(o.kind);
-  for (const TimeOption& time : kTimes) {
-    if (const int code = read_time(time.flag, o.*time.text, now, time.direction, filter.*time.to);
-        code != kSuccess)
-      return code;
-  }
-  return kSuccess;
+  api::FieldErrors errors;
+  filter = api::read_filter(conditions, "", errors);
+  if (errors.empty()) return kSuccess;
+  const auto& [field, detail] = errors.front();
+  if (field.starts_with("header."))
+    return report_error(kUserError, "--header " + field.substr(7) + ": " + detail);
+  return report_error(kUserError, option_for(field) + " " + detail);
 }
 
 int read_time(const char* flag, const std::string& text, EpochMs now, Direction direction,
@@ -181,9 +216,7 @@ std::string filter_flags(const Json& filter) {
     } else if (name.starts_with(kHeader)) {
       add_flag(out, "--header", name.substr(kHeader.size()) + "=" + text);
     } else {
-      std::string flag = "--" + name;
-      std::ranges::replace(flag, '_', '-');
-      add_flag(out, flag, text);
+      add_flag(out, option_for(name), text);
     }
   }
   return out;

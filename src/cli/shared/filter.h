@@ -1,14 +1,16 @@
-// The options for filters and counts, the same for every command that has them.
+// The options for times, filters and counts, the same for every command that has them.
 // Thread: main's.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/when.h"
 #include "src/store/bulks.h"
 #include "src/store/queries.h"
 
@@ -19,11 +21,24 @@ class Option;
 
 namespace rung::cli {
 
+// The direction of an unsigned duration: "1h" after --created-after is an hour ago, after --due-before in an
+// hour.
+enum class Direction { past, future };
+
+// "2026-11-21T17:05:00Z", with an optional fraction and offset ("+01:00"; default UTC), a space instead of
+// the T, or only the date; "now"; a duration ("90m"), optionally signed ("-10m"). The error says what is
+// wrong and what is accepted.
+tl::expected<EpochMs, std::string> parse_when(std::string_view text, EpochMs now, Direction direction);
+
+// The end of something that begins now: a time of day ("08:00": the next one by this machine's clock and time
+// zone), or a time as above, but no duration. REQUIRES: no other thread changes the environment.
+tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs now);
+
+// The conditions of api::kConditions.
 struct FilterOptions {
-  std::string kind, due_before, due_after, created_after, created_before;
-  std::string first_failed_after, first_failed_before;
-  std::vector<std::string> states, headers;  // headers: NAME=VALUE
-  Filter filter;                             // options that need no parsing
+  std::map<std::string, std::string> values;  // by the condition's name; "" = not given
+  std::vector<std::string> states, headers;   // headers: NAME=VALUE
+  std::string queue() const { return values.at("queue"); }
 };
 // `by_error`: with --error, which rung finish has for something else.
 void add_filter(CLI::App& command, FilterOptions& options, bool by_error = true);
@@ -33,9 +48,6 @@ void suggest_queue(Session& session, const std::string& queue);
 
 // Whether any filter option was given.
 bool is_set(const FilterOptions& options);
-
-// Only the states. Prints nothing: the parser has validated them.
-void read_states(const FilterOptions& options, Filter& filter);
 
 // Parses the options into `filter`; prints errors and returns the exit code.
 int read_filter(const FilterOptions& options, EpochMs now, Filter& filter);

@@ -5,56 +5,149 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>  // defines what each program with a CLI::App links
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 #include <vector>
 
+#include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
+#include "src/cli/shared/text.h"
 #include "src/config/document.h"
 
 namespace rung::cli {
+namespace {
 
+// They ask the program itself, which prints a candidate in each line, and its description after a tab; if it
+// has none, the shell completes names of files.
+constexpr const char* kBash =
+    R"(# bash completion for rung: source it, or save it as /usr/share/bash-completion/completions/rung
+_rung() {
+  local IFS=$'\n'
+  COMPREPLY=($("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
+}
+complete -o default -F _rung rung
+)";
+constexpr const char* kZsh = R"(#compdef rung
+# zsh completion for rung: save it as _rung in a folder of $fpath
+_rung() {
+  local -a found
+  found=("${(@f)$("$words[1]" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  found=("${(@)${(@)found//:/\\:}//$'\t'/:}")
+  if [[ -n $found[1] ]]; then _describe rung found; else _files; fi
+}
+compdef _rung rung
+)";
+constexpr const char* kFish = R"(# fish completion for rung: save it as ~/.config/fish/completions/rung.fish
+function __rung_complete
+  set -l words (commandline -opc)
+  $words[1] __complete $words[2..-1] (commandline -ct) 2>/dev/null
+  or __fish_complete_path (commandline -ct)
+end
+complete -c rung -f -a '(__rung_complete)'
+)";
+
+using Candidates = std::vector<std::pair<std::string, std::string>>;  // with descriptions
+
+// The subcommands for people. CLI11 represents option groups as subcommands without a name; they are skipped.
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* one) {
     return !one->get_name().empty() && !one->get_name().starts_with("__");  // for tools
   });
 }
 
-void add_completion(CLI::App& app, int* exit) {
-  auto shell = std::make_shared<std::string>();
-  CLI::App& completion = *app.add_subcommand("completion", "Prints a shell completion script");
-  completion.footer(
-      "\nExamples:\n"
-      "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
-      "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
-      "  rung completion fish > ~/.config/fish/completions/rung.fish");
-  completion.add_option("SHELL", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  completion.callback([&app, shell, exit] {
-    print(*shell == "bash"  ? bash_completion(app)
-          : *shell == "zsh" ? zsh_completion(app)
-                            : fish_completion(app));
-    *exit = kSuccess;
-  });
+// All options of a command: those of its option groups, and the program's that it takes, too.
+std::vector<const CLI::Option*> options_of(const CLI::App& command) {
+  std::vector<const CLI::Option*> all = command.get_options();
+  for (const CLI::App* group :
+       command.get_subcommands([](const CLI::App* one) { return one->get_name().empty(); })) {
+    for (const CLI::Option* option : group->get_options()) all.push_back(option);
+  }
+  const CLI::App* root = &command;
+  while (root->get_parent() != nullptr) root = root->get_parent();
+  for (const CLI::Option* option : root->get_options()) {
+    if (takes(command, *option)) all.push_back(option);
+  }
+  return all;
 }
 
-namespace {
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+// "TEXT:{parked,scheduled}" has the words of an option.
+std::vector<std::string> words_of(const std::string& text) {
+  const std::size_t begin = text.find('{'), end = text.find('}', begin);
+  std::vector<std::string> words;
+  if (begin == std::string::npos || end == std::string::npos) return words;
+  std::istringstream stream(text.substr(begin + 1, end - begin - 1));
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+Candidates known_queues() {
+  Candidates found;
+  Session session;
+  if (open_service(session, "", ConfigFor::reading) != kSuccess) return found;
+  const auto known = read_rows(*session.api, "/v1/queues", {}, "queues");
+  for (const Json& one : known ? part_of(*known, "queues") : Json())
+    found.emplace_back(text_of(one, "queue"), "");
+  return found;
+}
+
+// `word`: the last one.
+Candidates values_of(const CLI::Option& option, const std::string& word) {
+  if (option.get_type_name() == "QUEUE" || option.get_name(true) == "QUEUE") return known_queues();
+  Candidates found;
+  const std::size_t comma = word.rfind(',');  // of a list
+  const std::string before = comma == std::string::npos ? "" : word.substr(0, comma + 1);
+  for (const std::string& value : words_of(option.get_type_name())) found.emplace_back(before + value, "");
+  return found;
+}
+
+// What can follow `words`, of which the last one is not finished.
+Candidates candidates(CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  const CLI::Option* open = nullptr;  // an option whose value comes next
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (CLI::Option* option = app.get_option_no_throw(word); option != nullptr && takes_value(*option)) {
+      option->add_result(words[i + 1]);  // it may say where the queues are known
+      option->run_callback();
+    }
+    const bool is_value = std::exchange(open, nullptr) != nullptr;
+    if (is_value) continue;
+    for (const CLI::App* one : commands_of(*command)) {
+      if (one->check_name(word)) command = one;
+    }
+    for (const CLI::Option* option : options_of(*command)) {
+      if (option->check_name(word) && takes_value(*option)) open = option;
+    }
+  }
+  const std::string& last = words.back();
+  if (open != nullptr) return values_of(*open, last);
+  Candidates found;
+  if (last.starts_with('-')) {
+    for (const CLI::Option* option : options_of(*command)) {
+      for (const std::string& name : option->get_snames())
+        found.emplace_back("-" + name, option->get_description());
+      for (const std::string& name : option->get_lnames())
+        found.emplace_back("--" + name, option->get_description());
+    }
+    return found;
+  }
+  for (const CLI::App* one : commands_of(*command)) {
+    found.emplace_back(one->get_name(), one->get_description());
+    for (const std::string& name : one->get_aliases()) found.emplace_back(name, "Same as " + one->get_name());
+  }
+  for (const CLI::Option* option : command->get_options()) {
+    if (found.empty() && option->get_positional()) found = values_of(*option, last);
+  }
+  return found;
+}
 
 const CLI::App& command_of(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
   return *at;
-}
-
-// All flags of a command, those of its option groups too.
-void add_flags(const CLI::App& command, std::vector<std::string>& flags) {
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  for (const CLI::App* group :
-       command.get_subcommands([](const CLI::App* one) { return one->get_name().empty(); }))
-    add_flags(*group, flags);
 }
 
 // The error for an unknown command; "" if the error is a different one.
@@ -69,27 +162,53 @@ std::string unknown_option(const CLI::App& at, const std::string& word) {
   if (!word.starts_with("--")) return {};
   const std::string name = word.substr(0, word.find('='));
   std::vector<std::string> flags;
-  add_flags(at, flags);
+  for (const CLI::Option* option : options_of(at)) {
+    for (const std::string& one : option->get_lnames()) flags.push_back("--" + one);
+  }
   return "unknown option " + name + confile::did_you_mean(name, flags);
+}
+
+// "--state: parkd not in {scheduled,parked}" -> the same and ": did you mean parked?"; other messages
+// unchanged.
+std::string suggest_value(const std::string& what) {
+  const std::size_t list = what.find(" not in {"), value = what.find(": ");
+  if (list == std::string::npos || value > list) return what;
+  return what + confile::did_you_mean(what.substr(value + 2, list - value - 2), words_of(what.substr(list)));
 }
 
 }  // namespace
 
-std::string suggest_value(const std::string& what) {
-  constexpr std::string_view kNotIn = " not in {";
-  const std::size_t list = what.find(kNotIn), end = what.find('}', list);
-  const std::size_t value = what.find(": ");
-  if (list == std::string::npos || end == std::string::npos || value == std::string::npos || value > list)
-    return what;
-  std::vector<std::string> words;
-  std::istringstream stream(what.substr(list + kNotIn.size(), end - list - kNotIn.size()));
-  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
-  return what + confile::did_you_mean(what.substr(value + 2, list - value - 2), words);
+void add_completion(CLI::App& app, int* exit) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App& completion = *app.add_subcommand("completion", "Prints a shell completion script");
+  completion.footer(
+      "\nExamples:\n"
+      "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
+      "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
+      "  rung completion fish > ~/.config/fish/completions/rung.fish");
+  completion.add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion.callback([shell, exit] {
+    print(*shell == "bash" ? kBash : *shell == "zsh" ? kZsh : kFish);
+    *exit = kSuccess;
+  });
+}
+
+int complete(CLI::App& app, const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& [text, description] : words.empty() ? Candidates() : candidates(app, words)) {
+    if (!text.starts_with(words.back())) continue;
+    const std::string first = description.substr(0, description.find('\n'));
+    out += one_line(text) + (first.empty() ? "" : "\t" + one_line(first)) + "\n";
+  }
+  print(out);
+  return out.empty() ? kUserError : kSuccess;
 }
 
 std::string explain_mistake(const CLI::App& app, const std::string& what) {
   const CLI::App& at = command_of(app);
-  const std::vector<std::string> words = at.remaining();
+  const std::vector<std::string> words = app.remaining();
   std::string text;
   if (!words.empty()) text = unknown_command(at, words.front());
   for (const std::string& word : words) {

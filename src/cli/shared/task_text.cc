@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -173,6 +177,30 @@ int print_json(const Json& json) {
   return kSuccess;
 }
 
+int print_answer(const Result<Json>& answer, const std::function<std::string(const Json&)>& text) {
+  if (!answer) return report_error(answer.error());
+  print(given().json ? dump(*answer) + "\n" : text(*answer));
+  return kSuccess;
+}
+
+std::string more_text(const std::string& what, const Json& page) {
+  const std::string next = next_of_page(page);
+  return next.empty() ? next : "\n" + what + ": add --cursor " + one_line(next) + " for the next page\n";
+}
+
+Result<std::string> read_bytes(const std::string& file) {
+  std::FILE* const in = file == "-" ? stdin : std::fopen(file.c_str(), "rb");
+  std::string bytes;
+  std::array<char, 65536> piece{};
+  for (std::size_t read = 1; in != nullptr && read > 0; bytes.append(piece.data(), read))
+    read = std::fread(piece.data(), 1, piece.size(), in);
+  const bool failed = in == nullptr || std::ferror(in) != 0;  // a closed stdin, a directory
+  const std::string why = std::strerror(errno);
+  if (in != nullptr && in != stdin) (void)std::fclose(in);
+  if (failed) return permanent("cannot read " + (file == "-" ? "stdin" : file) + ": " + why);
+  return bytes;
+}
+
 std::string printable_body(std::string_view body) {
   if (is_utf8(body)) return lines(body, 0);
   std::string out;
@@ -186,9 +214,9 @@ std::string printable_body(std::string_view body) {
 namespace {
 
 // The groups to search: all of the config. Empty: it has none, or one is chosen.
-std::vector<std::string> groups_to_search(const Common& common) {
-  const std::string path = find_config(common);
-  if (!group_choice(common).name.empty() || !common.api.url.empty() || path.empty()) return {};
+std::vector<std::string> groups_to_search() {
+  const std::string path = find_config();
+  if (!group_choice().name.empty() || !given().api.url.empty() || path.empty()) return {};
   if (!load_config(path, ConfigFor::api).config.api.url.empty()) return {};
   const LoadedConfig loaded = load_config(path, ConfigFor::broker);  // no group need be chosen
   if (!loaded.ok()) return {};                                       // who opens it says why
@@ -205,16 +233,16 @@ struct Place {
 
 // Of several with the same message-id, the newest. Reports the groups that cannot be searched only if no
 // other group has the task: it may be in one of them.
-int find_in_groups(const std::vector<std::string>& groups, const TaskOptions& options, Session& session,
+int find_in_groups(const std::vector<std::string>& groups, const std::string& id, Session& session,
                    std::optional<Place>& place) {
-  const std::string config = find_config(options.common);
+  const std::string config = find_config();
   std::vector<std::pair<std::string, Error>> problems;
   std::string open;
   for (const std::string& group : groups) {
     open = group;
     bool more = false;
     const auto opened = open_group(config, {group}, session);
-    auto found = opened ? find_task(*session.api, options.id, more) : tl::unexpected(opened.error());
+    auto found = opened ? find_task(*session.api, id, more) : tl::unexpected(opened.error());
     if (!found && found.error().kind == Error::Kind::not_found) continue;
     if (!found) {
       problems.emplace_back(group, found.error());
@@ -223,15 +251,14 @@ int find_in_groups(const std::vector<std::string>& groups, const TaskOptions& op
     if (place) place->more = true;
     if (place && text_of(*found, "created_at") <= text_of(place->task, "created_at")) continue;
     place = {group, *std::move(found), more || place.has_value()};
-    if (text_of(place->task, "retry_id") == options.id) break;
+    if (text_of(place->task, "retry_id") == id) break;
   }
   if (place && place->group == open) return kSuccess;
   if (place) {
     const auto again = open_group(config, {place->group}, session);
     return again ? static_cast<int>(kSuccess) : report_error(again.error());
   }
-  if (problems.empty())
-    return report_error(kNotFound, "no task with retry-id or message-id '" + options.id + "'");
+  if (problems.empty()) return report_error(kNotFound, "no task with retry-id or message-id '" + id + "'");
   int code = kSuccess;
   for (const auto& [group, error] : problems)
     code = std::max(code, report_error(exit_of(error), "group " + group + ": " + error.message));
@@ -275,14 +302,14 @@ Result<std::string> id_of_message(Api& api, const std::string& message_id) {
   return text_of(tasks->front(), "retry_id");
 }
 
-int open_task(const TaskOptions& options, Session& session, Json& task) {
+int open_task(const std::string& id, Session& session, Json& task) {
   std::optional<Place> place;
-  if (const auto groups = groups_to_search(options.common); !groups.empty()) {
-    if (const int code = find_in_groups(groups, options, session, place); code != kSuccess) return code;
+  if (const auto groups = groups_to_search(); !groups.empty()) {
+    if (const int code = find_in_groups(groups, id, session, place); code != kSuccess) return code;
   } else {
-    if (const int code = open_service(options.common, session); code != kSuccess) return code;
+    if (const int code = open_service(session); code != kSuccess) return code;
     bool more = false;
-    auto found = find_task(*session.api, options.id, more);
+    auto found = find_task(*session.api, id, more);
     if (!found) return report_error(found.error());
     place = {"", *std::move(found), more};
   }
@@ -290,7 +317,7 @@ int open_task(const TaskOptions& options, Session& session, Json& task) {
   if (place->more) {
     const std::string hint = fmt::format(
         "rung: showing the newest task of message-id {}; for all of them: rung list --message-id {}{}\n",
-        one_line(options.id), one_line(options.id), place->group.empty() ? "" : " --group NAME");
+        one_line(id), one_line(id), place->group.empty() ? "" : " --group NAME");
     std::fwrite(hint.data(), 1, hint.size(), stderr);
   }
   return kSuccess;

@@ -2,6 +2,7 @@
 // what prints or asks.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -30,16 +31,17 @@ std::string first_error(std::string_view origin_json);
 // Never throws: invalid UTF-8 is replaced.
 std::string dump(const Json& json, bool pretty = true);
 int print_json(const Json& json);  // to stdout, and a line end; returns kSuccess
+// With --json the answer, else its text, or the error. Returns the exit code.
+int print_answer(const Result<Json>& answer, const std::function<std::string(const Json&)>& text);
 
+// "\nmore tasks match: add --cursor ... for the next page\n"; "" for the last page.
+std::string more_text(const std::string& what, const Json& page);
+
+// All of a file's bytes; "-" = stdin.
+Result<std::string> read_bytes(const std::string& file);
 // A message's body for people and scripts: UTF-8 text with control characters escaped; otherwise every byte
 // that is not printable ASCII as \xNN.
 std::string printable_body(std::string_view body);
-
-// The task that show, history and audit are about.
-struct TaskOptions {
-  Common common;
-  std::string id;  // a retry-id or a message-id
-};
 
 // "/v1/tasks/249107395289088".
 std::string path_of(const Json& task);
@@ -49,9 +51,9 @@ Result<Json> find_task(Api& api, const std::string& id, bool& more);
 // The retry-id of the task with this message-id. Errors: not_found; permanent: several have it.
 Result<std::string> id_of_message(Api& api, const std::string& message_id);
 
-// Opens the session and finds the task, in any group of the config if none is chosen; prints errors, and a
-// note if the message-id has several tasks.
-int open_task(const TaskOptions& options, Session& session, Json& task);
+// Opens the session and finds the task of this retry-id or message-id, in any group of the config if none is
+// chosen; prints errors, and a note if the message-id has several tasks.
+int open_task(const std::string& id, Session& session, Json& task);
 
 // "queue orders: breaker open until ...": what holds tasks back, and the command that ends it.
 std::string held_text(const Json& gate);

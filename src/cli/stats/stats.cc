@@ -1,4 +1,5 @@
-// rung stats: task counts, shard owners and problems. Its exit code is the health check.
+// rung stats: task counts, shard owners and problems; its exit code is the health check. rung nodes: which
+// node owns which shards, since when, and how late they are.
 #include "src/api/stats/stats.h"
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 
 #include "levels/duration.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
@@ -18,18 +18,17 @@ namespace rung::cli {
 namespace {
 
 struct StatsOptions {
-  Common common;
   std::string max_overdue = "1m";
   bool watch = false, all = false;
 };
 
 // What was read, and what is wrong.
-struct Findings {
+struct Health {
   Json stats = Json::object();
   std::vector<std::string> problems = {};
 };
 
-void find_problems(Findings& found, Ms max_overdue) {
+void find_problems(Health& found, Ms max_overdue) {
   const Json &stats = found.stats, &nodes = part_of(stats, "nodes");
   for (const Json& node : nodes) {
     for (const Json& p : part_of(node, "problems"))
@@ -49,12 +48,12 @@ void find_problems(Findings& found, Ms max_overdue) {
   }
 }
 
-Result<Findings> read_stats(Api& api, Ms max_overdue) {
+Result<Health> read_stats(Api& api, Ms max_overdue) {
   auto stats = api.get(with_query("/v1/stats", {{"max_overdue", levels::format_duration(max_overdue)}}));
   if (!stats) return tl::unexpected(stats.error());
   if (!part_of(*stats, "by_queue").is_array()) return tl::unexpected(api.strange("not as Rung writes it"));
   stats->erase("now");
-  Findings found{*std::move(stats)};
+  Health found{*std::move(stats)};
   find_problems(found, max_overdue);
   return found;
 }
@@ -158,16 +157,16 @@ std::string stats_text(const Json& stats, EpochMs now, const Terminal& terminal)
          owners_text(stats, now, terminal);
 }
 
-Json stats_json(const Findings& found) {
+Json stats_json(const Health& found) {
   Json json = {{"healthy", found.problems.empty()}, {"problems", found.problems}};
   json.update(found.stats);
   return json;
 }
 
-int show(Session& session, const StatsOptions& options, Ms max_overdue) {
+int show(Session& session, Ms max_overdue) {
   const auto found = read_stats(*session.api, max_overdue);
   if (!found) return report_error(found.error());
-  if (options.common.json) {
+  if (given().json) {
     print_json(stats_json(*found));
   } else {
     print(stats_text(found->stats, session.now, Terminal::of_stdout()));
@@ -180,7 +179,7 @@ int show(Session& session, const StatsOptions& options, Ms max_overdue) {
 struct GroupStats {
   std::string name;
   Session session = {};
-  Findings found = {};
+  Health found = {};
   Exit code = kSuccess;
 
   // Errors go to found.problems, also if the group could not be read.
@@ -254,15 +253,15 @@ std::string groups_text(const std::vector<GroupStats>& groups, const Sums& sums)
 }
 
 // All groups, one after the other, even if some are unreachable. The exit code is the worst.
-int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms max_overdue) {
-  const std::string config = find_config(options.common);
+int show_groups(std::vector<GroupStats>& groups, Ms max_overdue) {
+  const std::string config = find_config();
   int worst = kSuccess;
   for (GroupStats& group : groups) {
     group.refresh(config, max_overdue);
     worst = std::max<int>(worst, group.code);
   }
   const Sums sums = sums_of(groups);
-  print(options.common.json ? dump(groups_json(groups, sums)) + "\n" : groups_text(groups, sums));
+  print(given().json ? dump(groups_json(groups, sums)) + "\n" : groups_text(groups, sums));
   for (const GroupStats& group : groups) {
     for (const std::string& problem : group.found.problems)
       report_error(group.code, "group " + group.name + ": " + problem);
@@ -273,7 +272,7 @@ int show_groups(std::vector<GroupStats>& groups, const StatsOptions& options, Ms
 int run_groups(const QueueGroups& named, const StatsOptions& options, Ms max_overdue) {
   std::vector<GroupStats> groups;
   for (const QueueGroups::Group& group : named.all) groups.push_back({group.name});
-  const auto draw = [&] { return show_groups(groups, options, max_overdue); };
+  const auto draw = [&] { return show_groups(groups, max_overdue); };
   if (!options.watch) return draw();
   const auto now = [clock = SystemClock()] { return Result<EpochMs>(clock.wall()); };
   return watch(now, [&] {
@@ -286,22 +285,21 @@ int run(const StatsOptions& options) {
   const auto max_overdue = levels::parse_duration(options.max_overdue);
   if (!max_overdue) return report_error(kUserError, "--max-overdue: " + max_overdue.error());
   if (options.all) {
+    if (!given().group.empty()) return report_error(kUserError, "--all and --group cannot be combined");
     // Only for the list of groups; each group reports its own errors.
     Config config;
-    if (options.common.api.url.empty()) {
+    if (given().api.url.empty()) {
       // ConfigFor::broker: no variables of databases are needed. An API has no groups.
-      const LoadedConfig loaded = load_config(find_config(options.common), ConfigFor::api);
-      if (const int code =
-              loaded.config.api.url.empty() ? load(options.common, config, ConfigFor::broker) : 0;
+      const LoadedConfig loaded = load_config(find_config(), ConfigFor::api);
+      if (const int code = loaded.config.api.url.empty() ? load(config, ConfigFor::broker) : 0;
           code != kSuccess)
         return code;
     }
     if (!config.groups.empty()) return run_groups(config.groups, options, *max_overdue);
   }
   Session session;
-  if (const int code = open_service(options.common, session, "", ConfigFor::reading); code != kSuccess)
-    return code;
-  const auto draw = [&] { return show(session, options, *max_overdue); };
+  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
+  const auto draw = [&] { return show(session, *max_overdue); };
   return options.watch ? watch(session, draw) : draw();
 }
 
@@ -309,7 +307,7 @@ int run(const StatsOptions& options) {
 
 void add_stats(CLI::App& app, int* exit) {
   auto o = std::make_shared<StatsOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "stats", "Shows task counts, shard owners and problems: a health check",
       "Examples:\n"
       "  rung stats\n"
@@ -317,15 +315,125 @@ void add_stats(CLI::App& app, int* exit) {
       "  rung stats --all                      every group in the config, and the totals\n"
       "Problems: a shard without a live owner, tasks overdue by more than --max-overdue. With --all, also a "
       "group\n"
-      "whose database is unreachable: the other groups are shown, and the exit code is the worst of all.",
-      o->common);
+      "whose database is unreachable: the other groups are shown, and the exit code is the worst of all.");
   c.add_option("--max-overdue", o->max_overdue, "Fail if a task is overdue by more than this")
       ->type_name("DURATION")
       ->capture_default_str();
-  add_utc(c);
-  add_watch(c, o->watch)->excludes("--json");
-  c.add_flag("--all", o->all, "Every group in the config (if it has groups)")->excludes("--group");
+  add_watch(c, o->watch);
+  c.add_flag("--all", o->all, "Every group in the config (if it has groups)");
   c.callback([o, exit] { *exit = run(*o); });
+}
+
+// --------------------------------------------------------------------------------------------- rung nodes
+
+namespace {
+
+struct NodesOptions {
+  bool all = false;
+  bool watch = false;
+};
+
+// "0-20,43"
+std::string ranges(const Json& shards) {
+  std::string out;
+  for (std::size_t i = 0; i < shards.size();) {
+    std::size_t last = i;
+    while (last + 1 < shards.size() &&
+           shards[last + 1] == shards[i].get<int>() + static_cast<int>(last + 1 - i))
+      ++last;
+    out += (out.empty() ? "" : ",") + dump(shards[i], false);
+    if (last > i) out += "-" + dump(shards[last], false);
+    i = last + 1;
+  }
+  return out.empty() ? "-" : out;
+}
+
+Table::Cell node_state_cell(const Json& node) {
+  const std::string state = text_of(node, "state");
+  if (state.empty()) return {"-", Colour::red};  // of nobody
+  return {state, state == "live" ? Colour::green : state == "dead" ? Colour::red : Colour::dim};
+}
+
+Table::Cell overdue_cell(const Json& node) {
+  const std::int64_t overdue = number_of(node, "overdue");
+  return {std::to_string(overdue), overdue > 0 ? Colour::yellow : Colour::none};
+}
+
+Table::Cell config_cell(const Json& node) {
+  const std::string config = text_of(node, "config").substr(0, 8);
+  if (config.empty()) return "-";
+  return flag_of(node, "config_differs") ? Table::Cell{config + " differs", Colour::yellow}
+                                         : Table::Cell{config};
+}
+
+std::string nodes_text(const Json& page, EpochMs now, const Terminal& terminal) {
+  using enum Table::Align;
+  const auto oldest = [now](const Json& node) {
+    return part_of(node, "oldest_overdue_ms").is_number()
+               ? age(now - Ms{number_of(node, "oldest_overdue_ms")}, now)
+               : "-";
+  };
+  Table table({{"NODE", left, 0, 0, text_cell("node")},
+               {"STATE", left, 0, 0, node_state_cell},
+               {"SINCE", left, 0, 0, time_cell("since", now)},
+               {"LAST SEEN", left, 0, 0, time_cell("seen_at", now)},
+               {"SHARDS", right, 0, 0,
+                [](const Json& node) { return std::to_string(part_of(node, "shards").size()); }},
+               {"WHICH", left, 0, 0, [](const Json& node) { return ranges(part_of(node, "shards")); }},
+               {"ACQUIRED", left, 0, 0, time_cell("taken_at", now)},
+               {"OVERDUE", right, 0, 0, overdue_cell},
+               {"OLDEST", right, 0, 0, oldest},
+               {"VERSION", left, 0, 0, text_cell("version")},
+               {"ADDRESS", left, 0, 0, text_cell("address")},
+               {"CONFIG", left, 0, 0, config_cell}});
+  const Json& nodes = part_of(page, "nodes");
+  for (const Json& node : nodes) table.add(node);
+  if (Json unowned = part_of(page, "unowned"); !part_of(unowned, "shards").empty()) {
+    unowned["node"] = "(unowned)";
+    table.add(unowned);
+  }
+  std::string out = table.str(terminal);
+  for (const Json& node : nodes) {
+    const Json& problems = part_of(node, "problems");
+    if (text_of(node, "state") != "live" || problems.empty()) continue;
+    for (const Json& p : problems)
+      out += "\n" + one_line(text_of(node, "node") + ": " + text_of(p, "name") + ": " + text_of(p, "detail"));
+    out += "\n";
+  }
+  const auto differs = [](const Json& node) { return flag_of(node, "config_differs"); };
+  if (std::any_of(nodes.begin(), nodes.end(), differs))
+    out += "\nlive nodes have different configs: reload or restart those that are behind\n";
+  if (const auto hidden = number_of(page, "not_shown"); hidden > 0)
+    out += fmt::format("\nnot shown: {} nodes that ended over a day ago (see --all)\n", hidden);
+  return out;
+}
+
+int show_nodes(Session& session, const NodesOptions& options) {
+  return print_answer(read_rows(*session.api, "/v1/nodes", {{"all", options.all ? "true" : ""}}, "nodes"),
+                      [&](const Json& page) { return nodes_text(page, session.now, Terminal::of_stdout()); });
+}
+
+int nodes(const NodesOptions& options) {
+  Session session;
+  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
+  const auto draw = [&] { return show_nodes(session, options); };
+  return options.watch ? watch(session, draw) : draw();
+}
+
+}  // namespace
+
+void add_nodes(CLI::App& app, int* exit) {
+  auto o = std::make_shared<NodesOptions>();
+  CLI::App& c = add_command(
+      app, "nodes", "Shows which node owns which shards, and their overdue tasks",
+      "Examples:\n"
+      "  rung nodes\n"
+      "  rung nodes --json | jq '.unowned.shards'   shards without an owner\n"
+      "A node is live while it renews its lease, dead once the lease has expired, and left after a clean\n"
+      "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.");
+  c.add_flag("--all", o->all, "Include nodes that ended over a day ago");
+  add_watch(c, o->watch);
+  c.callback([o, exit] { *exit = nodes(*o); });
 }
 
 }  // namespace rung::cli

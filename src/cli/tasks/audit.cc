@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
@@ -15,8 +14,7 @@ namespace rung::cli {
 namespace {
 
 struct AuditOptions {
-  TaskOptions task;
-  std::string queue, action, who, bulk, since, until, cursor;
+  std::string id, queue, action, who, bulk, since, until, cursor;
   std::size_t limit = 50;
 };
 
@@ -57,21 +55,17 @@ std::string changes_text(const Json& changes, bool of_all) {
   return table.str(Terminal::of_stdout(), false);
 }
 
-int audit_task(const TaskOptions& options) {
+int audit_task(const std::string& id) {
   Session session;
   Json task;
-  if (const int code = open_task(options, session, task); code != kSuccess) return code;
-  const auto page = read_rows(*session.api, path_of(task) + "/audit", {}, "changes");
-  if (!page) return report_error(page.error());
-  if (options.common.json) return print_json(*page);
-  print(changes_text(part_of(*page, "changes"), false));
-  return kSuccess;
+  if (const int code = open_task(id, session, task); code != kSuccess) return code;
+  return print_answer(read_rows(*session.api, path_of(task) + "/audit", {}, "changes"),
+                      [](const Json& page) { return changes_text(part_of(page, "changes"), false); });
 }
 
 int audit_all(const AuditOptions& o) {
   Session session;
-  if (const int code = open_service(o.task.common, session, "", ConfigFor::reading); code != kSuccess)
-    return code;
+  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
   std::optional<EpochMs> since, until;
   for (const auto& [flag, text, to] :
        {std::tuple("--since", &o.since, &since), std::tuple("--until", &o.until, &until)}) {
@@ -87,19 +81,16 @@ int audit_all(const AuditOptions& o) {
                               {"since", since ? to_rfc3339(*since) : ""},
                               {"until", until ? to_rfc3339(*until) : ""}};
   const auto page = read_rows(*session.api, "/v1/audit", parameters, "audit", o.limit, o.cursor);
-  if (!page) return report_error(page.error());
-  if (o.task.common.json) return print_json(*page);
-  print(changes_text(part_of(*page, "audit"), true));
-  if (const std::string next = next_of_page(*page); !next.empty())
-    print("\nthere may be more: add --cursor " + one_line(next) + " for the next page\n");
-  return kSuccess;
+  return print_answer(page, [](const Json& all) {
+    return changes_text(part_of(all, "audit"), true) + more_text("there may be more", all);
+  });
 }
 
 }  // namespace
 
 void add_audit(CLI::App& app, int* exit) {
   auto o = std::make_shared<AuditOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "audit", "Lists manual changes of a task, or of all, newest first: when, by whom, and what",
       "Examples:\n"
       "  rung audit 249107395289088\n"
@@ -107,10 +98,9 @@ void add_audit(CLI::App& app, int* exit) {
       "  rung audit --since 24h                of all tasks and queues\n"
       "  rung audit --queue orders --action redrive --who alice\n"
       "  rung audit --bulk 7                   what it did to each task\n"
-      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
-      o->task.common);
+      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.");
   CLI::Option* id =
-      c.add_option("ID", o->task.id, "A retry-id or a message-id; without one all changes are listed");
+      c.add_option("ID", o->id, "A retry-id or a message-id; without one all changes are listed");
   const auto list_option = [&](const char* flag, auto& value, const char* help, const char* type) {
     return c.add_option(flag, value, help)->type_name(type)->excludes(id);
   };
@@ -127,7 +117,7 @@ void add_audit(CLI::App& app, int* exit) {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   list_option("--cursor", o->cursor, "The next page: `next_cursor` of the previous one", "CURSOR");
-  c.callback([o, exit] { *exit = o->task.id.empty() ? audit_all(*o) : audit_task(o->task); });
+  c.callback([o, exit] { *exit = o->id.empty() ? audit_all(*o) : audit_task(o->id); });
 }
 
 }  // namespace rung::cli

@@ -8,7 +8,6 @@
 #include "src/api/tasks/bulks.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
@@ -17,7 +16,6 @@ namespace rung::cli {
 namespace {
 
 struct BulkCommandOptions {
-  Common common;
   std::int64_t id = 0;
   int limit = 20;
   double rate = 0;
@@ -25,15 +23,7 @@ struct BulkCommandOptions {
   std::string cursor, reason;
 };
 
-int list(const BulkCommandOptions& o) {
-  Session session;
-  if (const int code = open_service(o.common, session, "", ConfigFor::reading); code != kSuccess) return code;
-  std::optional<std::int64_t> below;
-  if (const int code = read_cursor(o.cursor, below); code != kSuccess) return code;
-  const auto page =
-      read_rows(*session.api, "/v1/bulks", {}, "bulks", static_cast<std::size_t>(o.limit), o.cursor);
-  if (!page) return report_error(page.error());
-  if (o.common.json) return print_json(*page);
+std::string bulks_text(Session& session, const Json& page) {
   using enum Table::Align;
   Table table({{"BULK", right, 0, 0, text_cell("id")},
                {"ACTION", left, 0, 0, text_cell("action")},
@@ -45,11 +35,19 @@ int list(const BulkCommandOptions& o) {
                {"WHO", left, 0, 0, text_cell("who")},
                {"RUNNER", left, 0, 0, text_cell("runner")},
                {"FILTER", left, 0, 0, [&](const Json& bulk) { return tasks_of(session, bulk); }}});
-  for (const Json& bulk : part_of(*page, "bulks")) table.add(bulk);
-  print(table.empty() ? "no bulks yet\n" : table.str(Terminal::of_stdout()));
-  if (const std::string next = next_of_page(*page); !next.empty())
-    print("\nmore bulks: add --cursor " + one_line(next) + " for the next page\n");
-  return kSuccess;
+  for (const Json& bulk : part_of(page, "bulks")) table.add(bulk);
+  return (table.empty() ? "no bulks yet\n" : table.str(Terminal::of_stdout())) +
+         more_text("more bulks", page);
+}
+
+int list(const BulkCommandOptions& o) {
+  Session session;
+  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
+  std::optional<std::int64_t> below;
+  if (const int code = read_cursor(o.cursor, below); code != kSuccess) return code;
+  const auto page =
+      read_rows(*session.api, "/v1/bulks", {}, "bulks", static_cast<std::size_t>(o.limit), o.cursor);
+  return print_answer(page, [&](const Json& all) { return bulks_text(session, all); });
 }
 
 std::string canary_text(const Json& bulk) {
@@ -114,19 +112,17 @@ int report_failed(const BulkCommandOptions& o, const Error& error) {
 
 int show(const BulkCommandOptions& o) {
   Session session;
-  if (const int code = open_service(o.common, session, "", ConfigFor::reading); code != kSuccess) return code;
+  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
   const auto bulk = session.api->get("/v1/bulks/" + std::to_string(o.id));
   if (!bulk) return report_failed(o, bulk.error());
-  if (o.common.json) return print_json(*bulk);
-  print(show_text(session, *bulk));
-  return kSuccess;
+  return print_answer(bulk, [&](const Json& one) { return show_text(session, one); });
 }
 
 // `action`: pause, resume or abort; `to`: the state that it leads to. A bulk that has ended does not change,
 // which is an error.
 int control(const BulkCommandOptions& o, const std::string& action, const std::string& to) {
   Session session;
-  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(session); code != kSuccess) return code;
   Json body = Json::object();
   if (!o.reason.empty()) body["reason"] = o.reason;
   if (o.rate > 0) body["rate"] = o.rate;
@@ -135,11 +131,11 @@ int control(const BulkCommandOptions& o, const std::string& action, const std::s
   if (!changed) return report_failed(o, changed.error());
   const Json& b = *changed;
   const std::string state = text_of(b, "state");
-  if (state == to && action == "resume" && !o.detach) return run_bulk(session, b, o.common.json);
-  if (o.common.json) print_json(b);
+  if (state == to && action == "resume" && !o.detach) return run_bulk(session, b, given().json);
+  if (given().json) print_json(b);
   if (state != to && !o.put_back)
     return report_error(kUserError, fmt::format("bulk {} has already ended: it is {}", o.id, state));
-  if (o.common.json) return kSuccess;
+  if (given().json) return kSuccess;
   print(action == "resume" ? fmt::format("bulk {} will be resumed by a sidecar\n", o.id)
                            : fmt::format("bulk {} is {} at {} of {}\n", o.id, one_line(state),
                                          number_of(b, "done"), number_of(b, "total")));
@@ -160,7 +156,7 @@ void add_reason(CLI::App& c, BulkCommandOptions& o) {
 
 CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& summary,
                   const std::string& footer, BulkCommandOptions& options) {
-  CLI::App& c = add_service_command(bulk, name, summary, footer, options.common);
+  CLI::App& c = add_command(bulk, name, summary, footer);
   c.add_option("ID", options.id, "The bulk's id, as listed by rung bulk list")->required();
   return c;
 }
@@ -177,16 +173,14 @@ void add_bulk(CLI::App& app, int* exit) {
       "  rung bulk list\n"
       "  rung bulk resume 7");
   auto o = std::make_shared<BulkCommandOptions>();
-  CLI::App& all = add_service_command(bulk, "list", "Lists bulks, newest first",
-                                      "Examples:\n  rung bulk list --limit 5", o->common);
-  add_utc(all);
+  CLI::App& all =
+      add_command(bulk, "list", "Lists bulks, newest first", "Examples:\n  rung bulk list --limit 5");
   all.add_option("--limit", o->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   all.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("ID");
   all.callback([o, exit] { *exit = list(*o); });
   CLI::App& one = add_one(bulk, "show", "Shows one bulk in detail", "Examples:\n  rung bulk show 7", *o);
-  add_utc(one);
   one.callback([o, exit] { *exit = show(*o); });
   CLI::App& pause = add_one(bulk, "pause", "Pauses a bulk, wherever it runs",
                             "Examples:\n  rung bulk pause 7 --reason \"the shop is down\"", *o);

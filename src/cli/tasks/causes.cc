@@ -8,7 +8,6 @@
 
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
@@ -18,7 +17,6 @@ namespace rung::cli {
 namespace {
 
 struct CausesOptions {
-  Common common;
   std::string cause, queue, since;
   std::vector<std::string> states;
   std::string cursor;
@@ -74,8 +72,7 @@ std::string causes_table(const Json& page, const CausesOptions& options, EpochMs
     if (advice.empty()) advice = api::advice(text_of(cause, "error_type"), text_of(cause, "sample"));
   }
   std::string out = table.str(Terminal::of_stdout());
-  if (const std::string next = next_of_page(page); !next.empty())
-    out += "\nmore causes: add --cursor " + one_line(next) + " for the next page\n";
+  out += more_text("more causes", page);
   return advice.empty() ? out : out + "\n" + advice + "\n";
 }
 
@@ -85,8 +82,7 @@ int show_causes(const CausesOptions& options) {
   std::string states;
   for (const std::string& word : options.states) states += (states.empty() ? "" : ",") + word;
   Session session;
-  if (const int code = open_service(options.common, session, options.queue, ConfigFor::reading);
-      code != kSuccess)
+  if (const int code = open_service(session, options.queue, ConfigFor::reading); code != kSuccess)
     return code;
   const auto draw = [&]() -> int {
     std::optional<EpochMs> since;
@@ -99,9 +95,7 @@ int show_causes(const CausesOptions& options) {
                                  {"with_tasks", options.all ? "" : "true"},
                                  {"since", since ? to_rfc3339(*since) : ""}},
                                 "causes", static_cast<std::size_t>(options.limit), options.cursor);
-    if (!page) return report_error(page.error());
-    print(options.common.json ? dump(*page) + "\n" : causes_table(*page, options, session.now));
-    return kSuccess;
+    return print_answer(page, [&](const Json& all) { return causes_table(all, options, session.now); });
   };
   return options.watch ? watch(session, draw) : draw();
 }
@@ -114,10 +108,10 @@ int report_no_id(const std::string& cause) {
 int show_cause(const CausesOptions& options) {
   if (!api::is_cause_id(options.cause)) return report_no_id(options.cause);
   Session session;
-  if (const int code = open_service(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(session); code != kSuccess) return code;
   const auto cause = session.api->get("/v1/causes/" + options.cause);
   if (!cause) return report_error(cause.error());
-  if (options.common.json) return print_json(*cause);
+  if (given().json) return print_json(*cause);
   const Json& c = *cause;
   std::string out;
   const auto field = [&](std::string_view name, const std::string& text) {
@@ -145,7 +139,6 @@ int show_cause(const CausesOptions& options) {
 }
 
 struct TriageOptions {
-  Common common;
   std::string cause, text, link, state;
   bool nobody = false;
 };
@@ -154,30 +147,28 @@ struct TriageOptions {
 int triage(const TriageOptions& options, Json change, bool own = false) {
   if (!api::is_cause_id(options.cause)) return report_no_id(options.cause);
   Session session;
-  if (const int code = open_service(options.common, session); code != kSuccess) return code;
+  if (const int code = open_service(session); code != kSuccess) return code;
   if (own) {
     const auto you = session.api->get("/v1/you");
     if (!you) return report_error(you.error());
     change["owner"] = text_of(*you, "name");
   }
   const auto changed = session.api->post("/v1/causes/" + options.cause, change);
-  if (!changed) return report_error(changed.error());
-  if (options.common.json) return print_json(*changed);
-  const std::string owner = text_of(*changed, "owner"), note = text_of(*changed, "note");
-  print(one_line("cause " + options.cause + " is " + text_of(*changed, "state") +
-                 (owner.empty() ? "" : ", owner " + owner) + (note.empty() ? "" : ": " + note)) +
-        "\n");
-  return kSuccess;
+  return print_answer(changed, [&](const Json& cause) {
+    const std::string owner = text_of(cause, "owner"), note = text_of(cause, "note");
+    return one_line("cause " + options.cause + " is " + text_of(cause, "state") +
+                    (owner.empty() ? "" : ", owner " + owner) + (note.empty() ? "" : ": " + note)) +
+           "\n";
+  });
 }
 
 void add_triage(CLI::App& causes, int* exit) {
   auto n = std::make_shared<TriageOptions>();
-  CLI::App& note = add_service_command(
-      causes, "note", "Says what a cause is, for the other users",
-      "Example:\n"
-      "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
-      "A new cause becomes known.",
-      n->common);
+  CLI::App& note =
+      add_command(causes, "note", "Says what a cause is, for the other users",
+                  "Example:\n"
+                  "  rung causes note 9f2c41d07ab3 \"the bank's test account\" --link https://tickets/4711\n"
+                  "A new cause becomes known.");
   note.add_option("CAUSE", n->cause, "The cause, as rung causes shows it")->required();
   note.add_option("TEXT", n->text, "The note; it replaces the former one")->required();
   note.add_option("--link", n->link, "A ticket or a page")->type_name("URL");
@@ -191,12 +182,11 @@ void add_triage(CLI::App& causes, int* exit) {
   });
 
   auto o = std::make_shared<TriageOptions>();
-  CLI::App& own = add_service_command(causes, "own", "Says who works on a cause",
-                                      "Examples:\n"
-                                      "  rung causes own 9f2c41d07ab3             you do\n"
-                                      "  rung causes own 9f2c41d07ab3 alice\n"
-                                      "  rung causes own 9f2c41d07ab3 --nobody",
-                                      o->common);
+  CLI::App& own = add_command(causes, "own", "Says who works on a cause",
+                              "Examples:\n"
+                              "  rung causes own 9f2c41d07ab3             you do\n"
+                              "  rung causes own 9f2c41d07ab3 alice\n"
+                              "  rung causes own 9f2c41d07ab3 --nobody");
   own.add_option("CAUSE", o->cause, "The cause, as rung causes shows it")->required();
   CLI::Option* name = own.add_option("NAME", o->text, "Who works on it; you if left out");
   own.add_flag("--nobody", o->nobody, "Nobody any more")->excludes(name);
@@ -207,7 +197,7 @@ void add_triage(CLI::App& causes, int* exit) {
 
   const auto add_state = [&](CauseState state, const char* word, const char* summary, const char* footer) {
     auto s = std::make_shared<TriageOptions>();
-    CLI::App& c = add_service_command(causes, word, summary, footer, s->common);
+    CLI::App& c = add_command(causes, word, summary, footer);
     c.add_option("CAUSE", s->cause, "The cause, as rung causes shows it")->required();
     c.add_option("--note", s->text, "Why")->type_name("TEXT");
     c.callback([s, state, exit] {
@@ -232,20 +222,19 @@ void add_triage(CLI::App& causes, int* exit) {
 
 void add_causes(CLI::App& app, int* exit) {
   auto o = std::make_shared<CausesOptions>();
-  CLI::App& c = add_service_command(
-      app, "causes", "Lists failures by cause: what fails, why, and how often",
-      "Examples:\n"
-      "  rung causes                                what fails now, the most tasks first\n"
-      "  rung causes --queue orders --state new,regressed\n"
-      "  rung causes 9f2c41d07ab3                   one of them\n"
-      "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
-      "  rung redrive --cause 9f2c41d07ab3          try them again\n"
-      "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
-      "the like have one\n"
-      "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.",
-      o->common);
+  CLI::App& c =
+      add_command(app, "causes", "Lists failures by cause: what fails, why, and how often",
+                  "Examples:\n"
+                  "  rung causes                                what fails now, the most tasks first\n"
+                  "  rung causes --queue orders --state new,regressed\n"
+                  "  rung causes 9f2c41d07ab3                   one of them\n"
+                  "  rung list --cause 9f2c41d07ab3             the tasks of a cause\n"
+                  "  rung redrive --cause 9f2c41d07ab3          try them again\n"
+                  "Failures of a queue whose errors differ only in numbers, ids, quoted values, times and "
+                  "the like have one\n"
+                  "cause: docs/causes.md. LAST HOUR counts failures, the other columns count tasks.");
   c.add_option("CAUSE", o->cause, "Show only this one, with its tasks by each of index_headers");
-  c.add_option("--queue", o->queue, "Causes of this queue")->type_name("NAME");
+  c.add_option("--queue", o->queue, "Causes of this queue")->type_name("QUEUE");
   c.add_option("--since", o->since,
                "Causes that have failed after this time; a duration counts back from now")
       ->type_name("TIME");
@@ -258,8 +247,7 @@ void add_causes(CLI::App& app, int* exit) {
       ->check(CLI::Range(1, api::kMostOnPage))
       ->capture_default_str();
   c.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
-  add_utc(c);
-  add_watch(c, o->watch)->excludes("--json");
+  add_watch(c, o->watch);
   c.require_subcommand(0, 1);
   c.callback([o, exit, &c] {
     if (c.get_subcommands().empty()) *exit = o->cause.empty() ? show_causes(*o) : show_cause(*o);

@@ -9,11 +9,9 @@
 #include "levels/duration.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/shared/when.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/machine.h"
@@ -22,7 +20,6 @@ namespace rung::cli {
 namespace {
 
 struct ChangeOptions {
-  Common common;
   std::vector<std::string> ids;
   FilterOptions filter;
   BulkOptions bulk;
@@ -130,7 +127,7 @@ Result<void> change_all(Api& api, const std::vector<std::string>& words, const W
 
 int run(Session& session, const ChangeOptions& options, Wish wish) {
   if (session.api == nullptr) {
-    if (const int code = open_service(options.common, session); code != kSuccess) return code;
+    if (const int code = open_service(session); code != kSuccess) return code;
   }
   if (!options.reason.empty()) wish.body["reason"] = clean_utf8(options.reason, kErrorBytes);
   std::vector<Change> done;
@@ -141,13 +138,13 @@ int run(Session& session, const ChangeOptions& options, Wish wish) {
   Json json = {{"results", Json::array()}};
   for (const Change& change : done) {
     exit = worse_of(exit, exit_of(change));
-    if (options.common.json) {
+    if (given().json) {
       json["results"].push_back(change_json(change, *session.api));
     } else {
       print_change(change, session);
     }
   }
-  if (options.common.json) print_json(json);
+  if (given().json) print_json(json);
   return all ? static_cast<int>(exit) : report_error(all.error());
 }
 
@@ -169,7 +166,7 @@ int run_by_ids_or_filter(const ChangeOptions& o, Wish wish, BulkAction action) {
     bulk.reason = clean_utf8(o.reason, kErrorBytes);
     bulk.elsewhere = o.elsewhere;
     bulk.even_reported = o.even_reported;
-    return make_bulk(o.common, o.filter, o.bulk, std::move(bulk));
+    return make_bulk(o.filter, o.bulk, std::move(bulk));
   }
   if (o.bulk.dry_run || o.bulk.rate > 0 || o.bulk.limit > 0)
     return report_error(kUserError, "--dry-run, --rate and --limit need a filter, not retry-ids");
@@ -187,7 +184,7 @@ int run_reschedule(const ChangeOptions& o) {
     if (!delay) return report_error(kUserError, "--delay: " + delay.error());
     return run(session, o, {"reschedule", {{"delay", delay->count()}}, false});
   }
-  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(session); code != kSuccess) return code;
   const auto at = parse_when(o.at, session.now, Direction::future);
   if (!at) return report_error(kUserError, "--at: " + at.error());
   return run(session, o, {"reschedule", {{"at", to_rfc3339(*at)}}});
@@ -213,7 +210,6 @@ int run_finish(const ChangeOptions& o) {
 }
 
 CLI::Option& add_ids(CLI::App& command, ChangeOptions& options) {
-  add_utc(command);
   return *command.add_option("ID", options.ids, "Retry-ids or message-ids, as listed by rung list");
 }
 
@@ -240,7 +236,7 @@ void add_even_reported(CLI::App& c, ChangeOptions& o) {
 
 void add_cancel(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "cancel", "Cancels scheduled tasks: they are not sent again",
       std::string(
           "Examples:\n"
@@ -248,8 +244,7 @@ void add_cancel(CLI::App& app, int* exit) {
           "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
           "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
           "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.") +
-          kFilterHelp,
-      o->common);
+          kFilterHelp);
   add_selection(c, *o);
   add_reason(c, *o, kReasonToo);
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"cancel"}, BulkAction::cancel); });
@@ -257,14 +252,13 @@ void add_cancel(CLI::App& app, int* exit) {
 
 void add_discard(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "discard", "Gives up parked or scheduled tasks: they are not sent again",
       std::string("Examples:\n"
                   "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
                   "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
                   "A discarded task keeps its history until `retention` deletes it.") +
-          kFilterHelp,
-      o->common);
+          kFilterHelp);
   add_selection(c, *o);
   add_reason(c, *o, kReasonToo);
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"discard"}, BulkAction::discard); });
@@ -272,46 +266,46 @@ void add_discard(CLI::App& app, int* exit) {
 
 void add_fire(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_service_command(app, "fire", "Sends scheduled tasks now",
-                                    std::string("Examples:\n"
-                                                "  rung fire 249107395289088\n"
-                                                "  rung fire --queue orders --rate 50 --yes") +
-                                        kFilterHelp,
-                                    o->common);
+  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now",
+                            std::string("Examples:\n"
+                                        "  rung fire 249107395289088\n"
+                                        "  rung fire --queue orders --rate 50 --yes") +
+                                kFilterHelp);
   add_selection(c, *o);
   add_reason(c, *o);
   c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"fire"}, BulkAction::fire); });
 }
 
-// `name`: redrive, or retry, which is the same.
-void add_redrive(CLI::App& app, int* exit, const std::string& name) {
+void add_redrive(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  const std::string rung = "  rung " + name;
-  CLI::App& c = add_service_command(
-      app, name,
-      name == "retry" ? "Same as redrive"
-                      : "Sends tasks now: parked ones and presumed successes start again at level 1",
-      "Examples:\n" + rung + " 249107395289088\n" + rung +
-          " --queue orders --error timeout          parked tasks, by a filter\n" + rung +
-          " --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n" + rung +
-          " --queue orders --dry-run --by error_type\n" + rung +
-          " --cause 9f2c41d07ab3 --canary 10 --watch 2m --ramp --rate 100 --stop-on-failures 5%\n" + rung +
-          " --queue orders --state awaiting         deliveries whose silence is held open\n" + rung +
-          " 249107395289088 --to-queue orders.by-hand\n" + rung +
-          " --queue orders --to-exchange shop --to-routing-key order.new\n"
-          "A presumed success can be sent again, too; a reported one only with --even-reported." +
-          kFilterHelp,
-      o->common);
+  CLI::App& c = add_command(
+      app, "redrive", "Sends tasks now: parked ones and presumed successes start again at level 1",
+      std::string(
+          "Examples:\n"
+          "  rung redrive 249107395289088\n"
+          "  rung redrive --queue orders --error timeout          parked tasks, by a filter\n"
+          "  rung redrive --queue orders --error '/HTTP 5[0-9][0-9]/' --limit 10 --reason \"bank is back\"\n"
+          "  rung redrive --queue orders --dry-run --by error_type\n"
+          "  rung redrive --cause 9f2c41d07ab3 --canary 10 --watch 2m --ramp --rate 100 --stop-on-failures "
+          "5%\n"
+          "  rung redrive --queue orders --state awaiting         deliveries whose silence is held open\n"
+          "  rung redrive 249107395289088 --to-queue orders.by-hand\n"
+          "  rung redrive --queue orders --to-exchange shop --to-routing-key order.new\n"
+          "A presumed success can be sent again, too; a reported one only with --even-reported.") +
+          kFilterHelp);
+  c.alias("retry");
   add_selection(c, *o);
   add_care_options(c, o->bulk);
+  c.option_defaults()->group("Where to");
   CLI::Option* queue =
-      c.add_option("--to-queue", o->elsewhere.queue, "Send to this queue instead")->type_name("NAME");
+      c.add_option("--to-queue", o->elsewhere.queue, "Send to this queue instead")->type_name("QUEUE");
   c.add_option("--to-exchange", o->elsewhere.exchange, "Send to this exchange instead")
       ->type_name("NAME")
       ->excludes(queue);
   c.add_option("--to-routing-key", o->elsewhere.routing_key, "The routing key for --to-exchange")
       ->type_name("KEY")
       ->excludes(queue);
+  c.option_defaults()->group("Options");
   add_reason(c, *o);
   add_even_reported(c, *o);
   c.add_flag("--even-replaced", o->even_replaced,
@@ -327,11 +321,10 @@ void add_redrive(CLI::App& app, int* exit, const std::string& name) {
 
 void add_reschedule(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_service_command(app, "reschedule", "Changes the due time of scheduled tasks",
-                                    "Examples:\n"
-                                    "  rung reschedule 249107395289088 --delay 2h\n"
-                                    "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z",
-                                    o->common);
+  CLI::App& c = add_command(app, "reschedule", "Changes the due time of scheduled tasks",
+                            "Examples:\n"
+                            "  rung reschedule 249107395289088 --delay 2h\n"
+                            "  rung reschedule 249107395289088 --at 2026-11-21T17:05:00Z");
   add_ids(c, *o).required();
   CLI::Option_group& when = *c.add_option_group("when");
   when.add_option("--delay", o->delay, "Due after this time")->type_name("DURATION");
@@ -343,7 +336,7 @@ void add_reschedule(CLI::App& app, int* exit) {
 
 void add_finish(CLI::App& app, int* exit) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "finish", "Reports the result of an attempt on behalf of a consumer",
       "Examples:\n"
       "  rung finish 249107395289088 --succeeded\n"
@@ -356,8 +349,7 @@ void add_finish(CLI::App& app, int* exit) {
       "only\n"
       "be finished after the broker's confirm; the command waits up to 2 s for it.\n"
       "With a filter and no --state: only deliveries whose silence is held open." +
-          std::string(kFilterHelp),
-      o->common);
+          std::string(kFilterHelp));
   add_ids(c, *o);
   add_filter(c, o->filter, false);
   add_bulk_options(c, o->bulk);
@@ -384,8 +376,7 @@ void add_changes(CLI::App& app, int* exit) {
   add_discard(app, exit);
   add_reschedule(app, exit);
   add_fire(app, exit);
-  add_redrive(app, exit, "redrive");
-  add_redrive(app, exit, "retry");
+  add_redrive(app, exit);
   add_finish(app, exit);
 }
 

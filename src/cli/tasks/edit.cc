@@ -26,10 +26,8 @@
 #include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/api/messages/submission.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/tasks/submit_request.h"
 #include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/edit.h"
@@ -132,7 +130,6 @@ Result<std::string> edit_in_editor(const std::string& text, std::string& file,
 }
 
 struct EditOptions {
-  Common common;
   std::string id, body, reason;
   std::vector<std::string> set, unset;
   bool yes = false;
@@ -369,13 +366,13 @@ Json request_of(const EditOptions& o, const api::Original& original, const api::
 int tell(Session& session, const EditOptions& o, const char* result, const std::string& reason,
          const Json& task) {
   const bool good = std::string_view(result) != "refused";
-  if (o.common.json)
+  if (given().json)
     print_json({{"retry_id", good ? part_of(task, "retry_id") : Json()},
                 {"result", result},
                 {"reason", api::text_or_null(reason)},
                 {"task", task}});
   if (!good) return report_error(task.is_null() ? kNotFound : kUserError, o.id + ": " + reason);
-  if (!o.common.json)
+  if (!given().json)
     print(fmt::format("{}  {}{}\n", one_line(text_of(task, "retry_id")), one_line(next_of(session, task)),
                       reason.empty() ? "" : " (nothing to do: " + reason + ")"));
   return kSuccess;
@@ -405,7 +402,7 @@ int send(Session& session, const EditOptions& o, const Parked& parked, const api
 
 int run(const EditOptions& o) {
   Session session;
-  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(session); code != kSuccess) return code;
   const auto parked = read_parked(*session.api, o.id);
   if (!parked) return report_error(parked.error());
   // By flags a repeat of an edit is recognised below.
@@ -434,7 +431,7 @@ int run(const EditOptions& o) {
 
 void add_edit(CLI::App& app, int* exit) {
   auto o = std::make_shared<EditOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "edit", "Sends a parked task again with another body or other headers, as a new task",
       "Examples:\n"
       "  VISUAL=nano rung edit 249107395289088                   headers and body in an editor\n"
@@ -444,9 +441,7 @@ void add_edit(CLI::App& app, int* exit) {
       "The new task is due now, as after a redrive. The parked one is discarded, says `replaced by` and is "
       "not "
       "redriven.\n"
-      "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.",
-      o->common);
-  add_utc(c);
+      "Repeating an edit returns the same new task. Properties stay as they are; a JSON body is checked.");
   c.add_option("ID", o->id, "A retry-id or message-id, as listed by rung list")->required();
   c.add_option("--body", o->body, "The new body is in this file; - is stdin")->type_name("FILE");
   c.add_option("--set-header", o->set,

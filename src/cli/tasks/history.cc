@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 
@@ -109,12 +108,12 @@ std::string history_text(Session& session, const Json& task, const Json& changes
   return out + "\n" + paint(one_line(next_of(session, task)), colour_of(state_of(task)), terminal) + "\n";
 }
 
-int history(const TaskOptions& options) {
+int history(const std::string& id) {
   Session session;
   Json task;
-  if (const int code = open_task(options, session, task); code != kSuccess) return code;
+  if (const int code = open_task(id, session, task); code != kSuccess) return code;
   const Json& attempts = part_of(task, "history");
-  if (options.common.json) return print_json({{"attempts", attempts}, {"next", nullptr}});
+  if (given().json) return print_json({{"attempts", attempts}, {"next", nullptr}});
   const auto origin = session.api->get(path_of(task) + "/origin");
   if (!origin && origin.error().kind != Error::Kind::not_found) return report_error(origin.error());
   const bool failed = text_of(task, "kind") == to_word(Kind::retry);
@@ -130,17 +129,15 @@ int history(const TaskOptions& options) {
 }  // namespace
 
 void add_history(CLI::App& app, int* exit) {
-  auto o = std::make_shared<TaskOptions>();
-  CLI::App& c = add_service_command(
+  auto o = std::make_shared<std::string>();
+  CLI::App& c = add_command(
       app, "history",
       "Shows the history of a task: every attempt, every change by hand, and what happens next",
       "Examples:\n"
       "  rung history 249107395289088\n"
       "  rung history order-17                 by message-id: the newest task\n"
-      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.",
-      o->common);
-  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
-  add_utc(c);
+      "LATE: delay between the due time and the publish. AFTER: time until the consumer's result.");
+  c.add_option("ID", *o, "A retry-id or a message-id")->required();
   c.callback([o, exit] { *exit = history(*o); });
 }
 

@@ -6,7 +6,6 @@
 
 #include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
@@ -15,7 +14,6 @@ namespace rung::cli {
 namespace {
 
 struct ListOptions {
-  Common common;
   FilterOptions filter;
   std::string cursor, sort = "newest", by;
   int limit = 50;
@@ -67,7 +65,7 @@ int print_pages(Session& session, const Filter& filter, const ListOptions& optio
   parameters.emplace_back("sort", options.sort);
   std::string next = options.cursor;
   bool first = true;
-  if (options.common.json) print("{\"tasks\":[");
+  if (given().json) print("{\"tasks\":[");
   do {
     const auto page = options.all ? read_page(*session.api, "/v1/tasks", parameters, "tasks", kPage, next)
                                   : read_rows(*session.api, "/v1/tasks", parameters, "tasks",
@@ -77,13 +75,13 @@ int print_pages(Session& session, const Filter& filter, const ListOptions& optio
     next = next_of_page(*page);
     Table table = make_table(filter, session.now);
     for (const Json& task : part_of(*page, "tasks")) {
-      if (!options.common.json) table.add(task);
-      if (options.common.json) print((first ? "\n" : ",\n") + dump(task, false));
+      if (!given().json) table.add(task);
+      if (given().json) print((first ? "\n" : ",\n") + dump(task, false));
       first = false;
     }
     if (!table.empty()) print(table.str(terminal));
   } while (options.all && !next.empty());
-  if (options.common.json) {
+  if (given().json) {
     print("\n],\"next\":" + dump(api::text_or_null(next)) + "}\n");
   } else if (first) {
     print("no tasks match\n");
@@ -101,7 +99,7 @@ int print_count(Session& session, const Filter& filter, const ListOptions& optio
   parameters.emplace_back("by", options.by);
   const auto counts = session.api->get(with_query("/v1/tasks", parameters));
   if (!counts) return report_error(counts.error());
-  if (options.common.json) return print_json(*counts);
+  if (given().json) return print_json(*counts);
   const std::int64_t total = number_of(*counts, "count");
   print(!options.by.empty() ? counts_text(*counts)
                             : std::to_string(total) + (flag_of(*counts, "or_more") ? " or more\n" : "\n"));
@@ -123,8 +121,7 @@ int show(Session& session, const ListOptions& options) {
 
 int run(const ListOptions& options) {
   Session session;
-  if (const int code = open_service(options.common, session, options.filter.filter.queue, ConfigFor::reading);
-      code != kSuccess)
+  if (const int code = open_service(session, options.filter.queue(), ConfigFor::reading); code != kSuccess)
     return code;
   if (options.watch) return watch(session, [&] { return show(session, options); });
   return show(session, options);
@@ -134,7 +131,7 @@ int run(const ListOptions& options) {
 
 void add_list(CLI::App& app, int* exit) {
   auto o = std::make_shared<ListOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "list", "Lists tasks, newest first",
       "Examples:\n"
       "  rung list --state parked --queue orders\n"
@@ -147,9 +144,7 @@ void add_list(CLI::App& app, int* exit) {
       "  rung list --sort due --watch          refreshed every 2 s\n"
       "  rung list --kind delay --tag order.close\n"
       "  rung list --all --json | jq -r '.tasks[].retry_id'\n"
-      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.",
-      o->common);
-  add_utc(c);
+      "A TIME is 2026-11-21T17:05:00Z (UTC unless it has an offset) or a duration such as 90m.");
   add_filter(c, o->filter);
   c.add_option("--limit", o->limit, "Rows per page")->check(CLI::Range(1, 10000))->capture_default_str();
   c.add_option("--cursor", o->cursor, "The next page: `next` of the previous one")->type_name("CURSOR");
@@ -159,7 +154,7 @@ void add_list(CLI::App& app, int* exit) {
       ->capture_default_str();
   CLI::Option* count = c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
   add_count_by(c, o->by)->needs(count);
-  add_watch(c, o->watch)->excludes(all)->excludes("--json")->excludes("--count");
+  add_watch(c, o->watch)->excludes(all)->excludes("--count");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

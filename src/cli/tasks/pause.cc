@@ -9,11 +9,9 @@
 #include "src/api/queues/gates.h"
 #include "src/api/queues/pauses.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/shared/when.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
@@ -22,7 +20,6 @@ namespace rung::cli {
 namespace {
 
 struct PauseOptions {
-  Common common;
   std::string queue, lasts, until, reason;
   bool probe = false;  // of resume
 };
@@ -53,20 +50,20 @@ Result<Json> change(Session& session, const PauseOptions& options, const char* a
 
 int pause(const PauseOptions& options) {
   Session session;
-  if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
+  if (const int code = open_service(session, options.queue); code != kSuccess) return code;
   Json request = Json::object();
   if (const int code = read_end(options, session.now, request); code != kSuccess) return code;
-  const auto made = change(session, options, "/pause", std::move(request));
-  if (!made) return report_error(made.error());
-  if (options.common.json) return print_json(*made);
-  const auto until = time_of(*made, "until");
-  const std::string reason = text_of(*made, "reason");
-  print(one_line(options.queue + " is paused " +
-                 (until ? "until " + format_utc(*until) + " UTC" : "until it is resumed") + " by " +
-                 text_of(*made, "by") + (reason.empty() ? "" : " (" + reason + ")")) +
-        "\n");
-  suggest_queue(session, options.queue);
-  return kSuccess;
+  const int code =
+      print_answer(change(session, options, "/pause", std::move(request)), [&](const Json& made) {
+        const auto until = time_of(made, "until");
+        const std::string reason = text_of(made, "reason");
+        return one_line(options.queue + " is paused " +
+                        (until ? "until " + format_utc(*until) + " UTC" : "until it is resumed") + " by " +
+                        text_of(made, "by") + (reason.empty() ? "" : " (" + reason + ")")) +
+               "\n";
+      });
+  if (code == kSuccess && !given().json) suggest_queue(session, options.queue);
+  return code;
 }
 
 // "orders flows again, after 2h: ended the retry-after (task 4711 asked for 10m)"
@@ -97,17 +94,13 @@ std::string resumed_text(const std::string& queue, const Json& resumed) {
 
 int resume(const PauseOptions& options) {
   Session session;
-  if (const int code = open_service(options.common, session, options.queue); code != kSuccess) return code;
-  const auto ended =
-      change(session, options, "/resume", options.probe ? Json{{"probe", true}} : Json::object());
-  if (!ended) return report_error(ended.error());
-  if (options.common.json) return print_json(*ended);
-  print(one_line(resumed_text(options.queue, *ended)) + "\n");
-  return kSuccess;
+  if (const int code = open_service(session, options.queue); code != kSuccess) return code;
+  return print_answer(
+      change(session, options, "/resume", options.probe ? Json{{"probe", true}} : Json::object()),
+      [&](const Json& ended) { return one_line(resumed_text(options.queue, ended)) + "\n"; });
 }
 
 struct QueuesOptions {
-  Common common;
   bool watch = false;
 };
 
@@ -156,21 +149,17 @@ std::string queues_table(const Json& queues, EpochMs now) {
 
 int queues(const QueuesOptions& options) {
   Session session;
-  if (const int code = open_service(options.common, session, "", ConfigFor::reading); code != kSuccess)
-    return code;
+  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
   const auto draw = [&]() -> int {
-    const auto page = read_rows(*session.api, "/v1/queues", {}, "queues");
-    if (!page) return report_error(page.error());
-    if (options.common.json) return print_json(*page);
-    print(queues_table(part_of(*page, "queues"), session.now));
-    return kSuccess;
+    return print_answer(read_rows(*session.api, "/v1/queues", {}, "queues"),
+                        [&](const Json& page) { return queues_table(part_of(page, "queues"), session.now); });
   };
   return options.watch ? watch(session, draw) : draw();
 }
 
 void add_queues(CLI::App& app, int* exit) {
   auto o = std::make_shared<QueuesOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "queues", "Lists the queues that have open tasks, are held back or attached",
       "Examples:\n"
       "  rung queues\n"
@@ -178,10 +167,8 @@ void add_queues(CLI::App& app, int* exit) {
       "STATE says what holds the queue back: a pause, its window, its breaker, or its rate.\n"
       "ATTACHED: whether the sidecars see that its dead letters come here; - is a queue that never was.\n"
       "REASON also says if deliveries wait in a queue that has no consumer.\n"
-      "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.",
-      o->common);
-  add_utc(c);
-  add_watch(c, o->watch)->excludes("--json");
+      "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.");
+  add_watch(c, o->watch);
   c.callback([o, exit] { *exit = queues(*o); });
 }
 
@@ -189,15 +176,14 @@ void add_queues(CLI::App& app, int* exit) {
 
 void add_pause(CLI::App& app, int* exit) {
   auto p = std::make_shared<PauseOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "pause", "Pauses a queue: its tasks wait, and cost no attempt",
       "Examples:\n"
       "  rung pause orders --reason \"the shop is down\"     until it is resumed\n"
       "  rung pause orders --for 2h\n"
       "  rung pause orders --until 08:00                   the next 08:00 of this machine's clock\n"
       "  rung pause orders --until 2026-11-23T08:00:00Z\n"
-      "In force on every sidecar within a second. Pausing a paused queue changes its end and its reason.",
-      p->common);
+      "In force on every sidecar within a second. Pausing a paused queue changes its end and its reason.");
   c.add_option("QUEUE", p->queue, "The queue; it need not exist yet")->required();
   CLI::Option* lasts = c.add_option("--for", p->lasts, "How long (2h, 1d)")->type_name("DURATION");
   c.add_option("--until", p->until, "Until when (08:00, or 2026-11-23T08:00:00Z)")
@@ -208,12 +194,11 @@ void add_pause(CLI::App& app, int* exit) {
 
   auto r = std::make_shared<PauseOptions>();
   CLI::App& again =
-      add_service_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
-                          "Examples:\n"
-                          "  rung resume orders\n"
-                          "  rung resume orders --probe           the breaker tries the next task now\n"
-                          "What is overdue goes out oldest first, at the queue's catch-up rate.",
-                          r->common);
+      add_command(app, "resume", "Ends the pause of a queue, or a retry-after that holds it back",
+                  "Examples:\n"
+                  "  rung resume orders\n"
+                  "  rung resume orders --probe           the breaker tries the next task now\n"
+                  "What is overdue goes out oldest first, at the queue's catch-up rate.");
   again.add_option("QUEUE", r->queue, "The queue")->required();
   again.add_flag("--probe", r->probe,
                  "Also end the wait of an open breaker: the task that is due first goes out as its probe");

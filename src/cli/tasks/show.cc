@@ -6,7 +6,6 @@
 
 #include "src/api/messages/submission.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
@@ -15,7 +14,7 @@ namespace rung::cli {
 namespace {
 
 struct ShowOptions {
-  TaskOptions task;
+  std::string id;  // a retry-id or a message-id
   bool body = false, raw = false, trace = false;
 };
 
@@ -180,7 +179,7 @@ std::string show_text(const Json& task, const Facts& facts, const Session& sessi
 int show(const ShowOptions& options) {
   Session session;
   Json task;
-  if (const int code = open_task(options.task, session, task); code != kSuccess) return code;
+  if (const int code = open_task(options.id, session, task); code != kSuccess) return code;
   Facts facts;
   if (const int code = read_facts(session, task, facts); code != kSuccess) return code;
   if ((options.raw || options.body) && !facts.denial.empty())
@@ -196,7 +195,7 @@ int show(const ShowOptions& options) {
     print(body);
     return kSuccess;
   }
-  if (!options.task.common.json) {
+  if (!given().json) {
     print(show_text(task, facts, session, options.trace));
     if (options.body && stored) print("\n" + printable_body(body) + "\n");
     return kSuccess;
@@ -214,16 +213,14 @@ int show(const ShowOptions& options) {
 
 void add_show(CLI::App& app, int* exit) {
   auto o = std::make_shared<ShowOptions>();
-  CLI::App& c = add_service_command(app, "show", "Shows one task in detail",
-                                    "Examples:\n"
-                                    "  rung show 249107395289088\n"
-                                    "  rung show 249107395289088 --body\n"
-                                    "  rung show 249107395289088 --raw > body.bin\n"
-                                    "  rung show order-17                    by message-id: the newest task\n"
-                                    "  rung show 249107395289088 --json | jq .origin",
-                                    o->task.common);
-  add_utc(c);
-  c.add_option("ID", o->task.id, "A retry-id or a message-id")->required();
+  CLI::App& c = add_command(app, "show", "Shows one task in detail",
+                            "Examples:\n"
+                            "  rung show 249107395289088\n"
+                            "  rung show 249107395289088 --body\n"
+                            "  rung show 249107395289088 --raw > body.bin\n"
+                            "  rung show order-17                    by message-id: the newest task\n"
+                            "  rung show 249107395289088 --json | jq .origin");
+  c.add_option("ID", o->id, "A retry-id or a message-id")->required();
   CLI::Option* raw = c.add_flag("--raw", o->raw, "Print only the body, as raw bytes");
   c.add_flag("--trace", o->trace, "Show the whole last error, not its first line alone")->excludes(raw);
   c.add_flag("--body", o->body, "Include the body; unprintable bytes are escaped")->excludes(raw);

@@ -4,18 +4,22 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
+#include <charconv>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <tuple>
 #include <utility>
 
+#include "levels/duration.h"
 #include "src/api/json/fields.h"
+#include "src/api/messages/submission.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/commands.h"
+#include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/cli/tasks/submit_request.h"
+#include "src/core/base/utf8.h"
 
 namespace rung::cli {
 namespace {
@@ -24,10 +28,106 @@ constexpr std::size_t kBatchBytes = 4U << 20U;
 constexpr int kIdleMs = 100;  // after this time without input, pending lines are inserted
 
 struct SubmitOptions {
-  Common common;
-  SubmitFlags flags;
+  std::string queue, exchange, routing_key, tag, ladder, message_id, content_type;
+  std::string body, file;  // file "-" = stdin
+  bool has_body = false;
+  std::vector<std::string> headers, properties;  // "name=value"
+  std::string delay, at, presumed_after, reported_within;
+  int max_attempts = 0;
   std::string jsonl;
 };
+
+// Numeric properties; all others are strings.
+bool is_number(const std::string& property) { return property == "priority" || property == "timestamp"; }
+
+Result<void> add_pairs(const std::vector<std::string>& pairs, const char* flag, bool numbers, Json& to) {
+  for (const std::string& pair : pairs) {
+    const auto equals = pair.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return permanent(std::string(flag) + ": '" + pair + "' is not NAME=VALUE");
+    const std::string name = pair.substr(0, equals), value = pair.substr(equals + 1);
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool whole = error == std::errc() && end == value.data() + value.size();
+    if (numbers && is_number(name) && whole) {
+      to[name] = number;
+    } else if (is_utf8(value)) {
+      to[name] = value;
+    } else {
+      return permanent(std::string(flag) + ": the value of '" + clean_utf8(name, 60) + "' is not UTF-8");
+    }
+  }
+  return {};
+}
+
+// Requires a unit: JSON also accepts bare milliseconds, but on a command line 30 looks like seconds.
+Result<void> add_duration(const char* flag, const std::string& text, Json& to, const char* name) {
+  if (text.empty()) return {};
+  if (const auto parsed = levels::parse_duration(text); !parsed)
+    return permanent(std::string(flag) + ": '" + clean_utf8(text, 60) + "': " + parsed.error());
+  to[name] = text;
+  return {};
+}
+
+Result<void> add_due(const SubmitOptions& flags, EpochMs now, Json& to) {
+  if (auto delay = add_duration("--delay", flags.delay, to, "delay"); !delay) return delay;
+  if (flags.at.empty()) return {};
+  const auto at = parse_when(flags.at, now, Direction::future);
+  if (!at) return permanent("--at: " + at.error());
+  to["at"] = to_rfc3339(*at);
+  return {};
+}
+
+Result<void> add_body(const SubmitOptions& flags, Json& to) {
+  std::string bytes = flags.body;
+  if (!flags.file.empty()) {
+    auto read = read_bytes(flags.file);
+    if (!read) return tl::unexpected(read.error());
+    bytes = *std::move(read);
+  }
+  if (flags.has_body && is_utf8(bytes)) {
+    to["body"] = bytes;
+  } else if (flags.has_body || !flags.file.empty()) {
+    to["body_base64"] = api::to_base64(bytes);  // a file has no content type
+  }
+  return {};
+}
+
+// Errors: an unreadable file, or a pair without "=".
+Result<Json> to_request(const SubmitOptions& flags, EpochMs now) {
+  Json json = Json::object();
+  const std::pair<const char*, const std::string&> texts[] = {
+      {"queue", flags.queue},   {"exchange", flags.exchange},     {"routing_key", flags.routing_key},
+      {"tag", flags.tag},       {"message_id", flags.message_id}, {"content_type", flags.content_type},
+      {"ladder", flags.ladder},
+  };
+  for (const auto& [name, value] : texts) {
+    if (value.empty()) continue;
+    if (!is_utf8(value)) return permanent(std::string(name) + " is not UTF-8");
+    json[name] = value;
+  }
+  if (auto due = add_due(flags, now, json); !due) return tl::unexpected(due.error());
+  if (auto body = add_body(flags, json); !body) return tl::unexpected(body.error());
+  if (!flags.headers.empty()) {
+    json["headers"] = Json::object();
+    if (auto done = add_pairs(flags.headers, "--header", false, json["headers"]); !done)
+      return tl::unexpected(done.error());
+  }
+  if (!flags.properties.empty()) {
+    json["properties"] = Json::object();
+    if (auto done = add_pairs(flags.properties, "--property", true, json["properties"]); !done)
+      return tl::unexpected(done.error());
+  }
+  Json success = Json::object();
+  for (const auto& [flag, text, name] :
+       {std::tuple{"--presumed-after", &flags.presumed_after, "presumed_after"},
+        std::tuple{"--reported-within", &flags.reported_within, "reported_within"}}) {
+    if (auto added = add_duration(flag, *text, success, name); !added) return tl::unexpected(added.error());
+  }
+  if (!success.empty()) json["success"] = std::move(success);
+  if (flags.max_attempts > 0) json["max_attempts"] = flags.max_attempts;
+  return json;
+}
 
 // One line of --jsonl: a task, or why it is none.
 struct Line {
@@ -130,8 +230,8 @@ class Batch {
 
 int submit_one(const SubmitOptions& o) {
   Session session;
-  if (const int code = open_service(o.common, session, o.flags.queue); code != kSuccess) return code;
-  auto request = to_request(o.flags, session.now);
+  if (const int code = open_service(session, o.queue); code != kSuccess) return code;
+  auto request = to_request(o, session.now);
   if (!request) return report_error(request.error());
   std::vector<Submitted> results;
   if (const auto done = submit(*session.api, {&*request, 1}, results); !done)
@@ -140,7 +240,7 @@ int submit_one(const SubmitOptions& o) {
   if (result.wrong) return report_error(kUserError, result.reason);
   const auto task = result.id.empty() ? Result<Json>(Json()) : session.api->get("/v1/tasks/" + result.id);
   if (!task) return report_error(task.error());
-  if (o.common.json) {
+  if (given().json) {
     print_json({{"retry_id", api::text_or_null(result.id)},
                 {"result", result.result},
                 {"reason", api::text_or_null(result.reason)},
@@ -211,7 +311,7 @@ Result<void> read_lines(std::istream& in, Api& api, bool json, SubmitTotals& tot
 
 int submit_lines(const SubmitOptions& o) {
   Session session;
-  if (const int code = open_service(o.common, session); code != kSuccess) return code;
+  if (const int code = open_service(session); code != kSuccess) return code;
   std::ios::sync_with_stdio(false);  // so that in_avail() works on stdin
   std::ifstream file;
   if (o.jsonl != "-") {
@@ -219,17 +319,16 @@ int submit_lines(const SubmitOptions& o) {
     if (!file) return report_error(kUserError, "cannot read " + o.jsonl);
   }
   SubmitTotals totals;
-  const auto done = read_lines(o.jsonl == "-" ? std::cin : file, *session.api, o.common.json, totals);
-  if (!o.common.json)
+  const auto done = read_lines(o.jsonl == "-" ? std::cin : file, *session.api, given().json, totals);
+  if (!given().json)
     print(fmt::format("{} submitted, {} duplicates, {} refused\n", totals.created, totals.duplicates,
                       totals.wrong));
   if (!done) return report_error(done.error());
   return totals.wrong > 0 ? kUserError : kSuccess;
 }
 
-void add_flags(CLI::App& c, SubmitOptions& o) {
-  SubmitFlags& f = o.flags;
-  c.add_option("--queue", f.queue, "The target queue")->type_name("NAME");
+void add_flags(CLI::App& c, SubmitOptions& f) {
+  c.add_option("--queue", f.queue, "The target queue")->type_name("QUEUE");
   c.add_option("--exchange", f.exchange, "Or the target exchange")->type_name("NAME");
   c.add_option("--routing-key", f.routing_key, "The routing key for --exchange")->type_name("KEY");
   c.add_option("--tag", f.tag, "The message property `type`; `tags` in the config can map it to a target")
@@ -265,7 +364,7 @@ void add_flags(CLI::App& c, SubmitOptions& o) {
 
 void add_submit(CLI::App& app, int* exit) {
   auto o = std::make_shared<SubmitOptions>();
-  CLI::App& c = add_service_command(
+  CLI::App& c = add_command(
       app, "submit", "Submits a delayed message: stored in the database, sent by a sidecar",
       "Examples:\n"
       "  rung submit --queue orders.close --delay 30m --message-id close-17 --body '{\"order\":17}'\n"
@@ -275,20 +374,16 @@ void add_submit(CLI::App& app, int* exit) {
       "Each line of --jsonl is a task in the format of POST /v1/tasks: {\"queue\": \"orders\", \"delay\": "
       "\"30m\", \"body\": {}}.\n"
       "Repeating a --message-id with the same content returns the same task; with different content: exit "
-      "code 1.",
-      o->common);
+      "code 1.");
   add_flags(c, *o);
   c.add_option("--jsonl", o->jsonl, "Submit many tasks: one JSON object per line; - is stdin")
       ->type_name("FILE");
-  add_utc(c);
   c.callback([o, exit, &c] {
-    o->flags.has_body = c.count("--body") > 0;
+    o->has_body = c.count("--body") > 0;
     const bool one = o->jsonl.empty();
     for (const CLI::Option* option : c.get_options()) {
       const std::string name = option->get_name();
-      if (one || option->count() == 0 || name == "--jsonl" || name == "--json" || name == "--config" ||
-          name == "--group" || name == "--api" || name == "--token-file" || name == "--ca")
-        continue;
+      if (one || option->count() == 0 || name == "--jsonl") continue;
       *exit = report_error(kUserError, name + " cannot be combined with --jsonl: set it in each line");
       return;
     }

@@ -1,4 +1,6 @@
 // What attach works out and quotes; the servers come in tests/integration/cli.
+#include "src/sidecar/attach.h"
+
 #include <gmock/gmock.h>
 
 #include <cstdio>
@@ -7,7 +9,6 @@
 #include <regex>
 
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "src/cli/attach/attach_plan.h"
 #include "src/cli/attach/detach_guard.h"
 #include "tests/support/program.h"
 
@@ -93,17 +94,18 @@ rabbit::DeadLetterRoutes own_routes(const std::string& prefix) {
   return routes;
 }
 
-AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts, const std::vector<Policy>& policies) {
+sidecar::AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts,
+                            const std::vector<Policy>& policies) {
   facts.name = "orders";
   BrokerOptions broker;
   broker.url = "amqp://localhost/%2f";
   broker.prefix = prefix;
-  return plan_attach(broker, "orders", facts, policies, own_routes(prefix));
+  return sidecar::plan_attach(broker, "orders", facts, policies, own_routes(prefix));
 }
 
 TEST(Plan, NothingStandsYet) {
-  const AttachPlan plan = planned("rung", {}, {});
-  EXPECT_EQ(plan.action, AttachPlan::Action::put);
+  const sidecar::AttachPlan plan = planned("rung", {}, {});
+  EXPECT_EQ(plan.action, sidecar::AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.name, "rung-orders");
   EXPECT_EQ(plan.policy.pattern, "^orders$");
   EXPECT_EQ(plan.policy.apply_to, "queues");
@@ -116,8 +118,8 @@ TEST(Plan, TakesOverThePolicyInEffect) {
   const std::vector<Policy> policies = {
       {"other", "^x", "queues", R"({"max-length":1})", 9},
       {"base", "^o", "all", R"({"max-length":100,"dead-letter-exchange":"dlx"})", 7}};
-  const AttachPlan plan = planned("rung", {std::nullopt, "base", "classic"}, policies);
-  EXPECT_EQ(plan.action, AttachPlan::Action::put);
+  const sidecar::AttachPlan plan = planned("rung", {std::nullopt, "base", "classic"}, policies);
+  EXPECT_EQ(plan.action, sidecar::AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.priority, 8);
   EXPECT_EQ(json::parse(plan.policy.definition),
             (json{{"dead-letter-exchange", "rung.failed"}, {"max-length", 100}}));
@@ -127,8 +129,8 @@ TEST(Plan, TakesOverThePolicyInEffect) {
 
 TEST(Plan, MendsOurOwnPolicyInItsPlace) {
   const std::vector<Policy> policies = {{"rung-orders", "^orders$", "queues", R"({"max-length":1})", 3}};
-  const AttachPlan plan = planned("rung", {std::nullopt, "rung-orders", ""}, policies);
-  EXPECT_EQ(plan.action, AttachPlan::Action::put);
+  const sidecar::AttachPlan plan = planned("rung", {std::nullopt, "rung-orders", ""}, policies);
+  EXPECT_EQ(plan.action, sidecar::AttachPlan::Action::put);
   EXPECT_EQ(plan.policy.priority, 3);
   EXPECT_EQ(plan.overridden, "");
 }
@@ -136,23 +138,23 @@ TEST(Plan, MendsOurOwnPolicyInItsPlace) {
 TEST(Plan, KnowsWhatIsAttached) {
   const std::vector<Policy> policies = {
       {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
-  const AttachPlan by_policy = planned("rung", {std::nullopt, "all", ""}, policies);
-  EXPECT_EQ(by_policy.action, AttachPlan::Action::nothing);
+  const sidecar::AttachPlan by_policy = planned("rung", {std::nullopt, "all", ""}, policies);
+  EXPECT_EQ(by_policy.action, sidecar::AttachPlan::Action::nothing);
   EXPECT_EQ(by_policy.reason, "by policy all");
-  EXPECT_EQ(planned("rung", {"rung.failed", "", ""}, {}).action, AttachPlan::Action::nothing);
+  EXPECT_EQ(planned("rung", {"rung.failed", "", ""}, {}).action, sidecar::AttachPlan::Action::nothing);
   // Another prefix is somebody else's.
-  EXPECT_EQ(planned("other", {std::nullopt, "all", ""}, policies).action, AttachPlan::Action::put);
+  EXPECT_EQ(planned("other", {std::nullopt, "all", ""}, policies).action, sidecar::AttachPlan::Action::put);
 }
 
 TEST(Plan, ArgumentsWinOverPolicies) {
   const std::vector<Policy> policies = {
       {"all", ".*", "queues", R"({"dead-letter-exchange":"rung.failed"})", 0}};
-  const AttachPlan plan = planned("rung", {"dlx", "all", ""}, policies);
-  EXPECT_EQ(plan.action, AttachPlan::Action::refuse);
+  const sidecar::AttachPlan plan = planned("rung", {"dlx", "all", ""}, policies);
+  EXPECT_EQ(plan.action, sidecar::AttachPlan::Action::refuse);
   EXPECT_THAT(plan.reason, HasSubstr("'dlx'"));
   EXPECT_THAT(plan.reason, HasSubstr("overrides any policy"));
   // The empty name is the default exchange: an argument like any other.
-  EXPECT_EQ(planned("rung", {"", "", ""}, {}).action, AttachPlan::Action::refuse);
+  EXPECT_EQ(planned("rung", {"", "", ""}, {}).action, sidecar::AttachPlan::Action::refuse);
   // A binding attaches it instead, which the default exchange cannot have.
   EXPECT_EQ(plan.command,
             "rabbitmqadmin -V / declare binding source=dlx destination_type=queue destination=rung.failed "
@@ -161,7 +163,7 @@ TEST(Plan, ArgumentsWinOverPolicies) {
             "redeclare it with x-dead-letter-exchange: rung.failed");
   EXPECT_EQ(planned("rung", {std::nullopt, "", "stream"}, {}).command, "");
   EXPECT_EQ(planned("rung", {}, {}).command, "rung attach orders");
-  EXPECT_EQ(planned("rung", {std::nullopt, "", "stream"}, {}).action, AttachPlan::Action::refuse);
+  EXPECT_EQ(planned("rung", {std::nullopt, "", "stream"}, {}).action, sidecar::AttachPlan::Action::refuse);
 }
 
 TEST(Plan, CopiesThePolicyAnewThatItHasCopied) {
@@ -172,9 +174,9 @@ TEST(Plan, CopiesThePolicyAnewThatItHasCopied) {
         {"base", "^o", "queues", base, priority}};
     return planned("rung", {std::nullopt, "rung-orders", "classic"}, policies);
   };
-  EXPECT_EQ(refreshed(R"({"max-length":5})", 2).action, AttachPlan::Action::nothing);
-  const AttachPlan changed = refreshed(R"({"max-length":6,"message-ttl":1})", 2);
-  ASSERT_EQ(changed.action, AttachPlan::Action::put);
+  EXPECT_EQ(refreshed(R"({"max-length":5})", 2).action, sidecar::AttachPlan::Action::nothing);
+  const sidecar::AttachPlan changed = refreshed(R"({"max-length":6,"message-ttl":1})", 2);
+  ASSERT_EQ(changed.action, sidecar::AttachPlan::Action::put);
   EXPECT_EQ(changed.drift,
             "policy rung-orders differs from policy base, which it copies: max-length is 6 there and 5 here, "
             "message-ttl is only there");

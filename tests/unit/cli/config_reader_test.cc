@@ -10,11 +10,11 @@
 #include <future>
 #include <memory>
 
-#include "src/cli/run/reload_report.h"
 #include "src/io/uv_loop.h"
+#include "src/sidecar/reload.h"
 #include "tests/support/clock.h"
 
-namespace rung::cli {
+namespace rung::sidecar {
 namespace {
 
 // A read that ends when the test says so.
@@ -96,4 +96,4 @@ TEST(RunReload, AFailedReloadNamesTheFirstProblem) {
 }
 
 }  // namespace
-}  // namespace rung::cli
+}  // namespace rung::sidecar

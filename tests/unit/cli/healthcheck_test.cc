@@ -1,12 +1,11 @@
 // rung healthcheck: exit codes and output, against a server that answers as a sidecar does.
-#include "src/cli/run/healthcheck.h"
-
 #include <gmock/gmock.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "src/sidecar/parts.h"
 #include "tests/support/http_script.h"
 #include "tests/support/program.h"
 #include "tests/support/silent.h"
@@ -22,7 +21,7 @@ std::string url_for(const std::string& host, int port, const std::string& cert =
   http.host = host;
   http.port = port;
   http.cert = cert;
-  return own_url(http);
+  return sidecar::own_url(http);
 }
 
 TEST(OwnUrl, NamesAnAddressThatAClientCanConnectTo) {

@@ -84,14 +84,13 @@ TEST_F(Program, WhichEntryAQueueFollows) {
               HasSubstr("queue orders.eu follows queues.orders.*, a pattern"));
   const auto answer =
       nlohmann::json::parse(rung({"check", "-c", config, "--queue", "orders.eu", "--json"}).out);
-  EXPECT_EQ(answer["follows"], "pattern");
-  EXPECT_EQ(answer["pattern"], "orders.*");
+  EXPECT_EQ(answer["entry"], "orders.*");
   EXPECT_EQ(answer["ladder"], "quick");
-  EXPECT_EQ(nlohmann::json::parse(rung({"check", "-c", config, "--queue", "x", "--json"}).out)["follows"],
-            "defaults");
+  EXPECT_TRUE(
+      nlohmann::json::parse(rung({"check", "-c", config, "--queue", "x", "--json"}).out)["entry"].is_null());
   EXPECT_THAT(rung({"check", "-c", config, "--explain", "--queue", "orders.eu"}).out,
               HasSubstr("level 1 of 5 of ladder quick"));
-  EXPECT_EQ(nlohmann::json::parse(rung({"check", "-c", config, "--json"}).out)["patterns"][0]["pattern"],
+  EXPECT_EQ(nlohmann::json::parse(rung({"check", "-c", config, "--json"}).out)["queues"][0]["name"],
             "orders.*");
 }
 
@@ -149,6 +148,8 @@ TEST_F(Program, MistakesAreOneLineOnStderrAndExit1) {
       {},
       {"lst"},
       {"list", "--nope"},
+      {"check", "--api", "http://127.0.0.1:1"},
+      {"list", "--ca", "ca.pem"},
       {"list", "--state", "lost"},
       {"list", "--limit", "0"},
       {"show"},
@@ -211,7 +212,7 @@ TEST_F(Program, CheckPrintsTheLadders) {
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("ladder default: 9 levels"));
   const Ran answer = rung({"check", "--json", "-c", good()});
-  EXPECT_EQ(nlohmann::json::parse(answer.out)["ladders"]["default"]["delays_ms"][0], 5000);
+  EXPECT_EQ(nlohmann::json::parse(answer.out)["ladders"][0]["delays_ms"][0], 5000);
 }
 
 // A token that only the sidecar's user may read keeps nobody from the database, and no CI from checking.
@@ -315,22 +316,22 @@ TEST_F(Program, CompletionIsAValidScriptAndCompletes) {
   const std::string script = write("completion.bash", rung({"completion", "bash"}).out);
   const auto complete = [&](const std::string& words) {
     auto ran = run_program({"bash", "-c",
-                            "source " + script + "; COMP_WORDS=(" + words +
+                            "source " + script + "; COMP_WORDS=(" RUNG_TEST_PROGRAM " " + words +
                                 "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _rung; echo ${COMPREPLY[@]}"},
                            60s);
     EXPECT_TRUE(ran) << ran.error().message;
     EXPECT_EQ(ran->err, "");
     return ran->out;
   };
-  EXPECT_EQ(complete("rung canc"), "cancel\n");
-  EXPECT_EQ(complete("rung list --corr"), "--correlation-id\n");
-  EXPECT_EQ(complete("rung bulk sh"), "show\n");
-  EXPECT_THAT(complete("rung bulk show --j"), HasSubstr("--json"));
-  for (const char* shell : {"zsh", "fish"}) {
-    const Ran ran = rung({"completion", shell});
-    EXPECT_EQ(ran.exit, 0);
-    EXPECT_THAT(ran.out, AllOf(HasSubstr("discard"), HasSubstr("correlation-id"))) << shell;
-  }
+  EXPECT_EQ(complete("canc"), "cancel\n");
+  EXPECT_EQ(complete("list --corr"), "--correlation-id\n");
+  EXPECT_EQ(complete("list --state parked,sch"), "parked,scheduled\n");
+  EXPECT_EQ(complete("bulk sh"), "show\n");
+  EXPECT_EQ(complete("bulk show --j"), "--json\n");
+  EXPECT_EQ(complete("check --ap"), "\n") << "a command completes the program's options that it takes";
+  EXPECT_EQ(complete("show 1 --token-file ''"), "\n") << "the shell completes names of files";
+  for (const char* shell : {"zsh", "fish"})
+    EXPECT_THAT(rung({"completion", shell}).out, HasSubstr(" __complete ")) << shell;
   EXPECT_EQ(rung({"completion", "tcsh"}).exit, 1);
 }
 

@@ -20,40 +20,40 @@ rabbit::QueueFacts quorum(const json& arguments, const std::string& policy = "")
   return facts;
 }
 
-QuorumNote note(const std::string& name, const json& arguments, std::optional<Silence> silence = std::nullopt,
-                const json& policy = json::object()) {
+QueueNote note(const std::string& name, const json& arguments, std::optional<Silence> silence = std::nullopt,
+               const json& policy = json::object()) {
   const std::vector<rabbit::Policy> policies = {{"p", ".*", "queues", policy.dump(), 0}};
   const auto notes = quorum_notes(quorum(arguments, "p"), policies, silence);
-  const auto it = std::ranges::find(notes, name, &QuorumNote::name);
-  return it == notes.end() ? QuorumNote{"none", false, "", ""} : *it;
+  const auto it = std::ranges::find(notes, name, &QueueNote::name);
+  return it == notes.end() ? QueueNote{"none", "", ""} : *it;
 }
 
-TEST(QuorumNotes, OfOtherTypesNothingIsSaid) {
+TEST(QueueNotes, OfOtherTypesNothingIsSaid) {
   rabbit::QueueFacts facts = quorum({{"x-delivery-limit", 3}});
   facts.type = "classic";
   EXPECT_TRUE(quorum_notes(facts, {}, std::nullopt).empty());
 }
 
-TEST(QuorumNotes, DeliveryLimit) {
-  EXPECT_FALSE(note("limit", json::object()).fine);
-  const QuorumNote own = note("limit", {{"x-delivery-limit", 3}});
-  EXPECT_TRUE(own.fine);
+TEST(QueueNotes, DeliveryLimit) {
+  EXPECT_FALSE(note("limit", json::object()).fine());
+  const QueueNote own = note("limit", {{"x-delivery-limit", 3}});
+  EXPECT_TRUE(own.fine());
   EXPECT_THAT(own.what, AllOf(HasSubstr("delivery limit 3"), HasSubstr("basic.nack with requeue does not")));
-  EXPECT_TRUE(note("limit", json::object(), std::nullopt, {{"delivery-limit", 5}}).fine);
+  EXPECT_TRUE(note("limit", json::object(), std::nullopt, {{"delivery-limit", 5}}).fine());
 }
 
-TEST(QuorumNotes, Strategy) {
-  const QuorumNote most = note("strategy", json::object());
-  EXPECT_FALSE(most.fine);
+TEST(QueueNotes, Strategy) {
+  const QueueNote most = note("strategy", json::object());
+  EXPECT_FALSE(most.fine());
   EXPECT_THAT(most.what, HasSubstr("also those over the delivery limit"));
   EXPECT_THAT(note("strategy", {{"x-dead-letter-strategy", "at-least-once"}}).fix,
               HasSubstr("overflow: reject-publish"));
   EXPECT_TRUE(note("strategy", {{"x-dead-letter-strategy", "at-least-once"}}, std::nullopt,
                    {{"overflow", "reject-publish"}})
-                  .fine);
+                  .fine());
 }
 
-TEST(QuorumNotes, DelayedRetry) {
+TEST(QueueNotes, DelayedRetry) {
   // Without a minimum RabbitMQ delays nothing.
   for (const json& none : {json::object(), json{{"x-delayed-retry-type", "failed"}},
                            json{{"x-delayed-retry-type", "disabled"}, {"x-delayed-retry-min", 1000}}})
@@ -63,21 +63,21 @@ TEST(QuorumNotes, DelayedRetry) {
                     {"x-delayed-retry-max", 3000},
                     {"x-delivery-limit", 5}};
   // 1 + 2 + 3 + 3 + 3
-  const QuorumNote fine = note("delayed_retry", set, Silence{Silence::Means::success, 13s});
-  EXPECT_TRUE(fine.fine);
+  const QueueNote fine = note("delayed_retry", set, Silence{Silence::Means::success, 13s});
+  EXPECT_TRUE(fine.fine());
   EXPECT_THAT(fine.what, AllOf(HasSubstr("by basic.reject"), HasSubstr("up to 12s until the limit of 5")));
-  const QuorumNote silent = note("delayed_retry", set, Silence{Silence::Means::success, 12s});
-  EXPECT_FALSE(silent.fine);
+  const QueueNote silent = note("delayed_retry", set, Silence{Silence::Means::success, 12s});
+  EXPECT_FALSE(silent.fine());
   EXPECT_THAT(silent.what, HasSubstr("longer than success.presumed_after (12s)"));
   EXPECT_THAT(note("delayed_retry", set, Silence{Silence::Means::failure, 2s}).what,
               HasSubstr("reported_within (2s): Rung counts a retry as failed"));
   EXPECT_TRUE(
       note("delayed_retry", {{"x-delayed-retry-type", "all"}}, std::nullopt, {{"delayed-retry-min", 10}})
-          .fine)
+          .fine())
       << "half by argument, half by policy";
 }
 
-TEST(QuorumNotes, DelayedRetryWithoutAnEnd) {
+TEST(QueueNotes, DelayedRetryWithoutAnEnd) {
   EXPECT_THAT(
       note("delayed_retry", {{"x-delayed-retry-type", "returned"}, {"x-delayed-retry-min", 1000}}).what,
       HasSubstr("never ends"));
@@ -87,14 +87,14 @@ TEST(QuorumNotes, DelayedRetryWithoutAnEnd) {
           .what,
       HasSubstr("without a delivery limit it never ends"));
   // Numbers that anybody can set.
-  const QuorumNote large = note("delayed_retry", {{"x-delayed-retry-type", "failed"},
-                                                  {"x-delayed-retry-min", 9'000'000'000'000'000'000},
-                                                  {"x-delayed-retry-max", 9'000'000'000'000'000'000},
-                                                  {"x-delivery-limit", 9'000'000'000'000'000'000}});
+  const QueueNote large = note("delayed_retry", {{"x-delayed-retry-type", "failed"},
+                                                 {"x-delayed-retry-min", 9'000'000'000'000'000'000},
+                                                 {"x-delayed-retry-max", 9'000'000'000'000'000'000},
+                                                 {"x-delivery-limit", 9'000'000'000'000'000'000}});
   EXPECT_THAT(large.what, HasSubstr("up to 3650d"));
 }
 
-TEST(QuorumNotes, ConsumerTimeout) {
+TEST(QueueNotes, ConsumerTimeout) {
   EXPECT_EQ(note("consumer_timeout", json::object()).name, "none");
   EXPECT_THAT(note("consumer_timeout", json::object(), std::nullopt, {{"consumer-timeout", 60000}}).what,
               HasSubstr("unacked for 1m, and requeues"));

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "src/cli/run/run_parts.h"
+#include "src/sidecar/parts.h"
 
-namespace rung::cli {
+namespace rung::sidecar {
 namespace {
 
 bridge::Vitals vitals(bool broker, bool database, int shards = 0) {
@@ -36,4 +36,4 @@ TEST(StatusLine, NamesTheProblemsOfOneThatServes) {
 }
 
 }  // namespace
-}  // namespace rung::cli
+}  // namespace rung::sidecar

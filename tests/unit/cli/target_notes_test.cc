@@ -15,7 +15,7 @@ std::set<std::string> notes_on(const json& arguments, const json& policy = json:
   rabbit::QueueFacts facts{std::nullopt, "p", "classic", "orders"};
   facts.arguments = arguments.dump();
   std::set<std::string> names;
-  for (const TargetNote& note : target_notes(facts, {{"p", ".*", "queues", policy.dump(), 0}})) {
+  for (const QueueNote& note : target_notes(facts, {{"p", ".*", "queues", policy.dump(), 0}})) {
     EXPECT_NE(note.fix, "");
     names.insert(note.name);
   }
@@ -56,7 +56,7 @@ TEST(TargetNotes, WhatAnOperatorPolicySets) {
     facts.arguments = arguments.dump();
     facts.effective_policy = effective.dump();
     std::set<std::string> names;
-    for (const TargetNote& note : target_notes(facts, {{"p", ".*", "queues", "{}", 0}}))
+    for (const QueueNote& note : target_notes(facts, {{"p", ".*", "queues", "{}", 0}}))
       names.insert(note.name);
     return names;
   };

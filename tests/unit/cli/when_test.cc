@@ -1,4 +1,4 @@
-#include "src/cli/shared/when.h"
+#include "src/cli/shared/filter.h"
 
 #include <gmock/gmock.h>
 

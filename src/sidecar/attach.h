@@ -1,6 +1,5 @@
-// Polls the management API for which queues are attached, and the broker for how many messages are ready in
-// those with deliveries. Passes the result to the bridge.
-// Thread: the loop's; requests, which can be slow or hang, run on a thread of their own.
+// How to attach a queue, from its current arguments and policies; and the sidecar's look at which queues are
+// attached.
 #pragma once
 
 #include <condition_variable>
@@ -9,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,8 +18,43 @@
 #include "src/bridge/watch/attachments.h"
 #include "src/io/uv_loop.h"
 
-namespace rung::cli {
+namespace rung::sidecar {
 
+// Thread: pure functions.
+struct AttachPlan {
+  enum class Action {
+    nothing,  // already attached; `reason` says how
+    refuse,   // a policy cannot attach it; `reason` says what can
+    put,      // set `policy`
+  };
+  Action action = Action::nothing;
+  std::string reason;
+  std::string command;  // attaches it; "" = nothing does
+  rabbit::Policy policy;
+  std::string overridden;         // the policy that it copies and overrides; "" = none
+  std::string previous_exchange;  // where dead letters go now; "" = nowhere
+  // It is attached by the policy that attach made, which no longer equals the one that it copies: `policy`
+  // does. How they differ; "" = they do not.
+  std::string drift;
+};
+
+AttachPlan plan_attach(const BrokerOptions& broker, std::string_view queue, const rabbit::QueueFacts& facts,
+                       const std::vector<rabbit::Policy>& policies, const rabbit::DeadLetterRoutes& routes);
+
+// "rung attach orders"
+std::string attach_command(const std::string& queue);
+std::string vhost_of(const BrokerOptions& broker);
+
+// The policy that would apply to the queue without the one named `except`; nullptr: none. Of several with the
+// same priority, RabbitMQ takes any: here the first by name.
+const rabbit::Policy* policy_below(const rabbit::QueueFacts& facts,
+                                   const std::vector<rabbit::Policy>& policies, std::string_view except);
+
+const rabbit::Policy* find_policy(const std::vector<rabbit::Policy>& policies, std::string_view name);
+
+// Polls the management API for which queues are attached, and the broker for how many messages are ready in
+// those with deliveries. Passes the result to the bridge.
+// Thread: the loop's; requests, which can be slow or hang, run on a thread of their own.
 class AttachWatch {
  public:
   // Both are called on the loop. `queues` returns the queues to check.
@@ -65,6 +100,4 @@ class AttachWatch {
   std::thread thread_;
 };
 
-// "rung attach QUEUE", quoted for a shell.
-
-}  // namespace rung::cli
+}  // namespace rung::sidecar

@@ -1,4 +1,4 @@
-#include "src/cli/run/run_parts.h"
+#include "src/sidecar/parts.h"
 
 #include <unistd.h>
 
@@ -7,12 +7,12 @@
 #include <random>
 #include <utility>
 
-#include "src/cli/shared/text.h"
 #include "src/core/base/url.h"
+#include "src/core/base/utf8.h"
 #include "src/io/log.h"
 #include "src/store/mysql/mysql_store.h"
 
-namespace rung::cli {
+namespace rung::sidecar {
 
 namespace {
 
@@ -26,16 +26,6 @@ std::string without_passwords(const std::string& first, const std::vector<std::s
   std::string out = hide_password(first);
   for (const std::string& url : others) out += ", " + hide_password(url);
   return out;
-}
-
-void log_rules(const Config& config, std::string_view what, const std::string& queue,
-               const QueueRules& rules) {
-  const levels::Ladder* ladder = config.rules->ladder(rules.ladder);
-  log::info(what, {{"queue", queue},
-                   {"ladder", rules.ladder},
-                   {"levels", ladder != nullptr ? ladder->levels() : 0},
-                   {"silence", rules.silence.means == Silence::Means::success ? "success" : "failure"},
-                   {"after", levels::format_duration(rules.silence.after)}});
 }
 
 }  // namespace
@@ -74,15 +64,6 @@ void log_settings(const Config& config) {
     log::info("group",
               {{"group", groups.own}, {"prefix", config.broker.prefix}, {"queues", std::move(queues)}});
   }
-  for (const auto& [name, rules] : config.rules->queues()) {
-    if (groups.elsewhere(name) == nullptr) log_rules(config, "queue", name, rules);
-  }
-  for (const RuleBook::PatternRules& entry : config.rules->patterns())
-    log_rules(config, "queues by pattern", entry.pattern.text(), entry.rules);
-  log_rules(config, "other queues", "(any other)", config.rules->defaults());
-  if (config.rules->queues().empty() && config.rules->patterns().empty())
-    log::info("no queues in the config: every message uses the rules in defaults");
-  for (const auto& [from, to] : config.delays) log::info("delayed exchange", {{"from", from}, {"to", to}});
   if (!config.rules->targets().allow) {
     log::warn(
         "headers may name any queue or exchange as a message's target: restrict them with "
@@ -92,7 +73,7 @@ void log_settings(const Config& config) {
 }
 
 std::string status_line(const bridge::Vitals& vitals, const bridge::StartState& start) {
-  if (!start.refusal.empty()) return one_line(start.refusal);
+  if (!start.refusal.empty()) return escape_controls(start.refusal);
   const bool broker = vitals.broker_consuming && vitals.broker_publishing;
   if (!broker && !vitals.database) return "waiting for the broker and the database";
   if (!broker) return "waiting for the broker";
@@ -212,6 +193,15 @@ otel::TraceOptions trace_options(const Config& config) {
 
 }  // namespace
 
+std::string own_url(const HttpOptions& http) {
+  // These addresses mean "all of this machine's"; a client cannot connect to them everywhere.
+  std::string host = http.host;
+  if (host == "0.0.0.0") host = "127.0.0.1";
+  if (host == "::") host = "::1";
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return (http.cert.empty() ? "http://" : "https://") + host + ":" + std::to_string(http.port);
+}
+
 otel::ExporterOptions exporter_options(const Config& config) {
   otel::ExporterOptions options;
   options.endpoint = config.otel.endpoint;
@@ -245,4 +235,4 @@ bridge::SpanCounts Traces::counts() const {
   return {counts.exported, counts.dropped};
 }
 
-}  // namespace rung::cli
+}  // namespace rung::sidecar

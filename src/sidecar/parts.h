@@ -18,7 +18,7 @@
 #include "src/otel/task_traces.h"
 #include "src/store/mysql/mysql_store.h"
 
-namespace rung::cli {
+namespace rung::sidecar {
 
 // The bridge's settings, from the config. `tracer`: nullptr = no traces.
 bridge::BridgeSettings bridge_settings(const Config& config, bridge::Tracer* tracer);
@@ -91,7 +91,11 @@ class Traces {
   std::unique_ptr<otel::TaskTraces> traces_;
 };
 
+// Where a sidecar with this config is reached from its own machine: "http://127.0.0.1:8025". Thread: any.
+// REQUIRES: http.listen is set.
+std::string own_url(const HttpOptions& http);
+
 // For the exporter, and for `rung doctor`.
 otel::ExporterOptions exporter_options(const Config& config);
 
-}  // namespace rung::cli
+}  // namespace rung::sidecar

@@ -15,7 +15,7 @@
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
 
-namespace rung::cli {
+namespace rung::sidecar {
 
 struct ReloadReport {
   int pid = 0;
@@ -79,4 +79,4 @@ ReloadReport report_of(const ConfigReader::Outcome& outcome, std::string changes
 // Writes it on a thread of its own, if there is a $RUNTIME_DIRECTORY.
 void publish(const ReloadReport& report);
 
-}  // namespace rung::cli
+}  // namespace rung::sidecar

@@ -1,4 +1,4 @@
-#include "src/cli/run/reload_report.h"
+#include "src/sidecar/reload.h"
 
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 #include "levels/duration.h"
 #include "src/io/log.h"
 
-namespace rung::cli {
+namespace rung::sidecar {
 
 using Json = nlohmann::ordered_json;
 
@@ -130,4 +130,4 @@ void ConfigReader::finished(Outcome& outcome) {
   done_(outcome);
 }
 
-}  // namespace rung::cli
+}  // namespace rung::sidecar
