@@ -1,7 +1,6 @@
-#include "src/cli/shared/filter.h"
-
 #include <gmock/gmock.h>
 
+#include "src/cli/shared/filter.h"
 #include "src/core/base/time.h"
 
 namespace rung::cli {
