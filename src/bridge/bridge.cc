@@ -32,10 +32,10 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
         store_watch_.changed(status);
         intake_pause_.database_away(status.away);
       })),
-      sidecar_{loop,      broker,   *jobs_,       rules_,           clock_,          names_,
-               health_,   record_,  attachments_, store_watch_,     proof_,          gates_,
-               counts_,   outbox_,  acks_,        shards_,          left_,           transitions_,
-               dispatch_, horizon_, intake_,      settings_.prefix, settings_.tracer},
+      sidecar_{loop,         broker,    *jobs_,   upkeep_,      rules_,           clock_,
+               names_,       health_,   record_,  attachments_, store_watch_,     proof_,
+               gates_,       counts_,   outbox_,  acks_,        shards_,          left_,
+               transitions_, dispatch_, horizon_, intake_,      settings_.prefix, settings_.tracer},
       health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
       attachments_(health_, record_),
       store_watch_(loop, health_, record_, settings_.identity.name),
@@ -47,7 +47,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                     settings_.lease),
       upkeep_(loop, *jobs_, shards_),
       crash_loop_(loop, {*jobs_, intake_holds_, health_, record_, settings_.identity.name}),
-      ownership_({broker, upkeep_, health_, record_, [this](bool ours) { ownership_changed(ours); }}),
+      ownership_(sidecar_, [this](bool ours) { ownership_changed(ours); }),
       proof_(loop.clock(), settings_.require_token),
       read_key_(upkeep_.add({"token key", kReadKeyAgain, Lane::flow, Jobs::Who::all,
                              [this] {
@@ -86,22 +86,17 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       horizon_(sidecar_, {settings_.window, settings_.max_loaded}),
       intake_(sidecar_, {settings_.prefix + ".delay", settings_.delays}, settings_.identity.incarnation),
       submissions_(sidecar_),
-      retention_({upkeep_, shards_, clock_}, settings_.retention),
+      retention_(upkeep_, shards_, clock_, settings_.retention),
       count_causes_(add_cause_jobs(upkeep_, clock_)),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
-      janitor_(sidecar_, upkeep_,
-               {[this](const WorkWaiting& waiting) {
-                  if (waiting.bulks) bulks_.found();
-                  if (waiting.cause_changes) upkeep_.want(count_causes_);
-                },
-                {shards_, transitions_, clock_, attachments_, rules_},
-                {upkeep_, shards_, transitions_, outbox_, clock_, proof_, settings_.prefix + ".parked",
-                 health_, [this] { return broker_watch_.takes_messages() && proof_.ready(); }}}),
+      janitor_(sidecar_,
+               [this](const WorkWaiting& waiting) {
+                 if (waiting.bulks) bulks_.found();
+                 if (waiting.cause_changes) upkeep_.want(count_causes_);
+               }),
       bulks_(sidecar_, upkeep_, "node " + settings_.identity.name),
-      broker_watch_(
-          loop.clock(),
-          {upkeep_, health_, shards_, record_, [this] { dispatch_.release_unfetched(); }, broker.name()},
-          settings_.identity.name, settings_.lease),
+      broker_watch_(sidecar_, settings_.identity.name, settings_.lease,
+                    [this] { dispatch_.release_unfetched(); }),
       drain_timer_(loop, [this] { look_if_drained(); }) {
   reserve_names();
   upkeep_.add({"forget gates", kForgetGatesEvery, Lane::upkeep, Jobs::Who::leader, [this] {

@@ -23,6 +23,7 @@ class Gates;
 class Health;
 class Horizon;
 class Intake;
+class Jobs;
 class LeftUnacked;
 class Outbox;
 class QueueNames;
@@ -34,6 +35,7 @@ struct Sidecar {
   io::Loop& loop;
   Broker& broker;
   StoreJobs& jobs;
+  Jobs& table;  // of what is done at intervals: constructed before the parts that have rows in it
   const RuleBookPtr& rules;  // replaced by a reload
   DbClock& clock;
   QueueNames& names;

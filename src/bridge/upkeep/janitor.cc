@@ -14,23 +14,23 @@ constexpr Ms kPollEvery{500};
 
 }  // namespace
 
-Janitor::Janitor(const Sidecar& sidecar, Jobs& table, Deps deps)
+Janitor::Janitor(const Sidecar& sidecar, std::function<void(const WorkWaiting&)> found)
     : sidecar_(sidecar),
-      table_(table),
-      deps_(std::move(deps)),
+      found_(std::move(found)),
       sweep_(sidecar),
-      silence_(deps_.silence),
-      copies_(deps_.copies),
+      silence_(sidecar),
+      copies_(sidecar),
       stranded_(sidecar),
-      check_silence_(table.add({"silence", kTick, Lane::sweeps, Jobs::Who::owners,
-                                [this] { return started_ ? silence_.check() : Jobs::Work{}; }, true})),
-      find_queues_(table.add({"queues of what awaits an answer", kSeldom, Lane::sweeps, Jobs::Who::owners,
-                              [this] { return silence_.find_queues(); }})) {
+      check_silence_(
+          sidecar.table.add({"silence", kTick, Lane::sweeps, Jobs::Who::owners,
+                             [this] { return started_ ? silence_.check() : Jobs::Work{}; }, true})),
+      find_queues_(sidecar.table.add({"queues of what awaits an answer", kSeldom, Lane::sweeps,
+                                      Jobs::Who::owners, [this] { return silence_.find_queues(); }})) {
   add("tidy", kTick, Jobs::Who::all, [this] { tidy(); });
   add("look", kTick, Jobs::Who::owners, [this] { look(); });
   add("poll", kPollEvery, Jobs::Who::owners, [this] { poll(); });
-  table_.add({"forgotten claims", kSeldom, Lane::sweeps, Jobs::Who::owners,
-              [this] { return started_ ? stranded_.look_for_forgotten() : Jobs::Work{}; }});
+  sidecar_.table.add({"forgotten claims", kSeldom, Lane::sweeps, Jobs::Who::owners,
+                      [this] { return started_ ? stranded_.look_for_forgotten() : Jobs::Work{}; }});
 }
 
 // What these submit to the database has bounds of its own.
@@ -39,7 +39,7 @@ void Janitor::add(const char* name, Ms period, Jobs::Who who, std::function<void
     if (started_) act();
     return Jobs::Work{};
   };
-  table_.add({name, period, Lane::sweeps, who, begin});
+  sidecar_.table.add({name, period, Lane::sweeps, who, begin});
 }
 
 void Janitor::stop() {
@@ -83,9 +83,9 @@ void Janitor::poll() {
 
 void Janitor::found(const WorkWaiting& waiting) {
   if (waiting.scheduled) sweep_.sweep();
-  if (waiting.awaiting) table_.want(check_silence_);
+  if (waiting.awaiting) sidecar_.table.want(check_silence_);
   if (waiting.parked) copies_.found();
-  deps_.found(waiting);
+  found_(waiting);
 }
 
 }  // namespace rung::bridge

@@ -24,12 +24,8 @@ namespace rung::bridge {
 
 class Janitor {
  public:
-  struct Deps {
-    std::function<void(const WorkWaiting&)> found;  // by the poll: for what else waits
-    SilenceCheck::Deps silence;
-    ParkedCopies::Deps copies;
-  };
-  Janitor(const Sidecar& sidecar, Jobs& table, Deps deps);
+  // `found`: by the poll, for what else waits.
+  Janitor(const Sidecar& sidecar, std::function<void(const WorkWaiting&)> found);
 
   void start() { started_ = true; }
   void stop();
@@ -37,7 +33,7 @@ class Janitor {
   // Looks also for the queues of what awaits an answer.
   void gained(const std::vector<Gained>& gained) {
     stranded_.gained(gained);
-    table_.run(find_queues_);
+    sidecar_.table.run(find_queues_);
   }
   const SilenceCheck& silence() const { return silence_; }
 
@@ -49,8 +45,7 @@ class Janitor {
   void found(const WorkWaiting& waiting);
 
   const Sidecar& sidecar_;
-  Jobs& table_;
-  const Deps deps_;
+  const std::function<void(const WorkWaiting&)> found_;
   DueSweep sweep_;
   SilenceCheck silence_;
   ParkedCopies copies_;

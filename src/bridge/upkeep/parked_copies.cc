@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <utility>
 
+#include "src/bridge/base/health.h"
+#include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/single_rows.h"
+#include "src/bridge/leases/delivery_proof.h"
 #include "src/core/machine/headers.h"
 #include "src/io/log.h"
 
@@ -23,9 +25,10 @@ std::size_t body_bytes_of(const Task& task) {
 
 }  // namespace
 
-ParkedCopies::ParkedCopies(Deps deps)
-    : deps_(std::move(deps)),
-      send_(deps_.jobs.add(
+ParkedCopies::ParkedCopies(const Sidecar& sidecar)
+    : sidecar_(sidecar),
+      exchange_(sidecar.prefix + ".parked"),
+      send_(sidecar_.table.add(
           {"parked copies", kSendEvery, Lane::flow, Jobs::Who::owners, [this] { return next_batch(); }})) {}
 
 void ParkedCopies::found() {
@@ -35,16 +38,16 @@ void ParkedCopies::found() {
 
 Jobs::Work ParkedCopies::next_batch() {
   // A copy for it is tried again after ten minutes at most, if it is owed still.
-  if (deps_.clock.here().boot() - returned_at_ > std::chrono::minutes{11}) missing_ = false;
-  deps_.health.show(
-      "parked_copies",
-      missing_ ? deps_.exchange + " is missing: copies of parked messages wait for it" : std::string());
-  const bool may_send = deps_.shards.any() && deps_.can_publish() && bytes_ < kMostCopyBytes;
+  const bool missing =
+      returned_at_ && sidecar_.clock.here().boot() - *returned_at_ <= std::chrono::minutes{11};
+  sidecar_.health.show("parked_copies",
+                       missing ? exchange_ + " is missing: copies of parked messages wait for it" : "");
+  const bool may_send = sidecar_.shards.any() && sidecar_.dispatch.is_open() && bytes_ < kMostCopyBytes;
   if (batches_left_ == 0 || !may_send) return nullptr;
   --batches_left_;
   auto sent = under_way_;
   sent.insert(recorded_.begin(), recorded_.end());
-  return [this, sent = std::move(sent), shards = deps_.shards.list(), until = deps_.clock.now(),
+  return [this, sent = std::move(sent), shards = sidecar_.shards.list(), until = sidecar_.clock.now(),
           room = kMostCopyBytes - bytes_](Store& store) -> Result<Jobs::Then> {
     const auto rows = store.due(State::parked, shards, std::nullopt, until, kCopiesPerShard);
     if (!rows) return tl::unexpected(rows.error());
@@ -57,7 +60,7 @@ Jobs::Work ParkedCopies::next_batch() {
     return [this, copies = *std::move(copies), last = rows->size() < kCopiesPerShard] {
       if (last) stop();  // no shard has more
       for (const Copy& copy : copies) send(copy);
-      deps_.outbox.flush();
+      sidecar_.outbox.flush();
     };
   };
 }
@@ -94,11 +97,11 @@ Outgoing ParkedCopies::outgoing_for(const Copy& copy) const {
   Task delivered = task;
   ++delivered.attempt;
   delivered.copy_number = task.version | kParkedCopy;
-  Message message = dress(*copy.stored.message, delivered, deps_.proof.token(delivered));
+  Message message = dress(*copy.stored.message, delivered, sidecar_.proof.token(delivered));
   Table& headers = *message.headers;
   headers.emplace_back(header::kQueue, task.queue);
   headers.emplace_back(header::kError, task.last_error);
-  return {0, deps_.exchange, task.queue, std::move(message)};
+  return {0, exchange_, task.queue, std::move(message)};
 }
 
 void ParkedCopies::send(const Copy& copy) {
@@ -111,13 +114,12 @@ void ParkedCopies::send(const Copy& copy) {
     done(task);
   };
   if (copy.stored.message == nullptr) return never(copy.stored.broken);
-  deps_.outbox.send(outgoing_for(copy), [this, task, never](const PublishResult& result) {
+  sidecar_.outbox.send(outgoing_for(copy), [this, task, never](const PublishResult& result) {
     if (result.how == PublishResult::How::returned) {
-      missing_ = true;
-      returned_at_ = deps_.clock.here().boot();
+      returned_at_ = sidecar_.clock.here().boot();
       return done(task, true);
     }
-    missing_ = false;
+    returned_at_.reset();
     if (result.how == PublishResult::How::confirmed) return done(task);
     // Each retry would close the channel for all others. The row has the message.
     if (result.how == PublishResult::How::rejected) return never(result.reason);
@@ -129,13 +131,13 @@ void ParkedCopies::send(const Copy& copy) {
 
 void ParkedCopies::done(const Task& task, bool no_queue) {
   bytes_ -= body_bytes_of(task);
-  deps_.transitions.add({task.id, event::ParkedCopySent{no_queue}},
-                        [this, id = task.id](const Result<Decision>& decision) {
-                          under_way_.erase(id);
-                          if (!decision) return stop();  // sent again a second later
-                          recorded_.insert(id);
-                          if (under_way_.empty()) deps_.jobs.run(send_);
-                        });
+  sidecar_.transitions.add({task.id, event::ParkedCopySent{no_queue}},
+                           [this, id = task.id](const Result<Decision>& decision) {
+                             under_way_.erase(id);
+                             if (!decision) return stop();  // sent again a second later
+                             recorded_.insert(id);
+                             if (under_way_.empty()) sidecar_.table.run(send_);
+                           });
 }
 
 }  // namespace rung::bridge

@@ -5,15 +5,14 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
-#include "src/bridge/base/health.h"
 #include "src/bridge/base/outbox.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/transitions.h"
-#include "src/bridge/leases/delivery_proof.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/clock.h"
@@ -22,19 +21,7 @@ namespace rung::bridge {
 
 class ParkedCopies {
  public:
-  struct Deps {
-    Jobs& jobs;
-    Shards& shards;
-    Transitions& transitions;
-    Outbox& outbox;
-    DbClock& clock;
-    const DeliveryProof& proof;
-    std::string exchange;  // <prefix>.parked
-    Health& health;
-    std::function<bool()> can_publish;
-  };
-
-  explicit ParkedCopies(Deps deps);
+  explicit ParkedCopies(const Sidecar& sidecar);
   // The poll, twice a second: copies are owed.
   void found();
   // No further batches.
@@ -51,12 +38,12 @@ class ParkedCopies {
   void send(const Copy& copy);
   void done(const Task& task, bool no_queue = false);
 
-  const Deps deps_;
+  const Sidecar& sidecar_;
+  const std::string exchange_;
   const Jobs::Id send_;
   std::unordered_set<TaskId> under_way_;  // sent, and not recorded yet
   std::unordered_set<TaskId> recorded_;   // since the last poll: a cluster's other node may not have it yet
-  bool missing_ = false;                  // the exchange or its queue, ...
-  BootMs returned_at_{0};                 // ... as was found then
+  std::optional<BootMs> returned_at_;     // the exchange or its queue was missing then, and since
   int batches_left_ = 0;                  // until the next poll
   std::size_t bytes_ = 0;                 // bodies of those without an answer
 };

@@ -107,12 +107,14 @@ struct Retention::Tended {
 
 // --- on the loop
 
-Retention::Retention(Deps deps, std::optional<Ms> keep)
-    : deps_(deps),
+Retention::Retention(Jobs& jobs, const Shards& shards, const DbClock& clock, std::optional<Ms> keep)
+    : jobs_(jobs),
+      shards_(shards),
+      clock_(clock),
       keep_(keep),
-      purge_(deps_.jobs.add(
-          {"purge", kPurgeEvery, Lane::retention, Jobs::Who::leader, [this] { return purge(); }})),
-      tend_(deps_.jobs.add(
+      purge_(
+          jobs.add({"purge", kPurgeEvery, Lane::retention, Jobs::Who::leader, [this] { return purge(); }})),
+      tend_(jobs.add(
           {"partitions", kLookEvery, Lane::retention, Jobs::Who::leader, [this] { return tend(); }})) {}
 
 void Retention::reload(std::optional<Ms> keep) {
@@ -120,21 +122,20 @@ void Retention::reload(std::optional<Ms> keep) {
     walk_at_ = {0};
     sweep_.reset();
   }
-  deps_.jobs.soon(purge_, Ms{0});
-  deps_.jobs.soon(tend_, Ms{0});
+  jobs_.soon(purge_, Ms{0});
+  jobs_.soon(tend_, Ms{0});
 }
 
 Jobs::Work Retention::purge() {
-  if (std::exchange(epoch_, deps_.shards.epoch(0)) != epoch_)
-    tasks_done_ = partitions_done_ = deps_.clock.now();
+  if (std::exchange(epoch_, shards_.epoch(0)) != epoch_) tasks_done_ = partitions_done_ = clock_.now();
   if (!keep_) return nullptr;
   if (now() >= walk_at_) {
     walk_at_ = now() + kWalkEvery;
     walking_ = true;
     cursor_ = {};
   }
-  return [this, keep = keep_, cursor = cursor_, now = deps_.clock.now(),
-          &here = deps_.clock.here()](Store& store) -> Result<Jobs::Then> {
+  return [this, keep = keep_, cursor = cursor_, now = clock_.now(),
+          &here = clock_.here()](Store& store) -> Result<Jobs::Then> {
     const BootMs from = here.boot();
     Purged step{keep, cursor};
     if (auto done = step.some(store, now - *keep); !done) return tl::unexpected(done.error());
@@ -149,22 +150,22 @@ void Retention::purged(const Purged& step) {
   totals_.audit += gone.audit;
   totals_.bulks += gone.bulks;
   totals_.events += gone.events;
-  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) totals_.last = deps_.clock.now();
+  if (gone.tasks + gone.audit + gone.bulks + gone.events > 0) totals_.last = clock_.now();
   went_ = went_ || gone.tasks > 0;
   if (step.keep != keep_) return;  // another retention applies by now
   cursor_ = step.cursor;
-  if (step.more) return deps_.jobs.soon(purge_, breath(step.took));
-  tasks_done_ = deps_.clock.now();
+  if (step.more) return jobs_.soon(purge_, breath(step.took));
+  tasks_done_ = clock_.now();
   if (std::exchange(walking_, false)) sweep_ = TaskId{};
-  if ((went_ || sweep_) && now() >= look_at_) deps_.jobs.soon(tend_, Ms{0});
+  if ((went_ || sweep_) && now() >= look_at_) jobs_.soon(tend_, Ms{0});
   say();
 }
 
 Jobs::Work Retention::tend() {
   if (went_ || sweep_) look_at_ = now() + kLookSoon;
   went_ = false;
-  return [this, keep = keep_, sweep = std::exchange(sweep_, std::nullopt), now = deps_.clock.now(),
-          &here = deps_.clock.here()](Store& store) -> Result<Jobs::Then> {
+  return [this, keep = keep_, sweep = std::exchange(sweep_, std::nullopt), now = clock_.now(),
+          &here = clock_.here()](Store& store) -> Result<Jobs::Then> {
     const BootMs from = here.boot();
     Tended step{keep, sweep};
     if (auto done = step.some(store, now); !done) return tl::unexpected(done.error());
@@ -176,18 +177,18 @@ Jobs::Work Retention::tend() {
 void Retention::tended(const Tended& step) {
   if (!step.dropped.empty()) {
     ++totals_.partitions;
-    totals_.last = deps_.clock.now();
+    totals_.last = clock_.now();
     dropped_.push_back(step.dropped);
   }
   if (step.keep != keep_) return;
   if (!sweep_) sweep_ = step.sweep;
-  if (step.more) return deps_.jobs.soon(tend_, breath(step.took));
+  if (step.more) return jobs_.soon(tend_, breath(step.took));
   if (step.busy) {
     look_at_ = now() + busy_pause_;
-    deps_.jobs.soon(tend_, busy_pause_);
+    jobs_.soon(tend_, busy_pause_);
     busy_pause_ = std::min(busy_pause_ * 2, kLongestBusy);
   } else {
-    partitions_done_ = deps_.clock.now();
+    partitions_done_ = clock_.now();
     busy_pause_ = kFirstBusy;
   }
   say();

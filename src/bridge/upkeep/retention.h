@@ -36,14 +36,8 @@ struct RetentionState {
 // partitions, once an hour, and soon after tasks went. Thread: the loop's.
 class Retention {
  public:
-  struct Deps {
-    Jobs& jobs;
-    const Shards& shards;
-    const DbClock& clock;
-  };
-
   // `keep`: none = nothing is deleted, but partitions are still created.
-  Retention(Deps deps, std::optional<Ms> keep);
+  Retention(Jobs& jobs, const Shards& shards, const DbClock& clock, std::optional<Ms> keep);
   // Also tries again at once what has failed.
   void reload(std::optional<Ms> keep);
   // Of this instance, since its start.
@@ -54,14 +48,16 @@ class Retention {
   struct Tended;
   static constexpr Ms kFirstBusy{std::chrono::minutes{5}};
 
-  BootMs now() const { return deps_.clock.here().boot(); }
+  BootMs now() const { return clock_.here().boot(); }
   Jobs::Work purge();
   void purged(const Purged& step);
   Jobs::Work tend();
   void tended(const Tended& step);
   void say();
 
-  const Deps deps_;
+  Jobs& jobs_;
+  const Shards& shards_;
+  const DbClock& clock_;
   std::optional<Ms> keep_;
   const Jobs::Id purge_, tend_;
   std::uint64_t epoch_ = 0;      // of shard 0, when this instance took charge

@@ -23,7 +23,7 @@ constexpr int kReadShare = 8;
 }  // namespace
 
 Jobs::Work SilenceCheck::check() {
-  return [this, shards = deps_.shards.list(), until = deps_.clock.now()](Store& store) {
+  return [this, shards = sidecar_.shards.list(), until = sidecar_.clock.now()](Store& store) {
     return read(store, shards, until).map([this](Found due) {
       return Jobs::Then([this, due = std::move(due)] { found(due); });
     });
@@ -50,8 +50,8 @@ Result<SilenceCheck::Found> SilenceCheck::read(Store& store, const std::vector<i
 // The queue is not known yet if the task was published to an exchange. A queue of another group is attached
 // there.
 bool SilenceCheck::needs_attachment(std::string_view queue) const {
-  return deps_.rules->queue(queue).needs_attachment &&
-         deps_.rules->targets().groups.elsewhere(queue) == nullptr;
+  return sidecar_.rules->queue(queue).needs_attachment &&
+         sidecar_.rules->targets().groups.elsewhere(queue) == nullptr;
 }
 
 void SilenceCheck::found(const Found& due) {
@@ -60,7 +60,7 @@ void SilenceCheck::found(const Found& due) {
     const auto it = due.awaiting.find(row.id);
     if (ending_.contains(row.id) || it == due.awaiting.end()) continue;
     const Awaiting& its = it->second;
-    const Silence silence = its.said.value_or(deps_.rules->queue(row.queue).silence);
+    const Silence silence = its.said.value_or(sidecar_.rules->queue(row.queue).silence);
     Silent task{row.id, row.at, its.published_at.value_or(row.at - silence.after), {}, silence};
     // An instance's reading of that clock may be a little behind: published_at is by it, row.at by the clock
     // itself. But row.at is later than the end of the first silence if that was put off.
@@ -77,24 +77,24 @@ void SilenceCheck::found(const Found& due) {
     const auto known = due.known.find(queue);
     if (!decide(queue, tasks, known == due.known.end() ? nullptr : &known->second)) unsure.push_back(queue);
   }
-  deps_.transitions.flush();
-  if (!unsure.empty()) deps_.attachments.look_at(unsure);
+  sidecar_.transitions.flush();
+  if (!unsure.empty()) sidecar_.attachments.look_at(unsure);
 }
 
 Jobs::Work SilenceCheck::find_queues() {
   return [this](Store& store) {
     return store.awaiting_queues(Attachments::kMostSeen).map([this](std::vector<std::string> queues) {
-      return Jobs::Then([this, queues = std::move(queues)] { deps_.attachments.awaiting(queues); });
+      return Jobs::Then([this, queues = std::move(queues)] { sidecar_.attachments.awaiting(queues); });
     });
   };
 }
 
 std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queue, const Silent& task,
                                                          const AttachmentRecord* known) const {
-  const EpochMs now = deps_.clock.now(), last = task.published + task.silence.after + kUnverified;
-  const bool can_look = deps_.attachments.can_look();
+  const EpochMs now = sidecar_.clock.now(), last = task.published + task.silence.after + kUnverified;
+  const bool can_look = sidecar_.attachments.can_look();
   const bool awaits_look = can_look && now < task.ends_at + kLookTakes;
-  const auto missed = deps_.attachments.missed(queue, task.ends_at, deps_.clock);
+  const auto missed = sidecar_.attachments.missed(queue, task.ends_at, sidecar_.clock);
   const bool asks_again = can_look && now + kNoAnswerPause + kLookTakes <= last;
   const bool needed = needs_attachment(queue);
   Verdict verdict;
@@ -133,7 +133,7 @@ std::optional<SilenceCheck::Verdict> SilenceCheck::judge(const std::string& queu
     return ends_later(end, "its silence began when it was read, at " + format_utc(*read) + " UTC");
   }
   if (reading.seen_at < task.ends_at && awaits_look && !missed.depth) return std::nullopt;
-  if (now >= last && reading.consumers > 0 && deps_.attachments.is_uncounted(queue)) {
+  if (now >= last && reading.consumers > 0 && sidecar_.attachments.is_uncounted(queue)) {
     verdict.unverified = true;
     return ends_now();
   }
@@ -165,14 +165,14 @@ bool SilenceCheck::decide(const std::string& queue, const std::vector<Silent>& t
 
 void SilenceCheck::end(TaskId task, Verdict verdict) {
   if (!ending_.insert(task).second) return;
-  deps_.transitions.add({task, std::move(verdict.how)},
-                        [this, task, unverified = verdict.unverified](const Result<Decision>& decision) {
-                          ending_.erase(task);
-                          if (!decision || decision->verdict != Decision::Verdict::applied) return;
-                          const bool succeeded = decision->task.state == State::succeeded;
-                          counts_.held += is_silence_held(decision->task) ? 1 : 0;
-                          counts_.unverified += unverified && succeeded ? 1 : 0;
-                        });
+  sidecar_.transitions.add({task, std::move(verdict.how)},
+                           [this, task, unverified = verdict.unverified](const Result<Decision>& decision) {
+                             ending_.erase(task);
+                             if (!decision || decision->verdict != Decision::Verdict::applied) return;
+                             const bool succeeded = decision->task.state == State::succeeded;
+                             counts_.held += is_silence_held(decision->task) ? 1 : 0;
+                             counts_.unverified += unverified && succeeded ? 1 : 0;
+                           });
 }
 
 }  // namespace rung::bridge

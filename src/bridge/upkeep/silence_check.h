@@ -22,7 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "src/bridge/base/observers.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
@@ -43,15 +43,7 @@ class SilenceCheck {
  public:
   static constexpr Ms kUnverified = kUnverifiedSilence;
 
-  struct Deps {
-    Shards& shards;
-    Transitions& transitions;
-    DbClock& clock;
-    Attachments& attachments;
-    const RuleBookPtr& rules;  // replaced by a reload
-  };
-
-  explicit SilenceCheck(Deps deps) : deps_(deps) {}
+  explicit SilenceCheck(const Sidecar& sidecar) : sidecar_(sidecar) {}
   // For if the silence of some task may be over, with shards.
   Jobs::Work check();
   // Asks which queues have deliveries that await an answer, whoever made them: the attachments watch these.
@@ -89,7 +81,7 @@ class SilenceCheck {
   bool needs_attachment(std::string_view queue) const;
   void end(TaskId task, Verdict verdict);
 
-  const Deps deps_;
+  const Sidecar& sidecar_;
   std::unordered_set<TaskId> ending_;
   SilenceCounts counts_;
 };

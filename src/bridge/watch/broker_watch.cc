@@ -19,12 +19,13 @@ std::string address_of(const BrokerStatus& status) {
 
 }  // namespace
 
-BrokerWatch::BrokerWatch(const Clock& clock, Deps deps, std::string node, Ms down_timeout)
-    : deps_(std::move(deps)), clock_(clock), node_(std::move(node)), ability_(down_timeout) {
-  deps_.jobs.add({"broker link", kLookAtLink, Lane::flow, Jobs::Who::all, [this] {
-                    look();
-                    return Jobs::Work{};
-                  }});
+BrokerWatch::BrokerWatch(const Sidecar& sidecar, std::string node, Ms down_timeout,
+                         std::function<void()> given_up)
+    : sidecar_(sidecar), node_(std::move(node)), given_up_(std::move(given_up)), ability_(down_timeout) {
+  sidecar_.table.add({"broker link", kLookAtLink, Lane::flow, Jobs::Who::all, [this] {
+                        look();
+                        return Jobs::Work{};
+                      }});
 }
 
 void BrokerWatch::changed(const BrokerStatus& status) {
@@ -32,17 +33,17 @@ void BrokerWatch::changed(const BrokerStatus& status) {
   say_away(before.refused);
   if (serves(status) && !serves(before)) {
     if (away_since_.ms != 0) {
-      log::info("broker reconnected",
-                {{"away_ms", (clock_.boot() - away_since_).count()}, {"address", address_of(status)}});
+      log::info("broker reconnected", {{"away_ms", (sidecar_.loop.clock().boot() - away_since_).count()},
+                                       {"address", address_of(status)}});
     } else {
       log::info("broker connected", {{"address", address_of(status)}});
     }
     away_since_ = {0};
     reasons_.clear();
     has_served_ = true;
-    if (!stepped_back_) deps_.health.clear("broker");
+    if (!stepped_back_) sidecar_.health.clear("broker");
   }
-  ability_.publishing(status.publishing && ours_, clock_.boot());
+  ability_.publishing(status.publishing && ours_, sidecar_.loop.clock().boot());
   if (status.blocked == before.blocked) return;
   if (status.blocked) {
     log::warn("broker blocks publishing (memory or disk alarm): retries wait, no attempt is counted",
@@ -55,9 +56,9 @@ void BrokerWatch::changed(const BrokerStatus& status) {
 // Logged when the broker goes away and when it is back, not with each try; in between each new reason once.
 void BrokerWatch::say_away(bool refused_before) {
   if (serves(status_) || status_.reason.empty()) return;
-  if (!stepped_back_) deps_.health.set("broker", status_.reason, Health::Effect::not_ready);
+  if (!stepped_back_) sidecar_.health.set("broker", status_.reason, Health::Effect::not_ready);
   const bool first = away_since_.ms == 0;
-  if (first) away_since_ = clock_.boot();
+  if (first) away_since_ = sidecar_.loop.clock().boot();
   const bool news = reasons_.is_news(status_.reason);
   if (status_.refused && (news || !refused_before)) {
     log::error("broker refuses this instance: retrying every 5 s at most", {{"reason", status_.reason}});
@@ -70,37 +71,37 @@ void BrokerWatch::checked(const TopologyReport& report) {
   for (const std::string& name : report.repaired) {
     ++repairs_;
     log::warn("topology repaired", {{"missing", name}});
-    deps_.record("topology_repaired", name,
-                 "it was missing in " + std::string(deps_.broker) + " and was declared again");
+    sidecar_.record("topology_repaired", name,
+                    "it was missing in " + std::string(sidecar_.broker.name()) + " and was declared again");
   }
-  if (report.problem.empty() && deps_.health.has("topology")) log::info("topology complete again");
-  if (deps_.health.show("topology", report.problem))
+  if (report.problem.empty() && sidecar_.health.has("topology")) log::info("topology complete again");
+  if (sidecar_.health.show("topology", report.problem))
     log::warn("topology repair failed", {{"reason", report.problem}});
 }
 
 void BrokerWatch::set_ours(bool yes) {
   ours_ = yes;
-  ability_.publishing(status_.publishing && ours_, clock_.boot());
+  ability_.publishing(status_.publishing && ours_, sidecar_.loop.clock().boot());
 }
 
 void BrokerWatch::look() {
-  BrokerLink link = ability_.link(clock_.boot());
+  BrokerLink link = ability_.link(sidecar_.loop.clock().boot());
   // Reconnected, if only recently, and still holding all its shards: after an outage for all instances, the
   // first to reconnect must not get the shards of the others.
-  if (link == BrokerLink::lost && status_.publishing && ours_ && !deps_.shards.stepped_back())
+  if (link == BrokerLink::lost && status_.publishing && ours_ && !sidecar_.shards.stepped_back())
     link = BrokerLink::interrupted;
-  deps_.shards.set_link(link);
-  const bool back = deps_.shards.stepped_back();
-  if (back) deps_.given_up();
+  sidecar_.shards.set_link(link);
+  const bool back = sidecar_.shards.stepped_back();
+  if (back) given_up_();
   if (back == std::exchange(stepped_back_, back)) return;
   if (back) {
-    deps_.health.set("broker", "cannot publish, and another instance has its shards: " + status_.reason,
-                     Health::Effect::not_ready);
-    deps_.record("shards_given_up", node_, status_.reason);
+    sidecar_.health.set("broker", "cannot publish, and another instance has its shards: " + status_.reason,
+                        Health::Effect::not_ready);
+    sidecar_.record("shards_given_up", node_, status_.reason);
   } else {
-    if (serves(status_)) deps_.health.clear("broker");
-    deps_.record("shards_taken_again", node_,
-                 status_.publishing ? "it can publish" : "no other instance can publish");
+    if (serves(status_)) sidecar_.health.clear("broker");
+    sidecar_.record("shards_taken_again", node_,
+                    status_.publishing ? "it can publish" : "no other instance can publish");
   }
 }
 
@@ -112,15 +113,16 @@ constexpr const char* kConflict = "ownership";
 
 }  // namespace
 
-OwnershipWatch::OwnershipWatch(Deps deps)
-    : deps_(std::move(deps)),
-      judge_(deps_.jobs.add(
+OwnershipWatch::OwnershipWatch(const Sidecar& sidecar, std::function<void(bool ours)> changed)
+    : sidecar_(sidecar),
+      changed_(std::move(changed)),
+      judge_(sidecar.table.add(
           {"ownership", kOwnershipLookAgain, Lane::flow, Jobs::Who::all, [this] { return look(); }, true})) {}
 
 void OwnershipWatch::reported(const PlaceReport& report) {
   if (draining_) return;
   report_ = report;
-  deps_.jobs.run(judge_);
+  sidecar_.table.run(judge_);
 }
 
 Jobs::Work OwnershipWatch::look() {
@@ -146,18 +148,18 @@ void OwnershipWatch::judge(const PlaceReport& report, const Known& known) {
   database_ = ownership.database;
   if (report.asked_for != database_) {  // nobody has asked yet, or a person has changed it meanwhile
     marking_ = false;
-    return deps_.broker.claim(database_, false);
+    return sidecar_.broker.claim(database_, false);
   }
   if (const std::string why = conflict(ownership, report); !why.empty()) return refuse(why, report);
   if (report.owner.empty() && report.problem.empty() && !marking_) {
     marking_ = true;
-    return deps_.broker.claim(database_, true);
+    return sidecar_.broker.claim(database_, true);
   }
   accept(report, known);
 }
 
 void OwnershipWatch::accept(const PlaceReport& report, const Known& known) {
-  if (deps_.health.show("ownership_unchecked", report.problem))
+  if (sidecar_.health.show("ownership_unchecked", report.problem))
     log::warn("broker's mark cannot be checked", {{"reason", report.problem}});
   if (marking_ && report.owner == database_)
     log::info("broker marked as this database's",
@@ -165,18 +167,18 @@ void OwnershipWatch::accept(const PlaceReport& report, const Known& known) {
   marking_ = false;
   const std::string others = shared(report, known.live);
   shared_looks_ = others.empty() ? 0 : shared_looks_ + 1;
-  if (deps_.health.show("ownership_shared", shared_looks_ < kSharedLooks ? "" : others)) {
+  if (sidecar_.health.show("ownership_shared", shared_looks_ < kSharedLooks ? "" : others)) {
     log::error("instances of another database serve this place, too", {{"reason", others}});
-    deps_.record("ownership_shared", report.place.prefix, others);
+    sidecar_.record("ownership_shared", report.place.prefix, others);
   }
   if (ours_) return;
   ours_ = true;
-  if (known.ownership.serves) deps_.broker.serve_only(known.ownership.serves->cluster);
+  if (known.ownership.serves) sidecar_.broker.serve_only(known.ownership.serves->cluster);
   if (!std::exchange(conflict_, "").empty()) {
     log::info("broker and database belong together again", {{"place", describe(report.place)}});
-    deps_.health.clear(kConflict);
+    sidecar_.health.clear(kConflict);
   }
-  deps_.changed(true);
+  changed_(true);
 }
 
 void OwnershipWatch::refuse(const std::string& why, const PlaceReport& report) {
@@ -184,11 +186,11 @@ void OwnershipWatch::refuse(const std::string& why, const PlaceReport& report) {
   if (std::exchange(conflict_, why) != why) {
     log::error("broker and database do not belong together: nothing is taken in or published",
                {{"reason", why}});
-    deps_.health.set(kConflict, why, Health::Effect::not_ready);
-    deps_.record("ownership_conflict", report.place.prefix, why);
+    sidecar_.health.set(kConflict, why, Health::Effect::not_ready);
+    sidecar_.record("ownership_conflict", report.place.prefix, why);
   }
-  if (std::exchange(ours_, false)) deps_.changed(false);
-  deps_.jobs.soon(judge_, kOwnershipLookAgain);
+  if (std::exchange(ours_, false)) changed_(false);
+  sidecar_.table.soon(judge_, kOwnershipLookAgain);
 }
 
 }  // namespace rung::bridge

@@ -11,6 +11,7 @@
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
@@ -54,16 +55,9 @@ class Ability {
 
 class BrokerWatch {
  public:
-  struct Deps {
-    Jobs& jobs;
-    Health& health;
-    Shards& shards;
-    RecordEvent record;
-    std::function<void()> given_up;  // called repeatedly while our shards are given up
-    std::string_view broker;         // Broker::name()
-  };
   // `node`: our name, for events. `down_timeout`: how long the connection may be down before we step back.
-  BrokerWatch(const Clock& clock, Deps deps, std::string node, Ms down_timeout);
+  // `given_up`: called repeatedly while our shards are given up.
+  BrokerWatch(const Sidecar& sidecar, std::string node, Ms down_timeout, std::function<void()> given_up);
 
   void changed(const BrokerStatus& status);
   void checked(const TopologyReport& report);
@@ -79,9 +73,9 @@ class BrokerWatch {
   void say_away(bool refused_before);
   void look();
 
-  const Deps deps_;
-  const Clock& clock_;
+  const Sidecar& sidecar_;
   const std::string node_;
+  const std::function<void()> given_up_;
   BrokerStatus status_;
   Ability ability_;
   bool ours_ = false;
@@ -106,16 +100,10 @@ class BrokerWatch {
 // then the broker is marked. Thread: the loop's.
 class OwnershipWatch {
  public:
-  struct Deps {
-    Broker& broker;
-    Jobs& jobs;
-    Health& health;
-    RecordEvent record;
-    std::function<void(bool ours)> changed;  // called with each change of ours()
-  };
-  explicit OwnershipWatch(Deps deps);
+  // `changed`: called with each change of ours().
+  OwnershipWatch(const Sidecar& sidecar, std::function<void(bool ours)> changed);
 
-  void start() { deps_.jobs.run(judge_); }
+  void start() { sidecar_.table.run(judge_); }
   void reported(const PlaceReport& report);
   void drain() { draining_ = true; }
 
@@ -132,7 +120,8 @@ class OwnershipWatch {
   void accept(const PlaceReport& report, const Known& known);
   void refuse(const std::string& why, const PlaceReport& report);
 
-  const Deps deps_;
+  const Sidecar& sidecar_;
+  const std::function<void(bool ours)> changed_;
   const Jobs::Id judge_;
   std::optional<PlaceReport> report_;  // not judged yet
   std::string database_;               // its id, as last read; "" = not yet

@@ -145,9 +145,9 @@ class Flow final : public BrokerSink {
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
   Flow(World& its_world, Options options)
       : world(its_world),
-        sidecar{world.loop,  broker,      jobs,     world.rules, clock,  names,  health,        record,
-                attachments, store_watch, proof,    gates,       counts, outbox, acks,          shards,
-                left,        transitions, dispatch, horizon,     intake, "rung", options.tracer},
+        sidecar{world.loop, broker,      jobs,        table,    world.rules, clock,  names,  health,
+                record,     attachments, store_watch, proof,    gates,       counts, outbox, acks,
+                shards,     left,        transitions, dispatch, horizon,     intake, "rung", options.tracer},
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
@@ -259,12 +259,7 @@ class Flow final : public BrokerSink {
   Horizon horizon;
   Intake intake{sidecar, {"rung.delay", {}}, kIncarnation};
   Jobs table{world.loop, jobs, shards};
-  Janitor janitor{
-      sidecar,
-      table,
-      {[](const WorkWaiting&) {},
-       {shards, transitions, clock, attachments, world.rules},
-       {table, shards, transitions, outbox, clock, proof, "rung.parked", health, [] { return true; }}}};
+  Janitor janitor{sidecar, [](const WorkWaiting&) {}};
 
  private:
   void post(std::function<void()> task) {

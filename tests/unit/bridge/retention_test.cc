@@ -24,7 +24,7 @@ struct Upkeep {
                {[](const std::vector<Gained>&) {}, [](const std::vector<int>&) {}, [](BootMs) {}, [] {},
                 [](const Shards::Notice&) {}}),
         table(loop, jobs, shards),
-        retention({table, shards, clock}, keep) {
+        retention(table, shards, clock, keep) {
     shards.start();
     table.start();
   }
