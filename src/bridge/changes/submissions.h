@@ -12,7 +12,7 @@
 #include "src/bridge/base/sidecar.h"
 #include "src/core/base/time.h"
 #include "src/core/machine/machine.h"
-#include "src/core/machine/submission.h"
+#include "src/core/machine/by_hand.h"
 
 namespace rung::bridge {
 

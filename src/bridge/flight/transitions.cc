@@ -134,20 +134,12 @@ bool Transitions::ask_again(Item& item, const Decision& decision) {
   return true;
 }
 
-// False if the row is neither behind nor missing, or is still missing after all the pauses.
+// False if the row is not missing, or still is after all the pauses.
 bool Transitions::look_again(Item& item, const Decision& decision) {
-  if (decision.verdict != Decision::Verdict::refused) return false;
-  const bool missing = decision.reason == kNoSuchTask && is_proven(item.event.what);
-  if (!missing && decision.reason != kRowBehind) return false;
-  if (item.looked < kLookPauses.size()) {
-    const Ms pause = kLookPauses[item.looked++];
-    put_off(std::move(item), pause);
-    return true;
-  }
-  if (missing) return false;
-  if (auto* failed = std::get_if<event::Failed>(&item.event.what)) failed->asked_again = true;
-  if (auto* succeeded = std::get_if<event::Succeeded>(&item.event.what)) succeeded->asked_again = true;
-  put_off(std::move(item), Ms{1});
+  const bool missing = decision.verdict == Decision::Verdict::refused && decision.reason == kNoSuchTask;
+  if (!missing || !is_proven(item.event.what) || item.looked == kLookPauses.size()) return false;
+  const Ms pause = kLookPauses[item.looked++];
+  put_off(std::move(item), pause);
   return true;
 }
 

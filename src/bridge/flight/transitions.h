@@ -4,9 +4,9 @@
 //
 // A consumer's report that ends an attempt waits until the attempt's publish has its answer
 // (kNotPublishedYet, kBeingPublished): here, without asking the database, if we publish it ourselves;
-// otherwise by retrying. A report on a delivery of ours that the row does not know (kRowBehind, kNoSuchTask
-// with a valid token) is also retried for some seconds: the row may have been read where the last commits are
-// missing. Thread: the loop's.
+// otherwise by retrying. A report on a delivery of ours whose row is missing (kNoSuchTask with a valid token)
+// is also retried for some seconds: it may have been looked for where the last commits are missing. Thread:
+// the loop's.
 #pragma once
 
 #include <cstddef>
@@ -134,7 +134,7 @@ class Transitions {
     bool alone = false;
     bool told = false;       // the failure to record it was logged
     BootMs since{0};         // when it first had to wait for a publish
-    std::size_t looked = 0;  // how often the row was behind or missing
+    std::size_t looked = 0;  // how often the row was missing
   };
   bool should_flush();
   void push(Item item);

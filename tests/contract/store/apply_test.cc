@@ -240,7 +240,7 @@ TEST_P(StoreContract, AFailureOfALaterAttemptIsWrittenWithWhatItOvertook) {
   Climb happens(*store_, fence);
   happens.deliver(id, 1);
   event::Failed third{3, "no stock", "", {}};
-  third.proven = third.asked_again = true;
+  third.proven = true;
   third.level = 2;
   const Decision d = happens(id, third);
   ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;

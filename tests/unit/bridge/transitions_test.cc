@@ -124,35 +124,6 @@ TEST_F(TransitionsStory, APersonIsToldAfterTwoSecondsThatItIsBeingPublished) {
   EXPECT_TRUE(answer->refused(kBeingPublished));
 }
 
-TEST_F(TransitionsStory, ARowThatIsBehindIsLookedAtForFiveSecondsAndThenTheWordCounts) {
-  const TaskId id = world.insert_awaiting("orders");
-  event::Failed word = failed(2);
-  word.proven = true;
-  const auto answer = add({id, word}, {1});
-  transitions.flush();
-  world.loop.run_for(Ms{4990});
-  EXPECT_FALSE(answer->decision) << "the commit may arrive yet";
-  world.loop.run_for(Ms{30});
-  EXPECT_TRUE(answer->applied());
-  EXPECT_EQ(world.row(id).attempt, 2);
-}
-
-TEST_F(TransitionsStory, ARowThatArrivesMeanwhileIsNotBehind) {
-  const TaskId id = world.insert_awaiting("orders");
-  event::Failed word = failed(2);
-  word.proven = true;
-  const auto answer = add({id, word}, {1});
-  transitions.flush();
-  world.loop.run_for(Ms{1000});
-  const Fence peer = world.peer("peer", Ms{60'000});
-  for (const Happening& late : {Happening(failed(1)), Happening(event::Fire{}), Happening(event::Claim{}),
-                                Happening(event::Confirmed{2, world.now()})})
-    EXPECT_EQ(world.apply(peer, {id, late}).verdict, Decision::Verdict::applied);
-  world.loop.run_for(Ms{1000});
-  ASSERT_TRUE(answer->applied());
-  EXPECT_EQ((*answer->decision)->reason, "") << "it was not behind";
-}
-
 TEST_F(TransitionsStory, WhatIsRefusedForGoodTakesNoOtherDown) {
   std::vector<std::shared_ptr<Answer>> answers;
   for (int i = 0; i < 3; ++i) answers.push_back(add({world.insert_awaiting("orders"), failed(1)}));

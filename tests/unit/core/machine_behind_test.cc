@@ -8,23 +8,12 @@ namespace {
 using namespace rung::testing;
 using Verdict = Decision::Verdict;
 
-// task_in(): attempt 2 at level 2 of 3. The delivery's token is good, and the pause is over.
+// task_in(): attempt 2 at level 2 of 3. The delivery's token is good.
 event::Failed of_attempt(int attempt, std::optional<int> level = {}) {
   event::Failed e = failed(attempt);
-  e.proven = e.asked_again = true;
+  e.proven = true;
   e.level = level;
   return e;
-}
-
-TEST(RowBehind, IsLookedAtAgainBeforeItCounts) {
-  for (const State state : {State::scheduled, State::publishing, State::awaiting, State::parked}) {
-    event::Failed e = of_attempt(3);
-    e.asked_again = false;
-    const Decision d = decide(task_in(state), e, rules(), at());
-    EXPECT_EQ(d.verdict, Verdict::refused) << to_word(state);
-    EXPECT_EQ(d.reason, kRowBehind) << to_word(state);
-    EXPECT_EQ(decide(task_in(state), event::Succeeded{3, "", true}, rules(), at()).reason, kRowBehind);
-  }
 }
 
 TEST(RowBehind, CountsAsThatAttemptAndClimbsOn) {
@@ -88,7 +77,7 @@ TEST(RowBehind, TheLevelIsTheDeliverysOrFollowsFromTheAttempt) {
 
 TEST(RowBehind, ASuccessEndsIt) {
   for (const Task& lost : {task_in(State::scheduled), task_in(State::awaiting), task_in(State::parked)}) {
-    const Decision d = decide(lost, event::Succeeded{3, "10.0.0.7", true, true}, rules(), at());
+    const Decision d = decide(lost, event::Succeeded{3, "10.0.0.7", true}, rules(), at());
     ASSERT_EQ(d.verdict, Verdict::applied) << d.reason;
     EXPECT_EQ(d.task.state, State::succeeded);
     EXPECT_EQ(d.task.finished_by, FinishedBy::reported);
@@ -103,13 +92,9 @@ TEST(RowBehind, ASuccessEndsIt) {
 TEST(RowBehind, WithoutTheTokenItIsNoSuchAttempt) {
   event::Failed e = of_attempt(3);
   e.proven = false;
-  for (const bool asked_again : {false, true}) {
-    e.asked_again = asked_again;
-    EXPECT_EQ(decide(task_in(State::awaiting), e, rules(), at()).reason, "no such attempt: it had 2");
-    EXPECT_EQ(
-        decide(task_in(State::awaiting), event::Succeeded{3, "", false, asked_again}, rules(), at()).reason,
-        "no such attempt: it had 2");
-  }
+  EXPECT_EQ(decide(task_in(State::awaiting), e, rules(), at()).reason, "no such attempt: it had 2");
+  EXPECT_EQ(decide(task_in(State::awaiting), event::Succeeded{3, "", false}, rules(), at()).reason,
+            "no such attempt: it had 2");
 }
 
 TEST(RowBehind, FurtherThanOneClimbOfTheLadderIsForAPerson) {

@@ -143,7 +143,7 @@ TEST(RefusedPublish, AFailureByAConsumerOrWithoutTheTokenIsNone) {
   const Task task = refused_by_queue(copy);
   event::Failed by_consumer = evicted(3, copy.copy_number);
   by_consumer.unseen = false;
-  EXPECT_EQ(decide(task, by_consumer, rules(), at()).reason, kRowBehind);
+  EXPECT_EQ(decide(task, by_consumer, rules(), at()).verdict, Verdict::applied);
   event::Failed forged = evicted(3, copy.copy_number);
   forged.proven = false;
   EXPECT_EQ(decide(task, forged, rules(), at()).verdict, Verdict::refused);
