@@ -62,7 +62,7 @@ INSERT IGNORE INTO rung_shards (id) VALUES
 -- uncounted_*: what limits do not count. rule_headers: a JSON object with the headers that rules name. probe: the number of
 -- the breaker's probe that the last attempt was. digest: which message it is (src/core/message/identity.h). parent_id: the task
 -- whose place on the ladder this one continues. cause_id: of the last failure (src/store/causes.h). replaced_by: the edited
--- copy (src/core/machine/edit.h). copy_number, came_back: src/core/task/task.h.
+-- copy (src/core/machine/by_hand.h). copy_number, came_back: src/core/task/task.h.
 CREATE TABLE IF NOT EXISTS rung_tasks (
   id                 BIGINT NOT NULL,
   shard              SMALLINT UNSIGNED NOT NULL DEFAULT 0,

@@ -13,7 +13,7 @@
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/gates/gates.h"
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 #include "src/store/system.h"
 
 namespace rung {

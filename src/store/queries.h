@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "src/core/base/result.h"
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/task/task.h"
 #include "src/store/leases.h"
 

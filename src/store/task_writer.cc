@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "src/core/base/failpoint.h"
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 #include "src/store/tables.h"
 
 namespace rung {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "plugin/rabbitmq/wire/broker_headers.h"
-#include "src/core/machine/submission.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/message/identity.h"
 #include "tests/simulator/messages.h"
 

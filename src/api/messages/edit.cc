@@ -7,7 +7,7 @@
 
 #include "src/api/messages/submission.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/message/message.h"
 
 namespace rung::api {
@@ -229,7 +229,7 @@ Result<Edited> outcome_of_edit(MysqlStore& store, const Decision& decision, cons
   if (known->empty())
     return Edited{Edited::How::refused, decision.task,
                   "it was replaced by " + name + ", which has been deleted since"};
-  if (edit_content_of_origin(known->front().origin) == edit_content(edited))
+  if (content_of_origin(known->front().origin, MadeBy::edit) == edit_content(edited))
     return Edited{Edited::How::same, known->front().row.task, same_edit_text(child)};
   return Edited{
       Edited::How::refused, decision.task,

@@ -1,5 +1,5 @@
 // Edit and retry, for HTTP and the command line: reads what shall change, makes the edited message, checks
-// it, and says what became of it. src/core/machine/edit.h makes the new task, in the store's transaction.
+// it, and says what became of it. src/core/machine/by_hand.h makes the new task, in the store's transaction.
 // Thread: pure functions; those with a store block.
 #pragma once
 

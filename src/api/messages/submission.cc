@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "src/api/json/fields.h"
-#include "src/core/machine/submission.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/message/header_names.h"
 #include "src/core/message/identity.h"
 #include "src/core/message/message.h"

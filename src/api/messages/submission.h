@@ -8,7 +8,7 @@
 #include "src/api/json/fields.h"
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
-#include "src/core/machine/submission.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/policy.h"
 

@@ -30,7 +30,7 @@
 #include "src/cli/shared/text.h"
 #include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/message/message.h"
 #include "src/core/task/task.h"
 

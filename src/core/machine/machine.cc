@@ -7,8 +7,8 @@
 
 #include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/machine/climb.h"
-#include "src/core/machine/edit.h"
 #include "src/core/message/identity.h"
 
 namespace rung {
@@ -85,6 +85,13 @@ void begin_attempt(Task& task, std::uint64_t epoch, int node) {
   task.epoch = epoch;
   task.node = node;
   task.copy_number = task.version + 1;
+}
+
+std::string replaced_text(const Task& task) {
+  const std::string child = task.replaced_by.str();
+  return "it was replaced by task " + child +
+         ", an edited copy: check that one first; to send this one too, use even_replaced "
+         "(--even-replaced)";
 }
 
 bool under_way(const Task& t) { return t.state == State::publishing || t.state == State::awaiting; }
@@ -410,7 +417,52 @@ struct Machine {
     return rescheduled(std::move(next));
   }
 
-  Decision operator()(const event::Edit& e) const { return edit(task, *e.edited, rules, at); }
+  // The parked task is replaced by a new one with the edited message, which is sent as a redrive would send
+  // it.
+  Decision operator()(const event::Edit& e) const {
+    if (std::string why = why_not_editable(task); !why.empty()) return refused(task, std::move(why));
+    const Target target = target_of(task);
+    if (!target.is_set())
+      return refused(
+          task,
+          "nothing says to which queue it belongs: submit the changed message as a new task, or redrive it "
+          "unchanged with --to-queue");
+    std::string why = own_target(target, rules.targets());
+    if (why.empty()) why = error_queue_target(target, rules.targets());
+    if (!why.empty()) return refused(task, std::move(why));
+
+    NewTask child;
+    child.message = e.edited->message;
+    child.origin_json = e.edited->origin_json;
+    child.edited = true;
+    Task& t = child.task = task;
+    t.id = e.edited->id;
+    t.parent = task.id;
+    t.attempt = 0;
+    t.rule.clear();
+    begin_again(t, rules, at.now);
+    t.created_at = at.now;
+    t.version = 1;
+    t.copy_number = 0;
+    t.came_back = 0;
+    t.epoch = 0;
+    t.node = at.node;
+    t.probe = 0;
+    if (at.home_shard >= 0) t.shard = at.home_shard;
+    t.body_bytes = static_cast<std::int64_t>(e.edited->message->body.size());
+    t.digest = message_digest(*e.edited->message);
+    t.rule_headers = rule_headers_of(*e.edited->message, rules);
+
+    Decision d = applied(task);
+    if (!planted(Bug::edited_stays_parked)) {
+      d.task.state = State::discarded;
+      d.task.finished_at = at.now;
+      d.task.next_at.reset();
+      d.task.replaced_by = t.id;
+    }
+    d.child = std::make_shared<const NewTask>(std::move(child));
+    return d;
+  }
 
   Decision operator()(const event::Finish& e) const {
     const bool undoes = !e.succeeded && task.state == State::succeeded;
@@ -485,7 +537,6 @@ struct Machine {
   // A result for an attempt later than the row's: decides on the row as it must have been by then.
   template <typename Word>
   Decision of_later_attempt(Word word, int attempt, std::optional<int> level) const {
-    if (!word.asked_again) return refused(task, std::string(kRowBehind));
     if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
     Task known = task;
     const int levels = ladder_of(known, rules).levels();

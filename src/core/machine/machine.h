@@ -76,7 +76,6 @@ struct Failed {
   // exists.
   bool by_publisher = false;
   std::optional<int> level = {};  // of the attempt, from its delivery; none = not given
-  bool asked_again = false;       // retried after a kRowBehind answer and a pause
   // The queue was full and evicted or refused the message: no consumer failed it. `publish`: the copy's
   // number by its token; 0 = not known. A parked copy's (kParkedCopy): a new failure, whatever `attempt`
   // says.
@@ -87,8 +86,7 @@ struct Failed {
 struct Succeeded {
   int attempt;
   std::string executor = {};
-  bool proven = false;       // as in Failed
-  bool asked_again = false;  // as in Failed
+  bool proven = false;  // as in Failed
   std::uint32_t publish = 0;
 };
 // next_at of an awaiting task has passed.
@@ -207,10 +205,6 @@ inline constexpr std::string_view kNotPublishedYet =
     "it is about to be published, and nothing has been delivered yet: try again when it has been";
 inline constexpr std::string_view kBeingPublished =
     "it is being published, and the broker has not confirmed it yet: try again in a moment";
-// Reason of a refusal: the result is for a delivery that the row has no record of. The row was read from a
-// server without the last commits, or such a server became the primary. Retried after a pause, with
-// `asked_again`; if the row is still behind, the result counts for that attempt.
-inline constexpr std::string_view kRowBehind = "the row is older than the delivery";
 // Why a failure is stale: it describes a publish that the queue refused, or a copy that another has replaced.
 // Nobody saw it, and the task is, or will be, published again.
 inline constexpr std::string_view kRefusedPublish =

@@ -8,7 +8,7 @@
 #include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
-#include "src/core/machine/submission.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/task/task.h"
 #include "src/http/access/access.h"
 #include "src/http/handlers/context.h"
@@ -52,7 +52,7 @@ Result<std::map<TaskId, Known>> look_up(Reads& reads, const std::vector<TaskId>&
   std::map<TaskId, Known> known;
   for (KnownTask& one : *rows) {
     const TaskId id = one.row.task.id;
-    known[id] = {std::move(one.row), content_of_origin(one.origin)};
+    known[id] = {std::move(one.row), content_of_origin(one.origin, MadeBy::submission)};
   }
   return known;
 }

@@ -1,5 +1,5 @@
 // Edit and retry: the new task and the mark of the parked one are one transaction.
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 
 #include <atomic>
 #include <nlohmann/json.hpp>
@@ -73,7 +73,7 @@ TEST_P(EditContract, TheChildIsInsertedAndTheParkedTaskSaysSo) {
   EXPECT_LE(child.next_at, must(store_->now())) << "due now";
   const TaskId ids[] = {child.id};
   EXPECT_EQ(must(store_->messages(ids)).at(0).message->body, "fixed");
-  EXPECT_EQ(edit_content_of_origin(must(store_->origin(child.id))), edit_content(*message));
+  EXPECT_EQ(content_of_origin(must(store_->origin(child.id)), MadeBy::edit), edit_content(*message));
 
   const AuditRow audit = must(store_->audit(id)).at(0);
   EXPECT_EQ(audit.what, "edit");

@@ -1,5 +1,5 @@
 // rung edit: by flags and in an editor; what it refuses; twice is once; and show says what replaced what.
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 
 #include <filesystem>
 

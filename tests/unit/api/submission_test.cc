@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "src/core/machine/submission.h"
+#include "src/core/machine/by_hand.h"
 
 namespace rung::api {
 namespace {
@@ -38,7 +38,7 @@ TEST(Submission, ATagThatTheConfigMapsNeedsNoQueue) {
   EXPECT_EQ(task.task.body_bytes, 22);
   EXPECT_EQ(read.submission.delay, Ms{60'000});
   EXPECT_EQ(task.intake_key, "") << "no message_id: never the same";
-  EXPECT_EQ(content_of_origin(task.origin_json), read.content);
+  EXPECT_EQ(content_of_origin(task.origin_json, MadeBy::submission), read.content);
 }
 
 TEST(Submission, TheContentLeavesOutWhen) {
@@ -138,9 +138,9 @@ TEST(Submission, KeysAreOfTheMessageIdAlone) {
   EXPECT_EQ(submission_key("a"), submission_key("a"));
   EXPECT_NE(submission_key("a"), submission_key("b"));
   EXPECT_EQ(submission_key(""), "");
-  EXPECT_EQ(content_of_origin("{}"), "");
-  EXPECT_EQ(content_of_origin("no json"), "");
-  EXPECT_EQ(content_of_origin(R"({"submitted": 5})"), "");
+  EXPECT_EQ(content_of_origin("{}", MadeBy::submission), "");
+  EXPECT_EQ(content_of_origin("no json", MadeBy::submission), "");
+  EXPECT_EQ(content_of_origin(R"({"submitted": 5})", MadeBy::submission), "");
 }
 
 TEST(Submission, Base64) {

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/message/identity.h"
 #include "tests/unit/core/machine_fixture.h"
 

@@ -1,5 +1,5 @@
 // What an edit makes of a parked task, and what its audit says.
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 
 #include <gmock/gmock.h>
 
@@ -138,13 +138,13 @@ TEST(Edit, TheDifferenceHasNamesAndSumsButNeitherValuesNorBodies) {
 TEST(Edit, TheContentIsTheSameInAnyOrder) {
   const auto a = message("b", {{"x", 1}, {"y", 2}}), b = message("b", {{"y", 2}, {"x", 1}});
   const std::string origin = edit_origin("ann", {7}, *a, "");
-  EXPECT_EQ(edit_content_of_origin(origin), edit_content(*b));
+  EXPECT_EQ(content_of_origin(origin, MadeBy::edit), edit_content(*b));
   const std::string more = edit_origin("ann", {7}, *a, R"({"removed":{"FailedQ":"sales"}})");
-  EXPECT_EQ(edit_content_of_origin(more), edit_content(*b));
+  EXPECT_EQ(content_of_origin(more, MadeBy::edit), edit_content(*b));
   EXPECT_NE(more.find("FailedQ"), std::string::npos);
   EXPECT_NE(edit_content(*a), edit_content(*message("c", {{"x", 1}, {"y", 2}})));
   for (const char* other : {"", "[]", "{}", R"({"submitted":{"content":"x"}})", R"({"edited":5})"})
-    EXPECT_EQ(edit_content_of_origin(other), "") << other;
+    EXPECT_EQ(content_of_origin(other, MadeBy::edit), "") << other;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // A copy of a parked message that somebody has moved, and that failed again.
 #include <gtest/gtest.h>
 
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/machine/headers.h"
 #include "src/core/message/identity.h"
 #include "tests/unit/core/machine_fixture.h"

@@ -1,8 +1,8 @@
-// Edit and retry: a parked task is replaced by a new one with an edited message, which is sent as a redrive
-// would send it. The parked one is discarded. A part of the state machine: only machine.cc calls edit().
-// Thread: pure functions.
+// What people do by hand beside changing a task: submissions, edited messages, and the audit rows of both and
+// of every change. Thread: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,12 +15,32 @@
 
 namespace rung {
 
+// --- submissions (command line, HTTP) under a message-id: the same submission again is the same task,
+// through either interface; other content under the same message-id is detected
+
+// A delay. The submitter sets in `task`: message, intake_key, same_if_over_since, origin_json; and in
+// task.task: queue, exchange, routing_key, tag, message_id, silence, body_bytes. begin_delay() sets the rest.
+struct Submission {
+  NewTask task;
+  Directives directives;      // ladder, max_attempts
+  std::optional<EpochMs> at;  // else `delay` from now, both by the database's clock
+  Ms delay{0};
+};
+
+// NewTask::intake_key of such a task; "" if there is no message-id.
+std::string submission_key(std::string_view message_id);
+
+// A fingerprint of the request without its time: hex. Covers the message and the task's target, tag,
+// message-id and silence.
+std::string submission_content(const NewTask& task, const Directives& directives);
+
+// NewTask::origin_json of such a task.
+std::string submission_origin(std::string_view who, std::string_view content);
+
+// --- edits (event::Edit)
+
 // Why its message cannot be edited, and what to do instead; "" = it can.
 std::string why_not_editable(const Task& task);
-// Why a task that has been replaced is not sent. REQUIRES: Task::replaced_by.
-std::string replaced_text(const Task& task);
-
-Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rules, const Circumstances& at);
 
 // EditedMessage::before and after: size and SHA-256 of the body, and the names of the headers that differ;
 // never what is in them.
@@ -36,8 +56,12 @@ std::string edit_origin(std::string_view who, TaskId original, const Message& ed
                         std::string_view origin_json);
 // The fingerprint: the same message has the same one, whatever the order of its headers.
 std::string edit_content(const Message& edited);
-// That of a row's origin; "" if the row was not made by an edit.
-std::string edit_content_of_origin(std::string_view origin_json);
+
+// --- the fingerprint in the origin of a row
+
+enum class MadeBy : std::uint8_t { submission, edit };
+// "" if the row was not made so.
+std::string content_of_origin(std::string_view origin_json, MadeBy by);
 
 // --- audit rows: who changed a task by hand, when, what, and the fields before and after. A result that
 // changes a finished task leaves one too

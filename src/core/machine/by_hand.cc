@@ -1,14 +1,10 @@
-#include "src/core/machine/edit.h"
+#include "src/core/machine/by_hand.h"
 
-#include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
 
-#include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/climb.h"
 #include "src/core/message/identity.h"
 
 namespace rung {
@@ -16,13 +12,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Decision not_edited(const Task& task, std::string why) {
-  Decision d;
-  d.verdict = Decision::Verdict::refused;
-  d.reason = std::move(why);
-  d.task = task;
-  return d;
-}
+// Members of a row's origin, by MadeBy.
+constexpr const char* kSubmitted = "submitted";
+constexpr const char* kEdited = "edited";
+
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json body_facts(const Message& message) {
   return {{"body_bytes", message.body.size()}, {"body_sha256", to_hex(sha256(message.body))}};
@@ -50,15 +44,33 @@ Json changed_headers(const Table& before, const Table& after) {
   return headers;
 }
 
-std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace
 
-std::string replaced_text(const Task& task) {
-  const std::string child = task.replaced_by.str();
-  return "it was replaced by task " + child +
-         ", an edited copy: check that one first; to send this one too, use even_replaced "
-         "(--even-replaced)";
+std::string submission_key(std::string_view message_id) {
+  if (message_id.empty()) return {};
+  std::string facts;
+  append_field(facts, "submit");
+  append_field(facts, message_id);
+  return key_of_facts(facts);
+}
+
+std::string submission_content(const NewTask& task, const Directives& directives) {
+  const Task& t = task.task;
+  std::string facts;
+  for (const std::string* field :
+       {&t.queue, &t.exchange, &t.routing_key, &t.tag, &t.message_id, &directives.ladder})
+    append_field(facts, *field);
+  append_field(facts, std::to_string(directives.max_attempts));
+  append_field(facts, message_digest(*task.message));
+  if (t.silence) {
+    append_field(facts, t.silence->means == Silence::Means::success ? "success" : "failure");
+    append_field(facts, std::to_string(t.silence->after.count()));
+  }
+  return to_hex(sha256(facts));
+}
+
+std::string submission_origin(std::string_view who, std::string_view content) {
+  return dumped({{kSubmitted, {{"by", who}, {"content", content}}}});
 }
 
 std::string why_not_editable(const Task& task) {
@@ -83,53 +95,6 @@ std::string why_not_editable(const Task& task) {
   return {};
 }
 
-Decision edit(const Task& task, const EditedMessage& edited, const RuleBook& rules, const Circumstances& at) {
-  if (std::string why = why_not_editable(task); !why.empty()) return not_edited(task, std::move(why));
-  const Target target = target_of(task);
-  if (!target.is_set())
-    return not_edited(
-        task,
-        "nothing says to which queue it belongs: submit the changed message as a new task, or redrive it "
-        "unchanged with --to-queue");
-  std::string why = own_target(target, rules.targets());
-  if (why.empty()) why = error_queue_target(target, rules.targets());
-  if (!why.empty()) return not_edited(task, std::move(why));
-
-  NewTask child;
-  child.message = edited.message;
-  child.origin_json = edited.origin_json;
-  child.edited = true;
-  Task& t = child.task = task;
-  t.id = edited.id;
-  t.parent = task.id;
-  t.attempt = 0;
-  t.rule.clear();
-  begin_again(t, rules, at.now);
-  t.created_at = at.now;
-  t.version = 1;
-  t.copy_number = 0;
-  t.came_back = 0;
-  t.epoch = 0;
-  t.node = at.node;
-  t.probe = 0;
-  if (at.home_shard >= 0) t.shard = at.home_shard;
-  t.body_bytes = static_cast<std::int64_t>(edited.message->body.size());
-  t.digest = message_digest(*edited.message);
-  t.rule_headers = rule_headers_of(*edited.message, rules);
-
-  Decision d;
-  d.verdict = Decision::Verdict::applied;
-  d.task = task;
-  if (!planted(Bug::edited_stays_parked)) {
-    d.task.state = State::discarded;
-    d.task.finished_at = at.now;
-    d.task.next_at.reset();
-    d.task.replaced_by = t.id;
-  }
-  d.child = std::make_shared<const NewTask>(std::move(child));
-  return d;
-}
-
 MessageDifference difference(const Message& before, const Message& after) {
   Json was = Json::object(), is = Json::object();
   if (!(before.body == after.body)) {
@@ -147,22 +112,18 @@ std::string edit_origin(std::string_view who, TaskId original, const Message& ed
                         std::string_view origin_json) {
   Json json = Json::parse(origin_json, nullptr, false);
   if (!json.is_object()) json = Json::object();
-  json["edited"] = {{"by", who}, {"from", original.str()}, {"content", edit_content(edited)}};
+  json[kEdited] = {{"by", who}, {"from", original.str()}, {"content", edit_content(edited)}};
   return dumped(json);
 }
 
-std::string edit_content_of_origin(std::string_view origin_json) {
-  const auto json = nlohmann::json::parse(origin_json, nullptr, false);
-  if (!json.is_object()) return {};
-  const auto edited = json.find("edited");
-  if (edited == json.end() || !edited->is_object()) return {};
-  const auto content = edited->find("content");
-  return content != edited->end() && content->is_string() ? content->get<std::string>() : std::string{};
+std::string content_of_origin(std::string_view origin_json, MadeBy by) {
+  const Json json = Json::parse(origin_json, nullptr, false);
+  const std::string made = by == MadeBy::edit ? kEdited : kSubmitted;
+  const Json::json_pointer content("/" + made + "/content");
+  return json.contains(content) && json[content].is_string() ? json[content].get<std::string>() : "";
 }
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json time_of(const std::optional<EpochMs>& at) { return at ? Json(format_utc(*at)) : Json(); }
 
@@ -182,8 +143,6 @@ Json facts(const Task& t) {
           {"replaced_by", t.replaced_by.value == 0 ? Json() : Json(t.replaced_by.str())},
           {"version", t.version}};
 }
-
-std::string text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // "" if the event leaves no audit row.
 std::string who_of(const Event& event, const Task& before) {
@@ -215,7 +174,7 @@ std::optional<AuditRow> audit_of(const Event& event, const Task& before, const T
     was.update(Json::parse(edit->edited->before, nullptr, false));
     is.update(Json::parse(edit->edited->after, nullptr, false));
   }
-  AuditRow row{0, at, std::move(who), std::string(name_of(event.what)), after.id, text(was), text(is)};
+  AuditRow row{0, at, std::move(who), std::string(name_of(event.what)), after.id, dumped(was), dumped(is)};
   if (after.came_back != before.came_back) row.reason = kCameBack;
   if (event.by_hand) {
     row.reason = clean_utf8(event.by_hand->reason, kErrorBytes);
