@@ -3,7 +3,7 @@
 
 #include "plugin/rabbitmq/dialects/ready.h"
 #include "src/config/load.h"
-#include "src/core/message/header_names.h"
+#include "src/core/message/header_values.h"
 #include "src/core/rules/target_rules.h"
 
 namespace rung {

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "levels/duration.h"
-#include "src/core/message/header_reading.h"
+#include "src/core/message/header_values.h"
 
 namespace rung::rabbit {
 

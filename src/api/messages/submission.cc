@@ -6,7 +6,7 @@
 
 #include "src/api/json/fields.h"
 #include "src/core/machine/by_hand.h"
-#include "src/core/message/header_names.h"
+#include "src/core/message/header_values.h"
 #include "src/core/message/identity.h"
 #include "src/core/message/message.h"
 

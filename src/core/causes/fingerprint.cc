@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "src/core/base/utf8.h"
-#include "src/core/causes/frames.h"
-#include "src/core/causes/masks.h"
+#include "src/core/causes/parts.h"
 #include "src/core/message/identity.h"
 
 namespace rung {

@@ -1,5 +1,3 @@
-#include "src/core/causes/frames.h"
-
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -7,6 +5,8 @@
 #include <iterator>
 #include <utility>
 #include <vector>
+
+#include "src/core/causes/parts.h"
 
 namespace rung::causes {
 namespace {

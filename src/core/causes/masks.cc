@@ -1,9 +1,9 @@
-#include "src/core/causes/masks.h"
-
 #include <re2/re2.h>
 
 #include <algorithm>
 #include <iterator>
+
+#include "src/core/causes/parts.h"
 
 namespace rung::causes {
 namespace {

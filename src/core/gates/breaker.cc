@@ -75,7 +75,7 @@ void count(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& o
   if (failures < rules.open_after) return;
   open(breaker, rules,
        std::to_string(failures) + " of the last " + std::to_string(outcomes.size()) +
-           " deliveries failed, the last one with: " + error_line("", outcome.error),
+           " deliveries failed, the last one with: " + outcome.error,
        now);
 }
 
@@ -122,28 +122,14 @@ std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attem
 }
 
 void PendingOutcomes::add(DeliveryOutcome outcome, int of_last) {
-  if (outcome.probe != 0) {
-    probes_.push_back(std::move(outcome));
-    return;
-  }
-  if (outcome.kind == Delivered::dropped) return;  // it says nothing
-  const bool failed = outcome.kind == Delivered::failed;
-  seen_ += failed ? 'f' : outcome.kind == Delivered::published ? 'p' : 's';
-  if (failed) error_ = std::move(outcome.error);
-  failed_ = failed_ || failed;
-  const auto most = 2 * static_cast<std::size_t>(of_last);
-  if (seen_.size() > 2 * most) seen_.erase(0, seen_.size() - most);
-}
-
-void PendingOutcomes::each(const std::function<void(const DeliveryOutcome&)>& tell) const {
-  for (const char kind : seen_) {
-    if (kind == 'f') {
-      tell({Delivered::failed, 0, error_});
-    } else {
-      tell({kind == 'p' ? Delivered::published : Delivered::succeeded, 0, {}});
-    }
-  }
-  for (const DeliveryOutcome& probe : probes_) tell(probe);
+  const bool is_probe = outcome.probe != 0;
+  if (!is_probe && outcome.kind == Delivered::dropped) return;  // it says nothing
+  matters_ = matters_ || is_probe || outcome.kind == Delivered::failed;
+  outcome.error = error_line("", outcome.error);
+  all_.push_back(std::move(outcome));
+  if (all_.size() <= 4 * static_cast<std::size_t>(of_last)) return;
+  const auto oldest = std::ranges::find(all_, 0, &DeliveryOutcome::probe);
+  if (oldest != all_.end()) all_.erase(oldest);
 }
 
 void record(Breaker& breaker, const BreakerRules& rules, const DeliveryOutcome& outcome, Unanswered silence,

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,7 +57,7 @@ struct DeliveryOutcome {
   };
   Kind kind = Kind::published;
   int probe = 0;      // Task::probe
-  std::string error;  // failed: for people
+  std::string error;  // failed: for people; PendingOutcomes keeps its first line
 };
 
 // Whether a failure of this type counts.
@@ -72,23 +72,18 @@ std::optional<DeliveryOutcome> outcome_of(const Task& task, const Attempt& attem
 // probe that gets no answer has succeeded.
 enum class Unanswered : bool { failed, succeeded };
 
-// Outcomes of a queue's deliveries that wait to be counted, the oldest first. Bounded: of those that were no
-// probes the latest, one byte each.
+// Outcomes of a queue's deliveries that wait to be counted.
 class PendingOutcomes {
  public:
-  // Of the ones that were no probes the latest 2 * `of_last` are kept: no more can count.
+  // Of the ones that were no probes the latest 4 * `of_last` are kept: no more can count.
   void add(DeliveryOutcome outcome, int of_last);
-  // Without a failure or a probe's outcome it can wait: it changes no breaker.
-  bool matters() const { return failed_ || !probes_.empty(); }
-  bool empty() const { return seen_.empty() && probes_.empty(); }
-  std::size_t size() const { return seen_.size() + probes_.size(); }
-  void each(const std::function<void(const DeliveryOutcome&)>& tell) const;
+  // Without a failure or a probe's outcome they can wait: they change no breaker.
+  bool matters() const { return matters_; }
+  const std::deque<DeliveryOutcome>& all() const { return all_; }  // the oldest first
 
  private:
-  std::string seen_;   // 'p', 's', 'f': DeliveryOutcome::Kind
-  std::string error_;  // of the latest failure
-  bool failed_ = false;
-  std::vector<DeliveryOutcome> probes_;  // after those in seen_
+  std::deque<DeliveryOutcome> all_;
+  bool matters_ = false;
 };
 
 // Counts an outcome.

@@ -126,9 +126,8 @@ int apply_note(GateState& state, const GateNote& note, const QueueRules& rules, 
       if (shared.opened > opened || (!was_closed && !is_closed_gate(shared))) turned(shared);
     };
     changing([&] { expire_probes(shared, *breaker, unanswered(rules), now); });
-    note.outcomes.each([&](const DeliveryOutcome& outcome) {
+    for (const DeliveryOutcome& outcome : note.outcomes.all())
       changing([&] { record(shared, *breaker, outcome, unanswered(rules), now); });
-    });
     if (note.probe) probe = take_probe(shared, *breaker, now);
     if (now - state.seen_at > kConfirmBreaker) state.seen_at = now;
   }

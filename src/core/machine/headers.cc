@@ -6,7 +6,7 @@
 
 #include "levels/duration.h"
 #include "src/core/base/utf8.h"
-#include "src/core/message/header_reading.h"
+#include "src/core/message/header_values.h"
 #include "src/core/message/identity.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/dialect.h"

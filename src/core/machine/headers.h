@@ -1,4 +1,4 @@
-// Reads and writes the headers of the contract (src/core/message/header_names.h).
+// Reads and writes the headers of the contract (src/core/message/header_values.h).
 // Thread: pure functions. Nothing here throws or fails: a value that does not parse becomes a complaint.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/message/header_names.h"
+#include "src/core/message/header_values.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/policy.h"
 #include "src/core/task/task.h"

@@ -106,7 +106,7 @@ std::string half_of(std::string_view facts) { return key_of_facts(facts).substr(
 std::string first_half(const Message& message) {
   std::string facts;
   append_property(facts, message.properties.message_id);
-  append_digest(facts, message.body);
+  append_field(facts, to_hex(sha256(message.body)));
   return half_of(facts);
 }
 
@@ -173,8 +173,6 @@ std::string to_hex(const Sha256& digest, std::size_t count) {
 void append_field(std::string& facts, std::string_view field) {
   facts.append(std::to_string(field.size())).append(":").append(field);
 }
-
-void append_digest(std::string& facts, std::string_view body) { append_field(facts, as_text(sha256(body))); }
 
 std::string key_of_facts(std::string_view facts) {
   return std::string(as_text(sha256(facts)).substr(0, kDigestKeyBytes));

@@ -57,8 +57,6 @@ std::string to_hex(const Sha256& digest, std::size_t count = 32);
 
 // A field of a key, with its length: different lists of fields never give the same facts.
 void append_field(std::string& facts, std::string_view field);
-// The same for a body: its digest.
-void append_digest(std::string& facts, std::string_view body);
 // The first 16 bytes of the digest of all fields.
 std::string key_of_facts(std::string_view facts);
 

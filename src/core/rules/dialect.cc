@@ -10,8 +10,7 @@
 
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
-#include "src/core/message/header_names.h"
-#include "src/core/message/header_reading.h"
+#include "src/core/message/header_values.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/target_rules.h"
 #include "src/core/task/task.h"
@@ -174,16 +173,10 @@ std::optional<EpochMs> from_nservicebus(std::string text) {
   return from_rfc3339(text);
 }
 
-// .NET and Java also write a time without an offset, meaning UTC here.
-std::optional<EpochMs> from_iso8601(const std::string& text) {
-  if (const auto time = from_rfc3339(text)) return time;
-  return from_rfc3339(text + "Z");
-}
-
 std::optional<EpochMs> time_of(Reading::Form form, const std::string& text) {
   switch (form) {
     case Reading::Form::iso8601:
-      return from_iso8601(text);
+      return read_instant(text);  // .NET and Java also write UTC without an offset
     case Reading::Form::nservicebus:
       return from_nservicebus(text);
     case Reading::Form::epoch_s:
@@ -200,7 +193,8 @@ std::optional<EpochMs> first_time(const Readings& readings, const Message& messa
                                   const ErrorSource& source) {
   for (const Reading& reading : readings) {
     const auto text = first_of({reading}, message, source);
-    if (const auto time = text ? time_of(reading.form, *text) : std::nullopt) return time;
+    const auto time = text ? time_of(reading.form, *text) : std::nullopt;
+    if (time && time->ms > 0) return time;
   }
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 // src/http/request/rights.h says which role an action needs. Thread: values; pure functions.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,16 +30,26 @@ enum class Role : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 5> kRoleWords{"reader", "redriver", "operator", "editor",
                                                             "admin"};
-std::string_view to_word(Role);
-std::optional<Role> role_from(std::string_view word);
+constexpr std::string_view to_word(Role role) { return kRoleWords[static_cast<std::size_t>(role)]; }
+inline std::optional<Role> role_from(std::string_view word) {
+  const auto* found = std::ranges::find(kRoleWords, word);
+  if (found == kRoleWords.end()) return std::nullopt;
+  return static_cast<Role>(found - kRoleWords.begin());
+}
 
 // The queues that a person may act on.
 class QueueScope {
  public:
   explicit QueueScope(std::vector<QueuePattern> patterns) : patterns_(std::move(patterns)) {}
   // "" (a target that is an exchange) is only in the scope of "*": an exchange may reach any queue.
-  bool holds(std::string_view queue) const;
-  std::vector<std::string> texts() const;
+  bool holds(std::string_view queue) const {
+    return std::ranges::any_of(patterns_, [&](const QueuePattern& one) { return one.matches(queue); });
+  }
+  std::vector<std::string> texts() const {
+    std::vector<std::string> all;
+    for (const QueuePattern& one : patterns_) all.push_back(one.text());
+    return all;
+  }
 
  private:
   std::vector<QueuePattern> patterns_;

@@ -13,7 +13,7 @@
 
 #include "src/core/base/ids.h"
 #include "src/core/base/time.h"
-#include "src/core/message/header_names.h"
+#include "src/core/message/header_values.h"
 #include "src/core/message/message.h"
 
 namespace rung {

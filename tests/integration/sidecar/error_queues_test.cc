@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "src/core/message/header_reading.h"
+#include "src/core/message/header_values.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {

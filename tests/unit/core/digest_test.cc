@@ -16,8 +16,7 @@ TEST(Digest, AKeyIsTheBeginningOfTheDigestOfItsFacts) {
   std::string facts;
   append_field(facts, "orders");
   append_field(facts, "");
-  append_digest(facts, "abc");
-  ASSERT_TRUE(facts.starts_with("6:orders0:32:"));
+  ASSERT_EQ(facts, "6:orders0:");
   EXPECT_EQ(key_of_facts(facts).size(), 16U);
   EXPECT_EQ(to_hex(key_of_facts(facts)), to_hex(sha256(facts)).substr(0, 32));
 }

@@ -1,4 +1,4 @@
-#include "src/core/message/header_reading.h"
+#include "src/core/message/header_values.h"
 
 #include <algorithm>
 #include <array>
@@ -6,6 +6,23 @@
 #include <cmath>
 
 #include "src/core/base/utf8.h"
+
+namespace rung {
+namespace {
+
+constexpr auto kOurs = std::to_array<std::string_view>(
+    {header::kId,          header::kAttempt,       header::kLevel,          header::kLevels,
+     header::kLadder,      header::kQueue,         header::kError,          header::kAfter,
+     header::kMaxAttempts, header::kFirstFailedAt, header::kNever,          header::kErrorType,
+     header::kResult,      header::kNotBefore,     header::kExecutor,       header::kExchange,
+     header::kRoutingKey,  header::kToken,         header::kOriginExchange, header::kOriginRoutingKey,
+     header::kReason});
+
+}  // namespace
+
+bool is_own_header(std::string_view name) { return std::ranges::find(kOurs, name) != kOurs.end(); }
+
+}  // namespace rung
 
 namespace rung::reading {
 namespace {
