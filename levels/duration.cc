@@ -48,8 +48,6 @@ std::string_view meant_unit(std::string_view name) {
   return {};
 }
 
-tl::unexpected<std::string> wrong(std::string what) { return tl::unexpected<std::string>(std::move(what)); }
-
 constexpr std::string_view kExample = "a number and a unit (ms, s, m, h, d), e.g. 30s, 5m or 1h30m";
 
 std::string too_long() { return "longer than " + format_duration(kLongest) + ", the maximum"; }
@@ -93,31 +91,29 @@ struct Part {
 tl::expected<Part, std::string> take_part(std::string_view& text) {
   const auto digits_end = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto digits = text.substr(0, digits_end);
-  if (digits.empty()) return wrong("not a duration: " + std::string(kExample));
+  if (digits.empty()) return tl::unexpected("not a duration: " + std::string(kExample));
   text.remove_prefix(digits_end);
   const auto unit_end = static_cast<std::size_t>(std::ranges::find_if_not(text, is_unit_char) - text.begin());
   const auto name = text.substr(0, unit_end);
   text.remove_prefix(unit_end);
   const std::string number(digits.substr(0, 20));  // bounded: it is quoted
   if (name.empty()) {
-    if (!text.empty()) return wrong("not a duration: " + std::string(kExample));
-    return wrong("the unit is missing: write " + number + "s, " + number + "m, " + number + "h or " + number +
-                 "d");
+    if (!text.empty()) return tl::unexpected("not a duration: " + std::string(kExample));
+    return tl::unexpected("the unit is missing: write " + number + "s, " + number + "m, " + number + "h or " +
+                          number + "d");
   }
   Part part;
   part.unit = unit_index(name);
   if (part.unit < 0) {
     if (const auto meant = meant_unit(name); !meant.empty()) {
-      return wrong("no unit \"" + std::string(name) + "\": write " + number + std::string(meant));
+      return tl::unexpected("no unit \"" + std::string(name) + "\": write " + number + std::string(meant));
     }
-    if (name == "w" || name == "week" || name == "weeks")
-      return wrong("weeks are not supported, write days: 7d is a week");
-    return wrong("no unit \"" + std::string(name.substr(0, 20)) + "\": there are ms, s, m, h, d");
+    return tl::unexpected("no unit \"" + std::string(name.substr(0, 20)) + "\": there are ms, s, m, h, d");
   }
   const std::int64_t most = kLongest.count() / kUnits[static_cast<std::size_t>(part.unit)].ms;
   for (const char c : digits) {
     part.count = part.count * 10 + (c - '0');
-    if (part.count > most) return wrong(too_long());
+    if (part.count > most) return tl::unexpected(too_long());
   }
   return part;
 }
@@ -126,24 +122,25 @@ tl::expected<Part, std::string> take_part(std::string_view& text) {
 
 tl::expected<Ms, std::string> parse_duration(std::string_view text) {
   if (text == "0") return Ms{0};
-  if (auto what = obvious_mistake(text)) return wrong(*std::move(what));
+  if (auto what = obvious_mistake(text)) return tl::unexpected(*std::move(what));
   std::array<bool, kUnits.size()> seen{};
   std::int64_t total = 0;
   int last = -1;
   bool repeated = false, out_of_order = false;
   while (!text.empty()) {
     const auto part = take_part(text);
-    if (!part) return wrong(part.error());
+    if (!part) return tl::unexpected(part.error());
     const auto unit = static_cast<std::size_t>(part->unit);
     repeated = repeated || seen[unit];
     out_of_order = out_of_order || part->unit < last;
     seen[unit] = true;
     last = part->unit;
     total += part->count * kUnits[unit].ms;
-    if (total > kLongest.count()) return wrong(too_long());
+    if (total > kLongest.count()) return tl::unexpected(too_long());
   }
-  if (repeated) return wrong("a unit is repeated: write " + format_duration(Ms{total}));
-  if (out_of_order) return wrong("the largest unit comes first: write " + format_duration(Ms{total}));
+  if (repeated) return tl::unexpected("a unit is repeated: write " + format_duration(Ms{total}));
+  if (out_of_order)
+    return tl::unexpected("the largest unit comes first: write " + format_duration(Ms{total}));
   return Ms{total};
 }
 

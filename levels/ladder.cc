@@ -4,11 +4,10 @@
 #include <cstdint>
 
 namespace rung::levels {
-namespace {
 
-tl::unexpected<std::string> no_ladder(std::string what) {
-  return tl::unexpected<std::string>(std::move(what));
-}
+using namespace std::string_literals;
+
+namespace {
 
 std::string bad_jitter(double jitter) {
   if (jitter >= 0.0 && jitter <= 1.0) return {};  // false for NaN too
@@ -37,33 +36,34 @@ std::string too_many(std::size_t levels) {
 }  // namespace
 
 tl::expected<Ladder, std::string> Ladder::from_list(std::vector<Ms> delays, double jitter) {
-  if (delays.empty()) return no_ladder("a ladder needs at least one level, e.g. [5s, 30s, 1m]");
-  if (delays.size() > static_cast<std::size_t>(kMostLevels)) return no_ladder(too_many(delays.size()));
+  if (delays.empty()) return tl::unexpected("a ladder needs at least one level, e.g. [5s, 30s, 1m]"s);
+  if (delays.size() > static_cast<std::size_t>(kMostLevels)) return tl::unexpected(too_many(delays.size()));
   for (std::size_t i = 0; i < delays.size(); ++i) {
-    if (auto what = bad_delay(delays, i); !what.empty()) return no_ladder(what);
+    if (auto what = bad_delay(delays, i); !what.empty()) return tl::unexpected(what);
   }
-  if (auto what = bad_jitter(jitter); !what.empty()) return no_ladder(what);
+  if (auto what = bad_jitter(jitter); !what.empty()) return tl::unexpected(what);
   return Ladder(std::move(delays), jitter);
 }
 
 tl::expected<Ladder, std::string> Ladder::from_exponential(const Exponential& spec, double jitter) {
-  if (spec.base == Ms::zero()) return no_ladder("base is zero: it is the first delay, e.g. 10s");
-  if (spec.base < Ms::zero()) return no_ladder("base is negative: it is the first delay, e.g. 10s");
+  if (spec.base == Ms::zero()) return tl::unexpected("base is zero: it is the first delay, e.g. 10s"s);
+  if (spec.base < Ms::zero()) return tl::unexpected("base is negative: it is the first delay, e.g. 10s"s);
   if (spec.base > kLongest)
-    return no_ladder("base is longer than " + format_duration(kLongest) + ", the longest delay");
+    return tl::unexpected("base is longer than " + format_duration(kLongest) + ", the longest delay");
   if (!std::isfinite(spec.factor) || spec.factor < 1.0) {
-    return no_ladder(
-        "factor is a number from 1 (each delay as long as the previous one), e.g. 2 for doubling");
+    return tl::unexpected(
+        "factor is a number from 1 (each delay as long as the previous one), e.g. 2 for doubling"s);
   }
-  if (spec.max < Ms::zero()) return no_ladder("max is negative: it is the longest delay, e.g. 1h");
+  if (spec.max < Ms::zero()) return tl::unexpected("max is negative: it is the longest delay, e.g. 1h"s);
   if (spec.max > kLongest)
-    return no_ladder("max is longer than " + format_duration(kLongest) + ", the longest delay");
+    return tl::unexpected("max is longer than " + format_duration(kLongest) + ", the longest delay");
   if (spec.max != Ms::zero() && spec.max < spec.base) {
-    return no_ladder("max (" + format_duration(spec.max) + ") is shorter than base (" +
-                     format_duration(spec.base) + "): no delay could be that short");
+    return tl::unexpected("max (" + format_duration(spec.max) + ") is shorter than base (" +
+                          format_duration(spec.base) + "): no delay could be that short");
   }
-  if (spec.levels < 1) return no_ladder("a ladder needs at least one level: levels is how many, e.g. 12");
-  if (spec.levels > kMostLevels) return no_ladder(too_many(static_cast<std::size_t>(spec.levels)));
+  if (spec.levels < 1)
+    return tl::unexpected("a ladder needs at least one level: levels is how many, e.g. 12"s);
+  if (spec.levels > kMostLevels) return tl::unexpected(too_many(static_cast<std::size_t>(spec.levels)));
 
   const Ms cap = spec.max == Ms::zero() ? kLongest : spec.max;
   std::vector<Ms> delays;

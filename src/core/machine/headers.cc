@@ -75,8 +75,7 @@ std::optional<Ms> duration_of(const Value& value) {
   return parsed ? std::optional<Ms>(*parsed) : std::nullopt;
 }
 
-}  // namespace
-
+// What a consumer attached to a failure.
 Directives read_directives(const std::optional<Table>& headers) {
   Directives d;
   if (const Value* after = said(headers, header::kAfter)) {
@@ -102,6 +101,15 @@ Directives read_directives(const std::optional<Table>& headers) {
   }
   return d;
 }
+
+// The properties that a digest leaves out, because they are not published again.
+void append_unpublished(std::string& facts, const Properties& properties) {
+  append_field(facts, properties.user_id.value_or(""));
+  append_field(facts, properties.expiration.value_or(""));
+  append_field(facts, std::to_string(properties.delivery_mode.value_or(1)));
+}
+
+}  // namespace
 
 Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,
                      const FailureFacts& facts) {
@@ -224,17 +232,15 @@ Message dress(const Message& message, const Task& task, std::string token) {
   headers.emplace_back(header::kLevel, static_cast<std::int64_t>(task.level));
   headers.emplace_back(header::kLevels, static_cast<std::int64_t>(task.levels));
   headers.emplace_back(header::kLadder, task.ladder);
-  add_origin(headers, task);
   headers.emplace_back(header::kToken, std::move(token));
-  // A delay that has not failed yet has no such time.
-  if (task.first_failed_at.ms != 0) headers.emplace_back(header::kFirstFailedAt, task.first_failed_at.ms);
+  // A delay that has not failed yet has none of these.
+  if (task.first_failed_at.ms != 0) {
+    headers.emplace_back(header::kOriginExchange, task.exchange);
+    headers.emplace_back(header::kOriginRoutingKey, task.routing_key);
+    headers.emplace_back(header::kReason, std::string(retry_reason(task)));
+    headers.emplace_back(header::kFirstFailedAt, task.first_failed_at.ms);
+  }
   return out;
-}
-
-void append_unpublished(std::string& facts, const Properties& properties) {
-  append_field(facts, properties.user_id.value_or(""));
-  append_field(facts, properties.expiration.value_or(""));
-  append_field(facts, std::to_string(properties.delivery_mode.value_or(1)));
 }
 
 std::string intake_key(const Failure& failure, const Message& message, std::string_view digest) {
@@ -253,11 +259,9 @@ std::string intake_key(const Failure& failure, const Message& message, std::stri
   return key_of_facts(facts);
 }
 
-// Reads the request of a delayed message.
+// --- the request of a delayed message
 
 namespace {
-
-using namespace reading;
 
 // Values between these are dates of 1970 if read as ms, of 2001 to 5138 if read as seconds.
 constexpr std::int64_t kLikeSeconds = 1'000'000'000, kLikeMs = 100'000'000'000;

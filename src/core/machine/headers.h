@@ -15,9 +15,6 @@
 
 namespace rung {
 
-// What a consumer attached to a failure.
-Directives read_directives(const std::optional<Table>& headers);
-
 // A message that arrives at rung.failed, as read.
 struct Failure {
   std::optional<TaskId> id;   // retry-id: it comes from one of our deliveries
@@ -93,7 +90,5 @@ Message dress(const Message& message, const Task& task, std::string token);
 // message as it is published again.
 std::string intake_key(const Failure& failure, const Message& message, std::string_view digest);
 std::string intake_key(const DelayRequest& request, const Message& message, std::string_view digest);
-// The properties that a digest leaves out, because they are not published again.
-void append_unpublished(std::string& facts, const Properties& properties);
 
 }  // namespace rung

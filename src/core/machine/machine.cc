@@ -496,8 +496,8 @@ struct Machine {
   // x-overflow reject-publish-dlx). With the nack the attempt was taken back (Deferred), in either order, and
   // the same attempt is published again: that dead letter is not a failure, even if that later copy is
   // presumed a success by now. A full queue may also evict what it had accepted; then the only copy is at
-  // hand, and it is one. The copy's number `publish` tells which of the two it is; a higher one than the
-  // row's is of an older release, which does not write it. None: it counts as any failure.
+  // hand, and it is one. The copy's number `publish` tells which of the two it is; 0: it counts as any
+  // failure.
   std::optional<Decision> of_refused_publish(int attempt, std::uint32_t publish) const {
     if (attempt == task.attempt + 1 && task.state == State::scheduled)
       return stale(task, std::string(kRefusedPublish));

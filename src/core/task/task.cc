@@ -71,13 +71,6 @@ std::string_view retry_reason(const Task& task) {
   return found == kReasons.end() ? "rejected" : *found;
 }
 
-void add_origin(Table& headers, const Task& task) {
-  if (task.first_failed_at.ms == 0) return;
-  headers.emplace_back(header::kOriginExchange, task.exchange);
-  headers.emplace_back(header::kOriginRoutingKey, task.routing_key);
-  headers.emplace_back(header::kReason, std::string(retry_reason(task)));
-}
-
 std::string add_earlier(std::string_view origin_json, const EarlierContent& earlier) {
   nlohmann::json origin = nlohmann::json::parse(origin_json, nullptr, false);
   if (!origin.is_object()) origin = nlohmann::json::object();  // empty, or changed by hand

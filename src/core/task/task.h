@@ -121,8 +121,8 @@ struct Task {
       0;  // its last attempt was let through an open breaker, as the probe of this number; 0 = was not
   std::int64_t body_bytes = 0;
   std::uint32_t version = 1;  // decide() raises it with each visible change
-  // Which of the published copies is the current one: the version that the last claim gave the row. 0: none,
-  // or an older release claimed it. The version alone does not tell: other changes raise it as well.
+  // Which of the published copies is the current one: the version that the last claim gave the row; 0 = none.
+  // The version alone does not tell: other changes raise it as well.
   std::uint32_t copy_number = 0;
   // The number of the parked copy (kParkedCopy) whose failure reopened it last; 0 = none.
   std::uint32_t came_back = 0;
@@ -132,7 +132,7 @@ struct Task {
   // It was published to exchange and routing_key, maybe to several queues: a result may be for another
   // queue's copy. Stays set when a failure has named the queue.
   bool by_exchange = false;
-  // message_digest() of its message (identity.h). "" = its row is older than the digest.
+  // message_digest() of its message (identity.h).
   std::string digest;
   // The task from whose delivery this message took its headers, and whose place on the ladder it continues;
   // or the parked task that it replaces. 0 = none.
@@ -224,9 +224,6 @@ inline bool gives_up_key(bool over, int attempt, EpochMs created_at, const NewTa
 // rejected, expired, maxlen, delivery_limit, returned or silent: why the last attempt failed. "" for a task
 // that has not failed. REQUIRES: the task is as fail() and the intake leave it.
 std::string_view retry_reason(const Task& task);
-
-// Adds retry-origin-exchange, retry-origin-routing-key and retry-reason; none for a task that has not failed.
-void add_origin(Table& headers, const Task& task);
 
 // What a message had before it came back with other properties or headers, as JSON.
 struct EarlierContent {

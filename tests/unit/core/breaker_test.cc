@@ -15,7 +15,9 @@ class BreakerTest : public ::testing::Test {
   static constexpr Ms kSecond{1000};
 
   void put(Kind kind, int times = 1, int probe = 0, const std::string& error = "timed out") {
-    for (int i = 0; i < times; ++i) record(breaker, rules, {kind, probe, error}, silence, now);
+    PendingOutcomes seen;
+    for (int i = 0; i < times; ++i) seen.add({kind, probe, error}, rules.of_last);
+    for (const DeliveryOutcome& outcome : seen.all()) record(breaker, rules, outcome, silence, now);
   }
   int probe() { return take_probe(breaker, rules, now); }
   void open_it() {
