@@ -284,7 +284,8 @@ std::string indexed_value(const Message& message, std::string_view header) {
   if (value == nullptr || std::holds_alternative<std::monostate>(value->v)) return {};
   if (const std::string* text = value->as_text()) return clean_utf8(*text, kIndexedBytes);
   const Json json = encode(*value, 1);
-  const bool tagged = json.is_object() && json.size() == 1 && json.begin().value().is_number();
+  const bool tagged = json.is_object() && json.size() == 1 && json.begin().key().starts_with('!') &&
+                      json.begin().value().is_number();
   return clean_utf8((tagged ? json.begin().value() : json).dump(), kIndexedBytes);
 }
 
