@@ -11,8 +11,8 @@
 
 #include "src/bridge/base/sidecar.h"
 #include "src/core/base/time.h"
-#include "src/core/machine/machine.h"
 #include "src/core/machine/by_hand.h"
+#include "src/core/machine/machine.h"
 
 namespace rung::bridge {
 

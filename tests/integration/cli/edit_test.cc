@@ -1,8 +1,7 @@
 // rung edit: by flags and in an editor; what it refuses; twice is once; and show says what replaced what.
-#include "src/core/machine/by_hand.h"
-
 #include <filesystem>
 
+#include "src/core/machine/by_hand.h"
 #include "tests/integration/cli/at_terminal.h"
 #include "tests/integration/cli/fixture.h"
 

@@ -1,10 +1,9 @@
 // What an edit makes of a parked task, and what its audit says.
-#include "src/core/machine/by_hand.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
+#include "src/core/machine/by_hand.h"
 #include "tests/unit/core/machine_fixture.h"
 
 namespace rung {
