@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "levels/duration.h"
@@ -168,12 +169,12 @@ bool all_hold(const FailureRule& rule, const FailureCase& failure, std::string& 
   if (!when.tags.empty() && !any_matches(when.tags, failure.tag))
     return no([&] { return differs("the tag", failure.tag, joined(when.tags)); });
   for (const auto& wanted : when.headers) {
-    std::string_view is;
+    std::optional<std::string_view> is;
     if (failure.headers != nullptr) {
       if (const auto it = failure.headers->find(wanted.first); it != failure.headers->end()) is = it->second;
     }
-    if (is.empty() || !matches_pattern(wanted.second, is))
-      return no([&] { return differs("the header " + wanted.first, is, wanted.second); });
+    if (!is || !matches_pattern(wanted.second, *is))
+      return no([&] { return differs("the header " + wanted.first, is.value_or(""), wanted.second); });
   }
   if (when.error && !when.error->matches(failure.error))
     return no([&] { return "the error does not match " + in_slashes(*when.error); });

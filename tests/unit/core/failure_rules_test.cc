@@ -89,6 +89,14 @@ TEST(FailureRules, MatchWhatIsKnownOfTheTask) {
   EXPECT_EQ(matched(rules, failure), 2u);
   failure.reason = "maxlen";
   EXPECT_EQ(matched(rules, failure), 1u);
+  // An empty header is there, too.
+  RuleConditions any;
+  any.headers = {{"tier", "*"}};
+  const RuleHeaders none, empty{{"tier", ""}};
+  failure.headers = &none;
+  EXPECT_EQ(matched(list({rule(any, {})}), failure), 0u);
+  failure.headers = &empty;
+  EXPECT_EQ(matched(list({rule(any, {})}), failure), 1u);
 }
 
 TEST(FailureRules, AllConditionsMustHoldAndTheFirstRuleWins) {
