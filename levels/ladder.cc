@@ -18,9 +18,7 @@ std::string bad_jitter(double jitter) {
 std::string bad_delay(const std::vector<Ms>& delays, std::size_t i) {
   const Ms delay = delays[i];
   const auto level = [&] { return "level " + std::to_string(i + 1); };
-  if (delay == Ms::zero()) return level() + " is zero: a delay is at least 1ms";
-  if (delay < Ms::zero())
-    return level() + " is negative (" + format_duration(delay) + "): a delay is at least 1ms";
+  if (delay < Ms{1}) return level() + " is zero: a delay is at least 1ms";  // none is parsed as negative
   if (delay > kLongest)
     return level() + " is longer than " + format_duration(kLongest) + ", the longest delay";
   if (i == 0 || delay >= delays[i - 1]) return {};
@@ -46,15 +44,13 @@ tl::expected<Ladder, std::string> Ladder::from_list(std::vector<Ms> delays, doub
 }
 
 tl::expected<Ladder, std::string> Ladder::from_exponential(const Exponential& spec, double jitter) {
-  if (spec.base == Ms::zero()) return tl::unexpected("base is zero: it is the first delay, e.g. 10s"s);
-  if (spec.base < Ms::zero()) return tl::unexpected("base is negative: it is the first delay, e.g. 10s"s);
+  if (spec.base < Ms{1}) return tl::unexpected("base is zero: it is the first delay, e.g. 10s"s);
   if (spec.base > kLongest)
     return tl::unexpected("base is longer than " + format_duration(kLongest) + ", the longest delay");
   if (!std::isfinite(spec.factor) || spec.factor < 1.0) {
     return tl::unexpected(
         "factor is a number from 1 (each delay as long as the previous one), e.g. 2 for doubling"s);
   }
-  if (spec.max < Ms::zero()) return tl::unexpected("max is negative: it is the longest delay, e.g. 1h"s);
   if (spec.max > kLongest)
     return tl::unexpected("max is longer than " + format_duration(kLongest) + ", the longest delay");
   if (spec.max != Ms::zero() && spec.max < spec.base) {
