@@ -35,31 +35,25 @@ std::string Addresses::key_of(const Address& address) {
 }
 
 Addresses::Found Addresses::find(BootMs deadline, const Stopping& stopping, bool names) const {
+  using Answer = Result<std::vector<std::string>>;
   std::vector<std::string> hosts;
   for (const Url& url : urls_) hosts.push_back(url.host);
+  const std::vector<Answer> answers = names ? std::vector<Answer>(hosts.size(), std::vector{std::string()})
+                                            : look_up(hosts, clock_, deadline, stopping);
   Found found;
-  const auto add = [&](const Url& url, std::string ip, bool many) {
-    const std::string name = url.host_port(usual_port_);
-    std::string shown = many ? name + " (" + ip + ")" : name;
-    found.all.push_back({url, std::move(ip), std::move(shown), found.all.size(), false});
-  };
-  const auto all = [&]() -> Found& {
-    if (urls_.size() == 1 && found.all.size() == 1) found.all.front().alone = true;
-    return found;
-  };
-  if (names) {
-    for (const Url& url : urls_) add(url, "", false);
-    return all();
-  }
-  const auto answers = look_up(hosts, clock_, deadline, stopping);
   for (std::size_t i = 0; i < urls_.size(); ++i) {
     if (!answers[i]) {
       found.missing.push_back(answers[i].error());
       continue;
     }
-    for (const std::string& ip : *answers[i]) add(urls_[i], ip, answers[i]->size() > 1);
+    const std::string name = urls_[i].host_port(usual_port_);
+    for (const std::string& ip : *answers[i]) {
+      const bool many = answers[i]->size() > 1;
+      found.all.push_back({urls_[i], ip, many ? name + " (" + ip + ")" : name, found.all.size(), false});
+    }
   }
-  return all();
+  if (urls_.size() == 1 && found.all.size() == 1) found.all.front().alone = true;
+  return found;
 }
 
 std::vector<Address> Addresses::in_order(std::vector<Address> all) const {

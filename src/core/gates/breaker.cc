@@ -24,25 +24,20 @@ constexpr double kRampFrom = 0.1;
 
 constexpr std::array<std::string_view, 3> kStateWords{"closed", "open", "half_open"};
 
-void close(Breaker& breaker, EpochMs now) {
-  breaker.state = BreakerState::closed;
+void turn(Breaker& breaker, BreakerState state, EpochMs now) {
+  breaker.state = state;
   breaker.since = now;
   breaker.until.reset();
-  breaker.opened = 0;
   breaker.outcomes.clear();
   breaker.succeeded = 0;
   breaker.probes.clear();
 }
 
 void open(Breaker& breaker, const BreakerRules& rules, std::string reason, EpochMs now) {
+  turn(breaker, BreakerState::open, now);
   const auto which = std::min<std::size_t>(static_cast<std::size_t>(breaker.opened), rules.wait.size() - 1);
-  breaker.state = BreakerState::open;
-  breaker.since = now;
   breaker.until = now + rules.wait[which];
   if (breaker.opened++ == 0) breaker.opened_at = now;
-  breaker.outcomes.clear();
-  breaker.succeeded = 0;
-  breaker.probes.clear();
   breaker.reason = std::move(reason);
 }
 
@@ -85,7 +80,9 @@ Ms patience(const Breaker::Probe& probe, const BreakerRules& rules) {
 }
 
 void probe_succeeded(Breaker& breaker, const BreakerRules& rules, EpochMs now) {
-  if (++breaker.succeeded >= rules.close_after) close(breaker, now);
+  if (++breaker.succeeded < rules.close_after) return;
+  turn(breaker, BreakerState::closed, now);
+  breaker.opened = 0;
 }
 
 }  // namespace
