@@ -15,7 +15,7 @@ std::string what_is(const AttachmentRecord& record) {
   return "queue " + record.queue + " is not attached (" + record.detail + ")";
 }
 
-// "silence_held" and "silence_resumed": see docs/events.md.
+// "silence_held" and "silence_resumed": see docs/operations.md.
 SystemEvent event_of(const AttachmentRecord& now) {
   if (now.state != AttachmentState::attached)
     return {"silence_held", now.queue,
