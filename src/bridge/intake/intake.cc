@@ -128,7 +128,7 @@ void Intake::result(const Delivery& delivery) {
   const bool proven = sidecar_.proof.proven(claim);
   if (proven) word.attempt = attempt_of_token(word.token);  // even without retry-attempt
   const std::uint32_t publish = proven ? publish_of_token(word.token) : 0;
-  Event event{id, event::Succeeded{word.attempt, word.executor, proven, false, publish}};
+  Event event{id, event::Succeeded{word.attempt, word.executor, proven, publish}};
   if (!word.succeeded) {
     if (word.error.empty()) word.error = "reported failed (no retry-error was given)";
     event.what = event::Failed{.attempt = word.attempt,
