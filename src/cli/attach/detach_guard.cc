@@ -14,7 +14,7 @@
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/attachment.h"
 #include "src/cli/service/answers.h"
-#include "src/cli/service/retry.h"
+#include "src/cli/service/api.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/text.h"
 

@@ -2,7 +2,7 @@
 // Thread: one; the checks block, bounded by timeouts. They change nothing on the servers.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

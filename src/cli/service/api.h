@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "src/config/config.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
+#include "src/core/base/time.h"
 #include "src/http/local.h"
 
 namespace rung::cli {
@@ -90,5 +92,20 @@ std::unique_ptr<Api> local_api(const Config& config, const Clock& clock, const s
 // protect against concurrent changes by sidecars, and the shard's owner finds new rows by its sweep.
 // REQUIRES: `reads` and `config` outlive it.
 http::Bridging store_bridging(http::Reads& reads, const Config& config);
+
+// Repeats a store call after transient errors: a deadlock, a lock wait, a restarting server. Store calls are
+// safe to repeat.
+inline constexpr int kMaxTries = 6;
+inline constexpr Ms kFirstBackoff{200};  // doubled after each try: six seconds in total
+
+template <typename Call>
+auto retry_transient(const Call& call) -> decltype(call()) {
+  Ms pause = kFirstBackoff;
+  for (int left = kMaxTries - 1;; --left, pause *= 2) {
+    auto result = call();
+    if (result || result.error().kind != Error::Kind::transient || left == 0) return result;
+    std::this_thread::sleep_for(pause);
+  }
+}
 
 }  // namespace rung::cli

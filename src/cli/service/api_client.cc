@@ -8,7 +8,6 @@
 
 #include "src/api/json/fields.h"
 #include "src/cli/service/api.h"
-#include "src/cli/service/retry.h"
 #include "src/core/base/secret_file.h"
 #include "src/net/http_client.h"
 

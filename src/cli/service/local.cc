@@ -8,7 +8,6 @@
 
 #include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/cli/service/api.h"
-#include "src/cli/service/retry.h"
 #include "src/core/machine/by_hand.h"
 #include "src/store/mysql/mysql_store.h"
 

@@ -18,7 +18,7 @@
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
 #include "src/bridge/changes/bulk.h"
-#include "src/cli/service/retry.h"
+#include "src/cli/service/api.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"

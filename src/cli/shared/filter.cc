@@ -11,7 +11,6 @@
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/attachment.h"
 #include "src/api/tasks/filter.h"
-#include "src/api/tasks/pages.h"
 #include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/text.h"
@@ -178,12 +177,6 @@ int read_time(const char* flag, const std::string& text, EpochMs now, Direction 
   return kSuccess;
 }
 
-int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor) {
-  cursor = api::id_of_cursor(text);
-  if (text.empty() || cursor) return kSuccess;
-  return report_error(kUserError, "--cursor: '" + text + "' is not the `next` of a page");
-}
-
 namespace {
 
 void add_flag(std::string& out, const std::string& name, std::string_view value) {
@@ -249,8 +242,8 @@ std::string counts_text(const Json& counts) {
     });
   }
   Table table({{"TASKS", right, 0, 0, [](const Json& group) { return grouped(number_of(group, "count")); }},
-               {title, left, 0, 0, text_cell("value")}});
-  for (const Json& group : part_of(counts, "groups")) table.add(group);
+               {title, left, 0, 0, text_cell("value")}},
+              part_of(counts, "groups"));
   if (const auto others = number_of(counts, "others"); others > 0) table.row({grouped(others), "(others)"});
   return table.str(Terminal::of_stdout(), false);
 }

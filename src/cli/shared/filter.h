@@ -57,10 +57,6 @@ int read_filter(const FilterOptions& options, EpochMs now, Filter& filter);
 int read_time(const char* flag, const std::string& text, EpochMs now, Direction direction,
               std::optional<EpochMs>& to);
 
-// --cursor of lists whose cursor is a number; none if it is not given. Prints the error and returns the exit
-// code.
-int read_cursor(const std::string& text, std::optional<std::int64_t>& cursor);
-
 // As the parameters of a list.
 Parameters conditions_of(const Filter& filter);
 

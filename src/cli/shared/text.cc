@@ -189,6 +189,10 @@ void Table::note(const std::string& text, Colour colour) {
   notes_.push_back({rows_.size(), Cell(one_line(text), colour)});
 }
 
+Table::Table(std::vector<Column> columns, const api::Json& rows) : columns_(std::move(columns)) {
+  for (const api::Json& one : rows) add(one);
+}
+
 void Table::row(std::vector<Cell> cells) {
   RUNG_REQUIRE(cells.size() == columns_.size());
   for (Cell& cell : cells) cell.text = one_line(cell.text);

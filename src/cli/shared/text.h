@@ -80,6 +80,8 @@ class Table {
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // REQUIRES: each column has its cell.
+  Table(std::vector<Column> columns, const api::Json& rows);
   // REQUIRES: as many cells as columns. Cells are passed through one_line().
   void row(std::vector<Cell> cells);
   // REQUIRES: each column has its cell.

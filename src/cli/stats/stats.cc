@@ -95,8 +95,8 @@ std::string queues_text(const Json& stats, EpochMs now, const Terminal& terminal
                 [](const Json& q) { return Table::Cell(text_of(q, "state"), colour_of(state_of(q))); }},
                {"TASKS", right, 0, 0, number_cell("tasks")},
                {"OVERDUE", right, 0, 0, overdue_of},
-               {"OLDEST DUE", left, 0, 0, time_cell("oldest_due_at", now)}});
-  for (const Json& row : queues) table.add(row);
+               {"OLDEST DUE", left, 0, 0, time_cell("oldest_due_at", now)}},
+              queues);
   return table.str(terminal) + "\n" +
          "total: " + sums_text(part_of(stats, "totals"), number_of(stats, "overdue")) +
          counted_text(stats, now) + "\n";
@@ -129,8 +129,7 @@ std::string promises_text(const Json& stats, const Terminal& terminal) {
     columns.push_back({"LATE", right, 0, 0, count_cell(span, "late", Colour::red)});
     columns.push_back({"GATED", right, 0, 0, count_cell(span, "gated", Colour::none)});
   }
-  Table table(std::move(columns));
-  for (const Json& row : promises) table.add(row);
+  Table table(std::move(columns), promises);
   return table.str(terminal) + "\n";
 }
 
@@ -147,8 +146,8 @@ std::string owners_text(const Json& stats, EpochMs now, const Terminal& terminal
                {"UP", right, 0, 0, up},
                {"LAST SEEN", left, 0, 1, time_cell("seen_at", now)},
                {"VERSION", left, 0, 2, text_cell("version")},
-               {"ADDRESS", left, 0, 0, text_cell("address")}});
-  for (const Json& node : nodes) table.add(node);
+               {"ADDRESS", left, 0, 0, text_cell("address")}},
+              nodes);
   return out + table.str(terminal);
 }
 

@@ -50,8 +50,7 @@ std::string changes_text(const Json& changes, bool of_all) {
   columns.push_back({"BULK", right, 0, 0, text_cell("bulk_id")});
   columns.push_back({"REASON", left, 0, 0, text_cell("reason")});
   columns.push_back({"CHANGED", left, 0, 0, change_line});
-  Table table(std::move(columns));
-  for (const Json& row : changes) table.add(row);
+  Table table(std::move(columns), changes);
   return table.str(Terminal::of_stdout(), false);
 }
 
@@ -72,8 +71,6 @@ int audit_all(const AuditOptions& o) {
     if (const int code = read_time(flag, *text, session.now, Direction::past, *to); code != kSuccess)
       return code;
   }
-  if (!o.cursor.empty() && !api::audit_place_of(o.cursor))
-    return report_error(kUserError, "--cursor: '" + o.cursor + "' is not the `next_cursor` of a page");
   const Parameters parameters{{"queue", o.queue},
                               {"action", o.action},
                               {"who", o.who},

@@ -34,8 +34,8 @@ std::string bulks_text(Session& session, const Json& page) {
                {"CREATED", left, 0, 0, time_cell("created_at", session.now)},
                {"WHO", left, 0, 0, text_cell("who")},
                {"RUNNER", left, 0, 0, text_cell("runner")},
-               {"FILTER", left, 0, 0, [&](const Json& bulk) { return tasks_of(session, bulk); }}});
-  for (const Json& bulk : part_of(page, "bulks")) table.add(bulk);
+               {"FILTER", left, 0, 0, [&](const Json& bulk) { return tasks_of(session, bulk); }}},
+              part_of(page, "bulks"));
   return (table.empty() ? "no bulks yet\n" : table.str(Terminal::of_stdout())) +
          more_text("more bulks", page);
 }
@@ -43,8 +43,6 @@ std::string bulks_text(Session& session, const Json& page) {
 int list(const BulkCommandOptions& o) {
   Session session;
   if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
-  std::optional<std::int64_t> below;
-  if (const int code = read_cursor(o.cursor, below); code != kSuccess) return code;
   const auto page =
       read_rows(*session.api, "/v1/bulks", {}, "bulks", static_cast<std::size_t>(o.limit), o.cursor);
   return print_answer(page, [&](const Json& all) { return bulks_text(session, all); });

@@ -77,8 +77,6 @@ std::string causes_table(const Json& page, const CausesOptions& options, EpochMs
 }
 
 int show_causes(const CausesOptions& options) {
-  std::optional<std::int64_t> offset;
-  if (const int code = read_cursor(options.cursor, offset); code != kSuccess) return code;
   std::string states;
   for (const std::string& word : options.states) states += (states.empty() ? "" : ",") + word;
   Session session;

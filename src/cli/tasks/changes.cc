@@ -225,7 +225,8 @@ constexpr const char* kFilterHelp =
     "given.\n"
     "Ctrl-C pauses it (see rung bulk resume). If this process dies, a sidecar completes the change.";
 
-void add_reason(CLI::App& c, ChangeOptions& o, const char* what = "Why; recorded in the task's audit") {
+constexpr const char* kReason = "Why; recorded in the task's audit";
+void add_reason(CLI::App& c, ChangeOptions& o, const char* what = kReason) {
   c.add_option("--reason", o.reason, what)->type_name("TEXT");
 }
 constexpr const char* kReasonToo = "Why; recorded in the task's audit, and as its last error";
@@ -234,46 +235,15 @@ void add_even_reported(CLI::App& c, ChangeOptions& o) {
   c.add_flag("--even-reported", o.even_reported, "Also tasks whose success was reported, not only presumed");
 }
 
-void add_cancel(CLI::App& app, int* exit) {
+// Of a command that has no further options.
+void add_action(CLI::App& app, int* exit, BulkAction action, const char* summary, const std::string& footer,
+                const char* reason) {
   auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(
-      app, "cancel", "Cancels scheduled tasks: they are not sent again",
-      std::string(
-          "Examples:\n"
-          "  rung cancel 249107395289088\n"
-          "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
-          "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
-          "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.") +
-          kFilterHelp);
+  const std::string name(to_word(action));
+  CLI::App& c = add_command(app, name, summary, footer + kFilterHelp);
   add_selection(c, *o);
-  add_reason(c, *o, kReasonToo);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"cancel"}, BulkAction::cancel); });
-}
-
-void add_discard(CLI::App& app, int* exit) {
-  auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(
-      app, "discard", "Gives up parked or scheduled tasks: they are not sent again",
-      std::string("Examples:\n"
-                  "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
-                  "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
-                  "A discarded task keeps its history until `retention` deletes it.") +
-          kFilterHelp);
-  add_selection(c, *o);
-  add_reason(c, *o, kReasonToo);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"discard"}, BulkAction::discard); });
-}
-
-void add_fire(CLI::App& app, int* exit) {
-  auto o = std::make_shared<ChangeOptions>();
-  CLI::App& c = add_command(app, "fire", "Sends scheduled tasks now",
-                            std::string("Examples:\n"
-                                        "  rung fire 249107395289088\n"
-                                        "  rung fire --queue orders --rate 50 --yes") +
-                                kFilterHelp);
-  add_selection(c, *o);
-  add_reason(c, *o);
-  c.callback([o, exit] { *exit = run_by_ids_or_filter(*o, {"fire"}, BulkAction::fire); });
+  add_reason(c, *o, reason);
+  c.callback([o, exit, action, name] { *exit = run_by_ids_or_filter(*o, {name}, action); });
 }
 
 void add_redrive(CLI::App& app, int* exit) {
@@ -372,10 +342,25 @@ void add_finish(CLI::App& app, int* exit) {
 }  // namespace
 
 void add_changes(CLI::App& app, int* exit) {
-  add_cancel(app, exit);
-  add_discard(app, exit);
+  add_action(app, exit, BulkAction::cancel, "Cancels scheduled tasks: they are not sent again",
+             "Examples:\n"
+             "  rung cancel 249107395289088\n"
+             "  rung cancel 249107395289088 249107395289089 --reason \"order withdrawn\"\n"
+             "  rung cancel --tag coupon.reminder --due-before 1d --dry-run\n"
+             "Only scheduled tasks can be cancelled. Once cancel has returned, the message is not published.",
+             kReasonToo);
+  add_action(app, exit, BulkAction::discard, "Gives up parked or scheduled tasks: they are not sent again",
+             "Examples:\n"
+             "  rung discard 249107395289088 --reason \"refunded by hand\"\n"
+             "  rung discard --queue orders --created-before 30d --yes    parked tasks, by a filter\n"
+             "A discarded task keeps its history until `retention` deletes it.",
+             kReasonToo);
   add_reschedule(app, exit);
-  add_fire(app, exit);
+  add_action(app, exit, BulkAction::fire, "Sends scheduled tasks now",
+             "Examples:\n"
+             "  rung fire 249107395289088\n"
+             "  rung fire --queue orders --rate 50 --yes",
+             kReason);
   add_redrive(app, exit);
   add_finish(app, exit);
 }

@@ -4,7 +4,6 @@
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 
-#include "src/api/tasks/pages.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
@@ -110,10 +109,6 @@ int print_count(Session& session, const Filter& filter, const ListOptions& optio
 int show(Session& session, const ListOptions& options) {
   Filter filter;
   if (const int code = read_filter(options.filter, session.now, filter); code != kSuccess) return code;
-  filter.order = order_from(options.sort).value_or(Filter::Order::newest);
-  if (!options.cursor.empty() && !api::read_cursor(options.cursor, filter))
-    return report_error(kUserError,
-                        "--cursor: '" + options.cursor + "' is not the `next` of a page in this order");
   std::optional<CountBy> by;
   if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
   return options.count ? print_count(session, filter, options) : print_pages(session, filter, options);

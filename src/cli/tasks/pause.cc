@@ -142,8 +142,8 @@ std::string queues_table(const Json& queues, EpochMs now) {
                {"PARKED", right, 0, 0, number_cell("parked")},
                {"ATTACHED", left, 0, 0, attached_cell},
                {"BY", left, 8, 1, text_cell("by")},
-               {"REASON", left, 0, 0, reason}});
-  for (const Json& gate : queues) table.add(gate);
+               {"REASON", left, 0, 0, reason}},
+              queues);
   return table.str(Terminal::of_stdout());
 }
 

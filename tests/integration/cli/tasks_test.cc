@@ -105,7 +105,7 @@ TEST_F(Tasks, ListTakesSeveralStatesSortsAndCounts) {
     EXPECT_EQ(all["tasks"].size(), 3U);
     EXPECT_EQ(ids_of(rest), (Ids{all["tasks"][1]["retry_id"], all["tasks"][2]["retry_id"]})) << sort;
   }
-  EXPECT_THAT(rung({"list", "--cursor", "1.5"}).err, HasSubstr("not the `next` of a page in this order"));
+  EXPECT_THAT(rung({"list", "--cursor", "1.5"}).err, HasSubstr("must be the `next` of the previous page"));
   EXPECT_EQ(rung({"list", "--watch", "--json"}).exit, 1);
 }
 
