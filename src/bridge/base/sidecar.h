@@ -54,6 +54,7 @@ struct Sidecar {
   Dispatch& dispatch;
   Horizon& horizon;
   Intake& intake;
+  std::string node;          // our name
   std::string prefix;        // of our exchange names
   Tracer* tracer = nullptr;  // nullptr: traces are off
 };

@@ -260,12 +260,11 @@ Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::str
   return stopped;
 }
 
-BulkRunner::BulkRunner(const Sidecar& sidecar, Jobs& jobs, std::string runner)
+BulkRunner::BulkRunner(const Sidecar& sidecar)
     : sidecar_(sidecar),
-      jobs_(jobs),
-      runner_(std::move(runner)),
+      runner_("node " + sidecar.node),
       // Without a shard, tasks sent now would wait for another instance's sweep.
-      step_(jobs.add({"bulks", kTryAgain, Lane::flow, Jobs::Who::owners, [this] { return step(); }, true})) {}
+      step_(sidecar.table.add({"bulks", kTryAgain, Lane::flow, Jobs::Who::owners, [this] { return step(); }, true})) {}
 
 Jobs::Work BulkRunner::step() {
   return [this, fence = sidecar_.shards.fence(), rules = sidecar_.rules](Store& store) -> Result<Jobs::Then> {
@@ -276,7 +275,7 @@ Jobs::Work BulkRunner::step() {
     if (!progress) return tl::unexpected(progress.error());
     return Jobs::Then([this, bulk = **bulk, progress = *std::move(progress)] {
       note(bulk, progress);
-      jobs_.soon(step_, kAtOnce);
+      sidecar_.table.soon(step_, kAtOnce);
     });
   };
 }
@@ -303,7 +302,7 @@ void BulkRunner::go_on() {
   const BootMs now = sidecar_.loop.clock().boot();
   std::erase_if(due_, [&](const auto& bulk) { return bulk.second + kTakenOver < now; });  // taken over
   const auto next = std::ranges::min_element(due_, {}, [](const auto& bulk) { return bulk.second; });
-  if (next != due_.end()) jobs_.soon(step_, std::max(next->second - now, kNearly));
+  if (next != due_.end()) sidecar_.table.soon(step_, std::max(next->second - now, kNearly));
 }
 
 }  // namespace rung::bridge

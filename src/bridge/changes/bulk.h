@@ -63,10 +63,9 @@ Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::str
 
 class BulkRunner {
  public:
-  // `runner`: our name in the table.
-  BulkRunner(const Sidecar& sidecar, Jobs& jobs, std::string runner);
+  explicit BulkRunner(const Sidecar& sidecar);
   // A step of some bulk is due, perhaps of another instance's.
-  void found() { jobs_.run(step_); }
+  void found() { sidecar_.table.run(step_); }
 
  private:
   Jobs::Work step();
@@ -74,8 +73,7 @@ class BulkRunner {
   void go_on();
 
   const Sidecar& sidecar_;
-  Jobs& jobs_;
-  const std::string runner_;
+  const std::string runner_;  // our name in the table
   const Jobs::Id step_;
   std::map<std::int64_t, BootMs> due_;  // when the next step is due, of bulks that we have worked on
 };

@@ -107,13 +107,16 @@ std::int64_t number_in(const std::string& text) {
 
 }  // namespace
 
-CrashLoop::CrashLoop(io::Loop& loop, Deps deps)
-    : deps_(std::move(deps)), name_(setting_name(deps_.node)), timer_(loop, [this] { tick(); }) {}
+CrashLoop::CrashLoop(const Sidecar& sidecar, IntakeHolds& holds)
+    : sidecar_(sidecar),
+      holds_(holds),
+      name_(setting_name(sidecar.node)),
+      timer_(sidecar.loop, [this] { tick(); }) {}
 
 void CrashLoop::start() {
   stage_ = Stage::counting;
-  deps_.holds.hold(IntakeHolds::Why::crash_loop);
-  deps_.jobs.submit<std::int64_t>(
+  holds_.hold(IntakeHolds::Why::crash_loop);
+  sidecar_.jobs.submit<std::int64_t>(
       Lane::flow,
       [name = name_](Store& store) -> Result<std::int64_t> {
         const auto before = store.setting(name, "");
@@ -158,7 +161,7 @@ void CrashLoop::judge() {
     if (looked_ && unfinished_ <= kUnpausedStarts) consume();
   } else if (stage_ == Stage::stopped && !used_up) {
     log::info("no delivery limit any more: intake begins");
-    deps_.health.clear(kLoopProblem);
+    sidecar_.health.clear(kLoopProblem);
     consume();
   }
 }
@@ -173,13 +176,13 @@ void CrashLoop::stop() {
                            "removes the limit: rung doctor";
   log::error("a crash loop would use up a delivery limit: intake is stopped",
              {{"starts", unfinished_}, {"queue", limit_.queue}, {"limit", limit_.deliveries}});
-  deps_.health.set(kLoopProblem, text, Health::Effect::not_ready);
-  deps_.record("intake_stopped", limit_.queue, text);
+  sidecar_.health.set(kLoopProblem, text, Health::Effect::not_ready);
+  sidecar_.record("intake_stopped", limit_.queue, text);
 }
 
 void CrashLoop::consume() {
   stage_ = Stage::consuming;
-  deps_.holds.release(IntakeHolds::Why::crash_loop);
+  holds_.release(IntakeHolds::Why::crash_loop);
   timer_.start(kStable);
 }
 
@@ -190,7 +193,7 @@ void CrashLoop::tick() {
 }
 
 void CrashLoop::write(std::int64_t count) {
-  deps_.jobs.submit<void>(
+  sidecar_.jobs.submit<void>(
       Lane::upkeep,
       [name = name_, count](Store& store) {
         // A name that changes with each start, as a container's, leaves no row behind.

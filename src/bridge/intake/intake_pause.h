@@ -10,6 +10,7 @@
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
 #include "src/bridge/base/observers.h"
+#include "src/bridge/base/sidecar.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/core/base/time.h"
@@ -105,14 +106,7 @@ class CrashLoop {
   static constexpr Ms kLookTakes{5'000};
   static constexpr Ms kLongestPause{30'000};
 
-  struct Deps {
-    StoreJobs& jobs;
-    IntakeHolds& holds;
-    Health& health;
-    RecordEvent record;
-    std::string node;
-  };
-  CrashLoop(io::Loop& loop, Deps deps);
+  CrashLoop(const Sidecar& sidecar, IntakeHolds& holds);
 
   // Holds the intake, and asks the database.
   void start();
@@ -130,7 +124,8 @@ class CrashLoop {
   void consume();
   void write(std::int64_t count);
 
-  const Deps deps_;
+  const Sidecar& sidecar_;
+  IntakeHolds& holds_;
   const std::string name_;  // of the setting
   io::Timer timer_;
   Stage stage_ = Stage::over;

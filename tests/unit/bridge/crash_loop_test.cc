@@ -1,9 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "src/bridge/intake/intake_pause.h"
-#include "tests/support/memory/memory_broker.h"
-#include "tests/support/memory/memory_store.h"
-#include "tests/support/virtual_time.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
@@ -20,13 +18,7 @@ class CrashLoopTest : public testing::Test {
  protected:
   // One start. It ends as a crash does, unless it is drained.
   struct Start {
-    explicit Start(CrashLoopTest& test)
-        : holds(test.broker),
-          guard(test.loop, {test.jobs, holds, test.health,
-                            [&test](const char* kind, const std::string& subject, const std::string& detail) {
-                              test.events.push_back({kind, subject, detail});
-                            },
-                            "node-1"}) {
+    explicit Start(CrashLoopTest& test) : holds(test.flow.broker), guard(test.flow.sidecar, holds) {
       guard.start();
     }
     IntakeHolds holds;
@@ -42,13 +34,9 @@ class CrashLoopTest : public testing::Test {
     }
   }
 
-  const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
-  test::VirtualLoop loop{*clock};
-  Health health{*clock, [] {}};
-  MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, clock};
-  std::shared_ptr<MemoryDb> db = std::make_shared<MemoryDb>(clock, 1);
-  test::VirtualJobs jobs{loop, [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(db); }};
-  std::vector<SystemEvent> events;
+  World world;
+  Flow flow{world};
+  test::VirtualLoop& loop = world.loop;
 };
 
 TEST_F(CrashLoopTest, TheFirstStartConsumesAtOnce) {
@@ -74,14 +62,14 @@ TEST_F(CrashLoopTest, AtHalfOfAKnownLimitNothingIsConsumedUntilItIsGone) {
   Start start(*this);
   start.guard.looked(limit(6));
   EXPECT_FALSE(consumes(start, Ms{600'000}));
-  EXPECT_TRUE(health.has("crash_loop"));
-  ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].kind, "intake_stopped");
+  EXPECT_TRUE(flow.health.has("crash_loop"));
+  ASSERT_EQ(flow.events.size(), 1U);
+  EXPECT_EQ(flow.events[0].kind, "intake_stopped");
   start.guard.looked(no_answer());  // the management API does not answer
   EXPECT_FALSE(consumes(start, Ms{1'000}));
   start.guard.looked(limit(0));
   EXPECT_TRUE(consumes(start, Ms{100}));
-  EXPECT_FALSE(health.has("crash_loop"));
+  EXPECT_FALSE(flow.health.has("crash_loop"));
 }
 
 // The first look may fail, or come late.
@@ -92,7 +80,7 @@ TEST_F(CrashLoopTest, ALimitThatIsFoundLaterStopsItToo) {
   EXPECT_FALSE(consumes(start, Ms{500}));  // it pauses
   start.guard.looked(limit(6));
   EXPECT_FALSE(consumes(start, Ms{600'000}));
-  EXPECT_TRUE(health.has("crash_loop"));
+  EXPECT_TRUE(flow.health.has("crash_loop"));
 }
 
 TEST_F(CrashLoopTest, AfterAMinuteOfIntakeOrADrainTheCountBeginsAnew) {
@@ -107,7 +95,7 @@ TEST_F(CrashLoopTest, AfterAMinuteOfIntakeOrADrainTheCountBeginsAnew) {
   EXPECT_TRUE(consumes(next, Ms{100}));
   next.guard.drain();
   loop.run_until([] { return false; }, Ms{50});
-  EXPECT_EQ(*open_memory_store(db)->setting("intake_starts node-1", ""), "") << "no row is left behind";
+  EXPECT_EQ(*world.eyes->setting("intake_starts a", ""), "") << "no row is left behind";
   Start last(*this);
   EXPECT_TRUE(consumes(last, Ms{100}));
 }

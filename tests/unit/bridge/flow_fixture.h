@@ -145,9 +145,10 @@ class Flow final : public BrokerSink {
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
   Flow(World& its_world, Options options)
       : world(its_world),
-        sidecar{world.loop, broker,      jobs,        table,    world.rules, clock,  names,  health,
-                record,     attachments, store_watch, proof,    gates,       counts, outbox, acks,
-                shards,     left,        transitions, dispatch, horizon,     intake, "rung", options.tracer},
+        sidecar{world.loop, broker,       jobs,        table,         world.rules, clock,    names,
+                health,     record,       attachments, store_watch,   proof,       gates,    counts,
+                outbox,     acks,         shards,      left,          transitions, dispatch, horizon,
+                intake,     options.name, "rung",      options.tracer},
         shards(world.loop, jobs, clock,
                {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
                listener()),
