@@ -46,20 +46,6 @@
 
 namespace rung::bridge {
 
-struct BridgeSettings {
-  NodeIdentity identity;
-  Ms lease{std::chrono::seconds{10}};
-  Ms window{std::chrono::minutes{10}};
-  std::size_t max_loaded = 1'000'000;
-  Ms heartbeat{std::chrono::seconds{10}};  // of the broker connections
-  int max_unconfirmed = 2000;
-  std::string prefix = "rung";
-  DelayRoutes::Moves delays;  // `delays` in the config
-  std::optional<Ms> retention;
-  bool require_token = true;  // results.require_token
-  Tracer* tracer = nullptr;   // must outlive the bridge; nullptr: traces are off
-};
-
 class Bridge final : public BrokerSink {
  public:
   // `name_taken`: another process uses our node name; the owner should end this process.

@@ -3,14 +3,19 @@
 // calls none of them in its constructor. Thread: the loop's.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "plugin/broker.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/core/base/clock.h"
+#include "src/core/base/time.h"
+#include "src/core/machine/headers.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
+#include "src/store/leases.h"
 
 namespace rung::bridge {
 
@@ -31,7 +36,22 @@ class Shards;
 class StoreWatch;
 class Transitions;
 
+struct BridgeSettings {
+  NodeIdentity identity = {};
+  Ms lease{std::chrono::seconds{10}};
+  Ms window{std::chrono::minutes{10}};
+  std::size_t max_loaded = 1'000'000;
+  Ms heartbeat{std::chrono::seconds{10}};  // of the broker connections
+  int max_unconfirmed = 2000;
+  std::string prefix = "rung";
+  DelayRoutes::Moves delays = {};  // `delays` in the config
+  std::optional<Ms> retention = {};
+  bool require_token = true;  // results.require_token
+  Tracer* tracer = nullptr;   // must outlive the bridge; nullptr: traces are off
+};
+
 struct Sidecar {
+  const BridgeSettings& settings;
   io::Loop& loop;
   Broker& broker;
   StoreJobs& jobs;
@@ -54,9 +74,6 @@ struct Sidecar {
   Dispatch& dispatch;
   Horizon& horizon;
   Intake& intake;
-  std::string node;          // our name
-  std::string prefix;        // of our exchange names
-  Tracer* tracer = nullptr;  // nullptr: traces are off
 };
 
 }  // namespace rung::bridge

@@ -262,7 +262,7 @@ Result<BulkProgress> perform_step(Store& store, const Bulk& bulk, const std::str
 
 BulkRunner::BulkRunner(const Sidecar& sidecar)
     : sidecar_(sidecar),
-      runner_("node " + sidecar.node),
+      runner_("node " + sidecar.settings.identity.name),
       // Without a shard, tasks sent now would wait for another instance's sweep.
       step_(sidecar.table.add({"bulks", kTryAgain, Lane::flow, Jobs::Who::owners, [this] { return step(); }, true})) {}
 

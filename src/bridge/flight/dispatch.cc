@@ -19,22 +19,24 @@ constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies in memory 
 constexpr Ms kLinger{25};                                   // well below kAhead
 // Tasks of one queue that are kept in memory behind a closed gate: enough to begin with when it opens.
 constexpr std::size_t kKeptBehindGate = 5000;
-constexpr Ms kRateTurn{20};  // how often to check a rate while a task waits for it
+constexpr std::size_t kMostHeld = 50'000;  // and of all of them
+constexpr Ms kRateTurn{20};                // how often to check a rate while a task waits for it
 
 // One target gets at most three quarters, so that there is room for another.
 std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4); }
 
 }  // namespace
 
-Dispatch::Dispatch(const Sidecar& sidecar, int most_under_way, std::size_t most_held)
+Dispatch::Dispatch(const Sidecar& sidecar)
     : sidecar_(sidecar),
-      most_under_way_(static_cast<std::size_t>(most_under_way)),
-      most_held_(most_held),
-      targets_(sidecar, flights_, share_of(most_under_way), sidecar.broker.limits().first_window),
+      most_under_way_(static_cast<std::size_t>(sidecar.settings.max_unconfirmed)),
+      most_held_(std::min(kMostHeld, sidecar.settings.max_loaded / 10)),
+      targets_(sidecar, flights_, share_of(sidecar.settings.max_unconfirmed),
+               sidecar.broker.limits().first_window),
       flights_(sidecar, targets_),
       publisher_(sidecar, flights_),
       claims_(sidecar, unable_, flights_, publisher_, throttle_),
-      throttle_(sidecar, flights_, std::min(Throttle::kMostInAll, most_held * 5)),
+      throttle_(sidecar, flights_, std::min(Throttle::kMostInAll, most_held_ * 5)),
       linger_(sidecar.loop, kLinger, [this] { pump(); }),
       again_(sidecar.loop, [this] { pump(); }) {}
 

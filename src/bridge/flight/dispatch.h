@@ -28,11 +28,8 @@ namespace rung::bridge {
 class Dispatch {
  public:
   static constexpr Ms kAhead = Claims::kAhead;
-  static constexpr std::size_t kMostHeld = 50'000;
 
-  // `most_under_way`: the limit on tasks being claimed, or published without a result yet. `most_held`: tasks
-  // that are kept in memory behind closed gates, of all queues together.
-  Dispatch(const Sidecar& sidecar, int most_under_way, std::size_t most_held = kMostHeld);
+  explicit Dispatch(const Sidecar& sidecar);
 
   // From the heap and the sweep. Skips tasks that are here already. Of a queue behind a closed gate it
   // keeps a few thousand; the sweep finds the others when the gate opens.
@@ -102,7 +99,8 @@ class Dispatch {
   std::size_t room() const;
 
   const Sidecar& sidecar_;
-  const std::size_t most_under_way_, most_held_;
+  const std::size_t most_under_way_;  // tasks being claimed, or published without a result yet
+  const std::size_t most_held_;       // kept in memory behind closed gates, of all queues together
   Targets targets_;
   Flights flights_;
   TaskPublisher publisher_;

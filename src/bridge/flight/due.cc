@@ -30,9 +30,8 @@ constexpr std::size_t kMostInTheWay = 16;
 
 }  // namespace
 
-Horizon::Horizon(const Sidecar& sidecar, Settings settings)
+Horizon::Horizon(const Sidecar& sidecar)
     : sidecar_(sidecar),
-      settings_(settings),
       heap_(
           sidecar.loop, sidecar.clock,
           [this](const std::vector<io::DueItem>& due) { sidecar_.dispatch.due(due); }, Dispatch::kAhead) {}
@@ -44,7 +43,7 @@ void Horizon::schedule(const io::DueItem& item) {
 }
 
 void Horizon::bound() {
-  while (heap_.size() + sidecar_.dispatch.ready() + sidecar_.dispatch.held() > settings_.max_loaded) {
+  while (heap_.size() + sidecar_.dispatch.ready() + sidecar_.dispatch.held() > sidecar_.settings.max_loaded) {
     const auto incomplete_from = heap_.drop_latest();
     if (!incomplete_from) return;
     horizon_ = std::min(horizon_, *incomplete_from - Ms{1});
@@ -52,18 +51,19 @@ void Horizon::bound() {
 }
 
 void Horizon::gained(const std::vector<int>& shards) {
-  if (horizon_.ms == 0) horizon_ = sidecar_.clock.now() + settings_.window;
+  if (horizon_.ms == 0) horizon_ = sidecar_.clock.now() + sidecar_.settings.window;
   load(shards, std::nullopt, horizon_);
 }
 
 void Horizon::extend() {
-  const EpochMs target = sidecar_.clock.now() + settings_.window;
+  const EpochMs target = sidecar_.clock.now() + sidecar_.settings.window;
   // Not every second: a tenth of the window at a time. But at once if a load was cut short or the heap was
   // full.
   if (loading_ > 0 || !sidecar_.shards.any() || sidecar_.names.is_full() ||
-      horizon_ + settings_.window / 10 > target)
+      horizon_ + sidecar_.settings.window / 10 > target)
     return;
-  if (heap_.size() + sidecar_.dispatch.ready() + sidecar_.dispatch.held() >= settings_.max_loaded) return;
+  if (heap_.size() + sidecar_.dispatch.ready() + sidecar_.dispatch.held() >= sidecar_.settings.max_loaded)
+    return;
   const EpochMs from = horizon_;
   horizon_ = target;  // first: rows inserted from now on add themselves; rows found twice fire once
   load(sidecar_.shards.list(), from, target);

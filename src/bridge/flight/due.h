@@ -22,12 +22,8 @@ namespace rung::bridge {
 // others.
 class Horizon {
  public:
-  struct Settings {
-    Ms window{std::chrono::minutes{10}};
-    std::size_t max_loaded = 1'000'000;
-  };
   // Due tasks go to Dispatch; those that wait there to be claimed count as loaded.
-  Horizon(const Sidecar& sidecar, Settings settings);
+  explicit Horizon(const Sidecar& sidecar);
 
   // A row was scheduled: adds it to the heap if it is within the horizon.
   void schedule(const io::DueItem& item);
@@ -48,7 +44,6 @@ class Horizon {
   void bound();
 
   const Sidecar& sidecar_;
-  const Settings settings_;
   io::DueHeap heap_;
   EpochMs horizon_{0};
   int loading_ = 0;

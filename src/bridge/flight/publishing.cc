@@ -256,7 +256,7 @@ Outgoing TaskPublisher::outgoing_for(const Flight& flight, const Message& messag
   const Target target = target_of(task);
   Outgoing outgoing{0, target.exchange, target.queue.empty() ? target.routing_key : target.queue,
                     dress(message, task, sidecar_.proof.token(task)), flight.lane};
-  if (target.queue.empty() || !keeps_routing_key(task, sidecar_.prefix)) return outgoing;
+  if (target.queue.empty() || !keeps_routing_key(task, sidecar_.settings.prefix)) return outgoing;
   outgoing.queue = target.queue;
   outgoing.exchange.clear();
   outgoing.routing_key = task.routing_key;
@@ -271,7 +271,8 @@ void TaskPublisher::send(Flight& flight, const Message& message) {
     return reject(flight, why);
   flights_.send(flight, sidecar_.loop.clock().boot());
   Outgoing outgoing = outgoing_for(flight, message);
-  if (sidecar_.tracer != nullptr) sidecar_.tracer->sent(task, outgoing, sidecar_.clock.now());
+  if (sidecar_.settings.tracer != nullptr)
+    sidecar_.settings.tracer->sent(task, outgoing, sidecar_.clock.now());
   sidecar_.outbox.send(std::move(outgoing),
                        [this, &flight](const PublishResult& result) { published(flight, result); });
 }
@@ -304,7 +305,7 @@ void TaskPublisher::conclude(Flight& flight, const PublishResult& result) {
   const EpochMs now = sidecar_.clock.now();
   const Ms late = now - task.next_at.value_or(now);
   sidecar_.counts.published(task, result.how, late, claim.behind_gates);
-  if (sidecar_.tracer != nullptr) sidecar_.tracer->answered(task, result, now);
+  if (sidecar_.settings.tracer != nullptr) sidecar_.settings.tracer->answered(task, result, now);
   switch (result.how) {
     case How::confirmed:
       if (task.next_at) lateness_.add(late - claim.behind_gates);

@@ -260,12 +260,12 @@ void Transitions::inserted(const NewTask& fresh) {
   count(task.rule);
   sidecar_.counts.inserted(task);
   schedule(task);
-  if (sidecar_.tracer != nullptr) sidecar_.tracer->received(fresh, sidecar_.clock.now());
+  if (sidecar_.settings.tracer != nullptr) sidecar_.settings.tracer->received(fresh, sidecar_.clock.now());
 }
 
 void Transitions::decided(const Decision& decision) {
   if (decision.verdict != Decision::Verdict::applied) return;
-  if (sidecar_.tracer != nullptr) sidecar_.tracer->decided(decision);
+  if (sidecar_.settings.tracer != nullptr) sidecar_.settings.tracer->decided(decision);
   const Task& task = decision.task;
   if (!decision.reason.empty()) sidecar_.store_watch.behind(task.id, decision.reason);
   sidecar_.counts.decided(decision);

@@ -28,13 +28,13 @@ bool is_acked(Recognized::As as) { return as <= Recognized::As::repeat; }
 
 }  // namespace
 
-Intake::Intake(const Sidecar& sidecar, DelayRoutes routes, std::uint64_t seed)
+Intake::Intake(const Sidecar& sidecar)
     : sidecar_(sidecar),
-      parked_(sidecar.prefix + ".parked"),
-      routes_(std::move(routes)),
+      parked_(sidecar.settings.prefix + ".parked"),
+      routes_{sidecar.settings.prefix + ".delay", sidecar.settings.delays},
       recognized_(sidecar),
       linger_(sidecar.loop, kNewcomerWaits, [this] { flush(); }),
-      dice_(seed) {}
+      dice_(sidecar.settings.identity.incarnation) {}
 
 void Intake::arrived(std::vector<Delivery> batch) {
   // A new session: deliveries of older ones of this intake that still wait for the database are redelivered.

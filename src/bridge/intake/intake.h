@@ -50,7 +50,8 @@ class Recognized {
     std::string reason;
   };
 
-  explicit Recognized(const Sidecar& sidecar) : sidecar_(sidecar), failed_(sidecar.prefix + ".failed") {}
+  explicit Recognized(const Sidecar& sidecar)
+      : sidecar_(sidecar), failed_(sidecar.settings.prefix + ".failed") {}
 
   void add(const Item& item);
   // The broker answered that publish with a nack, and its attempt was taken back; a queue with x-overflow
@@ -76,8 +77,7 @@ class Recognized {
 
 class Intake {
  public:
-  // `seed`: for the jitter.
-  Intake(const Sidecar& sidecar, DelayRoutes routes, std::uint64_t seed);
+  explicit Intake(const Sidecar& sidecar);
 
   // REQUIRES: all are of one session.
   void arrived(std::vector<Delivery> batch);

@@ -110,7 +110,7 @@ std::int64_t number_in(const std::string& text) {
 CrashLoop::CrashLoop(const Sidecar& sidecar, IntakeHolds& holds)
     : sidecar_(sidecar),
       holds_(holds),
-      name_(setting_name(sidecar.node)),
+      name_(setting_name(sidecar.settings.identity.name)),
       timer_(sidecar.loop, [this] { tick(); }) {}
 
 void CrashLoop::start() {

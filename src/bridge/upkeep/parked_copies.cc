@@ -27,7 +27,7 @@ std::size_t body_bytes_of(const Task& task) {
 
 ParkedCopies::ParkedCopies(const Sidecar& sidecar)
     : sidecar_(sidecar),
-      exchange_(sidecar.prefix + ".parked"),
+      exchange_(sidecar.settings.prefix + ".parked"),
       send_(sidecar_.table.add(
           {"parked copies", kSendEvery, Lane::flow, Jobs::Who::owners, [this] { return next_batch(); }})) {}
 

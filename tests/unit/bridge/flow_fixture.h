@@ -136,24 +136,26 @@ class Flow final : public BrokerSink {
     std::string name = "a";
     Ms lease{10'000};
     Ms connection_death{5000};
-    Horizon::Settings horizon = {};
+    Ms window{600'000};
+    std::size_t max_loaded = 1'000'000;
     int max_unconfirmed = 2000;
     Tracer* tracer = nullptr;
-    std::size_t most_held = Dispatch::kMostHeld;
   };
 
   explicit Flow(World& its_world) : Flow(its_world, Options{}) {}
   Flow(World& its_world, Options options)
       : world(its_world),
-        sidecar{world.loop, broker,       jobs,        table,         world.rules, clock,    names,
-                health,     record,       attachments, store_watch,   proof,       gates,    counts,
-                outbox,     acks,         shards,      left,          transitions, dispatch, horizon,
-                intake,     options.name, "rung",      options.tracer},
-        shards(world.loop, jobs, clock,
-               {{options.name, "0", "here", kIncarnation}, options.lease, options.connection_death},
-               listener()),
-        dispatch(sidecar, options.max_unconfirmed, options.most_held),
-        horizon(sidecar, options.horizon) {
+        settings{.identity = {options.name, "0", "here", kIncarnation},
+                 .lease = options.lease,
+                 .window = options.window,
+                 .max_loaded = options.max_loaded,
+                 .max_unconfirmed = options.max_unconfirmed,
+                 .tracer = options.tracer},
+        sidecar{settings, world.loop, broker,      jobs,        table,    world.rules, clock,  names,
+                health,   record,     attachments, store_watch, proof,    gates,       counts, outbox,
+                acks,     shards,     left,        transitions, dispatch, horizon,     intake},
+        shards(world.loop, jobs, clock, {settings.identity, options.lease, options.connection_death},
+               listener()) {
     proof.set(std::string(64, 'a'));
     for (const char* queue : {"orders", "invoices", "billed"}) broker.declare(queue);
     world.brokers.insert(&broker);
@@ -226,6 +228,7 @@ class Flow final : public BrokerSink {
 
   // In the same order as in Bridge.
   World& world;
+  const BridgeSettings settings;
   const Sidecar sidecar;
   DbClock clock{*world.clock};
   QueueNames names;
@@ -234,11 +237,7 @@ class Flow final : public BrokerSink {
   test::VirtualJobs jobs{world.loop,
                          [this]() -> Result<std::unique_ptr<Store>> { return open_memory_store(world.db); }};
   Gates gates{world.loop,
-              {jobs,
-               clock,
-               world.rules,
-               health,
-               {"a", "0", "here", kIncarnation},
+              {jobs, clock, world.rules, health, settings.identity,
                [this](const std::vector<std::string>& queues) { dispatch.gates_changed(queues); },
                [this] { return dispatch.limited(); },
                [this](const std::string& queue) { return dispatch.can_probe(queue); },
@@ -256,9 +255,9 @@ class Flow final : public BrokerSink {
     events.push_back({kind, subject, detail});
   };
   Attachments attachments{health, [](auto&&...) {}};
-  Dispatch dispatch;
-  Horizon horizon;
-  Intake intake{sidecar, {"rung.delay", {}}, kIncarnation};
+  Dispatch dispatch{sidecar};
+  Horizon horizon{sidecar};
+  Intake intake{sidecar};
   Jobs table{world.loop, jobs, shards};
   Janitor janitor{sidecar, [](const WorkWaiting&) {}};
 

@@ -21,7 +21,7 @@ class HorizonStory : public testing::Test {
 };
 
 TEST_F(HorizonStory, TheBoundDropsTheLatestAndLoadsItAgain) {
-  Flow flow(world, {.horizon = {Ms{20'000}, 3}});
+  Flow flow(world, {.window = Ms{20'000}, .max_loaded = 3});
   flow.take_shards();
   flow.janitor.start();
   for (int i = 6; i > 0; --i) {
@@ -35,7 +35,7 @@ TEST_F(HorizonStory, TheBoundDropsTheLatestAndLoadsItAgain) {
 }
 
 TEST_F(HorizonStory, WhatIsBeyondTheWindowIsLeftToTheDatabaseUntilItNears) {
-  Flow flow(world, {.horizon = {Ms{10'000}, 1000}});
+  Flow flow(world, {.window = Ms{10'000}, .max_loaded = 1000});
   flow.take_shards();
   flow.janitor.start();
   flow.schedule(world.insert("orders", world.now() + Ms{25'000}));

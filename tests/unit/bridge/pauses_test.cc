@@ -220,7 +220,7 @@ class ManyPauses : public testing::Test {
  protected:
   static constexpr std::size_t kMostHeld = 1000;
   World world;
-  Flow flow{world, {.horizon = {Ms{600'000}, 10'000}, .most_held = kMostHeld}};
+  Flow flow{world, {.max_loaded = 10 * kMostHeld}};
 };
 
 // They don't empty the heap for the others.
