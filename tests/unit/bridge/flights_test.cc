@@ -18,7 +18,10 @@ class FlightsTest : public testing::Test {
   static constexpr std::size_t kBytes = 100;
   static constexpr BootMs kNow{1000};
 
-  FlightsTest() { flow.take_shards(); }
+  FlightsTest() {
+    for (const char* queue : {"one", "two"}) flow.names.number(queue);  // kQueue, kOther
+    flow.take_shards();
+  }
   static io::DueItem item(std::uint32_t queue = kQueue) { return {kId, EpochMs{1}, kShard, queue}; }
   static Decision applied(int shard = kShard) {
     Decision decision;
