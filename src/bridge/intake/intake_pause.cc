@@ -4,28 +4,27 @@
 #include <charconv>
 #include <utility>
 
+#include "src/bridge/base/health.h"
+#include "src/bridge/intake/intake.h"
 #include "src/io/log.h"
 
 namespace rung::bridge {
 namespace {
 
 constexpr Ms kLookForAnAnswer{250};
-constexpr int kLasts = 3;          // times the outage_timeout: after this the database's return has lasted
-constexpr int kLongestLeast = 12;  // times the outage_timeout
+constexpr int kLasts = 3;          // times the lease: after this the database's return has lasted
+constexpr int kLongestLeast = 12;  // times the lease
 
 }  // namespace
 
-IntakePause::IntakePause(io::Loop& loop, Deps deps, Ms outage_timeout)
-    : deps_(std::move(deps)),
-      clock_(loop.clock()),
-      outage_timeout_(outage_timeout),
-      timer_(loop, [this] { look(); }) {}
+IntakePause::IntakePause(const Sidecar& sidecar, IntakeHolds& holds)
+    : sidecar_(sidecar), holds_(holds), timer_(sidecar.loop, [this] { look(); }) {}
 
 void IntakePause::start() {
   begun_ = false;
   paused_ = true;
-  paused_at_ = clock_.boot();
-  deps_.holds.hold(IntakeHolds::Why::database_away);
+  paused_at_ = sidecar_.loop.clock().boot();
+  holds_.hold(IntakeHolds::Why::database_away);
   timer_.start(kLookForAnAnswer);
 }
 
@@ -41,13 +40,14 @@ void IntakePause::drain() {
 
 void IntakePause::look() {
   if (draining_) return;
-  const BootMs now = clock_.boot();
-  const BootMs answered = deps_.answered();
+  const Ms outage = sidecar_.settings.lease;
+  const BootMs now = sidecar_.loop.clock().boot();
+  const BootMs answered = sidecar_.jobs.answered();
   if (!paused_) {
     if (!away_) return timer_.stop();
-    if (now - answered < outage_timeout_) return timer_.start(outage_timeout_ - (now - answered));
+    if (now - answered < outage) return timer_.start(outage - (now - answered));
     pause(now);
-  } else if (deps_.served() > paused_at_ && now - paused_at_ >= least_) {
+  } else if (sidecar_.jobs.served() > paused_at_ && now - paused_at_ >= least_) {
     resume(now);
     if (!away_) return timer_.stop();  // otherwise another kind of job still waits
   }
@@ -55,35 +55,36 @@ void IntakePause::look() {
 }
 
 void IntakePause::pause(BootMs now) {
-  const bool lasted = resumed_at_.ms == 0 || now - resumed_at_ > outage_timeout_ * kLasts;
-  least_ = lasted ? Ms{0} : std::clamp(least_ * 2, outage_timeout_, outage_timeout_ * kLongestLeast);
+  const Ms outage = sidecar_.settings.lease;
+  const bool lasted = resumed_at_.ms == 0 || now - resumed_at_ > outage * kLasts;
+  least_ = lasted ? Ms{0} : std::clamp(least_ * 2, outage, outage * kLongestLeast);
   paused_ = true;
   paused_at_ = now;
-  deps_.holds.hold(IntakeHolds::Why::database_away);
-  deps_.forget();
-  const std::string broker(deps_.broker);
+  holds_.hold(IntakeHolds::Why::database_away);
+  sidecar_.intake.drop_all();
+  const std::string broker(sidecar_.broker.name());
   log::warn("database does not answer: intake paused, unacked messages returned to " + broker,
-            {{"for_ms", outage_timeout_.count()}});
-  deps_.health.set("intake",
-                   "no answer from the database for " + std::to_string(outage_timeout_.count()) +
-                       " ms: intake is paused, and unacked messages were returned to " + broker,
-                   Health::Effect::not_ready);
+            {{"for_ms", outage.count()}});
+  sidecar_.health.set("intake",
+                      "no answer from the database for " + std::to_string(outage.count()) +
+                          " ms: intake is paused, and unacked messages were returned to " + broker,
+                      Health::Effect::not_ready);
 }
 
 void IntakePause::resume(BootMs now) {
   paused_ = false;
   const std::int64_t length = (now - paused_at_).count();
-  deps_.holds.release(IntakeHolds::Why::database_away);
+  holds_.release(IntakeHolds::Why::database_away);
   if (!std::exchange(begun_, true))
     return log::info("database answered: intake begins", {{"waited_ms", length}});
   resumed_at_ = now;
   log::info("intake resumed", {{"paused_ms", length}});
-  deps_.health.clear("intake");
+  sidecar_.health.clear("intake");
   // It could not be written before.
-  deps_.record("intake_paused", deps_.node,
-               "intake was paused for " + std::to_string(length) +
-                   " ms because the database did not answer: unacked messages were returned to " +
-                   std::string(deps_.broker));
+  sidecar_.record("intake_paused", sidecar_.settings.identity.name,
+                  "intake was paused for " + std::to_string(length) +
+                      " ms because the database did not answer: unacked messages were returned to " +
+                      std::string(sidecar_.broker.name()));
 }
 
 namespace {

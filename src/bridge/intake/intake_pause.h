@@ -2,16 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
-#include <string_view>
 
 #include "plugin/broker.h"
-#include "src/bridge/base/health.h"
-#include "src/bridge/base/observers.h"
 #include "src/bridge/base/sidecar.h"
-#include "src/bridge/base/store_jobs.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
@@ -50,18 +45,7 @@ class IntakeHolds {
 // a pause only ends once it serves us. Thread: the loop's.
 class IntakePause {
  public:
-  struct Deps {
-    IntakeHolds& holds;
-    std::string_view broker;  // Broker::name()
-    Health& health;
-    std::function<BootMs()> answered;  // when the database last answered
-    std::function<BootMs()> served;    // the same, without refusals
-    std::function<void()> forget;      // drops all deliveries in hand
-    RecordEvent record;
-    std::string node;  // our name, for events
-  };
-  // `outage_timeout`: how long without an answer until intake pauses.
-  IntakePause(io::Loop& loop, Deps deps, Ms outage_timeout);
+  IntakePause(const Sidecar& sidecar, IntakeHolds& holds);
 
   // Consumes nothing until the database has answered for the first time: a process that ends before would
   // only use up deliveries, which a delivery limit counts.
@@ -79,9 +63,8 @@ class IntakePause {
   void pause(BootMs now);
   void resume(BootMs now);
 
-  const Deps deps_;
-  const Clock& clock_;
-  const Ms outage_timeout_;
+  const Sidecar& sidecar_;
+  IntakeHolds& holds_;
   io::Timer timer_;
   bool away_ = false;
   bool paused_ = false;

@@ -2,10 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "tests/support/memory/memory_broker.h"
-#include "tests/support/virtual_time.h"
+#include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {
 namespace {
@@ -20,45 +17,58 @@ struct Deliveries final : BrokerSink {
   std::size_t count = 0;
 };
 
+// A database that answers, and serves, when the test says so.
+struct Answering final : StoreJobs {
+  explicit Answering(BootMs now) : at(now) {}
+  BootMs answered() const override { return at; }
+  BootMs served() const override { return refuses ? BootMs{0} : at; }
+  void stop() override {}
+  bool join(Ms) override { return true; }
+  void enqueue(Lane, Job) override {}
+  BootMs at;
+  bool refuses = false;
+};
+
 class IntakePauseTest : public testing::Test {
  protected:
   bool until(const std::function<bool()>& condition, Ms within = Ms{10'000}) {
     return loop.run_until(condition, within);
   }
-  bool paused() { return health.has("intake"); }
-  void answers() { answered = clock->boot() + Ms{1}; }
+  bool paused() { return flow.health.has("intake"); }
+  void answers() { jobs.at = clock->boot() + Ms{1}; }
 
-  const std::shared_ptr<test::VirtualClock> clock = std::make_shared<test::VirtualClock>();
-  test::VirtualLoop loop{*clock};
-  Health health{*clock, [] {}};
+  World world;
+  const std::shared_ptr<test::VirtualClock> clock = world.clock;
+  test::VirtualLoop& loop = world.loop;
+  Flow flow{world};
+  const std::vector<SystemEvent>& events = flow.events;
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, clock};
-  BootMs answered = clock->boot();
-  bool refuses = false;
-  int forgotten = 0;
-  std::vector<SystemEvent> events;
+  Answering jobs{clock->boot()};
+  const BridgeSettings settings{.lease = kPatience};
+  const Sidecar sidecar{settings,      loop,         broker,           jobs,
+                        flow.table,    world.rules,  flow.clock,       flow.names,
+                        flow.health,   flow.record,  flow.attachments, flow.store_watch,
+                        flow.proof,    flow.gates,   flow.counts,      flow.outbox,
+                        flow.acks,     flow.shards,  flow.left,        flow.transitions,
+                        flow.dispatch, flow.horizon, flow.intake};
   IntakeHolds holds{broker};
-  IntakePause pause{loop,
-                    {holds, broker.name(), health, [this] { return answered; },
-                     [this] { return refuses ? BootMs{0} : answered; }, [this] { ++forgotten; },
-                     [this](const char* kind, const std::string& subject, const std::string& detail) {
-                       events.push_back({kind, subject, detail});
-                     },
-                     "node-1"},
-                    kPatience};
+  IntakePause pause{sidecar, holds};
 };
 
 TEST_F(IntakePauseTest, AfterAsLongWithoutAnAnswerUntilThereIsOne) {
+  ASSERT_TRUE(flow.put_failed("orders"));
+  ASSERT_TRUE(until([&] { return flow.acks.unacked() == 1; })) << "no shard is held: it waits";
   const BootMs from = clock->boot();
-  answered = from;
+  jobs.at = from;
   pause.database_away(true);
   ASSERT_TRUE(until([&] { return paused(); }));
   EXPECT_GE(clock->boot() - from, kPatience);
-  EXPECT_EQ(forgotten, 1);
+  EXPECT_EQ(flow.acks.unacked(), 0U) << "the broker has them again";
   EXPECT_FALSE(until([&] { return !paused(); }, kPatience * 5)) << "nobody has answered";
   answers();
-  refuses = true;
+  jobs.refuses = true;
   EXPECT_FALSE(until([&] { return !paused(); }, kPatience * 5)) << "what refuses does not serve";
-  refuses = false;
+  jobs.refuses = false;
   answers();
   EXPECT_TRUE(until([&] { return !paused(); }));
   pause.database_away(false);
@@ -84,13 +94,13 @@ TEST_F(IntakePauseTest, ItBeginsWithTheDatabasesFirstAnswer) {
 
 // One kind of job waits while others complete: a table is locked, or a right is missing.
 TEST_F(IntakePauseTest, NotWhileTheDatabaseAnswersSomebody) {
-  io::Timer somebody(loop, [this] { answered = clock->boot(); });
+  io::Timer somebody(loop, [this] { jobs.at = clock->boot(); });
   somebody.start(Ms{0}, kPatience / 2);
   pause.database_away(true);
   EXPECT_FALSE(until([&] { return paused(); }, kPatience * 5));
   somebody.stop();
   pause.database_away(false);
-  answered = BootMs{0};  // no job was sent to it
+  jobs.at = BootMs{0};  // no job was sent to it
   EXPECT_FALSE(until([&] { return paused(); }, kPatience * 3));
 }
 
@@ -98,7 +108,7 @@ TEST_F(IntakePauseTest, NotWhileTheDatabaseAnswersSomebody) {
 TEST_F(IntakePauseTest, LongerEachTimeWhereTheDatabaseComesAndGoes) {
   std::vector<Ms> lengths;
   for (int i = 0; i < 3; ++i) {
-    answered = BootMs{0};
+    jobs.at = BootMs{0};
     pause.database_away(true);
     ASSERT_TRUE(until([&] { return paused(); }));
     const BootMs from = clock->boot();
@@ -114,7 +124,7 @@ TEST_F(IntakePauseTest, LongerEachTimeWhereTheDatabaseComesAndGoes) {
 TEST_F(IntakePauseTest, NothingIsDoneWhileDraining) {
   pause.database_away(true);
   pause.drain();
-  answered = BootMs{0};
+  jobs.at = BootMs{0};
   EXPECT_FALSE(until([&] { return paused(); }, kPatience * 3));
 }
 
