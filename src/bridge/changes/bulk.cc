@@ -264,7 +264,8 @@ BulkRunner::BulkRunner(const Sidecar& sidecar)
     : sidecar_(sidecar),
       runner_("node " + sidecar.settings.identity.name),
       // Without a shard, tasks sent now would wait for another instance's sweep.
-      step_(sidecar.table.add({"bulks", kTryAgain, Lane::flow, Jobs::Who::owners, [this] { return step(); }, true})) {}
+      step_(sidecar.table.add(
+          {"bulks", kTryAgain, Lane::flow, Jobs::Who::owners, [this] { return step(); }, true})) {}
 
 Jobs::Work BulkRunner::step() {
   return [this, fence = sidecar_.shards.fence(), rules = sidecar_.rules](Store& store) -> Result<Jobs::Then> {
