@@ -1,20 +1,12 @@
-# cmake -DSQL_DIR=... -DOUT=... -P embed.cmake: writes every .sql file, sorted by name, into OUT as raw strings.
-set(text "// Made by sql/embed.cmake from sql/mysql: do not edit.\n#include \"sql/embedded.h\"\n\n")
-string(APPEND text "namespace rung::sql::embedded {\n")
-foreach(kind schema statements cookbook)
-  if(NOT kind STREQUAL "statements")
-    set(files ${SQL_DIR}/${kind}.sql)
-  else()
-    file(GLOB files ${SQL_DIR}/${kind}/*.sql)
-  endif()
-  list(SORT files)
-  string(APPEND text "const std::vector<File>& ${kind}() {\n  static const std::vector<File> files = {\n")
-  foreach(file ${files})
-    get_filename_component(name ${file} NAME_WE)
-    file(READ ${file} content)
-    string(APPEND text "{\"${name}\", R\"rungsql(${content})rungsql\"},\n")
-  endforeach()
-  string(APPEND text "  };\n  return files;\n}\n")
+# cmake -DSQL_DIR=... -DOUT=... -P embed.cmake: writes the schema, and all statements, into OUT as strings.
+file(READ ${SQL_DIR}/schema.sql schema)
+file(GLOB files ${SQL_DIR}/statements/*.sql)
+foreach(file ${files})
+  file(READ ${file} content)
+  string(APPEND statements "${content}")
 endforeach()
-string(APPEND text "}  // namespace rung::sql::embedded\n")
-file(WRITE ${OUT} "${text}")
+file(WRITE ${OUT} "// Made by sql/embed.cmake from sql/mysql: do not edit.\n#include <string_view>\n\n"
+  "namespace rung::sql {\n"
+  "extern const std::string_view kSchemaText = R\"rungsql(${schema})rungsql\";\n"
+  "extern const std::string_view kStatementsText = R\"rungsql(${statements})rungsql\";\n"
+  "}  // namespace rung::sql\n")

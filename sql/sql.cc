@@ -5,13 +5,14 @@
 #include <map>
 #include <utility>
 
-#include "sql/embedded.h"
-
 namespace rung::sql {
+
+// The .sql files as of build time.
+extern const std::string_view kSchemaText, kStatementsText;
+
 namespace {
 
 constexpr std::string_view kName = "-- name: ";
-constexpr std::string_view kRecipe = "-- ## ";
 
 std::string_view trim(std::string_view s) {
   const auto from = s.find_first_not_of(" \t\r\n");
@@ -40,19 +41,17 @@ using Statements = std::map<std::string, std::string, std::less<>>;
 
 Statements read_statements() {
   Statements all;
-  for (const auto& file : embedded::statements()) {
-    std::string* current = nullptr;
-    lines(file.text, [&](std::string_view line) {
-      if (line.starts_with(kName)) {
-        current = &all[std::string(trim(line.substr(kName.size())))];
-        return;
-      }
-      const std::string_view code = without_comment(line);
-      if (current == nullptr || code.empty()) return;
-      if (!current->empty()) *current += ' ';
-      *current += code;
-    });
-  }
+  std::string* current = nullptr;
+  lines(kStatementsText, [&](std::string_view line) {
+    if (line.starts_with(kName)) {
+      current = &all[std::string(trim(line.substr(kName.size())))];
+      return;
+    }
+    const std::string_view code = without_comment(line);
+    if (current == nullptr || code.empty()) return;
+    if (!current->empty()) *current += ' ';
+    *current += code;
+  });
   for (auto& [name, text] : all) {
     while (text.ends_with(';')) text.pop_back();
   }
@@ -62,27 +61,6 @@ Statements read_statements() {
 const Statements& all_statements() {
   static const Statements statements = read_statements();
   return statements;
-}
-
-std::vector<Recipe> read_cookbook() {
-  std::vector<Recipe> all;
-  for (const auto& file : embedded::cookbook()) {
-    std::string text;
-    auto close = [&] {
-      if (!all.empty()) all.back().statements = split(text);
-      text.clear();
-    };
-    lines(file.text, [&](std::string_view line) {
-      if (line.starts_with(kRecipe)) {
-        close();
-        all.push_back({std::string(trim(line.substr(kRecipe.size()))), {}});
-      } else {
-        text.append(line).append("\n");
-      }
-    });
-    close();
-  }
-  return all;
 }
 
 }  // namespace
@@ -121,13 +99,8 @@ std::vector<std::string_view> statement_names() {
 }
 
 const std::vector<std::string>& schema() {
-  static const std::vector<std::string> statements = split(embedded::schema().front().text);
+  static const std::vector<std::string> statements = split(kSchemaText);
   return statements;
-}
-
-const std::vector<Recipe>& cookbook() {
-  static const std::vector<Recipe> all = read_cookbook();
-  return all;
 }
 
 }  // namespace rung::sql

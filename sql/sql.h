@@ -19,13 +19,6 @@ std::vector<std::string_view> statement_names();
 inline constexpr int kSchemaVersion = 1;
 const std::vector<std::string>& schema();
 
-// A query of mysql/cookbook.sql: the question, and its statements (SETs of variables first, the query last).
-struct Recipe {
-  std::string title;
-  std::vector<std::string> statements;
-};
-const std::vector<Recipe>& cookbook();
-
 // Splits a file into its statements, at each ";" at the end of a line, and removes comments.
 std::vector<std::string> split(std::string_view text);
 

@@ -17,20 +17,12 @@ WHERE message_id = @message_id
 ORDER BY retry_id, attempt;
 
 -- ## Where is this message now
--- State, level and the next time it goes out.
+-- State, level and the next time it goes out. By the property correlation_id: WHERE correlation_id = ...
 SET @message_id = '4711';
 SELECT retry_id, queue, state, attempt, level, levels, ladder, next_due_at, first_failed_at, finished_at, finished_by,
        last_error
 FROM retry_current
 WHERE message_id = @message_id
-ORDER BY retry_id;
-
--- ## By its correlation id
--- The property that the publisher set.
-SET @correlation_id = 'c-4711';
-SELECT retry_id, queue, message_id, state, attempt, next_due_at, last_error
-FROM retry_current
-WHERE correlation_id = @correlation_id
 ORDER BY retry_id;
 
 -- ## By the value of a header
@@ -167,26 +159,12 @@ WHERE state = 'succeeded' AND finished_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY
 GROUP BY queue
 ORDER BY queue;
 
--- ## How full is each queue's ladder
--- All tasks, by queue and state, with the overdue ones.
-SELECT queue, state, tasks, oldest_due_at, overdue
-FROM retry_by_queue
-ORDER BY queue, state;
-
 -- ## How the promises of lateness were kept
 -- Of the queues with late_by: the share of deliveries in time, and how many were late, or late only because of a gate.
 SELECT DISTINCT queue, share_last_hour, late_last_hour, gated_last_hour, share_last_day, late_last_day, gated_last_day
 FROM retry_by_queue
 WHERE in_time_last_day IS NOT NULL
 ORDER BY share_last_hour, queue;
-
--- ## What is due in the next hour, by tag
--- How much of each kind of work is coming.
-SELECT tag, kind, COUNT(*) AS tasks, MIN(next_due_at) AS first_due, MAX(next_due_at) AS last_due
-FROM retry_current
-WHERE state = 'scheduled' AND next_due_at <= UTC_TIMESTAMP(3) + INTERVAL 1 HOUR
-GROUP BY tag, kind
-ORDER BY tasks DESC;
 
 -- ## Everything that ever happened to one order
 -- Taken in, published, answered, changed by hand: the message with that message-id, in order of time.
@@ -223,16 +201,6 @@ FROM retry_audit
 WHERE at >= UTC_TIMESTAMP(3) - INTERVAL 30 DAY
 GROUP BY DATE(at), who, what
 ORDER BY day DESC, changes DESC;
-
--- ## How late, by hour
--- Deliveries of the last day: mean and maximum time between due and confirmed, and how many took over a
--- second.
-SELECT DATE_FORMAT(due_at, '%Y-%m-%d %H:00') AS hour, COUNT(*) AS deliveries, ROUND(AVG(late_ms)) AS mean_ms,
-       MAX(late_ms) AS worst_ms, SUM(late_ms > 1000) AS over_a_second
-FROM retry_history
-WHERE due_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND due_at <= UTC_TIMESTAMP(3) AND published_at IS NOT NULL
-GROUP BY DATE_FORMAT(due_at, '%Y-%m-%d %H:00')
-ORDER BY hour;
 
 -- ## Which errors, by tag
 -- Failures of the last day by the first line of the reported error (a stack follows it), ignoring numbers.
@@ -321,13 +289,6 @@ SELECT bulk_id, action, state, done, total, ROUND(100 * done / GREATEST(total, 1
 FROM retry_bulks
 ORDER BY bulk_id DESC
 LIMIT 20;
-
--- ## Which queues are paused
--- By whom and until when, and what waits behind each pause.
-SELECT queue, since, until, reason, `by`, waiting, next_at
-FROM retry_queues
-WHERE state = 'paused'
-ORDER BY since;
 
 -- ## What holds queues back
 -- A pause, a window, a breaker or a rate, and what is due behind it. The queues with the most that waits come first.

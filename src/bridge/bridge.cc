@@ -13,8 +13,6 @@ namespace {
 
 constexpr Ms kLookIfDrained{20};
 constexpr Ms kReadKeyAgain{5000};
-constexpr Ms kForgetGatesEvery{std::chrono::minutes{10}};
-constexpr Ms kUnusedGatesKept{std::chrono::hours{24}};
 
 }  // namespace
 
@@ -93,12 +91,6 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                     [this] { dispatch_.release_unfetched(); }),
       drain_timer_(loop, [this] { look_if_drained(); }) {
   reserve_names();
-  upkeep_.add({"forget gates", kForgetGatesEvery, Lane::upkeep, Jobs::Who::leader, [this] {
-                 if (!rules_->has_gates()) return Jobs::Work{};
-                 return Jobs::Work([before = clock_.now() - kUnusedGatesKept](Store& store) {
-                   return store.forget_gates(before).map([] { return Jobs::Then{}; });
-                 });
-               }});
 }
 
 Bridge::~Bridge() = default;

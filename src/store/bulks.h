@@ -53,35 +53,32 @@ struct Care {
 };
 inline constexpr std::int64_t kMostCanary = 1000;
 
-struct NewBulk {
+// What a person has asked for.
+struct BulkRequest {
   BulkAction action = BulkAction::cancel;
-  Filter filter;               // its limit, after and order are ignored
-  std::string filter_text;     // what was asked for, as JSON: for people
-  std::string reason;          // as the person gave it
+  std::string filter_text;     // which tasks, as JSON: for people
+  std::string reason, who;     // reason: as the person gave it
   Target elsewhere;            // of a redrive
   bool even_reported = false;  // of a redrive or a failure
   double rate = 0;             // tasks a second; 0 = as fast as it goes
-  std::string who;
-  bool paused = false;     // created paused, until set_bulk(): a person confirms first
-  std::int64_t limit = 0;  // at most so many tasks, the oldest; 0 = all that match
-  Care care = {};          // of a redrive
+  Care care = {};              // of a redrive
 };
 
-struct Bulk {
+struct NewBulk : BulkRequest {
+  Filter filter;           // its limit, after and order are ignored
+  bool paused = false;     // created paused, until set_bulk(): a person confirms first
+  std::int64_t limit = 0;  // at most so many tasks, the oldest; 0 = all that match
+};
+
+struct Bulk : BulkRequest {
   std::int64_t id = 0;
-  BulkAction action = BulkAction::cancel;
   BulkState state = BulkState::running;
-  std::string filter_text, reason, who;
-  Target elsewhere;
-  bool even_reported = false;
-  double rate = 0;
   std::int64_t total = 0, done = 0;       // done: processed, whatever the result
   std::int64_t applied = 0, refused = 0;  // the others needed no change
   EpochMs created_at;
   std::optional<EpochMs> finished_at;
-  std::string runner;  // the process that runs it; "" = none
-  TaskId last = {};    // the last task processed
-  Care care = {};
+  std::string runner;                            // the process that runs it; "" = none
+  TaskId last = {};                              // the last task processed
   std::optional<std::int64_t> canary_done = {};  // `done` when its canary had succeeded
   std::string stopped_because = {};              // why it ended itself; "" = it has not
   // When a person last paused, resumed or aborted it, who, and why.

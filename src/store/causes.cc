@@ -77,8 +77,6 @@ void CauseBook::add(const std::string& id, const std::string& queue) {
 
 // --- CauseTexts
 
-void CauseTexts::prepare(std::string_view error) { of(error); }
-
 const std::string& CauseTexts::of(std::string_view error) {
   const auto it = texts_.find(error);
   if (it != texts_.end()) return it->second;

@@ -44,8 +44,10 @@ inline constexpr Ms kCauseBucket{std::chrono::minutes{5}};
 // So many of them are the hour.
 inline constexpr std::size_t kCauseBuckets = 12;
 inline constexpr std::size_t kCauseSampleBytes = 1000;
-// A cause without tasks and failures is deleted after this.
+// So long after its last task and failure a cause is left out of the books of processes, and later deleted: a
+// process that had it in its book would count a failure of it without storing what it is.
 inline constexpr Ms kCauseKept{std::chrono::hours{24 * 30}};
+inline constexpr Ms kCauseForgotten = kCauseKept + std::chrono::hours{1};
 
 // One row of retry_causes.
 struct CauseRow {
@@ -113,8 +115,6 @@ class CauseTexts {
  public:
   explicit CauseTexts(const CauseBook& book) : book_(&book) {}
   const CauseBook& book() const { return *book_; }
-  void prepare(std::string_view error);
-  // Also of an error that was not prepared.
   const std::string& of(std::string_view error);
 
  private:

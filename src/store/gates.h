@@ -62,6 +62,8 @@ struct QueueGate {
 };
 
 inline constexpr Ms kPausesKept = std::chrono::hours{24 * 30};
+// States that are as by default.
+inline constexpr Ms kGatesKept = std::chrono::hours{24};
 
 // What a store does for pause(): the pause that results from `request`, given the queue's latest one; none if
 // nothing changes. And for resume(); none if there is no pause in force. REQUIRES: `now` is the database's

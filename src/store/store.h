@@ -83,7 +83,6 @@ class Store {
   virtual Result<std::optional<TaskRow>> find(TaskId id) = 0;
   // Those that exist, in any order.
   virtual Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) = 0;
-  virtual Result<std::string> origin(TaskId id) = 0;  // NewTask::origin_json; not_found
   // By task and attempt; tasks without attempts are left out.
   virtual Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) = 0;
   Result<std::vector<AttemptRow>> history(TaskId id) { return histories({&id, 1}); }
@@ -150,8 +149,6 @@ class Store {
   // By which value of a header rate_by limits these tasks (indexed_value()); "" = it has none.
   virtual Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                               const std::string& header) = 0;
-  // Deletes up to 1,000 gate states that equal the default and were not confirmed since `before`.
-  virtual Result<void> forget_gates(EpochMs before) = 0;
 
   // --- whether the failures of queues reach us
   // What is known of `queues`; of all queues if it is empty.
@@ -172,15 +169,15 @@ class Store {
   // Reads the causes that are stored into the book of this process, without those that have had no task and
   // no failure for kCauseKept.
   virtual Result<void> read_causes() = 0;
-  // Deletes at most `limit` causes that have had no task and no failure since `before`. No process may still
-  // have them in its book: it would count a failure of theirs without storing what they are.
-  virtual Result<int> forget_causes(EpochMs before, int limit) = 0;
 
   // --- counts
   // Adds up in one transaction, with one statement a table.
   virtual Result<void> add_counts(const CountBatch& batch) = 0;
-  // Deletes at most `limit` buckets of each kind that nothing needs any more at `now`.
-  virtual Result<int> forget_counts(EpochMs now, int limit) = 0;
+
+  // Deletes at most `limit` rows of each kind that nothing needs any more at `now`, and returns how many: old
+  // buckets of counts; states of gates that equal the default and were not confirmed for kGatesKept; causes
+  // that have had no task and no failure for kCauseForgotten.
+  virtual Result<int> forget(EpochMs now, int limit) = 0;
 
   // --- retention: src/bridge/upkeep/retention.h decides when. Each call may be repeated, and run by two
   // processes at once.

@@ -70,24 +70,20 @@ class TaskWriter {
   // Both outlive this.
   TaskWriter(Tables& tables, CauseBook& book) : tables_(tables), book_(book) {}
 
-  // Store::insert(), Store::apply().
-  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence);
-  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step);
-  // apply() of claims, which reads the messages of first_claimed() with its commit (Tables::read_messages).
+  // Store::insert(), Store::apply(). `claims`: the events are claims: the messages of first_claimed() are
+  // read with the commit (Tables::read_messages).
   struct ClaimLimits {
     std::size_t most_bytes = 0;
     std::size_t short_from = kShortClaims;  // from so many claims in one call on, they are short
   };
-  Result<std::vector<Decision>> claim(std::span<const Event> claims, const Fence& fence,
-                                      const Decider& decide, const ClaimLimits& limits);
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence);
+  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide, const BulkStep* step = nullptr,
+                                      const ClaimLimits* claims = nullptr);
   // Store::write_claims().
   Result<void> write_claims(std::span<const TaskId> ids);
 
  private:
-  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step, const ClaimLimits* claims);
-
   Tables& tables_;
   CauseBook& book_;
   int doubts_ = 0;          // number of insert() calls that still look for existing rows first

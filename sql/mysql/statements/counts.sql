@@ -8,7 +8,7 @@ INSERT INTO rung_batches (kind, maker, batch, at) VALUES (:kind, :maker, :id, UT
 ON DUPLICATE KEY UPDATE batch = VALUES(batch), at = VALUES(at)
 
 -- name: batches_forget
-DELETE FROM rung_batches WHERE kind = :kind AND at < :before
+DELETE FROM rung_batches WHERE at < :before
 
 -- name: promises_add
 INSERT INTO rung_promises (queue, length, minutes, since, in_time, late, gated) VALUES :rows

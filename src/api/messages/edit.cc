@@ -154,10 +154,11 @@ Changes read_changes(Fields& fields) {
 }
 
 Result<Original> read_original(MysqlStore& store, TaskId id) {
-  auto row = store.find(id);
-  if (!row) return tl::unexpected(row.error());
-  if (!*row) return tl::unexpected(Error{Error::Kind::not_found, "no task with retry-id " + id.str()});
   const TaskId ids[] = {id};
+  auto known = store.known(ids);
+  if (!known) return tl::unexpected(known.error());
+  if (known->empty())
+    return tl::unexpected(Error{Error::Kind::not_found, "no task with retry-id " + id.str()});
   auto messages = store.messages(ids);
   if (!messages) return tl::unexpected(messages.error());
   if (messages->empty())
@@ -166,9 +167,8 @@ Result<Original> read_original(MysqlStore& store, TaskId id) {
   const StoredMessage& stored = messages->front();
   if (stored.message == nullptr)
     return permanent("the stored message of task " + id.str() + " is unreadable: " + stored.broken);
-  auto origin = store.origin(id);
-  if (!origin) return tl::unexpected(origin.error());
-  return Original{**std::move(row), stored.message, *std::move(origin)};
+  KnownTask& task = known->front();
+  return Original{std::move(task.row), stored.message, std::move(task.origin)};
 }
 
 Json to_json(const Original& original) {

@@ -8,8 +8,8 @@
 namespace rung::bridge {
 namespace {
 
-constexpr Ms kForgetCountsEvery{std::chrono::minutes{1}};
-constexpr int kMostCountsForgotten = 1000;  // at a time
+constexpr Ms kForgetEvery{std::chrono::minutes{10}};
+constexpr int kMostForgotten = 1000;  // at a time
 
 }  // namespace
 
@@ -21,7 +21,7 @@ CountUpkeep::CountUpkeep(Jobs& jobs, const DbClock& clock, const FlowCounts& cou
       identity_(identity),
       add_(jobs.add(
           {"counts of deliveries", kEvery, Lane::upkeep, Jobs::Who::all, [this] { return next(); }})),
-      forget_(jobs.add({"forget counts of deliveries", kForgetCountsEvery, Lane::upkeep, Jobs::Who::leader,
+      forget_(jobs.add({"forget counts, gates, causes", kForgetEvery, Lane::upkeep, Jobs::Who::leader,
                         [this] { return forget(); }})) {}
 
 // What failed may have been committed: it is repeated under its id, so that nothing counts twice.
@@ -62,9 +62,9 @@ void CountUpkeep::added() {
 
 Jobs::Work CountUpkeep::forget() {
   return [this, at = clock_.now()](Store& store) {
-    return store.forget_counts(at, kMostCountsForgotten).map([this](int gone) {
+    return store.forget(at, kMostForgotten).map([this](int gone) {
       return Jobs::Then([this, gone] {
-        if (gone >= kMostCountsForgotten) jobs_.run(forget_);
+        if (gone >= kMostForgotten) jobs_.run(forget_);
       });
     });
   };
@@ -74,12 +74,8 @@ namespace {
 
 constexpr Ms kFoldEvery{1000};
 constexpr Ms kReadCausesEvery{std::chrono::seconds{15}};
-constexpr Ms kForgetCausesEvery{std::chrono::hours{1}};
 // Changes of one transaction. A transaction of the flow leaves one for each of its causes, usually a few.
 constexpr int kFoldAtOnce = 2000;
-constexpr int kForgetCausesAtOnce = 1000;
-// Every process has read the causes since.
-constexpr Ms kForgetLater{std::chrono::hours{1}};
 
 Result<Jobs::Then> fold(Store& store) {
   const auto folded = store.fold_causes(kFoldAtOnce);
@@ -95,16 +91,11 @@ Result<Jobs::Then> fold(Store& store) {
 
 }  // namespace
 
-Jobs::Id add_cause_jobs(Jobs& jobs, const DbClock& clock) {
+Jobs::Id add_cause_jobs(Jobs& jobs) {
   // On the lane of queries, whose connection is in use: that of upkeep would be opened for it each time.
   jobs.add({"read causes", kReadCausesEvery, Lane::sweeps, Jobs::Who::owners, [] {
               return Jobs::Work(
                   [](Store& store) { return store.read_causes().map([] { return Jobs::Then{}; }); });
-            }});
-  jobs.add({"forget causes", kForgetCausesEvery, Lane::upkeep, Jobs::Who::leader, [&clock] {
-              return Jobs::Work([before = clock.now() - kCauseKept - kForgetLater](Store& store) {
-                return store.forget_causes(before, kForgetCausesAtOnce).map([](int) { return Jobs::Then{}; });
-              });
             }});
   return jobs.add(
       {"count causes", kFoldEvery, Lane::upkeep, Jobs::Who::leader, [] { return Jobs::Work(fold); }, true});

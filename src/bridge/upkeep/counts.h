@@ -1,6 +1,6 @@
 // Adds what this instance has counted of promises of lateness and of activity (FlowCounts) to the database,
 // every few seconds and for all queues together. A process that dies takes with it what it has not added.
-// The leader deletes old buckets. Thread: the loop's.
+// The leader deletes what nothing needs any more (Store::forget). Thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ class CountUpkeep {
 };
 
 // Upkeep of causes (src/store/causes.h): each second the leader adds the changes of their counts to
-// rung_causes, and each hour deletes causes that nobody needs. Every instance reads the causes that the
-// others have found. Returns the job to want() when there are changes of counts to add. Thread: the loop's.
-Jobs::Id add_cause_jobs(Jobs& jobs, const DbClock& clock);
+// rung_causes. Every instance reads the causes that the others have found. Returns the job to want() when
+// there are changes of counts to add. Thread: the loop's.
+Jobs::Id add_cause_jobs(Jobs& jobs);
 
 }  // namespace rung::bridge

@@ -288,17 +288,12 @@ Response show_task(Context& context, const Call& call) {
 Response show_origin(Context& context, const Call& call) {
   const auto id = TaskId::parse(call.id);
   if (!id) return no_such_task(call);
-  const auto origin = context.reads.run([&](MysqlStore& store) -> Result<std::string> {
-    auto whole = store.origin(*id);
-    if (!whole) return whole;
-    if (!may(call.person, Action::body)) return without_content(*whole);
-    const auto row = store.find(*id);
-    if (!row) return tl::unexpected(row.error());
-    return *row && holds(call.person.queues, (*row)->task.queue) ? *whole : without_content(*whole);
-  });
-  if (!origin && origin.error().kind == Error::Kind::not_found) return no_such_task(call);
-  if (!origin) return problem(origin.error(), call.request.path);
-  Json json = Json::parse(*origin, nullptr, false);
+  const auto known = context.reads.run([&](MysqlStore& store) { return store.known({&*id, 1}); });
+  if (!known) return problem(known.error(), call.request.path);
+  if (known->empty()) return no_such_task(call);
+  const auto& [row, origin] = known->front();
+  const bool whole = may(call.person, Action::body) && holds(call.person.queues, row.task.queue);
+  Json json = Json::parse(whole ? origin : without_content(origin), nullptr, false);
   if (json.is_discarded()) json = Json();
   return answer(200, {{"retry_id", id->str()}, {"origin", std::move(json)}});
 }

@@ -138,13 +138,13 @@ std::vector<CauseRow> reopen(Session& session, const Sums& sums) {
 
 }  // namespace
 
-void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now) {
+void MysqlTables::write_causes(const CauseChanges& changes, int node, EpochMs now) {
   // One by one: the number of matched rows tells whether this process was first.
   for (const CauseRow& row : changes.fresh()) {
     Rows rows;
     rows.row() << row.id << name_sql(row.queue) << row.error_type << row.sample << now << now;
-    if (session.exec(render("cause_new", {{"rows", rows.done()}})) != 1) continue;
-    write_cause_event(session, "cause_appeared", row.id, describe(row), node);
+    if (session_.exec(render("cause_new", {{"rows", rows.done()}})) != 1) continue;
+    write_cause_event(session_, "cause_appeared", row.id, describe(row), node);
   }
   if (changes.empty()) return;
   Rows rows;
@@ -152,7 +152,7 @@ void write_causes(Session& session, const CauseChanges& changes, int node, Epoch
     rows.row() << cause << now << counts.scheduled << counts.parked << counts.succeeded << counts.total
                << counts.failures;
   }
-  session.later(render("cause_changes_write", {{"rows", rows.done()}}));
+  session_.later(render("cause_changes_write", {{"rows", rows.done()}}));
 }
 
 Result<std::vector<CauseRow>> MysqlStore::causes(const CauseFilter& filter) {
@@ -217,12 +217,6 @@ Result<void> MysqlStore::read_causes() {
     causes_->load(session_->all(
         render("cause_ids", {{"kept_s", kCauseKept.count() / 1000}}),
         [](const ::sql::ResultSet& row) { return std::pair(text_at(row, 1), text_at(row, 2)); }));
-  });
-}
-
-Result<int> MysqlStore::forget_causes(EpochMs before, int limit) {
-  return session_->run_for([&] {
-    return static_cast<int>(session_->exec(render("causes_forget", {{"before", before}, {"limit", limit}})));
   });
 }
 

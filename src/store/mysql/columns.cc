@@ -257,7 +257,7 @@ Sql correlation_id_sql(const Message& message) {
   return is_correlated(message) ? name_sql(*message.properties.correlation_id) : Sql::null();
 }
 
-Sql write_tasks(const Sql& rows) {
+Sql write_tasks(Sql rows) {
   static const auto lists = [] {
     std::vector<Sql> names, updates;
     for (const TaskColumn& column : kTaskChanges) {
@@ -266,7 +266,8 @@ Sql write_tasks(const Sql& rows) {
     }
     return std::pair(Sql::of(names), Sql::of(updates));
   }();
-  return render("write_tasks", {{"columns", lists.first}, {"rows", rows}, {"updates", lists.second}});
+  return render("write_tasks",
+                {{"columns", lists.first}, {"rows", std::move(rows)}, {"updates", lists.second}});
 }
 
 void add_task(Rows& rows, const Task& t) {

@@ -127,7 +127,7 @@ void add_indexed_headers(Rows& rows, TaskId id, const Message& message,
 using Columns = std::uint64_t;
 
 // write_tasks, write_attempts with these rows.
-Sql write_tasks(const Sql& rows);
+Sql write_tasks(Sql rows);
 void add_task(Rows& rows, const Task& task);
 void add_attempt(Rows& rows, const Attempt& attempt);
 

@@ -68,10 +68,6 @@ bool is_repeated(Session& session, std::string_view kind, const std::string& mak
   return false;
 }
 
-void forget_batches(Session& session, std::string_view kind, EpochMs before) {
-  session.exec(render("batches_forget", {{"kind", kind}, {"before", before}}));
-}
-
 Result<std::vector<QueueStat>> MysqlStore::open_by_queue() {
   return session_->read_all(render("open_by_queue"),
                             row_of(&QueueStat::queue, &QueueStat::state, &QueueStat::tasks,
@@ -129,17 +125,19 @@ Result<std::vector<ActivityPoint>> MysqlStore::activity(const ActivityRange& ran
                             });
 }
 
-Result<int> MysqlStore::forget_counts(EpochMs now, int limit) {
+Result<int> MysqlStore::forget(EpochMs now, int limit) {
   return session_->run_for([&] {
     int gone = 0;
-    for (const auto& [length, keeps] :
-         {std::pair(kPromiseMinutes, kPromiseHour), std::pair(kPromiseHour, kPromiseDay)}) {
-      gone += static_cast<int>(session_->exec(render(
-          "promises_forget", {{"minutes", minutes_of(length)}, {"before", now - keeps}, {"limit", limit}})));
-    }
-    gone += static_cast<int>(
-        session_->exec(render("activity_forget", {{"before", now - kActivityKept}, {"limit", limit}})));
-    forget_batches(*session_, "counts", now - kPromiseDay);
+    const auto forget = [&](std::string_view name, Ms kept, std::int64_t minutes = 0) {
+      gone += static_cast<int>(
+          session_->exec(render(name, {{"before", now - kept}, {"limit", limit}, {"minutes", minutes}})));
+    };
+    forget("promises_forget", kPromiseHour, kPromiseMinutes / kActivityMinute);
+    forget("promises_forget", kPromiseDay, kPromiseHour / kActivityMinute);
+    forget("activity_forget", kActivityKept);
+    forget("gates_forget", kGatesKept);
+    forget("causes_forget", kCauseForgotten);
+    session_->exec(render("batches_forget", {{"before", now - kPromiseDay}}));
     return gone;
   });
 }

@@ -136,13 +136,6 @@ Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) 
       "gates");
 }
 
-Result<void> MysqlStore::forget_gates(EpochMs before) {
-  return session_->run([&] {
-    session_->exec(render("gates_forget", {{"before", before}}));
-    forget_batches(*session_, "gates", before);
-  });
-}
-
 void MysqlStore::record_change(const AuditRow& change, const SystemEvent& event) {
   tables_->write_audit({&change, 1});
   write_event(*session_, event);

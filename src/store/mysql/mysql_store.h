@@ -128,7 +128,6 @@ class MysqlStore final : public Store {
   Result<std::vector<GateState>> change_gates(const GateBatch& batch) override;
   Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                       const std::string& header) override;
-  Result<void> forget_gates(EpochMs before) override;
 
   Result<AttachmentRecords> attachments(std::span<const std::string> queues) override;
   Result<void> see_attachments(std::span<const AttachmentSighting> seen) override;
@@ -137,10 +136,9 @@ class MysqlStore final : public Store {
 
   Result<CausesFolded> fold_causes(int limit) override;
   Result<void> read_causes() override;
-  Result<int> forget_causes(EpochMs before, int limit) override;
 
   Result<void> add_counts(const CountBatch& batch) override;
-  Result<int> forget_counts(EpochMs now, int limit) override;
+  Result<int> forget(EpochMs now, int limit) override;
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override;
@@ -158,7 +156,6 @@ class MysqlStore final : public Store {
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;
   Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
-  Result<std::string> origin(TaskId id) override;
   Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
 
  private:

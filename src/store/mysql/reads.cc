@@ -208,14 +208,6 @@ Result<std::vector<AttemptRow>> MysqlStore::histories(std::span<const TaskId> id
   return session_->read_all(render("history", {{"ids", ids}}), attempt_row_at);
 }
 
-Result<std::string> MysqlStore::origin(TaskId id) {
-  return session_->run_for([&] {
-    auto row = session_->query(render("origins", {{"ids", id}}));
-    if (!row->next()) throw Abort{{Error::Kind::not_found, "no task " + id.str()}};
-    return text_at(*row, 2);
-  });
-}
-
 Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<KnownTask>{};
   return session_->run_for([&] {

@@ -90,16 +90,14 @@ void without_bulks(Session& session, std::vector<TaskId>& ids) {
   std::erase_if(ids, [&](TaskId id) { return stay.contains(id); });
 }
 
-// Tasks that are about to be deleted.
-void forget_in_causes(Session& session, const CauseBook& book, std::span<const TaskId> ids) {
-  if (ids.empty()) return;
-  CauseTexts none(book);
-  CauseChanges changes(none);
+// How the causes of these tasks change, which are about to be deleted.
+CauseChanges without(Session& session, CauseTexts& texts, std::span<const TaskId> ids) {
+  CauseChanges changes(texts);
   auto row = session.query(render("causes_of_tasks", {{"ids", ids}}));
   while (row->next())
     changes.removed(text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),
                     row->getInt64(3));
-  write_causes(session, changes, 0, EpochMs{});
+  return changes;
 }
 
 }  // namespace
@@ -219,7 +217,9 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
         auto ids = ids_of(*session_, render("over_lock", {{"ids", over}, {"before", before}}));
         without_bulks(*session_, ids);
         PurgeResult out = page;
-        forget_in_causes(*session_, *causes_, ids);
+        if (ids.empty()) return out;
+        CauseTexts none(*causes_);
+        tables_->write_causes(without(*session_, none, ids), 0, EpochMs{});
         erase(*session_, "rung_task_headers", "task_id", ids);
         out.tasks = erase(*session_, "rung_tasks", "id", ids);
         return out;

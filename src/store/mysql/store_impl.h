@@ -35,13 +35,9 @@ inline Sql if_ours(const BulkStep& step) {
 // Inside a transaction. Whether this batch is the maker's latest of its kind: its answer was lost, and it is
 // repeated. If not, it is the latest from now on. kind: "gates", "counts".
 bool is_repeated(Session& session, std::string_view kind, const std::string& maker, const std::string& id);
-void forget_batches(Session& session, std::string_view kind, EpochMs before);
 
 // Inside run(). 0: there is no schema, or it was not finished.
 int schema_version(Session& session);
-
-// Inside a transaction: writes the changes. `node`: of the instance, for the events of new causes.
-void write_causes(Session& session, const CauseChanges& changes, int node, EpochMs now);
 
 // The condition that the attempt c is a short claim of the row t.
 inline Sql short_claim() { return render("short_claim"); }

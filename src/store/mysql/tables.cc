@@ -220,9 +220,6 @@ void MysqlTables::replace_message(const Task& task, const MessagePtr& message) {
   if (rows.count() > 0) session_.exec(render("insert_headers", {{"rows", rows.done()}}));
 }
 
-void MysqlTables::write_causes(const CauseChanges& changes, int node, EpochMs now) {
-  mysql::write_causes(session_, changes, node, now);
-}
 bool MysqlTables::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
   return session_.exec(render("bulk_step", {{"rate", step.rate},
                                             {"last", counts.last},

@@ -1,10 +1,8 @@
 // The part of tasks that writer_ does not do: the messages of claims, and which tasks are due.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <unordered_set>
 
-#include "src/core/base/failpoint.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {
@@ -28,15 +26,6 @@ Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<
   return entries;
 }
 
-// In test builds RUNG_TEST_SHORT_CLAIMS in the environment makes every claim short: tests have few tasks.
-std::size_t short_claims_from() {
-  if constexpr (kFailpoints) {
-    static const bool all = std::getenv("RUNG_TEST_SHORT_CLAIMS") != nullptr;
-    if (all) return 1;
-  }
-  return kShortClaims;
-}
-
 Result<std::vector<DueEntry>> due_entries(Session& session, const Sql& sql) {
   auto entries =
       session.read_all(sql, row_of(&DueEntry::id, &DueEntry::shard, &DueEntry::at, &DueEntry::queue));
@@ -49,7 +38,8 @@ Result<std::vector<DueEntry>> due_entries(Session& session, const Sql& sql) {
 
 Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                                   std::size_t most_bytes) {
-  auto decisions = writer_.claim(claims, fence, decide, {most_bytes, short_claims_from()});
+  const TaskWriter::ClaimLimits limits{most_bytes};
+  auto decisions = writer_.apply(claims, fence, decide, nullptr, &limits);
   if (!decisions) return tl::unexpected(decisions.error());
   return Claimed{*std::move(decisions), tables_->messages()};
 }

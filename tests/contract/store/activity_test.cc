@@ -69,9 +69,9 @@ TEST_P(ActivityContract, ARepeatedBatchChangesNothing) {
 TEST_P(ActivityContract, OldMinutesAreDeletedAFewAtATime) {
   for (int minute = 0; minute < 3; ++minute) add(batch("orders", {1, 0, 0}, kNoon + kMinute * minute));
   const EpochMs then = kNoon + kMinute + kActivityKept;  // two of them are old
-  EXPECT_EQ(must(store_->forget_counts(then, 3)), 3) << "two rows for each minute: the queue's, and all";
-  EXPECT_EQ(must(store_->forget_counts(then, 3)), 1);
-  EXPECT_EQ(must(store_->forget_counts(then, 3)), 0);
+  EXPECT_EQ(must(store_->forget(then, 3)), 3) << "two rows for each minute: the queue's, and all";
+  EXPECT_EQ(must(store_->forget(then, 3)), 1);
+  EXPECT_EQ(must(store_->forget(then, 3)), 0);
   EXPECT_THAT(points("orders"), ElementsAre(ActivityPoint{kNoon + kMinute * 2, {1, 0, 0}}));
   EXPECT_THAT(points(kAllQueues), ElementsAre(ActivityPoint{kNoon + kMinute * 2, {1, 0, 0}}));
 }

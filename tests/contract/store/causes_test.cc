@@ -299,13 +299,13 @@ TEST_P(CauseContract, WhatAQueueMayHaveIsBounded) {
 TEST_P(CauseContract, WhatNobodyNeedsIsForgotten) {
   const Fence fence = join(*store_, "a");
   const TaskId id = insert(fence, failed("no stock"));
-  const std::string cause_id = get(*store_, id).cause;
+  constexpr Ms kLater = kCauseForgotten + Ms{1000};
   fold();
-  EXPECT_EQ(must(store_->forget_causes(must(store_->now()) + Ms{1000}, 10)), 0) << "a task has it";
+  EXPECT_EQ(must(store_->forget(must(store_->now()) + kLater, 10)), 0) << "a task has it";
   EXPECT_EQ(apply_one(*store_, fence, id, event::Cancel{}).verdict, Decision::Verdict::applied);
   fold();
-  EXPECT_EQ(must(store_->forget_causes(must(store_->now()) - Ms{60'000}, 10)), 0) << "it has just failed";
-  EXPECT_EQ(must(store_->forget_causes(must(store_->now()) + Ms{1000}, 10)), 1);
+  EXPECT_EQ(must(store_->forget(must(store_->now()) + kCauseKept, 10)), 0) << "it has just failed";
+  EXPECT_EQ(must(store_->forget(must(store_->now()) + kLater, 10)), 1);
   EXPECT_THAT(must(database().causes({})), IsEmpty());
 }
 
@@ -319,7 +319,7 @@ TEST_P(CauseContract, ThatIsForgottenComesBackWhole) {
   fold();
   mysql_->exec("UPDATE rung_causes SET last_seen = last_seen - INTERVAL 31 DAY");
   must(store_->read_causes());
-  EXPECT_EQ(must(store_->forget_causes(must(store_->now()) - kCauseKept, 10)), 1);
+  EXPECT_EQ(must(store_->forget(must(store_->now()), 10)), 1);
   insert(fence, failed("no stock"));
   fold();
   EXPECT_EQ(cause(cause_id).queue, "orders");

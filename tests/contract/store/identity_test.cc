@@ -68,7 +68,7 @@ TEST_P(StoreContract, AMessageThatComesBackWithOtherHeadersReplacesTheOneInTheRo
     EXPECT_EQ(task.digest, received->digest);
     EXPECT_EQ(task.tag, "again");
   }
-  const std::string origin = must(store_->origin(id));
+  const std::string origin = must(store_->known({&id, 1})).at(0).origin;
   EXPECT_NE(origin.find("earlier content"), std::string::npos) << origin;
   EXPECT_NE(origin.find(R"(\"retries\")"), std::string::npos) << "the headers of the first: " << origin;
 }

@@ -103,15 +103,11 @@ TEST_P(StoreContract, MessagesComeBackToTheByte) {
         std::find_if(tasks.begin(), tasks.end(), [&](const NewTask& n) { return n.task.id == id; });
     ASSERT_NE(it, tasks.end());
     EXPECT_TRUE(*message == *it->message) << "body of " << it->message->body.size();
-    EXPECT_EQ(must(store_->origin(id)), it->origin_json);
     const auto known = must(store_->known(std::vector{id, TaskId{12345}}));
     ASSERT_EQ(known.size(), 1U);
     EXPECT_EQ(known[0].row.task.id, id);
     EXPECT_EQ(known[0].origin, it->origin_json);
   }
-  const auto none = store_->origin(TaskId{12345});
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().kind, Error::Kind::not_found);
 }
 
 // Small bodies are part of the statement's text: each character alone, within others, and text like SQL.

@@ -65,9 +65,9 @@ TEST_P(PromiseContract, OldBucketsAreDeletedAFewAtATime) {
   add(batch("orders", {1, 0, 0}, std::chrono::hours{2}));   // the bucket of five minutes is old
   add(batch("orders", {1, 0, 0}, std::chrono::hours{30}));  // both are
   const EpochMs now = must(store_->now());
-  EXPECT_EQ(must(store_->forget_counts(now, 1)), 2) << "one of each length";
-  EXPECT_EQ(must(store_->forget_counts(now, 1)), 1);
-  EXPECT_EQ(must(store_->forget_counts(now, 100)), 0);
+  EXPECT_EQ(must(store_->forget(now, 1)), 2) << "one of each length";
+  EXPECT_EQ(must(store_->forget(now, 1)), 1);
+  EXPECT_EQ(must(store_->forget(now, 100)), 0);
   EXPECT_EQ(row("orders").last_hour, (PromiseCounts{1, 0, 0}));
   EXPECT_EQ(row("orders").last_day, (PromiseCounts{2, 0, 0}));
 }

@@ -1,15 +1,42 @@
 // Every query of sql/mysql/cookbook.sql runs on real rows and reads no big table from end to end; so do the
 // filters that people put on the views, and the statements of the store.
 #include <algorithm>
+#include <fstream>
 #include <map>
 
-#include "sql/embedded.h"
 #include "sql/sql.h"
 #include "tests/integration/sql/fixture.h"
 #include "tests/support/clock.h"
 
 namespace rung::test {
 namespace {
+
+// The question, and its statements: SETs of variables first, the query last.
+struct Recipe {
+  std::string title;
+  std::vector<std::string> statements;
+};
+
+std::vector<Recipe> cookbook() {
+  std::ifstream file(RUNG_SOURCE_DIR "/sql/mysql/cookbook.sql");
+  std::vector<Recipe> all;
+  std::string line, text;
+  const auto close = [&] {
+    if (!all.empty()) all.back().statements = sql::split(text);
+    text.clear();
+  };
+  while (std::getline(file, line)) {
+    if (!line.starts_with("-- ## ")) {
+      text += line + '\n';
+      continue;
+    }
+    close();
+    all.push_back({line.substr(6), {}});
+  }
+  close();
+  EXPECT_GT(all.size(), 30U);
+  return all;
+}
 
 class Cookbook : public testing::Test {
  protected:
@@ -94,7 +121,7 @@ class Cookbook : public testing::Test {
 MysqlSchema* Cookbook::schema_ = nullptr;
 
 TEST_F(Cookbook, EachRunsAsItStandsAndFindsSomething) {
-  for (const auto& recipe : sql::cookbook()) {
+  for (const auto& recipe : cookbook()) {
     SCOPED_TRACE(recipe.title);
     for (std::size_t i = 0; i + 1 < recipe.statements.size(); ++i) schema_->exec(recipe.statements[i]);
     EXPECT_FALSE(schema_->query(recipe.statements.back()).empty());
@@ -102,7 +129,7 @@ TEST_F(Cookbook, EachRunsAsItStandsAndFindsSomething) {
 }
 
 TEST_F(Cookbook, NoneReadsABigTableFromEndToEnd) {
-  for (const auto& recipe : sql::cookbook()) {
+  for (const auto& recipe : cookbook()) {
     SCOPED_TRACE(recipe.title);
     for (std::size_t i = 0; i + 1 < recipe.statements.size(); ++i) schema_->exec(recipe.statements[i]);
     const std::string& query = recipe.statements.back();
@@ -117,7 +144,7 @@ TEST_F(Cookbook, NoneReadsABigTableFromEndToEnd) {
 
 TEST_F(Cookbook, TheFiguresAreRight) {
   const auto recipe = [](const std::string& title) {
-    const auto& all = sql::cookbook();
+    const auto all = cookbook();
     const auto it = std::find_if(all.begin(), all.end(), [&](const auto& r) { return r.title == title; });
     if (it == all.end()) throw std::runtime_error("no recipe " + title);
     for (std::size_t i = 0; i + 1 < it->statements.size(); ++i) schema_->exec(it->statements[i]);

@@ -63,15 +63,8 @@ Result<Bulk> MemoryStore::create_bulk(const NewBulk& asked) {
   return call([&] {
     MemoryBulks::Row row;
     Bulk& bulk = row.bulk;
-    bulk.action = asked.action;
+    static_cast<BulkRequest&>(bulk) = asked;
     bulk.state = asked.paused ? BulkState::paused : BulkState::running;
-    bulk.filter_text = asked.filter_text;
-    bulk.reason = asked.reason;
-    bulk.who = asked.who;
-    bulk.elsewhere = asked.elsewhere;
-    bulk.even_reported = asked.even_reported;
-    bulk.rate = asked.rate;
-    bulk.care = asked.care;
     bulk.created_at = row.next = db_.now_();
     const Filter filter = of_bulk(asked);
     for (const auto& [id, task] : db_.tasks_.rows()) {

@@ -28,8 +28,4 @@ Result<void> MemoryStore::read_causes() {
   return call([&] { db_.causes_.read(); });
 }
 
-Result<int> MemoryStore::forget_causes(EpochMs, int) {
-  return call([] { return 0; });
-}
-
 }  // namespace rung

@@ -32,17 +32,6 @@ std::vector<PromiseRow> MemoryCounts::promises(EpochMs now) const {
   return out;
 }
 
-std::vector<ActivityPoint> MemoryCounts::activity(const ActivityRange& range) const {
-  std::vector<ActivityPoint> out;
-  const auto end = activity_.lower_bound({range.queue, range.until});
-  for (auto it = activity_.lower_bound({range.queue, range.from}); it != end; ++it) {
-    const EpochMs at = bucket_of(it->first.second, range.step);
-    if (out.empty() || out.back().at != at) out.push_back({at, {}});
-    out.back().counts += it->second;
-  }
-  return out;
-}
-
 int MemoryCounts::forget(EpochMs now, int limit) {
   int gone = 0, left = limit, left_hours = limit;
   std::erase_if(promises_, [&](const auto& entry) {
@@ -73,11 +62,7 @@ Result<std::vector<PromiseRow>> MemoryStore::promises() {
   return call([&] { return db_.counts_.promises(db_.now_()); });
 }
 
-Result<std::vector<ActivityPoint>> MemoryStore::activity(const ActivityRange& range) {
-  return call([&] { return db_.counts_.activity(range); });
-}
-
-Result<int> MemoryStore::forget_counts(EpochMs now, int limit) {
+Result<int> MemoryStore::forget(EpochMs now, int limit) {
   return call([&] { return db_.counts_.forget(now, limit); });
 }
 

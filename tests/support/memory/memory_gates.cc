@@ -138,8 +138,4 @@ Result<std::map<TaskId, std::string>> MemoryStore::header_values(std::span<const
   });
 }
 
-Result<void> MemoryStore::forget_gates(EpochMs /*before*/) {
-  return call([] {});
-}
-
 }  // namespace rung

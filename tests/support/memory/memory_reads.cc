@@ -43,7 +43,7 @@ Result<Claimed> MemoryStore::claim(std::span<const Event> claims, const Fence& f
     if (!db_.faults_.are_readable(ids)) return permanent(kUnreadable);
     limits.short_from = db_.short_claims_;
   }
-  auto decisions = writer_.claim(claims, fence, decide, limits);
+  auto decisions = writer_.apply(claims, fence, decide, nullptr, &limits);
   if (!decisions) return tl::unexpected(std::move(decisions).error());
   return Claimed{*std::move(decisions), transactions_.messages()};
 }
@@ -158,16 +158,6 @@ Result<std::vector<AttemptRow>> MemoryStore::histories(std::span<const TaskId> i
     }
     return out;
   });
-}
-
-Result<std::string> MemoryStore::origin(TaskId id) {
-  auto found = call([&] {
-    const MemoryTask* row = db_.tasks_.find(id);
-    return row == nullptr ? std::optional<std::string>() : row->origin;
-  });
-  if (!found) return tl::unexpected(found.error());
-  if (!*found) return not_found("no task " + id.str());
-  return **found;
 }
 
 Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {

@@ -200,7 +200,6 @@ class MemoryStore : public Store {
   Result<std::vector<GateState>> change_gates(const GateBatch& batch) override;
   Result<std::map<TaskId, std::string>> header_values(std::span<const TaskId> ids,
                                                       const std::string& header) override;
-  Result<void> forget_gates(EpochMs before) override;
 
   Result<AttachmentRecords> attachments(std::span<const std::string> queues) override;
   Result<void> see_attachments(std::span<const AttachmentSighting> seen) override;
@@ -209,10 +208,9 @@ class MemoryStore : public Store {
 
   Result<CausesFolded> fold_causes(int limit) override;
   Result<void> read_causes() override;
-  Result<int> forget_causes(EpochMs before, int limit) override;
 
   Result<void> add_counts(const CountBatch& batch) override;
-  Result<int> forget_counts(EpochMs now, int limit) override;
+  Result<int> forget(EpochMs now, int limit) override;
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override {
@@ -233,13 +231,11 @@ class MemoryStore : public Store {
   Result<std::vector<TaskRow>> list(const Filter& filter) override;
   Result<std::optional<TaskRow>> find(TaskId id) override;
   Result<std::vector<AttemptRow>> histories(std::span<const TaskId> ids) override;
-  Result<std::string> origin(TaskId id) override;
   Result<std::vector<KnownTask>> known(std::span<const TaskId> ids) override;
 
   // --- for tests and the simulator's judge; as MysqlStore has them
   Result<std::vector<NodeRow>> nodes();
   Result<std::vector<PromiseRow>> promises();
-  Result<std::vector<ActivityPoint>> activity(const ActivityRange& range);
 
  protected:
   // For a database that is far away (tests/simulator): before a call takes effect, and after. An error is the

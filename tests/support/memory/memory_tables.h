@@ -208,7 +208,6 @@ class MemoryCounts {
  public:
   void add(const CountBatch& batch);
   std::vector<PromiseRow> promises(EpochMs now) const;
-  std::vector<ActivityPoint> activity(const ActivityRange& range) const;
   int forget(EpochMs now, int limit);  // returns how many
 
  private:

@@ -172,7 +172,7 @@ TEST_F(IdentityStory, TheSameBodyWithOtherHeadersIsTheSameTaskWithTheHeadersAsLa
   EXPECT_EQ(task.level, 2);
   EXPECT_EQ(stored(id)->headers, (Table{{"retries", 1}}));
   EXPECT_EQ(task.digest, message_digest(*stored(id)));
-  EXPECT_NE(world.eyes->origin(id).value().find("earlier content"), std::string::npos);
+  EXPECT_NE(world.eyes->known({&id, 1}).value().at(0).origin.find("earlier content"), std::string::npos);
   EXPECT_EQ(count(As::changed), 1);
   // It crashed before the ack, and publishes it again.
   fails(message("body", "m-1", headers));

@@ -254,7 +254,7 @@ TEST_F(PromiseStory, OldBucketsGo) {
   }
   ASSERT_THAT(stored(), SizeIs(1));
   EXPECT_GT(stored()[0].last_day.in_time, stored()[0].last_hour.in_time);
-  EXPECT_LE(world.eyes->forget_counts(world.now(), 100).value(), 1) << "but for the last minute's";
+  EXPECT_LE(world.eyes->forget(world.now(), 100).value(), 2) << "but for the last minutes'";
 }
 
 }  // namespace

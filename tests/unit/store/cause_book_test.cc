@@ -17,11 +17,10 @@ TEST(CauseBook, FailuresThatDifferInOneThingOnlyHaveDifferentCauses) {
   EXPECT_NE(book.find(failure, "another").id, id);
 }
 
-TEST(CauseTexts, FollowTheConfigAlsoOfAnErrorThatWasNotPrepared) {
+TEST(CauseTexts, FollowTheConfig) {
   const CauseBook book(std::make_shared<const CauseRules>(
       std::vector<CauseRule>{{*parse_rule_regex("/quota/"), "over quota"}}));
   CauseTexts texts(book);
-  texts.prepare("the quota of Ann is used up");
   EXPECT_EQ(texts.of("the quota of Ann is used up"), "over quota");
   EXPECT_EQ(texts.of("no quota"), "over quota");
   EXPECT_EQ(texts.of("order 7 is lost"), "order * is lost");
