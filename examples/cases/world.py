@@ -18,7 +18,7 @@ import pymysql
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(EXAMPLES / "handlers" / "python"))
-BOUND_SECONDS = 60  # timeout of every wait, generous for a busy machine
+BOUND_SECONDS = 120  # timeout of every wait, generous for a busy machine
 
 
 def die_with_parent():

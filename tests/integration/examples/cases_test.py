@@ -18,7 +18,7 @@ from starting import BUILD, PROGRAM, ROOT, Place, admin, until
 CASES = ROOT / "examples" / "cases"
 HANDLERS = ROOT / "examples" / "handlers"
 JOBS = BUILD / "rung_example_jobs"
-BOUND_SECONDS = 200
+BOUND_SECONDS = 900  # for a whole case, each wait of which has its own bound
 
 
 @pytest.mark.usefixtures("servers")
