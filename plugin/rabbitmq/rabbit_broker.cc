@@ -1,7 +1,9 @@
 // RabbitMQ as a Broker: threads with a connection and a channel each. One consumes, one publishes, so that an
 // alarm or a slow consumer of ours on one side does not block the other; one checks the topology. Error
-// queues have a consumer of their own. Two further publishers start when they are first needed.
+// queues have a consumer of their own; what may close a channel, or may not be answered, publishers of its
+// own.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -21,126 +23,66 @@
 namespace rung {
 namespace {
 
-// The publishers: the main one, and two helpers, which connect when they are first needed. unproven: for
-// exchanges and bindings that have not answered yet. probe: for PublishLane::probe.
+// The publishers. main: for exchanges and bindings that have answered; unproven: for all others. probe: for
+// PublishLane::probe.
 // Thread: any, except for stopping: one thread calls order_stop() and join() once each, in that order.
 class Publishers {
  public:
   // REQUIRES: what `deps` refers to outlives it.
   explicit Publishers(const rabbit::ConnectionLoop::Deps& deps)
-      : deps_(deps),
-        proven_(deps.addresses.clock()),
+      : proven_(deps.addresses.clock()),
         main_(deps, rabbit::Role::main,
               {.proven = proven_,
-               .pass_on = [this](std::vector<Outgoing> batch) { publish_unproven(std::move(batch)); },
+               .pass_on = [this](std::vector<Outgoing> batch) { unproven_.publish(std::move(batch)); },
                .rights_lost = {}}),
-        probe_{rabbit::Role::probe, helper_options(deps.options, " (probe)"), {}},
-        unproven_{rabbit::Role::unproven, helper_options(deps.options, " (unproven exchanges)"), {}} {}
+        unproven_(deps, rabbit::Role::unproven, peers_of_helper()),
+        probe_(deps, rabbit::Role::probe, peers_of_helper()) {}
 
-  void start() { main_.start(); }
+  void start() {
+    for (rabbit::Publisher* one : all_) one->start();
+  }
 
   void publish(std::vector<Outgoing> batch) {
     const auto probes = std::stable_partition(batch.begin(), batch.end(),
                                               [](const Outgoing& o) { return o.lane == PublishLane::main; });
-    if (probes != batch.end()) {
-      if (rabbit::Publisher* probe = started(probe_)) {
-        probe->publish({std::make_move_iterator(probes), std::make_move_iterator(batch.end())});
-        batch.erase(probes, batch.end());
-      }
-    }
+    probe_.publish({std::make_move_iterator(probes), std::make_move_iterator(batch.end())});
+    batch.erase(probes, batch.end());
     main_.publish(std::move(batch));
   }
 
   void allow_until(BootMs deadline) {
-    const std::lock_guard lock(mutex_);
-    allowed_until_ = deadline;
-    main_.allow_until(deadline);
-    for (Helper* helper : {&probe_, &unproven_}) {
-      if (helper->publisher) helper->publisher->allow_until(deadline);
-    }
+    for (rabbit::Publisher* one : all_) one->allow_until(deadline);
   }
 
-  void drop(PublishLane lane, std::string reason) {
-    const std::lock_guard lock(mutex_);
-    if (lane == PublishLane::main) main_.drop(reason);
-    Helper& helper = lane == PublishLane::main ? unproven_ : probe_;
-    if (helper.publisher) helper.publisher->drop(std::move(reason));
+  void drop(PublishLane lane, const std::string& reason) {
+    if (lane == PublishLane::probe) return probe_.drop(reason);
+    main_.drop(reason);
+    unproven_.drop(reason);
   }
 
   // Exchanges and bindings have changed: proves each again before its next use.
   void forget_proven() { proven_.clear(); }
 
   void order_stop(BootMs deadline) {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    for (rabbit::Publisher* one : all()) one->order_stop(deadline);
+    for (rabbit::Publisher* one : all_) one->order_stop(deadline);
   }
   void join() {
     // Twice: before it ended, one may have passed messages to another that had already ended.
     for (int i = 0; i < 2; ++i) {
-      for (rabbit::Publisher* one : all()) one->join();
+      for (rabbit::Publisher* one : all_) one->join();
     }
   }
 
  private:
-  // It sends one message at a time: a refusal closes its channel.
-  struct Helper {
-    const rabbit::Role role;
-    const BrokerOptions options;
-    std::unique_ptr<rabbit::Publisher> publisher;  // created when first needed
-  };
-  static BrokerOptions helper_options(BrokerOptions options, const char* suffix) {
-    options.connection_name += suffix;
-    options.max_unconfirmed = 1;
-    return options;
+  rabbit::PublisherPeers peers_of_helper() {
+    return {.proven = proven_,
+            .pass_on = [this](std::vector<Outgoing> batch) { main_.publish(std::move(batch)); },
+            .rights_lost = [this](std::string reason) { main_.drop(std::move(reason)); }};
   }
 
-  // nullptr if we are stopping.
-  rabbit::Publisher* started(Helper& helper) {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return nullptr;
-    if (!helper.publisher) {
-      helper.publisher = std::make_unique<rabbit::Publisher>(
-          rabbit::ConnectionLoop::Deps{helper.options, deps_.addresses, deps_.access, deps_.sink},
-          helper.role,
-          rabbit::PublisherPeers{
-              .proven = proven_,
-              .pass_on = [this](std::vector<Outgoing> batch) { main_.publish(std::move(batch)); },
-              .rights_lost = [this](std::string reason) { main_.drop(std::move(reason)); }});
-      helper.publisher->allow_until(allowed_until_);
-      helper.publisher->start();
-    }
-    return helper.publisher.get();
-  }
-
-  void publish_unproven(std::vector<Outgoing> batch) {
-    if (rabbit::Publisher* publisher = started(unproven_)) return publisher->publish(std::move(batch));
-    std::vector<PublishResult> results;
-    for (const Outgoing& outgoing : batch)
-      results.push_back({outgoing.token, PublishResult::How::lost, "stopped before it was sent"});
-    deps_.sink.sink().on_published(std::move(results));
-  }
-
-  std::vector<rabbit::Publisher*> all() {
-    std::vector<rabbit::Publisher*> all{&main_};
-    const std::lock_guard lock(mutex_);
-    for (Helper* helper : {&probe_, &unproven_}) {
-      if (helper->publisher) all.push_back(helper->publisher.get());
-    }
-    return all;
-  }
-
-  const rabbit::ConnectionLoop::Deps deps_;
   rabbit::ProvenExchanges proven_;
-  rabbit::Publisher main_;
-
-  std::mutex mutex_;
-  // Guarded by mutex_. The helpers do not change once stopping_ is set.
-  BootMs allowed_until_{0};
-  Helper probe_, unproven_;
-  bool stopping_ = false;
+  rabbit::Publisher main_, unproven_, probe_;
+  const std::array<rabbit::Publisher*, 3> all_{&main_, &unproven_, &probe_};
 };
 
 // The connections, created when the broker starts.
@@ -156,16 +98,12 @@ struct Connections {
         publishers(deps),
         topology(deps, types, errors.get(), [this] { publishers.forget_proven(); }) {
     consume(own, rabbit::own_intake_bytes(options),
-            {.thread_name = "rung-consume",
-             .purpose = "intake",
-             .side = rabbit::SinkAdapter::Side::intake,
-             .prepare_decides_on_address = true});
+            {.thread_name = "rung-consume", .purpose = "intake", .side = rabbit::SinkAdapter::Side::intake});
     if (errors == nullptr) return;
     consume(*errors, rabbit::error_intake_bytes(options),
             {.thread_name = "rung-errconsume",
              .purpose = "intake of error queues",
              .side = {},
-             .prepare_decides_on_address = true,
              .address_failed_when_over = false});
     errors->listen([this] { topology.wake(); }, [this] { intakes.back()->wake(); });
   }
@@ -266,7 +204,7 @@ class RabbitBroker final : public Broker {
     if (connections_) connections_->split(tags, &rabbit::Consumer::requeue);
   }
   void drop_publishing(PublishLane lane, std::string reason) override {
-    if (connections_) connections_->publishers.drop(lane, std::move(reason));
+    if (connections_) connections_->publishers.drop(lane, reason);
   }
 
   void stop(Ms most) override {

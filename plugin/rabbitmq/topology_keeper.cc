@@ -19,9 +19,7 @@ TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps, OwnQueueTypes& types, 
              .side = {},
              .any_broker = true,  // it is the one that reports another broker
              .address_failed_when_over = false},
-            {.turn = [this](Connection& connection) { return turn(connection); },
-             .idle = [this] { return idle(); },
-             .over = [this](const ConnectionLoop::End& end) { over(end.why); }}) {}
+            *this) {}
 
 TopologyKeeper::~TopologyKeeper() { join(); }
 
@@ -69,9 +67,9 @@ BootMs TopologyKeeper::idle() {
   return loop_.now() + ErrorQueueState::kShortestPause;
 }
 
-void TopologyKeeper::over(const Error& why) {
+void TopologyKeeper::over(const ConnectionLoop::End& end) {
   channel_open_ = false;
-  if (errors_ != nullptr) errors_->finder_down(why);
+  if (errors_ != nullptr) errors_->finder_down(end.why);
   const std::lock_guard lock(mutex_);
   claim_due_ = !claim_.database.empty();  // the next connection may lead elsewhere
 }

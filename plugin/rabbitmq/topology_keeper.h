@@ -17,13 +17,13 @@
 
 namespace rung::rabbit {
 
-class TopologyKeeper {
+class TopologyKeeper final : private ConnectionLoop::Served {
  public:
   // `errors`: nullptr: the config has no error queues. `return_route_changed`: the bindings of
   // <prefix>.return have to be made again. REQUIRES: all outlive it.
   TopologyKeeper(ConnectionLoop::Deps deps, OwnQueueTypes& types, ErrorQueueBook* errors,
                  std::function<void()> return_route_changed);
-  ~TopologyKeeper();
+  ~TopologyKeeper() override;
 
   void start();
   void wake() { loop_.wake(); }
@@ -33,9 +33,9 @@ class TopologyKeeper {
   void join() { loop_.join(); }
 
  private:
-  Result<BootMs> turn(Connection& connection);
-  BootMs idle();
-  void over(const Error& why);
+  Result<BootMs> turn(Connection& connection) override;
+  BootMs idle() override;
+  void over(const ConnectionLoop::End& end) override;
   Result<void> check(const Calls& calls);
   Result<void> look_at_owner(const Calls& calls);
   void schedule_next();
@@ -54,7 +54,7 @@ class TopologyKeeper {
   BootMs next_check_;
   bool channel_open_ = false;
 
-  ConnectionLoop loop_;  // last: its callbacks use the others
+  ConnectionLoop loop_;  // last: it uses the others
 };
 
 }  // namespace rung::rabbit

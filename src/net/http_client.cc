@@ -66,10 +66,7 @@ struct HttpClient::Impl {
     set(CURLOPT_HEADERFUNCTION, &Impl::take_header);
     set(CURLOPT_WRITEDATA, this);
     set(CURLOPT_HEADERDATA, this);
-#if LIBCURL_VERSION_NUM >= 0x075700
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT,
-                     1L);  // if it can: an interrupted call does not wait for a name server
-#endif
+    set(CURLOPT_QUICK_EXIT, 1L);  // an interrupted call does not wait for a name server
     for (const auto& [name, value] : options.headers)
       add(headers, value.empty() ? name + ";" : name + ": " + value);  // ";": libcurl's way to say empty
     for (const curl_slist* line = headers; line != nullptr; line = line->next) add(body_headers, line->data);

@@ -59,13 +59,6 @@ Result<std::string> url_in(const Json& about, const OidcOptions& options, const 
   return url;
 }
 
-// The main thread handles signals. SIGPIPE, which writes by OpenSSL can raise, has no handler.
-void block_all_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
-
 }  // namespace
 
 std::string discovery_url(const std::string& issuer) {
@@ -142,8 +135,7 @@ Provider::Counts Provider::counts() const {
 }
 
 void Provider::run() {
-  block_all_signals();
-  pthread_setname_np(pthread_self(), "rung-oidc");
+  begin_thread("rung-oidc");
   for (;;) {
     auto fetched = fetch_keys(options_, [this](const std::string& url) { return get(url); });
     const bool ok = fetched.has_value();

@@ -1,8 +1,5 @@
 #include "src/otel/exporter.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -68,13 +65,6 @@ net::HttpClientOptions client_options(const ExporterOptions& options, const Expo
           .verify = options.verify,
           .connecting = limits.connecting,
           .answering = limits.answering};
-}
-
-// The main thread handles signals. SIGPIPE, which writes by OpenSSL can raise, has no handler.
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
 }  // namespace
@@ -171,8 +161,7 @@ void Exporter::stop() {
 }
 
 void Exporter::run() {
-  block_signals();
-  pthread_setname_np(pthread_self(), "rung-otel");
+  begin_thread("rung-otel");
   for (;;) {
     const std::vector<Span> batch = take();
     if (batch.empty()) break;
@@ -200,7 +189,9 @@ void Exporter::deliver(const std::vector<Span>& batch) {
     if (last) dropped_ += spans;
     log_.failing(kUnavailable, result.reason, counts().dropped);
     if (last) return;
-    wait_stopping(delay_.next(result.retry_after));  // stop() ends it: one more try
+    // stop() ends it: one more try.
+    const bool asked = result.retry_after > Ms{0};
+    wait_stopping(asked ? std::min(result.retry_after, limits_.most_asked) : delay_.next());
   }
 }
 

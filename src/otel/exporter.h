@@ -4,7 +4,6 @@
 // its thread.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -12,7 +11,6 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "src/core/base/clock.h"
+#include "src/core/base/threads.h"
 #include "src/core/base/time.h"
 #include "src/net/http_client.h"
 #include "src/otel/span.h"
@@ -37,30 +36,6 @@ struct ExportResult {
 // What the reply to a batch of `spans` means (OTLP/HTTP Response, in OTLP's specification). Its body can be
 // anything of up to HttpClientOptions::max_answer bytes.
 ExportResult read_reply(const net::HttpReply& reply, std::size_t spans);
-
-// Pauses before a request is sent again: doubled from `first` to `most`, each shortened at random by up to
-// half, so that many instances do not ask in step.
-class RetryDelay {
- public:
-  RetryDelay(Ms first, Ms most) : first_(first), most_(most), step_(first) {}
-
-  // More than this no collector gets, whatever its Retry-After says: spans wait in bounded memory meanwhile.
-  static constexpr Ms kMostAsked{5 * 60'000};
-
-  // `asked`: the collector's Retry-After, 0 = none.
-  Ms next(Ms asked) {
-    if (asked > Ms{0}) return std::min(asked, kMostAsked);
-    const Ms longest = step_;
-    step_ = std::min(step_ * 2, most_);
-    return Ms{std::uniform_int_distribution<std::int64_t>(longest.count() / 2, longest.count())(random_)};
-  }
-  void reset() { step_ = first_; }
-
- private:
-  const Ms first_, most_;
-  Ms step_;
-  std::minstd_rand random_{std::random_device{}()};
-};
 
 // Logs when spans stop arriving at the collector, and when they arrive again: one line per change, and at
 // most one warning a minute.
@@ -100,6 +75,8 @@ struct ExportLimits {
   Ms linger{1000};                          // an incomplete batch waits so long for more spans
   Ms connecting{3000}, answering{7000};     // of a request, added
   Ms first_pause{1000}, most_pause{30'000};
+  // More than this no collector gets, whatever its Retry-After says: spans wait in bounded memory meanwhile.
+  Ms most_asked{5 * 60'000};
   int tries = 5;      // of a batch that may be sent again
   Ms stopping{1000};  // stop() takes no longer
 };
@@ -137,7 +114,7 @@ class Exporter {
   const ExporterOptions options_;
   const ExportLimits limits_;
   net::HttpClient client_;
-  RetryDelay delay_;      // the thread's
+  Backoff delay_;         // the thread's
   CollectorLog log_;      // the thread's
   bool gave_up_ = false;  // the thread's: stopping, and the collector does not accept
   std::atomic<std::int64_t> exported_{0}, dropped_{0};

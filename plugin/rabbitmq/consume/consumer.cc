@@ -31,14 +31,7 @@ Consumer::Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings s
       queues_(queues),
       epoch_(options_.heartbeat, settings.intake),
       unacked_(settings.max_bytes),
-      loop_(deps, std::move(settings.loop),
-            {.prepare = [this](Connection& connection) { return prepare(connection); },
-             .turn = [this](Connection& connection) { return turn(connection); },
-             .over =
-                 [this](const ConnectionLoop::End& end) {
-                   epoch_.end();
-                   queues_.down(end.why);
-                 }}) {}
+      loop_(deps, std::move(settings.loop), *this) {}
 
 Consumer::~Consumer() { join(); }
 
@@ -139,17 +132,19 @@ Result<BootMs> Consumer::turn(Connection& connection) {
 }
 
 Result<bool> Consumer::read(Connection& connection) {
-  return loop_.read(
-      connection,
-      [&](const Frame& frame) -> Result<bool> {
-        if (frame.method() == AMQP_CHANNEL_CLOSE_METHOD) {
-          connection.closed_by_peer(frame);
-          return false;
-        }
-        take_frame(connection, frame);
-        return true;
-      },
-      [this] { hand_over(); });
+  return loop_.read(connection, [&](const Frame& frame) -> Result<bool> {
+    if (frame.method() == AMQP_CHANNEL_CLOSE_METHOD) {
+      connection.closed_by_peer(frame);
+      return false;
+    }
+    take_frame(connection, frame);
+    return true;
+  });
+}
+
+void Consumer::over(const ConnectionLoop::End& end) {
+  epoch_.end();
+  queues_.down(end.why);
 }
 
 void Consumer::take_frame(Connection& connection, const Frame& frame) {

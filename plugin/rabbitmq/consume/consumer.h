@@ -57,7 +57,7 @@ class ConsumedQueues {
   virtual Origin origin(std::string_view consumer_tag) const = 0;
 };
 
-class Consumer {
+class Consumer final : private ConnectionLoop::Served {
  public:
   struct Settings {
     std::uint8_t intake = 0;    // IntakeSession::intake
@@ -66,7 +66,7 @@ class Consumer {
   };
   // REQUIRES: `queues` outlives it.
   Consumer(ConnectionLoop::Deps deps, ConsumedQueues& queues, Settings settings);
-  ~Consumer();
+  ~Consumer() override;
 
   void start() { loop_.start(); }
   void ack(std::vector<DeliveryTag> tags);
@@ -81,14 +81,15 @@ class Consumer {
 
  private:
   // --- a new connection ---
-  Result<void> prepare(Connection& connection);
+  Result<void> prepare(Connection& connection) override;
   Ms time_to_prepare(const Address& address) const;
   void begin_channel();
   Result<void> reopen_channel(Connection& connection);
   bool consuming() const { return intake_.consuming() && !intake_.stopped(); }
 
   // --- one turn ---
-  Result<BootMs> turn(Connection& connection);
+  Result<BootMs> turn(Connection& connection) override;
+  void over(const ConnectionLoop::End& end) override;
   Result<bool> read(Connection& connection);
   void take_frame(Connection& connection, const Frame& frame);
   void on_cancelled(Connection& connection, const Frame& frame);
@@ -114,7 +115,7 @@ class Consumer {
   std::vector<Delivery> deliveries_;     // for the sink, at the end of the turn
   std::size_t failed_preparations_ = 0;  // in a row
 
-  ConnectionLoop loop_;  // last: its callbacks use the others
+  ConnectionLoop loop_;  // last: it uses the others
 };
 
 }  // namespace rung::rabbit

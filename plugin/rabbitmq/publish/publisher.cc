@@ -20,6 +20,11 @@ constexpr BootMs kNever{std::numeric_limits<std::int64_t>::max()};
 
 const char* const kFenced = "not allowed to publish any more";
 
+const char* purpose_of(Role role) {
+  if (role == Role::main) return "publish";
+  return role == Role::probe ? "probe" : "unproven exchanges";
+}
+
 }  // namespace
 
 Publisher::Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers)
@@ -30,19 +35,11 @@ Publisher::Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers)
       failures_({routing_, outstanding_, queue_, outcomes_}),
       loop_(deps,
             {.thread_name = "rung-publish",
-             .purpose = "publish",
+             .purpose = purpose_of(role),
              .side = role == Role::main ? std::optional(SinkAdapter::Side::publishing) : std::nullopt,
              // A helper drops its connection because of a queue or an exchange.
              .address_failed_when_over = role == Role::main},
-            {.prepare = [this](Connection& connection) { return prepare(connection); },
-             .turn = [this](Connection& connection) { return turn(connection); },
-             .idle = [this] { return idle(); },
-             .over = [this](const ConnectionLoop::End& end) { over(end); },
-             .stopped =
-                 [this] {
-                   take_batch();
-                   give_up_queue();
-                 }}) {
+            *this) {
   if (role == Role::main) outstanding_.keep_returned();
 }
 
@@ -50,9 +47,7 @@ Publisher::~Publisher() { join(); }
 
 void Publisher::join() {
   loop_.join();
-  // Messages published while the thread was ending, or later, also get one result each.
-  take_batch();
-  give_up_queue();
+  stopped();  // messages published while the thread was ending, or later, also get one result each
 }
 
 void Publisher::publish(std::vector<Outgoing> batch) {
@@ -69,6 +64,7 @@ void Publisher::allow_until(BootMs deadline) {
 // --- a new channel ---
 
 Result<void> Publisher::prepare(Connection& connection) {
+  unblocked();
   if (routing_.role() == Role::main) routing_.proven().clear();
   return open_channel(connection);
 }
@@ -147,7 +143,7 @@ Result<bool> Publisher::read(Connection& connection) {
     }
     return true;
   };
-  return loop_.read(connection, take, [] {});
+  return loop_.read(connection, take);
 }
 
 Calls Publisher::calls(Connection& connection) {
@@ -182,12 +178,15 @@ void Publisher::take_frame(Connection& connection, const Frame& frame) {
       }
       break;
     case AMQP_CONNECTION_UNBLOCKED_METHOD:
-      blocked_ = false;
-      loop_.report_blocked(false);
+      unblocked();
       break;
     default:
       break;
   }
+}
+
+void Publisher::unblocked() {
+  if (std::exchange(blocked_, false)) loop_.report_blocked(false);
 }
 
 void Publisher::confirmed(Connection& connection, std::uint64_t tag, bool multiple, bool ack) {
@@ -236,7 +235,8 @@ Result<void> Publisher::send(Connection& connection) {
 
 // Encodes enough for one write.
 Result<void> Publisher::write_more(Connection& connection) {
-  const auto window = static_cast<std::size_t>(std::max(options_.max_unconfirmed, 1));
+  const bool alone = routing_.role() != Role::main;  // a refusal closes its channel
+  const auto window = static_cast<std::size_t>(alone ? 1 : std::max(options_.max_unconfirmed, 1));
   while (!MessageWriter::full(connection)) {
     if (writer_.writing()) {
       writer_.continue_body(connection, outstanding_, loop_.now());
@@ -306,10 +306,7 @@ Result<bool> Publisher::bind(Connection& connection, Sent& sent) {
 // --- the end of a connection, or of the publisher ---
 
 void Publisher::over(const ConnectionLoop::End& end) {
-  if (blocked_) {
-    blocked_ = false;
-    loop_.report_blocked(false);
-  }
+  unblocked();
   writer_.abandon();
   // A hang-up because of what we sent, not a shutdown (320) or a broken connection.
   const auto& closing = end.closed_by_peer;
@@ -321,7 +318,7 @@ void Publisher::over(const ConnectionLoop::End& end) {
   failures_.rights_unknown();
   const bool lost = rights_.connection_over();
   outcomes_.hand_over();
-  if (lost && rights_lost_) rights_lost_(end.why.message);
+  if (lost && rights_lost_ && !queue_.empty()) rights_lost_(end.why.message);
   // The broker allows no further connection: as the lesser evil, unproven exchanges use the main one.
   if (routing_.role() == Role::unproven && end.why.message.find("NOT_ALLOWED") != std::string::npos)
     pass_everything_on();
@@ -338,7 +335,8 @@ void Publisher::pass_everything_on() {
   outcomes_.hand_over();
 }
 
-void Publisher::give_up_queue() {
+void Publisher::stopped() {
+  take_batch();
   for (const Sent& sent : queue_.take_all())
     outcomes_.result(sent.outgoing.token, How::lost, "stopped before it was sent");
   outcomes_.hand_over();

@@ -38,10 +38,10 @@ struct PublisherPeers {
   std::function<void(std::string reason)> rights_lost;
 };
 
-class Publisher {
+class Publisher final : private ConnectionLoop::Served {
  public:
   Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers);
-  ~Publisher();
+  ~Publisher() override;
 
   void start() { loop_.start(); }
   void publish(std::vector<Outgoing> batch);
@@ -54,19 +54,20 @@ class Publisher {
   using How = PublishResult::How;
 
   // --- a new channel ---
-  Result<void> prepare(Connection& connection);
+  Result<void> prepare(Connection& connection) override;
   Result<void> open_channel(Connection& connection);
   Result<void> channel_closed(Connection& connection, const Closing& why);
 
   // --- one turn ---
-  Result<BootMs> turn(Connection& connection);
-  BootMs idle();
+  Result<BootMs> turn(Connection& connection) override;
+  BootMs idle() override;
   BootMs next_turn() const;
   BootMs answer_due() const;  // Role::unproven; far in the future if no answer is awaited
   bool done_for_now() const;  // nothing left to send or to wait for
   Result<bool> read(Connection& connection);
   void take_frame(Connection& connection, const Frame& frame);
   void confirmed(Connection& connection, std::uint64_t tag, bool multiple, bool ack);
+  void unblocked();
   Calls calls(Connection& connection);  // answers to publishes that come meanwhile are taken
 
   // --- sending ---
@@ -79,9 +80,9 @@ class Publisher {
   Result<bool> bind(Connection& connection, Sent& sent);
 
   // --- the end of a connection, or of the publisher ---
-  void over(const ConnectionLoop::End& end);
+  void over(const ConnectionLoop::End& end) override;
+  void stopped() override;
   void pass_everything_on();
-  void give_up_queue();
 
   const BrokerOptions& options_;
   const std::function<void(std::string)> rights_lost_;  // PublisherPeers; may be empty
@@ -98,7 +99,7 @@ class Publisher {
   ReturnedMessage returned_;
   bool blocked_ = false;  // connection.blocked: an alarm in the broker
 
-  ConnectionLoop loop_;  // last: its callbacks use the others
+  ConnectionLoop loop_;  // last: it uses the others
 };
 
 }  // namespace rung::rabbit

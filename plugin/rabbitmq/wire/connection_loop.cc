@@ -1,8 +1,5 @@
 #include "plugin/rabbitmq/wire/connection_loop.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -14,32 +11,21 @@ namespace {
 
 // A connection that lasted longer than this was a success: the backoff starts over.
 constexpr auto kStableAfter = std::chrono::seconds{5};
+// The first pause if waiting alone will not fix the error.
+constexpr Ms kHopeless{2000};
 
 const Error kStopped{Error::Kind::transient, "stopped"};
 
-// A thread that receives no signals (the main thread handles them; SIGPIPE, which OpenSSL's writes can raise,
-// is not handled at all), and that has a name in ps and gdb.
-template <typename Body>
-std::thread start_thread(const char* name, Body&& body) {
-  return std::thread([name, body = std::forward<Body>(body)] {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    pthread_setname_np(pthread_self(), name);
-    body();
-  });
-}
-
 }  // namespace
 
-ConnectionLoop::ConnectionLoop(Deps deps, Settings settings, Callbacks callbacks)
-    : deps_(deps),
-      settings_(std::move(settings)),
-      callbacks_(std::move(callbacks)),
-      waker_(deps_.addresses.clock()) {}
+ConnectionLoop::ConnectionLoop(Deps deps, Settings settings, Served& served)
+    : deps_(deps), settings_(std::move(settings)), served_(served), waker_(deps_.addresses.clock()) {}
 
 void ConnectionLoop::start() {
-  thread_ = start_thread(settings_.thread_name, [this] { run(); });
+  thread_ = std::thread([this] {
+    begin_thread(settings_.thread_name);
+    run();
+  });
 }
 
 void ConnectionLoop::join() {
@@ -62,32 +48,25 @@ void ConnectionLoop::run() {
       end.why = connection.error();
     }
     end.closed_by_peer = closed_by_peer_;
-    callbacks_.over(end);
+    served_.over(end);
     if (stopping()) break;
     report_down(end.why);
     // The socket stays open meanwhile: the broker can still read what was sent, acks for example.
-    wait_until(now() + backoff_.next(end.why.kind != Error::Kind::transient));
+    wait_until(now() + backoff_.next(end.why.kind != Error::Kind::transient ? kHopeless : Ms{0}));
     if (connection) connection->reset();
   }
-  if (callbacks_.stopped) callbacks_.stopped();
+  served_.stopped();
   report_down(kStopped);
 }
 
 Result<std::unique_ptr<Connection>> ConnectionLoop::connect() {
   closed_by_peer_.reset();
-  const auto set_up = [this](Connection& connection) -> Result<void> {
-    if (auto ours = accepts(connection); !ours || !settings_.prepare_decides_on_address) return ours;
-    return callbacks_.prepare(connection);
-  };
-  auto connection = Connection::open(deps_.addresses, deps_.access, deps_.options.heartbeat,
-                                     deps_.options.connection_name + " (" + settings_.purpose + ")", waker_,
-                                     kSetUpTimeout, set_up);
-  if (!connection || settings_.prepare_decides_on_address || !callbacks_.prepare) return connection;
-  if (auto done = callbacks_.prepare(**connection); !done) {
-    deps_.addresses.failed((*connection)->address());  // login worked, but then it did not serve
-    return tl::unexpected(done.error());
-  }
-  return connection;
+  return Connection::open(deps_.addresses, deps_.access, deps_.options.heartbeat,
+                          deps_.options.connection_name + " (" + settings_.purpose + ")", waker_,
+                          kSetUpTimeout, [this](Connection& connection) -> Result<void> {
+                            auto ours = accepts(connection);
+                            return ours ? served_.prepare(connection) : ours;
+                          });
 }
 
 Result<void> ConnectionLoop::accepts(const Connection& connection) const {
@@ -104,15 +83,14 @@ Error ConnectionLoop::serve(Connection& connection) {
       accepted = version;
     }
     if (auto reason = waker_.dropped()) return Error{Error::Kind::transient, *std::move(reason)};
-    const auto next = callbacks_.turn(connection);
+    const auto next = served_.turn(connection);
     if (!next) return next.error();
     connection.sleep(waker_, *next);
   }
 }
 
 Result<void> ConnectionLoop::skip_frames(Connection& connection) {
-  const auto open = read(
-      connection, [](const Frame&) -> Result<bool> { return true; }, [] {});
+  const auto open = read(connection, [](const Frame&) -> Result<bool> { return true; });
   if (!open) return tl::unexpected(open.error());
   if (!*open) return transient(connection.closing().text);
   return {};
@@ -125,7 +103,7 @@ Result<BootMs> ConnectionLoop::finish(Connection& connection, Ms most) {
 
 void ConnectionLoop::wait_until(BootMs until) {
   for (;;) {
-    const auto next = callbacks_.idle ? callbacks_.idle() : until;
+    const auto next = served_.idle();
     if (stopping() || now() >= until) return;
     waker_.sleep(-1, 0, std::min(until, next));
   }

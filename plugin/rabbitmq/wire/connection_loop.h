@@ -2,18 +2,16 @@
 // of the broker's addresses, serves the connection until it ends, pauses, and connects again, until
 // order_stop().
 //
-// Thread: start, wake, drop, order_stop, stopping, now and join from any thread. Everything else, and every
-// callback, belongs to the loop's own thread.
+// Thread: start, wake, drop, order_stop, stopping, now and join from any thread. Everything else belongs to
+// the loop's own thread.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,6 +24,7 @@
 #include "plugin/rabbitmq/wire/wire.h"
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"
+#include "src/core/base/threads.h"
 #include "src/core/base/time.h"
 
 namespace rung::rabbit {
@@ -112,24 +111,6 @@ class SinkAdapter {
       blocked_{&BrokerStatus::blocked};
 };
 
-// Pauses between connection attempts: 0.1 s, doubled up to 5 s, each shortened at random by up to half, so
-// that many instances do not reconnect in step. If waiting alone will not fix the error, pauses start at 2 s.
-// Thread: one thread per object.
-class Backoff {
- public:
-  Ms next(bool hopeless = false) {
-    if (hopeless) step_ = std::max(step_, Ms{2000});
-    const Ms most = step_;
-    step_ = std::min(step_ * 2, Ms{5000});
-    return Ms{std::uniform_int_distribution<std::int64_t>(most.count() / 2, most.count())(random_)};
-  }
-  void reset() { step_ = Ms{100}; }
-
- private:
-  Ms step_{100};
-  std::minstd_rand random_{std::random_device{}()};
-};
-
 class ConnectionLoop {
  public:
   // REQUIRES: the references outlive the loop.
@@ -142,11 +123,10 @@ class ConnectionLoop {
 
   struct Settings {
     const char* thread_name;
-    std::string purpose;                      // "publish": part of the connection's name
-    std::optional<SinkAdapter::Side> side;    // whose status the loop reports; none = nobody's
-    bool prepare_decides_on_address = false;  // an error of `prepare` tries the next address at once
-    bool any_broker = false;                  // true: not only the one of Broker::serve_only()
-    bool address_failed_when_over = true;     // false: a connection that ends says nothing about its address
+    std::string purpose;                    // "publish": part of the connection's name
+    std::optional<SinkAdapter::Side> side;  // whose status the loop reports; none = nobody's
+    bool any_broker = false;                // true: not only the one of Broker::serve_only()
+    bool address_failed_when_over = true;   // false: a connection that ends says nothing about its address
   };
 
   // How a connection ended, or why there was none.
@@ -156,24 +136,27 @@ class ConnectionLoop {
     std::optional<Closing> closed_by_peer;  // connection.close came while the connection was served
   };
 
-  // prepare, idle and stopped may be empty.
-  struct Callbacks {
-    // Called after the login: opens the channel and declares what is needed, within its own time limit. An
-    // error ends the connection.
-    std::function<Result<void>(Connection&)> prepare = {};
+  // Who uses the connections. All is called on the loop's thread.
+  class Served {
+   public:
+    virtual ~Served() = default;
+    // After the login: opens the channel and declares what is needed, within its own time limit. An error
+    // ends the connection, and the next address is tried at once.
+    virtual Result<void> prepare(Connection&) { return {}; }
     // One turn of service: reads, writes, sends heartbeats. Returns when the next turn is due at the latest;
     // it comes earlier when the socket is ready or after wake(). An error ends the connection.
-    std::function<Result<BootMs>(Connection&)> turn;
+    virtual Result<BootMs> turn(Connection& connection) = 0;
     // One turn without a connection, during a pause. Returns when the next is due at the latest.
-    std::function<BootMs()> idle = {};
-    // Called after each connection and each failed attempt. What it reports to the sink comes before the
-    // status "down".
-    std::function<void(const End&)> over;
+    virtual BootMs idle() { return BootMs{std::numeric_limits<std::int64_t>::max()}; }
+    // After each connection and each failed attempt. What it reports to the sink comes before the status
+    // "down".
+    virtual void over(const End& end) = 0;
     // The last call: no connection will follow.
-    std::function<void()> stopped = {};
+    virtual void stopped() {}
   };
 
-  ConnectionLoop(Deps deps, Settings settings, Callbacks callbacks);
+  // REQUIRES: `served` outlives the loop's thread.
+  ConnectionLoop(Deps deps, Settings settings, Served& served);
 
   void start();
   void wake() { waker_.wake(); }
@@ -202,12 +185,11 @@ class ConnectionLoop {
   }
 
   // Reads what has arrived and passes it to `take_frame` (const Frame&) -> Result<bool>; false: the broker
-  // has closed the channel, stop reading. It never gets connection.close, which is answered here.
-  // `after_fill` () runs between two reads from the socket. If there is much to read, returns early so that
-  // writes and heartbeats get their turn; the next turn then comes at once. False: the connection or channel
-  // is closed; connection.closing() says why.
-  template <typename TakeFrame, typename AfterFill>
-  Result<bool> read(Connection& connection, const TakeFrame& take_frame, const AfterFill& after_fill) {
+  // has closed the channel, stop reading. It never gets connection.close, which is answered here. If there is
+  // much to read, returns early so that writes and heartbeats get their turn; the next turn then comes at
+  // once. False: the connection or channel is closed; connection.closing() says why.
+  template <typename TakeFrame>
+  Result<bool> read(Connection& connection, const TakeFrame& take_frame) {
     constexpr int kReads = 16;
     for (int i = 0; i < kReads; ++i) {
       const auto more = connection.fill();
@@ -225,7 +207,6 @@ class ConnectionLoop {
         if (!open || !*open) return open;
       }
       if (!*more) return true;
-      after_fill();
     }
     waker_.wake();  // there may be more: do not sleep
     return true;
@@ -247,12 +228,12 @@ class ConnectionLoop {
 
   const Deps deps_;
   const Settings settings_;
-  const Callbacks callbacks_;
+  Served& served_;
   Waker waker_;
   std::thread thread_;
 
   // Used by the loop's thread only.
-  Backoff backoff_;
+  Backoff backoff_{Ms{100}, Ms{5000}};
   std::optional<Closing> closed_by_peer_;  // of the current or the last connection
 };
 

@@ -37,8 +37,8 @@ TEST_F(ReturnRoute, AProbeBindsItsQueue) {
 // The caller asks again, as with a queue that does not answer.
 TEST_F(ReturnRoute, AProbeWhoseBindingIsNotAnsweredIsLostAndKeepsItsKeyTheNextTime) {
   TcpProxy& proxy = through_proxy();
-  start_up();
   proxy.deafen("(probe)", "queue:" + queue_);
+  start_up();
   broker_->publish({retry(1, queue_, PublishLane::probe)});
   EXPECT_EQ(how(1), How::lost);
   EXPECT_TRUE(proxy.deafened());
@@ -62,8 +62,8 @@ TEST_F(ReturnRoute, ARefusedBindingHoldsUpNoOtherQueue) {
 TEST_F(ReturnRoute, ABindingThatIsNotAnsweredKeepsTheMessageWaiting) {
   TcpProxy& proxy = through_proxy();
   probe().declare(other_);
-  start_up();
   proxy.deafen("(unproven exchanges)", "queue:" + queue_);
+  start_up();
   broker_->publish({retry(1, queue_, PublishLane::main), retry(2, other_, PublishLane::main)});
   EXPECT_EQ(how(2), How::confirmed);
   EXPECT_TRUE(proxy.deafened());

@@ -141,6 +141,18 @@ TEST(Exporter, StopGivesUpWhenTheCollectorIsAway) {
   EXPECT_EQ(thread.counts().dropped, 9);
 }
 
+TEST(Exporter, WaitsAsLongAsTheCollectorAsksWithinABound) {
+  HttpScript collector(first({.status = 503, .headers = {{"Retry-After", "86400"}}}));
+  ExportLimits some = limits();
+  some.first_pause = some.most_pause = kForever;
+  some.most_asked = Ms{1};
+  Exporter thread(to(collector), some);
+  add(thread, 2);
+  ASSERT_TRUE(collector.wait_for(2));
+  thread.stop();
+  EXPECT_EQ(thread.counts().exported, 2);
+}
+
 TEST(Exporter, DropsABatchAfterTheLastTry) {
   HttpScript collector(
       [](const Request&, std::size_t number) { return Answer{.status = number <= 3 ? 503 : 200}; });

@@ -13,34 +13,41 @@
 namespace rung::rabbit {
 namespace {
 
-class ConnectionLoopTest : public testing::Test {
+TEST(Backoff, DoublesUpToTheLongest) {
+  Backoff pauses(Ms{1000}, Ms{5000});
+  for (const int longest : {1000, 2000, 4000, 5000, 5000}) {
+    const Ms next = pauses.next();
+    EXPECT_GE(next, Ms{longest / 2});
+    EXPECT_LE(next, Ms{longest});
+  }
+  pauses.reset();
+  EXPECT_LE(pauses.next(), Ms{1000});
+  EXPECT_GE(pauses.next(Ms{4000}), Ms{2000});
+}
+
+class ConnectionLoopTest : public testing::Test, protected ConnectionLoop::Served {
  protected:
   ConnectionLoopTest() {
     options_.url = "amqp://127.0.0.1:1/";  // nobody listens there
     endpoints_ = *make_endpoints(options_, test_clock());
   }
   ConnectionLoop::Deps deps() { return {options_, *endpoints_.addresses, *endpoints_.access, adapter_}; }
-  ConnectionLoop::Callbacks callbacks() {
-    return {.prepare = {},
-            .turn = [](Connection&) -> Result<BootMs> { return transient("there is no connection"); },
-            .idle =
-                [this] {
-                  ++idle_;
-                  return test_clock().boot() + Ms{60'000};
-                },
-            .over =
-                [this](const ConnectionLoop::End& end) {
-                  ++over_;
-                  over_.notify_all();
-                  EXPECT_FALSE(end.why.message.empty());
-                  EXPECT_EQ(end.written, 0U);
-                  EXPECT_FALSE(end.closed_by_peer);
-                },
-            .stopped =
-                [this] {
-                  EXPECT_EQ(stopped_, 0);
-                  ++stopped_;
-                }};
+
+  Result<BootMs> turn(Connection&) override { return transient("there is no connection"); }
+  BootMs idle() override {
+    ++idle_;
+    return test_clock().boot() + Ms{60'000};
+  }
+  void over(const ConnectionLoop::End& end) override {
+    ++over_;
+    over_.notify_all();
+    EXPECT_FALSE(end.why.message.empty());
+    EXPECT_EQ(end.written, 0U);
+    EXPECT_FALSE(end.closed_by_peer);
+  }
+  void stopped() override {
+    EXPECT_EQ(stopped_, 0);
+    ++stopped_;
   }
 
   BrokerOptions options_;
@@ -52,7 +59,7 @@ class ConnectionLoopTest : public testing::Test {
 
 TEST_F(ConnectionLoopTest, TriesAgainUntilItIsStopped) {
   ConnectionLoop loop(deps(), {.thread_name = "test", .purpose = "test", .side = SinkAdapter::Side::intake},
-                      callbacks());
+                      *this);
   loop.start();
   for (int seen = over_; seen < 2; seen = over_) over_.wait(seen);
   loop.order_stop(test_clock().boot());
@@ -65,7 +72,7 @@ TEST_F(ConnectionLoopTest, TriesAgainUntilItIsStopped) {
 }
 
 TEST_F(ConnectionLoopTest, StopsBeforeItConnects) {
-  ConnectionLoop loop(deps(), {.thread_name = "test", .purpose = "test", .side = {}}, callbacks());
+  ConnectionLoop loop(deps(), {.thread_name = "test", .purpose = "test", .side = {}}, *this);
   loop.order_stop(test_clock().boot());
   loop.start();
   loop.join();

@@ -1,0 +1,3 @@
+#include "src/oidc/provider.cc"
+#include "src/otel/exporter.cc"
+#include "src/net/http_client.cc"
