@@ -1,4 +1,4 @@
-// Connections that are cut, stalled, half open. A broker that crashes: tests/faults/outage.
+// Connections that are cut, stalled, half open. A broker that crashes: the torture run.
 #include <set>
 #include <string>
 
