@@ -47,10 +47,7 @@ TEST_P(CrashOnTheDelaysWay, EndsAsIfNothingHadBeen) {
   EXPECT_EQ(attempts[1].at("level"), "1");
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashOnTheDelaysWay,
-                         ::testing::Values("insert.before_commit", "insert.after_commit",
-                                           "publish.after_write", "confirmed.after_commit",
-                                           "failed.before_commit"),
-                         point_name);
+                         ::testing::Values("insert.after_commit", "failed.before_commit"), point_name);
 
 // Its exchange leads nowhere.
 class CrashOnTheDelaysReturn : public CrashOfADelay {};
@@ -67,9 +64,7 @@ TEST_P(CrashOnTheDelaysReturn, ClimbsAndParks) {
   expect_nothing_left();
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashOnTheDelaysReturn,
-                         ::testing::Values("confirm.received", "returned.before_commit",
-                                           "returned.after_commit"),
-                         point_name);
+                         ::testing::Values("returned.before_commit", "returned.after_commit"), point_name);
 
 }  // namespace
 }  // namespace rung::test

@@ -62,10 +62,8 @@ TEST_P(CrashOfRetention, ShowsNothingHalfDeletedAndGoesOn) {
       kBound));
 }
 INSTANTIATE_TEST_SUITE_P(At, CrashOfRetention,
-                         ::testing::Values("partition.added", "partition.added:2", "purge.before_commit",
-                                           "purge.before_commit:2", "purge.after_commit", "partition.dropped",
-                                           "partition.dropped:2", "sweep.before_commit",
-                                           "sweep.after_commit"),
+                         ::testing::Values("partition.added", "purge.before_commit", "purge.after_commit",
+                                           "partition.dropped", "sweep.before_commit", "sweep.after_commit"),
                          point_name);
 
 }  // namespace
