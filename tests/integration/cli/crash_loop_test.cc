@@ -60,27 +60,6 @@ class CrashLoopOfTheSidecar : public SidecarTest {
   cli::BrokerAdmin admin;
 };
 
-TEST_F(CrashLoopOfTheSidecar, UsesUpNoLimitOfAnOperatorPolicy) {
-  start_and_stop();
-  admin.operator_policy("limit", ".*", {{"delivery-limit", 6}});
-  // The management API shows it seconds later.
-  ASSERT_TRUE(eventually(
-      [&] { return admin.get("/api/queues/" + admin.vhost + "/" + failed())["operator_policy"] == "limit"; },
-      kBound));
-  fail_five();
-  for (int i = 0; i < 8 && !HasFatalFailure(); ++i) crash();
-  // On a busy machine some of those that crashed got so far as to record it, too.
-  const std::string recorded = "SELECT detail FROM retry_events WHERE kind = 'intake_stopped'";
-  const std::size_t before = rows(recorded).size();
-  // It begins by itself once the limit is gone.
-  sidecar_ = std::make_unique<Sidecar>(config);
-  rung().start();
-  ASSERT_TRUE(rung().logged("intake is stopped")) << rung().log_tail();
-  EXPECT_TRUE(eventually([&] { return rows(recorded).size() == before + 1; })) << rung().log_tail();
-  admin.remove_operator_policy("limit");
-  expect_all();
-}
-
 // The queue is older than its argument x-delivery-limit: RabbitMQ 4 has 20 for it.
 TEST_F(CrashLoopOfTheSidecar, UsesUpNoLimitThatTheBrokerHas) {
   admin.queue(failed(), {{"x-queue-type", "quorum"}});

@@ -54,12 +54,6 @@ class Detached : public SidecarTest {
     const auto found = rows("SELECT held FROM retry_attachments WHERE queue = 'orders'");
     return found.empty() ? 0 : std::stoi(found[0].at("held"));
   }
-  // The consumer fails all that it has.
-  void reject_all(int count) {
-    int rejected = 0;
-    ASSERT_TRUE(
-        eventually([&] { return (rejected += static_cast<int>(admin.reject("orders").size())) == count; }));
-  }
   std::string tell(const std::string& words) { return command(words).out; }
   bool attached_says(const std::string& text) {
     return eventually([&] { return tell("attached").find(text) != std::string::npos; });
@@ -73,41 +67,6 @@ class Detached : public SidecarTest {
 
   cli::BrokerAdmin admin;
 };
-
-// S1. Between two periodic looks, by somebody who does not use rung detach.
-TEST_F(Detached, FailuresOfADetachedQueueAreNoSuccesses) {
-  attach();
-  run();
-  deliver(50, false);
-  admin.remove_policy("a");
-  reject_all(50);
-  ASSERT_TRUE(eventually([&] { return held() == 50; })) << rung().log_tail();
-  EXPECT_EQ(in("succeeded"), 0);
-  std::vector<Row> events;
-  ASSERT_TRUE(eventually([&] {
-    events = rows("SELECT kind FROM retry_events WHERE subject = 'orders' AND kind LIKE 'silence%'");
-    return events.size() == 1;
-  }));
-  EXPECT_EQ(events[0].at("kind"), "silence_held");
-  EXPECT_TRUE(rung().logged("silence is held open: no success is presumed"));
-  const std::string id = rows("SELECT retry_id FROM retry_current LIMIT 1")[0].at("retry_id");
-  EXPECT_THAT(tell("show " + id), HasSubstr("queue orders is not attached (nothing says where"));
-  // Attached again. Nothing ends by itself; what a person decides does, and new deliveries count.
-  attach();
-  ASSERT_TRUE(eventually([&] {
-    return rows("SELECT 1 AS x FROM retry_attachments WHERE queue = 'orders' AND state = 'attached'")
-               .size() == 1;
-  })) << rung().log_tail();
-  EXPECT_THAT(tell("finish " + id + " --failed --error gone"), HasSubstr("level 2"));
-  EXPECT_THAT(tell("retry --queue orders --state awaiting --yes"), HasSubstr("49 of 49"));
-  ASSERT_TRUE(eventually(
-      [&] {
-        (void)admin.take("orders");
-        return in("succeeded") == 50;
-      },
-      test::kBound))
-      << rung().log_tail();
-}
 
 // C2: a queue without a consumer. 300 "succeeded" while 300 lay unread.
 TEST_F(Detached, WhatNobodyHasReadIsNoSuccess) {

@@ -5,8 +5,6 @@
 namespace rung::test {
 namespace {
 
-constexpr const char* kName = "intake of error queues";  // the connection's
-
 class ErrorIntake : public RabbitTest {
  protected:
   ErrorIntake() {
@@ -113,30 +111,6 @@ TEST_F(ErrorIntake, ABacklogTakesNoRoomOfOurOwn) {
   EXPECT_EQ(of_errors, 5U) << "a quarter of the bytes";
   EXPECT_TRUE(eventually([&] { return probe().depth(errors_) == kCount - options_.prefetch / 10; }))
       << "a tenth of the prefetch";
-}
-
-TEST_F(ErrorIntake, WithoutItsConnectionOurOwnGoesOn) {
-  TcpProxy& proxy = through_proxy();
-  probe().declare(errors_);
-  start_up();
-  ASSERT_TRUE(consumed({errors_}));
-  ASSERT_TRUE(probe().publish(failed(), "", text("own")));
-  const Delivery own = next();
-  ASSERT_TRUE(probe().publish("", errors_, text("failed")));
-  const Delivery first = next();
-  proxy.cut_those_with(kName);
-  ASSERT_TRUE(has_problem("no error queue is consumed: "));
-  EXPECT_FALSE(broker_->stands(first.tag));
-  EXPECT_TRUE(broker_->stands(own.tag));
-  ASSERT_TRUE(probe().publish(failed(), "", text("meanwhile")));
-  EXPECT_EQ(next().tag.session, own.tag.session);
-  for (const BrokerStatus& status : sink_.statuses()) EXPECT_EQ(status.reason, "");
-  proxy.cut_those_with("");
-  const Delivery again = next();
-  EXPECT_EQ(again.message.body, "failed");
-  EXPECT_TRUE(again.redelivered);
-  EXPECT_TRUE(has_no_problem());
-  EXPECT_EQ(sink_.error_queues().consumed, std::vector{errors_});
 }
 
 }  // namespace

@@ -13,13 +13,13 @@ class Bulk : public SidecarTest {
   void SetUp() override { config.more = "lease: 1m\n"; }
 };
 
-TEST_F(Bulk, ThousandMessagesOfEverySizeComeBackToTheByte) {
+TEST_F(Bulk, MessagesOfEverySizeComeBackToTheByte) {
   std::mt19937_64 random(seed());
   config.ladder = "[500ms, 1s]";
   start();
   const std::string queue = attached();
-  constexpr std::size_t kMessages = 1000, kLargest = 1 << 20;
-  // Bodies are made again from their seeds where they are compared: a quarter of a GB stays out of memory.
+  constexpr std::size_t kMessages = 150, kLargest = 1 << 20;
+  // Bodies are made again from their seeds where they are compared: they stay out of memory.
   std::vector<std::uint64_t> seeds(kMessages);
   const auto make = [&](std::size_t i) {
     std::mt19937_64 own(seeds[i]);

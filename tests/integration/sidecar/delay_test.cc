@@ -65,36 +65,6 @@ class Delay : public SidecarTest {
   std::vector<std::string> exchanges_;
 };
 
-// Against the row's due time and the publisher's own clock.
-TEST_F(Delay, NeverEarlyAndInOrderOfTheirTimes) {
-  start();
-  const std::string queue = attached();
-  constexpr int kMessages = 200;
-  AmqpProbe consumer;
-  consumer.consume(queue, 500);
-  std::map<std::string, std::int64_t> not_before;  // by body
-  for (int i = 0; i < kMessages; ++i) {
-    const int delay = (i * 37) % 900;
-    const Message message = delayed({{"x-delay", std::int32_t{delay}}}, std::to_string(i));
-    not_before[message.body] = wall_ms() + delay;
-    ASSERT_TRUE(amqp.publish(inlet(), queue, message));
-  }
-  for (int i = 0; i < kMessages; ++i) {
-    const auto back = consumer.next(kBound);
-    ASSERT_TRUE(back) << i;
-    EXPECT_GE(wall_ms(), not_before[back->message.body]);
-    consumer.ack(*back);
-  }
-  ASSERT_TRUE(eventually(
-      [&] {
-        return rows("SELECT 1 FROM retry_history WHERE queue = '" + queue + "' AND published_at IS NOT NULL")
-                   .size() == static_cast<std::size_t>(kMessages);
-      },
-      kBound));
-  EXPECT_TRUE(
-      rows("SELECT * FROM retry_history WHERE queue = '" + queue + "' AND published_at < due_at").empty());
-}
-
 TEST_F(Delay, GoesToTheMappingsExchangeWithItsRoutingKey) {
   const std::string queue = attached(), from = new_exchange();
   const std::string to = exchange_to(queue, "topic", "order.*");

@@ -85,37 +85,6 @@ TEST_F(ErrorQueuesOfTheConfig, MassTransitFromErrorQueueToSuccess) {
   EXPECT_EQ(attempts[1].at("outcome"), "succeeded");
 }
 
-// With the table of bodies locked, the backlog fills what Rung takes of it. A dead letter that comes then is
-// committed before all but that part.
-TEST_F(ErrorQueuesOfTheConfig, ABacklogDelaysNoFreshDeadLetter) {
-  constexpr std::uint32_t kBacklog = 600, kShare = 100;  // a tenth of broker.prefetch
-  config.ladder = "[1h]";
-  run_with("dialect: masstransit");
-  ASSERT_TRUE(rung().logged("shards acquired")) << "the tables are there";
-  MysqlSchema lock;
-  lock.exec("LOCK TABLES " + db.name() + ".rung_bodies READ");
-  Message old;
-  old.headers = Table{{"MT-Fault-InputAddress", "rabbitmq://localhost/" + orders_}};
-  old.body = std::string(16 * 1024, 'x');
-  amqp.publish_all("", errors_, std::vector<Message>(kBacklog, old));
-  ASSERT_TRUE(eventually([&] { return amqp.depth(errors_) == kBacklog - kShare; }, kBound));
-  const std::string queue = attached("fresh");
-  Message fresh;
-  fresh.properties.message_id = unique_name("fresh");
-  fail(queue, fresh);
-  ASSERT_TRUE(eventually([&] { return amqp.depth(failed()) == 0U; }, kBound)) << "it is not taken in";
-  lock.exec("UNLOCK TABLES");
-  ASSERT_TRUE(eventually([&] { return !current(queue).empty(); }, kBound)) << rung().log_tail();
-  const std::string id = current(queue)[0].at("retry_id");
-  // Ids grow in the order of the inserts.
-  const auto before =
-      rows("SELECT COUNT(*) AS n FROM retry_current WHERE queue = '" + orders_ + "' AND retry_id < " + id)[0]
-          .at("n");
-  EXPECT_LE(std::stoul(before), kShare);
-  rung().kill9();
-  amqp.purge(errors_);
-}
-
 TEST_F(ErrorQueuesOfTheConfig, APatternFindsQueuesByTheManagementApi) {
   const char* management = std::getenv("RUNG_TEST_MANAGEMENT");
   ASSERT_NE(management, nullptr) << "start the servers with --management";

@@ -1,5 +1,5 @@
 // Intake: duplicates, malformed messages, and messages without a known target. After each, the flow
-// continues.
+// continues. And what comes back: with the headers of the contract and none of the broker's.
 #include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {
@@ -182,6 +182,41 @@ TEST_F(Intake, WhatExpiresInRungsQueuesIsTakenInAllTheSame) {
   rung().start();
   ASSERT_TRUE(rung().wait_ready());
   EXPECT_EQ(delivery(later).message.properties.message_id, delayed.properties.message_id);
+}
+
+using Climb = SidecarTest;
+
+// Traps 3 and 4: nothing of the broker's own, no copies, no user-id, no expiration; persistent.
+TEST_F(Climb, TakenOff) {
+  start();
+  const std::string queue = attached(), copies = new_name("cc"), hidden = new_name("bcc");
+  amqp.declare(copies);
+  amqp.declare(hidden);
+  Message message = order();
+  message.properties.user_id = "guest";
+  message.properties.expiration = "60000";
+  message.properties.delivery_mode = 1;
+  message.headers->emplace_back("CC", Array{Value{copies}});
+  message.headers->emplace_back("BCC", Array{Value{hidden}});
+  // Year 2096: whoever acted on it would keep the message.
+  message.headers->emplace_back("x-opt-delivery-time", std::int64_t{4'000'000'000'000});
+  message.headers->emplace_back("x-opt-mine", "an annotation of AMQP 1.0");
+  fail(queue, message);
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    const Received back = delivery(queue);
+    EXPECT_EQ(without_added(back.message), (Table{{"tenant", "acme"}, {"tries", std::int64_t{3}}}));
+    EXPECT_FALSE(back.message.properties.user_id);
+    EXPECT_FALSE(back.message.properties.expiration);
+    EXPECT_EQ(back.message.properties.delivery_mode, 2);
+    amqp.reject(back);
+  }
+  wait_state(queue, "parked");
+  const std::string kept = db.value(
+      "SELECT origin FROM rung_bodies JOIN rung_tasks ON task_id = id WHERE queue = '" + queue + "'");
+  EXPECT_NE(kept.find("\"x-opt-mine\":\"an annotation of AMQP 1.0\""), std::string::npos) << kept;
+  EXPECT_NE(kept.find("x-opt-delivery-time"), std::string::npos) << kept;
+  EXPECT_EQ(amqp.depth(copies), 1U) << "CC fanned out again";
+  EXPECT_EQ(amqp.depth(hidden), 1U) << "BCC fanned out again";
 }
 
 }  // namespace

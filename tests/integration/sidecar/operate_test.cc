@@ -1,6 +1,7 @@
-// Operating the sidecar: a bad reload, secrets and the log, two sidecars at once, a repaired topology.
+// Operating the sidecar: reloads and how others learn of their outcome, secrets and the log.
 #include <csignal>
-#include <set>
+#include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "src/core/base/url.h"
@@ -83,28 +84,38 @@ TEST_F(Operate, LogHoldsNoPayloadAndNoPassword) {
   db.exec("DROP USER '" + user + "'@'%'");
 }
 
-TEST_F(Operate, ADeletedExchangeComesBackAndIsRecorded) {
-  config.broker = "  topology_check: 200ms\n";
+TEST_F(Operate, AReloadSaysHowItEnded) {
+  std::string folder = (std::filesystem::temp_directory_path() / "rung-runtime-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  setenv("RUNTIME_DIRECTORY", folder.c_str(), 1);
   start();
-  ASSERT_TRUE(rung().logged("shards acquired"));
-  const std::string queue = attached();
-  amqp.remove_exchange(failed());
-  // Not any repair: on a slow machine the first check finds things missing that the start is declaring.
-  const auto nodes = [&] {
-    return rows("SELECT node FROM retry_events WHERE kind = 'topology_repaired' AND subject = 'exchange " +
-                failed() + "'");
+  ASSERT_TRUE(rung().logged("held=64")) << rung().log_tail();
+  rows("SELECT 1");  // into the schema
+  const auto reload_waits = [&] {
+    return run_shell("RUNTIME_DIRECTORY=" + folder + " MAINPID=" + std::to_string(rung().pid()) + " '" +
+                     rung_program() + "' reload");
   };
-  ASSERT_TRUE(eventually([&] { return nodes().size() == 1U; }, kBound));
-  EXPECT_EQ(nodes()[0].at("node"), "node-1");
-  fail(queue, order());
-  delivery(queue);
-  // One that can't be repaired is a problem of the instance, until it can.
-  amqp.remove_exchange(parked());
-  amqp.declare_exchange(parked(), "direct");
-  const auto problems = [&] { return rows("SELECT problems FROM rung_nodes")[0].at("problems"); };
-  EXPECT_TRUE(eventually([&] { return problems().find("\"topology\"") != std::string::npos; }, kBound));
-  amqp.remove_exchange(parked());
-  EXPECT_TRUE(eventually([&] { return problems().find("\"topology\"") == std::string::npos; }, kBound));
+  SidecarConfig changed = config;
+  changed.ladders = "  other: [100ms]\n";
+  changed.queue("orders", "{ ladder: other }");
+  changed.more += "lease: 9s\n";
+  rung().rewrite(changed.text());
+  const Ran good = reload_waits();
+  EXPECT_EQ(good.code, 0) << good.out;
+  EXPECT_NE(good.out.find("ladders: +other; queues: +orders"), std::string::npos) << good.out;
+  EXPECT_NE(good.out.find("needs a restart: lease"), std::string::npos) << good.out;
+  rung().rewrite("nonsense: 1\n");
+  const Ran bad = reload_waits();
+  EXPECT_EQ(bad.code, 1) << bad.out;
+  EXPECT_NE(bad.out.find("nonsense"), std::string::npos) << bad.out;
+  const auto problems = [&] { return db.value("SELECT COALESCE(MAX(problems), '') FROM rung_nodes"); };
+  const auto shown = [&] { return problems().find("the last reload failed") != std::string::npos; };
+  EXPECT_TRUE(eventually(shown, kBound)) << problems();
+  rung().rewrite(config.text());
+  EXPECT_EQ(reload_waits().code, 0);
+  EXPECT_TRUE(eventually([&] { return !shown(); }, kBound)) << problems();
+  unsetenv("RUNTIME_DIRECTORY");
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

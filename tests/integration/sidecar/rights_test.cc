@@ -47,12 +47,6 @@ class Rights : public SidecarTest {
                               " -q close_all_user_connections " + user + " revoked");
     ASSERT_EQ(ran.code, 0) << ran.out;
   }
-  // Several cycles of the sidecar: it has seen what is due by then.
-  void wait_for_beats() {
-    const auto beats = [&] { return std::stoll(rows("SELECT SUM(beats) AS n FROM rung_nodes")[0]["n"]); };
-    const auto then = beats();
-    ASSERT_TRUE(eventually([&] { return beats() > then + 4; }, kBound));
-  }
   Message delay(const std::string& queue, std::int64_t ms) const {
     Message message = order(unique_name("body"));
     message.properties.message_id = unique_name("m");
@@ -64,31 +58,6 @@ class Rights : public SidecarTest {
   const std::string vhost = unique_name("v"), user = unique_name("u");
   std::optional<AmqpProbe> own;  // on the vhost, as guest
 };
-
-TEST_F(Rights, RevokedForSecondsCostNoAttempt) {
-  config.more = "lease: 2s\n";
-  start_there();
-  own->declare("orders");
-  constexpr std::size_t kDelays = 100;
-  std::vector<Message> delays;
-  for (std::size_t i = 0; i < kDelays; ++i) delays.push_back(delay("orders", 3'600'000));
-  own->publish_all(config.prefix + ".delay", "", delays);
-  ASSERT_TRUE(eventually([&] { return current("orders").size() == kDelays; }, kBound));
-  allow("^$", "^$", "^$");
-  cut_connections();
-  ASSERT_TRUE(rung().logged("broker unavailable"));
-  ASSERT_TRUE(rung().logged("ACCESS_REFUSED"));
-  ASSERT_EQ(command("fire --queue orders --yes").code, 0);
-  wait_for_beats();
-  EXPECT_EQ(own->depth("orders"), 0U);
-  allow(".*", ".*", ".*");
-  const std::vector<Received> back = own->take("orders", kDelays, kBound);
-  EXPECT_EQ(back.size(), kDelays) << rung().log_tail();
-  for (const Received& one : back) EXPECT_EQ(int_header(one.message, "retry-attempt"), 1);
-  EXPECT_EQ(rows("SELECT * FROM retry_current WHERE state = 'parked'").size(), 0U);
-  EXPECT_EQ(rows("SELECT * FROM retry_history WHERE attempt > 1 OR outcome = 'failed'").size(), 0U);
-  EXPECT_TRUE(rung().logged("broker reconnected"));
-}
 
 // Rights go while the connection stands: a target that refuses is not blamed for it.
 TEST_F(Rights, RevokedUnderAStandingConnection) {

@@ -133,5 +133,28 @@ TEST_F(Routes, QueueNamesWithEveryOddCharacter) {
   for (const std::string& name : names) EXPECT_EQ(tasks[name], "1") << name;
 }
 
+// The queue confirms it, and then drops its oldest message: without this failure it would be lost.
+TEST_F(Routes, ARetryThatItsFullQueueEvictsHasFailed) {
+  start();
+  const std::string queue = new_name();
+  amqp.declare(queue, {{"x-dead-letter-exchange", failed()},
+                       {"x-max-length", std::int64_t{1}},
+                       {"x-overflow", std::string("drop-head")}});
+  Message message = order();
+  message.headers->emplace_back("retry-queue", queue);
+  message.headers->emplace_back("retry-origin-exchange", std::string());
+  message.headers->emplace_back("retry-origin-routing-key", queue);
+  ASSERT_TRUE(amqp.publish(failed(), "", message));
+  const std::string id = wait_state(queue, "awaiting").at("retry_id");
+  EXPECT_TRUE(amqp.publish("", queue, Message{{}, {}, "in the way"}));
+  EXPECT_TRUE(eventually(
+      [&] {
+        const auto attempts = history(id);
+        return !attempts.empty() && attempts[0].at("outcome") == "failed";
+      },
+      kBound))
+      << rung().log_tail();
+}
+
 }  // namespace
 }  // namespace rung::test

@@ -92,28 +92,6 @@ TEST_F(Outsider, CannotEndAnothersTaskByAResult) {
   EXPECT_EQ(audit(id).size(), 0U);
 }
 
-TEST_F(Outsider, CannotFailOrParkAnothersTaskByAFailure) {
-  start();
-  const std::string queue = attached();
-  fail(queue, order("the victim"));
-  const Received back = delivery(queue);
-  amqp.ack(back);
-  const std::string id = retry_id(back);
-  wait_id(id, "awaiting");
-  Message forged = order("forged");
-  forged.properties.message_id.reset();  // another message's message-id would give it away
-  forged.headers = Table{
-      {"retry-id", id}, {"retry-attempt", std::int64_t{1}}, {"retry-queue", queue}, {"retry-never", true}};
-  ASSERT_TRUE(outsider().publish(failed(), "", forged));
-  EXPECT_NE(parked_row("")["retry_id"], id);  // a task of its own
-  EXPECT_EQ(rows("SELECT state FROM retry_current WHERE retry_id = " + id).at(0)["state"], "awaiting");
-  // The delivery itself fails its task.
-  Message real = back.message;
-  real.headers->emplace_back("retry-queue", queue);
-  ASSERT_TRUE(outsider().publish(failed(), "", real));
-  EXPECT_EQ(int_header(delivery(queue).message, "retry-attempt"), 2);
-}
-
 TEST_F(Outsider, ReachesOnlyQueuesThatAreAllowed) {
   config.queue("ours", "{}");
   config.broker += "  targets: { allow: [" + yaml(config.prefix + "-allowed*") + "] }\n";

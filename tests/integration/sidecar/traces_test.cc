@@ -1,12 +1,10 @@
 // Traces, seen from outside: the spans that a collector gets, and the messages that stay as they were.
 #include <gmock/gmock.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/sidecar/messages.h"
-#include "tests/support/http_client.h"
 #include "tests/support/http_script.h"
 
 namespace rung::test {
@@ -145,26 +143,6 @@ TEST_F(Traces, TwoFailuresAndASuccess) {
   EXPECT_FALSE(ended.contains("status"));
   EXPECT_EQ(attributes(ended.at("resource")).at("service.name"), "shop");
   EXPECT_EQ(rung().log().find("open-sesame"), std::string::npos);
-}
-
-// The collector is away: nobody listens on its port.
-TEST_F(Traces, WithoutACollectorOnlySpansAreLost) {
-  const int http = free_port();
-  config.more += "http: { listen: \"127.0.0.1:" + std::to_string(http) + "\" }\ndrain: 3s\n";
-  const std::string queue = attached("orders");
-  start();
-  fail(queue, traced());
-  const Received back = delivery(queue);
-  report(back, "succeeded");
-  amqp.ack(back);
-  wait_state(queue, "succeeded");
-  const std::string metrics = HttpClient(http).call("GET", "/metrics").body;
-  EXPECT_NE(metrics.find("rung_otel_spans_exported_total 0"), std::string::npos) << metrics;
-  EXPECT_NE(metrics.find("rung_otel_spans_dropped_total"), std::string::npos);
-  EXPECT_NE(run_shell(rung_program() + " doctor -c " + rung().config_path()).out.find("otel.endpoint"),
-            std::string::npos);
-  rung().signal(SIGTERM);
-  EXPECT_EQ(rung().wait_exit(), 0);
 }
 
 }  // namespace

@@ -257,14 +257,5 @@ TEST_F(ManyPauses, ClosedQueuesKeepFewTasksInAllAndAllGoOutInTheEnd) {
       Ms{20'000}));
 }
 
-TEST_F(BigPause, AllGoesOutWhenItIsResumed) {
-  world.rules = story_rules(5000);
-  overdue_backlog(kBig);
-  world.loop.run_for(Ms{10'000});
-  resume("orders");
-  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("orders") == kBig; }, Ms{20'000}))
-      << flow.broker.depth("orders");
-}
-
 }  // namespace
 }  // namespace rung::bridge
