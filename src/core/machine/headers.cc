@@ -232,14 +232,14 @@ Message dress(const Message& message, const Task& task, std::string token) {
   headers.emplace_back(header::kLevel, static_cast<std::int64_t>(task.level));
   headers.emplace_back(header::kLevels, static_cast<std::int64_t>(task.levels));
   headers.emplace_back(header::kLadder, task.ladder);
-  headers.emplace_back(header::kToken, std::move(token));
-  // A delay that has not failed yet has none of these.
-  if (task.first_failed_at.ms != 0) {
+  const bool failed = task.first_failed_at.ms != 0;  // else a delay
+  if (failed) {
     headers.emplace_back(header::kOriginExchange, task.exchange);
     headers.emplace_back(header::kOriginRoutingKey, task.routing_key);
     headers.emplace_back(header::kReason, std::string(retry_reason(task)));
-    headers.emplace_back(header::kFirstFailedAt, task.first_failed_at.ms);
   }
+  headers.emplace_back(header::kToken, std::move(token));
+  if (failed) headers.emplace_back(header::kFirstFailedAt, task.first_failed_at.ms);
   return out;
 }
 
