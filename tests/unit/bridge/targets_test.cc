@@ -170,11 +170,11 @@ TEST_F(TargetsTest, WhatBecomesDueDoesNotWaitBehindWhatIsOverdue) {
 TEST_F(TargetsTest, ASmallBacklogGoesFirst) {
   warm(1);
   for (int i = 0; i < 20; ++i) {
-    add(1, 100 + i, Ms{4000});
-    add(1, 200 + i, Ms{6000});
+    add(1, 10'000 + i, Ms{4000});
+    add(1, 20'000 + i, Ms{6000});
   }
   std::vector<std::int64_t> ids;
-  for (const io::DueItem& item : targets.take(40, kBoot)) ids.push_back(item.id.value / 100);
+  for (const io::DueItem& item : targets.take(40, kBoot)) ids.push_back(item.id.value / 10'000);
   EXPECT_EQ(ids.size(), 40U);
   EXPECT_TRUE(std::is_sorted(ids.rbegin(), ids.rend())) << "the overdue ones are the older";
 }
