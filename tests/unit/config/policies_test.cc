@@ -103,16 +103,8 @@ TEST_F(ConfigPolicies, TheQueueOfARuleIsAnAllowedTarget) {
   EXPECT_TRUE(config.rules->targets().allows("slow"));
 }
 
-TEST_F(ConfigPolicies, ExpressionsThatAreTooLarge) {
+TEST_F(ConfigPolicies, AnExpressionThatIsTooLarge) {
   EXPECT_THAT(of_rule("{ when: { error: '/E0\\pL{0,900}boom/' }, then: park }"), HasSubstr("too large"));
-  std::string many;
-  for (int i = 0; i < 6; ++i)
-    many += "    - { when: { error: '/E" + std::to_string(i) + "\\pL{0,150}boom/' }, then: park }\n";
-  const std::string found = problem("rules:\n  list:\n" + many + "queues: { orders: { rules: list } }\n");
-  EXPECT_THAT(found,
-              HasSubstr("].when.error: with this expression, those of the list are too large together"));
-  EXPECT_THAT(found, testing::StartsWith("rung.yaml:8:24: rules.list[4]"))
-      << "the position of the expression";
 }
 
 TEST_F(ConfigPolicies, SnoozesInACircle) {
