@@ -7,17 +7,11 @@ namespace rung {
 
 void MemoryCounts::add(const CountBatch& batch) {
   if (std::exchange(batches_[batch.maker], batch.id) == batch.id) return;
-  const EpochMs minute = bucket_of(batch.at, kActivityMinute);
-  const auto add = [&](const std::string& queue, const ActivityCounts& more) {
-    if (more != ActivityCounts{}) activity_[{queue, minute}] += more;
-  };
   for (const auto& [queue, promised, activity] : batch.changes) {
-    add(queue, activity);
     if (promised == PromiseCounts{}) continue;
     for (const Ms length : {kPromiseMinutes, kPromiseHour})
       promises_[{queue, length, bucket_of(batch.at, length)}] += promised;
   }
-  add(kAllQueues, sum_of(batch));
 }
 
 std::vector<PromiseRow> MemoryCounts::promises(EpochMs now) const {
@@ -40,13 +34,6 @@ int MemoryCounts::forget(EpochMs now, int limit) {
     int& may = of_hour ? left : left_hours;
     if (since > now - (of_hour ? kPromiseHour : kPromiseDay) || may == 0) return false;
     --may;
-    ++gone;
-    return true;
-  });
-  int left_minutes = limit;
-  std::erase_if(activity_, [&](const auto& entry) {
-    if (entry.first.second > now - kActivityKept || left_minutes == 0) return false;
-    --left_minutes;
     ++gone;
     return true;
   });

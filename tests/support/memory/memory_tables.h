@@ -203,7 +203,7 @@ class MemoryCauses {
   Rows rows_;
 };
 
-// What instances have counted, in buckets; each batch once.
+// What instances have counted of promises, in buckets; each batch once.
 class MemoryCounts {
  public:
   void add(const CountBatch& batch);
@@ -212,7 +212,6 @@ class MemoryCounts {
 
  private:
   std::map<std::tuple<std::string, Ms, EpochMs>, PromiseCounts> promises_;  // by queue, length, since
-  std::map<std::pair<std::string, EpochMs>, ActivityCounts> activity_;      // by queue, minute
   std::map<std::string, std::string> batches_;                              // the latest by maker
 };
 
