@@ -8,20 +8,6 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using Changes = CliTest;
 
-TEST_F(Changes, CancelIsKept) {
-  const TaskId id = insert(fresh("orders", 10min));
-  const Ran ran = rung({"cancel", id.str(), "--reason", "withdrawn"});
-  EXPECT_EQ(ran.exit, 0) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr(id.str() + "  cancelled before its first retry"));
-  EXPECT_EQ(state_of(id), State::cancelled);
-  EXPECT_EQ((*store().find(id))->task.last_error, fresh("orders", 10min).task.last_error);
-  EXPECT_EQ((*store().audit(id))[0].reason, "withdrawn");
-  EXPECT_THROW(happen(id, event::Claim{}), std::runtime_error);
-  const Ran again = rung({"cancel", id.str()});
-  EXPECT_EQ(again.exit, 0);
-  EXPECT_THAT(again.out, HasSubstr("nothing to do"));
-}
-
 // Found by the torture run: the row is read again for its text, and another table of that read was away.
 TEST_F(Changes, WhatWasDoneIsToldAlsoWhereTheRowCannotBeReadAgain) {
   const TaskId id = insert(fresh("orders", 10min));

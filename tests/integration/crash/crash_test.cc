@@ -20,13 +20,6 @@ INSTANTIATE_TEST_SUITE_P(At, CrashOnTheClimb,
                                            "succeeded.before_commit", "succeeded.after_commit"),
                          point_name);
 
-// --- the consumer reports a failure
-
-class CrashOnReportedFailure : public Crash {};
-TEST_P(CrashOnReportedFailure, CountsOnce) { climb("fs", "succeeded"); }
-INSTANTIATE_TEST_SUITE_P(At, CrashOnReportedFailure,
-                         ::testing::Values("failed.before_commit", "failed.after_commit"), point_name);
-
 // --- a message of several frames, cut in the middle
 
 class CrashWithinAMessage : public Crash {};

@@ -1,5 +1,7 @@
 // Targets of retries: queues that are not there, queues of any name, routing keys. (Line breaks
 // in a name are not legal: RabbitMQ takes them out.)
+#include <cstdlib>
+
 #include "tests/integration/sidecar/messages.h"
 
 namespace rung::test {
@@ -154,6 +156,25 @@ TEST_F(Routes, ARetryThatItsFullQueueEvictsHasFailed) {
       },
       kBound))
       << rung().log_tail();
+}
+
+// Where a framework publishes its failures; MassTransit's.
+TEST_F(Routes, APatternOfErrorQueuesFindsThemByTheManagementApi) {
+  const char* management = std::getenv("RUNG_TEST_MANAGEMENT");
+  ASSERT_NE(management, nullptr) << "start the servers with --management";
+  const std::string orders = new_name("orders"), errors = orders + "_error";
+  amqp.declare(orders);
+  amqp.declare(errors);
+  remove_at_end(errors);
+  config.broker += "  management: \"" + std::string(management) + "\"\n";
+  config.more = "error_queues: [ { from: \"" + orders + "*_error\", dialect: masstransit } ]\n";
+  start();
+  ASSERT_TRUE(rung().logged("consuming an error queue")) << rung().log_tail();
+  Message message = order();
+  message.headers->emplace_back("MT-Fault-InputAddress", "rabbitmq://localhost/" + orders);
+  message.headers->emplace_back("MT-Fault-Message", "card refused");
+  ASSERT_TRUE(amqp.publish("", errors, message));
+  amqp.ack(delivery(orders));
 }
 
 }  // namespace

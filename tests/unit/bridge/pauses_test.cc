@@ -129,11 +129,11 @@ TEST_F(PauseStory, ARepeatWaitsUnderItsAttempt) {
 
 class BigPause : public PauseStory {
  protected:
-  static constexpr int kBig = 20'000;
+  static constexpr int kBig = 8000;
   // Overdue for a minute, in all shards, before the sweep sees one of them.
-  void overdue_backlog(int tasks = 8000) {
+  void overdue_backlog() {
     pause("orders");
-    for (int i = 0; i < tasks; ++i) world.insert("orders", world.now() - kAMinute + Ms{i / 10}, i % kShards);
+    for (int i = 0; i < kBig; ++i) world.insert("orders", world.now() - kAMinute + Ms{i / 10}, i % kShards);
   }
   std::size_t steps_of(Ms time) {
     const EpochMs end = world.now() + time;
@@ -144,7 +144,7 @@ class BigPause : public PauseStory {
 };
 
 TEST_F(BigPause, OtherQueuesKeepTheirTime) {
-  overdue_backlog(kBig);
+  overdue_backlog();
   world.loop.run_for(Ms{5000});
   for (int i = 0; i < 20; ++i) {
     const std::size_t before = flow.broker.depth("invoices");
@@ -187,8 +187,8 @@ TEST_F(BigPause, TakesLittleMemoryAndNoTime) {
 }
 
 // Each with tasks that are due: no list of them is in a statement, and they don't hide an open queue's tasks.
-TEST_F(BigPause, FiveThousandClosedQueuesDelayNoOther) {
-  constexpr int kClosedQueues = 5000;
+TEST_F(BigPause, TwoThousandClosedQueuesDelayNoOther) {
+  constexpr int kClosedQueues = 2000;
   for (int i = 0; i < kClosedQueues; ++i) {
     const std::string queue = "closed-" + std::to_string(i);
     ASSERT_TRUE(world.eyes->pause({queue, {}, "ann", ""}));
@@ -208,12 +208,10 @@ TEST_F(BigPause, FiveThousandClosedQueuesDelayNoOther) {
     }
   }
   EXPECT_LE(latest, Ms{1500});
-  std::printf("5,000 closed queues with 20,000 due tasks: an open queue's task is late by at most %lld ms\n",
-              static_cast<long long>(latest.count()));
   // One that opens flows, whatever stands still around it.
-  flow.broker.declare("closed-4999");
-  resume("closed-4999");
-  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("closed-4999") == 4; }, Ms{5000}));
+  flow.broker.declare("closed-1999");
+  resume("closed-1999");
+  EXPECT_TRUE(world.loop.run_until([&] { return flow.broker.depth("closed-1999") == 4; }, Ms{5000}));
 }
 
 class ManyPauses : public testing::Test {
