@@ -131,6 +131,25 @@ TEST_F(BridgeTest, AKeyOfTokensThatCannotBeUsedIsReadAgainUntilAPersonHasMendedI
   EXPECT_TRUE(until([&] { return broker_.depth("orders") == 1; }));
 }
 
+// A backup is restored beside the running process.
+TEST_F(BridgeTest, ADatabaseThatWentBackInTimeIsReportedAndTheFlowGoesOn) {
+  start();
+  const auto restore = db_->back_up();
+  submit("orders", Ms{0});
+  ASSERT_TRUE(until([&] { return broker_.depth("orders") == 1; }));
+  loop_.run_for(Ms{5000});  // heartbeats that the backup does not have
+  restore();
+  const auto store = open_memory_store(db_);
+  EXPECT_TRUE(until([&] {
+    const std::vector<SystemEvent> events = store->events(100).value();
+    return std::ranges::any_of(events, [](const auto& one) { return one.kind == "database_restored"; });
+  }));
+  const auto problems = bridge_->vitals().problems;
+  EXPECT_TRUE(std::ranges::any_of(problems, [](const auto& one) { return one.name == "restored"; }));
+  submit("orders", Ms{0});
+  EXPECT_TRUE(until([&] { return broker_.depth("orders") == 2; }));
+}
+
 // One queue that never answers must not keep the fence closed for all the others.
 TEST_F(BridgeTest, APublishWithoutAnAnswerDoesNotOutliveTheLeases) {
   start(Ms{900});
