@@ -1,11 +1,9 @@
 #include "src/oidc/provider.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/core/base/threads.h"
 #include "src/core/base/url.h"
 #include "src/core/base/utf8.h"
 #include "src/io/log.h"
