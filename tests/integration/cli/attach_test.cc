@@ -185,32 +185,6 @@ TEST_F(Attach, OddNames) {
   EXPECT_TRUE(no_dead_letter_arrives(other));
 }
 
-// The printed command works too, in bash.
-TEST_F(Attach, ThePrintedLineWorks) {
-  const std::string name = queue(test::unique_name("o'd d/é$(x)\\\"#^.*\tz`!"));
-  ASSERT_EQ(rung({"attach", queue(test::unique_name("first"))}).exit, 0);  // declares <prefix>.failed
-  std::string line = rung({"attach", name, "--print"}).out;
-  const auto at = line.find("rabbitmqctl ");
-  ASSERT_NE(at, std::string::npos);
-  line.replace(at, 11, rabbit::shell_quote(needed("RUNG_TEST_RABBITMQCTL")));
-  const auto ran = run_program({"bash", "-c", line}, 600s);
-  ASSERT_TRUE(ran);
-  EXPECT_EQ(ran->exit, 0) << ran->err << line;
-  EXPECT_TRUE(dead_letter_arrives(name));
-}
-
-TEST_F(Attach, ArgumentsWinOverPolicies) {
-  const std::string taken = queue(test::unique_name("taken"), {{"x-dead-letter-exchange", "elsewhere"}});
-  const Ran refused = rung({"attach", taken});
-  EXPECT_EQ(refused.exit, 1);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("'elsewhere'"), HasSubstr("overrides any policy")));
-  const std::string ours = queue(test::unique_name("ours"), {{"x-dead-letter-exchange", prefix + ".failed"}});
-  EXPECT_THAT(rung({"attach", ours}).out, HasSubstr("already attached, by its queue argument"));
-  EXPECT_TRUE(dead_letter_arrives(ours));
-  EXPECT_EQ(rung({"detach", ours}).exit, 1);
-  policies_.clear();
-}
-
 TEST_F(Attach, NoSuchQueueExits3) {
   const Ran ran = rung({"attach", test::unique_name("none")});
   EXPECT_EQ(ran.exit, 3);

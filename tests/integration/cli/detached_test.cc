@@ -1,9 +1,12 @@
 // A queue is detached while deliveries are under way: silence is no success. With a real broker and its
 // management API.
 #include <chrono>
+#include <csignal>
 #include <thread>
 
+#include "src/core/base/url.h"
 #include "tests/integration/cli/admin.h"
+#include "tests/support/proxy.h"
 #include "tests/support/sidecar.h"
 
 namespace rung::test {
@@ -201,6 +204,23 @@ TEST_F(Detached, ACopiedPolicyIsRefreshed) {
   const auto copy = admin.get("/api/policies/" + admin.vhost + "/rung-orders")["definition"];
   EXPECT_EQ(copy,
             (cli::json{{"dead-letter-exchange", failed()}, {"max-length", 20}, {"message-ttl", 60000}}));
+}
+
+// Nobody answers: logged once, and the sidecar stops all the same.
+TEST_F(Detached, WithoutTheManagementApi) {
+  const auto management = parse_url(cli::needed("RUNG_TEST_MANAGEMENT"));
+  TcpProxy nobody(management->host, management->port);
+  nobody.refuse();
+  config.broker =
+      "  management: \"http://127.0.0.1:" + std::to_string(nobody.port()) + "\"\n  attachment_check: 1s\n";
+  run();
+  ASSERT_TRUE(rung().logged("cannot check whether queues are attached")) << rung().log_tail();
+  const std::size_t checks = nobody.accepted();
+  ASSERT_TRUE(eventually([&] { return nobody.accepted() > checks + 2; }));
+  const std::string log = rung().log();
+  EXPECT_EQ(log.find("cannot watch"), log.rfind("cannot watch"));
+  rung().signal(SIGTERM);
+  EXPECT_EQ(rung().wait_exit(), 0);
 }
 
 // The command in the log keeps what other policies say.
