@@ -1,6 +1,6 @@
 // The parts of a sidecar, by reference: what one part needs of another one, it calls there. Bridge owns them
-// all; the tests' Flow has a set of its own. A part is constructed before those that it names are, so it
-// calls none of them in its constructor. Thread: the loop's.
+// all; the tests' Flow has a set of its own. In its constructor a part may call the loop, the broker and the
+// table of jobs alone: the others may not be there yet. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ struct Sidecar {
   io::Loop& loop;
   Broker& broker;
   StoreJobs& jobs;
-  Jobs& table;  // of what is done at intervals: constructed before the parts that have rows in it
+  Jobs& table;               // of what is done at intervals
   const RuleBookPtr& rules;  // replaced by a reload
   DbClock& clock;
   QueueNames& names;

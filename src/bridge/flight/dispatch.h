@@ -40,9 +40,9 @@ class Dispatch {
   void gates_changed(const std::vector<std::string>& queues);
   // Whether the broker accepts publishes.
   void open(bool publishing);
-  bool is_open() const { return open_; }
   // It does not: the fence is closed.
   void shut();
+  bool is_open() const { return open_; }
   // Results have arrived: there is room again.
   void pump();
   // Call each second.
