@@ -79,7 +79,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       intake_(sidecar_),
       submissions_(sidecar_),
       retention_(upkeep_, shards_, clock_, settings_.retention),
-      count_causes_(add_cause_jobs(upkeep_, clock_)),
+      count_causes_(add_cause_jobs(upkeep_)),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
       janitor_(sidecar_,
                [this](const WorkWaiting& waiting) {

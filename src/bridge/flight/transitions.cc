@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <ranges>
 #include <utility>
 #include <variant>
 
@@ -158,7 +157,8 @@ void Transitions::ask_those_due() {
 
 bool Transitions::idle() const {
   const auto counts = [](const Item& item) { return item.session == IntakeSession{}; };
-  return waiting_.empty() && in_flight_ == 0 && std::ranges::none_of(later_ | std::views::values, counts) &&
+  return waiting_.empty() && in_flight_ == 0 &&
+         std::ranges::none_of(later_, [&](const auto& later) { return counts(later.second); }) &&
          std::ranges::none_of(held_,
                               [&](const auto& held) { return std::ranges::any_of(held.second, counts); });
 }
