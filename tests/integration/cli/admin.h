@@ -79,9 +79,6 @@ class BrokerAdmin {
     call("PUT", "/api/operator-policies/" + vhost + "/" + percent_encode(name),
          json{{"pattern", pattern}, {"definition", definition}, {"apply-to", "queues"}}.dump());
   }
-  void remove_operator_policy(const std::string& name) {
-    call("DELETE", "/api/operator-policies/" + vhost + "/" + percent_encode(name), {});
-  }
   void default_queue_type(const std::string& type) {
     call("PUT", "/api/vhosts/" + vhost, json{{"default_queue_type", type}}.dump());
   }
