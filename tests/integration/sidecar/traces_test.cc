@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/sidecar/messages.h"
+#include "tests/support/http_client.h"
 #include "tests/support/http_script.h"
 
 namespace rung::test {
