@@ -89,9 +89,10 @@ TEST_P(HeldBack, QueuesWithParkedTasksAloneAndAttachedOnesAreListed) {
   parked.task.state = State::parked;
   parked.task.next_at.reset();
   ASSERT_TRUE(store_->insert({&parked, 1}, Fence{0, {}, true}));
-  const AttachmentSighting seen[] = {{"orders", AttachmentState::detached, "", EpochMs{1}, false, true},
-                                     {"mails", AttachmentState::attached, "", EpochMs{1}},
-                                     {"gone", AttachmentState::gone, "", EpochMs{1}, false, true}};
+  const EpochMs now = must(store_->now());
+  const AttachmentSighting seen[] = {{"orders", AttachmentState::detached, "", now, false, true},
+                                     {"mails", AttachmentState::attached, "", now},
+                                     {"gone", AttachmentState::gone, "", now, false, true}};
   ASSERT_TRUE(store_->see_attachments(seen));
   std::string all;
   const auto queues = api::read_queues(database()).value();
