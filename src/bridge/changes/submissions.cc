@@ -138,7 +138,7 @@ void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
         call.done(tl::unexpected(result.error()));
       } else {
         call.alone = true;
-        waiting_.push_back(std::move(call));
+        wait_again(std::move(call));
       }
     }
     return;
@@ -155,11 +155,16 @@ void Submissions::inserted(Batch& batch, const Result<std::vector<Inserted>>& re
     }
     if (lost > 0) {
       sidecar_.shards.refused();
-      waiting_.push_back(std::move(call));  // one shard for the whole call: none of it was written
+      wait_again(std::move(call));  // one shard for the whole call: none of it was written
     } else {
       call.done(std::move(answers));
     }
   }
+}
+
+void Submissions::wait_again(Call call) {
+  if (draining_) return call.done(tl::unexpected(not_now("this instance is shutting down")));
+  waiting_.push_back(std::move(call));
 }
 
 void Submissions::give_up_old() {

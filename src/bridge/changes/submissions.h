@@ -58,6 +58,8 @@ class Submissions {
   void insert(const std::shared_ptr<Batch>& batch, int shard);
   void inserted(Batch& batch, const Result<std::vector<Inserted>>& result);
   void wait();
+  // Nothing of it was written.
+  void wait_again(Call call);
   void give_up_old();
 
   const Sidecar& sidecar_;

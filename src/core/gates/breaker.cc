@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "levels/duration.h"
+#include "src/core/base/utf8.h"
 #include "src/core/rules/target_rules.h"
 #include "src/core/task/task.h"
 
@@ -17,6 +18,7 @@ using BreakerState = Breaker::State;
 using Delivered = DeliveryOutcome::Kind;
 
 constexpr char kSucceeded = '.', kFailed = 'x';
+constexpr std::size_t kErrorShown = 200;  // bytes
 // A probe that was granted but not published: its instance died, or its task was cancelled. It says nothing
 // about the target, so another may go.
 constexpr Ms kPublishWithin{5000};
@@ -122,7 +124,7 @@ void PendingOutcomes::add(DeliveryOutcome outcome, int of_last) {
   const bool is_probe = outcome.probe != 0;
   if (!is_probe && outcome.kind == Delivered::dropped) return;  // it says nothing
   matters_ = matters_ || is_probe || outcome.kind == Delivered::failed;
-  outcome.error = error_line("", outcome.error);
+  outcome.error = clean_utf8(error_line("", outcome.error), kErrorShown);  // others write it, as long as they like
   all_.push_back(std::move(outcome));
   if (all_.size() <= 4 * static_cast<std::size_t>(of_last)) return;
   const auto oldest = std::ranges::find(all_, 0, &DeliveryOutcome::probe);

@@ -57,7 +57,7 @@ struct DeliveryOutcome {
   };
   Kind kind = Kind::published;
   int probe = 0;      // Task::probe
-  std::string error;  // failed: for people; PendingOutcomes keeps its first line
+  std::string error;  // failed: for people; PendingOutcomes keeps the beginning of its first line
 };
 
 // Whether a failure of this type counts.

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/unit/bridge/flow_fixture.h"
 
@@ -111,6 +112,22 @@ TEST_F(SubmissionsTest, TheEndIsSaidToWhoeverWaits) {
   until([&] { return answer.has_value(); });
   EXPECT_FALSE(*answer);
   EXPECT_FALSE(submit({submission("orders")}));
+}
+
+TEST_F(SubmissionsTest, TheEndIsSaidToThoseWhomTheDatabaseRefusesTogetherMeanwhile) {
+  std::vector<Answer> answers;
+  for (int i = 0; i < 2; ++i)
+    submissions.submit({submission("orders")}, [&](Answer a) { answers.push_back(std::move(a)); });
+  world.loop.run_for(Ms{10});  // they wait for a shard, and so go together
+  flow.jobs.by_hand(Lane::flow);
+  flow.take_shards();
+  submissions.flush();
+  ASSERT_EQ(flow.jobs.waiting(Lane::flow), 1U);
+  submissions.drain();
+  world.db->fail_next(1, Error::Kind::permanent);
+  ASSERT_TRUE(flow.jobs.run_next(Lane::flow));
+  until([&] { return answers.size() == 2; });
+  for (const Answer& answer : answers) EXPECT_FALSE(answer);
 }
 
 }  // namespace

@@ -44,6 +44,13 @@ TEST_F(BreakerTest, OpensWhenSoManyOfTheLastFailed) {
   EXPECT_EQ(breaker.reason, "3 of the last 10 deliveries failed, the last one with: HTTP 503");
 }
 
+TEST_F(BreakerTest, WhatWaitsToBeCountedKeepsLittleOfAnError) {
+  PendingOutcomes seen;
+  seen.add({Kind::failed, 0, std::string(16'000, 'x')}, rules.of_last);
+  seen.add({Kind::failed, 7, std::string(16'000, 'x')}, rules.of_last);
+  for (const DeliveryOutcome& outcome : seen.all()) EXPECT_EQ(outcome.error, std::string(200, 'x'));
+}
+
 TEST_F(BreakerTest, SendsOneProbeForEachWaitAndWaitsLongerEachTime) {
   rules.probes = 1;
   open_it();
