@@ -124,7 +124,8 @@ void PendingOutcomes::add(DeliveryOutcome outcome, int of_last) {
   const bool is_probe = outcome.probe != 0;
   if (!is_probe && outcome.kind == Delivered::dropped) return;  // it says nothing
   matters_ = matters_ || is_probe || outcome.kind == Delivered::failed;
-  outcome.error = clean_utf8(error_line("", outcome.error), kErrorShown);  // others write it, as long as they like
+  outcome.error =
+      clean_utf8(error_line("", outcome.error), kErrorShown);  // others write it, as long as they like
   all_.push_back(std::move(outcome));
   if (all_.size() <= 4 * static_cast<std::size_t>(of_last)) return;
   const auto oldest = std::ranges::find(all_, 0, &DeliveryOutcome::probe);
