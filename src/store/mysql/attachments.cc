@@ -60,7 +60,7 @@ void write_record(Session& session, const AttachmentRecord& record) {
   const auto count = [&](std::int64_t number) { return record.reading ? Sql::of(number) : Sql::null(); };
   rows << count(reading.ready) << count(reading.consumers) << reading.until << reading.from << reading.at
        << reading.seen_at;
-  session.exec(render("attachments_write", {{"rows", rows.done()}}));
+  session.later(render("attachments_write", {{"rows", rows.done()}}));
 }
 
 }  // namespace
