@@ -4,11 +4,11 @@
 // Confirms come in any order, one by one or `multiple`. Returns carry no tag, so they are matched by content:
 //   1. Within a channel the broker works in order, so returns come in the order of their publishes: the
 //      search continues where the last match was found.
-//   2. The first message with the same exchange, routing key, body size, message-id, retry-id and
-//      retry-attempt matches. The last two tell a message of Rung's from every other. The other headers are
-//      not compared: the broker takes BCC off. Two that are equal in all this can be mixed up only if the
-//      queue was deleted or created between them. That does no harm: one of the two is in the queue and the
-//      other is not, whichever token we report.
+//   2. The first message with the same exchange, routing key, body, message-id, retry-id and retry-attempt
+//      matches. The last two tell a message of Rung's from every other. The other headers are not compared:
+//      the broker takes BCC off. Two that are equal in all this can be mixed up only if the queue was deleted
+//      or created between them. That does no harm: one of two equal messages is in the queue and the other is
+//      not, whichever token we report.
 // A return comes before its ack; the ack settles the message as returned.
 //
 // Thread: one thread per object.

@@ -1,6 +1,7 @@
 #include "plugin/rabbitmq/publish/publish_failures.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace rung::rabbit {
@@ -9,13 +10,14 @@ namespace {
 
 const std::string kDefaultExchange = "amq.default";  // its name in the broker's reasons
 
-// Whether the broker's reason names this message: by its exchange. What else closes a channel is taken off
-// before (broker_headers.h). The wordings are from RabbitMQ 3.x and 4.x.
+// Whether the broker's reason names this message: by its exchange, or its size. What else closes a channel is
+// taken off before (broker_headers.h). The wordings are from RabbitMQ 3.x and 4.x.
 bool blames(const Closing& why, const Outgoing& outgoing) {
   const auto says = [&](const std::string& words) { return why.text.find(words) != std::string::npos; };
   const std::string& exchange = outgoing.exchange.empty() ? kDefaultExchange : outgoing.exchange;
-  return says("exchange '" + exchange + "'") &&
-         (!says("access to topic '") || says("access to topic '" + outgoing.routing_key + "'"));
+  if (says("exchange '" + exchange + "'"))
+    return !says("access to topic '") || says("access to topic '" + outgoing.routing_key + "'");
+  return says("message size " + std::to_string(outgoing.message.body.size()) + " is larger");
 }
 
 // The index of the message that caused it; sent.size() = unknown. A hang-up counts against a message that was

@@ -192,6 +192,7 @@ void Publisher::unblocked() {
 void Publisher::confirmed(Connection& connection, std::uint64_t tag, bool multiple, bool ack) {
   if (rights_.pending()) {  // nothing else was sent
     rights_.passed();
+    if (routing_.role() == Role::unproven) routing_.proven().set_no_helper(false);
     loop_.report_up(connection);
     return failures_.rights_confirmed();
   }
@@ -325,7 +326,7 @@ void Publisher::over(const ConnectionLoop::End& end) {
 }
 
 void Publisher::pass_everything_on() {
-  routing_.proven().set_no_helper();
+  routing_.proven().set_no_helper(true);
   for (Sent& sent : queue_.take_all()) {
     routing_.proven().add(sent.outgoing.exchange);
     if (!sent.outgoing.queue.empty())

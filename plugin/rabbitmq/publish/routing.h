@@ -65,7 +65,7 @@ class ProvenExchanges {
 
   // The broker allows no further connection: there is no other channel to try a message on.
   bool no_helper() const { return no_helper_.load(std::memory_order_relaxed); }
-  void set_no_helper() { no_helper_.store(true, std::memory_order_relaxed); }
+  void set_no_helper(bool none) { no_helper_.store(none, std::memory_order_relaxed); }
 
   // Why the broker refused an exchange ("exchange:<name>"), or to bind a queue (by its binding key) to
   // <prefix>.return. It is not tried again for so long: each time, the broker closes the channel, and

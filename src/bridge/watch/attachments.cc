@@ -99,7 +99,7 @@ void Attachments::found(const AttachmentLook& look, const std::vector<std::strin
   tell_unknown(look, configured);
   show_problem(detached);
   told_ = told_ || look.attached.has_value();
-  last_look_ = look.asked_at;
+  looked_at_ = last_look_ = look.asked_at;
   if (doubts) ask();
 }
 

@@ -106,7 +106,7 @@ class Attachments {
   // A new connection to the broker: requests a check.
   void connected(BootMs now);
   // A check has found which queues are attached, or one requested on the current connection failed to.
-  bool looked() const { return told_ || last_look_ >= connected_at_; }
+  bool looked() const { return told_ || looked_at_ >= connected_at_; }
 
   // --- for SilenceCheck
   bool can_look() const { return ask_ != nullptr; }
@@ -187,7 +187,8 @@ class Attachments {
   bool told_unknown_ = false;
   std::function<void()> ask_;
   bool told_ = false;
-  BootMs last_look_{0};  // when it was requested
+  BootMs looked_at_{0};  // when the last look was requested
+  BootMs last_look_{0};  // the same; 0 after a step of the database's clock
   BootMs connected_at_{0};
 };
 

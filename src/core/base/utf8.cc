@@ -99,7 +99,8 @@ std::string escape_controls(std::string_view text) {
 std::string escape_controls_in_json(std::string json) {
   constexpr char32_t kFirst = 0x7F;  // those below it are escaped
   const auto suspicious = [](char c) { return static_cast<unsigned char>(c) >= kFirst; };
-  return std::ranges::none_of(json, suspicious) ? json : with_escapes(json, kFirst, escaped_in_json);
+  if (std::ranges::none_of(json, suspicious)) return json;
+  return with_escapes(json, kFirst, escaped_in_json);
 }
 
 bool is_utf8(std::string_view text) {

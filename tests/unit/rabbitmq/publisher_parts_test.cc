@@ -226,7 +226,7 @@ TEST_F(RoutingTest, ABodyLargerThanAnyBeforeGoesAlone) {
   proven_.clear();  // another connection: the limit may have changed
   large.message.body = std::string(2'000'000, 'x');
   EXPECT_TRUE(main_.belongs_to_other(large));
-  proven_.set_no_helper();
+  proven_.set_no_helper(true);
   EXPECT_FALSE(main_.belongs_to_other(large)) << "it would go back and forth";
 }
 
@@ -282,6 +282,21 @@ TEST(Outstanding, OneWithoutAnAnswerHoldsUpNoOther) {
   ASSERT_EQ(rest.size(), 1U);
   EXPECT_EQ(rest[0].outgoing.token, 11U);
   EXPECT_EQ(outstanding.add(sent(1)), 2U) << "tags begin anew";
+}
+
+TEST(Outstanding, AReturnIsThatOfTheMessageWithItsBody) {
+  Outstanding outstanding;
+  Sent first = sent(1), second = sent(2);
+  first.outgoing.message.body = "stays";
+  second.outgoing.message.body = "comes";
+  const Message back = second.outgoing.message;
+  outstanding.add(std::move(first));
+  outstanding.add(std::move(second));
+  EXPECT_TRUE(outstanding.returned("", "orders", back, "no queue"));
+  std::vector<PublishResult> results;
+  outstanding.confirm(0, true, true, results);
+  EXPECT_THAT(results, ElementsAre(testing::Field(&PublishResult::how, How::confirmed),
+                                   testing::Field(&PublishResult::how, How::returned)));
 }
 
 TEST(NamesOfExchanges, AreBounded) {
