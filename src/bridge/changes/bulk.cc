@@ -268,11 +268,13 @@ BulkRunner::BulkRunner(const Sidecar& sidecar)
           {"bulks", kTryAgain, Lane::flow, Jobs::Who::owners, [this] { return step(); }, true})) {}
 
 Jobs::Work BulkRunner::step() {
-  return [this, fence = sidecar_.shards.fence(), rules = sidecar_.rules](Store& store) -> Result<Jobs::Then> {
-    const auto bulk = store.take_bulk(runner_, kLease);
+  // The store's thread uses nothing of this object.
+  return [this, runner = runner_, fence = sidecar_.shards.fence(),
+          rules = sidecar_.rules](Store& store) -> Result<Jobs::Then> {
+    const auto bulk = store.take_bulk(runner, kLease);
     if (!bulk) return tl::unexpected(bulk.error());
     if (!*bulk) return Jobs::Then([this] { go_on(); });
-    auto progress = perform_step(store, **bulk, runner_, fence, rules);
+    auto progress = perform_step(store, **bulk, runner, fence, rules);
     if (!progress) return tl::unexpected(progress.error());
     return Jobs::Then([this, bulk = **bulk, progress = *std::move(progress)] {
       note(bulk, progress);
