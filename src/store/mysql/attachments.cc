@@ -130,7 +130,7 @@ Result<std::vector<std::string>> MysqlStore::awaiting_queues(std::size_t most) {
 Result<std::map<std::string, std::int64_t>> MysqlStore::held_silences() {
   return session_->run_for([&] {
     std::map<std::string, std::int64_t> out;
-    auto row = session_->query(render("held_silences", {{"shards", std::views::iota(0, kShards)}}));
+    auto row = session_->query(render("held_silences", {{"shards", kAllShards}}));
     while (row->next()) out.emplace(text_at(*row, 1), row->getInt64(2));
     return out;
   });

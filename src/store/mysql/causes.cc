@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <ranges>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "src/core/base/utf8.h"
 #include "src/store/mysql/store_impl.h"
@@ -207,7 +208,9 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
     session_->later(render("cause_changes_delete", {{"ids", ids}}));
     out.more = static_cast<int>(ids.size()) >= limit;
     out.worse = reopen(*session_, sums);
-    session_->later(render("causes_resolve", {{"causes", std::views::keys(sums)}}));
+    std::vector<std::string_view> causes;
+    for (const auto& [cause, sum] : sums) causes.emplace_back(cause);
+    session_->later(render("causes_resolve", {{"causes", causes}}));
     return out;
   });
 }

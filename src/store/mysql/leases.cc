@@ -168,7 +168,7 @@ Result<std::vector<NodeRow>> MysqlStore::nodes() {
 }
 
 Result<std::vector<ShardOverdue>> MysqlStore::overdue() {
-  return session_->read_all(render("shards_overdue", {{"shards", std::views::iota(0, kShards)}}),
+  return session_->read_all(render("shards_overdue", {{"shards", kAllShards}}),
                             row_of(&ShardOverdue::shard, &ShardOverdue::tasks, &ShardOverdue::oldest));
 }
 

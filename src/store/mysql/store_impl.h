@@ -2,8 +2,10 @@
 // for its subject, and in reads.cc. Thread: of the session.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,12 @@
 #include "src/store/tables.h"
 
 namespace rung::mysql {
+
+inline constexpr auto kAllShards = [] {
+  std::array<int, kShards> all{};
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}();
 
 // Inside Session::run().
 ServerVariables read_variables(Session& session);
