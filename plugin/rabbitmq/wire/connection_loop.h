@@ -124,7 +124,7 @@ class ConnectionLoop {
   struct Settings {
     const char* thread_name;
     std::string purpose;                    // "publish": part of the connection's name
-    std::optional<SinkAdapter::Side> side;  // whose status the loop reports; none = nobody's
+    std::optional<SinkAdapter::Side> side;  // the side whose status the loop reports; none = no report
     bool any_broker = false;                // true: not only the one of Broker::serve_only()
     bool address_failed_when_over = true;   // false: a connection that ends says nothing about its address
   };

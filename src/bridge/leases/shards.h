@@ -44,8 +44,8 @@ namespace rung::bridge {
 
 struct Gained {
   Lease lease;
-  // When tasks that a former owner left in `publishing` may be published again: the connection to the broker
-  // of the last one that did not give the shard back must be dead by then, whoever has had the shard since.
+  // When tasks that a former owner left in `publishing` may be published again: by then the broker connection
+  // of the last owner that did not release the shard is dead, even if others have owned the shard since.
   BootMs recover_at;
   std::string from = {};  // the instance whose lease had expired; "" = the shard was free, or this node's
 };

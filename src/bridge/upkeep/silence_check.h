@@ -69,7 +69,7 @@ class SilenceCheck {
   // What to say; none: a look is awaited.
   struct Verdict {
     event::SilenceOver how = {};
-    bool unverified = false;  // it ends because nobody can tell
+    bool unverified = false;  // it ends although it is not known whether it was attached and read
   };
 
   static Result<Found> read(Store& store, const std::vector<int>& shards, EpochMs until);
