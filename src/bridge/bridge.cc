@@ -87,8 +87,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                  if (waiting.cause_changes) upkeep_.want(count_causes_);
                }),
       bulks_(sidecar_),
-      broker_watch_(sidecar_, settings_.identity.name, settings_.lease,
-                    [this] { dispatch_.release_unfetched(); }),
+      broker_watch_(sidecar_, [this] { dispatch_.release_unfetched(); }),
       drain_timer_(loop, [this] { look_if_drained(); }) {
   reserve_names();
 }

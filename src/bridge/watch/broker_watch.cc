@@ -19,9 +19,8 @@ std::string address_of(const BrokerStatus& status) {
 
 }  // namespace
 
-BrokerWatch::BrokerWatch(const Sidecar& sidecar, std::string node, Ms down_timeout,
-                         std::function<void()> given_up)
-    : sidecar_(sidecar), node_(std::move(node)), given_up_(std::move(given_up)), ability_(down_timeout) {
+BrokerWatch::BrokerWatch(const Sidecar& sidecar, std::function<void()> given_up)
+    : sidecar_(sidecar), given_up_(std::move(given_up)), ability_(sidecar.settings.lease) {
   sidecar_.table.add({"broker link", kLookAtLink, Lane::flow, Jobs::Who::all, [this] {
                         look();
                         return Jobs::Work{};
@@ -97,10 +96,10 @@ void BrokerWatch::look() {
   if (back) {
     sidecar_.health.set("broker", "cannot publish, and another instance has its shards: " + status_.reason,
                         Health::Effect::not_ready);
-    sidecar_.record("shards_given_up", node_, status_.reason);
+    sidecar_.record("shards_given_up", sidecar_.settings.identity.name, status_.reason);
   } else {
     if (serves(status_)) sidecar_.health.clear("broker");
-    sidecar_.record("shards_taken_again", node_,
+    sidecar_.record("shards_taken_again", sidecar_.settings.identity.name,
                     status_.publishing ? "it can publish" : "no other instance can publish");
   }
 }

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "plugin/broker.h"
 #include "src/bridge/base/health.h"
@@ -55,9 +54,9 @@ class Ability {
 
 class BrokerWatch {
  public:
-  // `node`: our name, for events. `down_timeout`: how long the connection may be down before we step back.
-  // `given_up`: called repeatedly while our shards are given up.
-  BrokerWatch(const Sidecar& sidecar, std::string node, Ms down_timeout, std::function<void()> given_up);
+  // We step back when the connection has been down for a lease. `given_up`: called repeatedly while our
+  // shards are given up.
+  BrokerWatch(const Sidecar& sidecar, std::function<void()> given_up);
 
   void changed(const BrokerStatus& status);
   void checked(const TopologyReport& report);
@@ -74,7 +73,6 @@ class BrokerWatch {
   void look();
 
   const Sidecar& sidecar_;
-  const std::string node_;
   const std::function<void()> given_up_;
   BrokerStatus status_;
   Ability ability_;
