@@ -1,7 +1,5 @@
 #include "src/bridge/watch/store_watch.h"
 
-#include <algorithm>
-#include <random>
 #include <utility>
 
 #include "src/io/log.h"
@@ -65,15 +63,6 @@ void StoreWatch::behind(TaskId id, const std::string& how) {
   behind_calm_.start(kNoticeStands);
 }
 
-namespace {
-
-Ms with_jitter(Ms pause) {
-  thread_local std::mt19937 dice{std::random_device{}()};
-  return Ms{std::uniform_int_distribution<std::int64_t>(pause.count() / 2, pause.count())(dice)};
-}
-
-}  // namespace
-
 StoreThreads::StoreThreads(io::Loop& loop, StoreFactory factory, int flow_threads, OnStatus on_status,
                            Ms idle)
     : loop_(loop),
@@ -113,6 +102,7 @@ void StoreThreads::enqueue(Lane lane, Job job) {
 void StoreThreads::run(Lane lane) {
   Queue& queue = queue_of(lane);
   std::unique_ptr<Store> store;
+  Backoff backoff{kFirstPause, kLongestPause};
   for (;;) {
     Job job;
     {
@@ -128,7 +118,8 @@ void StoreThreads::run(Lane lane) {
       job = std::move(queue.jobs.front());
       queue.jobs.pop_front();
     }
-    perform(lane, job, store);
+    backoff.reset();
+    perform(lane, job, store, backoff);
     loop_.post(std::move(job.deliver));
   }
   store.reset();
@@ -146,9 +137,8 @@ std::optional<Error> StoreThreads::attempt_once(Job& job, std::unique_ptr<Store>
   return job.attempt(*store);
 }
 
-void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
+void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store, Backoff& backoff) {
   bool away = false;
-  Ms length = kFirstPause;
   bool of_an_earlier_job = store != nullptr;
   for (;;) {
     auto error = attempt_once(job, store);
@@ -170,11 +160,10 @@ void StoreThreads::perform(Lane lane, Job& job, std::unique_ptr<Store>& store) {
     }
     store.reset();
     waits(away, *error);
-    if (!pause(with_jitter(length))) {
+    if (!pause(backoff.next())) {
       job.give_up({Error::Kind::transient, "stopping: " + error->message});
       return;
     }
-    length = std::min(length * 2, kLongestPause);
   }
 }
 

@@ -18,6 +18,7 @@
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/leases/shards.h"
+#include "src/core/base/threads.h"
 #include "src/core/base/time.h"
 #include "src/io/loop.h"
 
@@ -74,7 +75,7 @@ class StoreThreads final : public StoreJobs {
   Queue& queue_of(Lane lane) { return queues_[static_cast<std::size_t>(lane)]; }
   void enqueue(Lane lane, Job job) override;
   void run(Lane lane);
-  void perform(Lane lane, Job& job, std::unique_ptr<Store>& store);
+  void perform(Lane lane, Job& job, std::unique_ptr<Store>& store, Backoff& backoff);
   std::optional<Error> attempt_once(Job& job, std::unique_ptr<Store>& store);
   void waits(bool& mine, const Error& error);
   void goes_on(bool& mine);
