@@ -17,7 +17,7 @@
 
 namespace rung::rabbit {
 
-class TopologyKeeper final : private ConnectionLoop::Served {
+class TopologyKeeper final : private ConnectionLoop::Handler {
  public:
   // `errors`: nullptr: the config has no error queues. `return_route_changed`: the bindings of
   // <prefix>.return have to be made again. REQUIRES: all outlive it.

@@ -57,7 +57,7 @@ class ConsumedQueues {
   virtual Origin origin(std::string_view consumer_tag) const = 0;
 };
 
-class Consumer final : private ConnectionLoop::Served {
+class Consumer final : private ConnectionLoop::Handler {
  public:
   struct Settings {
     std::uint8_t intake = 0;    // IntakeSession::intake

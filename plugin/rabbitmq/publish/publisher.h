@@ -38,7 +38,7 @@ struct PublisherPeers {
   std::function<void(std::string reason)> rights_lost;
 };
 
-class Publisher final : private ConnectionLoop::Served {
+class Publisher final : private ConnectionLoop::Handler {
  public:
   Publisher(ConnectionLoop::Deps deps, Role role, PublisherPeers peers);
   ~Publisher() override;

@@ -18,8 +18,8 @@ const Error kStopped{Error::Kind::transient, "stopped"};
 
 }  // namespace
 
-ConnectionLoop::ConnectionLoop(Deps deps, Settings settings, Served& served)
-    : deps_(deps), settings_(std::move(settings)), served_(served), waker_(deps_.addresses.clock()) {}
+ConnectionLoop::ConnectionLoop(Deps deps, Settings settings, Handler& handler)
+    : deps_(deps), settings_(std::move(settings)), handler_(handler), waker_(deps_.addresses.clock()) {}
 
 void ConnectionLoop::start() {
   thread_ = std::thread([this] {
@@ -48,14 +48,14 @@ void ConnectionLoop::run() {
       end.why = connection.error();
     }
     end.closed_by_peer = closed_by_peer_;
-    served_.over(end);
+    handler_.over(end);
     if (stopping()) break;
     report_down(end.why);
     // The socket stays open meanwhile: the broker can still read what was sent, acks for example.
     wait_until(now() + backoff_.next(end.why.kind != Error::Kind::transient ? kHopeless : Ms{0}));
     if (connection) connection->reset();
   }
-  served_.stopped();
+  handler_.stopped();
   report_down(kStopped);
 }
 
@@ -65,7 +65,7 @@ Result<std::unique_ptr<Connection>> ConnectionLoop::connect() {
                           deps_.options.connection_name + " (" + settings_.purpose + ")", waker_,
                           kSetUpTimeout, [this](Connection& connection) -> Result<void> {
                             auto ours = accepts(connection);
-                            return ours ? served_.prepare(connection) : ours;
+                            return ours ? handler_.prepare(connection) : ours;
                           });
 }
 
@@ -83,7 +83,7 @@ Error ConnectionLoop::serve(Connection& connection) {
       accepted = version;
     }
     if (auto reason = waker_.dropped()) return Error{Error::Kind::transient, *std::move(reason)};
-    const auto next = served_.turn(connection);
+    const auto next = handler_.turn(connection);
     if (!next) return next.error();
     connection.sleep(waker_, *next);
   }
@@ -103,7 +103,7 @@ Result<BootMs> ConnectionLoop::finish(Connection& connection, Ms most) {
 
 void ConnectionLoop::wait_until(BootMs until) {
   for (;;) {
-    const auto next = served_.idle();
+    const auto next = handler_.idle();
     if (stopping() || now() >= until) return;
     waker_.sleep(-1, 0, std::min(until, next));
   }

@@ -136,10 +136,10 @@ class ConnectionLoop {
     std::optional<Closing> closed_by_peer;  // connection.close came while the connection was served
   };
 
-  // Who uses the connections. All is called on the loop's thread.
-  class Served {
+  // Serves the connections. Called on the loop's thread.
+  class Handler {
    public:
-    virtual ~Served() = default;
+    virtual ~Handler() = default;
     // After the login: opens the channel and declares what is needed, within its own time limit. An error
     // ends the connection, and the next address is tried at once.
     virtual Result<void> prepare(Connection&) { return {}; }
@@ -155,8 +155,8 @@ class ConnectionLoop {
     virtual void stopped() {}
   };
 
-  // REQUIRES: `served` outlives the loop's thread.
-  ConnectionLoop(Deps deps, Settings settings, Served& served);
+  // REQUIRES: `handler` outlives the loop's thread.
+  ConnectionLoop(Deps deps, Settings settings, Handler& handler);
 
   void start();
   void wake() { waker_.wake(); }
@@ -228,7 +228,7 @@ class ConnectionLoop {
 
   const Deps deps_;
   const Settings settings_;
-  Served& served_;
+  Handler& handler_;
   Waker waker_;
   std::thread thread_;
 

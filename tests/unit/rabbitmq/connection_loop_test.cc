@@ -25,7 +25,7 @@ TEST(Backoff, DoublesUpToTheLongest) {
   EXPECT_GE(pauses.next(Ms{4000}), Ms{2000});
 }
 
-class ConnectionLoopTest : public testing::Test, protected ConnectionLoop::Served {
+class ConnectionLoopTest : public testing::Test, protected ConnectionLoop::Handler {
  protected:
   ConnectionLoopTest() {
     options_.url = "amqp://127.0.0.1:1/";  // nobody listens there
