@@ -101,8 +101,8 @@ Result<void> Bridge::start() {
   attachments_.note_by([this](const std::vector<AttachmentSighting>& seen) { note_attachments(seen); });
   if (auto started = broker_.start(*this); !started) return started;
   ownership_.start();
-  upkeep_.run(
-      read_key_);  // also reveals a wrong password or a missing right, whether or not the broker answers
+  // Also reveals a wrong password or a missing right, whether or not the broker answers.
+  upkeep_.run(read_key_);
   gates_.start();
   upkeep_.start();
   return {};

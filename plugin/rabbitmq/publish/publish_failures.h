@@ -81,11 +81,10 @@ class ReturnedMessage {
 //     sends it twice, each time on a new channel that has passed the check of our rights. If it is refused
 //     twice, it is `returned`: only this exchange refuses us.
 //   - Only one message was in flight: it is `rejected`, with the broker's reason.
-//   - Several, and the reason names one by its exchange: that one is `rejected`, or `returned` if the
-//   exchange
-//     does not exist; for one second, further messages for that exchange are then `returned` without a
-//     publish. The broker works in order: earlier messages are `lost` (accepted, but not confirmed), later
-//     ones were not processed and are sent again.
+//   - Several, and the reason names one, by its exchange or its size: that one is `rejected`, or `returned`
+//     if its exchange does not exist; for one second, further messages for that exchange are then `returned`
+//     without a publish. The broker works in order: earlier messages are `lost` (accepted, but not
+//     confirmed), later ones were not processed and are sent again.
 //   - Several, and the reason names none: all are sent again, one at a time, until the culprit fails alone.
 //     Those that were accepted the first time then arrive twice, as after any lost connection.
 // The broker's own trouble can also cause a hang-up (connection.close): a message is rejected for it only the

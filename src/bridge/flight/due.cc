@@ -20,8 +20,8 @@ namespace rung::bridge {
 
 namespace {
 
-constexpr int kLoadPerShard =
-    2000;                      // rows of one shard in one load of the heap; a load is at most 64 times that
+// Rows of one shard in one load of the heap; a load is at most 64 times that.
+constexpr int kLoadPerShard = 2000;
 constexpr Ms kSweepSoon{50};   // until the next sweep after full pages
 constexpr Ms kRecent{10'000};  // with a large backlog: rows due within this, e.g. redriven by a person
 constexpr std::size_t kEnoughReady = 5000;

@@ -39,8 +39,8 @@
 
 namespace rung::bridge {
 
-// Decides an instance's share of the shards, which it takes and which it gives back, from the leases and
-// nodes in the database. Thread: pure functions.
+// --- an instance's share of the shards, which it takes and which it gives back, from the leases and nodes in
+// the database. Thread: pure functions.
 
 struct Gained {
   Lease lease;
@@ -76,6 +76,8 @@ std::optional<EpochMs> next_foreign_expiry(const LeaseView& view, int node);
 int fair_share(int node, const std::vector<int>& live);
 // The ids of the instances that share the shards, ascending: those that can publish, or all if none can.
 std::vector<int> sharers(const std::vector<NodeRow>& live);
+
+// --- a cycle
 
 struct LeaseSettings {
   NodeIdentity identity;
@@ -124,6 +126,8 @@ class ClockStep {
   std::optional<Offset> offset_;
 };
 
+// One cycle with the database: beat, renew, give back, look, take. Passed to the job, and returned by it.
+// Thread: perform_cycle() on Lane::leases.
 struct LeaseCycle {
   // The request.
   int node = 0;  // 0: register

@@ -44,7 +44,7 @@ class SilenceCheck {
   static constexpr Ms kUnverified = kUnverifiedSilence;
 
   explicit SilenceCheck(const Sidecar& sidecar) : sidecar_(sidecar) {}
-  // For if the silence of some task may be over, with shards.
+  // For owners of shards, when the silence of some task may be over.
   Jobs::Work check();
   // Asks which queues have deliveries that await an answer, whoever made them: the attachments watch these.
   // When shards are gained, and every ten seconds.

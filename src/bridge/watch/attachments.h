@@ -115,8 +115,8 @@ class Attachments {
     awaiting_.insert(queues.begin(), queues.end());
     ask();
   }
-  // What looks since then did not tell of this queue, if there was one: whether it is attached, how far it
-  // has been read.
+  // What the looks since then have left open: whether this queue is attached, how far it has been read.
+  // Nothing if there was no look.
   struct Missed {
     bool state = false, depth = false;
   };

@@ -226,7 +226,6 @@ class Flow final : public BrokerSink {
   }
   void on_topology(const TopologyReport&) override {}
 
-  // In the same order as in Bridge.
   World& world;
   const BridgeSettings settings;
   const Sidecar sidecar;
@@ -250,7 +249,7 @@ class Flow final : public BrokerSink {
   LeftUnacked left{world.loop, health};
   Transitions transitions{sidecar};
   StoreWatch store_watch{world.loop, health, [](auto&&...) {}, "a"};
-  std::vector<SystemEvent> events;  // of recognized
+  std::vector<SystemEvent> events;  // recorded
   const RecordEvent record = [this](const char* kind, const std::string& subject, const std::string& detail) {
     events.push_back({kind, subject, detail});
   };
