@@ -11,7 +11,6 @@
 #include "plugin/broker.h"
 #include "src/bridge/base/flow_counts.h"
 #include "src/bridge/flight/targets.h"
-#include "src/bridge/flight/throttle.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/intake.h"
 #include "src/bridge/leases/delivery_proof.h"

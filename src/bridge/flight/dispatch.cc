@@ -1,7 +1,6 @@
 #include "src/bridge/flight/dispatch.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "src/bridge/base/health.h"

@@ -15,7 +15,7 @@
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/jobs.h"
 #include "src/bridge/leases/shards.h"
-#include "src/core/base/clock.h"
+#include "src/core/base/time.h"
 
 namespace rung::bridge {
 
