@@ -5,7 +5,6 @@
 // go, one by one --(close_after successes in a row)--> closed; --(a failure, or no answer)--> open again.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>

@@ -1,6 +1,5 @@
 // Whether the failures of queues reach us.
 #include <algorithm>
-#include <ranges>
 #include <string>
 #include <utility>
 

@@ -6,7 +6,6 @@
 
 #include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
-#include "src/core/rules/gate_rules.h"
 #include "src/store/mysql/store_impl.h"
 
 namespace rung::mysql {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <ranges>
 #include <tuple>
 
 #include "src/core/base/failpoint.h"

@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <initializer_list>
-#include <optional>
 #include <ranges>
 #include <string>
 #include <string_view>

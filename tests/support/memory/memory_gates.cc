@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/core/base/result.h"
-#include "src/core/rules/gate_rules.h"
+#include "src/core/rules/failure_rules.h"
 #include "tests/support/memory/memory_store.h"
 
 namespace rung {
