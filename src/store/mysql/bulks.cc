@@ -136,15 +136,14 @@ Result<std::optional<Bulk>> MysqlStore::take_bulk(const std::string& runner, Ms 
   const Sql free = render("bulk_due.free", {{"runner", runner}});
   const Sql which = only ? render("bulks.id", {{"bulk", *only}}) : Sql();
   // Mostly there is none: one statement instead of a transaction. Another process may be quicker.
-  const auto due = session_->read_all(render("bulk_due") + free + which + render("bulk_due.end"),
-                                      [](const ::sql::ResultSet& row) { return row.getInt64(1); });
+  const auto due = session_->run_for(
+      [&] { return session_->number(render("bulk_due") + free + which + render("bulk_due.end")); });
   if (!due) return tl::unexpected(due.error());
-  if (due->empty()) return std::optional<Bulk>();
-  const std::int64_t id = due->front();
+  if (*due == 0) return std::optional<Bulk>();
   return session_->transaction_for([&]() -> std::optional<Bulk> {
     const auto taken = session_->exec(
-        render("bulk_take", {{"bulk", id}, {"runner", runner}, {"ttl_us", micros(ttl)}}) + free);
-    return taken == 0 ? std::nullopt : read_bulk(*session_, id);  // 0: another process was quicker
+        render("bulk_take", {{"bulk", *due}, {"runner", runner}, {"ttl_us", micros(ttl)}}) + free);
+    return taken == 0 ? std::nullopt : read_bulk(*session_, *due);  // 0: another process was quicker
   });
 }
 

@@ -128,12 +128,12 @@ Result<std::vector<ActivityPoint>> MysqlStore::activity(const ActivityRange& ran
 Result<int> MysqlStore::forget(EpochMs now, int limit) {
   return session_->run_for([&] {
     int gone = 0;
-    const auto forget = [&](std::string_view name, Ms kept, std::int64_t minutes = 0) {
-      gone += static_cast<int>(
-          session_->exec(render(name, {{"before", now - kept}, {"limit", limit}, {"minutes", minutes}})));
+    const auto forget = [&](std::string_view name, Ms kept, Ms length = Ms{0}) {
+      gone += static_cast<int>(session_->exec(
+          render(name, {{"before", now - kept}, {"limit", limit}, {"minutes", minutes_of(length)}})));
     };
-    forget("promises_forget", kPromiseHour, kPromiseMinutes / kActivityMinute);
-    forget("promises_forget", kPromiseDay, kPromiseHour / kActivityMinute);
+    forget("promises_forget", kPromiseHour, kPromiseMinutes);
+    forget("promises_forget", kPromiseDay, kPromiseHour);
     forget("activity_forget", kActivityKept);
     forget("gates_forget", kGatesKept);
     forget("causes_forget", kCauseForgotten);

@@ -19,8 +19,7 @@ constexpr int kNoTable = 1146, kNoDefiner = 1449, kDefinerMayNot = 1356;
 
 int schema_version(Session& session) {
   try {
-    auto row = session.query(render("schema_version"));
-    return row->next() ? row->getInt(1) : 0;
+    return static_cast<int>(session.number(render("schema_version")));
   } catch (const ::sql::SQLException& e) {
     if (e.getErrorCode() != kNoTable) throw;
     return 0;
@@ -43,8 +42,7 @@ bool is_current(Session& session) {
 void lock(Session& session) {
   const BootMs give_up = session.clock().boot() + kLockWait;
   do {
-    auto row = session.query(render("migration_lock", {{"wait_s", kLockStep.count()}}));
-    if (row->next() && row->getInt(1) == 1) return;
+    if (session.number(render("migration_lock", {{"wait_s", kLockStep.count()}})) == 1) return;
   } while (session.clock().boot() < give_up);
   throw Abort{{Error::Kind::transient, "another process is migrating the schema"}};
 }
