@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <numeric>
 
 #include "sql/sql.h"
+#include "src/store/mysql/render.h"
 #include "tests/integration/sql/fixture.h"
 #include "tests/support/clock.h"
 
@@ -233,17 +235,9 @@ TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
   const auto open = read_of(std::string(sql::statement("open_by_queue")), "t");
   EXPECT_EQ(open.at("type"), "range");
   EXPECT_EQ(open.at("key"), "by_due");
-  const auto filled = [](std::string_view name, const std::map<std::string, std::string>& values) {
-    std::string text(sql::statement(name));
-    for (const auto& [word, value] : values) {
-      for (std::size_t at = 0; (at = text.find(":" + word, at)) != std::string::npos; at += value.size())
-        text.replace(at, word.size() + 1, value);
-    }
-    return text;
-  };
-  std::string shards = "0";
-  for (int shard = 1; shard < kShards; ++shard) shards += "," + std::to_string(shard);
-  const std::string held_silences = filled("held_silences", {{"shards", shards}});
+  std::vector<int> shards(kShards);
+  std::iota(shards.begin(), shards.end(), 0);
+  const std::string held_silences = mysql::render("held_silences", {{"shards", shards}}).str();
   const auto held = read_of(held_silences, "t");
   EXPECT_EQ(held.at("type"), "range");
   EXPECT_EQ(held.at("key"), "by_shard");
@@ -257,11 +251,11 @@ TEST_F(Cookbook, CountingReadsARangeOfAnIndex) {
   EXPECT_LE(std::stoi(schema_->query("SHOW SESSION STATUS LIKE 'Handler_read_next'").at(0).at(1)),
             without_end + 64);
   for (const char* which : {"first", "same_queue", "next_queues"}) {
-    const std::string condition =
-        filled(std::string("count_ended.") + which, {{"queue", "'queue-3'"}, {"id", "4711"}});
-    const auto piece =
-        read_of(filled("count_ended", {{"state", "'succeeded'"}, {"which", condition}, {"most", "50"}}),
-                "rung_tasks");
+    const mysql::Sql condition =
+        mysql::render(std::string("count_ended.") + which, {{"queue", "queue-3"}, {"id", 4711}});
+    const mysql::Sql statement =
+        mysql::render("count_ended", {{"state", State::succeeded}, {"which", condition}, {"most", 50}});
+    const auto piece = read_of(statement.str(), "rung_tasks");
     EXPECT_EQ(piece.at("type"), "range") << which;
     EXPECT_EQ(piece.at("key"), "by_due") << which;
     EXPECT_THAT(piece.at("Extra"), testing::HasSubstr("Using index")) << which;
