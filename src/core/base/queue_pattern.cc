@@ -7,6 +7,7 @@
 #include "src/core/base/utf8.h"
 
 namespace rung {
+
 QueuePattern::QueuePattern(std::string text) : text_(std::move(text)) {
   // A class, whose first member may be a ], or one character.
   static const re2::RE2 token(R"((?s)\[(!?)(.[^\]]*)\]|(.))");
@@ -45,7 +46,7 @@ QueuePattern::QueuePattern(std::string text) : text_(std::move(text)) {
   options.set_dot_nl(true);
   options.set_log_errors(false);
   regex_ = std::make_shared<const re2::RE2>(regex + re2::RE2::QuoteMeta(literal), options);
-  if (!regex_->ok()) only_name_ = text_;  // a range ends before it begins
+  if (!regex_->ok()) only_name_ = head_ = text_;  // a range ends before it begins
 }
 
 bool QueuePattern::matches(std::string_view name) const {

@@ -34,7 +34,7 @@ class QueuePattern {
   std::string text_;
   std::string head_;  // before the first wildcard: most names fail here
   std::optional<std::string> only_name_;
-  std::shared_ptr<const re2::RE2> regex_;  // nullptr: it has no wildcard
+  std::shared_ptr<const re2::RE2> regex_;  // used unless there is an only_name_
 };
 
 }  // namespace rung
