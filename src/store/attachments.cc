@@ -7,7 +7,8 @@ namespace rung {
 namespace {
 
 constexpr std::array<std::string_view, 4> kWords{"attached", "detached", "gone", "unattached"};
-// checked_at is not written with each look, unless an answer is awaited: then there is a depth.
+// If nothing else changes, checked_at is written this often; if an answer is awaited (then there is a depth),
+// with each look.
 constexpr Ms kCheckedWithin{std::chrono::minutes{1}};
 
 std::string what_is(const AttachmentRecord& record) {

@@ -44,8 +44,9 @@ inline constexpr Ms kCauseBucket{std::chrono::minutes{5}};
 // So many of them are the hour.
 inline constexpr std::size_t kCauseBuckets = 12;
 inline constexpr std::size_t kCauseSampleBytes = 1000;
-// So long after its last task and failure a cause is left out of the books of processes, and later deleted: a
-// process that had it in its book would count a failure of it without storing what it is.
+// A cause that has had no task and no failure for kCauseKept is no longer read into the books of processes.
+// It is deleted later, when no book has it any more: a process whose book still had it would count a failure
+// of it without storing what it is.
 inline constexpr Ms kCauseKept{std::chrono::hours{24 * 30}};
 inline constexpr Ms kCauseForgotten = kCauseKept + std::chrono::hours{1};
 
@@ -110,7 +111,8 @@ class CauseBook {
 };
 
 // cause_text() of the errors of a batch. Found before its transaction: each takes some microseconds, which
-// would pass under the locks of all rows of the batch. Equal errors are looked at once.
+// would pass under the locks of all rows of the batch. Equal errors are looked at once. of() keeps what it
+// returns.
 class CauseTexts {
  public:
   explicit CauseTexts(const CauseBook& book) : book_(&book) {}

@@ -39,7 +39,7 @@ class IntakeWriter {
   IntakeWriter(Tables& tables, const CauseBook& book, std::span<const NewTask> tasks)
       : tables_(tables), tasks_(tasks), texts_(book), rows_(tables.intake(tasks)) {
     for (const NewTask& n : tasks) {
-      if (const auto failure = CauseChanges::failure_of(n)) texts_.of(failure->error);
+      if (const auto failure = CauseChanges::failure_of(n)) texts_.of(failure->error);  // before the locks
     }
     order_.resize(tasks.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
@@ -445,7 +445,8 @@ Result<std::vector<Decision>> TaskWriter::apply(std::span<const Event> events, c
   int tries = 0;
   CauseTexts texts(book_);
   for (const Event& e : events) {
-    if (const auto* failed = std::get_if<event::Failed>(&e.what)) texts.of(failed->error);
+    if (const auto* failed = std::get_if<event::Failed>(&e.what))
+      texts.of(failed->error);  // before the locks
   }
   const auto body = [&] {
     const bool repeated = ++tries > 1;

@@ -19,12 +19,12 @@ class TaskWriter {
   // Both outlive this.
   TaskWriter(Tables& tables, CauseBook& book) : tables_(tables), book_(book) {}
 
-  // Store::insert(), Store::apply(). `claims`: the events are claims: the messages of first_claimed() are
-  // read with the commit (Tables::read_messages).
   struct ClaimLimits {
     std::size_t most_bytes = 0;
     std::size_t short_from = kShortClaims;  // from so many claims in one call on, they are short
   };
+  // Store::insert(), Store::apply(). `claims`: set if the events are claims; the messages of first_claimed()
+  // are then read with the commit (Tables::read_messages).
   Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence);
   Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
                                       const Decider& decide, const BulkStep* step = nullptr,

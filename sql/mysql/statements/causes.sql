@@ -17,7 +17,7 @@ FROM rung_cause_changes d ORDER BY d.id LIMIT :limit FOR UPDATE SKIP LOCKED
 DELETE FROM rung_cause_changes WHERE id IN (:ids)
 
 -- name: causes_fold
--- All rows exist: forget_causes keeps those of which a change is left.
+-- All rows exist: causes_forget keeps those of which a change is left.
 INSERT INTO rung_causes (cause_id, queue, error_type, sample, first_seen, last_seen, scheduled, parked, succeeded,
   total)
 VALUES :rows

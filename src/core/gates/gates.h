@@ -146,9 +146,8 @@ double send_rate(const QueueRules& rules, const Breaker& breaker, EpochMs now);
 // A task later than this is overdue: it goes out at QueueRules::catch_up at most.
 inline constexpr Ms kOverdueAfter{5000};
 
-// How many tasks may go at a limited rate. It saves up one, and what the rate gives in kBurst. Thread: a
-// value.
-// `per_second` may differ from call to call; 0 = no limit.
+// How many tasks may go at a limited rate. It saves up one, and what the rate gives in kBurst.
+// `per_second` may differ from call to call; 0 = no limit. Thread: a value.
 class TokenBucket {
  public:
   static constexpr Ms kBurst{100};

@@ -1,5 +1,5 @@
-// What people do by hand beside changing a task: submissions, edited messages, and the audit rows of both and
-// of every change. Thread: pure functions.
+// What people do by hand: submissions, edited messages, and the audit rows of what they change. Thread: pure
+// functions.
 #pragma once
 
 #include <cstddef>
