@@ -35,7 +35,7 @@ SET SESSION binlog_format = 'ROW'
 SET SESSION wait_timeout = :silence_s, net_read_timeout = :silence_s, net_write_timeout = :silence_s
 
 -- name: session_limits
-SELECT @@max_allowed_packet, CONNECTION_ID()
+SELECT @@max_allowed_packet
 
 -- name: session_read_only
 -- super_read_only implies it.

@@ -117,8 +117,7 @@ void Session::set_up() {
   if (silence_.count() > 0) {
     exec(render("session_silence", {{"silence_s", silence_.count()}}));
   }
-  auto limits = query(render("session_limits"));
-  if (limits->next()) max_packet_ = limits->getInt64(1);
+  max_packet_ = number(render("session_limits"));
   has_database_ = false;
   try {
     exec(render("use_database", {{"schema", Sql::identifier(schema())}}));
