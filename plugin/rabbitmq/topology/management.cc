@@ -310,8 +310,15 @@ Result<json> QueueAdmin::ask(const char* doing, const char* method, const std::s
     at_ = (at_ + 1) % endpoints_.size();
   }
   if (reply.status == 0) return transient(name() + " " + reply.error);
-  const auto shallow = [](int depth, json::parse_event_t, const json&) { return depth <= kMostNesting; };
+  bool too_deep = false;
+  const auto shallow = [&](int depth, json::parse_event_t event, const json&) {
+    const bool opens =
+        event == json::parse_event_t::array_start || event == json::parse_event_t::object_start;
+    too_deep = too_deep || (opens && depth >= kMostNesting);
+    return !too_deep;
+  };
   const json answer = json::parse(reply.body, shallow, false);
+  if (too_deep) return transient(name() + " answers with JSON that is nested too deep: is it RabbitMQ's?");
   const std::string said = answer.is_object() ? text_at(answer, "reason") : std::string();
   if (reply.status == 401 || reply.status == 403) return tl::unexpected(refused(reply.status, said, doing));
   if (reply.status == 404) return not_found(name() + " answers 404 (not found)");

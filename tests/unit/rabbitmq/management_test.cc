@@ -83,6 +83,23 @@ TEST_F(ManagementBounds, AnAnswerWithoutAnEndIsCutOff) {
   EXPECT_FALSE(admin(server)->policies());
 }
 
+TEST_F(ManagementBounds, AnAnswerThatIsNestedTooDeepIsRefused) {
+  for (const std::size_t levels : {29U, 30U}) {  // in the answer, in its items
+    const std::string nested = std::string(levels, '[') + std::string(levels, ']');
+    const HttpScript server([&](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
+      return {.body = R"({"items":[{"name":"q","arguments":)" + nested + R"(}],"page_count":1})"};
+    });
+    const auto queues = admin(server)->queues();
+    if (levels == 29U) {
+      ASSERT_TRUE(queues) << queues.error().message;
+      EXPECT_EQ(queues->size(), 1U);
+    } else {
+      ASSERT_FALSE(queues);
+      EXPECT_THAT(queues.error().message, HasSubstr("nested too deep"));
+    }
+  }
+}
+
 TEST_F(ManagementBounds, PagesWithoutAnEndAreCutOff) {
   const HttpScript server([](const HttpScript::Request&, std::size_t) -> HttpScript::Answer {
     return {.status = 200, .body = page(0, 5, 1'000'000)};
