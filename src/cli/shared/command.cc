@@ -271,15 +271,6 @@ CLI::Option* add_watch(CLI::App& command, bool& watch) {
   return command.add_flag("--watch", watch, "Refresh every 2 s until Ctrl-C");
 }
 
-int watch(Session& session, const std::function<int()>& draw) {
-  const auto now = [&] {
-    auto read = session.api->now();
-    if (read) session.now = *read;
-    return read;
-  };
-  return watch(now, draw);
-}
-
 int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw) {
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   for (;;) {
@@ -292,6 +283,18 @@ int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()
     if (!terminal) print("\n");
     std::this_thread::sleep_for(std::chrono::seconds{2});
   }
+}
+
+int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw) {
+  Session session;
+  if (const int code = open_service(session, queue, ConfigFor::reading); code != kSuccess) return code;
+  if (!again) return draw(session);
+  const auto now = [&] {
+    auto read = session.api->now();
+    if (read) session.now = *read;
+    return read;
+  };
+  return watch(now, [&] { return draw(session); });
 }
 
 namespace {

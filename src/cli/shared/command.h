@@ -84,10 +84,11 @@ Result<void> connect_store(Session& session);
 // Adds --watch. Use the returned option for excludes().
 CLI::Option* add_watch(CLI::App& command, bool& watch);
 // Redraws every 2 s until Ctrl-C, or until the database is unreachable; then returns that exit code.
-// On a terminal each output replaces the previous one. Sets `session.now` before each.
-int watch(Session& session, const std::function<int()>& draw);
-// The same with another clock: calls `now` before each output.
+// On a terminal each output replaces the previous one. Calls `now` before each.
 int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw);
+// Opens a session for reading, for `queue` if it is not empty, and draws once; with --watch as watch() does,
+// and sets `session.now` before each output. Prints errors.
+int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw);
 
 // The user for the audit: "alice@host (cli)". Through sudo: the user who called it.
 std::string cli_user();

@@ -296,10 +296,7 @@ int run(const StatsOptions& options) {
     }
     if (!config.groups.empty()) return run_groups(config.groups, options, *max_overdue);
   }
-  Session session;
-  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
-  const auto draw = [&] { return show(session, *max_overdue); };
-  return options.watch ? watch(session, draw) : draw();
+  return open_and_draw(options.watch, "", [&](Session& session) { return show(session, *max_overdue); });
 }
 
 }  // namespace
@@ -412,13 +409,6 @@ int show_nodes(Session& session, const NodesOptions& options) {
                       [&](const Json& page) { return nodes_text(page, session.now, Terminal::of_stdout()); });
 }
 
-int nodes(const NodesOptions& options) {
-  Session session;
-  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
-  const auto draw = [&] { return show_nodes(session, options); };
-  return options.watch ? watch(session, draw) : draw();
-}
-
 }  // namespace
 
 void add_nodes(CLI::App& app, int* exit) {
@@ -432,7 +422,9 @@ void add_nodes(CLI::App& app, int* exit) {
       "shutdown. OVERDUE counts scheduled tasks that are due. For a health check use rung stats.");
   c.add_flag("--all", o->all, "Include nodes that ended over a day ago");
   add_watch(c, o->watch);
-  c.callback([o, exit] { *exit = nodes(*o); });
+  c.callback([o, exit] {
+    *exit = open_and_draw(o->watch, "", [&](Session& session) { return show_nodes(session, *o); });
+  });
 }
 
 }  // namespace rung::cli

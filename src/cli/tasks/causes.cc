@@ -76,26 +76,20 @@ std::string causes_table(const Json& page, const CausesOptions& options, EpochMs
   return advice.empty() ? out : out + "\n" + advice + "\n";
 }
 
-int show_causes(const CausesOptions& options) {
+int show_causes(Session& session, const CausesOptions& options) {
   std::string states;
   for (const std::string& word : options.states) states += (states.empty() ? "" : ",") + word;
-  Session session;
-  if (const int code = open_service(session, options.queue, ConfigFor::reading); code != kSuccess)
+  std::optional<EpochMs> since;
+  if (const int code = read_time("--since", options.since, session.now, Direction::past, since);
+      code != kSuccess)
     return code;
-  const auto draw = [&]() -> int {
-    std::optional<EpochMs> since;
-    if (const int code = read_time("--since", options.since, session.now, Direction::past, since);
-        code != kSuccess)
-      return code;
-    const auto page = read_page(*session.api, "/v1/causes",
-                                {{"queue", options.queue},
-                                 {"state", states},
-                                 {"with_tasks", options.all ? "" : "true"},
-                                 {"since", since ? to_rfc3339(*since) : ""}},
-                                "causes", static_cast<std::size_t>(options.limit), options.cursor);
-    return print_answer(page, [&](const Json& all) { return causes_table(all, options, session.now); });
-  };
-  return options.watch ? watch(session, draw) : draw();
+  const auto page = read_page(*session.api, "/v1/causes",
+                              {{"queue", options.queue},
+                               {"state", states},
+                               {"with_tasks", options.all ? "" : "true"},
+                               {"since", since ? to_rfc3339(*since) : ""}},
+                              "causes", static_cast<std::size_t>(options.limit), options.cursor);
+  return print_answer(page, [&](const Json& all) { return causes_table(all, options, session.now); });
 }
 
 int report_no_id(const std::string& cause) {
@@ -248,7 +242,9 @@ void add_causes(CLI::App& app, int* exit) {
   add_watch(c, o->watch);
   c.require_subcommand(0, 1);
   c.callback([o, exit, &c] {
-    if (c.get_subcommands().empty()) *exit = o->cause.empty() ? show_causes(*o) : show_cause(*o);
+    if (!c.get_subcommands().empty()) return;
+    const auto list = [&](Session& session) { return show_causes(session, *o); };
+    *exit = o->cause.empty() ? open_and_draw(o->watch, o->queue, list) : show_cause(*o);
   });
   add_triage(c, exit);
 }

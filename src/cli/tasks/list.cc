@@ -114,14 +114,6 @@ int show(Session& session, const ListOptions& options) {
   return options.count ? print_count(session, filter, options) : print_pages(session, filter, options);
 }
 
-int run(const ListOptions& options) {
-  Session session;
-  if (const int code = open_service(session, options.filter.queue(), ConfigFor::reading); code != kSuccess)
-    return code;
-  if (options.watch) return watch(session, [&] { return show(session, options); });
-  return show(session, options);
-}
-
 }  // namespace
 
 void add_list(CLI::App& app, int* exit) {
@@ -150,7 +142,9 @@ void add_list(CLI::App& app, int* exit) {
   CLI::Option* count = c.add_flag("--count", o->count, "Print only the number of tasks")->excludes(all);
   add_count_by(c, o->by)->needs(count);
   add_watch(c, o->watch)->excludes(all)->excludes("--count");
-  c.callback([o, exit] { *exit = run(*o); });
+  c.callback([o, exit] {
+    *exit = open_and_draw(o->watch, o->filter.queue(), [&](Session& session) { return show(session, *o); });
+  });
 }
 
 }  // namespace rung::cli

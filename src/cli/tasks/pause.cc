@@ -100,10 +100,6 @@ int resume(const PauseOptions& options) {
       [&](const Json& ended) { return one_line(resumed_text(options.queue, ended)) + "\n"; });
 }
 
-struct QueuesOptions {
-  bool watch = false;
-};
-
 // "-" if the end is not known in advance: a rate limit has none, and a half-open breaker closes when its
 // probes succeed.
 std::string end_cell(const Json& gate, EpochMs now) {
@@ -147,18 +143,13 @@ std::string queues_table(const Json& queues, EpochMs now) {
   return table.str(Terminal::of_stdout());
 }
 
-int queues(const QueuesOptions& options) {
-  Session session;
-  if (const int code = open_service(session, "", ConfigFor::reading); code != kSuccess) return code;
-  const auto draw = [&]() -> int {
-    return print_answer(read_rows(*session.api, "/v1/queues", {}, "queues"),
-                        [&](const Json& page) { return queues_table(part_of(page, "queues"), session.now); });
-  };
-  return options.watch ? watch(session, draw) : draw();
+int show_queues(Session& session) {
+  return print_answer(read_rows(*session.api, "/v1/queues", {}, "queues"),
+                      [&](const Json& page) { return queues_table(part_of(page, "queues"), session.now); });
 }
 
 void add_queues(CLI::App& app, int* exit) {
-  auto o = std::make_shared<QueuesOptions>();
+  auto watch = std::make_shared<bool>(false);
   CLI::App& c = add_command(
       app, "queues", "Lists the queues that have open tasks, are held back or attached",
       "Examples:\n"
@@ -168,8 +159,8 @@ void add_queues(CLI::App& app, int* exit) {
       "ATTACHED: whether the sidecars see that its dead letters come here; - is a queue that never was.\n"
       "REASON also says if deliveries wait in a queue that has no consumer.\n"
       "WAITING counts scheduled tasks, due or not. NEXT is the earliest due time.");
-  add_watch(c, o->watch);
-  c.callback([o, exit] { *exit = queues(*o); });
+  add_watch(c, *watch);
+  c.callback([watch, exit] { *exit = open_and_draw(*watch, "", show_queues); });
 }
 
 }  // namespace
