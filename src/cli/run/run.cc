@@ -35,8 +35,8 @@ void add_run(CLI::App& app, int* exit) {
                             Takes::config);
   c.callback([exit] {
     const std::string path = find_config();
-    Config config;
-    *exit = path.empty() ? load(config, ConfigFor::sidecar) : sidecar::run(path, group_choice());
+    Config none;  // without a file load() reports where it looked
+    *exit = path.empty() ? load(none, ConfigFor::sidecar) : sidecar::run(path, group_choice());
   });
 }
 
@@ -96,16 +96,16 @@ int reload(const ReloadOptions& options) {
 
 void add_reload(CLI::App& app, int* exit) {
   auto options = std::make_shared<ReloadOptions>();
-  CLI::App& c =
-      *app.add_subcommand("reload", "Makes a sidecar read its config anew, and waits for the outcome");
+  CLI::App& c = add_command(
+      app, "reload", "Makes a sidecar read its config anew, and waits for the outcome",
+      "For ExecReload= of a systemd unit: systemctl reload then fails if the config has errors. The "
+      "sidecar\n"
+      "writes the outcome into $RUNTIME_DIRECTORY, which both must have.\n"
+      "Exit code 1: the config has errors, and the previous one stays in effect. 2: no outcome in time.",
+      Takes::none);
   c.add_option("--pid", options->pid, "The sidecar's process (default: $MAINPID)")
       ->check(CLI::Range(2, std::numeric_limits<int>::max()));
   c.add_option("--timeout", options->timeout, "How long to wait for the outcome (default: 30s)");
-  c.footer(
-      "\nFor ExecReload= of a systemd unit: systemctl reload then fails if the config has errors. The "
-      "sidecar\n"
-      "writes the outcome into $RUNTIME_DIRECTORY, which both must have.\n"
-      "Exit code 1: the config has errors, and the previous one stays in effect. 2: no outcome in time.");
   c.callback([options, exit] { *exit = reload(*options); });
 }
 

@@ -180,12 +180,12 @@ std::string suggest_value(const std::string& what) {
 
 void add_completion(CLI::App& app, int* exit) {
   auto shell = std::make_shared<std::string>();
-  CLI::App& completion = *app.add_subcommand("completion", "Prints a shell completion script");
-  completion.footer(
-      "\nExamples:\n"
-      "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
-      "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
-      "  rung completion fish > ~/.config/fish/completions/rung.fish");
+  CLI::App& completion = add_command(app, "completion", "Prints a shell completion script",
+                                     "Examples:\n"
+                                     "  rung completion bash > /usr/share/bash-completion/completions/rung\n"
+                                     "  rung completion zsh > /usr/share/zsh/vendor-completions/_rung\n"
+                                     "  rung completion fish > ~/.config/fish/completions/rung.fish",
+                                     Takes::none);
   completion.add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));

@@ -162,14 +162,15 @@ CLI::App& add_one(CLI::App& bulk, const std::string& name, const std::string& su
 }  // namespace
 
 void add_bulk(CLI::App& app, int* exit) {
-  CLI::App& bulk = *app.add_subcommand("bulk", "Shows, pauses, resumes or aborts changes of many tasks");
-  bulk.require_subcommand(1);
-  bulk.footer(
-      "\nrung cancel, discard, fire, redrive and finish create a bulk when given a filter; so does the HTTP "
+  CLI::App& bulk = add_command(
+      app, "bulk", "Shows, pauses, resumes or aborts changes of many tasks",
+      "rung cancel, discard, fire, redrive and finish create a bulk when given a filter; so does the HTTP "
       "API.\n"
       "\nExamples:\n"
       "  rung bulk list\n"
-      "  rung bulk resume 7");
+      "  rung bulk resume 7",
+      Takes::none);
+  bulk.require_subcommand(1);
   auto o = std::make_shared<BulkCommandOptions>();
   CLI::App& all =
       add_command(bulk, "list", "Lists bulks, newest first", "Examples:\n  rung bulk list --limit 5");
