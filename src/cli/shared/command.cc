@@ -38,6 +38,12 @@ Program& program() {
   return the_program;
 }
 
+bool takes(const CLI::App& command, const CLI::Option& option) {
+  const auto wanted = program().options.find(&option);
+  const auto kind = program().takes.find(&command);
+  return wanted != program().options.end() && kind != program().takes.end() && kind->second >= wanted->second;
+}
+
 // What is wrong with --api, --token-file and --ca; "" = nothing.
 std::string wrong_api_options(const Common& given) {
   const ApiOptions& api = given.api;
@@ -80,12 +86,9 @@ class Help : public CLI::Formatter {
  public:
   std::string make_subcommands(const CLI::App* app, CLI::AppFormatMode mode) const override {
     std::string out = Formatter::make_subcommands(app, mode);
-    const CLI::App* root = app;
-    while (root->get_parent() != nullptr) root = root->get_parent();
     for (const char* group : {kOutput, kConnection}) {
-      const auto taken = root->get_options([&](const CLI::Option* option) {
-        return root != app && option->get_group() == group && takes(*app, *option);
-      });
+      auto taken = program_options(*app);
+      std::erase_if(taken, [group](const CLI::Option* option) { return option->get_group() != group; });
       if (!taken.empty()) out += make_group(group, false, taken);
     }
     return out;
@@ -126,10 +129,10 @@ void add_program_options(CLI::App& app) {
   app.parse_complete_callback([&app] { check_program_options(app); });
 }
 
-bool takes(const CLI::App& command, const CLI::Option& option) {
-  const auto wanted = program().options.find(&option);
-  const auto kind = program().takes.find(&command);
-  return wanted != program().options.end() && kind != program().takes.end() && kind->second >= wanted->second;
+std::vector<const CLI::Option*> program_options(const CLI::App& command) {
+  const CLI::App* root = &command;
+  while (root->get_parent() != nullptr) root = root->get_parent();
+  return root->get_options([&](const CLI::Option* option) { return takes(command, *option); });
 }
 
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,

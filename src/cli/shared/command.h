@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/cli/service/api.h"
 #include "src/config/config.h"
@@ -38,7 +39,8 @@ const Common& given();
 enum class Takes { none, config, json, service };
 // Adds them to the program. Call before any command is added.
 void add_program_options(CLI::App& app);
-bool takes(const CLI::App& command, const CLI::Option& option);
+// Those that the command takes.
+std::vector<const CLI::Option*> program_options(const CLI::App& command);
 
 // `footer` is printed below its --help.
 CLI::App& add_command(CLI::App& app, const std::string& name, const std::string& summary,

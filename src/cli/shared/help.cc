@@ -63,11 +63,7 @@ std::vector<const CLI::Option*> options_of(const CLI::App& command) {
        command.get_subcommands([](const CLI::App* one) { return one->get_name().empty(); })) {
     for (const CLI::Option* option : group->get_options()) all.push_back(option);
   }
-  const CLI::App* root = &command;
-  while (root->get_parent() != nullptr) root = root->get_parent();
-  for (const CLI::Option* option : root->get_options()) {
-    if (takes(command, *option)) all.push_back(option);
-  }
+  for (const CLI::Option* option : program_options(command)) all.push_back(option);
   return all;
 }
 
