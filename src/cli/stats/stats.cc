@@ -22,6 +22,10 @@ struct StatsOptions {
   bool watch = false, all = false;
 };
 
+std::string problem_text(const Json& node, const Json& problem) {
+  return text_of(node, "node") + ": " + text_of(problem, "name") + ": " + text_of(problem, "detail");
+}
+
 // What was read, and what is wrong.
 struct Health {
   Json stats = Json::object();
@@ -31,9 +35,7 @@ struct Health {
 void find_problems(Health& found, Ms max_overdue) {
   const Json &stats = found.stats, &nodes = part_of(stats, "nodes");
   for (const Json& node : nodes) {
-    for (const Json& p : part_of(node, "problems"))
-      found.problems.push_back("node " + text_of(node, "node") + ": " + text_of(p, "name") + ": " +
-                               text_of(p, "detail"));
+    for (const Json& p : part_of(node, "problems")) found.problems.push_back("node " + problem_text(node, p));
   }
   if (const std::size_t n = part_of(part_of(stats, "unowned"), "shards").size(); n > 0) {
     found.problems.push_back(fmt::format("{} of {} shards {} no live owner{}", n, kShards,
@@ -81,9 +83,12 @@ std::string counted_text(const Json& stats, EpochMs now) {
   return *at >= now ? "" : "; ended tasks counted " + relative(*at, now);
 }
 
-Table::Cell overdue_of(const Json& row) {
-  const std::int64_t overdue = number_of(row, "overdue");
-  return {std::to_string(overdue), overdue > 0 ? Colour::red : Colour::none};
+// In this colour unless it is 0.
+Table::Cell count_cell(std::int64_t count, Colour colour) {
+  return {std::to_string(count), count > 0 ? colour : Colour::none};
+}
+Table::CellOf overdue_cell(Colour colour) {
+  return [colour](const Json& row) { return count_cell(number_of(row, "overdue"), colour); };
 }
 
 std::string queues_text(const Json& stats, EpochMs now, const Terminal& terminal) {
@@ -94,7 +99,7 @@ std::string queues_text(const Json& stats, EpochMs now, const Terminal& terminal
                {"STATE", left, 0, 0,
                 [](const Json& q) { return Table::Cell(text_of(q, "state"), colour_of(state_of(q))); }},
                {"TASKS", right, 0, 0, number_cell("tasks")},
-               {"OVERDUE", right, 0, 0, overdue_of},
+               {"OVERDUE", right, 0, 0, overdue_cell(Colour::red)},
                {"OLDEST DUE", left, 0, 0, time_cell("oldest_due_at", now)}},
               queues);
   return table.str(terminal) + "\n" +
@@ -112,11 +117,8 @@ Table::CellOf share_cell(const char* span) {
                            : "-");
   };
 }
-Table::CellOf count_cell(const char* span, const char* name, Colour colour) {
-  return [=](const Json& row) {
-    const std::int64_t count = number_of(part_of(row, span), name);
-    return Table::Cell(std::to_string(count), count > 0 ? colour : Colour::none);
-  };
+Table::CellOf span_cell(const char* span, const char* name, Colour colour) {
+  return [=](const Json& row) { return count_cell(number_of(part_of(row, span), name), colour); };
 }
 
 std::string promises_text(const Json& stats, const Terminal& terminal) {
@@ -126,8 +128,8 @@ std::string promises_text(const Json& stats, const Terminal& terminal) {
   std::vector<Table::Column> columns = {{"LATE BY", left, 12, 0, text_cell("queue")}};
   for (const auto& [title, span] : {std::pair("LAST HOUR", "last_hour"), {"LAST DAY", "last_day"}}) {
     columns.push_back({title, right, 0, 0, share_cell(span)});
-    columns.push_back({"LATE", right, 0, 0, count_cell(span, "late", Colour::red)});
-    columns.push_back({"GATED", right, 0, 0, count_cell(span, "gated", Colour::none)});
+    columns.push_back({"LATE", right, 0, 0, span_cell(span, "late", Colour::red)});
+    columns.push_back({"GATED", right, 0, 0, span_cell(span, "gated", Colour::none)});
   }
   Table table(std::move(columns), promises);
   return table.str(terminal) + "\n";
@@ -350,11 +352,6 @@ Table::Cell node_state_cell(const Json& node) {
   return {state, state == "live" ? Colour::green : state == "dead" ? Colour::red : Colour::dim};
 }
 
-Table::Cell overdue_cell(const Json& node) {
-  const std::int64_t overdue = number_of(node, "overdue");
-  return {std::to_string(overdue), overdue > 0 ? Colour::yellow : Colour::none};
-}
-
 Table::Cell config_cell(const Json& node) {
   const std::string config = text_of(node, "config").substr(0, 8);
   if (config.empty()) return "-";
@@ -377,7 +374,7 @@ std::string nodes_text(const Json& page, EpochMs now, const Terminal& terminal) 
                 [](const Json& node) { return std::to_string(part_of(node, "shards").size()); }},
                {"WHICH", left, 0, 0, [](const Json& node) { return ranges(part_of(node, "shards")); }},
                {"ACQUIRED", left, 0, 0, time_cell("taken_at", now)},
-               {"OVERDUE", right, 0, 0, overdue_cell},
+               {"OVERDUE", right, 0, 0, overdue_cell(Colour::yellow)},
                {"OLDEST", right, 0, 0, oldest},
                {"VERSION", left, 0, 0, text_cell("version")},
                {"ADDRESS", left, 0, 0, text_cell("address")},
@@ -392,8 +389,7 @@ std::string nodes_text(const Json& page, EpochMs now, const Terminal& terminal) 
   for (const Json& node : nodes) {
     const Json& problems = part_of(node, "problems");
     if (text_of(node, "state") != "live" || problems.empty()) continue;
-    for (const Json& p : problems)
-      out += "\n" + one_line(text_of(node, "node") + ": " + text_of(p, "name") + ": " + text_of(p, "detail"));
+    for (const Json& p : problems) out += "\n" + one_line(problem_text(node, p));
     out += "\n";
   }
   const auto differs = [](const Json& node) { return flag_of(node, "config_differs"); };
