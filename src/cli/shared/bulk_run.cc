@@ -405,8 +405,7 @@ int make_bulk(const FilterOptions& filter, const BulkOptions& options, NewBulk a
   }
   if (const std::string why = refused_filter(filter, asked); !why.empty())
     return report_error(kUserError, why);
-  std::optional<CountBy> by;
-  if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
+  if (const int code = check_count_by(options.by); code != kSuccess) return code;
   Session session;
   if (const int code = open_service(session, filter.queue()); code != kSuccess) return code;
   if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;

@@ -223,14 +223,11 @@ CLI::Option* add_count_by(CLI::App& c, std::string& by) {
       ->type_name("FIELD");
 }
 
-int read_count_by(const std::string& text, std::optional<CountBy>& by) {
-  if (text.empty()) return kSuccess;
-  by = CountBy::parse(text);
-  if (by) return kSuccess;
+int check_count_by(const std::string& by) {
+  if (by.empty() || CountBy::parse(by)) return kSuccess;
   return report_error(
-      kUserError,
-      "--by: '" + text + "' is not queue, error_type, tag, level, cause or header.NAME" +
-          confile::did_you_mean(text, {"queue", "error_type", "tag", "level", "cause", "header."}));
+      kUserError, "--by: '" + by + "' is not queue, error_type, tag, level, cause or header.NAME" +
+                      confile::did_you_mean(by, {"queue", "error_type", "tag", "level", "cause", "header."}));
 }
 
 std::string counts_text(const Json& counts) {

@@ -67,8 +67,8 @@ std::string filter_flags(const Json& filter);
 // Adds --by. Use the returned option for needs().
 CLI::Option* add_count_by(CLI::App& command, std::string& by);
 
-// Parses --by; prints an error and returns the exit code.
-int read_count_by(const std::string& text, std::optional<CountBy>& by);
+// Whether --by is right; prints an error and returns the exit code.
+int check_count_by(const std::string& by);
 
 // A table of the groups of a count.
 std::string counts_text(const Json& counts);

@@ -109,8 +109,7 @@ int print_count(Session& session, const Filter& filter, const ListOptions& optio
 int show(Session& session, const ListOptions& options) {
   Filter filter;
   if (const int code = read_filter(options.filter, session.now, filter); code != kSuccess) return code;
-  std::optional<CountBy> by;
-  if (const int code = read_count_by(options.by, by); code != kSuccess) return code;
+  if (const int code = check_count_by(options.by); code != kSuccess) return code;
   return options.count ? print_count(session, filter, options) : print_pages(session, filter, options);
 }
 
