@@ -333,6 +333,13 @@ std::string next_of(Session& session, Json task) {
   return gate.is_object() ? text + "; " + held_text(gate) : text;
 }
 
+std::string changed_line(Session& session, const std::string& id, const Json& task,
+                         const std::string& unchanged_because) {
+  return fmt::format(
+      "{}  {}{}\n", one_line(id), one_line(next_of(session, task)),
+      unchanged_because.empty() ? "" : " (nothing to do: " + one_line(unchanged_because) + ")");
+}
+
 std::string held_text(const Json& json) {
   QueueGate gate;
   gate.queue = text_of(json, "queue");

@@ -59,6 +59,9 @@ int open_task(const std::string& id, Session& session, Json& task);
 std::string held_text(const Json& gate);
 // what_next(), and what holds it back; asks for what the task does not say of it.
 std::string next_of(Session& session, Json task);
+// What a change of a task prints: its retry-id, next_of() and, if it changed nothing, why; a line.
+std::string changed_line(Session& session, const std::string& id, const Json& task,
+                         const std::string& unchanged_because);
 
 // Of a cause, for people: its type, and the first line of its error.
 std::string cause_name(const Json& cause);

@@ -11,7 +11,6 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
-#include "src/cli/shared/text.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/machine.h"
@@ -76,8 +75,7 @@ void print_change(const Change& change, Session& session) {
   } else if (change.result == "refused") {
     report_error(kUserError, change.id + ": " + change.reason);
   } else {
-    print(fmt::format("{}  {}{}\n", change.id, one_line(next_of(session, change.task)),
-                      change.reason.empty() ? "" : " (nothing to do: " + one_line(change.reason) + ")"));
+    print(changed_line(session, change.id, change.task, change.reason));
   }
 }
 

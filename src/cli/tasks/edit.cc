@@ -372,9 +372,7 @@ int tell(Session& session, const EditOptions& o, const char* result, const std::
                 {"reason", api::text_or_null(reason)},
                 {"task", task}});
   if (!good) return report_error(task.is_null() ? kNotFound : kUserError, o.id + ": " + reason);
-  if (!given().json)
-    print(fmt::format("{}  {}{}\n", one_line(text_of(task, "retry_id")), one_line(next_of(session, task)),
-                      reason.empty() ? "" : " (nothing to do: " + reason + ")"));
+  if (!given().json) print(changed_line(session, text_of(task, "retry_id"), task, reason));
   return kSuccess;
 }
 

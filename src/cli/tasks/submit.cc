@@ -18,7 +18,6 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
-#include "src/cli/shared/text.h"
 #include "src/core/base/utf8.h"
 
 namespace rung::cli {
@@ -249,8 +248,7 @@ int submit_one(const SubmitOptions& o) {
   }
   if (!result.good()) return report_error(kUserError, result.reason);
   if (auto now = session.api->now()) session.now = *now;
-  print(fmt::format("{}  {}{}\n", result.id, one_line(next_of(session, *task)),
-                    result.reason.empty() ? "" : " (nothing to do: " + one_line(result.reason) + ")"));
+  print(changed_line(session, result.id, *task, result.reason));
   return kSuccess;
 }
 
