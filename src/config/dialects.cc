@@ -1,5 +1,4 @@
 // Reads dialect files: the built-in ones, and the user's (`dialects` of the config).
-#include <algorithm>
 
 #include "plugin/rabbitmq/dialects/ready.h"
 #include "src/config/load.h"

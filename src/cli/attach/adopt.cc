@@ -4,7 +4,6 @@
 #include <CLI/App.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "src/api/json/json.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
-#include "src/cli/shared/text.h"
 #include "src/store/ownership.h"
 
 namespace rung::cli {

@@ -1,6 +1,4 @@
 // rung dialects: how frameworks describe failures in their error queues.
-#include <fmt/format.h>
-
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
 

@@ -8,7 +8,6 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
 

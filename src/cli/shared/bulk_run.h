@@ -10,6 +10,7 @@
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/core/base/clock.h"
+#include "src/store/bulks.h"
 
 namespace CLI {
 class App;

@@ -2,7 +2,6 @@
 // Thread: main's.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "src/cli/shared/command.h"
-#include "src/store/bulks.h"
 #include "src/store/queries.h"
 
 namespace CLI {

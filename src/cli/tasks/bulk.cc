@@ -8,7 +8,6 @@
 #include "src/api/tasks/bulks.h"
 #include "src/cli/shared/bulk_run.h"
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/filter.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
 

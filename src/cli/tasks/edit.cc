@@ -14,8 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iostream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
