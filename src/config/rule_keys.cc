@@ -102,8 +102,8 @@ std::optional<std::string> read_zone(Value& v) {
   const Texts always{"00:00-24:00"};
   auto zone = text()(v);
   if (!zone || TimeWindow::parse(always, *zone)) return zone;
-  if (const std::string near = closest(*zone, time_zones()); !near.empty())
-    return v.wrong(v.shown() + ": unknown time zone: did you mean " + near + "?");
+  if (const std::string near = did_you_mean(*zone, time_zones()); !near.empty())
+    return v.wrong(v.shown() + ": unknown time zone" + near);
   check_window(v, always, *zone, " is not a time zone: write e.g. Europe/Berlin");
   return std::nullopt;
 }
