@@ -1,5 +1,5 @@
-// A crash loop does not use up a delivery limit that others have set on Rung's own queues, whether the
-// database is there or away. With a real broker and its management API.
+// A crash loop does not use up the delivery limit that RabbitMQ itself gives Rung's own queues. With a real
+// broker and its management API.
 #include <chrono>
 
 #include "tests/integration/cli/admin.h"
