@@ -102,8 +102,8 @@ std::optional<std::string> read_zone(Value& v) {
   const Texts always{"00:00-24:00"};
   auto zone = text()(v);
   if (!zone || TimeWindow::parse(always, *zone)) return zone;
-  if (const std::string near = did_you_mean(*zone, time_zones()); !near.empty())
-    return v.wrong(v.shown() + ": unknown time zone" + near);
+  const std::string near = v.may_quote() ? did_you_mean(*zone, time_zones()) : "";
+  if (!near.empty()) return v.wrong(v.shown() + ": unknown time zone" + near);
   check_window(v, always, *zone, " is not a time zone: write e.g. Europe/Berlin");
   return std::nullopt;
 }
@@ -203,7 +203,7 @@ std::vector<Key> rule_keys() {
      "catch_up of this queue"},
     {"queues.*.parked", parked, "keep", live, "parked of this queue"},
     {"queues.*.late_by", duration(), "", live,
-     "promise: deliveries are confirmed within this after their due time; Rung counts"},
+     "promise: deliveries are confirmed within this after due time; breaches are counted"},
     {"queues.*.attachment", choice({"required", "ignored"}), "required", live,
      "required: silence is no success while a queue that was attached is not"},
     {"queues.*.rules", name(), "", live,

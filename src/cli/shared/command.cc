@@ -71,8 +71,9 @@ void check_program_options(const CLI::App& app) {
     name += " " + command->get_name();
   }
   std::string wrong;
-  for (const auto& [option, needs] : program().options) {
-    if (option->count() > 0 && !takes(*command, *option)) wrong = name + " takes no " + option->get_name();
+  for (const CLI::Option* option : app.get_options()) {  // in their order: of two, the first is named
+    const bool stray = program().options.contains(option) && option->count() > 0 && !takes(*command, *option);
+    if (stray && wrong.empty()) wrong = name + " takes no " + option->get_name();
   }
   const CLI::Option* watch = command->get_option_no_throw("--watch");
   const bool watches = watch != nullptr && watch->get_items_expected_max() == 0 && watch->count() > 0;

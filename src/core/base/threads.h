@@ -12,8 +12,8 @@
 
 namespace rung {
 
-// A thread's first call. It gets no signals: the main thread handles them, and SIGPIPE, which OpenSSL's
-// writes can raise, is not handled at all. Its name is for ps and gdb.
+// A thread's first call. It blocks all signals: the main thread handles them, and a write of OpenSSL's could
+// raise SIGPIPE here. The name is for ps and gdb.
 inline void begin_thread(const char* name) {
   sigset_t all;
   sigfillset(&all);

@@ -113,6 +113,9 @@ TEST_F(ConfigGates, ValuesFromTheEnvironmentAreNotShown) {
     EXPECT_THAT(of(key + "\"${RUNG_TEST_GATE}\"" + end),
                 testing::AllOf(HasSubstr("RUNG_TEST_GATE"), Not(HasSubstr("geheim"))));
   }
+  env("RUNG_TEST_GATE", "Asia/Tokio");  // nor what is like them
+  EXPECT_THAT(of("window: { allow: \"08:00-18:00\", zone: \"${RUNG_TEST_GATE}\" }"),
+              testing::AllOf(HasSubstr("RUNG_TEST_GATE"), Not(HasSubstr("Tok"))));
   env("RUNG_TEST_GATE", "7531");
   EXPECT_EQ(of("rate: \"${RUNG_TEST_GATE}\""),
             "rate: the value of \"${RUNG_TEST_GATE}\" has no unit: write e.g. 200/s, 200/m or 200/h");
