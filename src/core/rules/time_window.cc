@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cctype>
 #include <exception>
 #include <limits>
@@ -16,17 +17,11 @@
 
 namespace rung {
 
-namespace week {
-// Of the local week, in ms since Monday 00:00. REQUIRES: begin < end <= a week.
-struct Span {
-  std::int64_t begin = 0, end = 0;
-};
-}  // namespace week
-
 namespace {
 
 constexpr std::int64_t kMinute = 60'000, kDay = 24 * 60 * kMinute, kWeek = 7 * kDay;
 constexpr std::int64_t kEpochInWeek = 3 * kDay;  // 1970 began on a Thursday; a week begins on Monday
+constexpr int kMinutesOfDay = 24 * 60, kMinutesOfWeek = 7 * kMinutesOfDay;
 constexpr Ms kFarthestChange{8 * kDay};
 
 constexpr std::array<std::string_view, 7> kWeekdays = {"Monday", "Tuesday",  "Wednesday", "Thursday",
@@ -129,39 +124,13 @@ Result<AllowedTimes> read_allowed(std::string_view entry) {
   if (!begin || !end)
     return window_error(entry, "\"" + std::string(!begin ? times->first : times->second) +
                                    "\" is not a time from 00:00 to 24:00");
-  constexpr int kMidnight = 24 * 60;
   if (*begin == *end)
     return window_error(entry, "never opens: it ends when it begins; for the whole day write 00:00-24:00");
-  if (*begin == kMidnight)
+  if (*begin == kMinutesOfDay)
     return window_error(entry, "24:00 is only an end: write 00:00, and the day that begins then");
   out.begin = *begin;
   out.end = *end;
   out.text.append(out.text.empty() ? "" : " ").append(clock_text(*begin) + "-" + clock_text(*end));
-  return out;
-}
-
-void add_spans(const AllowedTimes& times, std::vector<week::Span>& out) {
-  for (std::size_t day = 0; day < times.days.size(); ++day) {
-    if (!times.days[day]) continue;
-    const std::int64_t midnight = static_cast<std::int64_t>(day) * kDay;
-    const std::int64_t begin = midnight + times.begin * kMinute;
-    const std::int64_t end = midnight + times.end * kMinute + (times.end <= times.begin ? kDay : 0);
-    out.push_back({begin, std::min(end, kWeek)});
-    if (end > kWeek) out.push_back({0, end - kWeek});
-  }
-}
-
-// Sorted; those that overlap or adjoin become one.
-std::vector<week::Span> merged(std::vector<week::Span> spans) {
-  std::ranges::sort(spans, {}, &week::Span::begin);
-  std::vector<week::Span> out;
-  for (const week::Span& span : spans) {
-    if (!out.empty() && span.begin <= out.back().end) {
-      out.back().end = std::max(out.back().end, span.end);
-    } else {
-      out.push_back(span);
-    }
-  }
   return out;
 }
 
@@ -195,7 +164,8 @@ std::vector<std::string> time_zones() try {
   return {};
 }
 
-struct TimeWindow::Spans {
+// The open minutes of the local week, from Monday 00:00.
+struct TimeWindow::Week {
   // A time with one offset from UTC: local = UTC + offset.
   struct Stretch {
     std::int64_t offset = 0;
@@ -203,19 +173,20 @@ struct TimeWindow::Spans {
   };
 
   const date::time_zone* zone = nullptr;  // of the library, for the life of the process
-  std::vector<week::Span> open;
-  std::vector<std::int64_t> changes;  // where the week opens or closes, ascending; empty = always open
-  std::int64_t open_in_week = 0;
+  std::bitset<kMinutesOfWeek> open;
+  std::array<std::int64_t, kMinutesOfWeek + 1> open_before{};  // ms before each minute; and in the whole week
 
-  Spans(const date::time_zone* of, std::vector<week::Span> spans) : zone(of), open(std::move(spans)) {
-    // Open on Sunday at 24:00 and on Monday at 00:00: it does not change there.
-    const bool around = open.front().begin == 0 && open.back().end == kWeek;
-    for (const week::Span& span : open) {
-      open_in_week += span.end - span.begin;
-      if (!around || span.begin != 0) changes.push_back(span.begin);
-      if (!around || span.end != kWeek) changes.push_back(span.end % kWeek);
+  void add(const AllowedTimes& times) {
+    for (int day = 0; day < 7; ++day) {
+      if (!times.days[static_cast<std::size_t>(day)]) continue;
+      const int end = times.end + (times.end <= times.begin ? kMinutesOfDay : 0);
+      for (int minute = times.begin; minute < end; ++minute)
+        open.set(static_cast<std::size_t>((day * kMinutesOfDay + minute) % kMinutesOfWeek));
     }
-    std::ranges::sort(changes);
+  }
+  void add_up() {
+    for (std::size_t i = 0; i < open.size(); ++i)
+      open_before[i + 1] = open_before[i] + (open[i] ? kMinute : 0);
   }
 
   Stretch stretch(EpochMs at) const {
@@ -229,27 +200,26 @@ struct TimeWindow::Spans {
   static std::int64_t in_week(std::int64_t local) {
     return local + kEpochInWeek - floor_div(local + kEpochInWeek, kWeek) * kWeek;
   }
-
-  bool is_open_local(std::int64_t local) const {
-    const std::int64_t phase = in_week(local);
-    return std::ranges::any_of(
-        open, [&](const week::Span& span) { return phase >= span.begin && phase < span.end; });
+  static std::size_t minute_of(std::int64_t local) {
+    return static_cast<std::size_t>(in_week(local) / kMinute);
   }
+
+  bool is_open_local(std::int64_t local) const { return open[minute_of(local)]; }
 
   // Open time since a fixed Monday.
   std::int64_t open_until(std::int64_t local) const {
-    const std::int64_t phase = in_week(local);
-    std::int64_t total = floor_div(local + kEpochInWeek, kWeek) * open_in_week;
-    for (const week::Span& span : open) total += std::clamp(phase, span.begin, span.end) - span.begin;
-    return total;
+    const std::size_t minute = minute_of(local);
+    return floor_div(local + kEpochInWeek, kWeek) * open_before.back() + open_before[minute] +
+           (open[minute] ? in_week(local) % kMinute : 0);
   }
 
-  // The first change after `local`. REQUIRES: changes is not empty.
+  // The first change after `local`; none: a time farther than kFarthestChange.
   std::int64_t next_local(std::int64_t local) const {
-    RUNG_REQUIRE(!changes.empty());
-    const std::int64_t phase = in_week(local);
-    const auto it = std::ranges::upper_bound(changes, phase);
-    return local - phase + (it != changes.end() ? *it : changes.front() + kWeek);
+    std::int64_t at = local - in_week(local) % kMinute;
+    const std::int64_t none = local + 9 * kDay;
+    const bool now = is_open_local(local);
+    while (at < none && is_open_local(at) == now) at += kMinute;
+    return at;
   }
 };
 
@@ -257,37 +227,36 @@ Result<TimeWindow> TimeWindow::parse(const std::vector<std::string>& allow, cons
   if (allow.empty())
     return permanent("the list is empty, so the window never opens: " + std::string(kExample));
   TimeWindow window;
-  std::vector<week::Span> spans;
+  const auto week = std::make_shared<Week>();
   for (const std::string& entry : allow) {
     auto times = read_allowed(entry);
     if (!times) return tl::unexpected(times.error());
-    add_spans(*times, spans);
+    week->add(*times);
     window.allow_.push_back(std::move(times->text));
   }
   const auto found = find_zone(zone);
   if (!found) return tl::unexpected(found.error());
   window.zone_ = zone;
-  window.spans_ = std::make_shared<const Spans>(*found, merged(std::move(spans)));
+  week->zone = *found;
+  week->add_up();
+  window.week_ = week;
   return window;
 }
 
-bool TimeWindow::is_open(EpochMs at) const {
-  return spans_->is_open_local(at.ms + spans_->stretch(at).offset);
-}
+bool TimeWindow::is_open(EpochMs at) const { return week_->is_open_local(at.ms + week_->stretch(at).offset); }
 
 EpochMs TimeWindow::next_change(EpochMs at) const {
   const EpochMs farthest = at + kFarthestChange;
-  if (spans_->changes.empty()) return farthest;
-  Spans::Stretch now = spans_->stretch(at);
-  const bool open = spans_->is_open_local(at.ms + now.offset);
+  Week::Stretch now = week_->stretch(at);
+  const bool open = week_->is_open_local(at.ms + now.offset);
   for (EpochMs from = at; from < farthest;) {
-    const EpochMs change{spans_->next_local(from.ms + now.offset) - now.offset};
+    const EpochMs change{week_->next_local(from.ms + now.offset) - now.offset};
     if (change < now.end) return std::min(change, farthest);
     // The clock is put forward or back, and may thereby enter or leave an open time.
     from = now.end;
     if (from >= farthest) break;
-    now = spans_->stretch(from);
-    if (spans_->is_open_local(from.ms + now.offset) != open) return from;
+    now = week_->stretch(from);
+    if (week_->is_open_local(from.ms + now.offset) != open) return from;
   }
   return farthest;
 }
@@ -295,10 +264,10 @@ EpochMs TimeWindow::next_change(EpochMs at) const {
 Ms TimeWindow::closed_between(EpochMs from, EpochMs to) const {
   std::int64_t closed = 0;
   while (from < to) {
-    const Spans::Stretch part = spans_->stretch(from);
+    const Week::Stretch part = week_->stretch(from);
     const EpochMs until = std::min(part.end, to);
     closed += (until - from).count() -
-              (spans_->open_until(until.ms + part.offset) - spans_->open_until(from.ms + part.offset));
+              (week_->open_until(until.ms + part.offset) - week_->open_until(from.ms + part.offset));
     from = until;
   }
   return Ms{closed};

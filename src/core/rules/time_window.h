@@ -34,10 +34,10 @@ class TimeWindow {
   bool operator==(const TimeWindow& other) const { return describe() == other.describe(); }
 
  private:
-  struct Spans;  // of the week, in local time
+  struct Week;
   std::vector<std::string> allow_;
   std::string zone_;
-  std::shared_ptr<const Spans> spans_;
+  std::shared_ptr<const Week> week_;
 };
 
 // The system's time zones that a window may have.
