@@ -61,15 +61,6 @@ std::optional<std::string> text_in(const nlohmann::json& json) {
   return std::nullopt;
 }
 
-std::string unescaped(std::string_view token) {
-  std::string out;
-  for (std::size_t i = 0; i < token.size(); ++i) {
-    const bool escape = token[i] == '~' && i + 1 < token.size();
-    out += !escape ? token[i] : token[++i] == '1' ? '/' : '~';
-  }
-  return out;
-}
-
 // -1 is the last element, which RFC 6901 has no word for: frameworks append to their lists.
 const nlohmann::json* element(const nlohmann::json& array, const std::string& token) {
   if (token == "-1") return array.empty() ? nullptr : &array.back();
@@ -79,23 +70,20 @@ const nlohmann::json* element(const nlohmann::json& array, const std::string& to
   return valid ? &array[index] : nullptr;
 }
 
-std::optional<std::string> at_pointer(const nlohmann::json& json, std::string_view pointer) {
-  const nlohmann::json* found = &json;
-  while (!pointer.empty()) {
-    pointer.remove_prefix(1);
-    const std::size_t end = std::min(pointer.find('/'), pointer.size());
-    const std::string token = unescaped(pointer.substr(0, end));
-    pointer.remove_prefix(end);
-    if (found->is_array()) {
-      found = element(*found, token);
-    } else if (const auto member = found->find(token); found->is_object() && member != found->end()) {
-      found = &*member;
-    } else {
-      found = nullptr;
-    }
-    if (found == nullptr) return std::nullopt;
-  }
-  return text_in(*found);
+const nlohmann::json* found_at(const nlohmann::json& json, const nlohmann::json::json_pointer& pointer) {
+  if (pointer.empty()) return &json;
+  const nlohmann::json* in = found_at(json, pointer.parent_pointer());
+  if (in != nullptr && in->is_array()) return element(*in, pointer.back());
+  if (in == nullptr || !in->is_object()) return nullptr;
+  const auto member = in->find(pointer.back());
+  return member != in->end() ? &*member : nullptr;
+}
+
+std::optional<std::string> at_pointer(const nlohmann::json& json, const std::string& pointer) try {
+  const nlohmann::json* found = found_at(json, nlohmann::json::json_pointer(pointer));
+  return found != nullptr ? text_in(*found) : std::nullopt;
+} catch (const nlohmann::json::exception&) {
+  return std::nullopt;  // an invalid escape
 }
 
 std::optional<std::string> in_json_text(std::string_view text, const std::string& pointer) {
