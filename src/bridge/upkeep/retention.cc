@@ -17,7 +17,6 @@ constexpr Ms kLookSoon{std::chrono::minutes{1}};  // after tasks were deleted
 constexpr Ms kLongestBusy{std::chrono::hours{1}};
 constexpr Ms kLeastBreath{10}, kLongestBreath{5000};
 constexpr int kPauses = 3;  // times as long as the step took
-constexpr Ms kSayEvery = kDay;
 
 Ms breath(Ms took) { return std::clamp(took * kPauses, kLeastBreath, kLongestBreath); }
 
@@ -158,7 +157,6 @@ void Retention::purged(const Purged& step) {
   tasks_done_ = clock_.now();
   if (std::exchange(walking_, false)) sweep_ = TaskId{};
   if ((went_ || sweep_) && now() >= look_at_) jobs_.soon(tend_, Ms{0});
-  say();
 }
 
 Jobs::Work Retention::tend() {
@@ -178,7 +176,7 @@ void Retention::tended(const Tended& step) {
   if (!step.dropped.empty()) {
     ++totals_.partitions;
     totals_.last = clock_.now();
-    dropped_.push_back(step.dropped);
+    log::info("partition of old tasks dropped", {{"partition", step.dropped}});
   }
   if (step.keep != keep_) return;
   if (!sweep_) sweep_ = step.sweep;
@@ -191,25 +189,6 @@ void Retention::tended(const Tended& step) {
     partitions_done_ = clock_.now();
     busy_pause_ = kFirstBusy;
   }
-  say();
-}
-
-// One line for a day's work instead of one per step; also when a partition was dropped.
-void Retention::say() {
-  if (walking_ || went_ || sweep_) return;  // there is more to come
-  const bool something =
-      totals_.tasks + totals_.audit + totals_.bulks > said_.tasks + said_.audit + said_.bulks;
-  if (dropped_.empty() && (!something || now() < say_at_)) return;
-  std::string names;
-  for (const std::string& name : dropped_) names += (names.empty() ? "" : " ") + name;
-  log::info("purged finished tasks", {{"retention", keep_ ? keep_->count() / 1000 : 0},
-                                      {"tasks", totals_.tasks - said_.tasks},
-                                      {"partitions", names},
-                                      {"audit", totals_.audit - said_.audit},
-                                      {"bulks", totals_.bulks - said_.bulks}});
-  said_ = totals_;
-  say_at_ = now() + kSayEvery;
-  dropped_.clear();
 }
 
 // --- plans

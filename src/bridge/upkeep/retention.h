@@ -53,7 +53,6 @@ class Retention {
   void purged(const Purged& step);
   Jobs::Work tend();
   void tended(const Tended& step);
-  void say();
 
   Jobs& jobs_;
   const Shards& shards_;
@@ -69,9 +68,7 @@ class Retention {
   Ms busy_pause_{kFirstBusy};    // twice as long each time that the tables were in use
   std::optional<TaskId> sweep_;  // leftovers in partitions that stay, from here on; none: not now
 
-  RetentionTotals totals_, said_;     // said_: at the last log line
-  std::vector<std::string> dropped_;  // partitions, since then
-  BootMs say_at_{0};
+  RetentionTotals totals_;
   EpochMs tasks_done_, partitions_done_;
 };
 
