@@ -121,10 +121,8 @@ void Transitions::published(TaskId id) {
 
 // False if it has waited long enough, or has nothing to wait for.
 bool Transitions::ask_again(Item& item, const Decision& decision) {
-  if (decision.verdict != Decision::Verdict::refused) return false;
+  if (decision.verdict != Decision::Verdict::refused || decision.reason != kBeingPublished) return false;
   const bool by_hand = item.event.by_hand.has_value();
-  const bool being_published = decision.reason == kBeingPublished;
-  if (!being_published && (by_hand || decision.reason != kNotPublishedYet)) return false;
   const BootMs now = sidecar_.loop.clock().boot();
   if (item.since.ms == 0) item.since = now;
   if (by_hand && now - item.since >= kPersonWaits) return false;

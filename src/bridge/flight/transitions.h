@@ -3,7 +3,7 @@
 // which nobody waits for, waits some ms for others.
 //
 // A consumer's report that ends an attempt waits until the attempt's publish has its answer
-// (kNotPublishedYet, kBeingPublished): here, without asking the database, if we publish it ourselves;
+// (kBeingPublished): here, without asking the database, if we publish it ourselves;
 // otherwise by retrying. A report on a delivery of ours whose row is missing (kNoSuchTask with a valid token)
 // is also retried for some seconds: it may have been looked for where the last commits are missing. Thread:
 // the loop's.

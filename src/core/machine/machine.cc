@@ -224,8 +224,7 @@ struct Machine {
       if (unknown && !e.queue.empty()) return refused(task, std::string(kAnothersTask));
       return repeat(is_in(task));
     }
-    if (const auto why = copy_may_leave(); !e.by_publisher && !why.empty())
-      return refused(task, std::string(why));
+    if (!e.by_publisher && copy_may_leave()) return refused(task, std::string(kBeingPublished));
     return counted(task, e, changed, 1);
   }
 
@@ -472,7 +471,7 @@ struct Machine {
       if (task.state == State::succeeded && task.finished_by == FinishedBy::reported)
         return stale(task, is_in(task));
       if (task.state == State::cancelled || task.state == State::discarded) return refused(task, is_in(task));
-      if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
+      if (copy_may_leave()) return refused(task, std::string(kBeingPublished));
       // Between attempts, or parked: the last attempt did fail, and its history row stays.
       if (!under_way(task)) return applied(finished());
       return applied(finished(), succeeded(task.attempt, e.executor));
@@ -485,7 +484,7 @@ struct Machine {
       if (task.state == State::succeeded && task.attempt > 0) return refused(task, std::string(kReported));
       return refused(task, "only an attempt under way can be finished as failed: " + is_in(task));
     }
-    if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
+    if (copy_may_leave()) return refused(task, std::string(kBeingPublished));
     Decision d = fail(task, Outcome::failed, e.error.empty() ? "finished as failed by hand" : e.error,
                       "by hand", {}, rules, at);
     d.attempt->executor = clean_name(e.executor);
@@ -512,11 +511,8 @@ struct Machine {
     return std::nullopt;
   }
 
-  // Why the current attempt cannot be ended yet; "" if no copy of it can be published any more.
-  std::string_view copy_may_leave() const {
-    if (task.state != State::publishing || !at.claim_stands) return {};
-    return task.next_at && *task.next_at > at.now ? kNotPublishedYet : kBeingPublished;
-  }
+  // Whether a copy of the current attempt may still be published: then it cannot be ended yet.
+  bool copy_may_leave() const { return task.state == State::publishing && at.claim_stands; }
 
   // Whether a result may be for a delivery that the row has no record of. Its token proves that we made it.
   // One climb of the ladder limits how far ahead the attempt can be; beyond that a person has to look.
@@ -537,7 +533,7 @@ struct Machine {
   // A result for an attempt later than the row's: decides on the row as it must have been by then.
   template <typename Word>
   Decision of_later_attempt(Word word, int attempt, std::optional<int> level) const {
-    if (const auto why = copy_may_leave(); !why.empty()) return refused(task, std::string(why));
+    if (copy_may_leave()) return refused(task, std::string(kBeingPublished));
     Task known = task;
     const int levels = ladder_of(known, rules).levels();
     const int climbed = attempt - task.attempt - (task.state == State::scheduled ? 1 : 0);

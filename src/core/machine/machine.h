@@ -198,11 +198,9 @@ inline constexpr std::string_view kNotTheirQueue = "its queue is not one that yo
 inline constexpr std::string_view kIdTaken = "another task has the id of the new one";
 inline constexpr std::string_view kBodyTooLarge =
     "the body is too large for the database (max_allowed_packet)";
-// Reasons of a refusal to end an attempt whose copy has not been published, or may not have been. Otherwise
+// Reason of a refusal to end an attempt whose copy has not been published, or may not have been. Otherwise
 // the task would become `scheduled`, a cancel would succeed, and the copy would go out after it. A consumer's
 // result is retried until the publish is answered; a person gets the reason.
-inline constexpr std::string_view kNotPublishedYet =
-    "it is about to be published, and nothing has been delivered yet: try again when it has been";
 inline constexpr std::string_view kBeingPublished =
     "it is being published, and the broker has not confirmed it yet: try again in a moment";
 // Why a failure is stale: it describes a publish that the queue refused, or a copy that another has replaced.

@@ -80,7 +80,7 @@ TEST(BeingPublished, NothingEndsTheAttemptBeforeTheBrokersAnswer) {
       for (const Happening& what : ends) {
         const Decision d = decide(held, what, rules(), c);
         EXPECT_EQ(d.verdict, Verdict::refused) << name_of(what);
-        EXPECT_EQ(d.reason, due > kNow ? kNotPublishedYet : kBeingPublished) << name_of(what);
+        EXPECT_EQ(d.reason, kBeingPublished) << name_of(what);
         EXPECT_EQ(decide(d.task, event::Cancel{}, rules(), c).verdict, Verdict::refused);
         // Once that lease is over, nobody can publish it any more: a consumer's word counts at once.
         EXPECT_EQ(decide(held, what, rules(), at(kNow, 0)).verdict, Verdict::applied) << name_of(what);
