@@ -30,9 +30,9 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
         store_watch_.changed(status);
         intake_pause_.database_away(status.away);
       })),
-      sidecar_{settings_, loop,    broker,       *jobs_,       upkeep_,   rules_,   clock_,  names_,
-               health_,   record_, attachments_, store_watch_, proof_,    gates_,   counts_, outbox_,
-               acks_,     shards_, left_,        transitions_, dispatch_, horizon_, intake_},
+      sidecar_{settings_, loop,    broker,       *jobs_,       upkeep_,  rules_,    clock_,   names_,
+               health_,   record_, attachments_, store_watch_, proof_,   gates_,    counts_,  outbox_,
+               acks_,     shards_, left_,        transitions_, inserts_, dispatch_, horizon_, intake_},
       health_(loop.clock(), [this] { shards_.set_problems(health_.problems()); }),
       attachments_(health_, record_),
       store_watch_(loop, health_, record_, settings_.identity.name),
@@ -73,6 +73,7 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
                }}),
       left_(loop, health_),
       transitions_(sidecar_),
+      inserts_(sidecar_),
       fence_(sidecar_),
       dispatch_(sidecar_),
       horizon_(sidecar_),
@@ -253,8 +254,7 @@ void Bridge::gained(const std::vector<Gained>& gained) {
   leases_.gained += static_cast<std::int64_t>(shards.size());
   horizon_.gained(shards);
   janitor_.gained(gained);
-  intake_.flush();
-  submissions_.flush();
+  inserts_.flush();
   dispatch_.shards_gained();
 }
 
@@ -267,6 +267,7 @@ void Bridge::lost(const std::vector<int>& shards) {
 
 void Bridge::publish_until(BootMs deadline) {
   gates_.clock_measured();
+  intake_.go_on();
   if (fence_.extend(ownership_.ours() ? deadline : BootMs{0})) dispatch_.open(may_publish());
 }
 
@@ -364,6 +365,7 @@ void Bridge::drain(std::function<void()> done) {
   horizon_.clear();
   dispatch_.drain();
   intake_.drain();
+  inserts_.drain();
   left_.drain();
   submissions_.drain();
   upkeep_.stop();
@@ -376,7 +378,7 @@ void Bridge::look_if_drained() {
 }
 
 bool Bridge::idle() const {
-  return transitions_.idle() && intake_.idle() && submissions_.idle() && dispatch_.idle() &&
+  return transitions_.idle() && intake_.idle() && inserts_.idle() && dispatch_.idle() &&
          outbox_.under_way() == 0;
 }
 

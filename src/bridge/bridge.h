@@ -25,6 +25,7 @@
 #include "src/bridge/changes/submissions.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
+#include "src/bridge/flight/inserts.h"
 #include "src/bridge/flight/publishing.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/gates/gates.h"
@@ -151,6 +152,7 @@ class Bridge final : public BrokerSink {
   Shards shards_;
   LeftUnacked left_;
   Transitions transitions_;
+  Inserts inserts_;
   // The flows.
   PublishFence fence_;
   Dispatch dispatch_;

@@ -27,6 +27,7 @@ class FlowCounts;
 class Gates;
 class Health;
 class Horizon;
+class Inserts;
 class Intake;
 class Jobs;
 class LeftUnacked;
@@ -71,6 +72,7 @@ struct Sidecar {
   Shards& shards;
   LeftUnacked& left;
   Transitions& transitions;
+  Inserts& inserts;
   Dispatch& dispatch;
   Horizon& horizon;
   Intake& intake;

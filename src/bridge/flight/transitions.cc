@@ -258,6 +258,15 @@ void Transitions::inserted(const NewTask& fresh) {
   count(task.rule);
   sidecar_.counts.inserted(task);
   schedule(task);
+  if (fresh.holds_queue)  // a rule may have moved it
+    sidecar_.gates.hold_queue(task.moved_from.empty() ? task.queue : task.moved_from, *fresh.holds_queue,
+                              task.id);
+  if (task.state == State::parked && (task.rule.empty() || !body_stored(task))) {  // by a rule: intended
+    log::warn("parked on arrival", {{"id", task.id.value},
+                                    {"queue", task.queue},
+                                    {"message_id", task.message_id},
+                                    {"error", task.last_error}});
+  }
   if (sidecar_.settings.tracer != nullptr) sidecar_.settings.tracer->received(fresh, sidecar_.clock.now());
 }
 

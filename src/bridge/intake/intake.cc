@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "src/bridge/base/outbox.h"
-#include "src/bridge/gates/gates.h"
 #include "src/bridge/leases/delivery_proof.h"
-#include "src/bridge/leases/shards.h"
 #include "src/bridge/watch/attachments.h"
 #include "src/bridge/watch/store_watch.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/result.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/climb.h"
 #include "src/core/machine/headers.h"
 #include "src/core/message/identity.h"
 #include "src/io/log.h"
@@ -21,8 +19,6 @@
 namespace rung::bridge {
 
 namespace {
-
-constexpr Ms kNewcomerWaits{5};
 
 bool is_acked(Recognized::As as) { return as <= Recognized::As::repeat; }
 
@@ -33,7 +29,6 @@ Intake::Intake(const Sidecar& sidecar)
       parked_(sidecar.settings.prefix + ".parked"),
       routes_{sidecar.settings.prefix + ".delay", sidecar.settings.delays},
       recognized_(sidecar),
-      linger_(sidecar.loop, kNewcomerWaits, [this] { flush(); }),
       dice_(sidecar.settings.identity.incarnation) {}
 
 void Intake::arrived(std::vector<Delivery> batch) {
@@ -58,7 +53,8 @@ void Intake::arrived(std::vector<Delivery> batch) {
 }
 
 bool Intake::can_judge() const {
-  return sidecar_.proof.ready() && (sidecar_.attachments.looked() || !sidecar_.rules->targets().allow);
+  return sidecar_.clock.known() && sidecar_.proof.ready() &&
+         (sidecar_.attachments.looked() || !sidecar_.rules->targets().allow);
 }
 
 void Intake::go_on() {
@@ -71,7 +67,7 @@ void Intake::drop_all() {
 
 void Intake::drop_before(const IntakeSession& session) {
   sidecar_.acks.begin_session(session);
-  waiting_.forget_before(session);
+  sidecar_.inserts.forget_before(session);
   sidecar_.transitions.forget_before(session);
   sidecar_.left.forget_before(session);
   std::erase_if(unchecked_, [&](const Delivery& delivery) { return delivery.tag.session.before(session); });
@@ -86,7 +82,7 @@ void Intake::take(std::vector<Delivery> batch) {
         result(delivery);
         break;
       case Inlet::delay:
-        wait(delayed_newcomer(std::make_shared<Delivery>(std::move(delivery)), routes_, *sidecar_.rules));
+        insert(delivery, delayed_task(delivery, routes_, arrival()));
         break;
       case Inlet::failed:
       case Inlet::error:
@@ -96,17 +92,21 @@ void Intake::take(std::vector<Delivery> batch) {
   }
   sidecar_.acks.flush();
   sidecar_.transitions.flush();
-  flush();
+  sidecar_.inserts.flush();
 }
 
 void Intake::failed(Delivery delivery) {
-  auto kept = std::make_shared<Delivery>(std::move(delivery));
-  Failure failure = read_failure(kept->message, kept->exchange, kept->routing_key, kept->facts.failure);
-  const bool of_ours = failure.id.has_value();
-  if (of_ours && sidecar_.proof.takes_failure({*failure.id, failure.attempt, failure.token}))
-    return known(std::move(kept), std::move(failure));
-  if (of_ours) failure.directives.ladder.clear();  // our delivery's, not a wish of the consumer
-  wait(failed_newcomer(std::move(kept), std::move(failure), *sidecar_.rules));
+  Failure failure =
+      read_failure(delivery.message, delivery.exchange, delivery.routing_key, delivery.facts.failure);
+  if (failure.id) {
+    const DeliveryProof::Claim claim{*failure.id, failure.attempt, failure.token};
+    if (sidecar_.proof.takes_failure(claim)) {
+      failure.proven = sidecar_.proof.proven(claim);
+      return known({std::move(delivery), std::move(failure)});
+    }
+    failure.directives.ladder.clear();  // our delivery's, not a wish of the consumer
+  }
+  insert(delivery, failed_task(delivery, failure, arrival()));
 }
 
 void Intake::result(const Delivery& delivery) {
@@ -151,46 +151,55 @@ void Intake::result(const Delivery& delivery) {
   sidecar_.transitions.add(std::move(event), decided, delivery.tag.session, Transitions::OnError::keep);
 }
 
-void Intake::wait(Newcomer item) {
-  if (item.delivery->expired && expired_told_.is_news(item.queue()))
-    log::warn(
-        "a message expired in one of Rung's queues, and was kept: publish without the property expiration",
-        {{"queue", item.queue()}, {"exchange", item.delivery->exchange}});
-  item.arrived = sidecar_.clock.here().boot_us();
-  waiting_.push(std::move(item));
+// The arrival time counts, however long the message waits for its turn or for the database.
+Arrival Intake::arrival() {
+  return {*sidecar_.rules, sidecar_.clock.latest(), std::uniform_real_distribution<>(0.0, 1.0)(dice_)};
 }
 
-void Intake::known(std::shared_ptr<Delivery> delivery, Failure failure) {
-  const bool proven = sidecar_.proof.proven({*failure.id, failure.attempt, failure.token});
-  if (proven) {
+void Intake::insert(const Delivery& delivery, NewTask fresh) {
+  if (delivery.expired && expired_told_.is_news(fresh.task.queue))
+    log::warn(
+        "a message expired in one of Rung's queues, and was kept: publish without the property expiration",
+        {{"queue", fresh.task.queue}, {"exchange", delivery.exchange}});
+  Inserts::Item item{.tasks = {},
+                     .done = [this](Inserts::Item& its, const auto& answers) { inserted(its, answers); }};
+  item.tasks.push_back(std::move(fresh));
+  item.tag = delivery.tag;
+  item.from_backlog = delivery.inlet == Inlet::error;
+  sidecar_.inserts.add(std::move(item));
+}
+
+void Intake::known(Known known) {
+  const Delivery& delivery = known.delivery;
+  Failure& failure = known.failure;
+  if (failure.proven) {
     failure.attempt = attempt_of_token(failure.token);
     failure.publish = publish_of_token(failure.token);
   }
   auto received = std::make_shared<ReceivedMessage>();
-  auto message = std::make_shared<Message>(strip(delivery->message, nullptr, delivery->facts));
+  auto message = std::make_shared<Message>(strip(delivery.message, nullptr, delivery.facts));
   received->digest = message_digest(*message);
   received->message = std::move(message);
   if (failure.routed_by_record) {
     received->exchange = failure.exchange;
     received->routing_key = failure.routing_key;
   }
-  const auto& message_id = delivery->message.properties.message_id;
-  event::Failed failed{failure.attempt,
-                       failure.error,
-                       failure.error_type,
-                       failure.directives,
-                       clean_utf8(failure.queue, kShortString),
-                       clean_utf8(message_id.value_or(""), kShortString),
-                       failure.executor,
-                       proven,
-                       false,
-                       failure.level};
-  failed.unseen = failure.unseen;
-  failed.publish = failure.publish;
-  failed.received = std::move(received);
+  const auto& message_id = delivery.message.properties.message_id;
+  event::Failed failed{.attempt = failure.attempt,
+                       .error = failure.error,
+                       .error_type = failure.error_type,
+                       .directives = failure.directives,
+                       .queue = clean_utf8(failure.queue, kShortString),
+                       .message_id = clean_utf8(message_id.value_or(""), kShortString),
+                       .executor = failure.executor,
+                       .proven = failure.proven,
+                       .level = failure.level,
+                       .unseen = failure.unseen,
+                       .publish = failure.publish,
+                       .received = std::move(received)};
   const TaskId id = *failure.id;
-  const IntakeSession session = delivery->tag.session;
-  auto item = std::make_shared<const Known>(Known{std::move(delivery), std::move(failure), proven});
+  const IntakeSession session = delivery.tag.session;
+  auto item = std::make_shared<const Known>(std::move(known));
   sidecar_.transitions.add(
       {id, std::move(failed)},
       [this, item = std::move(item)](const Result<Decision>& decision) { decided(*item, decision); }, session,
@@ -208,12 +217,12 @@ void Intake::decided(const Known& item, const Result<Decision>& decision) {
   if (decision->replacement != nullptr)
     note(Recognized::As::changed, item, decision->task.id,
          "the failed message has the same body and message-id, and other headers, properties or routing key");
-  sidecar_.acks.add(item.delivery->tag);
+  sidecar_.acks.add(item.delivery.tag);
 }
 
 void Intake::refused(const Known& item, const Decision& decision) {
   const Failure& failure = item.failure;
-  if (decision.reason == kNoSuchTask && item.proven) {
+  if (decision.reason == kNoSuchTask && item.failure.proven) {
     sidecar_.store_watch.behind(*failure.id,
                                 "the row is missing, and attempt " + std::to_string(failure.attempt) +
                                     " failed: taken in as a new task that continues on the ladder");
@@ -224,11 +233,10 @@ void Intake::refused(const Known& item, const Decision& decision) {
          "body, message-id or headers are others than in the row");
     return take_in(item, continue_after(decision.task, failure));
   }
-  if ((decision.reason == kAnothersTask && item.proven) || decision.reason == kGoneOn) {
+  if ((decision.reason == kAnothersTask && item.failure.proven) || decision.reason == kGoneOn) {
     note(Recognized::As::elsewhere, item, decision.task.id,
          decision.reason == kGoneOn ? decision.reason : "it failed in queue " + failure.queue);
-    Continuation from_the_start{decision.task.id};
-    return take_in(item, std::move(from_the_start));
+    return take_in(item, {decision.task.id});  // from the start
   }
   const bool unknown = decision.reason == kNoSuchTask || decision.reason == kAnothersTask;
   std::string reason;
@@ -245,209 +253,71 @@ void Intake::refused(const Known& item, const Decision& decision) {
 }
 
 // It becomes a task of its own. The ladder that our delivery named is no wish of the consumer.
-void Intake::take_in(const Known& item, std::optional<Continuation> continues, std::string park_reason) {
+void Intake::take_in(const Known& item, const Continuation& continues, std::string park_reason) {
   Failure failure = item.failure;
   failure.directives.ladder.clear();
-  Newcomer newcomer =
-      failed_newcomer(item.delivery, std::move(failure), *sidecar_.rules, std::move(park_reason));
-  newcomer.continues = std::move(continues);
-  newcomer.proven = item.proven;
-  wait(std::move(newcomer));
-  flush();
+  insert(item.delivery, failed_task(item.delivery, failure, arrival(), std::move(park_reason), continues));
+  sidecar_.inserts.flush();
 }
 
 void Intake::note(Recognized::As as, const Known& item, TaskId task, std::string reason) {
   recognized_.add({as, task, clean_utf8(item.failure.queue, kShortString),
-                   clean_utf8(item.delivery->message.properties.message_id.value_or(""), kShortString),
+                   clean_utf8(item.delivery.message.properties.message_id.value_or(""), kShortString),
                    std::move(reason)});
 }
 
-// Sends a second batch beside the one under way only if it is worth a transaction: otherwise many small
-// batches would alternate, each costing the database a commit and the broker an ack.
-bool Intake::should_flush() {
-  if (waiting_.size() >= kMostInBatch / 2 || waiting_.front().alone) return true;
-  if (in_flight_ == 0) return !linger_.hold();
-  return waiting_.bytes() >= kBytesInBatch / 2;
-}
-
-void Intake::flush() {
-  while (!draining_ && !waiting_.empty() && in_flight_ < kMostInFlight && should_flush()) {
-    // One shard per batch: one lease to check, neighbouring rows in the index. An instance that gave its
-    // shards up because it cannot publish continues its intake: the shard's owner finds the rows in its
-    // sweep.
-    const bool for_others = sidecar_.shards.stepped_back();
-    const int shard = for_others ? anybodys_shard() : sidecar_.shards.home();
-    if (shard < 0) return;  // called again when a lease is taken
-    std::vector<Newcomer> batch;
-    std::size_t bytes = 0;
-    while (!waiting_.empty() && batch.size() < kMostInBatch && bytes < kBytesInBatch) {
-      const bool alone = waiting_.front().alone;
-      if (alone && !batch.empty()) break;
-      batch.push_back(waiting_.pop());
-      bytes += batch.back().delivery->message.body.size();
-      if (alone) break;
-    }
-    linger_.end();
-    insert(std::move(batch), shard, for_others);
+void Intake::inserted(Inserts::Item& item, const Result<std::vector<Inserted>>& answers) {
+  const Task& task = item.tasks.front().task;
+  if (!answers) {
+    if (answers.error().is_transient()) return;  // stopping: unacked, the broker keeps it
+    return divert(std::move(item), "the database rejects it: " + answers.error().message);
   }
-}
-
-int Intake::anybodys_shard() { return std::uniform_int_distribution<>(0, kShards - 1)(dice_); }
-
-void Intake::insert(std::vector<Newcomer> batch, int shard, bool for_others) {
-  Fence fence = sidecar_.shards.fence();
-  fence.by_hand = for_others;
-  auto shared = std::make_shared<std::vector<Newcomer>>(std::move(batch));
-  auto tasks = std::make_shared<std::vector<NewTask>>();
-  std::vector<DeliveryTag> tags;
-  const RuleBookPtr rules = sidecar_.rules;
-  for (const Newcomer& item : *shared) {
-    const double random = std::uniform_real_distribution<>(0.0, 1.0)(dice_);
-    // The arrival time, however long the message waited for its turn or for the database.
-    const EpochMs arrived = sidecar_.clock.latest(item.arrived);
-    const EpochMs now = sidecar_.clock.latest();
-    tasks->push_back(make_task(
-        item, {sidecar_.shards.new_id(now), shard, sidecar_.shards.node(), *rules, arrived, random}));
-    tags.push_back(item.delivery->tag);
-    if (planted(Bug::ack_before_commit)) sidecar_.acks.add(item.delivery->tag);
+  const Inserted& answer = answers->front();
+  if (answer.how == Inserted::How::too_large)
+    return divert(std::move(item), "its body of " + std::to_string(task.body_bytes) +
+                                       " bytes exceeds what the database accepts (max_allowed_packet)");
+  if (answer.how == Inserted::How::duplicate) {
+    recognized_.add({Recognized::As::duplicate, answer.id, task.queue, task.message_id,
+                     "the same message, with the same failure, was taken in before"});
+  } else {
+    recognized_.inserted(task);
   }
-  if (planted(Bug::ack_before_commit)) sidecar_.acks.flush();
-  ++in_flight_;
-  sidecar_.jobs.submit<Answers>(
-      Lane::flow,
-      [this, tags = std::move(tags), tasks, fence = std::move(fence)](Store& store) {
-        return insert_standing(store, tags, *tasks, fence);
-      },
-      [this, shared, tasks](const Result<Answers>& result) {
-        --in_flight_;
-        inserted(*shared, *tasks, result);
-        sidecar_.acks.flush();
-        flush();
-      });
-}
-
-// On a store thread, at each try. If a delivery's connection is gone, because it waited for the database or
-// the process was suspended, another instance has received it by now and may have finished its task:
-// inserting it would make a second task. It is skipped; if no other instance had it, the broker redelivers
-// it.
-Result<Intake::Answers> Intake::insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
-                                                const std::vector<NewTask>& tasks, const Fence& fence) const {
-  Answers answers(tasks.size());
-  std::vector<std::size_t> places;
-  std::vector<NewTask> standing;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (!sidecar_.broker.stands(tags[i])) continue;
-    places.push_back(i);
-  }
-  const bool all = places.size() == tasks.size();
-  if (!all) {
-    for (const std::size_t i : places) standing.push_back(tasks[i]);
-  }
-  auto inserted = store.insert(all ? tasks : standing, fence);
-  if (!inserted) return tl::unexpected(inserted.error());
-  for (std::size_t i = 0; i < places.size(); ++i) answers[places[i]] = (*inserted)[i];
-  return answers;
-}
-
-void Intake::inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
-                      const Result<Answers>& result) {
-  if (!result) {
-    if (result.error().is_transient()) return;  // stopping: unacked, the broker keeps them
-    for (Newcomer& item : batch) {
-      if (batch.size() == 1) {
-        divert(std::move(item), "the database rejects it: " + result.error().message);
-      } else {
-        item.alone = true;
-        waiting_.push(std::move(item));
-      }
-    }
-    return;
-  }
-  std::vector<DeliveryTag> left;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    const Task& task = tasks[i].task;
-    if (!(*result)[i]) {
-      left.push_back(batch[i].delivery->tag);
-      continue;
-    }
-    const Inserted& answer = *(*result)[i];
-    switch (answer.how) {
-      case Inserted::How::inserted:
-        sidecar_.acks.add(batch[i].delivery->tag);
-        if (task.state == State::parked &&
-            (task.rule.empty() || !body_stored(task))) {  // by a rule: intended
-          log::warn("parked on arrival", {{"id", task.id.value},
-                                          {"queue", task.queue},
-                                          {"message_id", task.message_id},
-                                          {"error", task.last_error}});
-        }
-        sidecar_.transitions.inserted(tasks[i]);
-        recognized_.inserted(task);
-        // Anybody who may publish can write a retry-after: only a delivery of ours speaks for its queue.
-        if (const auto* failure = std::get_if<Failure>(&batch[i].said);
-            failure != nullptr && (batch[i].proven || planted(Bug::hold_without_proof))) {
-          Task failed = task;
-          if (!task.moved_from.empty()) failed.queue = task.moved_from;  // by a rule
-          if (const auto wait = queue_hold(failed, failure->directives, *sidecar_.rules))
-            sidecar_.gates.hold_queue(failed.queue, *wait, failed.id);
-        }
-        break;
-      case Inserted::How::duplicate:
-        recognized_.add({Recognized::As::duplicate, answer.id, task.queue, task.message_id,
-                         "the same message, with the same failure, was taken in before"});
-        sidecar_.acks.add(batch[i].delivery->tag);
-        break;
-      case Inserted::How::not_held:
-        sidecar_.shards.refused();
-        [[fallthrough]];
-      case Inserted::How::id_taken:  // the next turn gives it a new id
-        waiting_.push(std::move(batch[i]));
-        break;
-      case Inserted::How::too_large:
-        divert(std::move(batch[i]), "its body of " + std::to_string(task.body_bytes) +
-                                        " bytes exceeds what the database accepts (max_allowed_packet)");
-        break;
-    }
-  }
-  // In case the connection is open after all (the only doubt was that this process had been suspended).
-  sidecar_.acks.requeue(std::move(left));
+  sidecar_.acks.add(item.tag);
 }
 
 // Retries it in its current state: if its copy is already in the parked queue, only the row is missing.
-void Intake::try_later(Newcomer item, const std::string& reason) {
+void Intake::try_later(Inserts::Item item, const std::string& reason) {
   item.alone = true;
-  const IntakeSession session = item.delivery->tag.session;
-  sidecar_.left.add(session, reason, [this, item = std::move(item)]() mutable {
-    waiting_.push(std::move(item));
-    flush();
+  const IntakeSession session = item.tag.session;
+  sidecar_.left.add(session, reason, [this, item = std::move(item)] {
+    sidecar_.inserts.add(item);
+    sidecar_.inserts.flush();
   });
 }
 
 // The broker keeps messages that the database cannot store: the message goes to <prefix>.parked, a row
 // without a body records that, and only then is it acked.
-void Intake::divert(Newcomer item, const std::string& reason) {
-  if (item.without_body) {
+void Intake::divert(Inserts::Item item, const std::string& reason) {
+  const NewTask& fresh = item.tasks.front();
+  if (!body_stored(fresh.task)) {
     log::error("message not stored: left unacked, retrying", {{"reason", reason}});
     return try_later(std::move(item), reason);
   }
-  const std::string former_reason = std::exchange(item.park_reason, {});
-  item.park_reason = reason + "; the message is in the queue " + parked_;
-  item.without_body = true;
   ++diverting_;
   // Stripped: the broker accepted the message as first published; with the headers added by the broker and
   // Rung it may be too large to publish.
-  Outgoing copy{0, parked_, item.queue(), strip(item.delivery->message, nullptr)};
-  sidecar_.outbox.send(std::move(copy), [this, item, former_reason](const PublishResult& result) mutable {
+  Outgoing copy{0, parked_, fresh.task.queue, *fresh.message};
+  sidecar_.outbox.send(std::move(copy), [this, item, reason](const PublishResult& result) mutable {
     --diverting_;
     if (result.how == PublishResult::How::confirmed) {
+      leave_body_out(item.tasks.front(), reason + "; the message is in the queue " + parked_, *sidecar_.rules,
+                     sidecar_.clock.latest());
       item.alone = true;
-      waiting_.push(std::move(item));
-      flush();
+      sidecar_.inserts.add(std::move(item));
+      sidecar_.inserts.flush();
     } else {
       log::error("message not moved to the parked queue: left unacked, retrying",
                  {{"reason", result.reason}});
-      item.without_body = false;
-      item.park_reason = former_reason;
       try_later(std::move(item), result.reason);
     }
   });

@@ -1,8 +1,8 @@
 // Takes in what the broker delivers. A failed or delayed message -> row committed -> acked, always in this
 // order: a message that is not yet in the database is still in the broker, unacked, bounded by the prefetch.
 // A consumer's result of a retry goes to the row, and is acked then. Deliveries wait here until they can be
-// checked: results need the key of the delivery tokens; if broker.targets has a list, dead letters need a
-// check of the attached queues. Thread: the loop's.
+// decided: delays need the database's clock, results the key of the delivery tokens; if broker.targets has a
+// list, dead letters need a check of the attached queues. Thread: the loop's.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@
 #include "plugin/broker.h"
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/sidecar.h"
+#include "src/bridge/flight/inserts.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/intake/newcomer.h"
 #include "src/core/base/ids.h"
@@ -85,14 +86,9 @@ class Intake {
   void go_on();
   // Drops all deliveries in hand: the broker redelivers them.
   void drop_all();
-  // Inserts the messages that wait for a lease or a free slot.
-  void flush();
   // Starts nothing new: what is unacked goes to another instance, or to us after a restart.
-  void drain() {
-    draining_ = true;
-    waiting_.clear();
-  }
-  bool idle() const { return (draining_ || waiting_.empty()) && in_flight_ == 0 && diverting_ == 0; }
+  void drain() { draining_ = true; }
+  bool idle() const { return diverting_ == 0; }
 
   Recognized& recognized() { return recognized_; }
   const Recognized& recognized() const { return recognized_; }
@@ -111,43 +107,31 @@ class Intake {
   void take(std::vector<Delivery> batch);
   void failed(Delivery delivery);
   void result(const Delivery& delivery);
-  void wait(Newcomer item);
+  Arrival arrival();
+  void insert(const Delivery& delivery, NewTask fresh);
   // A failed message that names a task of ours.
   struct Known {
-    std::shared_ptr<Delivery> delivery;
+    Delivery delivery;
     Failure failure;
-    bool proven = false;  // by its token
   };
-  void known(std::shared_ptr<Delivery> delivery, Failure failure);
+  void known(Known item);
   void decided(const Known& item, const Result<Decision>& decision);
   void refused(const Known& item, const Decision& decision);
-  void take_in(const Known& item, std::optional<Continuation> continues, std::string park_reason = {});
+  void take_in(const Known& item, const Continuation& continues, std::string park_reason = {});
   void note(Recognized::As as, const Known& item, TaskId task, std::string reason);
-  bool should_flush();
-  int anybodys_shard();
-  // `for_others`: the shard's owner carries on with the tasks.
-  void insert(std::vector<Newcomer> batch, int shard, bool for_others);
-  // One answer each; none for a delivery that was skipped because its connection is gone.
-  using Answers = std::vector<std::optional<Inserted>>;
-  Result<Answers> insert_standing(Store& store, const std::vector<DeliveryTag>& tags,
-                                  const std::vector<NewTask>& tasks, const Fence& fence) const;
-  void inserted(std::vector<Newcomer>& batch, const std::vector<NewTask>& tasks,
-                const Result<Answers>& result);
-  void divert(Newcomer item, const std::string& reason);
-  void try_later(Newcomer item, const std::string& reason);
+  void inserted(Inserts::Item& item, const Result<std::vector<Inserted>>& answers);
+  void divert(Inserts::Item item, const std::string& reason);
+  void try_later(Inserts::Item item, const std::string& reason);
 
   const Sidecar& sidecar_;
   const std::string parked_;  // the exchange
   const DelayRoutes routes_;
   std::vector<IntakeSession> sessions_;  // of the last delivery of each intake
   std::vector<Delivery> unchecked_;
-  NewcomerQueue waiting_;
   Recognized recognized_;
-  Linger linger_;
   OncePerName expired_told_;  // queues
   std::mt19937_64 dice_;
   bool draining_ = false;
-  int in_flight_ = 0;
   int diverting_ = 0;
   Received received_{};
   Results results_;

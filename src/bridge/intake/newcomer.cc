@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
+#include <memory>
 #include <utility>
 
+#include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/climb.h"
 #include "src/core/message/identity.h"
@@ -41,76 +42,47 @@ std::optional<EpochMs> failed_long_ago(const Failure& f, const Delivery& deliver
   return at;
 }
 
-void begin_failed(NewTask& fresh, const Newcomer& newcomer, const Failure& f, const Maker& maker) {
+// NewTask::same_if_over_since.
+EpochMs same_since(const Delivery& delivery, EpochMs now) {
+  return delivery.redelivered ? now - kRedeliveredWithin : now + kAfterArrival;
+}
+
+// What both kinds have.
+NewTask task_of(const Delivery& delivery, const Arrival& arrival) {
+  const Message& message = delivery.message;
+  NewTask fresh;
   Task& task = fresh.task;
-  const Message& message = newcomer.delivery->message;
-  task.queue = short_text(f.queue);
-  task.exchange = short_text(f.exchange);
-  task.routing_key = short_text(f.routing_key);
-  task.first_failed_at = maker.now;
-  if (const auto failed_at = failed_long_ago(f, *newcomer.delivery, maker.now)) {
-    task.first_failed_at = *failed_at;
-    task.uncounted_time = maker.now - *failed_at;  // limits count from when we saw it: it waited for us
-  }
-  task.last_error = f.error;
-  task.error_queue = short_text(newcomer.delivery->source);
-  int level = 1;
-  if (newcomer.continues) {
-    const Continuation& c = *newcomer.continues;
-    level = c.level;
-    task.parent = c.parent;
-    task.ladder = c.ladder;
-    task.ladder_pinned = !c.ladder.empty();
-    task.max_attempts = c.max_attempts;
-    if (c.first_failed_at && *c.first_failed_at <= maker.now) {
-      task.first_failed_at = *c.first_failed_at;
-      task.uncounted_time = Ms{0};
-    }
-    if (!c.remark.empty()) task.last_error = with_remark(f.error, c.remark);
-  }
-  task.error_type = f.error_type;
-  fresh.intake_key = intake_key(f, message, task.digest);
-  fresh.may_be_its_retry = newcomer.delivery->inlet == Inlet::error && !f.failed_at_s;
-  if (f.failed_at_s) {
-    fresh.same_if_over_since = EpochMs{};  // this failure happened only once
-  } else if (newcomer.delivery->redelivered) {
-    fresh.same_if_over_since = maker.now - kRedeliveredWithin;
-  } else {
-    fresh.same_if_over_since = maker.now + kAfterArrival;
-  }
-  if (newcomer.park_reason.empty()) {
-    begin(task, with_error_queue(f.directives, newcomer.delivery->source, maker.rules), maker.rules,
-          maker.now, maker.random, level);
-  } else {
-    begin_parked(task, newcomer.park_reason, maker.rules, maker.now);
-  }
+  task.tag = short_text(message.properties.type.value_or(""));
+  task.message_id = short_text(message.properties.message_id.value_or(""));
+  task.created_at = arrival.now;
+  task.body_bytes = static_cast<std::int64_t>(message.body.size());
+  auto stripped = std::make_shared<Message>(strip(message, &fresh.origin_json, delivery.facts));
+  task.digest = message_digest(*stripped);
+  task.rule_headers = rule_headers_of(*stripped, arrival.rules);
+  fresh.message = std::move(stripped);
+  return fresh;
+}
+
+// Why a person has to look at the failure; "" = nobody has.
+std::string why_parked(const Delivery& delivery, const Failure& failure, const RuleBook& rules) {
+  const auto last_error = [&] { return "; last error: " + failure.error; };
+  if (failure.queue.empty())
+    return "its queue is unknown: no usable retry-queue header, no " +
+           std::string(delivery.facts.failure.record) + last_error();
+  if (failure.queue.size() > kShortString || !is_utf8(failure.queue))
+    return "the name of its queue is invalid (over 255 bytes, or not UTF-8)";
+  if (rules.error_queues().find(failure.queue) != nullptr)
+    return std::string(failure.queue_by) + " names '" + clean_utf8(failure.queue, kShortString) +
+           "', which is an error queue itself" + last_error();
+  if (!failure.queue_by_config && !rules.targets().allows(failure.queue))
+    return not_allowed(failure.queue_by, failure.queue) + last_error();
+  return {};
 }
 
 // The one that the config gives the message's tag; nullptr: none.
 const Target* target_of_tag(const Message& message, const RuleBook& rules) {
   const TagRules* tag = message.properties.type ? rules.tag(*message.properties.type) : nullptr;
   return tag != nullptr && tag->target.is_set() ? &tag->target : nullptr;
-}
-
-// `fresh` has its message.
-void begin_delayed(NewTask& fresh, const Newcomer& newcomer, const DelayRequest& request,
-                   const Maker& maker) {
-  Task& task = fresh.task;
-  const Message& message = newcomer.delivery->message;
-  task.queue = request.target.queue;
-  task.exchange = request.target.exchange;
-  task.routing_key = request.target.routing_key;
-  if (!request.target.is_set() && target_of_tag(message, maker.rules) == nullptr)
-    task.queue = request.otherwise;
-  fresh.intake_key = intake_key(request, message, task.digest);
-  // Publishing the same message again after its delivery is intended: tomorrow's reminder.
-  fresh.same_if_over_since =
-      newcomer.delivery->redelivered ? maker.now - kRedeliveredWithin : maker.now + kAfterArrival;
-  begin_delay(task, request.directives, maker.rules, maker.now, request.due(maker.now), newcomer.park_reason);
-  if (!task.queue.empty()) {  // keep where it was published to
-    task.exchange = request.exchange;
-    task.routing_key = request.routing_key;
-  }
 }
 
 Target target_of_delay(const DelayRequest& request, const Message& message, const RuleBook& rules) {
@@ -152,67 +124,82 @@ Continuation continue_lost_row(const Failure& failed) {
   return c;
 }
 
-const std::string& Newcomer::queue() const {
-  const auto* failure = std::get_if<Failure>(&said);
-  return failure != nullptr ? failure->queue : std::get<DelayRequest>(said).target.queue;
-}
-
-Newcomer failed_newcomer(std::shared_ptr<Delivery> delivery, Failure failure, const RuleBook& rules,
-                         std::string park_reason) {
-  if (park_reason.empty() && failure.queue.empty()) {
-    park_reason = "its queue is unknown: no usable retry-queue header, no " +
-                  std::string(delivery->facts.failure.record) + "; last error: " + failure.error;
-  } else if (park_reason.empty() && (failure.queue.size() > kShortString || !is_utf8(failure.queue))) {
-    park_reason = "the name of its queue is invalid (over 255 bytes, or not UTF-8)";
-  } else if (park_reason.empty() && rules.error_queues().find(failure.queue) != nullptr) {
-    park_reason = std::string(failure.queue_by) + " names '" + clean_utf8(failure.queue, kShortString) +
-                  "', which is an error queue itself; last error: " + failure.error;
-  } else if (park_reason.empty() && !failure.queue_by_config && !rules.targets().allows(failure.queue)) {
-    park_reason = not_allowed(failure.queue_by, failure.queue) + "; last error: " + failure.error;
+NewTask failed_task(const Delivery& delivery, const Failure& f, const Arrival& arrival,
+                    std::string park_reason, const Continuation& c) {
+  const auto& [rules, now, random] = arrival;
+  NewTask fresh = task_of(delivery, arrival);
+  Task& task = fresh.task;
+  task.queue = short_text(f.queue);
+  task.exchange = short_text(f.exchange);
+  task.routing_key = short_text(f.routing_key);
+  task.first_failed_at = now;
+  if (c.first_failed_at && *c.first_failed_at <= now) {
+    task.first_failed_at = *c.first_failed_at;
+  } else if (const auto failed_at = failed_long_ago(f, delivery, now)) {
+    task.first_failed_at = *failed_at;
+    task.uncounted_time = now - *failed_at;  // limits count from when we saw it: it waited for us
   }
-  return {std::move(delivery), std::move(failure), std::move(park_reason)};
+  task.error_queue = short_text(delivery.source);
+  task.parent = c.parent;
+  task.ladder = c.ladder;
+  task.ladder_pinned = !c.ladder.empty();
+  task.max_attempts = c.max_attempts;
+  task.last_error = c.remark.empty() ? f.error : with_remark(f.error, c.remark);
+  task.error_type = f.error_type;
+  fresh.intake_key = intake_key(f, delivery.message, task.digest);
+  fresh.may_be_its_retry = delivery.inlet == Inlet::error && !f.failed_at_s;
+  if (f.failed_at_s) {
+    fresh.same_if_over_since = EpochMs{};  // this failure happened only once
+  } else {
+    fresh.same_if_over_since = same_since(delivery, now);
+  }
+  // Anybody who may publish can write a retry-after: only a delivery of ours speaks for its queue.
+  if (f.proven || planted(Bug::hold_without_proof)) fresh.holds_queue = queue_hold(task, f.directives, rules);
+  if (park_reason.empty()) park_reason = why_parked(delivery, f, rules);
+  if (park_reason.empty()) {
+    begin(task, with_error_queue(f.directives, delivery.source, rules), rules, now, random, c.level);
+  } else {
+    begin_parked(task, park_reason, rules, now);
+  }
+  return fresh;
 }
 
-Newcomer delayed_newcomer(std::shared_ptr<Delivery> delivery, const DelayRoutes& routes,
-                          const RuleBook& rules) {
-  DelayRequest request =
-      read_delay(delivery->message, delivery->exchange, delivery->routing_key, routes, delivery->facts.delay);
+NewTask delayed_task(const Delivery& delivery, const DelayRoutes& routes, const Arrival& arrival) {
+  const auto& [rules, now, random] = arrival;
+  const Message& message = delivery.message;
+  const DelayRequest request =
+      read_delay(message, delivery.exchange, delivery.routing_key, routes, delivery.facts.delay);
   std::string park_reason = request.refusal;
-  const std::string name = target_named(request, delivery->message, rules);
+  const std::string name = target_named(request, message, rules);
   if (park_reason.empty() && !name.empty() && !rules.targets().allows(name))
     park_reason = not_allowed(request.target_by, name);
   if (park_reason.empty())
-    park_reason = refused_target(target_of_delay(request, delivery->message, rules), rules.targets());
-  return {std::move(delivery), std::move(request), std::move(park_reason)};
-}
+    park_reason = refused_target(target_of_delay(request, message, rules), rules.targets());
 
-NewTask make_task(const Newcomer& newcomer, const Maker& maker) {
-  const Message& message = newcomer.delivery->message;
-  NewTask fresh;
+  NewTask fresh = task_of(delivery, arrival);
   Task& task = fresh.task;
-  task.id = maker.id;
-  task.shard = maker.shard;
-  task.node = maker.node;
-  task.tag = short_text(message.properties.type.value_or(""));
-  task.message_id = short_text(message.properties.message_id.value_or(""));
-  task.created_at = maker.now;
-  task.body_bytes = static_cast<std::int64_t>(message.body.size());
-  const auto* failure = std::get_if<Failure>(&newcomer.said);
-  auto stripped = std::make_shared<Message>(strip(message, &fresh.origin_json, newcomer.delivery->facts));
-  task.digest = message_digest(*stripped);
-  if (newcomer.without_body) stripped->body = {};
-  task.rule_headers = rule_headers_of(*stripped, maker.rules);
-  fresh.message = std::move(stripped);
-  if (failure != nullptr) {
-    begin_failed(fresh, newcomer, *failure, maker);
-  } else {
-    begin_delayed(fresh, newcomer, std::get<DelayRequest>(newcomer.said), maker);
-  }
-  if (newcomer.without_body) {
-    task.rule = kNotStored;
-    task.next_at.reset();  // its copy is in <prefix>.parked already
+  task.queue = request.target.queue;
+  task.exchange = request.target.exchange;
+  task.routing_key = request.target.routing_key;
+  if (!request.target.is_set() && target_of_tag(message, rules) == nullptr) task.queue = request.otherwise;
+  fresh.intake_key = intake_key(request, message, task.digest);
+  // Publishing the same message again after its delivery is intended: tomorrow's reminder.
+  fresh.same_if_over_since = same_since(delivery, now);
+  begin_delay(task, request.directives, rules, now, request.due(now), park_reason);
+  if (!task.queue.empty()) {  // keep where it was published to
+    task.exchange = request.exchange;
+    task.routing_key = request.routing_key;
   }
   return fresh;
+}
+
+void leave_body_out(NewTask& fresh, const std::string& reason, const RuleBook& rules, EpochMs now) {
+  auto rest = std::make_shared<Message>(*fresh.message);
+  rest->body = {};
+  fresh.message = std::move(rest);
+  begin_parked(fresh.task, reason, rules, now);
+  fresh.task.rule = kNotStored;
+  fresh.task.next_at.reset();  // its copy is in <prefix>.parked already
 }
 
 }  // namespace rung::bridge

@@ -54,7 +54,11 @@ class StoreWrites {
     // One shard per batch: the rows are adjacent in the index.
     const int shard = static_cast<int>(random_() % kShards);
     std::vector<NewTask> tasks;
-    for (const Submission& s : batch) tasks.push_back(make_task(s, shard, *now));
+    for (const Submission& s : batch) {
+      tasks.push_back(s.begun(*config_.rules, *now));
+      tasks.back().task.id = ids_.next(*now);
+      tasks.back().task.shard = shard;
+    }
     auto inserted = insert(tasks);
     if (!inserted) return tl::unexpected(inserted.error());
     std::vector<bridge::Submitted> done;
@@ -82,15 +86,6 @@ class StoreWrites {
   Result<std::vector<Inserted>> insert(const std::vector<NewTask>& tasks) {
     return retry_transient(
         [&] { return reads_.run([&](MysqlStore& store) { return store.insert(tasks, kNoLease); }); });
-  }
-  NewTask make_task(const Submission& s, int shard, EpochMs now) {
-    NewTask made = s.task;
-    made.task.id = ids_.next(now);
-    made.task.shard = shard;
-    made.task.created_at = now;
-    made.task.rule_headers = rule_headers_of(*made.message, *config_.rules);
-    begin_delay(made.task, s.directives, *config_.rules, now, s.at.value_or(now + s.delay));
-    return made;
   }
 
   http::Reads& reads_;

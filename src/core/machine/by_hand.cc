@@ -46,6 +46,14 @@ Json changed_headers(const Table& before, const Table& after) {
 
 }  // namespace
 
+NewTask Submission::begun(const RuleBook& rules, EpochMs now) const {
+  NewTask made = task;
+  made.task.created_at = now;
+  made.task.rule_headers = rule_headers_of(*made.message, rules);
+  begin_delay(made.task, directives, rules, now, at.value_or(now + delay));
+  return made;
+}
+
 std::string submission_key(std::string_view message_id) {
   if (message_id.empty()) return {};
   std::string facts;

@@ -19,12 +19,15 @@ namespace rung {
 // through either interface; other content under the same message-id is detected
 
 // A delay. The submitter sets in `task`: message, intake_key, same_if_over_since, origin_json; and in
-// task.task: queue, exchange, routing_key, tag, message_id, silence, body_bytes. begin_delay() sets the rest.
+// task.task: queue, exchange, routing_key, tag, message_id, silence, body_bytes.
 struct Submission {
   NewTask task;
   Directives directives;      // ladder, max_attempts
   std::optional<EpochMs> at;  // else `delay` from now, both by the database's clock
   Ms delay{0};
+
+  // The task without its id, shard and node.
+  NewTask begun(const RuleBook& rules, EpochMs now) const;
 };
 
 // NewTask::intake_key of such a task; "" if there is no message-id.

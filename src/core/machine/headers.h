@@ -20,6 +20,7 @@ struct Failure {
   std::optional<TaskId> id;   // retry-id: it comes from one of our deliveries
   int attempt = 0;            // retry-attempt; 0 = not there
   std::string token;          // retry-token; "" = not there
+  bool proven = false;        // the token is that of one of our deliveries; set by the intake
   std::uint32_t publish = 0;  // the number of the publish, by a valid token; 0 = not known
   std::optional<int> level;   // retry-level, and retry-first-failed-at: as our delivery had them
   std::optional<EpochMs> first_failed_at;

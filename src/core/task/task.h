@@ -207,6 +207,8 @@ struct NewTask {
   bool may_be_its_retry = false;
   // It replaces a parked task, whose last failure it has: no new failure.
   bool edited = false;
+  // Its consumer's retry-after holds back the whole queue for so long, as Decision::holds_queue.
+  std::optional<Ms> holds_queue = {};
 };
 
 // An error in one line: its first, with the type in front unless the line begins with it.

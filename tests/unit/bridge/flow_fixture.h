@@ -28,6 +28,7 @@
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
+#include "src/bridge/flight/inserts.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/gates/gates.h"
 #include "src/bridge/intake/intake.h"
@@ -151,9 +152,9 @@ class Flow final : public BrokerSink {
                  .max_loaded = options.max_loaded,
                  .max_unconfirmed = options.max_unconfirmed,
                  .tracer = options.tracer},
-        sidecar{settings, world.loop, broker,      jobs,        table,    world.rules, clock,  names,
-                health,   record,     attachments, store_watch, proof,    gates,       counts, outbox,
-                acks,     shards,     left,        transitions, dispatch, horizon,     intake},
+        sidecar{settings, world.loop, broker,      jobs,        table,   world.rules, clock,   names,
+                health,   record,     attachments, store_watch, proof,   gates,       counts,  outbox,
+                acks,     shards,     left,        transitions, inserts, dispatch,    horizon, intake},
         shards(world.loop, jobs, clock, {settings.identity, options.lease, options.connection_death},
                listener()) {
     proof.set(std::string(64, 'a'));
@@ -248,6 +249,7 @@ class Flow final : public BrokerSink {
   Shards shards;
   LeftUnacked left{world.loop, health};
   Transitions transitions{sidecar};
+  Inserts inserts{sidecar};
   StoreWatch store_watch{world.loop, health, [](auto&&...) {}, "a"};
   std::vector<SystemEvent> events;  // recorded
   const RecordEvent record = [this](const char* kind, const std::string& subject, const std::string& detail) {
@@ -272,12 +274,13 @@ class Flow final : public BrokerSink {
               for (const Gained& one : gained) taken.push_back(one.lease.shard);
               horizon.gained(taken);
               janitor.gained(gained);
-              intake.flush();
+              inserts.flush();
               dispatch.shards_gained();
             },
             [](const std::vector<int>&) {},
             [this](BootMs deadline) {
               gates.clock_measured();
+              intake.go_on();
               broker.allow_publish_until(deadline);
             },
             [] {}, [](const Shards::Notice&) {}};

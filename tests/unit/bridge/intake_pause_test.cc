@@ -45,12 +45,12 @@ class IntakePauseTest : public testing::Test {
   MemoryBroker broker{{}, MemoryBroker::Pace::by_hand, clock};
   Answering jobs{clock->boot()};
   const BridgeSettings settings{.lease = kPatience};
-  const Sidecar sidecar{settings,      loop,         broker,           jobs,
-                        flow.table,    world.rules,  flow.clock,       flow.names,
-                        flow.health,   flow.record,  flow.attachments, flow.store_watch,
-                        flow.proof,    flow.gates,   flow.counts,      flow.outbox,
-                        flow.acks,     flow.shards,  flow.left,        flow.transitions,
-                        flow.dispatch, flow.horizon, flow.intake};
+  const Sidecar sidecar{settings,     loop,          broker,           jobs,
+                        flow.table,   world.rules,   flow.clock,       flow.names,
+                        flow.health,  flow.record,   flow.attachments, flow.store_watch,
+                        flow.proof,   flow.gates,    flow.counts,      flow.outbox,
+                        flow.acks,    flow.shards,   flow.left,        flow.transitions,
+                        flow.inserts, flow.dispatch, flow.horizon,     flow.intake};
   IntakeHolds holds{broker};
   IntakePause pause{sidecar, holds};
 };

@@ -151,9 +151,10 @@ TEST_F(IntakeStory, ADrainBeginsNothingFurtherAndWhatWaitsStaysUnacked) {
   ASSERT_TRUE(flow.put_failed("orders", "second"));
   world.loop.run_for(Ms{0});
   flow.intake.drain();
-  EXPECT_FALSE(flow.intake.idle()) << "the first is on its way";
+  flow.inserts.drain();
+  EXPECT_FALSE(flow.inserts.idle()) << "the first is on its way";
   while (flow.jobs.run_next()) world.loop.run_for(Ms{10});
-  EXPECT_TRUE(flow.intake.idle());
+  EXPECT_TRUE(flow.inserts.idle());
   EXPECT_EQ(world.rows().size(), 1U);
   EXPECT_EQ(flow.broker.unacked(), 1U);
 }
@@ -162,14 +163,16 @@ TEST_F(IntakeStory, ADrainBeginsNothingFurtherAndWhatWaitsStaysUnacked) {
 // delivery, and its task had ended before ours was written.
 TEST(NewcomerOfAnEndedTask, IsTheSameIntakeWhereThatTaskBeganAfterItArrived) {
   World world;
-  auto delivery = std::make_shared<Delivery>();
-  delivery->message.properties.message_id = "m-1";
-  delivery->message.headers = Table{{std::string(header::kQueue), "orders"}};
-  delivery->message.body = "body";
-  const Newcomer newcomer = failed_newcomer(delivery, read_failure(delivery->message, "", ""), *world.rules);
+  Delivery delivery;
+  delivery.message.properties.message_id = "m-1";
+  delivery.message.headers = Table{{std::string(header::kQueue), "orders"}};
+  delivery.message.body = "body";
+  const Failure failure = read_failure(delivery.message, "", "");
   const EpochMs arrived = world.now();
   const auto taken_in_at = [&](EpochMs time) {
-    return make_task(newcomer, {world.ids.next(world.now()), 1, 1, *world.rules, time});
+    NewTask fresh = failed_task(delivery, failure, {*world.rules, time});
+    fresh.task.id = world.ids.next(world.now());
+    return fresh;
   };
   const auto insert = [&](const NewTask& task) {
     return world.eyes->insert({&task, 1}, Fence{0, {}, true}).value().at(0).how;

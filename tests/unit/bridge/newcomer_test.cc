@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <memory>
 
 namespace rung::bridge {
 namespace {
@@ -16,18 +15,17 @@ class NewcomerTest : public testing::Test {
  protected:
   // A message that failed so long ago, by the broker's record.
   Task taken_in(Ms failed_before, std::int64_t count, Inlet inlet = Inlet::failed) {
-    auto delivery = std::make_shared<Delivery>();
-    delivery->inlet = inlet;
-    delivery->message.body = "body";
-    FailureFacts& facts = delivery->facts.failure;
+    Delivery delivery;
+    delivery.inlet = inlet;
+    delivery.message.body = "body";
+    FailureFacts& facts = delivery.facts.failure;
     facts.queue = "orders";
     facts.queue_by = "the header x-death";
     facts.reason = "rejected";
     facts.failed_at_s = (kArrival - failed_before).ms / 1000;
     facts.count = count;
-    Failure failure = read_failure(delivery->message, "", "", facts);
-    const Newcomer newcomer = failed_newcomer(delivery, std::move(failure), rules_, "");
-    return make_task(newcomer, {TaskId{7}, 5, 1, rules_, kArrival, 0.5}).task;
+    const Failure failure = read_failure(delivery.message, "", "", facts);
+    return failed_task(delivery, failure, {rules_, kArrival, 0.5}).task;
   }
 
   const RuleBook rules_ = [] {

@@ -64,6 +64,7 @@ TEST_F(SubmissionsTest, ABatchIsInTheDatabaseWhenItIsAnswered) {
 }
 
 TEST_F(SubmissionsTest, WhatIsHandedInBeforeAShardIsHeldWaitsForIt) {
+  world.read_clock(flow.clock);
   std::optional<Answer> answer;
   submissions.submit({submission("orders")}, [&](Answer a) { answer = std::move(a); });
   world.loop.run_for(Ms{1000});
@@ -74,6 +75,7 @@ TEST_F(SubmissionsTest, WhatIsHandedInBeforeAShardIsHeldWaitsForIt) {
 }
 
 TEST_F(SubmissionsTest, WithoutAShardItIsGivenUpAfterAWhileAndNothingIsWritten) {
+  world.read_clock(flow.clock);
   const auto answer = submit({submission("orders")});
   ASSERT_FALSE(answer);
   EXPECT_TRUE(answer.error().is_transient());
@@ -106,24 +108,26 @@ TEST_F(SubmissionsTest, AChangeIsAnsweredWithWhatItCameTo) {
 }
 
 TEST_F(SubmissionsTest, TheEndIsSaidToWhoeverWaits) {
+  world.read_clock(flow.clock);
   std::optional<Answer> answer;
   submissions.submit({submission("orders")}, [&](Answer a) { answer = std::move(a); });
-  world.loop.post([&] { submissions.drain(); });
+  world.loop.post([&] { flow.inserts.drain(); });
   until([&] { return answer.has_value(); });
   EXPECT_FALSE(*answer);
   EXPECT_FALSE(submit({submission("orders")}));
 }
 
 TEST_F(SubmissionsTest, TheEndIsSaidToThoseWhomTheDatabaseRefusesTogetherMeanwhile) {
+  world.read_clock(flow.clock);
   std::vector<Answer> answers;
   for (int i = 0; i < 2; ++i)
     submissions.submit({submission("orders")}, [&](Answer a) { answers.push_back(std::move(a)); });
   world.loop.run_for(Ms{10});  // they wait for a shard, and so go together
   flow.jobs.by_hand(Lane::flow);
   flow.take_shards();
-  submissions.flush();
+  flow.inserts.flush();
   ASSERT_EQ(flow.jobs.waiting(Lane::flow), 1U);
-  submissions.drain();
+  flow.inserts.drain();
   world.db->fail_next(1, Error::Kind::permanent);
   ASSERT_TRUE(flow.jobs.run_next(Lane::flow));
   until([&] { return answers.size() == 2; });

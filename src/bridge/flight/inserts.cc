@@ -1,0 +1,206 @@
+#include "src/bridge/flight/inserts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "src/bridge/base/outbox.h"
+#include "src/bridge/leases/shards.h"
+#include "src/core/base/failpoint.h"
+
+namespace rung::bridge {
+namespace {
+
+constexpr Ms kDeliveryWaits{5};
+constexpr Ms kCallTimeout{5000};  // how long submitted tasks wait for a lease or a slot
+constexpr Ms kLookAgain{500};
+
+std::size_t bytes_of(const Inserts::Item& item) {
+  std::size_t bytes = 0;
+  for (const NewTask& fresh : item.tasks) bytes += fresh.message->body.size();
+  return bytes;
+}
+
+void refuse(Inserts::Item& item, const Error& why) {
+  const auto done = item.done;  // it may move the item
+  done(item, tl::unexpected(why));
+}
+
+Error not_now(const char* why) { return {Error::Kind::transient, why}; }
+
+}  // namespace
+
+Inserts::Inserts(const Sidecar& sidecar)
+    : sidecar_(sidecar),
+      linger_(sidecar.loop, kDeliveryWaits, [this] { flush(); }),
+      dice_(sidecar.settings.identity.incarnation),
+      expiry_timer_(sidecar.loop, [this] {
+        give_up_old();
+        flush();
+      }) {}
+
+void Inserts::add(Item item) {
+  if (draining_) return refuse(item, not_now("this instance is shutting down"));
+  if (!item.is_delivery()) {
+    linger_.skip();
+    if (item.since.ms == 0) item.since = sidecar_.loop.clock().boot();
+    if (!expiry_timer_.active()) expiry_timer_.start(kLookAgain, kLookAgain);
+  }
+  (item.from_backlog ? backlog_ : fresh_).push_back(std::move(item));
+}
+
+void Inserts::forget_before(const IntakeSession& session) {
+  for (auto* line : {&fresh_, &backlog_})
+    std::erase_if(*line, [&](const Item& item) { return item.tag.session.before(session); });
+}
+
+void Inserts::give_up_old() {
+  const BootMs now = sidecar_.loop.clock().boot();
+  std::vector<Item> old;
+  std::erase_if(fresh_, [&](Item& item) {
+    if (item.is_delivery() || now - item.since <= kCallTimeout) return false;
+    old.push_back(std::move(item));
+    return true;
+  });
+  if (std::ranges::all_of(fresh_, &Item::is_delivery)) expiry_timer_.stop();
+  for (Item& item : old)
+    refuse(item,
+           not_now("nothing could be written in time: the database is unavailable, or no shard is held"));
+}
+
+void Inserts::drain() {
+  draining_ = true;
+  expiry_timer_.stop();
+  backlog_.clear();
+  for (Item& item : std::exchange(fresh_, {})) refuse(item, not_now("this instance is shutting down"));
+}
+
+// Sends a second batch beside the one under way only if it is worth a transaction: otherwise many small
+// batches would alternate, each costing the database a commit and the broker an ack.
+bool Inserts::should_flush() {
+  if (fresh_.size() + backlog_.size() >= kMostInBatch / 2 || line().front().alone) return true;
+  if (in_flight_ == 0) return !linger_.hold();
+  std::size_t bytes = 0;
+  for (const auto* line : {&fresh_, &backlog_}) {
+    for (const Item& item : *line) bytes += bytes_of(item);
+  }
+  return bytes >= kBytesInBatch / 2;
+}
+
+void Inserts::flush() {
+  while (!line().empty() && in_flight_ < kMostInFlight && should_flush()) {
+    // One shard per batch: one lease to check, neighbouring rows in the index. An instance that gave its
+    // shards up because it cannot publish continues to insert: the shard's owner finds the rows in its sweep.
+    const bool for_others = sidecar_.shards.stepped_back();
+    const int shard =
+        for_others ? std::uniform_int_distribution<>(0, kShards - 1)(dice_) : sidecar_.shards.home();
+    if (shard < 0) return;  // called again when a lease is taken
+    auto batch = std::make_shared<Batch>();
+    std::size_t rows = 0, bytes = 0;
+    while (!line().empty()) {
+      Item& next = line().front();
+      rows += next.tasks.size();
+      bytes += bytes_of(next);
+      const bool alone = next.alone || rows > kMostInBatch || bytes > kBytesInBatch;
+      if (!batch->items.empty() && (alone || batch->items.back().alone)) break;
+      batch->items.push_back(std::move(next));
+      line().pop_front();
+    }
+    linger_.end();
+    insert(batch, shard, for_others);
+  }
+}
+
+// `for_others`: the shard's owner carries on with the tasks.
+void Inserts::insert(const std::shared_ptr<Batch>& batch, int shard, bool for_others) {
+  for (Item& item : batch->items) {
+    for (NewTask& fresh : item.tasks) {
+      if (fresh.task.id == TaskId{}) fresh.task.id = sidecar_.shards.new_id(sidecar_.clock.latest());
+      fresh.task.shard = shard;
+      fresh.task.node = sidecar_.shards.node();
+      batch->tasks.push_back(std::move(fresh));
+      batch->tags.push_back(item.tag);
+      if (planted(Bug::ack_before_commit)) sidecar_.acks.add(item.tag);
+    }
+  }
+  if (planted(Bug::ack_before_commit)) sidecar_.acks.flush();
+  Fence fence = sidecar_.shards.fence();
+  fence.by_hand = for_others;
+  ++in_flight_;
+  sidecar_.jobs.submit<Answers>(
+      Lane::flow,
+      [this, batch, fence = std::move(fence)](Store& store) { return insert_standing(store, *batch, fence); },
+      [this, batch](const Result<Answers>& result) {
+        --in_flight_;
+        inserted(*batch, result);
+        sidecar_.acks.flush();
+        flush();
+      });
+}
+
+// On a store thread, at each try. If a delivery's connection is gone, because it waited for the database or
+// the process was suspended, another instance has received it by now and may have finished its task:
+// inserting it would make a second task. It is skipped; if no other instance had it, the broker redelivers
+// it.
+Result<Inserts::Answers> Inserts::insert_standing(Store& store, const Batch& batch,
+                                                  const Fence& fence) const {
+  Answers answers(batch.tasks.size());
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < batch.tasks.size(); ++i) {
+    const DeliveryTag& tag = batch.tags[i];
+    if (tag.session == IntakeSession{} || sidecar_.broker.stands(tag)) places.push_back(i);
+  }
+  const bool all = places.size() == batch.tasks.size();
+  std::vector<NewTask> standing;
+  if (!all) {
+    for (const std::size_t i : places) standing.push_back(batch.tasks[i]);
+  }
+  auto inserted = store.insert(all ? batch.tasks : standing, fence);
+  if (!inserted) return tl::unexpected(inserted.error());
+  for (std::size_t i = 0; i < places.size(); ++i) answers[places[i]] = (*inserted)[i];
+  return answers;
+}
+
+void Inserts::inserted(Batch& batch, const Result<Answers>& result) {
+  // The database refuses one of them: each alone, so that it does not fail the others.
+  const bool apart = !result && !result.error().is_transient() && batch.items.size() > 1;
+  std::vector<DeliveryTag> left;
+  std::size_t next = 0;
+  for (Item& item : batch.items) {
+    const std::size_t first = next;
+    for (NewTask& fresh : item.tasks) fresh = std::move(batch.tasks[next++]);
+    if (apart) {
+      item.alone = true;
+      add(std::move(item));
+    } else if (!result) {
+      refuse(item, result.error());
+    } else if (!(*result)[first]) {
+      left.push_back(item.tag);
+    } else {
+      std::vector<Inserted> answers;
+      for (std::size_t i = first; i < next; ++i) answers.push_back(*(*result)[i]);
+      answered(item, std::move(answers));
+    }
+  }
+  // In case the connection is open after all (the only doubt was that this process had been suspended).
+  if (!left.empty()) sidecar_.acks.requeue(std::move(left));
+}
+
+void Inserts::answered(Item& item, std::vector<Inserted> answers) {
+  bool again = false;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const bool not_held = answers[i].how == Inserted::How::not_held;
+    const bool id_taken = answers[i].how == Inserted::How::id_taken;
+    if (not_held) sidecar_.shards.refused();
+    if (id_taken) item.tasks[i].task.id = {};  // the next turn gives it a new one
+    again = again || not_held || id_taken;
+  }
+  if (again) return add(std::move(item));  // those that are written keep their ids, and are found
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].how == Inserted::How::inserted) sidecar_.transitions.inserted(item.tasks[i]);
+  }
+  const auto done = item.done;
+  done(item, std::move(answers));
+}
+
+}  // namespace rung::bridge

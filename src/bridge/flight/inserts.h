@@ -1,0 +1,82 @@
+// Inserts new tasks, one transaction per batch: those of deliveries, which wait for a shard of ours as long
+// as their session is current, and those that people submit, which wait for some seconds. An answer is given,
+// and a delivery acked, only after the commit. Thread: the loop's.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "plugin/broker.h"
+#include "src/bridge/base/sidecar.h"
+#include "src/bridge/flight/transitions.h"
+#include "src/core/base/ids.h"
+#include "src/core/base/result.h"
+#include "src/core/task/task.h"
+#include "src/store/tasks.h"
+
+namespace rung::bridge {
+
+class Inserts {
+ public:
+  // Tasks that are written in one transaction. Inserts sets their ids, shard and node.
+  struct Item {
+    // Called once, with an answer for each task (inserted, duplicate or too_large), or the error of all: the
+    // database refuses them, or nothing could be written in time, or the process ends. Not called for a
+    // delivery that is forgotten, or whose connection is gone.
+    using Done = std::function<void(Item& item, const Result<std::vector<Inserted>>& answers)>;
+    std::vector<NewTask> tasks;
+    Done done;
+    DeliveryTag tag = {};       // of the delivery; {}: submitted
+    bool from_backlog = false;  // of an error queue: fresh messages go first
+    bool alone = false;         // the database has refused it together with others
+    BootMs since = {};          // set by add()
+
+    bool is_delivery() const { return !(tag.session == IntakeSession{}); }
+  };
+
+  explicit Inserts(const Sidecar& sidecar);
+
+  // Leaves with flush(): call that when a handler has added all it has.
+  void add(Item item);
+  // Inserts what waits for a lease or a free slot.
+  void flush();
+  // Drops waiting deliveries of older sessions of this intake: the broker redelivers them.
+  void forget_before(const IntakeSession& session);
+  // Accepts nothing more: deliveries stay unacked, and go to another instance, or to us after a restart.
+  void drain();
+  bool idle() const { return in_flight_ == 0; }
+
+ private:
+  struct Batch {
+    std::vector<Item> items;
+    std::vector<NewTask> tasks;     // of all items, in their order
+    std::vector<DeliveryTag> tags;  // of each task
+  };
+  // One for each task; none for a delivery that was skipped because its connection is gone.
+  using Answers = std::vector<std::optional<Inserted>>;
+
+  std::deque<Item>& line() { return fresh_.empty() ? backlog_ : fresh_; }
+  bool should_flush();
+  void insert(const std::shared_ptr<Batch>& batch, int shard, bool for_others);
+  Result<Answers> insert_standing(Store& store, const Batch& batch, const Fence& fence) const;
+  void inserted(Batch& batch, const Result<Answers>& result);
+  void answered(Item& item, std::vector<Inserted> answers);
+  void give_up_old();
+
+  const Sidecar& sidecar_;
+  // Those from error queues come last: a backlog there must not delay fresh dead letters. It waits in the
+  // broker as long as more comes in fresh than the database takes.
+  std::deque<Item> fresh_, backlog_;
+  Linger linger_;
+  std::mt19937_64 dice_;
+  int in_flight_ = 0;
+  bool draining_ = false;
+  io::Timer expiry_timer_;  // of submitted tasks
+};
+
+}  // namespace rung::bridge
