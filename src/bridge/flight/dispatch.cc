@@ -16,10 +16,8 @@ namespace {
 constexpr std::size_t kMostJobs = 2;
 constexpr std::size_t kBytesUnderWay = 64UL * 1024 * 1024;  // bodies in memory for the broker
 constexpr Ms kLinger{25};                                   // well below kAhead
-// Tasks of one queue that are kept in memory behind a closed gate: enough to begin with when it opens.
-constexpr std::size_t kKeptBehindGate = 5000;
-constexpr std::size_t kMostHeld = 50'000;  // and of all of them
-constexpr Ms kRateTurn{20};                // how often to check a rate while a task waits for it
+// How often to check a rate while a task waits for it. The more tasks go together, the fewer transactions.
+constexpr Ms kRateTurn{20};
 
 // One target gets at most three quarters, so that there is room for another.
 std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4); }
@@ -29,34 +27,22 @@ std::size_t share_of(int most) { return static_cast<std::size_t>(most - most / 4
 Dispatch::Dispatch(const Sidecar& sidecar)
     : sidecar_(sidecar),
       most_under_way_(static_cast<std::size_t>(sidecar.settings.max_unconfirmed)),
-      most_held_(std::min(kMostHeld, sidecar.settings.max_loaded / 10)),
       targets_(sidecar, flights_, share_of(sidecar.settings.max_unconfirmed),
                sidecar.broker.limits().first_window),
       flights_(sidecar, targets_),
       publisher_(sidecar, flights_),
-      claims_(sidecar, unable_, flights_, publisher_, throttle_),
-      throttle_(sidecar, flights_, std::min(Throttle::kMostInAll, most_held_ * 5)),
+      claims_(sidecar, unable_, flights_, publisher_, targets_),
       linger_(sidecar.loop, kLinger, [this] { pump(); }),
       again_(sidecar.loop, [this] { pump(); }) {}
-
-bool Dispatch::is_full(const io::DueItem& item) const {
-  if (item.queue == QueueNames::kNone) return true;
-  if (targets_.is_closed(item.queue)) {
-    const std::size_t kept = targets_.waiting(item.queue) + throttle_.waiting(item.queue);
-    // One of each queue in any case: a breaker's probe is a task that waits here.
-    return kept >= kKeptBehindGate || (kept > 0 && targets_.held() >= most_held_);
-  }
-  return throttle_.holds(item.queue) && throttle_.full(item.queue);
-}
 
 void Dispatch::due(const std::vector<io::DueItem>& items) {
   const EpochMs now = sidecar_.clock.now();
   for (const io::DueItem& item : items) {
     sidecar_.gates.see(sidecar_.names.name(item.queue));
-    if (is_full(item)) {
-      if (targets_.is_closed(item.queue)) leave_in_database(sidecar_.names.name(item.queue));
+    if (targets_.is_full(item.queue)) {
+      targets_.leave(item.queue);
     } else {
-      take_in(item, now, throttle_.holds(item.queue) ? Flight::Stage::throttled : Flight::Stage::waiting);
+      take_in(item, now, false);
     }
   }
   pump_soon(items, now);
@@ -65,29 +51,21 @@ void Dispatch::due(const std::vector<io::DueItem>& items) {
 void Dispatch::due_again(const std::vector<io::DueItem>& items) {
   if (draining_) return;
   const EpochMs now = sidecar_.clock.now();
-  // They have had their tokens.
-  for (const io::DueItem& item : items) take_in(item, now, std::nullopt);
+  for (const io::DueItem& item : items) take_in(item, now, true);
   pump_soon(items, now);
 }
 
-void Dispatch::take_in(const io::DueItem& item, EpochMs now, std::optional<Flight::Stage> stage) {
+void Dispatch::take_in(const io::DueItem& item, EpochMs now, bool again) {
   if (flights_.contains(item)) return;
+  flights_.add(item, again);
+  if (!again && targets_.is_limited(item.queue)) return targets_.add_limited(item);
   bool overdue = false;
   if (now - item.at > kOverdueAfter) {
     // Tasks that became due in normal operation, late only because there are many, are no backlog of an
     // outage. What waited behind a gate is one.
     overdue = item.at < able_since_ || sidecar_.gates.was_closed(sidecar_.names.name(item.queue), item.at);
   }
-  if (stage) {
-    flights_.add(item, *stage);
-  } else {
-    flights_.add_again(item);
-  }
-  if (stage == Flight::Stage::throttled) {
-    throttle_.add(item);
-  } else {
-    targets_.add(item, overdue || targets_.ramp(item.queue) < 1.0);
-  }
+  targets_.add(item, overdue || targets_.ramp(item.queue) < 1.0);
 }
 
 void Dispatch::pump_soon(const std::vector<io::DueItem>& items, EpochMs now) {
@@ -123,31 +101,13 @@ void Dispatch::shut() {
 
 void Dispatch::gates_changed(const std::vector<std::string>& queues) {
   for (const std::string& queue : queues) {
-    const bool closed = sidecar_.gates.why_closed(queue) != nullptr;
-    if (!closed && left_.erase(queue) > 0) opened_ = true;
-    const std::uint32_t number = sidecar_.names.find(queue);
-    if (number == QueueNames::kNone) continue;
-    targets_.gate_changed(number, sidecar_.clock.now());
-    if (targets_.is_closed(number)) keep_oldest(queue, number);
+    if (targets_.gate_changed(sidecar_.names.find(queue), sidecar_.clock.now())) opened_ = true;
   }
-  throttle_.changed();
   pump();
-}
-
-// Of those behind a closed gate.
-void Dispatch::keep_oldest(const std::string& queue, std::uint32_t number) {
-  const std::size_t mine = targets_.waiting(number);
-  const std::size_t others = targets_.held() - mine;
-  const std::size_t most =
-      std::clamp(most_held_ - std::min(most_held_, others), std::size_t{1}, kKeptBehindGate);
-  if (mine <= most) return;
-  targets_.keep_oldest(number, most);
-  leave_in_database(queue);
 }
 
 void Dispatch::each_queue(const std::function<void(std::uint32_t)>& tell) const {
   flights_.each_queue(tell);
-  throttle_.each_queue(tell);
   targets_.each_in_use(sidecar_.loop.clock().boot(), tell);
 }
 
@@ -167,25 +127,17 @@ void Dispatch::names_short(bool yes) {
 }
 
 bool Dispatch::can_probe(const std::string& queue) const {
-  if (!can_send()) return false;
   const std::uint32_t number = sidecar_.names.find(queue);
-  return targets_.waiting(number) + throttle_.waiting(number) > 0 &&
+  return can_send() && targets_.waiting(number) > 0 &&
          targets_.takes_gate_probe(number, sidecar_.loop.clock().boot());
 }
 
 bool Dispatch::send_probe(const std::string& queue, int probe) {
-  if (!can_probe(queue)) return false;
-  const std::uint32_t number = sidecar_.names.find(queue);
-  const BootMs now = sidecar_.loop.clock().boot();
-  std::optional<io::DueItem> taken;
-  while (!(taken = targets_.take_gate_probe(number, now))) {
-    if (targets_.waiting(number) > 0) return false;   // the target takes none
-    const auto item = throttle_.take_oldest(number);  // may have moved, or its shard is another instance's
-    if (!item) return false;
-    targets_.add(*item, false);
-  }
-  flights_.make_probe(taken->id, probe);
-  claims_.claim({*taken});
+  if (!can_send()) return false;
+  auto taken = targets_.take_gate_probe(sidecar_.names.find(queue), sidecar_.loop.clock().boot());
+  if (!taken) return false;
+  taken->probe = probe;
+  claims_.claim({*std::move(taken)});
   return true;
 }
 
@@ -198,18 +150,8 @@ void Dispatch::drain() {
   draining_ = true;
   again_.stop();
   targets_.clear();
-  throttle_.clear();
   flights_.drop_unclaimed();
   claims_.drain();
-}
-
-std::size_t Dispatch::room_for(std::uint32_t queue) const {
-  return can_send() ? targets_.room_for(queue, sidecar_.loop.clock().boot()) : 0;
-}
-
-void Dispatch::released(const std::vector<io::DueItem>& items) {
-  for (const io::DueItem& item : items) targets_.add(item, false);
-  pump();
 }
 
 std::size_t Dispatch::room() const {
@@ -220,29 +162,30 @@ std::size_t Dispatch::room() const {
 void Dispatch::pump() {
   again_.stop();
   if (!can_send()) return;
+  const BootMs now = sidecar_.loop.clock().boot();
   const auto job_fits = [this] { return claims_.jobs() < kMostJobs && flights_.bytes() < kBytesUnderWay; };
   while (job_fits() && claims_.has_unfetched()) claims_.fetch();
-  while (job_fits() && !claims_.has_unfetched() && !targets_.empty()) {
+  std::optional<BootMs> token = targets_.next_token(now);
+  const auto may_go = [&] { return !targets_.empty() || (token && *token <= now); };
+  while (job_fits() && !claims_.has_unfetched() && may_go()) {
     const std::size_t before = claims_.jobs();
     probe();
     claim_next();
     if (claims_.jobs() == before) break;
+    token = targets_.next_token(now);
   }
+  if (claims_.jobs() > 0 || room() == 0) return;
   // There is room, but a rate or a pause blocks every target: try again soon.
-  if (!targets_.empty() && claims_.jobs() == 0 && room() > 0) again_.start(kRateTurn);
-}
-
-void Dispatch::tick() {
-  targets_.tidy(sidecar_.loop.clock().boot());
-  targets_.check(open_);
-  throttle_.tick();
-  claims_.tick();
-  pump();
+  if (!targets_.empty()) {
+    again_.start(kRateTurn);
+  } else if (token) {
+    again_.start(std::max(*token - now, kRateTurn));
+  }
 }
 
 void Dispatch::probe() {
-  const auto item = targets_.take_probe(sidecar_.loop.clock().boot());
-  if (item) claims_.claim({*item});
+  auto taken = targets_.take_probe(sidecar_.loop.clock().boot());
+  if (taken) claims_.claim({*std::move(taken)});
 }
 
 void Dispatch::claim_next() {

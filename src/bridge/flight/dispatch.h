@@ -2,24 +2,21 @@
 // in the row. Decides what is claimed and when: nothing while the broker is away or blocked (our outage costs
 // no attempt), no more than there is room for, and tasks that are not due yet in few transactions, a little
 // ahead, so that the database's time does not add to the lateness. Flights knows at which stage each task is.
-// Throttle and Targets keep those that wait, Claims and TaskPublisher do the rest. Thread: the loop's.
+// Targets keeps those that wait, Claims and TaskPublisher do the rest. Thread: the loop's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "src/bridge/base/flow_counts.h"
-#include "src/bridge/base/queue_names.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
 #include "src/bridge/flight/publishing.h"
 #include "src/bridge/flight/targets.h"
-#include "src/bridge/flight/throttle.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/shards.h"
 
@@ -60,8 +57,7 @@ class Dispatch {
   const Flights& flights() const { return flights_; }
   bool idle() const { return flights_.under_way() == 0; }
   std::size_t ready() const { return targets_.waiting(); }  // due, and waiting to be claimed
-  // The same, behind a gate.
-  std::size_t held() const { return targets_.held() + throttle_.waiting(); }
+  std::size_t held() const { return targets_.held(); }      // the same, behind a gate
   // Whether a gate has opened since the last call behind which tasks were left in the database.
   bool opened() { return std::exchange(opened_, false); }
   // Calls `tell` with the numbers of queues that are needed here.
@@ -71,27 +67,21 @@ class Dispatch {
   // Some queues have no number: their tasks wait in the database.
   void names_short(bool yes);
   // A task of its queue that the sweep finds may have to wait in the database.
-  bool is_held_back(const io::DueItem& item) const { return targets_.is_closed(item.queue) || is_full(item); }
+  bool is_held_back(const io::DueItem& item) const {
+    return targets_.is_closed(item.queue) || targets_.is_full(item.queue);
+  }
   // Tasks of this queue wait here, and one could be sent as a breaker's probe.
   bool can_probe(const std::string& queue) const;
   // Sends the oldest of them; false if there is none, or nothing may be sent now.
   bool send_probe(const std::string& queue, int probe);
-  // Throttle: how many tasks of the queue could be sent now; and these have their tokens.
-  std::size_t room_for(std::uint32_t queue) const;
-  void released(const std::vector<io::DueItem>& items);
   // The queues whose tasks wait for tokens.
-  std::vector<std::string> limited() const { return throttle_.limited(); }
+  std::vector<std::string> limited() const { return targets_.limited(sidecar_.loop.clock().boot()); }
   const Lateness& lateness() const { return publisher_.lateness(); }
   Targets::Summary targets() const { return targets_.summary(); }
 
  private:
-  bool is_full(const io::DueItem& item) const;
-  void leave_in_database(const std::string& queue) {
-    if (left_.size() < QueueNames::kMost) left_.insert(queue);
-  }
-  void keep_oldest(const std::string& queue, std::uint32_t number);
-  // No stage: it waits, and was claimed before.
-  void take_in(const io::DueItem& item, EpochMs now, std::optional<Flight::Stage> stage);
+  // `again`: it was claimed before, and needs no token.
+  void take_in(const io::DueItem& item, EpochMs now, bool again);
   void pump_soon(const std::vector<io::DueItem>& items, EpochMs now);
   void probe();
   void claim_next();
@@ -100,18 +90,14 @@ class Dispatch {
 
   const Sidecar& sidecar_;
   const std::size_t most_under_way_;  // tasks being claimed, or published without a result yet
-  const std::size_t most_held_;       // kept in memory behind closed gates, of all queues together
   Targets targets_;
   Flights flights_;
   TaskPublisher publisher_;
   Claims claims_;
-  Throttle throttle_;
   EpochMs able_since_{0};  // since then we can publish and hold our shards
   ClosedTimes unable_;     // when we could not publish
   EpochMs shut_at_{0};     // since then we cannot; 0: we can, or never could
-  // Closed queues of which tasks were left in the database; at most QueueNames::kMost.
-  std::set<std::string, std::less<>> left_;
-  bool opened_ = false;  // one of them
+  bool opened_ = false;    // a gate behind which tasks were left in the database
   bool open_ = false;
   bool draining_ = false;
   bool pump_posted_ = false;

@@ -16,11 +16,9 @@ constexpr bool may_follow(Flight::Stage stage, Flight::Stage next) {
   using enum Flight::Stage;
   switch (stage) {
     case gone:
-      return next == throttled || next == waiting;
-    case throttled:
-      return next == throttled || next == waiting || next == gone;
+      return next == waiting;
     case waiting:
-      return next == throttled || next == waiting || next == claiming || next == gone;
+      return next == waiting || next == claiming || next == gone;
     case claiming:
       return next == unread || next == reading || next == gone;
     case unread:
@@ -85,34 +83,17 @@ void Flights::remove(Table::iterator it) {
   if (was_claimed) sidecar_.transitions.published(id);
 }
 
-void Flights::add(const io::DueItem& item, Stage stage) {
+void Flights::add(const io::DueItem& item, bool again) {
   Flight& flight = flights_[item.id];
-  move(flight, stage);
+  move(flight, Stage::waiting);
   flight.queue = item.queue;
   flight.shard = static_cast<std::int16_t>(item.shard);
-  flight.permit.reset();
-}
-
-void Flights::add_again(const io::DueItem& item) {
-  add(item, Stage::waiting);
-  at(item.id, Stage::waiting)->second.permit = std::make_unique<Permit>(Permit{{}, {}, 0, true});
-}
-
-void Flights::permit(const io::DueItem& item, const std::string& value, BootMs now) {
-  Flight& flight = at(item.id, Stage::throttled)->second;
-  RUNG_REQUIRE(flight.queue == item.queue);
-  flight.permit = std::make_unique<Permit>(Permit{value, now, 0, false});
-  move(flight, Stage::waiting);
-}
-
-void Flights::pass(const io::DueItem& item) {
-  if (is(item, Stage::throttled)) move(at(item.id, Stage::throttled)->second, Stage::waiting);
+  flight.again = again;
 }
 
 bool Flights::begin_claim(const io::DueItem& item) {
-  const auto it = flights_.find(item.id);
-  if (it == flights_.end() || it->second.stage != Stage::waiting || it->second.queue != item.queue)
-    return false;
+  if (!waits(item)) return false;
+  const auto it = at(item.id, Stage::waiting);
   const bool ours = sidecar_.shards.held(item.shard);
   if (ours) {
     move(it->second, Stage::claiming);
@@ -122,12 +103,6 @@ bool Flights::begin_claim(const io::DueItem& item) {
   return ours;
 }
 
-void Flights::make_probe(TaskId id, int number) {
-  Flight& flight = at(id, Stage::claiming)->second;
-  if (!flight.permit) flight.permit = std::make_unique<Permit>();
-  flight.permit->probe = number;
-}
-
 Flight& Flights::claimed(TaskId id, Decision&& decision, std::size_t bytes, bool reads) {
   Flight& flight = at(id, Stage::claiming)->second;
   RUNG_REQUIRE(decision.verdict == Decision::Verdict::applied && decision.task.id == id);
@@ -135,18 +110,10 @@ Flight& Flights::claimed(TaskId id, Decision&& decision, std::size_t bytes, bool
     sidecar_.shards.end_use(std::exchange(flight.shard, static_cast<std::int16_t>(decision.task.shard)));
     sidecar_.shards.begin_use(flight.shard);
   }
-  flight.permit.reset();
   flight.claim = std::make_unique<Claim>(
       Claim{std::make_shared<const Task>(std::move(decision.task)), bytes, decision.claimed_again, nullptr});
   move(flight, reads ? Stage::reading : Stage::unread);
   return flight;
-}
-
-std::unique_ptr<Permit> Flights::not_claimed(TaskId id) {
-  const auto it = at(id, Stage::claiming);
-  std::unique_ptr<Permit> unused = std::move(it->second.permit);
-  remove(it);
-  return unused;
 }
 
 void Flights::hold(Flight& flight, MessagePtr message) {

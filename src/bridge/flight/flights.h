@@ -2,10 +2,9 @@
 // below are the transitions. move() alone changes a stage, and with it all that is counted by stage, queue
 // and shard; it requires that the stage may follow the one before. Thread: the loop's.
 //
-//   throttled -> waiting -> claiming -> unread -> reading -> held -> sent -> recording -> gone
+//   waiting -> claiming -> unread -> reading -> held -> sent -> recording -> gone
 //
-// throttled is left out if the queue has no rate, unread if there is room at once, held if the task
-// is due. Before it is sent a task may leave.
+// unread is left out if there is room at once, held if the task is due. Before it is sent a task may leave.
 #pragma once
 
 #include <array>
@@ -26,14 +25,6 @@ namespace rung::bridge {
 
 class Targets;
 
-// Why a task of a queue with a gate, or one that was claimed before, may go.
-struct Permit {
-  std::optional<std::string> value;  // its header's value, of which it has a token
-  BootMs released_at{0};             // when that had come
-  int probe = 0;                     // the number of the breaker's probe that it is; 0 = none
-  bool again = false;                // who claimed it before cannot publish it any more
-};
-
 // What is known of a claimed task.
 struct Claim {
   std::shared_ptr<const Task> task;  // as the claim left it
@@ -46,7 +37,6 @@ struct Claim {
 struct Flight {
   enum class Stage : std::uint8_t {
     gone,       // it has no record
-    throttled,  // due: in Throttle, until it has a token
     waiting,    // due: in Targets, to be claimed
     claiming,   // the claim is on its way to the database
     unread,     // claimed; its message is still in the database, for want of room
@@ -55,14 +45,14 @@ struct Flight {
     sent,       // to the broker, which has not answered
     recording,  // there is a result, which the row does not have yet
   };
-  static constexpr std::size_t kStages = 9;
+  static constexpr std::size_t kStages = 8;
 
   std::uint32_t queue = 0;  // the target's number in QueueNames
   std::int16_t shard = 0;
   Stage stage = Stage::gone;
   PublishLane lane = PublishLane::main;
-  std::unique_ptr<Permit> permit;  // until the database has the claim
-  std::unique_ptr<Claim> claim;    // from then on
+  bool again = false;            // who claimed it before cannot publish it any more
+  std::unique_ptr<Claim> claim;  // once the database has it
 };
 static_assert(sizeof(Flight) <= 24, "a million of them may wait");
 
@@ -84,9 +74,9 @@ class Flights {
     const Flight* flight = find(item.id);
     return flight != nullptr && (flight->stage >= Stage::claiming || flight->queue == item.queue);
   }
-  bool is(const io::DueItem& item, Stage stage) const {
+  bool waits(const io::DueItem& item) const {
     const Flight* flight = find(item.id);
-    return flight != nullptr && flight->stage == stage && flight->queue == item.queue;
+    return flight != nullptr && flight->stage == Stage::waiting && flight->queue == item.queue;
   }
   // Claimed, or about to be, and the row does not record the result of the publish yet.
   bool publishing(TaskId id) const {
@@ -99,21 +89,14 @@ class Flights {
   std::size_t under_way() const { return under_way_; }  // from claiming to sent
   std::size_t bytes() const { return bytes_; }          // of the messages that are here: held, or sent
 
-  // The task is due: throttled or waiting. If it already is, for another queue, this one replaces it.
-  void add(const io::DueItem& item, Stage stage);
-  void add_again(const io::DueItem& item);  // waiting, with a permit that says so
-  // A throttled task has its token.
-  void permit(const io::DueItem& item, const std::string& value, BootMs now);
-  // If it is throttled, it waits for no token any more.
-  void pass(const io::DueItem& item);
+  // The task is due. If it waits already, for another queue, this one replaces it.
+  void add(const io::DueItem& item, bool again = false);
   // False if the task does not wait any more, waits for another queue, or is not ours.
   bool begin_claim(const io::DueItem& item);
-  // Before the claim leaves: it is a breaker's probe with this number.
-  void make_probe(TaskId id, int number);
   // The claim applied. `reads`: its message has come with the answer.
   Flight& claimed(TaskId id, Decision&& decision, std::size_t bytes, bool reads);
-  // The claim did not apply, or failed. Returns the permit, unused; nullptr if there was none.
-  std::unique_ptr<Permit> not_claimed(TaskId id);
+  // The claim did not apply, or failed.
+  void not_claimed(TaskId id) { remove(at(id, Stage::claiming)); }
   void read(Flight& flight) { move(flight, Stage::reading); }
   void hold(Flight& flight, MessagePtr message);
   void send(Flight& flight, BootMs now);

@@ -39,23 +39,19 @@ bool is_covered(const Shards& shards, const Task& claimed) {
 
 }  // namespace
 
-void Claims::claim(std::vector<io::DueItem> items) {
-  if (items.empty()) return;
+void Claims::claim(std::vector<Taken> batch) {
+  if (batch.empty()) return;
   ++jobs_;
   std::vector<Event> claims;
-  claims.reserve(items.size());
-  Batch batch;
-  for (const io::DueItem& item : items) {
-    const Flight* flight = flights_.find(item.id);
+  claims.reserve(batch.size());
+  for (Taken& taken : batch) {
+    const Flight* flight = flights_.find(taken.item.id);
     RUNG_REQUIRE(flight != nullptr && flight->stage == Flight::Stage::claiming);
-    const Ms gated = sidecar_.gates.waited(sidecar_.names.name(item.queue), item.at);
-    const Permit* permit = flight->permit.get();
-    claims.push_back(
-        {item.id, event::Claim{kAhead, gated, permit ? permit->probe : 0, permit && permit->again}});
-    batch.behind_gates.push_back(behind_gates(item, *flight));
+    taken.behind_gates = behind_gates(taken.item, flight->again);
+    claims.push_back({taken.item.id, event::Claim{kAhead, taken.behind_gates, taken.probe, flight->again}});
   }
-  Fence needed = narrowed(sidecar_.shards.fence(), items, [](const io::DueItem& item) { return item.shard; });
-  batch.items = std::move(items);
+  Fence needed =
+      narrowed(sidecar_.shards.fence(), batch, [](const Taken& taken) { return taken.item.shard; });
   const auto work = [events = std::move(claims), fence = std::move(needed),
                      decide = decider(sidecar_.rules)](Store& store) {
     return claim_tasks(store, events, fence, decide, kMostBytes);  // the others when there is room
@@ -68,36 +64,34 @@ void Claims::claim(std::vector<io::DueItem> items) {
   });
 }
 
-// A gate lets a task go when it opens, or with a token. Until then a task with a token has waited for
-// its turn, but for when nothing could be sent at all.
-Ms Claims::behind_gates(const io::DueItem& item, const Flight& flight) const {
+// A gate lets a task go when it opens, or with a token. Until then a task that needs one has waited for its
+// turn, but for when nothing could be sent at all.
+Ms Claims::behind_gates(const io::DueItem& item, bool again) const {
+  const EpochMs now = sidecar_.clock.now();
   const Ms closed = sidecar_.gates.closed_since(sidecar_.names.name(item.queue), item.at);
-  if (!flight.permit || !flight.permit->value) return closed;
-  const DbClock& clock = sidecar_.clock;
-  const EpochMs sent_at = clock.now() - (sidecar_.loop.clock().boot() - flight.permit->released_at);
-  if (sent_at <= item.at) return closed;
-  return std::max(closed, sent_at - item.at - unable_.between(item.at, sent_at));
+  if (again || now <= item.at || !targets_.is_limited(item.queue)) return closed;
+  return std::max(closed, now - item.at - unable_.between(item.at, now));
 }
 
-void Claims::claimed(const Batch& batch, Result<Claimed> result) {
-  const std::vector<io::DueItem>& items = batch.items;
+void Claims::claimed(const std::vector<Taken>& batch, Result<Claimed> result) {
   if (!result) {
-    log::error("claim failed", {{"tasks", items.size()}, {"reason", result.error().message}});
-    for (const io::DueItem& item : items) not_claimed(item);  // the sweep finds them again
+    log::error("claim failed", {{"tasks", batch.size()}, {"reason", result.error().message}});
+    for (const Taken& taken : batch) not_claimed(taken);  // the sweep finds them again
     return;
   }
-  RUNG_REQUIRE(result->decisions.size() == items.size());
+  RUNG_REQUIRE(result->decisions.size() == batch.size());
   std::vector<Flight*> reads;  // in order: the messages belong to the first tasks
   reads.reserve(result->messages.size());
   ShortClaims fresh{sidecar_.loop.clock().boot(), {}};
-  for (std::size_t i = 0; i < items.size(); ++i) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
     Decision& decision = result->decisions[i];
     if (decision.verdict == Decision::Verdict::applied) {
+      const TaskId id = batch[i].item.id;
       const bool has_message = reads.size() < result->messages.size();
       const std::size_t bytes = message_bytes(decision.task);
-      if (decision.short_claim) fresh.ids.push_back(items[i].id);
-      Flight& flight = flights_.claimed(items[i].id, std::move(decision), bytes, has_message);
-      flight.claim->behind_gates = batch.behind_gates[i];
+      if (decision.short_claim) fresh.ids.push_back(id);
+      Flight& flight = flights_.claimed(id, std::move(decision), bytes, has_message);
+      flight.claim->behind_gates = batch[i].behind_gates;
       if (has_message) {
         reads.push_back(&flight);
       } else {
@@ -105,7 +99,7 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
       }
       continue;
     }
-    not_claimed(items[i]);
+    not_claimed(batch[i]);
     // Not due yet by the database's clock, which is more exact than our reading of it.
     const Task& task = decision.task;
     if (decision.reason == kNotOurShard) {
@@ -120,11 +114,10 @@ void Claims::claimed(const Batch& batch, Result<Claimed> result) {
 }
 
 // What it had is free for another task of its queue.
-void Claims::not_claimed(const io::DueItem& item) {
-  const auto unused = flights_.not_claimed(item.id);
-  if (!unused) return;
-  if (unused->probe != 0) sidecar_.gates.unsent(sidecar_.names.name(item.queue), unused->probe);
-  if (unused->value) throttle_.not_sent(item.queue, *unused->value);
+void Claims::not_claimed(const Taken& taken) {
+  flights_.not_claimed(taken.item.id);
+  if (taken.probe != 0) sidecar_.gates.unsent(sidecar_.names.name(taken.item.queue), taken.probe);
+  if (taken.value) targets_.not_sent(taken.item.queue, *taken.value);
 }
 
 void Claims::fetch() {

@@ -12,7 +12,7 @@
 #include "src/bridge/base/observers.h"
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/flight/flights.h"
-#include "src/bridge/flight/throttle.h"
+#include "src/bridge/flight/targets.h"
 #include "src/core/base/ids.h"
 #include "src/core/base/time.h"
 #include "src/core/gates/gates.h"
@@ -35,11 +35,11 @@ class Claims {
 
   // `unable`: when this instance could not publish.
   Claims(const Sidecar& sidecar, const ClosedTimes& unable, Flights& flights, TaskPublisher& publisher,
-         Throttle& throttle)
-      : sidecar_(sidecar), unable_(unable), flights_(flights), publisher_(publisher), throttle_(throttle) {}
+         Targets& targets)
+      : sidecar_(sidecar), unable_(unable), flights_(flights), publisher_(publisher), targets_(targets) {}
 
   // REQUIRES: all are at Stage::claiming.
-  void claim(std::vector<io::DueItem> items);
+  void claim(std::vector<Taken> batch);
   // Reads the messages of tasks that were claimed without them.
   void fetch();
   bool has_unfetched() const { return !unread_.empty(); }
@@ -54,14 +54,9 @@ class Claims {
 
  private:
   using Messages = std::vector<StoredMessage>;
-  // What is claimed, and how long it has waited behind gates since it was due.
-  struct Batch {
-    std::vector<io::DueItem> items;
-    std::vector<Ms> behind_gates;  // of each
-  };
-  Ms behind_gates(const io::DueItem& item, const Flight& flight) const;
-  void claimed(const Batch& batch, Result<Claimed> result);
-  void not_claimed(const io::DueItem& item);
+  Ms behind_gates(const io::DueItem& item, bool again) const;
+  void claimed(const std::vector<Taken>& batch, Result<Claimed> result);
+  void not_claimed(const Taken& taken);
   void fetched(const std::vector<Flight*>& batch, const Result<Messages>& messages);
 
   struct ShortClaims {
@@ -72,7 +67,7 @@ class Claims {
   const ClosedTimes& unable_;
   Flights& flights_;
   TaskPublisher& publisher_;
-  Throttle& throttle_;
+  Targets& targets_;
   std::deque<Flight*> unread_;     // those at Stage::unread
   std::deque<ShortClaims> short_;  // of the last kShortFor
   std::size_t jobs_ = 0;

@@ -31,6 +31,12 @@ constexpr std::size_t kPerTurn = 100;  // of one target before the next one's tu
 constexpr Ms kStallTimeout{10'000};    // without any answer
 constexpr Ms kLongestStallTimeout{60'000};
 constexpr Ms kProbeTimeout{2000};
+// Tasks of one queue that are kept in memory behind a closed gate: enough to begin with when it opens.
+constexpr std::size_t kKeptBehindGate = 5000;
+constexpr std::size_t kMostHeld = 50'000;  // and of all of them
+// Tasks that need tokens: of one queue, of each whatever the others keep, and as a multiple of those behind
+// closed gates.
+constexpr std::size_t kMostLimited = 200'000, kFewLimited = 100, kLimitedForHeld = 5;
 constexpr std::size_t kMostSilentNamed = 5;  // in the problem's detail
 
 }  // namespace
@@ -40,6 +46,8 @@ Targets::Targets(const Sidecar& sidecar, Flights& flights, std::size_t most, std
       flights_(flights),
       most_(std::max(most, first_window)),
       first_window_(first_window),
+      most_held_(std::min(kMostHeld, sidecar.settings.max_loaded / 10)),
+      began_(sidecar.loop.clock().boot()),
       stall_timeout_(kStallTimeout) {}
 
 Targets::Target& Targets::at(std::uint32_t queue) {
@@ -86,50 +94,75 @@ bool Targets::is_closed(std::uint32_t queue) const {
   return it == targets_.end() ? is_shut(queue) : it->second.closed;
 }
 
-void Targets::gate_changed(std::uint32_t queue, EpochMs now) {
+bool Targets::is_full(std::uint32_t queue) const {
+  if (queue == QueueNames::kNone) return true;
   const auto it = targets_.find(queue);
-  if (it == targets_.end()) return;
+  if (it == targets_.end()) return false;
+  const Target& target = it->second;
+  const std::size_t kept = target.waiting() + target.limited();
+  // One of each queue in any case: a breaker's probe is a task that waits here.
+  if (target.closed) return kept >= kKeptBehindGate || (kept > 0 && held_ >= most_held_);
+  if (target.limited() < kFewLimited) return false;
+  return limited_ >= most_held_ * kLimitedForHeld || target.limited() >= kMostLimited ||
+         target.limit->line.size() >= Limit::kMostValues;
+}
+
+void Targets::leave(std::uint32_t queue) {
+  const auto it = targets_.find(queue);
+  if (it != targets_.end() && it->second.closed) it->second.left = true;
+}
+
+bool Targets::gate_changed(std::uint32_t queue, EpochMs now) {
+  const auto it = targets_.find(queue);
+  if (it == targets_.end()) return false;
   Target& target = it->second;
+  if (target.limit != nullptr) target.limit->next = {};
   const bool closes = is_shut(queue);
   if (std::exchange(target.closed, closes) != closes) {
     (closes ? held_ : waiting_) += target.waiting();
     (closes ? waiting_ : held_) -= target.waiting();
     if (!closes) sort_out(target, now);
   }
-  if (ramp(queue) >= 1.0) return;
-  for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
+  if (ramp(queue) < 1.0) {
+    for (; !target.fresh.empty(); target.fresh.pop()) target.overdue.push(target.fresh.top());
+  }
+  if (!closes) return std::exchange(target.left, false);
+  const std::size_t others = held_ - target.waiting();
+  keep_oldest(target, std::clamp(most_held_ - std::min(most_held_, others), std::size_t{1}, kKeptBehindGate));
+  return false;
 }
 
-void Targets::keep_oldest(std::uint32_t queue, std::size_t most) {
-  const auto it = targets_.find(queue);
-  if (it == targets_.end() || it->second.waiting() <= most) return;
-  Target& target = it->second;
-  counter_of(target) -= target.waiting();
+void Targets::keep_oldest(Target& target, std::size_t most) {
+  if (target.waiting() <= most) return;
+  target.left = true;
+  held_ -= target.waiting();
   for (Oldest* waiting : {&target.overdue, &target.fresh}) {  // what is overdue is older
     Oldest kept;
     for (; !waiting->empty(); waiting->pop()) {
       if (most > 0) {
         kept.push(waiting->top());
         --most;
-      } else if (flights_.is(waiting->top(), Flight::Stage::waiting)) {  // else it has moved to another queue
+      } else if (flights_.waits(waiting->top())) {  // else it has moved to another queue
         flights_.drop(waiting->top().id);
       }
     }
     *waiting = std::move(kept);
   }
-  counter_of(target) += target.waiting();
+  held_ += target.waiting();
 }
 
 void Targets::forget(std::uint32_t queue) {
   const auto it = targets_.find(queue);
   if (it == targets_.end()) return;
-  RUNG_REQUIRE(!it->second.waits() && it->second.under_way == 0 && it->second.unanswered == 0);
+  const Target& target = it->second;
+  RUNG_REQUIRE(!target.waits() && target.limited() == 0 && target.under_way == 0 && target.unanswered == 0);
   targets_.erase(it);
 }
 
 void Targets::each_in_use(BootMs now, const std::function<void(std::uint32_t)>& tell) const {
   for (const auto& [queue, t] : targets_) {
-    if (t.waits() || t.under_way > 0 || t.unanswered > 0 || t.quarantined || t.closed_until > now)
+    if (t.waits() || t.limited() > 0 || t.under_way > 0 || t.unanswered > 0 || t.quarantined ||
+        t.closed_until > now)
       tell(queue);
   }
 }
@@ -142,10 +175,10 @@ io::DueItem Targets::pop(Target& target, Oldest& from) {
   return item;
 }
 
-std::optional<io::DueItem> Targets::take_oldest(Target& target) {
+std::optional<Taken> Targets::take_oldest(Target& target) {
   while (target.waits()) {
     const io::DueItem item = pop(target, target.overdue.empty() ? target.fresh : target.overdue);
-    if (flights_.begin_claim(item)) return item;
+    if (flights_.begin_claim(item)) return Taken{item};
   }
   return std::nullopt;
 }
@@ -153,16 +186,6 @@ std::optional<io::DueItem> Targets::take_oldest(Target& target) {
 void Targets::begin_probe(std::uint32_t queue, BootMs now) {
   probing_ = queue;
   probing_since_ = now;
-}
-
-std::size_t Targets::room_for(std::uint32_t queue, BootMs now) const {
-  const auto it = targets_.find(queue);
-  if (it == targets_.end()) return first_window_;
-  const Target& target = it->second;
-  if (target.quarantined) return target.waits() ? 0 : 1;  // a probe needs a task
-  if (target.closed_until > now || is_silent(target, now, kSilent)) return 0;
-  const std::size_t used = target.under_way + target.waiting();
-  return target.window > used ? target.window - used : 0;
 }
 
 bool Targets::takes_gate_probe(std::uint32_t queue, BootMs now) const {
@@ -173,18 +196,27 @@ bool Targets::takes_gate_probe(std::uint32_t queue, BootMs now) const {
   return !target.quarantined || (!probing_ && target.under_way == 0 && target.probe_at <= now);
 }
 
-std::optional<io::DueItem> Targets::take_gate_probe(std::uint32_t queue, BootMs now) {
+std::optional<Taken> Targets::take_gate_probe(std::uint32_t queue, BootMs now) {
   const auto it = targets_.find(queue);
-  if (it == targets_.end() || !it->second.waits() || !takes_gate_probe(queue, now)) return std::nullopt;
+  if (it == targets_.end() || !takes_gate_probe(queue, now)) return std::nullopt;
   Target& target = it->second;
-  const auto item = take_oldest(target);
-  if (item && target.quarantined) begin_probe(queue, now);
-  return item;
+  auto taken = take_oldest(target);
+  while (!taken && target.limited() > 0) {
+    Value* oldest = nullptr;
+    for (auto& [value, of] : target.limit->values) {
+      if (of.waiting.empty()) continue;
+      if (oldest == nullptr || of.waiting.top().at < oldest->waiting.top().at) oldest = &of;
+    }
+    if (oldest == nullptr) break;  // their values are being read
+    if (const auto item = take_oldest(*target.limit, *oldest)) taken = Taken{*item};
+  }
+  if (taken && target.quarantined) begin_probe(queue, now);
+  return taken;
 }
 
 std::size_t Targets::waiting(std::uint32_t queue) const {
   const auto it = targets_.find(queue);
-  return it == targets_.end() ? 0 : it->second.waiting();
+  return it == targets_.end() ? 0 : it->second.waiting() + it->second.limited();
 }
 
 std::size_t Targets::room(const Target& target, BootMs now) const {
@@ -209,12 +241,12 @@ void Targets::fill(std::uint32_t queue, Target& target, BootMs now) {
   target.filled_at = now;
 }
 
-std::size_t Targets::take_from(Target& target, std::size_t most, std::vector<io::DueItem>& out) {
+std::size_t Targets::take_from(Target& target, std::size_t most, BootMs now, std::vector<Taken>& out) {
   std::size_t taken = 0;
   const auto one = [&](Oldest& from) {
     const io::DueItem item = pop(target, from);
     if (!flights_.begin_claim(item)) return false;
-    out.push_back(item);
+    out.push_back({item});
     ++taken;
     return true;
   };
@@ -226,11 +258,16 @@ std::size_t Targets::take_from(Target& target, std::size_t most, std::vector<io:
     if (one(target.overdue)) target.tokens -= 1.0;
   }
   while (taken < most && !target.fresh.empty()) one(target.fresh);
+  for (; taken < most && target.limit != nullptr; ++taken) {
+    auto next = take_limited(*target.limit, now);
+    if (!next) break;
+    out.push_back(*std::move(next));
+  }
   return taken;
 }
 
-std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
-  std::vector<io::DueItem> out;
+std::vector<Taken> Targets::take(std::size_t most, BootMs now) {
+  std::vector<Taken> out;
   if (targets_.empty()) return out;
   for (auto& [queue, target] : targets_) {
     if (!target.overdue.empty()) fill(queue, target, now);
@@ -243,9 +280,9 @@ std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
     for (std::size_t i = 0; i < targets_.size() && out.size() < most; ++i) {
       if (next == targets_.end()) next = targets_.begin();
       Target& target = next->second;
-      if (target.waits()) {
+      if (target.waits() || target.limited() > 0) {
         const std::size_t turn = std::min({target.may_go, kPerTurn, most - out.size()});
-        const std::size_t went = turn > 0 ? take_from(target, turn, out) : 0;
+        const std::size_t went = turn > 0 ? take_from(target, turn, now, out) : 0;
         target.may_go -= went;
         more = more || went > 0;
       }
@@ -256,18 +293,20 @@ std::vector<io::DueItem> Targets::take(std::size_t most, BootMs now) {
   return out;
 }
 
-std::optional<io::DueItem> Targets::take_probe(BootMs now) {
+std::optional<Taken> Targets::take_probe(BootMs now) {
   while (!probing_) {
     std::pair<const std::uint32_t, Target>* next = nullptr;
     for (auto& entry : targets_) {
       const Target& t = entry.second;
-      if (t.closed || !t.quarantined || !t.waits() || t.under_way > 0 || t.probe_at > now) continue;
+      if (t.closed || !t.quarantined || t.under_way > 0 || t.probe_at > now) continue;
+      if (!t.waits() && (t.limit == nullptr || !t.limit->has_token(now))) continue;
       if (next == nullptr || t.probe_at < next->second.probe_at) next = &entry;
     }
     if (next == nullptr) return std::nullopt;
-    const auto item = take_oldest(next->second);
-    if (item) begin_probe(next->first, now);
-    if (item) return item;
+    Target& target = next->second;
+    auto taken = target.waits() ? take_oldest(target) : take_limited(*target.limit, now);
+    if (taken) begin_probe(next->first, now);
+    if (taken) return taken;
   }
   return std::nullopt;
 }
@@ -389,8 +428,11 @@ void Targets::answered(std::uint32_t queue, How how, BootMs now) {
 }
 
 void Targets::clear() {
-  for (auto& [queue, target] : targets_) target.fresh = target.overdue = {};
-  waiting_ = held_ = 0;
+  for (auto& [queue, target] : targets_) {
+    target.fresh = target.overdue = {};
+    target.limit.reset();
+  }
+  waiting_ = held_ = limited_ = 0;
 }
 
 Targets::Summary Targets::summary() const {
@@ -403,10 +445,13 @@ Targets::Summary Targets::summary() const {
 }
 
 void Targets::tidy(BootMs now) {
+  for (auto& [queue, target] : targets_) {
+    if (target.limit != nullptr) forget_unused(*target.limit, false, now);
+  }
   std::erase_if(targets_, [&](const auto& entry) {
     const Target& t = entry.second;
-    return !t.waits() && t.under_way == 0 && !t.quarantined && t.closed_until <= now &&
-           now - t.heard_at > kRemembered;
+    return !remembers_tokens(entry.first, t, now) && !t.waits() && t.under_way == 0 && !t.quarantined &&
+           t.closed_until <= now && now - t.heard_at > kRemembered;
   });
 }
 

@@ -320,11 +320,6 @@ bool Gates::keeps(std::string_view queue) const {
   return unlisted_ < kMostUnlisted || is_listed(queue) || state(queue) != nullptr;
 }
 
-Ms Gates::waited(std::string_view queue, EpochMs due) const {
-  if (rules().limits() && rules().queue(queue).gate.limits()) return std::max(deps_.clock.now() - due, Ms{0});
-  return closed_since(queue, due);
-}
-
 Ms Gates::closed_since(std::string_view queue, EpochMs due) const {
   if (book_.empty() && !rules().has_gates()) return Ms{0};
   const EpochMs now = deps_.clock.now();

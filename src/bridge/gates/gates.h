@@ -107,9 +107,6 @@ class Gates {
   bool keeps(std::string_view queue) const;
   // nullptr: as a queue is by default.
   const GateState* state(std::string_view queue) const;
-  // How long a task of the queue that was due at `due` has waited since because of the queue's gates. For a
-  // queue with a rate, all of its lateness.
-  Ms waited(std::string_view queue, EpochMs due) const;
   // How long the gate has been closed since `due`, a rate apart.
   Ms closed_since(std::string_view queue, EpochMs due) const;
   // The gate was closed at some time since `due`.

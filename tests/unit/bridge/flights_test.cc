@@ -31,7 +31,7 @@ class FlightsTest : public testing::Test {
     return decision;
   }
   void begin_claim() {
-    flights.add(item(), Stage::waiting);
+    flights.add(item());
     EXPECT_TRUE(flights.begin_claim(item()));
   }
   Flight& claimed(bool reads) {
@@ -57,7 +57,7 @@ class FlightsTest : public testing::Test {
 };
 
 TEST_F(FlightsTest, WhatIsCountedFollowsTheStage) {
-  flights.add(item(), Stage::waiting);
+  flights.add(item());
   EXPECT_FALSE(flights.publishing(kId));
   EXPECT_FALSE(flow.shards.in_use(kShard));
   ASSERT_TRUE(flights.begin_claim(item()));
@@ -84,12 +84,12 @@ TEST_F(FlightsTest, WhatIsCountedFollowsTheStage) {
 }
 
 TEST_F(FlightsTest, ItMayLeaveAtEachStageBeforeItIsSent) {
-  flights.add(item(), Stage::waiting);
+  flights.add(item());
   flights.drop(kId);
   expect_gone();
-  flights.add(item(), Stage::waiting);
+  flights.add(item());
   ASSERT_TRUE(flights.begin_claim(item()));
-  EXPECT_EQ(flights.not_claimed(kId), nullptr);
+  flights.not_claimed(kId);
   expect_gone();
   flights.release(claimed(false));
   expect_gone();
@@ -104,42 +104,28 @@ TEST_F(FlightsTest, ItMayLeaveAtEachStageBeforeItIsSent) {
 }
 
 TEST_F(FlightsTest, OnlyUnclaimedTasksAreDropped) {
-  flights.add(item(), Stage::waiting);
+  flights.add(item());
   ASSERT_TRUE(flights.begin_claim(item()));
-  flights.add({TaskId{78}, EpochMs{1}, kShard, kQueue}, Stage::throttled);
+  flights.add({TaskId{78}, EpochMs{1}, kShard, kQueue});
   flights.drop(kId);
   flights.drop_unclaimed();
   EXPECT_TRUE(flights.contains(kId));
   EXPECT_FALSE(flights.contains(TaskId{78}));
 }
 
-TEST_F(FlightsTest, ATaskThatWasMovedWaitsForItsNewQueueWithoutItsPermit) {
-  flights.add(item(), Stage::throttled);
-  EXPECT_FALSE(flights.begin_claim(item()));
-  flights.permit(item(), "a", kNow);
-  flights.add(item(kOther), Stage::waiting);
-  EXPECT_FALSE(flights.is(item(), Stage::waiting));
+TEST_F(FlightsTest, ATaskThatWasMovedWaitsForItsNewQueue) {
+  flights.add(item(), true);
+  flights.add(item(kOther));
+  EXPECT_FALSE(flights.find(kId)->again);
+  EXPECT_FALSE(flights.waits(item()));
   EXPECT_FALSE(flights.begin_claim(item()));
   ASSERT_TRUE(flights.begin_claim(item(kOther)));
   EXPECT_TRUE(flights.contains(item())) << "as soon as it is to be claimed, from wherever";
-  EXPECT_EQ(flights.not_claimed(kId), nullptr);
-}
-
-TEST_F(FlightsTest, APermitThatIsNotUsedComesBack) {
-  flights.add(item(), Stage::throttled);
-  EXPECT_FALSE(flights.begin_claim(item()));
-  flights.permit(item(), "a", kNow);
-  ASSERT_TRUE(flights.begin_claim(item()));
-  flights.make_probe(kId, 3);
-  const auto unused = flights.not_claimed(kId);
-  ASSERT_NE(unused, nullptr);
-  EXPECT_EQ(unused->value, "a");
-  EXPECT_EQ(unused->probe, 3);
 }
 
 // A change by another instance has moved it while it waited here.
 TEST_F(FlightsTest, AnotherShardIsInUseIfTheRowHasIt) {
-  flights.add(item(), Stage::waiting);
+  flights.add(item());
   ASSERT_TRUE(flights.begin_claim(item()));
   Flight& flight = flights.claimed(kId, applied(kShard + 1), kBytes, false);
   EXPECT_FALSE(flow.shards.in_use(kShard));
@@ -151,12 +137,11 @@ TEST_F(FlightsTest, AnotherShardIsInUseIfTheRowHasIt) {
 using FlightsDeathTest = FlightsTest;
 
 TEST_F(FlightsDeathTest, NoStageIsLeftOut) {
-  flights.add(item(), Stage::waiting);
+  flights.add(item());
   EXPECT_DEATH(flights.not_claimed(kId), "not as required");
   EXPECT_DEATH(flights.end(kId), "not as required");
   ASSERT_TRUE(flights.begin_claim(item()));
-  EXPECT_DEATH(flights.add(item(kOther), Stage::waiting), "not as required");
-  EXPECT_DEATH(flights.permit(item(), "a", kNow), "not as required");
+  EXPECT_DEATH(flights.add(item(kOther)), "not as required");
   Flight& flight = flights.claimed(kId, applied(), kBytes, false);
   EXPECT_DEATH(flights.send(flight, kNow), "not as required");
   flights.read(flight);

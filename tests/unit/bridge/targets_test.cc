@@ -28,7 +28,7 @@ class TargetsTest : public testing::Test {
   }
   void add(std::uint32_t queue, std::int64_t id, Ms late = Ms{0}) {
     const io::DueItem item{TaskId{id}, kTargetsNow - late, 0, queue};
-    flights.add(item, Flight::Stage::waiting);
+    flights.add(item);
     targets.add(item, late > kOverdueAfter);
   }
   void add_many(std::uint32_t queue, int count, Ms late = Ms{0}) {
@@ -37,16 +37,17 @@ class TargetsTest : public testing::Test {
   // How many of each queue went.
   std::map<std::uint32_t, int> take(std::size_t most, BootMs at = kBoot) {
     std::map<std::uint32_t, int> out;
-    for (const io::DueItem& item : targets.take(most, at)) {
-      ++out[item.queue];
-      targets.sent(item.queue, at);
+    for (const Taken& taken : targets.take(most, at)) {
+      ++out[taken.item.queue];
+      targets.sent(taken.item.queue, at);
     }
     return out;
   }
   std::optional<io::DueItem> take_probe(BootMs at) {
-    const auto item = targets.take_probe(at);
-    if (item) targets.sent(item->queue, at);
-    return item;
+    const auto taken = targets.take_probe(at);
+    if (!taken) return std::nullopt;
+    targets.sent(taken->item.queue, at);
+    return taken->item;
   }
   void answer(std::uint32_t queue, int count, How how = How::confirmed, BootMs at = kBoot) {
     for (int i = 0; i < count; ++i) {
@@ -162,7 +163,7 @@ TEST_F(TargetsTest, WhatBecomesDueDoesNotWaitBehindWhatIsOverdue) {
   add_many(1, 1000, Ms{3'600'000});
   add(1, 7777);
   std::set<std::int64_t> first;
-  for (const io::DueItem& item : targets.take(10, kBoot)) first.insert(item.id.value);
+  for (const Taken& taken : targets.take(10, kBoot)) first.insert(taken.item.id.value);
   EXPECT_TRUE(first.contains(7777));
   EXPECT_EQ(first.size(), 10U);
 }
@@ -174,7 +175,7 @@ TEST_F(TargetsTest, ASmallBacklogGoesFirst) {
     add(1, 20'000 + i, Ms{6000});
   }
   std::vector<std::int64_t> ids;
-  for (const io::DueItem& item : targets.take(40, kBoot)) ids.push_back(item.id.value / 10'000);
+  for (const Taken& taken : targets.take(40, kBoot)) ids.push_back(taken.item.id.value / 10'000);
   EXPECT_EQ(ids.size(), 40U);
   EXPECT_TRUE(std::is_sorted(ids.rbegin(), ids.rend())) << "the overdue ones are the older";
 }
