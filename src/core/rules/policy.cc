@@ -26,10 +26,9 @@ RuleBook::RuleBook(Ladders ladders, Queues queues, Tags tags, QueueRules default
       defaults_(std::move(defaults)),
       targets_(std::move(targets)),
       rules_(std::move(rules)),
-      error_queues_(std::move(error_queues)),
       patterns_(std::move(patterns)) {
   RUNG_REQUIRE(ladders_.contains("default"));
-  targets_.error_queues = error_queues_->patterns();
+  targets_.error_queues = std::move(error_queues);
   std::ranges::stable_sort(patterns_, std::greater{},
                            [](const PatternRules& entry) { return entry.pattern.text().size(); });
   std::set<std::string> headers;
@@ -67,7 +66,7 @@ const RuleBook::PatternRules* RuleBook::pattern_of(std::string_view name) const 
 
 bool RuleBook::watches(std::string_view name) const {
   return pattern_of(name) != nullptr && !targets_.is_own(name) && !name.starts_with("amq.") &&
-         targets_.groups.elsewhere(name) == nullptr && error_queues_->find(name) == nullptr;
+         targets_.groups.elsewhere(name) == nullptr && error_queues().find(name) == nullptr;
 }
 
 const FailureRules* RuleBook::failure_rules(std::string_view queue_name) const {
@@ -81,14 +80,13 @@ const TagRules* RuleBook::tag(std::string_view name) const {
 }
 
 bool RuleBook::only_parks(const Task& task) const {
-  const ErrorQueue* entry = error_queues_->find(task.error_queue);
+  const ErrorQueue* entry = error_queues().find(task.error_queue);
   return entry != nullptr && !entry->retries;
 }
 
 std::shared_ptr<const RuleBook> RuleBook::with_error_queues(ErrorQueuesPtr error_queues) const {
   auto copy = std::make_shared<RuleBook>(*this);
-  copy->error_queues_ = std::move(error_queues);
-  copy->targets_.error_queues = copy->error_queues_->patterns();
+  copy->targets_.error_queues = std::move(error_queues);
   return copy;
 }
 
@@ -116,9 +114,8 @@ std::string own_target(const Target& target, const TargetRules& rules) {
 }
 
 std::string error_queue_target(const Target& target, const TargetRules& rules) {
-  if (rules.error_queues.empty()) return {};
   const std::string queue = normalised(target).queue;
-  if (!rules.is_error_queue(queue)) return {};
+  if (rules.error_queues == nullptr || rules.error_queues->find(queue) == nullptr) return {};
   return "'" + queue + "' is an error queue: Rung would take its messages in again and again; name another";
 }
 

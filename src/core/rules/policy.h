@@ -98,8 +98,8 @@ class RuleBook {
   // A queue has any gate; a rate or another limit (GateRules::limits()).
   bool has_gates() const { return has_gates_; }
   bool limits() const { return limits_; }
-  const ErrorQueues& error_queues() const { return *error_queues_; }
-  const ErrorQueuesPtr& error_queues_ptr() const { return error_queues_; }
+  const ErrorQueues& error_queues() const { return *targets_.error_queues; }
+  const ErrorQueuesPtr& error_queues_ptr() const { return targets_.error_queues; }
   // The same rules with these error queues.
   std::shared_ptr<const RuleBook> with_error_queues(ErrorQueuesPtr error_queues) const;
   // Whether its error queue only takes messages in (ladder: none): each failure parks it.
@@ -114,7 +114,6 @@ class RuleBook {
   QueueRules defaults_;
   TargetRules targets_;
   RuleLists rules_;
-  ErrorQueuesPtr error_queues_;
   Patterns patterns_;
   std::vector<std::string> rule_headers_;
   bool has_gates_ = false, limits_ = false;

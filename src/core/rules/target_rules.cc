@@ -66,13 +66,6 @@ bool matches_pattern(std::string_view pattern, std::string_view text) {
   return std::ranges::all_of(pattern.substr(p), [](char c) { return c == '*'; });
 }
 
-// As ErrorQueues::find() decides.
-bool TargetRules::is_error_queue(std::string_view queue) const {
-  return !queue.empty() && std::ranges::any_of(error_queues, [&](const std::string& pattern) {
-    return pattern == queue || (!queue.starts_with(kBrokersOwn) && matches_pattern(pattern, queue));
-  });
-}
-
 bool TargetRules::allows(std::string_view name) const {
   const auto matches = [&](const std::string& pattern) { return matches_pattern(pattern, name); };
   if (is_own(name) || std::ranges::any_of(deny, matches)) return false;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,6 +14,8 @@
 #include "src/core/base/queue_pattern.h"
 
 namespace rung {
+
+class ErrorQueues;  // dialect.h
 
 // Rung groups: several groups share one broker, each with its own prefix and database (groups: of the
 // config). A queue belongs to at most one. Thread: immutable after construction; pure functions.
@@ -56,15 +59,14 @@ struct TargetRules {
 
   QueueGroups groups;  // their names are Rung's own, too
 
-  // Names, and patterns (for names that do not begin with amq.): Rung takes the messages of these queues in.
-  Patterns error_queues;
+  // Rung takes the messages of these queues in. nullptr: of none.
+  std::shared_ptr<const ErrorQueues> error_queues;
 
   // "rung." if the name is one of Rung's own, else "". Nothing may be sent there.
   std::string own_prefix(std::string_view name) const {
     return !own.empty() && name.starts_with(own) ? own : groups.own_prefix(name);
   }
   bool is_own(std::string_view name) const { return !own_prefix(name).empty(); }
-  bool is_error_queue(std::string_view queue) const;
   // Whether a header may name it. Names that begin with amq. are the broker's: only the config, or a pattern
   // in `allow` that begins with amq. itself, permits one.
   bool allows(std::string_view name) const;
