@@ -78,7 +78,6 @@ Bridge::Bridge(io::Loop& loop, Broker& broker, const StoreJobsMaker& make_jobs, 
       dispatch_(sidecar_),
       horizon_(sidecar_),
       intake_(sidecar_),
-      submissions_(sidecar_),
       retention_(upkeep_, shards_, clock_, settings_.retention),
       count_causes_(add_cause_jobs(upkeep_)),
       count_upkeep_(upkeep_, clock_, counts_, settings_.identity),
@@ -367,7 +366,6 @@ void Bridge::drain(std::function<void()> done) {
   intake_.drain();
   inserts_.drain();
   left_.drain();
-  submissions_.drain();
   upkeep_.stop();
   drained_ = std::move(done);
   drain_timer_.start(Ms{0}, kLookIfDrained);

@@ -22,10 +22,9 @@
 #include "src/bridge/base/sidecar.h"
 #include "src/bridge/base/store_jobs.h"
 #include "src/bridge/changes/bulk.h"
-#include "src/bridge/changes/submissions.h"
+#include "src/bridge/changes/inserts.h"
 #include "src/bridge/flight/dispatch.h"
 #include "src/bridge/flight/due.h"
-#include "src/bridge/flight/inserts.h"
 #include "src/bridge/flight/publishing.h"
 #include "src/bridge/flight/transitions.h"
 #include "src/bridge/gates/gates.h"
@@ -65,12 +64,12 @@ class Bridge final : public BrokerSink {
   // the loop has stopped.
   bool stop(Ms most);
 
-  // By hand, without the broker. Any thread; `done` is called on the loop. See submissions.h.
-  void submit(std::vector<Submission> batch, Submissions::SubmitDone done) {
-    submissions_.submit(std::move(batch), std::move(done));
+  // By hand, without the broker. Any thread; `done` is called on the loop. See inserts.h.
+  void submit(std::vector<Submission> batch, Inserts::SubmitDone done) {
+    inserts_.submit(std::move(batch), std::move(done));
   }
-  void change(std::vector<Event> events, Submissions::ChangeDone done) {
-    submissions_.change(std::move(events), std::move(done));
+  void change(std::vector<Event> events, Inserts::ChangeDone done) {
+    inserts_.change(std::move(events), std::move(done));
   }
 
   Vitals vitals() const;
@@ -158,7 +157,6 @@ class Bridge final : public BrokerSink {
   Dispatch dispatch_;
   Horizon horizon_;
   Intake intake_;
-  Submissions submissions_;
   // Periodic work, in upkeep_.
   Retention retention_;
   const Jobs::Id count_causes_;

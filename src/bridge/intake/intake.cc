@@ -99,11 +99,8 @@ void Intake::failed(Delivery delivery) {
   Failure failure =
       read_failure(delivery.message, delivery.exchange, delivery.routing_key, delivery.facts.failure);
   if (failure.id) {
-    const DeliveryProof::Claim claim{*failure.id, failure.attempt, failure.token};
-    if (sidecar_.proof.takes_failure(claim)) {
-      failure.proven = sidecar_.proof.proven(claim);
+    if (sidecar_.proof.accepts(*failure.id, failure.token, failure, DeliveryProof::Kind::failure))
       return known({std::move(delivery), std::move(failure)});
-    }
     failure.directives.ladder.clear();  // our delivery's, not a wish of the consumer
   }
   insert(delivery, failed_task(delivery, failure, arrival()));
@@ -120,24 +117,12 @@ void Intake::result(const Delivery& delivery) {
   }
   ++(word.succeeded ? results_.succeeded : results_.failed);
   const TaskId id = *word.id;
-  const DeliveryProof::Claim claim{id, word.attempt, word.token};
-  if (!sidecar_.proof.takes_result(claim)) {
-    sidecar_.acks.add(delivery.tag);
-    return;
-  }
-  const bool proven = sidecar_.proof.proven(claim);
-  if (proven) word.attempt = attempt_of_token(word.token);  // even without retry-attempt
-  const std::uint32_t publish = proven ? publish_of_token(word.token) : 0;
-  Event event{id, event::Succeeded{word.attempt, word.executor, proven, publish}};
+  if (!sidecar_.proof.accepts(id, word.token, word, DeliveryProof::Kind::result))
+    return sidecar_.acks.add(delivery.tag);
+  Event event{id, event::Succeeded{word.attempt, word.executor, word.proven, word.publish}};
   if (!word.succeeded) {
     if (word.error.empty()) word.error = "reported failed (no retry-error was given)";
-    event.what = event::Failed{.attempt = word.attempt,
-                               .error = std::move(word.error),
-                               .error_type = std::move(word.error_type),
-                               .directives = std::move(word.directives),
-                               .executor = std::move(word.executor),
-                               .proven = proven,
-                               .publish = publish};
+    event.what = static_cast<event::Failed&&>(std::move(word));
   }
   const auto decided = [this, id, tag = delivery.tag](const Result<Decision>& decision) {
     if (!decision) return;  // stopping: unacked, the broker keeps it
@@ -170,12 +155,7 @@ void Intake::insert(const Delivery& delivery, NewTask fresh) {
 }
 
 void Intake::known(Known known) {
-  const Delivery& delivery = known.delivery;
-  Failure& failure = known.failure;
-  if (failure.proven) {
-    failure.attempt = attempt_of_token(failure.token);
-    failure.publish = publish_of_token(failure.token);
-  }
+  const auto& [delivery, failure] = known;
   auto received = std::make_shared<ReceivedMessage>();
   auto message = std::make_shared<Message>(strip(delivery.message, nullptr, delivery.facts));
   received->digest = message_digest(*message);
@@ -184,19 +164,10 @@ void Intake::known(Known known) {
     received->exchange = failure.exchange;
     received->routing_key = failure.routing_key;
   }
-  const auto& message_id = delivery.message.properties.message_id;
-  event::Failed failed{.attempt = failure.attempt,
-                       .error = failure.error,
-                       .error_type = failure.error_type,
-                       .directives = failure.directives,
-                       .queue = clean_utf8(failure.queue, kShortString),
-                       .message_id = clean_utf8(message_id.value_or(""), kShortString),
-                       .executor = failure.executor,
-                       .proven = failure.proven,
-                       .level = failure.level,
-                       .unseen = failure.unseen,
-                       .publish = failure.publish,
-                       .received = std::move(received)};
+  event::Failed failed = failure;
+  failed.queue = clean_utf8(failure.queue, kShortString);
+  failed.message_id = clean_utf8(delivery.message.properties.message_id.value_or(""), kShortString);
+  failed.received = std::move(received);
   const TaskId id = *failure.id;
   const IntakeSession session = delivery.tag.session;
   auto item = std::make_shared<const Known>(std::move(known));

@@ -1,10 +1,10 @@
-#include "src/bridge/intake/newcomer.h"
-
+// The task that an incoming message becomes.
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
 
+#include "src/bridge/intake/intake.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/utf8.h"
 #include "src/core/machine/climb.h"
@@ -79,26 +79,6 @@ std::string why_parked(const Delivery& delivery, const Failure& failure, const R
   return {};
 }
 
-// The one that the config gives the message's tag; nullptr: none.
-const Target* target_of_tag(const Message& message, const RuleBook& rules) {
-  const TagRules* tag = message.properties.type ? rules.tag(*message.properties.type) : nullptr;
-  return tag != nullptr && tag->target.is_set() ? &tag->target : nullptr;
-}
-
-Target target_of_delay(const DelayRequest& request, const Message& message, const RuleBook& rules) {
-  if (request.target.is_set()) return request.target;
-  const Target* of_tag = target_of_tag(message, rules);
-  return of_tag != nullptr ? *of_tag : Target{request.otherwise, "", ""};
-}
-
-// The target queue or exchange if the message itself names it; "" if the config names it.
-std::string target_named(const DelayRequest& request, const Message& message, const RuleBook& rules) {
-  if (request.target_by.empty()) return {};
-  if (request.target.is_set())
-    return request.target.queue.empty() ? request.target.exchange : request.target.queue;
-  return target_of_tag(message, rules) != nullptr ? std::string() : request.otherwise;
-}
-
 }  // namespace
 
 Continuation continue_after(const Task& parent, const Failure& failed) {
@@ -169,19 +149,25 @@ NewTask delayed_task(const Delivery& delivery, const DelayRoutes& routes, const 
   const Message& message = delivery.message;
   const DelayRequest request =
       read_delay(message, delivery.exchange, delivery.routing_key, routes, delivery.facts.delay);
+  Target target = request.target;
+  std::string_view named_by = request.target_by;
+  if (!target.is_set()) {
+    const TagRules* tag = message.properties.type ? rules.tag(*message.properties.type) : nullptr;
+    const bool by_tag = tag != nullptr && tag->target.is_set();
+    target = by_tag ? tag->target : Target{request.otherwise, "", ""};
+    if (by_tag) named_by = {};
+  }
   std::string park_reason = request.refusal;
-  const std::string name = target_named(request, message, rules);
-  if (park_reason.empty() && !name.empty() && !rules.targets().allows(name))
-    park_reason = not_allowed(request.target_by, name);
-  if (park_reason.empty())
-    park_reason = refused_target(target_of_delay(request, message, rules), rules.targets());
+  const std::string& name = target.queue.empty() ? target.exchange : target.queue;
+  if (park_reason.empty() && !named_by.empty() && !name.empty() && !rules.targets().allows(name))
+    park_reason = not_allowed(named_by, name);
+  if (park_reason.empty()) park_reason = refused_target(target, rules.targets());
 
   NewTask fresh = task_of(delivery, arrival);
   Task& task = fresh.task;
-  task.queue = request.target.queue;
-  task.exchange = request.target.exchange;
-  task.routing_key = request.target.routing_key;
-  if (!request.target.is_set() && target_of_tag(message, rules) == nullptr) task.queue = request.otherwise;
+  task.queue = target.queue;
+  task.exchange = target.exchange;
+  task.routing_key = target.routing_key;
   fresh.intake_key = intake_key(request, message, task.digest);
   // Publishing the same message again after its delivery is intended: tomorrow's reminder.
   fresh.same_if_over_since = same_since(delivery, now);

@@ -38,30 +38,29 @@ void DeliveryProof::set(const std::string& key) {
         {{"because", "results.require_token is false"}});
 }
 
-bool DeliveryProof::takes_result(const Claim& claim) {
-  if (believes(claim)) return true;
-  ++refused_.results;
-  tell(claim, "a result without the delivery's retry-token changes nothing");
-  return false;
-}
-
-bool DeliveryProof::takes_failure(const Claim& claim) {
-  if (believes(claim) || planted(Bug::failure_of_another_counted)) return true;
-  ++refused_.failures;
-  tell(claim, "a failed message names a task without its delivery's retry-token: taken in as new");
-  return false;
-}
-
-void DeliveryProof::tell(const Claim& claim, std::string_view what) {
+bool DeliveryProof::accepts(TaskId id, std::string_view token, event::Failed& said, Kind kind) {
+  RUNG_REQUIRE(ready());
+  said.proven = tokens_->proves(token, id, said.attempt);
+  if (said.proven) {
+    said.attempt = attempt_of_token(token);
+    said.publish = publish_of_token(token);
+    return true;
+  }
+  const bool is_result = kind == Kind::result;
+  if (!required_ || (!is_result && planted(Bug::failure_of_another_counted))) return true;
+  ++(is_result ? refused_.results : refused_.failures);
   const BootMs now = clock_.boot();
-  if (now < tell_again_) return;
+  if (now < tell_again_) return false;
   tell_again_ = now + kBetweenWarnings;
   const std::int64_t all = refused_.results + refused_.failures;
-  log::warn(what, {{"id", claim.id.value},
-                   {"attempt", claim.attempt},
-                   {"token", claim.token.empty() ? "missing" : "wrong"},
-                   {"since_last_warning", all - told_}});
+  log::warn(is_result ? "a result without the delivery's retry-token changes nothing"
+                      : "a failed message names a task without its delivery's retry-token: taken in as new",
+            {{"id", id.value},
+             {"attempt", said.attempt},
+             {"token", token.empty() ? "missing" : "wrong"},
+             {"since_last_warning", all - told_}});
   told_ = all;
+  return false;
 }
 
 }  // namespace rung::bridge

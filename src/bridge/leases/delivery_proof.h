@@ -14,6 +14,7 @@
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
+#include "src/core/machine/machine.h"
 #include "src/core/message/identity.h"
 #include "src/core/task/task.h"
 
@@ -21,12 +22,6 @@ namespace rung::bridge {
 
 class DeliveryProof {
  public:
-  // What a message on rung.results or rung.failed says about its delivery.
-  struct Claim {
-    TaskId id;
-    int attempt = 0;  // 0 = not given
-    std::string_view token;
-  };
   struct Refused {
     std::int64_t results = 0, failures = 0;
   };
@@ -46,22 +41,15 @@ class DeliveryProof {
     RUNG_REQUIRE(ready());
     return tokens_->token(task.id, task.attempt, task.digest, task.copy_number);
   }
-  // Whether the claim carries the right token. REQUIRES: ready().
-  bool proven(const Claim& claim) const {
-    RUNG_REQUIRE(ready());
-    return tokens_->proves(claim.token, claim.id, claim.attempt);
-  }
 
-  // Whether to accept a result, or a failure, that names a task. Refusals are counted, and logged at most
-  // every ten seconds. REQUIRES: ready().
-  bool takes_result(const Claim& claim);
-  bool takes_failure(const Claim& claim);
+  // Whether to accept a result, or a failure, that names this task; then `said` has what the token proves:
+  // attempt (even without retry-attempt) and publish. Refusals are counted, and logged at most every ten
+  // seconds. REQUIRES: ready().
+  enum class Kind { result, failure };
+  bool accepts(TaskId id, std::string_view token, event::Failed& said, Kind kind);
   Refused refused() const { return refused_; }
 
  private:
-  bool believes(const Claim& claim) const { return !required_ || proven(claim); }
-  void tell(const Claim& claim, std::string_view what);
-
   const Clock& clock_;
   const bool required_;
   std::optional<DeliveryTokens> tokens_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/core/machine/machine.h"
 #include "src/core/message/header_values.h"
 #include "src/core/message/message.h"
 #include "src/core/rules/policy.h"
@@ -15,39 +16,29 @@
 
 namespace rung {
 
-// A message that arrives at rung.failed, as read.
-struct Failure {
-  std::optional<TaskId> id;   // retry-id: it comes from one of our deliveries
-  int attempt = 0;            // retry-attempt; 0 = not there
-  std::string token;          // retry-token; "" = not there
-  bool proven = false;        // the token is that of one of our deliveries; set by the intake
-  std::uint32_t publish = 0;  // the number of the publish, by a valid token; 0 = not known
-  std::optional<int> level;   // retry-level, and retry-first-failed-at: as our delivery had them
-  std::optional<EpochMs> first_failed_at;
-  std::string queue;                  // retry-queue, else the broker's record; "" = unknown
-  std::string_view queue_by;          // which of these names the queue, for people: a constant; "" = none
-  bool queue_by_config = false;       // the config names it: an error queue's `to`
-  std::string exchange, routing_key;  // that took it to that queue, as far as is known
-  bool routed_by_record = false;      // the broker recorded exchange and routing key; no header named them
-  std::string error, error_type;      // retry-error; else "dead-lettered: rejected (from orders)" or alike
-  std::string executor;               // retry-executor
-  Directives directives;
+// A message that arrives at rung.failed, as read: what it says of the failure (`queue`: retry-queue, else the
+// broker's record, "" = unknown; `error`: retry-error, else "dead-lettered: rejected (from orders)" or
+// alike), and of which message. The intake sets what the token proves, message_id and received.
+struct Failure : event::Failed {
+  std::optional<TaskId> id;                 // retry-id: it comes from one of our deliveries
+  std::string token;                        // retry-token; "" = not there
+  std::optional<EpochMs> first_failed_at;   // retry-first-failed-at: as our delivery had it
+  std::string_view queue_by;                // what names the queue, for people: a constant; "" = nothing
+  bool queue_by_config = false;             // the config names it: an error queue's `to`
+  std::string exchange, routing_key;        // that took it to that queue, as far as is known
+  bool routed_by_record = false;            // the broker recorded these two; no header named them
   std::optional<std::int64_t> failed_at_s;  // recorded by the broker: FailureFacts
   std::int64_t failed_count = 0;
-  bool unseen = false;  // FailureFacts::unseen
 };
 // `exchange`, `routing_key`: with which it was published to the inlet. `facts`: from the broker's plugin.
 Failure read_failure(const Message& message, std::string_view exchange, std::string_view routing_key,
                      const FailureFacts& facts = {});
 
-// A message at rung.results, as read.
-struct ResultWord {
+// A message at rung.results, as read. What may accompany a failure, retry-after and the like, may do so here.
+struct ResultWord : event::Failed {
   std::optional<TaskId> id;
-  int attempt = 0;
   std::string token;  // retry-token; "" = not there
   bool succeeded = false;
-  std::string error, error_type, executor;
-  Directives directives;  // retry-after and the like may accompany a failure here too
   std::string complaint;  // not empty: why it cannot be used
 };
 ResultWord read_result(const Message& message);

@@ -64,14 +64,14 @@ struct Deferred {
   bool copy_may_be_out = false;
 };  // refused by the broker, not by the consumer: costs nothing. This and Returned: only from the claimer
 struct Failed {
-  int attempt;
+  int attempt = 0;
   std::string error, error_type;
   Directives directives;
   // The queue and message-id that the failed message names, "" = none: a client that copies headers into
   // another message must not fail somebody else's task.
   std::string queue = {}, message_id = {};
-  std::string executor = {};
-  bool proven = false;  // it carries the delivery's retry-token
+  std::string executor = {};  // retry-executor
+  bool proven = false;        // it carries the delivery's retry-token
   // Reported by the instance that claimed it, not by a consumer: the publish failed, and no copy of it
   // exists.
   bool by_publisher = false;

@@ -6,14 +6,14 @@
 #include <functional>
 #include <vector>
 
-#include "src/bridge/changes/submissions.h"
+#include "src/bridge/changes/inserts.h"
 
 namespace rung::http {
 
 // Bridge::submit and Bridge::change.
 struct Bridging {
-  std::function<void(std::vector<Submission>, bridge::Submissions::SubmitDone)> submit;
-  std::function<void(std::vector<Event>, bridge::Submissions::ChangeDone)> change;
+  std::function<void(std::vector<Submission>, bridge::Inserts::SubmitDone)> submit;
+  std::function<void(std::vector<Event>, bridge::Inserts::ChangeDone)> change;
 };
 
 class Writes {

@@ -1,9 +1,9 @@
 // Since when a newcomer has been failing. The broker's record may be of an earlier life of the message.
-#include "src/bridge/intake/newcomer.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
+
+#include "src/bridge/intake/intake.h"
 
 namespace rung::bridge {
 namespace {

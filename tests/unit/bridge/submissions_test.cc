@@ -1,7 +1,5 @@
 // Submissions from other threads: batched, answered after the commit, and not lost when a shard changes
 // hands.
-#include "src/bridge/changes/submissions.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -43,7 +41,7 @@ class SubmissionsTest : public testing::Test {
 
   World world;
   Flow flow{world, {.lease = kLongLease}};
-  Submissions submissions{flow.sidecar};
+  Inserts& submissions = flow.inserts;
 };
 
 TEST_F(SubmissionsTest, ABatchIsInTheDatabaseWhenItIsAnswered) {
@@ -111,7 +109,7 @@ TEST_F(SubmissionsTest, TheEndIsSaidToWhoeverWaits) {
   world.read_clock(flow.clock);
   std::optional<Answer> answer;
   submissions.submit({submission("orders")}, [&](Answer a) { answer = std::move(a); });
-  world.loop.post([&] { flow.inserts.drain(); });
+  world.loop.post([&] { submissions.drain(); });
   until([&] { return answer.has_value(); });
   EXPECT_FALSE(*answer);
   EXPECT_FALSE(submit({submission("orders")}));
@@ -125,9 +123,9 @@ TEST_F(SubmissionsTest, TheEndIsSaidToThoseWhomTheDatabaseRefusesTogetherMeanwhi
   world.loop.run_for(Ms{10});  // they wait for a shard, and so go together
   flow.jobs.by_hand(Lane::flow);
   flow.take_shards();
-  flow.inserts.flush();
+  submissions.flush();
   ASSERT_EQ(flow.jobs.waiting(Lane::flow), 1U);
-  flow.inserts.drain();
+  submissions.drain();
   world.db->fail_next(1, Error::Kind::permanent);
   ASSERT_TRUE(flow.jobs.run_next(Lane::flow));
   until([&] { return answers.size() == 2; });

@@ -1,10 +1,11 @@
-#include "src/bridge/flight/inserts.h"
+#include "src/bridge/changes/inserts.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "src/bridge/base/outbox.h"
+#include "src/bridge/flight/transitions.h"
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 
@@ -27,6 +28,7 @@ void refuse(Inserts::Item& item, const Error& why) {
 }
 
 Error not_now(const char* why) { return {Error::Kind::transient, why}; }
+Error shutting_down() { return not_now("this instance is shutting down"); }
 
 }  // namespace
 
@@ -40,7 +42,7 @@ Inserts::Inserts(const Sidecar& sidecar)
       }) {}
 
 void Inserts::add(Item item) {
-  if (draining_) return refuse(item, not_now("this instance is shutting down"));
+  if (draining_) return refuse(item, shutting_down());
   if (!item.is_delivery()) {
     linger_.skip();
     if (item.since.ms == 0) item.since = sidecar_.loop.clock().boot();
@@ -72,7 +74,7 @@ void Inserts::drain() {
   draining_ = true;
   expiry_timer_.stop();
   backlog_.clear();
-  for (Item& item : std::exchange(fresh_, {})) refuse(item, not_now("this instance is shutting down"));
+  for (Item& item : std::exchange(fresh_, {})) refuse(item, shutting_down());
 }
 
 // Sends a second batch beside the one under way only if it is worth a transaction: otherwise many small
@@ -201,6 +203,58 @@ void Inserts::answered(Item& item, std::vector<Inserted> answers) {
   }
   const auto done = item.done;
   done(item, std::move(answers));
+}
+
+// --- by hand
+
+void Inserts::submit(std::vector<Submission> batch, SubmitDone done) {
+  sidecar_.loop.post([this, batch = std::move(batch), done = std::move(done)] {
+    if (!sidecar_.clock.known()) return done(tl::unexpected(not_now("the database has not answered yet")));
+    if (batch.empty()) return done(std::vector<Submitted>{});
+    Item call;
+    // A lag of our reading of the database's clock never cuts a delay short.
+    const EpochMs now = sidecar_.clock.latest();
+    for (const Submission& submission : batch) call.tasks.push_back(submission.begun(*sidecar_.rules, now));
+    call.done = [done](const Item& item, const Result<std::vector<Inserted>>& answers) {
+      if (!answers) return done(tl::unexpected(answers.error()));
+      std::vector<Submitted> submitted;
+      for (std::size_t i = 0; i < answers->size(); ++i)
+        submitted.push_back({(*answers)[i], item.tasks[i].task});
+      done(std::move(submitted));
+    };
+    add(std::move(call));
+    flush();
+  });
+}
+
+void Inserts::change(std::vector<Event> events, ChangeDone done) {
+  struct Answers {
+    std::vector<Decision> decisions;
+    std::size_t missing = 0;
+    std::optional<Error> error;
+    ChangeDone done;
+  };
+  auto answers = std::make_shared<Answers>();
+  answers->decisions.resize(events.size());
+  answers->missing = events.size();
+  answers->done = std::move(done);
+  sidecar_.loop.post([this, answers, events = std::move(events)]() mutable {
+    if (draining_) return answers->done(tl::unexpected(shutting_down()));
+    if (events.empty()) return answers->done(std::vector<Decision>{});
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      sidecar_.transitions.add(std::move(events[i]), [i, answers](const Result<Decision>& decision) {
+        if (decision) {
+          answers->decisions[i] = *decision;
+        } else {
+          answers->error = decision.error();
+        }
+        if (--answers->missing > 0) return;
+        if (answers->error) return answers->done(tl::unexpected(*answers->error));
+        answers->done(std::move(answers->decisions));
+      });
+    }
+    sidecar_.transitions.flush();
+  });
 }
 
 }  // namespace rung::bridge

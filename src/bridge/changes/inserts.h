@@ -1,6 +1,7 @@
 // Inserts new tasks, one transaction per batch: those of deliveries, which wait for a shard of ours as long
-// as their session is current, and those that people submit, which wait for some seconds. An answer is given,
-// and a delivery acked, only after the commit. Thread: the loop's.
+// as their session is current, and those that people and programs submit without the broker, which wait for
+// some seconds. An answer is given, and a delivery acked, only after the commit. Thread: the loop's, but for
+// submit() and change().
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,24 @@
 #include "src/bridge/flight/transitions.h"
 #include "src/core/base/ids.h"
 #include "src/core/base/result.h"
+#include "src/core/machine/by_hand.h"
+#include "src/core/machine/machine.h"
 #include "src/core/task/task.h"
 #include "src/store/tasks.h"
 
 namespace rung::bridge {
 
+// The outcome of one submission: its row (for a duplicate only the id), and whether it is new.
+struct Submitted {
+  Inserted answer;
+  Task task;
+};
+
 class Inserts {
  public:
+  using SubmitDone = std::function<void(Result<std::vector<Submitted>>)>;
+  using ChangeDone = std::function<void(Result<std::vector<Decision>>)>;
+
   // Tasks that are written in one transaction. Inserts sets their ids, shard and node.
   struct Item {
     // Called once, with an answer for each task (inserted, duplicate or too_large), or the error of all: the
@@ -50,6 +62,13 @@ class Inserts {
   // Accepts nothing more: deliveries stay unacked, and go to another instance, or to us after a restart.
   void drain();
   bool idle() const { return in_flight_ == 0; }
+
+  // By hand. Thread: any; `done` is called on the loop. All of a batch or none, except for row-specific
+  // answers (a duplicate, a body that is too large). The error is transient if nothing could be written for
+  // some seconds, or if the process ends; such a batch may still be committed if it was on its way, as after
+  // any lost answer.
+  void submit(std::vector<Submission> batch, SubmitDone done);
+  void change(std::vector<Event> events, ChangeDone done);
 
  private:
   struct Batch {
