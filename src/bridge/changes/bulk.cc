@@ -49,63 +49,21 @@ std::string named(const std::vector<FailedTask>& failures) {
   return text;
 }
 
-struct Canary : CanaryCounts {
-  std::vector<FailedTask> failures;
-};
-
-class CanaryJudge {
- public:
-  CanaryJudge(const Bulk& bulk, const RuleBook& rules, EpochMs now, const AttachmentRecords& records)
-      : watch_(bulk.care.watch), rules_(rules), now_(now), records_(records) {}
-
-  void add(const SentTask& task) {
-    if (is_withdrawn(task)) return;
-    ++canary_.sent;
-    if (task.outcome == Outcome::succeeded) {
-      ++canary_.succeeded;
-    } else if (has_failed(task)) {
-      fail(task, error_of(task));
-    } else if (!task.published_at) {
-      ++canary_.unsent;
-    } else if (task.held) {
-      fail(task, "its silence is held open: a failure could not have arrived");
-    } else if (const auto read = when_read(task, records_);
-               watch_ && task.state == State::awaiting && read && now_ - *read >= *watch_) {
-      end_of_watch(task, *read + *watch_);
-    } else {
-      ++canary_.open;
-    }
-  }
-  const Canary& canary() const { return canary_; }
-
- private:
-  void fail(const SentTask& task, std::string why) { canary_.failures.push_back({task.id, std::move(why)}); }
-  void end_of_watch(const SentTask& task, EpochMs end) {
-    const QueueRules& queue = rules_.queue(task.queue);
-    const Silence silence = task.silence.value_or(queue.silence);
-    if (silence.means == Silence::Means::failure)
-      return fail(task, "no success was reported within " + levels::format_duration(*watch_));
-    const auto known = records_.find(task.queue);
-    std::string held;
-    if (queue.needs_attachment)
-      held = held_because(known == records_.end() ? nullptr : &known->second, *task.published_at);
-    if (!held.empty()) return fail(task, "its silence says nothing: " + held);
-    // A look from before the end of the watch does not know of a queue that was detached since.
-    if (queue.needs_attachment && known != records_.end() && known->second.checked_at < end &&
-        now_ - end < kUnverifiedSilence) {
-      ++canary_.open;
-      ++canary_.unchecked;
-      return;
-    }
-    ++canary_.succeeded;
-  }
-
-  const std::optional<Ms> watch_;
-  const RuleBook& rules_;
-  const EpochMs now_;
-  const AttachmentRecords& records_;
-  Canary canary_;
-};
+// Why the silence of a canary's task until `end`, of its watch, is no success; "" = it is one. None: a look
+// from before the end of the watch does not know of a queue that was detached since.
+std::optional<std::string> why_no_success(const SentTask& task, EpochMs end, EpochMs now, Ms watch,
+                                          const RuleBook& rules, const AttachmentRecords& records) {
+  const QueueRules& queue = rules.queue(task.queue);
+  if (task.silence.value_or(queue.silence).means == Silence::Means::failure)
+    return "no success was reported within " + levels::format_duration(watch);
+  if (!queue.needs_attachment) return "";
+  const auto known = records.find(task.queue);
+  const AttachmentRecord* record = known == records.end() ? nullptr : &known->second;
+  if (const std::string held = held_because(record, *task.published_at); !held.empty())
+    return "its silence says nothing: " + held;
+  if (record != nullptr && record->checked_at < end && now - end < kUnverifiedSilence) return std::nullopt;
+  return "";
+}
 
 Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook& rules, EpochMs now) {
   // All that it has processed is the canary.
@@ -114,13 +72,35 @@ Result<BulkVerdict> judge_canary(Store& store, const Bulk& bulk, const RuleBook&
   if (!sent) return tl::unexpected(sent.error());
   const auto records = attachments_of(store, *sent);
   if (!records) return tl::unexpected(records.error());
-  CanaryJudge judged(bulk, rules, now, *records);
-  for (const SentTask& task : *sent) judged.add(task);
-  Canary canary = judged.canary();
+  const std::optional<Ms> watch = bulk.care.watch;
+  CanaryCounts canary;
+  std::vector<FailedTask> failures;
+  for (const SentTask& task : *sent) {
+    if (is_withdrawn(task)) continue;
+    ++canary.sent;
+    if (task.outcome == Outcome::succeeded) {
+      ++canary.succeeded;
+    } else if (has_failed(task)) {
+      failures.push_back({task.id, error_of(task)});
+    } else if (!task.published_at) {
+      ++canary.unsent;
+    } else if (task.held) {
+      failures.push_back({task.id, "its silence is held open: a failure could not have arrived"});
+    } else if (const auto read = when_read(task, *records);
+               watch && task.state == State::awaiting && read && now - *read >= *watch) {
+      const auto why = why_no_success(task, *read + *watch, now, *watch, rules, *records);
+      canary.open += why ? 0 : 1;
+      canary.unchecked += why ? 0 : 1;
+      canary.succeeded += why && why->empty() ? 1 : 0;
+      if (why && !why->empty()) failures.push_back({task.id, *why});
+    } else {
+      ++canary.open;
+    }
+  }
   canary.unread = unread_among(*sent, *records);
-  if (!canary.failures.empty())
-    return BulkVerdict{Go::stop, fmt::format("{} of the canary's {} failed: {}", canary.failures.size(),
-                                             canary.sent, named(canary.failures))};
+  if (!failures.empty())
+    return BulkVerdict{Go::stop, fmt::format("{} of the canary's {} failed: {}", failures.size(), canary.sent,
+                                             named(failures))};
   if (canary.unsent + canary.open > 0) return BulkVerdict{Go::wait, waits_for(bulk, canary)};
   if (canary.succeeded == 0 && bulk.done < bulk.total && !planted(Bug::canary_of_nothing))
     return BulkVerdict{Go::stop, "no task of the canary was sent: all of them had ended before"};

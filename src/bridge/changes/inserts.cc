@@ -48,7 +48,8 @@ void Inserts::add(Item item) {
     if (item.since.ms == 0) item.since = sidecar_.loop.clock().boot();
     if (!expiry_timer_.active()) expiry_timer_.start(kLookAgain, kLookAgain);
   }
-  (item.from_backlog ? backlog_ : fresh_).push_back(std::move(item));
+  auto& line = item.from_backlog ? backlog_ : fresh_;
+  line.push_back(std::move(item));
 }
 
 void Inserts::forget_before(const IntakeSession& session) {
