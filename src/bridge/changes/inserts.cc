@@ -123,7 +123,7 @@ void Inserts::insert(const std::shared_ptr<Batch>& batch, int shard, bool for_ot
       fresh.task.node = sidecar_.shards.node();
       batch->tasks.push_back(std::move(fresh));
       batch->tags.push_back(item.tag);
-      if (planted(Bug::ack_before_commit)) sidecar_.acks.add(item.tag);
+      if (planted(Bug::ack_before_commit) && item.is_delivery()) sidecar_.acks.add(item.tag);
     }
   }
   if (planted(Bug::ack_before_commit)) sidecar_.acks.flush();
