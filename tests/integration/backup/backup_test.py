@@ -102,10 +102,14 @@ class Backup(unittest.TestCase):
         self.assertEqual(self.traffic.errors, [])
 
     def expect_whole(self):
-        """Each task has its body and as many attempts as it says."""
+        """Each task has its body and its last attempt. A claim may be in the attempts alone until its confirm, and what was
+        answered while a restored row was behind skips attempts."""
         broken = self.servers.rows(
-            f"SELECT t.id FROM {DATABASE}.rung_tasks t LEFT JOIN {DATABASE}.rung_bodies b ON b.task_id = t.id "
-            f"WHERE b.task_id IS NULL OR t.attempt <> (SELECT COUNT(*) FROM {DATABASE}.rung_attempts a WHERE a.task_id = t.id)")
+            f"SELECT t.id, t.state, t.attempt, b.task_id, GROUP_CONCAT(a.attempt ORDER BY a.attempt) "
+            f"FROM {DATABASE}.rung_tasks t LEFT JOIN {DATABASE}.rung_bodies b ON b.task_id = t.id "
+            f"LEFT JOIN {DATABASE}.rung_attempts a ON a.task_id = t.id GROUP BY t.id, t.state, t.attempt, b.task_id "
+            "HAVING b.task_id IS NULL OR COALESCE(MAX(a.attempt), 0) NOT IN (t.attempt, t.attempt + 1) "
+            "OR t.attempt > 0 AND NOT COALESCE(MAX(a.attempt = t.attempt), 0)")
         self.assertEqual(broken, [])
 
     def expect_finished(self, restored):
@@ -164,11 +168,10 @@ class Backup(unittest.TestCase):
         self.servers.rows(f"DROP DATABASE {DATABASE}")
         self.servers.db.close()
         self.servers.db = None
-        self.run_block("physical-restore", HOLD_RUNG="1")  # a sidecar that goes on may let a row that is behind skip attempts
+        self.run_block("physical-restore")
         restored = self.ids()
         self.assertEqual(copied - restored, set(), "a task that was in the backup is missing")
         self.expect_whole()
-        self.run_block("start")
         self.flow()
         self.expect_finished(restored)
         print(f"physical copy: {len(restored)} tasks", flush=True)
