@@ -1,9 +1,10 @@
-// The options of a broker (brokers.h). Those that only RabbitMQ understands have a struct of their own.
+// A broker: RabbitMQ, and its options. Those that only RabbitMQ understands have a struct of their own.
 // Thread: a value.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,5 +53,12 @@ struct BrokerOptions {
 
   rabbit::Options rabbitmq;
 };
+
+class Broker;
+class Clock;
+
+// Connects nothing before start(), which also tells what is wrong with the options. Thread: any. REQUIRES:
+// `clock` outlives the broker.
+std::unique_ptr<Broker> make_rabbit_broker(BrokerOptions options, const Clock& clock);
 
 }  // namespace rung

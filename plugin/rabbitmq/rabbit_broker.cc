@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/brokers.h"
+#include "plugin/broker.h"
+#include "plugin/broker_options.h"
+#include "plugin/rabbitmq/consume/consumer.h"
 #include "plugin/rabbitmq/consume/error_queues.h"
-#include "plugin/rabbitmq/consume/own_queues.h"
 #include "plugin/rabbitmq/publish/publisher.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "plugin/rabbitmq/topology_keeper.h"

@@ -5,7 +5,7 @@
 #include <regex>
 #include <utility>
 
-#include "plugin/rabbitmq/topology/own_settings.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/core/base/url.h"
 
 namespace rung::sidecar {

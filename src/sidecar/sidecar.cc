@@ -10,7 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "plugin/brokers.h"
+#include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/wire/broker_headers.h"
 #include "src/bridge/bridge.h"
 #include "src/bridge/watch/store_watch.h"

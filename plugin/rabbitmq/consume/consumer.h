@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "plugin/rabbitmq/consume/intake_state.h"
+#include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/calls.h"
 #include "plugin/rabbitmq/wire/codec.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
@@ -19,7 +21,7 @@
 
 namespace rung::rabbit {
 
-// What a Consumer consumes: Rung's own queues (own_queues.h) or error queues (error_queues.h). Its methods
+// What a Consumer consumes: Rung's own queues (OwnQueues) or error queues (error_queues.h). Its methods
 // are called on the consumer's thread.
 class ConsumedQueues {
  public:
@@ -116,6 +118,40 @@ class Consumer final : private ConnectionLoop::Handler {
   std::size_t failed_preparations_ = 0;  // in a row
 
   ConnectionLoop loop_;  // last: it uses the others
+};
+
+// The queues <prefix>.failed, .results and .delay, as a Consumer consumes them. Declares the topology. The
+// consumer tag is the queue's name. Thread: the consumer's.
+class OwnQueues final : public ConsumedQueues {
+ public:
+  // REQUIRES: all outlive it.
+  OwnQueues(const BrokerOptions& options, OwnQueueTypes& types, BrokerSink& sink);
+
+  Result<void> declare(const Calls& calls) override { return declare(calls, Pass::start); }
+  // The queues are still to be reported: RabbitMQ 4.3 ends the connection if a quorum queue is declared and
+  // bound again before its deletion has come to its end.
+  void begin_channel() override { cancelled_.due = false; }
+  Result<void> consume(const Calls& calls) override;
+  Result<void> cancel(const Calls& calls) override;
+  void send_cancel(Connection& connection) override;
+  bool must_change(bool) const override { return cancelled_.due; }
+  Result<Changed> change(const Calls& calls, bool consuming) override;
+  void cancelled(std::string_view consumer_tag) override;
+  Origin origin(std::string_view consumer_tag) const override;
+
+ private:
+  Result<void> declare(const Calls& calls, Pass pass);
+
+  const BrokerOptions& options_;
+  OwnQueueTypes& types_;
+  BrokerSink& sink_;
+  std::vector<Declared> inlets_;  // those that are consumed
+  // The broker has cancelled consumers, because their queues were deleted or a consumer timed out: declare
+  // and consume again.
+  struct Cancelled {
+    bool due = false;
+    std::vector<std::string> queues;  // for the report
+  } cancelled_;
 };
 
 }  // namespace rung::rabbit

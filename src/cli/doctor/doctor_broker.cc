@@ -7,7 +7,6 @@
 
 #include "plugin/rabbitmq/consume/error_queues.h"
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "plugin/rabbitmq/topology/own_settings.h"
 #include "plugin/rabbitmq/topology/return_route.h"
 #include "src/cli/attach/attach.h"
 #include "src/cli/attach/queue_notes.h"

@@ -2,7 +2,8 @@
 
 #include <set>
 
-#include "plugin/brokers.h"
+#include "plugin/broker.h"
+#include "plugin/broker_options.h"
 #include "src/core/base/url.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/clock.h"

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "plugin/broker.h"
 #include "plugin/broker_options.h"
-#include "plugin/brokers.h"
 #include "src/core/base/url.h"
 #include "tests/support/amqp_probe.h"
 #include "tests/support/broker_recorder.h"

@@ -9,8 +9,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "src/io/log_limit.h"
-
 namespace rung::log {
 namespace {
 

@@ -1,5 +1,5 @@
 // What others can set on Rung's own queues and exchanges: which of it harms, and the command that mends it.
-#include "plugin/rabbitmq/topology/own_settings.h"
+#include "plugin/rabbitmq/topology/attachment.h"
 
 #include <gmock/gmock.h>
 
