@@ -12,7 +12,6 @@
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/failpoint.h"
 #include "src/core/base/result.h"
-#include "src/core/gates/breaker.h"
 #include "src/core/gates/gates.h"
 #include "src/io/log.h"
 

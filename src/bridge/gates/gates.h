@@ -39,7 +39,6 @@
 #include "src/bridge/base/store_jobs.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/ids.h"
-#include "src/core/gates/breaker.h"
 #include "src/core/gates/gates.h"
 #include "src/core/machine/machine.h"
 #include "src/core/rules/policy.h"

@@ -63,22 +63,15 @@ std::vector<Address> Addresses::in_order(std::vector<Address> all) const {
     if (order_ == Order::listed) return {key != serving_, 0, 0, address.place};
     const auto it = failures_.find(key);
     const std::size_t dice = std::hash<std::string>{}(std::to_string(seed_) + key);
-    return {key != serving_, it == failures_.end() ? 0 : it->second.last, dice, address.place};
+    return {key != serving_, it == failures_.end() ? 0 : it->second, dice, address.place};
   };
   std::ranges::stable_sort(all, [&](const Address& a, const Address& b) { return rank(a) < rank(b); });
   return all;
 }
 
-Ms Addresses::slice_after(int silent) {
-  Ms slice = kSlice;
-  for (int i = 0; i < silent && slice < kLongestSlice; ++i) slice *= 2;
-  return slice;
-}
-
-Ms Addresses::time_for(const Address& address) const {
+Ms Addresses::slice() const {
   const std::lock_guard lock(mutex_);
-  const auto it = failures_.find(key_of(address));
-  return slice_after(it == failures_.end() ? 0 : it->second.silent);
+  return slice_;
 }
 
 void Addresses::serves(const Address& address, const std::string& passed_over) {
@@ -86,26 +79,23 @@ void Addresses::serves(const Address& address, const std::string& passed_over) {
     const std::lock_guard lock(mutex_);
     serving_ = key_of(address);
     failures_.erase(serving_);
+    slice_ = kSlice;
     if (std::exchange(told_of_, serving_) == serving_) return;
   }
   if (told_) told_(address.shown, passed_over);
 }
 
-void Addresses::failed(const Address& address, bool answered) {
+void Addresses::failed(const Address& address) {
   const std::lock_guard lock(mutex_);
   const std::string key = key_of(address);
   if (serving_ == key) serving_.clear();
   if (failures_.size() >= kMostFailuresKept) failures_.clear();
-  Failures& failures = failures_[key];
-  failures.last = ++count_;
-  if (answered) failures.silent = 0;
+  failures_[key] = ++count_;
 }
 
-void Addresses::was_silent(const Address& address, Ms given) {
+void Addresses::was_silent(Ms given) {
   const std::lock_guard lock(mutex_);
-  if (failures_.size() >= kMostFailuresKept) failures_.clear();
-  Failures& failures = failures_[key_of(address)];
-  if (slice_after(failures.silent) == given) ++failures.silent;
+  if (slice_ == given) slice_ = std::min(slice_ * 2, kLongestSlice);
 }
 
 bool Addresses::left(const Address& address) const {

@@ -60,13 +60,13 @@ class Addresses {
   // The address that serves first, then the others.
   std::vector<Address> in_order(std::vector<Address> all) const;
   // Time limit for one of several addresses: a silent server must not use up the time of the others.
-  Ms time_for(const Address& address) const;
+  Ms slice() const;
 
   void serves(const Address& address, const std::string& passed_over = {});
-  void failed(const Address& address, bool answered = true);
-  // It used up `given`, and no other address served. It may be slow rather than dead, so its time limit
-  // doubles. No effect if the limit is higher already because another connection found the same.
-  void was_silent(const Address& address, Ms given);
+  void failed(const Address& address);
+  // No address served, and one used up `given`. It may be slow rather than dead, so the limit doubles until
+  // one serves. No effect if it is higher already because another connection found the same.
+  void was_silent(Ms given);
   // Whether it has failed and another address serves now.
   bool left(const Address& address) const;
 
@@ -79,12 +79,7 @@ class Addresses {
   static constexpr Ms kSlice{2000}, kLongestSlice{8000};
 
  private:
-  struct Failures {
-    std::uint64_t last = 0;  // value of count_, which grows with each failure of any address
-    int silent = 0;          // consecutive rounds in which it was silent and no address served
-  };
   static std::string key_of(const Address& address);
-  static Ms slice_after(int silent);
   // `errors` by place: the same text, whatever the order of the attempts.
   static Error together(const std::map<std::size_t, Error>& errors, const std::vector<Error>& missing);
 
@@ -95,10 +90,12 @@ class Addresses {
   const std::uint32_t seed_;
   Told told_;
   mutable std::mutex mutex_;
-  std::string serving_;                       // key; "" = none. Guarded by mutex_
-  std::string told_of_;                       // key; guarded by mutex_
-  std::map<std::string, Failures> failures_;  // by key, since each last served; guarded by mutex_
-  std::uint64_t count_ = 0;                   // guarded by mutex_
+  std::string serving_;  // key; "" = none. Guarded by mutex_
+  std::string told_of_;  // key; guarded by mutex_
+  // By key, since each last served: the number of its last failure. Guarded by mutex_.
+  std::map<std::string, std::uint64_t> failures_;
+  std::uint64_t count_ = 0;  // of failures; guarded by mutex_
+  Ms slice_ = kSlice;        // guarded by mutex_
 };
 
 template <typename Attempt>
@@ -110,10 +107,10 @@ auto Addresses::connect(Ms alone, const Stopping& stopping, const Attempt& attem
   if (found.all.empty() && several && alone > kSlice)
     found = find(clock_.boot() + alone - kSlice, stopping, names);
   std::map<std::size_t, Error> errors;
-  std::vector<std::pair<Address, Ms>> silent;
+  const Ms slice = this->slice();
+  bool silent = false;
   for (const Address& address : in_order(found.all)) {
     if (stopping && stopping()) return transient("stopping");
-    const Ms slice = time_for(address);
     const BootMs until = clock_.boot() + (address.alone ? alone : std::min(alone, slice));
     auto got = attempt(address, until);
     if (got) {
@@ -121,12 +118,11 @@ auto Addresses::connect(Ms alone, const Stopping& stopping, const Attempt& attem
       return got;
     }
     if (stopping && stopping()) return got;
-    const bool answered = clock_.boot() < until;
-    failed(address, answered);
-    if (!answered) silent.emplace_back(address, slice);
+    silent = silent || clock_.boot() >= until;
+    failed(address);
     errors.emplace(address.place, got.error());
   }
-  for (const auto& [address, given] : silent) was_silent(address, given);
+  if (silent) was_silent(slice);
   return tl::unexpected(together(errors, found.missing));
 }
 

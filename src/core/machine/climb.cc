@@ -5,7 +5,7 @@
 
 #include "levels/duration.h"
 #include "src/core/base/utf8.h"
-#include "src/core/gates/breaker.h"
+#include "src/core/gates/gates.h"
 #include "src/core/task/task.h"
 
 namespace rung {

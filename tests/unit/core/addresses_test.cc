@@ -94,36 +94,29 @@ TEST(AddressesTest, TheListedOrderForgetsFailures) {
   EXPECT_EQ(order(addresses), "123");
 }
 
-TEST(AddressesTest, EachHasATimeOfItsOwnAndMoreWhenItWasSilent) {
+TEST(AddressesTest, EachHasASliceOfTheTimeAndMoreWhenOneWasSilent) {
   Addresses addresses(hosts(2), 5672, Addresses::Order::shuffled, test_clock());
-  const Address one = found(addresses)[0];
-  EXPECT_EQ(addresses.time_for(one), Ms{2000});
-  addresses.was_silent(one, Ms{2000});
-  EXPECT_EQ(addresses.time_for(one), Ms{4000});
-  addresses.was_silent(one, Ms{2000});  // another connection, in the same round
-  EXPECT_EQ(addresses.time_for(one), Ms{4000});
-  addresses.was_silent(one, Ms{4000});
-  addresses.was_silent(one, Ms{8000});
-  EXPECT_EQ(addresses.time_for(one), Ms{8000});
-  EXPECT_EQ(addresses.time_for(found(addresses)[1]), Ms{2000});
-  addresses.failed(one);  // it answered, although with a refusal
-  EXPECT_EQ(addresses.time_for(one), Ms{2000});
-  addresses.was_silent(one, Ms{2000});
-  addresses.serves(one);
-  EXPECT_EQ(addresses.time_for(one), Ms{2000});
+  EXPECT_EQ(addresses.slice(), Ms{2000});
+  addresses.was_silent(Ms{2000});
+  addresses.was_silent(Ms{2000});  // another connection, in the same round
+  EXPECT_EQ(addresses.slice(), Ms{4000});
+  addresses.was_silent(Ms{4000});
+  addresses.was_silent(Ms{8000});
+  EXPECT_EQ(addresses.slice(), Ms{8000});
+  addresses.serves(found(addresses)[0]);
+  EXPECT_EQ(addresses.slice(), Ms{2000});
 }
 
 // Dead rather than slow: whoever comes next should not wait for it longer than the one before.
 TEST(AddressesTest, OneThatIsSilentGetsNoMoreTimeWhereAnotherServes) {
   Addresses addresses(hosts(2), 5672, Addresses::Order::listed, test_clock());
-  const Address one = found(addresses)[0];
   for (const bool two_serves : {true, false}) {
     (void)addresses.connect(Ms{20}, {}, [&](const Address& address, BootMs until) -> Result<int> {
       if (address.place == 1 && two_serves) return 1;
       std::this_thread::sleep_for(until - test_clock().boot());
       return tl::unexpected(away("silent"));
     });
-    EXPECT_EQ(addresses.time_for(one), two_serves ? Ms{2000} : Ms{4000});
+    EXPECT_EQ(addresses.slice(), two_serves ? Ms{2000} : Ms{4000});
   }
 }
 

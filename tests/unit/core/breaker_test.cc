@@ -1,8 +1,8 @@
 // The breaker's states, and what each outcome does to it.
-#include "src/core/gates/breaker.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/core/gates/gates.h"
 
 namespace rung {
 namespace {
