@@ -115,14 +115,6 @@ WHERE created_at >= UTC_TIMESTAMP(3) - INTERVAL 2 DAY
 ORDER BY attempt DESC, retry_id
 LIMIT 20;
 
--- ## Which causes, how often
--- Failures of the last hour. A message that fails twice counts twice.
-SELECT cause_id, queue, error_type, LEFT(sample, 120) AS error, last_hour, scheduled, parked, succeeded, last_seen
-FROM retry_causes
-WHERE last_hour > 0
-ORDER BY last_hour DESC
-LIMIT 50;
-
 -- ## Awaiting and silent
 -- Delivered, and no result from the consumer yet: the longest wait first.
 SELECT c.retry_id, c.queue, c.message_id, c.attempt, h.published_at,
@@ -201,20 +193,6 @@ FROM retry_audit
 WHERE at >= UTC_TIMESTAMP(3) - INTERVAL 30 DAY
 GROUP BY DATE(at), who, what
 ORDER BY day DESC, changes DESC;
-
--- ## Which errors, by tag
--- Failures of the last day by the first line of the reported error (a stack follows it), ignoring numbers.
-SELECT tag, error, COUNT(*) AS failures, COUNT(DISTINCT retry_id) AS tasks, MAX(outcome_at) AS last_seen,
-       MIN(retry_id) AS an_example
-FROM (SELECT c.tag, LEFT(REGEXP_REPLACE(SUBSTRING_INDEX(h.error, '\n', 1), '[0-9]+', '#'), 120) AS error, h.retry_id,
-             h.outcome_at
-      FROM retry_history h
-      JOIN retry_current c ON c.retry_id = h.retry_id
-      WHERE h.due_at >= UTC_TIMESTAMP(3) - INTERVAL 1 DAY AND h.due_at <= UTC_TIMESTAMP(3)
-        AND h.outcome IN ('failed', 'timed_out', 'returned')) failures
-GROUP BY tag, error
-ORDER BY failures DESC
-LIMIT 50;
 
 -- ## Which executor fails most
 -- Deliveries of the last day, by the executor that reported handling them: is one machine worse than the

@@ -277,7 +277,7 @@ CREATE TABLE IF NOT EXISTS rung_pauses (
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
 
 -- One row for each queue that has a gate; all instances share it.
--- breaker_detail: JSON, what src/core/gates/breaker.h needs besides the columns.
+-- breaker_detail: JSON, what src/core/gates/gates.h needs besides the columns.
 -- hold_*: a consumer's retry-after that holds back the whole queue.
 -- outside_*, limited_*: what instances saw: the queue is outside its window, tasks wait for a rate. Only for people.
 CREATE TABLE IF NOT EXISTS rung_gates (

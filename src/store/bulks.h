@@ -12,8 +12,8 @@
 #include "src/core/machine/machine.h"
 #include "src/core/task/task.h"
 #include "src/store/attachments.h"
-#include "src/store/queries.h"
 #include "src/store/system.h"
+#include "src/store/tasks.h"
 
 namespace rung {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "src/store/queries.h"
 #include "src/store/store.h"
+#include "src/store/tasks.h"
 
 namespace rung {
 namespace {

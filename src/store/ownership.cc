@@ -1,5 +1,6 @@
 #include "src/store/ownership.h"
 
+#include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
@@ -7,6 +8,8 @@
 
 namespace rung {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kId = "database_id", kServes = "serves_broker";
 
@@ -16,6 +19,20 @@ std::string new_id() {
   std::string bytes;
   for (int i = 0; i < 6; ++i) bytes += static_cast<char>(random() & 0xFF);
   return to_hex(bytes);
+}
+
+// None for a text that to_text() cannot have made.
+std::optional<BrokerPlace> place_from_text(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  BrokerPlace place;
+  for (const auto& [name, field] :
+       {std::pair{"cluster", &place.cluster}, {"space", &place.space}, {"prefix", &place.prefix}}) {
+    const auto it = json.find(name);
+    if (it == json.end() || !it->is_string()) return std::nullopt;
+    *field = it->get<std::string>();
+  }
+  return place;
 }
 
 Result<Ownership> read(Store& store, std::string_view id_if_none, std::string_view place_if_none) {
@@ -34,6 +51,11 @@ constexpr std::string_view kAdopt =
     "database), run `rung adopt`. See docs/operations.md";
 
 }  // namespace
+
+std::string to_text(const BrokerPlace& place) {
+  const Json json = {{"cluster", place.cluster}, {"space", place.space}, {"prefix", place.prefix}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // names are bytes of the broker's users
+}
 
 Result<Ownership> read_ownership(Store& store, const std::optional<BrokerPlace>& if_none) {
   auto there = look_at_ownership(store);  // nearly always complete: then nothing is written

@@ -19,6 +19,9 @@ struct Ownership {
   std::optional<BrokerPlace> serves;  // none = no place yet
 };
 
+// JSON, as it is stored: the same place always gives the same text.
+std::string to_text(const BrokerPlace& place);
+
 // Creates the id if there is none; remembers `if_none` if the database serves no place yet. Concurrent calls
 // get the same answer.
 Result<Ownership> read_ownership(Store& store, const std::optional<BrokerPlace>& if_none);

@@ -11,14 +11,6 @@
 
 namespace rung {
 
-Decision refuse_child(const Task& task, Inserted::How how) {
-  Decision d;
-  d.verdict = Decision::Verdict::refused;
-  d.reason = how == Inserted::How::too_large ? kBodyTooLarge : kIdTaken;
-  d.task = task;
-  return d;
-}
-
 std::vector<TaskId> first_claimed(std::span<const Decision> decisions, std::size_t most_bytes) {
   std::vector<TaskId> ids;
   std::size_t bytes = 0;

@@ -28,9 +28,7 @@
 #include "src/store/causes.h"
 #include "src/store/counts.h"
 #include "src/store/gates.h"
-#include "src/store/leases.h"
 #include "src/store/options.h"
-#include "src/store/queries.h"
 #include "src/store/system.h"
 #include "src/store/tasks.h"
 

@@ -14,16 +14,15 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "src/core/base/failpoint.h"
 #include "src/core/machine/by_hand.h"
-#include "src/store/tables.h"
 
 namespace rung {
 
@@ -37,45 +36,44 @@ namespace {
 class IntakeWriter {
  public:
   IntakeWriter(Tables& tables, const CauseBook& book, std::span<const NewTask> tasks)
-      : tables_(tables), tasks_(tasks), texts_(book), rows_(tables.intake(tasks)) {
+      : tables_(tables), texts_(book) {
+    rows_.reserve(tasks.size());
     for (const NewTask& n : tasks) {
       if (const auto failure = CauseChanges::failure_of(n)) texts_.of(failure->error);  // before the locks
+      rows_.emplace_back(n, rows_.size());
     }
-    order_.resize(tasks.size());
-    std::iota(order_.begin(), order_.end(), std::size_t{0});
-    std::sort(order_.begin(), order_.end(),
-              [&](std::size_t a, std::size_t b) { return tasks_[a].task.id < tasks_[b].task.id; });
+    std::ranges::sort(rows_, {}, [](const NewRow& row) { return row.task->task.id; });
   }
 
   // True if guard_leases() is enough: each task is of one of the leases, and no row must be looked for.
   bool guard_suffices(const Fence& fence) const {
-    const auto fenced = [&](const NewTask& n) {
-      return std::ranges::find(fence.leases, n.task.shard, &Lease::shard) != fence.leases.end();
+    const auto fenced = [&](const NewRow& row) {
+      return std::ranges::find(fence.leases, row.task->task.shard, &Lease::shard) != fence.leases.end();
     };
-    return !fence.by_hand && fence.node != 0 && std::ranges::all_of(tasks_, fenced) && !too_large_with_key();
+    return !fence.by_hand && fence.node != 0 && std::ranges::all_of(rows_, fenced) && !too_large_with_key();
   }
 
   // `look`: look for existing rows first; else a duplicate key repeats the transaction.
   std::vector<Inserted> run(const std::vector<Lease>& held, const Fence& fence, bool look) {
     by_hand_ = fence.by_hand;
-    results_.assign(tasks_.size(), {});
-    for (std::size_t i = 0; i < tasks_.size(); ++i) results_[i].id = tasks_[i].task.id;
+    results_.assign(rows_.size(), {});
+    for (const NewRow& row : rows_) results_[row.place].id = row.task->task.id;
     here_.clear();
     taken_.clear();
     by_key_.clear();
     // A task whose lease is not held is not written, so no duplicate key shows that an earlier try wrote it.
     const auto all_held = [&] {
-      return std::ranges::all_of(tasks_, [&](const NewTask& n) { return is_held(n, held); });
+      return std::ranges::all_of(rows_, [&](const NewRow& row) { return is_held(row, held); });
     };
     if (look || too_large_with_key() || !all_held()) {
       find_ids();
-      find_keys();
+      for (const Existing& row : tables_.find_keys(rows_)) by_key_[row.key] = row;
     }
-    std::vector<std::size_t> fresh;
+    std::vector<NewRow*> fresh;
     std::vector<TaskId> to_free;
     std::unordered_map<std::string, TaskId> in_batch;
-    for (const std::size_t i : order_) {
-      if (sort_out(i, held, in_batch, to_free)) fresh.push_back(i);
+    for (NewRow& row : rows_) {
+      if (sort_out(row, held, in_batch, to_free)) fresh.push_back(&row);
     }
     free_keys(std::move(to_free));
     write(fresh, fence.node);
@@ -85,70 +83,65 @@ class IntakeWriter {
   const CauseChanges& causes() const { return *changes_; }  // REQUIRES: run()
 
  private:
-  using Existing = IntakeRows::SameKey;
+  using Existing = Tables::SameKey;
 
   static bool over(const Existing& row) { return is_over(row.state, row.kind, row.attempt); }
 
-  bool is_held(const NewTask& n, const std::vector<Lease>& held) const {
+  bool is_held(const NewRow& row, const std::vector<Lease>& held) const {
     return by_hand_ || planted(Bug::no_fence_on_insert) ||
-           std::ranges::find(held, n.task.shard, &Lease::shard) != held.end();
+           std::ranges::find(held, row.task->task.shard, &Lease::shard) != held.end();
   }
+  bool is_too_large(const NewRow& row) const { return row.bytes() > tables_.largest_row(); }
 
   // A task too large to write causes no duplicate key error, which would show that it is already stored, as a
   // row without the body.
   bool too_large_with_key() const {
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      if (!tasks_[i].intake_key.empty() && rows_->is_too_large(i)) return true;
-    }
-    return false;
+    return std::ranges::any_of(rows_,
+                               [&](const NewRow& row) { return !row.key.empty() && is_too_large(row); });
   }
 
   // Finds the rows that an earlier call wrote before its answer was lost.
   void find_ids() {
-    for (const IntakeRows::SameId& row : rows_->find_ids()) {
-      const auto n = std::ranges::find(tasks_, row.id, [](const NewTask& t) { return t.task.id; });
+    for (const Tables::SameId& found : tables_.find_ids(rows_)) {
+      const NewTask& n =
+          *std::ranges::find(rows_, found.id, [](const NewRow& row) { return row.task->task.id; })->task;
       // The queue may have changed since, by a failure or by a person.
-      const bool ours = row.created_at == n->task.created_at && row.message_id == n->task.message_id &&
-                        row.body == n->message->body;
-      (ours ? here_ : taken_).insert(row.id);
+      const bool ours = found.created_at == n.task.created_at && found.message_id == n.task.message_id &&
+                        found.body == n.message->body;
+      (ours ? here_ : taken_).insert(found.id);
     }
   }
 
-  void find_keys() {
-    for (const Existing& row : rows_->find_keys()) by_key_[row.key] = row;
-  }
-
   // True if the row is to be written.
-  bool sort_out(std::size_t i, const std::vector<Lease>& held,
+  bool sort_out(const NewRow& row, const std::vector<Lease>& held,
                 std::unordered_map<std::string, TaskId>& in_batch, std::vector<TaskId>& to_free) {
-    const NewTask& n = tasks_[i];
-    Inserted& result = results_[i];
+    const NewTask& n = *row.task;
+    Inserted& result = results_[row.place];
     if (here_.contains(n.task.id)) return false;  // inserted, by an earlier try
     if (taken_.contains(n.task.id)) {
       result.how = Inserted::How::id_taken;
       return false;
     }
-    const std::string key = intake_key_of(n);
-    const auto old = key.empty() ? by_key_.end() : by_key_.find(key);
+    const auto old = row.key.empty() ? by_key_.end() : by_key_.find(row.key);
     const bool frees = old != by_key_.end() &&
                        gives_up_key(over(old->second), old->second.attempt, old->second.created_at, n);
     if (old != by_key_.end() && !frees) {
       result = {Inserted::How::duplicate, old->second.id};
       return false;
     }
-    if (const auto twin = in_batch.find(key); !key.empty() && twin != in_batch.end()) {
+    if (const auto twin = in_batch.find(row.key); !row.key.empty() && twin != in_batch.end()) {
       result = {Inserted::How::duplicate, twin->second};
       return false;
     }
-    if (rows_->is_too_large(i)) {
+    if (is_too_large(row)) {
       result.how = Inserted::How::too_large;
       return false;
     }
-    if (!is_held(n, held)) {
+    if (!is_held(row, held)) {
       result.how = Inserted::How::not_held;
       return false;
     }
-    if (!key.empty()) in_batch[key] = n.task.id;
+    if (!row.key.empty()) in_batch[row.key] = n.task.id;
     if (frees) to_free.push_back(old->second.id);
     return true;
   }
@@ -161,31 +154,27 @@ class IntakeWriter {
       if (!over(old) && std::ranges::binary_search(to_free, old.id)) open.push_back(old.id);
     }
     std::sort(open.begin(), open.end());
-    if (rows_->free_keys(to_free, open) != static_cast<std::int64_t>(to_free.size()))
+    if (tables_.free_keys(to_free, open) != static_cast<std::int64_t>(to_free.size()))
       throw Again{"a finished task was reopened"};
   }
 
-  void write(const std::vector<std::size_t>& fresh, int node) {
+  void write(const std::vector<NewRow*>& fresh, int node) {
     changes_.emplace(texts_);
-    std::vector<std::string> causes(tasks_.size());  // "" = it has not failed
     EpochMs newest;
-    for (const std::size_t i : fresh) {
-      const NewTask& n = tasks_[i];
-      causes[i] = changes_->of(n);
-      changes_->inserted(n, causes[i]);
-      newest = std::max(newest, n.task.created_at);
+    for (NewRow* row : fresh) {
+      row->cause = changes_->of(*row->task);
+      changes_->inserted(*row->task, row->cause);
+      newest = std::max(newest, row->task->task.created_at);
     }
-    rows_->insert(fresh, causes);
+    tables_.insert_rows(fresh);
     tables_.write_causes(*changes_, node, newest);
   }
 
   Tables& tables_;
-  const std::span<const NewTask> tasks_;
   CauseTexts texts_;
-  const std::unique_ptr<IntakeRows> rows_;
+  std::vector<NewRow> rows_;  // by id
   bool by_hand_ = false;
   std::optional<CauseChanges> changes_;
-  std::vector<std::size_t> order_;  // by id
   std::vector<Inserted> results_;
   std::unordered_set<TaskId> here_, taken_;  // ids in the table: from our earlier try; from others
   std::unordered_map<std::string, Existing> by_key_;
@@ -208,6 +197,14 @@ struct Locked {
   std::optional<Task> before = {};  // if it has changed
   bool claimed_short = false;       // now: the row stays as it is
 };
+
+Decision refused(const Task& task, std::string_view reason) {
+  Decision d;
+  d.verdict = Decision::Verdict::refused;
+  d.reason = reason;
+  d.task = task;
+  return d;
+}
 
 // One try of a transaction of apply().
 class Application {
@@ -305,11 +302,9 @@ class Application {
   Decision ask(const Event& event, const Decider& decide) {
     const auto it = tasks_.find(event.id);
     if (it == tasks_.end()) {
-      Decision none;
-      none.verdict = Decision::Verdict::refused;
-      none.reason = kNoSuchTask;
-      none.task.id = event.id;
-      return none;
+      Task none;
+      none.id = event.id;
+      return refused(none, kNoSuchTask);
     }
     Locked& locked = it->second;
     if (auto no = refuse_by_hand(event, locked.task)) return *std::move(no);
@@ -317,7 +312,8 @@ class Application {
     if (d.verdict != Decision::Verdict::applied) return d;
     if (d.child != nullptr) {
       const Inserted::How how = insert_child(tables_, book_, *d.child).how;
-      if (how != Inserted::How::inserted) return refuse_child(locked.task, how);
+      if (how != Inserted::How::inserted)
+        return refused(locked.task, how == Inserted::How::too_large ? kBodyTooLarge : kIdTaken);
     }
     causes_.decided(locked.task, d);
     if (auto row = audit_of(event, locked.task, d.task, now_)) audit_.push_back(*std::move(row));
@@ -400,7 +396,7 @@ void failpoints(std::span<const Event> events, std::string_view when) {
 
 Result<std::vector<Inserted>> TaskWriter::insert(std::span<const NewTask> tasks, const Fence& fence) {
   if (tasks.empty()) return std::vector<Inserted>{};
-  IntakeWriter intake(tables_, book_, tasks);
+  IntakeWriter intake(*this, *book_, tasks);
   bool repeated = false;
   std::vector<Inserted> inserted;
   const auto body = [&] {
@@ -409,23 +405,22 @@ Result<std::vector<Inserted>> TaskWriter::insert(std::span<const NewTask> tasks,
     if (!is_first) doubts_ = kDoubts;
     if (is_first && doubts_ == 0 && intake.guard_suffices(fence)) {
       const Fence needed = narrowed(fence, tasks, [](const NewTask& n) { return n.task.shard; });
-      tables_.guard_leases(needed);
+      guard_leases(needed);
       inserted = intake.run(needed.leases, needed, false);
     } else {
-      const std::vector<Lease> held = tables_.share_leases(fence);
+      const std::vector<Lease> held = share_leases(fence);
       inserted = intake.run(held, fence, doubts_ > 0);
     }
   };
-  auto done = tables_.transaction(body, "insert");
+  auto done = transaction(body, "insert");
   if (doubts_ > 0) --doubts_;
   if (!done) return tl::unexpected(std::move(done).error());
-  book_.stored(intake.causes().fresh());
+  book_->stored(intake.causes().fresh());
   return inserted;
 }
 
-Result<std::vector<Decision>> TaskWriter::apply(std::span<const Event> events, const Fence& fence,
-                                                const Decider& decide, const BulkStep* step,
-                                                const ClaimLimits* claims) {
+Result<std::vector<Decision>> TaskWriter::write(std::span<const Event> events, const Fence& fence,
+                                                const Decider& decide, const BulkStep* step, Claims* claims) {
   if (events.empty()) return std::vector<Decision>{};
   const bool all_expected =  // of a bulk none is: its events are by hand
       std::ranges::all_of(events, [](const Event& e) { return e.expected != nullptr && !e.by_hand; });
@@ -439,11 +434,11 @@ Result<std::vector<Decision>> TaskWriter::apply(std::span<const Event> events, c
     --unread_backoff_;
     unread_at.reset();
   }
-  const bool may_be_short = claims != nullptr && events.size() >= claims->short_from;
+  const bool may_be_short = claims != nullptr && events.size() >= short_claims_from();
   std::vector<CauseRow> fresh;
   std::optional<std::vector<Decision>> decided;
   int tries = 0;
-  CauseTexts texts(book_);
+  CauseTexts texts(*book_);
   for (const Event& e : events) {
     if (const auto* failed = std::get_if<event::Failed>(&e.what))
       texts.of(failed->error);  // before the locks
@@ -452,31 +447,39 @@ Result<std::vector<Decision>> TaskWriter::apply(std::span<const Event> events, c
     const bool repeated = ++tries > 1;
     decided.reset();
     if (unread_at && !repeated) {
-      Application application(tables_, texts, events, fence.node, {});
+      Application application(*this, texts, events, fence.node, {});
       decided = application.run_unread(decide, *unread_at, needed);
       fresh = application.causes().fresh();
     }
     if (!decided) {
-      Application application(tables_, texts, events, fence.node, {repeated, may_be_short});
+      Application application(*this, texts, events, fence.node, {repeated, may_be_short});
       decided = application.run(decide, repeated ? fence : needed, step);
       fresh = application.causes().fresh();
     }
-    if (claims != nullptr) tables_.read_messages(first_claimed(*decided, claims->most_bytes));
+    if (claims != nullptr) read_messages(first_claimed(*decided, claims->most_bytes), claims->messages);
     failpoints(events, ".before_commit");
   };
-  auto done = tables_.transaction(body, {});
+  auto done = transaction(body, {});
   if (unread_at && tries > 1) unread_backoff_ = kUnreadBackoff;
   if (!done) return tl::unexpected(std::move(done).error());
-  book_.stored(fresh);
+  book_->stored(fresh);
   failpoints(events, ".after_commit");
   return *std::move(decided);
+}
+
+Result<Claimed> TaskWriter::claim(std::span<const Event> events, const Fence& fence, const Decider& decide,
+                                  std::size_t most_bytes) {
+  Claims claims{most_bytes};
+  auto decisions = write(events, fence, decide, nullptr, &claims);
+  if (!decisions) return tl::unexpected(std::move(decisions).error());
+  return Claimed{*std::move(decisions), std::move(claims.messages)};
 }
 
 Result<void> TaskWriter::write_claims(std::span<const TaskId> ids) {
   std::vector<Event> events;
   events.reserve(ids.size());
   for (const TaskId id : ids) events.push_back({id, event::Claim{}});
-  auto written = apply(events, Fence{}, keep_short_claim);
+  auto written = write(events, Fence{}, keep_short_claim, nullptr, nullptr);
   if (!written) return tl::unexpected(written.error());
   return {};
 }

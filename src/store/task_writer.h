@@ -1,40 +1,243 @@
-// insert() and apply() above the Tables of a database.
-// Thread, errors: of its store (store.h).
+// insert() and apply(), once for all databases (TaskWriter), above what each does with its tables (Tables).
+// Thread, errors: of the store (store.h).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/core/base/result.h"
+#include "src/core/machine/by_hand.h"
 #include "src/core/machine/machine.h"
-#include "src/store/causes.h"
-#include "src/store/tables.h"
-#include "src/store/tasks.h"
+#include "src/core/message/message.h"
+#include "src/core/task/task.h"
+#include "src/store/store.h"
 
 namespace rung {
 
-class TaskWriter {
- public:
-  // Both outlive this.
-  TaskWriter(Tables& tables, CauseBook& book) : tables_(tables), book_(book) {}
+// Thrown inside a transaction: undo it and return this error.
+struct Abort {
+  Error error;
+};
+// Thrown inside a transaction: another writer was first; undo it and repeat it.
+struct Again {
+  std::string why;
+};
 
-  struct ClaimLimits {
-    std::size_t most_bytes = 0;
-    std::size_t short_from = kShortClaims;  // from so many claims in one call on, they are short
-  };
-  // Store::insert(), Store::apply(). `claims`: set if the events are claims; the messages of first_claimed()
-  // are then read with the commit (Tables::read_messages).
-  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence);
-  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step = nullptr,
-                                      const ClaimLimits* claims = nullptr);
-  // Store::write_claims().
-  Result<void> write_claims(std::span<const TaskId> ids);
+// A task that is locked, with its short claim if it has one: its row does not show that claim.
+struct LockedTask {
+  Task task;
+  bool short_claim = false;
+};
+
+struct ChangedTask {
+  const Task* before = nullptr;
+  const Task* after = nullptr;
+  bool short_claim = false;  // the row does not show the claim of `before` yet
+};
+
+// --- what one apply() writes to attempts: several events may concern the same attempt
+
+// Merges `said` into `row` as machine.h defines it: unset fields (nullopt, pending, "") leave the value
+// unchanged; level and due_at are written once, when the attempt begins.
+inline void merge_attempt(Attempt& row, const Attempt& said) {
+  if (said.published_at) row.published_at = said.published_at;
+  if (said.outcome != Outcome::pending) row.outcome = said.outcome;
+  if (said.outcome_at) row.outcome_at = said.outcome_at;
+  if (!said.error.empty()) row.error = said.error;
+  if (said.node != 0) row.node = said.node;
+  if (!said.executor.empty()) row.executor = said.executor;
+  if (!said.rule.empty()) row.rule = said.rule;
+  if (said.epoch != 0) row.epoch = said.epoch;
+}
+
+class AttemptChanges {
+ public:
+  using Key = std::pair<TaskId, int>;
+
+  void add(const Attempt& said, bool drop) {
+    Change& change = changes_[{said.task, said.attempt}];
+    if (drop) {
+      change.drop = true;
+      change.empty = true;
+      return;
+    }
+    if (change.empty) {
+      change.row = said;
+    } else {
+      merge_attempt(change.row, said);
+    }
+    change.empty = false;
+  }
+
+  // Rows to delete before kept() is written.
+  std::vector<Key> dropped() const {
+    std::vector<Key> keys;
+    for (const auto& [key, change] : changes_) {
+      if (change.drop) keys.push_back(key);
+    }
+    return keys;
+  }
+  // Rows to upsert, by task and attempt.
+  std::vector<Attempt> kept() const {
+    std::vector<Attempt> rows;
+    for (const auto& [key, change] : changes_) {
+      if (!change.empty) rows.push_back(change.row);
+    }
+    return rows;
+  }
 
  private:
-  Tables& tables_;
-  CauseBook& book_;
+  struct Change {
+    Attempt row;
+    bool drop = false;
+    bool empty = true;  // nothing to upsert
+  };
+  std::map<Key, Change> changes_;
+};
+
+// What a step of a bulk adds to its row.
+struct BulkStepCounts {
+  TaskId last;  // the last task of the step
+  std::int64_t done = 0, applied = 0, refused = 0;
+};
+
+// A task of one insert(), as it is stored.
+struct NewRow {
+  NewRow(const NewTask& of, std::size_t at)
+      : task(&of),
+        place(at),
+        key(of.intake_key),
+        properties(properties_to_json(of.message->properties)),
+        headers(headers_json(*of.message)) {
+    if (!key.empty()) key.resize(16, '\0');
+  }
+  static std::optional<std::string> headers_json(const Message& message) {
+    return message.headers ? std::optional(headers_to_json(*message.headers)) : std::nullopt;
+  }
+  std::size_t bytes() const {  // of its message and its origin
+    return task->message->body.size() + properties.size() + (headers ? headers->size() : 0) +
+           task->origin_json.size();
+  }
+
+  const NewTask* task;
+  std::size_t place;       // in the call
+  std::string key;         // "" or 16 bytes
+  std::string properties;  // JSON
+  std::optional<std::string> headers;
+  std::string cause = {};  // "" = it has not failed
+};
+
+// A database reads, locks and writes rows, and decides nothing. Everything but transaction() and
+// short_claims_from() is called inside a transaction, whose rows stay locked until it ends. Errors are
+// thrown: Abort, Again, and the database's own, which transaction() turns into an Error. A write may wait
+// until the commit, and its error with it. REQUIRES: the caller throws Abort or Again only before its first
+// write, because the memory store cannot undo one.
+class Tables {
+ public:
+  virtual ~Tables() = default;
+
+  // Runs `body` in one transaction, and repeats it a few times after Again and what means the same to the
+  // database. `name`: of its failpoints, NAME.before_commit and NAME.after_commit.
+  virtual Result<void> transaction(const std::function<void()>& body, std::string_view name) = 0;
+
+  // Those of its leases that the node of `fence` holds. They cannot be taken from it until the end.
+  virtual std::vector<Lease> share_leases(const Fence& fence) = 0;
+  // Without a round trip: if the node does not hold all of them, nothing that follows is done, and the
+  // transaction is repeated.
+  virtual void guard_leases(const Fence& fence) = 0;
+  // The leases that any instance holds now.
+  virtual std::vector<Lease> current_leases() = 0;
+
+  // share_leases(), then the tasks, in order of ids, which `ids` are in.
+  struct Locked {
+    std::vector<Lease> held = {};
+    EpochMs now = {};  // not later than the locks. REQUIRES: there is a task
+    std::vector<LockedTask> tasks = {};
+  };
+  virtual Locked lock(const Fence& fence, std::span<const TaskId> ids) = 0;
+
+  // --- writes. REQUIRES: the tasks are locked, and in order of ids.
+  virtual void write_tasks(std::span<const ChangedTask> tasks) = 0;
+  // The same without a lock, with guard_leases(): the transaction is repeated if a row is no longer as it was
+  // `before`. False, and nothing is done, if that is not worthwhile.
+  virtual bool write_unread(std::span<const ChangedTask> tasks, const Fence& fence) = 0;
+  // `repeated`: an earlier try of the transaction was undone.
+  virtual void write_attempts(const AttemptChanges& attempts, bool repeated) = 0;
+  // The message has the same body; what the row had before is added to its origin.
+  virtual void replace_message(const Task& task, const MessagePtr& message) = 0;
+  virtual void write_audit(std::span<const AuditRow> rows) = 0;
+  // `node`: of the instance, for the events of new causes.
+  virtual void write_causes(const CauseChanges& changes, int node, EpochMs now) = 0;
+  // Before the other writes. False: the bulk is paused, has ended, or is run by another process.
+  virtual bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) = 0;
+  // After write_tasks(): Store::sent_by_bulk() returns these tasks.
+  virtual void keep_sent(const BulkStep& step, std::span<const TaskId> changed) = 0;
+
+  // --- new tasks
+  virtual std::size_t largest_row() const = 0;  // of which NewRow::bytes() the database takes
+  // Rows that have the id of one of these, with what tells whether they are of the same message.
+  struct SameId {
+    TaskId id;
+    EpochMs created_at;
+    std::string message_id, body;
+  };
+  virtual std::vector<SameId> find_ids(std::span<const NewRow> rows) = 0;
+  // The tasks that have the key of one of these, as they are with their short claims.
+  struct SameKey {
+    std::string key;
+    TaskId id;
+    State state = State::unknown;
+    Kind kind = Kind::retry;
+    int attempt = 0;
+    EpochMs created_at;
+  };
+  virtual std::vector<SameKey> find_keys(std::span<const NewRow> rows) = 0;
+  // Takes the keys away from those of `ids` that are over (is_over) or in `open`; returns how many. Both
+  // ascending.
+  virtual std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) = 0;
+  // In order of ids. The transaction is repeated if there is a row with one of their ids or keys.
+  virtual void insert_rows(std::span<const NewRow* const> rows) = 0;
+
+  // Reads these messages with the commit.
+  virtual void read_messages(std::span<const TaskId> ids, std::vector<StoredMessage>& into) = 0;
+  virtual double random() = 0;  // [0, 1), for jitter
+  // From so many claims in one call on, they are short.
+  virtual std::size_t short_claims_from() const { return kShortClaims; }
+};
+
+class TaskWriter : public Store, protected Tables {
+ public:
+  explicit TaskWriter(std::shared_ptr<CauseBook> book) : book_(std::move(book)) {}
+
+  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override;
+  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide, const BulkStep* step = nullptr) override {
+    return write(events, fence, decide, step, nullptr);
+  }
+  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
+                        std::size_t most_bytes) override;
+  Result<void> write_claims(std::span<const TaskId> ids) override;
+
+ protected:
+  const std::shared_ptr<CauseBook> book_;
+
+ private:
+  struct Claims {
+    std::size_t most_bytes;
+    std::vector<StoredMessage> messages = {};
+  };
+  Result<std::vector<Decision>> write(std::span<const Event> events, const Fence& fence,
+                                      const Decider& decide, const BulkStep* step, Claims* claims);
+
   int doubts_ = 0;          // number of insert() calls that still look for existing rows first
   int unread_backoff_ = 0;  // number of apply() calls of confirms that still read the rows
 };

@@ -12,11 +12,8 @@ AND queue IN (:queues)
 FOR UPDATE
 
 -- name: attachments_write
-INSERT INTO rung_attachments (queue, length, state, since, attached_at, detail, checked_at, ready, consumers, read_until,
+REPLACE INTO rung_attachments (queue, length, state, since, attached_at, detail, checked_at, ready, consumers, read_until,
   read_from, read_at, counted_at) VALUES :rows
-ON DUPLICATE KEY UPDATE state = VALUES(state), since = VALUES(since), attached_at = VALUES(attached_at),
-  detail = VALUES(detail), checked_at = VALUES(checked_at), ready = VALUES(ready), consumers = VALUES(consumers),
-  read_until = VALUES(read_until), read_from = VALUES(read_from), read_at = VALUES(read_at), counted_at = VALUES(counted_at)
 
 -- name: attachments_forget
 DELETE FROM rung_attachments WHERE checked_at < :before AND COALESCE(counted_at, checked_at) < :before LIMIT 1000

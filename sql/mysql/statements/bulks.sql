@@ -8,49 +8,40 @@ SELECT id, at, who, what, task_id, before_change, after_change, reason, bulk_id 
 ORDER BY id
 
 -- name: audit_log
-SELECT u.audit_id, u.at, u.who, u.what, u.retry_id, u.before_change, u.after_change, u.reason, u.bulk_id, :value
-FROM retry_audit u LEFT JOIN retry_current t ON t.retry_id = u.retry_id WHERE TRUE
+SELECT t.audit_id, t.at, t.who, t.what, t.retry_id, t.before_change, t.after_change, t.reason, t.bulk_id, :value
+FROM retry_audit t LEFT JOIN retry_current c ON c.retry_id = t.retry_id WHERE TRUE
 
 -- name: audit_log_end
-SELECT u.at, u.audit_id FROM retry_audit u WHERE TRUE
+SELECT t.at, t.audit_id FROM retry_audit t WHERE TRUE
 
 -- name: audit_log.queue_value
 -- A pause is about a queue, not about a task; so is a bulk.
-COALESCE(t.queue, CASE WHEN u.retry_id = 0 AND JSON_VALID(u.after_change)
-                       THEN JSON_UNQUOTE(JSON_EXTRACT(u.after_change, '$.queue')) END)
+COALESCE(c.queue, CASE WHEN t.retry_id = 0 AND JSON_VALID(t.after_change)
+                       THEN JSON_UNQUOTE(JSON_EXTRACT(t.after_change, '$.queue')) END)
 
 -- name: audit_log.bulk
 -- 0: what stands for itself; else what this bulk has done to each of its tasks.
-AND u.part_of_bulk = :bulk
-
--- name: audit_log.since
-AND u.at >= :since
-
--- name: audit_log.until
-AND u.at < :until
+AND t.part_of_bulk = :bulk
 
 -- name: audit_log.after
-AND u.at <= :at AND (u.at < :at OR u.audit_id < :id)
+AND t.at <= :at AND (t.at < :at OR t.audit_id < :id)
 
 -- name: audit_log.down_to
-AND u.at >= :at AND (u.at > :at OR u.audit_id >= :id)
+AND t.at >= :at AND (t.at > :at OR t.audit_id >= :id)
 
 -- name: audit_log.queue
 -- A bulk whose filter names no queue may have changed its tasks.
 AND ((:value = :queue AND CHAR_LENGTH(:value) = CHAR_LENGTH(:queue))
-  OR (u.retry_id = 0 AND u.bulk_id IS NOT NULL AND :value IS NULL))
-
--- name: audit_log.what
-AND u.what = :what
+  OR (t.retry_id = 0 AND t.bulk_id IS NOT NULL AND :value IS NULL))
 
 -- name: audit_log.who
-AND LEFT(u.who, CHAR_LENGTH(:who)) = :who
+AND LEFT(t.who, CHAR_LENGTH(:who)) = :who
 
 -- name: audit_log.one
-ORDER BY u.at DESC, u.audit_id DESC LIMIT 1 OFFSET :skip
+ORDER BY t.at DESC, t.audit_id DESC LIMIT 1 OFFSET :skip
 
 -- name: audit_log.end
-ORDER BY u.at DESC, u.audit_id DESC LIMIT :limit
+ORDER BY t.at DESC, t.audit_id DESC LIMIT :limit
 
 -- name: bulk_insert
 INSERT INTO rung_bulks (action, state, filter, reason, queue, exchange, routing_key, even_reported, rate, canary,

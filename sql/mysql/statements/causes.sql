@@ -52,9 +52,9 @@ SELECT cause_id, queue FROM rung_causes
 WHERE scheduled <> 0 OR parked <> 0 OR succeeded <> 0 OR last_seen > UTC_TIMESTAMP(3) - INTERVAL :kept_s SECOND
 
 -- name: causes
-SELECT c.cause_id, c.queue, c.error_type, c.sample, c.first_seen, c.last_seen, c.scheduled, c.parked, c.succeeded, c.total,
-  c.last_hour, c.state, c.owner, c.note, c.link, c.worse_at
-FROM retry_causes c WHERE TRUE
+SELECT t.cause_id, t.queue, t.error_type, t.sample, t.first_seen, t.last_seen, t.scheduled, t.parked, t.succeeded, t.total,
+  t.last_hour, t.state, t.owner, t.note, t.link, t.worse_at
+FROM retry_causes t WHERE TRUE
 
 -- name: cause_trends
 -- `age`: 0 is the bucket that is being filled. All of the hour's are younger than 12 (kCauseBuckets).
@@ -62,23 +62,11 @@ SELECT cause_id, TIMESTAMPDIFF(MINUTE, since, UTC_TIMESTAMP(3)) DIV 5 AS age, fa
 FROM rung_cause_rates FORCE INDEX (PRIMARY)
 WHERE cause_id IN (:causes) AND since > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR
 
--- name: causes.id
-AND c.cause_id = :cause
-
--- name: causes.queue
-AND c.queue = :queue AND CHAR_LENGTH(c.queue) = CHAR_LENGTH(:queue)
-
--- name: causes.states
-AND c.state IN (:states)
-
 -- name: causes.with_tasks
-AND c.scheduled + c.parked > 0
-
--- name: causes.since
-AND c.last_seen >= :since
+AND t.scheduled + t.parked > 0
 
 -- name: causes.end
-ORDER BY c.state = 'regressed' DESC, c.scheduled + c.parked DESC, c.last_seen DESC, c.cause_id LIMIT :limit OFFSET :offset
+ORDER BY t.state = 'regressed' DESC, t.scheduled + t.parked DESC, t.last_seen DESC, t.cause_id LIMIT :limit OFFSET :offset
 
 -- name: cause_totals
 SELECT state, COUNT(*), COUNT(worse_at) FROM rung_causes GROUP BY state

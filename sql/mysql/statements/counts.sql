@@ -4,8 +4,7 @@
 SELECT batch FROM rung_batches WHERE kind = :kind AND maker = :maker FOR UPDATE
 
 -- name: batch_write
-INSERT INTO rung_batches (kind, maker, batch, at) VALUES (:kind, :maker, :id, UTC_TIMESTAMP(3))
-ON DUPLICATE KEY UPDATE batch = VALUES(batch), at = VALUES(at)
+REPLACE INTO rung_batches (kind, maker, batch, at) VALUES (:kind, :maker, :id, UTC_TIMESTAMP(3))
 
 -- name: batches_forget
 DELETE FROM rung_batches WHERE at < :before
@@ -15,18 +14,12 @@ INSERT INTO rung_promises (queue, length, minutes, since, in_time, late, gated) 
 ON DUPLICATE KEY UPDATE in_time = in_time + VALUES(in_time), late = late + VALUES(late), gated = gated + VALUES(gated)
 
 -- name: promises
-SELECT queue,
-       CAST(SUM(CASE WHEN minutes = 5 THEN in_time ELSE 0 END) AS SIGNED),
-       CAST(SUM(CASE WHEN minutes = 5 THEN late ELSE 0 END) AS SIGNED),
-       CAST(SUM(CASE WHEN minutes = 5 THEN gated ELSE 0 END) AS SIGNED),
-       CAST(SUM(CASE WHEN minutes = 60 THEN in_time ELSE 0 END) AS SIGNED),
-       CAST(SUM(CASE WHEN minutes = 60 THEN late ELSE 0 END) AS SIGNED),
-       CAST(SUM(CASE WHEN minutes = 60 THEN gated ELSE 0 END) AS SIGNED)
+SELECT queue, minutes, CAST(SUM(in_time) AS SIGNED), CAST(SUM(late) AS SIGNED), CAST(SUM(gated) AS SIGNED)
 FROM rung_promises
 WHERE (minutes = 5 AND since > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR)
    OR (minutes = 60 AND since > UTC_TIMESTAMP(3) - INTERVAL 1 DAY)
-GROUP BY queue, length
-ORDER BY queue
+GROUP BY queue, length, minutes
+ORDER BY queue, length, minutes
 
 -- name: promises_forget
 DELETE FROM rung_promises WHERE minutes = :minutes AND since <= :before LIMIT :limit

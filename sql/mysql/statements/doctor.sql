@@ -9,8 +9,11 @@ SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'inn
 -- MySQL only, and not every user has the privilege.
 SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE member_state IN ('ONLINE', 'RECOVERING')
 
--- name: doctor_grants
-SHOW GRANTS
+-- name: doctor_privileges
+-- A schema in a GRANT is a pattern, like LIKE's. ALL PRIVILEGES is listed as all of them.
+SELECT privilege_type FROM information_schema.user_privileges WHERE REPLACE(grantee, '''', '') = CURRENT_USER()
+UNION SELECT privilege_type FROM information_schema.schema_privileges
+WHERE REPLACE(grantee, '''', '') = CURRENT_USER() AND :schema LIKE table_schema
 
--- name: doctor_isolation
-SHOW VARIABLES LIKE 't%_isolation'
+-- name: doctor_role
+SELECT CURRENT_ROLE()

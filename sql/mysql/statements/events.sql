@@ -10,7 +10,7 @@ SELECT value FROM rung_settings WHERE name = :name
 INSERT IGNORE INTO rung_settings (name, value) VALUES (:name, :value)
 
 -- name: setting_update
-INSERT INTO rung_settings (name, value) VALUES (:name, :value) ON DUPLICATE KEY UPDATE value = VALUES(value)
+REPLACE INTO rung_settings (name, value) VALUES (:name, :value)
 
 -- name: setting_delete
 DELETE FROM rung_settings WHERE name = :name

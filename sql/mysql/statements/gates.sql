@@ -12,13 +12,8 @@ WHERE changed_at >= :since
 WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
 
 -- name: pause_write
-INSERT INTO rung_pauses (queue, length, since, until, who, reason)
-VALUES (:queue, CHAR_LENGTH(:queue), :since, :until, :who, :reason)
-ON DUPLICATE KEY UPDATE since = VALUES(since), until = VALUES(until), who = VALUES(who), reason = VALUES(reason),
-  resumed_by = ''
-
--- name: pause_end
-UPDATE rung_pauses SET until = :until, resumed_by = :who WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
+REPLACE INTO rung_pauses (queue, length, since, until, who, reason, resumed_by)
+VALUES (:queue, CHAR_LENGTH(:queue), :since, :until, :who, :reason, :resumed_by)
 
 -- name: pauses_forget
 DELETE FROM rung_pauses WHERE until < :before
@@ -41,23 +36,9 @@ FORCE INDEX (PRIMARY) WHERE queue IN (:queues) ORDER BY queue, length FOR UPDATE
 INSERT IGNORE INTO rung_gates (queue, length, breaker_reason, breaker_detail, seen_at) VALUES :rows
 
 -- name: gates_write
-INSERT INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail,
+REPLACE INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, breaker_reason, breaker_detail,
   hold_since, hold_until, hold_by, outside_since, outside_until, outside_reason, limited_since, limited_until,
   limited_reason, seen_at) VALUES :rows
-ON DUPLICATE KEY UPDATE breaker = VALUES(breaker), breaker_since = VALUES(breaker_since),
-  breaker_until = VALUES(breaker_until), breaker_reason = VALUES(breaker_reason),
-  breaker_detail = VALUES(breaker_detail), hold_since = VALUES(hold_since),
-  hold_until = VALUES(hold_until), hold_by = VALUES(hold_by), outside_since = VALUES(outside_since),
-  outside_until = VALUES(outside_until), outside_reason = VALUES(outside_reason),
-  limited_since = VALUES(limited_since), limited_until = VALUES(limited_until),
-  limited_reason = VALUES(limited_reason), seen_at = VALUES(seen_at)
-
--- name: hold_lock
-SELECT hold_since, hold_until, hold_by FROM rung_gates
-WHERE queue = :queue AND length = CHAR_LENGTH(:queue) FOR UPDATE
-
--- name: hold_end
-UPDATE rung_gates SET hold_until = :until WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
 
 -- name: gates_forget
 -- As a queue is by default, or no longer in use.

@@ -4,20 +4,20 @@
 SELECT task_id, properties, headers, body FROM rung_bodies WHERE task_id IN (:ids)
 
 -- name: work_waiting
--- Asked twice a second: each part ends at the first row of an index.
+-- Asked twice a second: each part ends at the first row of an index. Stages: scheduled or publishing, awaiting, parked.
 SELECT
   EXISTS (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
-          WHERE stage = :scheduled AND shard IN (:shards) AND next_at <= :scheduled_until),
+          WHERE stage = 1 AND shard IN (:shards) AND next_at <= :scheduled_until),
   EXISTS (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
-          WHERE stage = :awaiting AND shard IN (:shards) AND next_at <= :until),
+          WHERE stage = 3 AND shard IN (:shards) AND next_at <= :until),
   EXISTS (SELECT 1 FROM rung_tasks FORCE INDEX (by_shard)
-          WHERE stage = :parked AND shard IN (:shards) AND next_at <= :until),
+          WHERE stage = 5 AND shard IN (:shards) AND next_at <= :until),
   EXISTS (SELECT 1 FROM rung_bulks WHERE state = 'running' AND next_at <= UTC_TIMESTAMP(3)),
   EXISTS (SELECT 1 FROM rung_cause_changes)
 
 -- name: due_few
 -- All shards at once, unsorted: fewer rows than the limit means these are all, which is nearly always so. In
--- stage 1 (scheduled, publishing) it returns claimed tasks too; the statement `claimed` identifies them, so
+-- stage 1 (scheduled, publishing) it returns claimed tasks too; the statement `publishing` identifies them, so
 -- this one reads only its index.
 SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_shard)
 WHERE stage = :stage AND shard IN (:shards) AND next_at <= :until AND next_at > :after :without LIMIT :limit
@@ -32,11 +32,8 @@ WHERE stage = :stage AND shard IN (:shards) AND next_at <= :until AND next_at > 
 -- The dot distinguishes 'a' from 'a '.
 AND CONCAT(queue, '.') NOT IN (:queues)
 
--- name: claimed
--- At most the sum of all instances' broker.max_unconfirmed, however many other tasks are overdue.
-SELECT id FROM rung_tasks FORCE INDEX (by_due) WHERE state = 'publishing' AND next_due_at <= :until
-
 -- name: publishing
+-- At most the sum of all instances' broker.max_unconfirmed, however many other tasks are overdue.
 SELECT id, shard, next_at, queue FROM rung_tasks FORCE INDEX (by_due)
 WHERE state = 'publishing' AND next_due_at <= :until AND next_due_at > :after AND shard IN (:shards)
 
@@ -86,6 +83,9 @@ AND t.:column < :value
 
 -- name: list.after
 AND t.:column > :value
+
+-- name: list.from
+AND t.:column >= :value
 
 -- name: list.silence_held
 AND t.state = 'awaiting' AND t.next_at IS NULL

@@ -23,14 +23,6 @@ SET SESSION autocommit = 1, completion_type = 0, time_zone = '+00:00',
   unique_checks = 1, foreign_key_checks = 1, max_sort_length = 1024, innodb_lock_wait_timeout = :lock_wait_s
   /*M!100101 , max_statement_time = :statement_s */ /*!80000 , max_execution_time = :statement_ms */
 
--- name: session_binlog
--- Rows of a READ COMMITTED transaction cannot be logged as statements.
-SHOW SESSION VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format')
-
--- name: session_binlog_rows
--- Needs a right that Rung's user may lack: then each write is refused, and `rung doctor` says what to do.
-SET SESSION binlog_format = 'ROW'
-
 -- name: session_silence
 SET SESSION wait_timeout = :silence_s, net_read_timeout = :silence_s, net_write_timeout = :silence_s
 

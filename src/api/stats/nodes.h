@@ -13,8 +13,8 @@
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
-#include "src/store/leases.h"
 #include "src/store/mysql/mysql_store.h"
+#include "src/store/system.h"
 
 namespace rung::api {
 

@@ -8,7 +8,7 @@
 
 #include "src/api/json/json.h"
 #include "src/core/base/result.h"
-#include "src/store/queries.h"
+#include "src/store/tasks.h"
 
 namespace rung::api {
 

@@ -12,7 +12,7 @@
 
 #include "src/api/json/fields.h"
 #include "src/api/json/param.h"
-#include "src/store/queries.h"
+#include "src/store/tasks.h"
 
 namespace rung::api {
 

@@ -11,7 +11,7 @@
 #include "src/api/stats/nodes.h"
 #include "src/store/bulks.h"
 #include "src/store/gates.h"
-#include "src/store/queries.h"
+#include "src/store/tasks.h"
 
 namespace rung::api {
 

@@ -15,7 +15,7 @@
 #include "src/core/machine/headers.h"
 #include "src/core/rules/policy.h"
 #include "src/io/loop.h"
-#include "src/store/leases.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 

@@ -34,8 +34,8 @@
 #include "src/core/base/time.h"
 #include "src/core/task/task.h"
 #include "src/io/loop.h"
-#include "src/store/leases.h"
 #include "src/store/store.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 

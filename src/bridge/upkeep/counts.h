@@ -13,7 +13,7 @@
 #include "src/core/base/clock.h"
 #include "src/core/base/time.h"
 #include "src/store/counts.h"
-#include "src/store/leases.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 

@@ -16,8 +16,8 @@
 #include "src/bridge/leases/shards.h"
 #include "src/core/base/clock.h"
 #include "src/core/base/time.h"
-#include "src/store/leases.h"
 #include "src/store/ownership.h"
+#include "src/store/system.h"
 
 namespace rung::bridge {
 

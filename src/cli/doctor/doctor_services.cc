@@ -76,14 +76,13 @@ void check_grants(const Database& db, Findings& out) {
   std::vector<std::string> wanted = {"SELECT",      "INSERT", "UPDATE", "DELETE",
                                      "LOCK TABLES", "CREATE", "ALTER",  "DROP"};
   if (db.config.store.migrate) wanted.insert(wanted.end(), {"INDEX", "CREATE VIEW"});
-  bool roles = false;
-  const auto have = granted(db.facts.grants, db.url.path, wanted, &roles);
   std::string missing;
   for (const std::string& privilege : wanted) {
-    if (!have.contains(privilege)) missing += (missing.empty() ? "" : ", ") + privilege;
+    if (std::ranges::find(db.facts.privileges, privilege) == db.facts.privileges.end())
+      missing += (missing.empty() ? "" : ", ") + privilege;
   }
   if (missing.empty()) return out.ok(name, "user '" + db.url.user + "' has all required privileges");
-  if (roles)
+  if (db.facts.has_role)
     return out.warn(name, "not granted directly, perhaps through a role: " + missing, db.grant(missing));
   out.wrong(name, "user '" + db.url.user + "' lacks: " + missing, db.grant(missing));
 }
@@ -97,15 +96,6 @@ void check_settings(const Database& db, Findings& out) {
     } else {
       out.wrong(risk.name, risk.what, risk.fix);
     }
-  }
-  const std::string isolation = db.variable(
-      db.facts.variables.contains("transaction_isolation") ? "transaction_isolation" : "tx_isolation");
-  if (isolation == "READ-COMMITTED") {
-    out.ok("database.isolation", "Rung's sessions run at READ COMMITTED");
-  } else {
-    out.wrong("database.isolation",
-              "the session's isolation is " + isolation + ", but Rung requested READ COMMITTED",
-              "look for a proxy between Rung and the database that changes it");
   }
   const std::int64_t packet = std::atoll(db.variable("max_allowed_packet").c_str());
   const std::string is = "max_allowed_packet is " + std::to_string(packet / (1024 * 1024)) + " MB";

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/cli/shared/command.h"
-#include "src/store/queries.h"
+#include "src/store/tasks.h"
 
 namespace CLI {
 class App;

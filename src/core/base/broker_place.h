@@ -1,10 +1,9 @@
 // What Rung serves at a broker: one prefix in one name space of one broker. A database serves one place, and
 // a place belongs to one database; src/store/ownership.h keeps what the database remembers,
-// BrokerSink::on_place reports what the broker does. Thread: values, and pure functions.
+// BrokerSink::on_place reports what the broker does. Thread: values.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,12 +16,10 @@ struct BrokerPlace {
   bool operator==(const BrokerPlace&) const = default;
 };
 
-// JSON, as it is stored: the same place always gives the same text.
-std::string to_text(const BrokerPlace& place);
-// None for a text that to_text() cannot have made.
-std::optional<BrokerPlace> place_from_text(std::string_view text);
 // For people: "broker 'rabbit@a', virtual host '/', prefix 'rung'".
-std::string describe(const BrokerPlace& place);
+inline std::string describe(const BrokerPlace& place) {
+  return "broker '" + place.cluster + "', virtual host '" + place.space + "', prefix '" + place.prefix + "'";
+}
 
 // An answer to Broker::claim(), and the result of each later look at the mark.
 struct PlaceReport {

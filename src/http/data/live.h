@@ -16,7 +16,7 @@
 #include "src/http/data/live_view.h"
 #include "src/http/data/reads.h"
 #include "src/http/request/message.h"
-#include "src/store/queries.h"
+#include "src/store/tasks.h"
 
 namespace rung::http {
 

@@ -14,7 +14,7 @@
 
 #include "src/core/base/time.h"
 #include "src/http/request/message.h"
-#include "src/store/queries.h"
+#include "src/store/tasks.h"
 
 namespace rung::http {
 

@@ -41,12 +41,13 @@ std::optional<AttachmentRecord> record_of(const AttachmentRecords& records, cons
   return it == records.end() ? std::nullopt : std::optional(it->second);
 }
 
-// The columns of awaiting, behind the id.
-Awaiting awaiting_at(const ::sql::ResultSet& row) {
-  Awaiting out;
-  Fields fields(row, 1);
-  out.said = silence_from(fields);
-  fields >> out.published_at;
+// The columns of awaiting.
+std::pair<TaskId, Awaiting> awaiting_at(const ::sql::ResultSet& row) {
+  std::pair<TaskId, Awaiting> out;
+  Fields fields(row);
+  fields >> out.first;
+  out.second.said = silence_from(fields);
+  fields >> out.second.published_at;
   return out;
 }
 
@@ -105,10 +106,8 @@ Result<void> MysqlStore::see_attachments(std::span<const AttachmentSighting> see
 Result<std::map<TaskId, Awaiting>> MysqlStore::awaiting(std::span<const TaskId> ids) {
   if (ids.empty()) return std::map<TaskId, Awaiting>{};
   return session_->run_for([&] {
-    std::map<TaskId, Awaiting> out;
-    auto row = session_->query(render("awaiting", {{"ids", ids}}));
-    while (row->next()) out.emplace(id_at(*row), awaiting_at(*row));
-    return out;
+    const auto rows = session_->all(render("awaiting", {{"ids", ids}}), awaiting_at);
+    return std::map(rows.begin(), rows.end());
   });
 }
 
@@ -118,9 +117,9 @@ Result<std::vector<std::string>> MysqlStore::awaiting_queues(std::size_t most) {
     std::vector<std::string> out;
     while (out.size() < most) {
       const std::string last = out.empty() ? "" : out.back();
-      auto row = session_->query(render("awaiting_queue", {{"queue", last}}));
-      if (!row->next()) break;
-      out.push_back(text_at(*row, 1));
+      const auto next = session_->rows<std::string>(render("awaiting_queue", {{"queue", last}}));
+      if (next.empty()) break;
+      out.push_back(next[0]);
     }
     return out;
   });
@@ -129,8 +128,9 @@ Result<std::vector<std::string>> MysqlStore::awaiting_queues(std::size_t most) {
 Result<std::map<std::string, std::int64_t>> MysqlStore::held_silences() {
   return session_->run_for([&] {
     std::map<std::string, std::int64_t> out;
-    auto row = session_->query(render("held_silences", {{"shards", kAllShards}}));
-    while (row->next()) out.emplace(text_at(*row, 1), row->getInt64(2));
+    const Sql held = render("held_silences", {{"shards", kAllShards}});
+    for (const auto& [queue, tasks] : session_->rows<std::string, std::int64_t>(held))
+      out.emplace(queue, tasks);
     return out;
   });
 }

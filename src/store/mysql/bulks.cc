@@ -95,7 +95,7 @@ Result<Bulk> MysqlStore::create_bulk(const NewBulk& asked) {
         session_->exec(render("bulk_total", {{"bulk", bulk}, {"total", total}}));
         const Bulk created = read_bulk(*session_, bulk).value();
         const AuditRow action = audit_of_new(created);
-        if (total > 0) tables_->write_audit({&action, 1});
+        if (total > 0) write_audit({&action, 1});
         return created;
       },
       "bulk");

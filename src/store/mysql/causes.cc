@@ -1,5 +1,6 @@
 // Causes of failures: sql/mysql/schema.sql says how the tables work together.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -31,11 +32,12 @@ CauseRow cause_at(const ::sql::ResultSet& row) {
 
 std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
   Sql sql = render("causes");
-  if (!filter.id.empty()) sql += render("causes.id", {{"cause", filter.id}});
-  if (!filter.queue.empty()) sql += render("causes.queue", {{"queue", filter.queue}});
-  if (!filter.states.empty()) sql += render("causes.states", {{"states", filter.states}});
+  if (!filter.id.empty()) sql += equals("cause_id", filter.id);
+  if (!filter.queue.empty()) sql += same_text("queue", filter.queue);
+  if (!filter.states.empty()) sql += render("list.states", {{"states", filter.states}});
   if (filter.with_tasks) sql += render("causes.with_tasks");
-  if (filter.since) sql += render("causes.since", {{"since", filter.since}});
+  if (filter.since)
+    sql += render("list.from", {{"column", Sql::identifier("last_seen")}, {"value", filter.since}});
   sql += render("causes.end", {{"limit", filter.limit}, {"offset", filter.offset}});
   return session.all(sql, cause_at);
 }
@@ -50,12 +52,9 @@ void read_trends(Session& session, std::vector<CauseRow>& rows) {
     by_id[row.id] = &row;
     ids.push_back(row.id);
   }
-  auto bucket = session.query(render("cause_trends", {{"causes", ids}}));
-  while (bucket->next()) {
-    const auto row = by_id.find(text_at(*bucket, 1));
-    const std::int64_t age = bucket->getInt64(2);
-    if (row == by_id.end() || age < 0 || age >= std::int64_t{kCauseBuckets}) continue;
-    row->second->trend[kCauseBuckets - 1 - static_cast<std::size_t>(age)] += bucket->getInt64(3);
+  const Sql trends = render("cause_trends", {{"causes", ids}});
+  for (const auto& [id, age, failures] : session.rows<std::string, std::size_t, std::int64_t>(trends)) {
+    if (age < kCauseBuckets) by_id.at(id)->trend[kCauseBuckets - 1 - age] += failures;
   }
   // last_hour has the changes of the last second, too, which are not in a bucket yet.
   for (CauseRow& row : rows) {
@@ -121,8 +120,8 @@ std::vector<CauseRow> reopen(Session& session, const Sums& sums) {
     if (sum.state == CauseState::resolved) again.push_back(cause);
   }
   if (!ignored.empty()) {
-    auto row = session.query(render("causes_worse", {{"causes", ignored}, {"times", kWorse}}));
-    while (row->next()) again.push_back(text_at(*row, 1));
+    const Sql worse = render("causes_worse", {{"causes", ignored}, {"times", kWorse}});
+    std::ranges::move(session.rows<std::string>(worse), std::back_inserter(again));
   }
   if (again.empty()) return {};
   session.exec(render("causes_reopen", {{"causes", again}}));
@@ -139,13 +138,13 @@ std::vector<CauseRow> reopen(Session& session, const Sums& sums) {
 
 }  // namespace
 
-void MysqlTables::write_causes(const CauseChanges& changes, int node, EpochMs now) {
+void MysqlStore::write_causes(const CauseChanges& changes, int node, EpochMs now) {
   // One by one: the number of matched rows tells whether this process was first.
   for (const CauseRow& row : changes.fresh()) {
     Rows rows;
     rows.row() << row.id << name_sql(row.queue) << row.error_type << row.sample << now << now;
-    if (session_.exec(render("cause_new", {{"rows", rows.done()}})) != 1) continue;
-    write_cause_event(session_, "cause_appeared", row.id, describe(row), node);
+    if (session_->exec(render("cause_new", {{"rows", rows.done()}})) != 1) continue;
+    write_cause_event(*session_, "cause_appeared", row.id, describe(row), node);
   }
   if (changes.empty()) return;
   Rows rows;
@@ -153,7 +152,7 @@ void MysqlTables::write_causes(const CauseChanges& changes, int node, EpochMs no
     rows.row() << cause << now << counts.scheduled << counts.parked << counts.succeeded << counts.total
                << counts.failures;
   }
-  session_.later(render("cause_changes_write", {{"rows", rows.done()}}));
+  session_->later(render("cause_changes_write", {{"rows", rows.done()}}));
 }
 
 Result<std::vector<CauseRow>> MysqlStore::causes(const CauseFilter& filter) {
@@ -188,10 +187,10 @@ Result<std::optional<CauseRow>> MysqlStore::triage(const std::string& cause, con
 Result<CauseTotals> MysqlStore::cause_totals() {
   return session_->run_for([&] {
     CauseTotals out;
-    auto row = session_->query(render("cause_totals"));
-    while (row->next()) {
-      if (const auto state = cause_state_from(text_at(*row, 1))) out.by_state[*state] = row->getInt64(2);
-      out.worse += row->getInt64(3);
+    for (const auto& [word, causes, worse] :
+         session_->rows<std::string, std::int64_t, std::int64_t>(render("cause_totals"))) {
+      if (const auto state = cause_state_from(word)) out.by_state[*state] = causes;
+      out.worse += worse;
     }
     return out;
   });
@@ -217,7 +216,7 @@ Result<CausesFolded> MysqlStore::fold_causes(int limit) {
 
 Result<void> MysqlStore::read_causes() {
   return session_->run([&] {
-    causes_->load(session_->all(
+    book_->load(session_->all(
         render("cause_ids", {{"kept_s", kCauseKept.count() / 1000}}),
         [](const ::sql::ResultSet& row) { return std::pair(text_at(row, 1), text_at(row, 2)); }));
   });

@@ -194,7 +194,7 @@ constexpr TaskColumn kTasks[] = {
     column<&Task::digest>("digest", [](T t) { return Sql::bytes(t.digest); }),
     column<&Task::parent>("parent_id"),
 };
-constexpr std::size_t kCause = 31;  // of a new task: IntakeRows::insert() is told
+constexpr std::size_t kCause = 31;  // of a new task: NewRow::cause
 static_assert(kTasks[kCause].name == "cause_id");
 constexpr auto kTaskChanges = std::span(kTasks).first<kCause + 1>();
 
@@ -275,38 +275,36 @@ void add_task(Rows& rows, const Task& t) {
   for (const TaskColumn& column : kTaskChanges) rows << column.value(t);
 }
 
-NewTaskColumns::NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::string> causes,
-                               std::span<const std::size_t> some)
-    : tasks_(tasks), causes_(causes) {
+NewTaskColumns::NewTaskColumns(std::span<const NewRow* const> rows) {
   static const Task kDefaults = [] {
     Task task;
     task.shard = -1;  // these two are always written
     task.created_at = EpochMs{-1};
     return task;
   }();
-  const auto any = [&](auto is) { return std::ranges::any_of(some, is); };
+  const auto any = [&](auto is) { return std::ranges::any_of(rows, is); };
   const auto name = [&](std::string_view column) { names_.push_back(Sql::identifier(column)); };
   name("id");
   for (std::size_t column = 0; column < std::size(kTasks); ++column) {
-    const bool differs = any([&](std::size_t i) {
-      return column == kCause ? !causes[i].empty() : !kTasks[column].same(tasks[i].task, kDefaults);
+    const bool differs = any([&](const NewRow* row) {
+      return column == kCause ? !row->cause.empty() : !kTasks[column].same(row->task->task, kDefaults);
     });
     if (!differs) continue;
     columns_.push_back(column);
     name(kTasks[column].name);
   }
-  keys_ = any([&](std::size_t i) { return !tasks[i].intake_key.empty(); });
-  correlated_ = any([&](std::size_t i) { return is_correlated(*tasks[i].message); });
+  keys_ = any([](const NewRow* row) { return !row->key.empty(); });
+  correlated_ = any([](const NewRow* row) { return is_correlated(*row->task->message); });
   if (keys_) name("intake_key");
   if (correlated_) name("correlation_id");
 }
 
-void NewTaskColumns::add(Rows& rows, std::size_t task) const {
-  const NewTask& n = tasks_[task];
+void NewTaskColumns::add(Rows& rows, const NewRow& row) const {
+  const NewTask& n = *row.task;
   rows.row() << n.task.id;
   for (const std::size_t column : columns_)
-    rows << (column == kCause ? cause_sql(causes_[task]) : kTasks[column].value(n.task));
-  if (keys_) rows << (n.intake_key.empty() ? Sql::null() : Sql::bytes(n.intake_key));
+    rows << (column == kCause ? cause_sql(row.cause) : kTasks[column].value(n.task));
+  if (keys_) rows << (row.key.empty() ? Sql::null() : Sql::bytes(row.key));
   if (correlated_) rows << correlation_id_sql(*n.message);
 }
 

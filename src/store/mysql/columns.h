@@ -15,7 +15,7 @@
 #include "src/core/rules/failure_rules.h"
 #include "src/core/task/task.h"
 #include "src/store/mysql/render.h"
-#include "src/store/tasks.h"
+#include "src/store/task_writer.h"
 
 namespace rung::mysql {
 
@@ -102,18 +102,14 @@ Sql rule_headers_sql(const RuleHeaders& headers);
 Sql name_sql(std::string_view text);  // of a VARCHAR(255)
 Sql correlation_id_sql(const Message& message);
 
-// The columns of insert_tasks in which one of `some` of the tasks differs from the table's default. `causes`:
-// by task. Thread: values, which refer to the tasks and causes.
+// The columns of insert_tasks in which one of these rows differs from the table's default. Thread: values.
 class NewTaskColumns {
  public:
-  NewTaskColumns(std::span<const NewTask> tasks, std::span<const std::string> causes,
-                 std::span<const std::size_t> some);
+  explicit NewTaskColumns(std::span<const NewRow* const> rows);
   Sql names() const { return Sql::of(names_); }
-  void add(Rows& rows, std::size_t task) const;  // a new row
+  void add(Rows& rows, const NewRow& row) const;
 
  private:
-  const std::span<const NewTask> tasks_;
-  const std::span<const std::string> causes_;
   std::vector<Sql> names_;
   std::vector<std::size_t> columns_;
   bool keys_ = false, correlated_ = false;

@@ -45,14 +45,13 @@ void add_activity(Session& session, const CountBatch& batch) {
 // Adds to `piece` what `which` selects. Returns whether it counted as many as it may; then piece.next is
 // behind them.
 bool count_some(Session& session, EndedPiece& piece, State state, const Sql& which, int most) {
-  auto row = session.query(render("count_ended", {{"state", state}, {"which", which}, {"most", most}}));
+  const Sql ended = render("count_ended", {{"state", state}, {"which", which}, {"most", most}});
   std::int64_t counted = 0;
   EndedPlace last{state};
-  while (row->next()) {
-    last.queue = text_at(*row, 1);
-    last.id = TaskId{row->getInt64(3)};
-    piece.queues.push_back({last.queue, state, row->getInt64(2), {}, 0});
-    counted += piece.queues.back().tasks;
+  for (const auto& [queue, tasks, id] : session.rows<std::string, std::int64_t, TaskId>(ended)) {
+    last = {state, queue, id};
+    piece.queues.push_back({queue, state, tasks, {}, 0});
+    counted += tasks;
   }
   if (counted < most) return false;
   piece.next = std::move(last);
@@ -62,8 +61,7 @@ bool count_some(Session& session, EndedPiece& piece, State state, const Sql& whi
 }  // namespace
 
 bool is_repeated(Session& session, std::string_view kind, const std::string& maker, const std::string& id) {
-  auto row = session.query(render("batch_lock", {{"kind", kind}, {"maker", maker}}));
-  if (row->next() && text_at(*row, 1) == id) return true;
+  if (session.value<std::string>(render("batch_lock", {{"kind", kind}, {"maker", maker}})) == id) return true;
   session.later(render("batch_write", {{"kind", kind}, {"maker", maker}, {"id", id}}));
   return false;
 }
@@ -102,12 +100,14 @@ Result<void> MysqlStore::add_counts(const CountBatch& batch) {
 }
 
 Result<std::vector<PromiseRow>> MysqlStore::promises() {
-  return session_->read_all(render("promises"), [](const ::sql::ResultSet& row) {
-    PromiseRow out;
-    Fields fields(row);
-    fields >> out.queue;
-    for (PromiseCounts* counts : {&out.last_hour, &out.last_day})
-      fields >> counts->in_time >> counts->late >> counts->gated;
+  return session_->run_for([&] {
+    std::vector<PromiseRow> out;
+    for (const auto& [queue, minutes, in_time, late, gated] :
+         session_->rows<std::string, int, std::int64_t, std::int64_t, std::int64_t>(render("promises"))) {
+      if (out.empty() || out.back().queue != queue) out.push_back({queue, {}, {}});
+      (Ms{std::chrono::minutes{minutes}} == kPromiseHour ? out.back().last_day : out.back().last_hour) = {
+          in_time, late, gated};
+    }
     return out;
   });
 }

@@ -15,40 +15,18 @@ std::string lower(std::string text) {
   return text;
 }
 
-// Matches a GRANT pattern: % and _ are wildcards, \\ escapes them.
-bool like(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return name.empty();
-  if (pattern[0] == '%')
-    return like(pattern.substr(1), name) || (!name.empty() && like(pattern, name.substr(1)));
-  if (pattern[0] == '\\' && pattern.size() > 1)
-    pattern.remove_prefix(1);
-  else if (pattern[0] == '_')
-    return !name.empty() && like(pattern.substr(1), name.substr(1));
-  return !name.empty() && name[0] == pattern[0] && like(pattern.substr(1), name.substr(1));
-}
-
-// Whether "*.*" or "`rung`.*" covers the whole schema.
-bool covers(std::string_view object, std::string_view schema) {
-  if (object == "*.*") return true;
-  if (!object.ends_with(".*") || object.size() < 4) return false;
-  object.remove_suffix(2);
-  if (object.front() == '`') object = object.substr(1, object.size() - 2);
-  return like(object, schema);
-}
-
 }  // namespace
 
 namespace mysql {
 
 ServerVariables read_variables(Session& session) {
   ServerVariables found;
-  auto row = session.query(render("doctor_variables"));
-  while (row->next()) found[lower(text_at(*row, 1))] = text_at(*row, 2);
+  for (const auto& [name, value] : session.rows<std::string, std::string>(render("doctor_variables")))
+    found[lower(name)] = value;
   const auto single = found.find("group_replication_single_primary_mode");
   if (single == found.end() || single->second == "ON") return found;
   try {
-    auto members = session.query(render("doctor_group_members"));
-    if (members->next()) found["group_members"] = text_at(*members, 1);
+    found["group_members"] = session.value<std::string>(render("doctor_group_members"));
   } catch (const ::sql::SQLException&) {
     // Our user may not read that table: the value stays unknown.
   }
@@ -71,11 +49,10 @@ Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& c
     found.has_schema = session.has_database();
     found.newest_version = sql::kSchemaVersion;
     found.variables = mysql::read_variables(session);
-    auto isolation = session.query(mysql::render("doctor_isolation"));
-    while (isolation->next())
-      found.variables[lower(mysql::text_at(*isolation, 1))] = mysql::text_at(*isolation, 2);
-    auto grants = session.query(mysql::render("doctor_grants"));
-    while (grants->next()) found.grants.push_back(mysql::text_at(*grants, 1));
+    found.privileges =
+        session.rows<std::string>(mysql::render("doctor_privileges", {{"schema", session.schema()}}));
+    const auto role = session.value<std::string>(mysql::render("doctor_role"));
+    found.has_role = !role.empty() && role != "NONE";
     if (found.has_schema) found.version = schema_version(session);
     return found;
   });
@@ -110,27 +87,62 @@ std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options
   return all;
 }
 
-std::set<std::string> granted(const std::vector<std::string>& grants, std::string_view schema,
-                              const std::vector<std::string>& wanted, bool* roles) {
-  std::set<std::string> have;
-  *roles = false;
-  for (const std::string& line : grants) {
-    const auto on = line.find(" ON ");
-    const auto to = line.find(" TO ", on == std::string::npos ? 0 : on);
-    if (!line.starts_with("GRANT ") || to == std::string::npos) continue;
-    if (on == std::string::npos) {
-      *roles = true;
-      continue;
-    }
-    if (!covers(std::string_view(line).substr(on + 4, to - on - 4), schema)) continue;
-    const std::string list = ", " + line.substr(6, on - 6) + ",";
-    for (const std::string& privilege : wanted) {
-      if (list.find(", ALL PRIVILEGES,") != std::string::npos ||
-          list.find(", " + privilege + ",") != std::string::npos)
-        have.insert(privilege);
-    }
+std::vector<ServerRisk> server_risks(const ServerVariables& variables) {
+  const auto value = [&](const char* name) {
+    const auto it = variables.find(name);
+    return it == variables.end() ? std::string() : it->second;
+  };
+  std::vector<ServerRisk> risks;
+  if (const std::string flush = value("innodb_flush_log_at_trx_commit"); !flush.empty() && flush != "1") {
+    risks.push_back({"database.flush",
+                     "innodb_flush_log_at_trx_commit is " + flush +
+                         ": a crash of the machine loses up to a second of commits, and with them messages",
+                     "SET GLOBAL innodb_flush_log_at_trx_commit = 1"});
   }
-  return have;
+  if (value("log_bin") == "ON" && value("sync_binlog") != "1") {
+    risks.push_back({"database.binlog",
+                     "the binary log is on and sync_binlog is " + value("sync_binlog") +
+                         ": a replica or a restored backup may lack the last commits",
+                     "SET GLOBAL sync_binlog = 1"});
+  }
+  if (value("log_bin") == "ON" && value("binlog_format") == "STATEMENT") {
+    risks.push_back(
+        {"database.binlog_format",
+         "the binary log has statements (binlog_format = STATEMENT), and the server refuses writes at "
+         "READ COMMITTED then",
+         "SET GLOBAL binlog_format = 'ROW', and set it in the server's config"});
+  }
+  if (const std::string format = value("innodb_default_row_format"); !format.empty() && format != "dynamic") {
+    risks.push_back({"database.row_format",
+                     "innodb_default_row_format is " + format +
+                         ": Rung's own tables are DYNAMIC, but one that is rebuilt by hand may no longer be",
+                     "SET GLOBAL innodb_default_row_format = dynamic"});
+  }
+  if (value("wsrep_on") == "ON") {
+    risks.push_back(
+        {"database.wsrep",
+         "a Galera cluster (wsrep_on): one node may be written to at a time; two writers are not "
+         "supported, because what one node reads can be older than what another has committed; and "
+         "when nodes crash together, committed writes can be lost",
+         "point store.url of all sidecars at the same node, or at a proxy with one writer "
+         "(docs/performance.md)"});
+  }
+  if (value("group_replication_single_primary_mode") == "OFF" &&
+      !value("group_replication_group_name").empty() && value("group_members") != "0") {
+    risks.push_back(
+        {"database.multi_primary",
+         "Group Replication in multi-primary mode: one member may be written to at a time; several "
+         "writers are not supported, because locks are of one member and what one reads can be older "
+         "than what another has committed",
+         "SELECT group_replication_switch_to_single_primary_mode(), and point store.url of all "
+         "sidecars at the primary"});
+  }
+  const auto on = [&](const char* name) { return !value(name).empty() && value(name) != "OFF"; };
+  if (on("super_read_only") || on("read_only")) {
+    risks.push_back({"database.read_only", "the server is read-only: a replica",
+                     "point store.url at the primary", false});
+  }
+  return risks;
 }
 
 }  // namespace rung

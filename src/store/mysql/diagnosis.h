@@ -1,21 +1,20 @@
 // Facts about a database and about our user's privileges: for `rung doctor`. Read-only.
-// Thread: any; blocks, bounded by options.timeout.
+// Thread: any; blocks, bounded by options.timeout; server_risks() is a pure function.
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "src/core/base/clock.h"
-#include "src/store/store.h"
+#include "src/store/mysql/mysql_store.h"
 
 namespace rung {
 
 struct DatabaseFacts {
-  ServerVariables variables;        // and the session's isolation
-  std::vector<std::string> grants;  // SHOW GRANTS
+  ServerVariables variables;
+  std::vector<std::string> privileges;  // of our user, on the whole schema, without those of roles
+  bool has_role = false;
   bool has_schema = false;
   int version = 0;         // of Rung's tables; 0 = none
   int newest_version = 0;  // known to this program
@@ -36,9 +35,13 @@ struct DatabaseAddress {
 std::vector<DatabaseAddress> look_at_mysql_addresses(const StoreOptions& options, const Clock& clock,
                                                      Ms timeout);
 
-// The privileges that these grants give on the whole schema, in upper case. ALL PRIVILEGES gives all of
-// `wanted`. `roles`: set if a role is granted, whose privileges may not be in these lines.
-std::set<std::string> granted(const std::vector<std::string>& grants, std::string_view schema,
-                              const std::vector<std::string>& wanted, bool* roles);
+// A risk in the settings of a database server: for `rung doctor`, and for the log at start.
+struct ServerRisk {
+  std::string name;    // "database.wsrep": its name in `rung doctor`
+  std::string what;    // a sentence
+  std::string fix;     // the command, or the change, that fixes it
+  bool serves = true;  // false: Rung cannot work with it
+};
+std::vector<ServerRisk> server_risks(const ServerVariables& variables);
 
 }  // namespace rung

@@ -41,15 +41,18 @@ GateState state_at(const ::sql::ResultSet& row) {
   return state;
 }
 
-// By queue, with their rows locked: all in one statement, in one order, so that two batches don't deadlock.
-std::map<std::string, GateState> lock_states(Session& session, std::span<const std::string> queues,
-                                             EpochMs now) {
-  std::map<std::string, GateState> out;
+using States = std::map<std::string, GateState>;  // by queue
+
+// With their rows locked: all in one statement, in one order, so that two batches don't deadlock.
+States lock_existing(Session& session, std::span<const std::string> queues) {
+  States out;
   const Sql lock = render("gate_states") + render("gate_states.lock", {{"queues", queues}});
-  const auto read = [&] {
-    for (GateState& state : session.all(lock, state_at)) out[state.queue] = state;
-  };
-  read();
+  for (GateState& state : session.all(lock, state_at)) out[state.queue] = std::move(state);
+  return out;
+}
+
+States lock_states(Session& session, std::span<const std::string> queues, EpochMs now) {
+  States out = lock_existing(session, queues);
   Rows missing;
   for (const std::string& queue : queues) {
     if (out.contains(queue)) continue;
@@ -58,7 +61,7 @@ std::map<std::string, GateState> lock_states(Session& session, std::span<const s
   }
   if (missing.count() == 0) return out;
   session.exec(render("gates_create", {{"rows", missing.done()}}));
-  read();
+  out = lock_existing(session, queues);
   for (const std::string& queue : queues) {
     if (!out.contains(queue)) throw Again{"the row of a queue's gates is missing"};
   }
@@ -90,15 +93,13 @@ std::optional<Pause> lock_pause(Session& session, const std::string& queue) {
   return session.first(render("pauses") + render("pauses.lock", {{"queue", queue}}), pause_at);
 }
 
-// The queue's last retry-after, as a pause.
-std::optional<Pause> lock_hold(Session& session, const std::string& queue) {
-  const auto row = session.query(render("hold_lock", {{"queue", queue}}));
-  if (!row->next()) return std::nullopt;
-  GateState state;
-  state.queue = queue;
-  Fields fields(*row);
-  state.retry_after = hold_from(fields);
-  return hold_in_force(state, EpochMs{});
+void write_pause(Session& session, const Pause& pause) {
+  session.exec(render("pause_write", {{"queue", pause.queue},
+                                      {"since", pause.since},
+                                      {"until", pause.until},
+                                      {"who", pause.who},
+                                      {"reason", pause.reason},
+                                      {"resumed_by", pause.resumed_by}}));
 }
 
 }  // namespace
@@ -136,7 +137,7 @@ Result<std::vector<GateState>> MysqlStore::change_gates(const GateBatch& batch) 
 }
 
 void MysqlStore::record_change(const AuditRow& change, const SystemEvent& event) {
-  tables_->write_audit({&change, 1});
+  write_audit({&change, 1});
   write_event(*session_, event);
 }
 
@@ -148,11 +149,7 @@ Result<Pause> MysqlStore::pause(const NewPause& asked) {
     const EpochMs now = session_->now();
     const auto after = paused(before, request, now);
     if (!after) return *before;
-    session_->exec(render("pause_write", {{"queue", request.queue},
-                                          {"since", after->since},
-                                          {"until", after->until},
-                                          {"who", after->who},
-                                          {"reason", after->reason}}));
+    write_pause(*session_, *after);
     session_->exec(render("pauses_forget", {{"before", now - kPausesKept}}));
     record_change(audit_of(before, *after, after->reason, now), event_of(*after, after->reason));
     return *after;
@@ -164,17 +161,18 @@ Result<Resumed> MysqlStore::resume(const std::string& queue, const std::string& 
   const std::string who = clean_utf8(by, 255);
   return session_->transaction_for([&] {
     const auto before = lock_pause(*session_, queue);
-    const auto hold = lock_hold(*session_, queue);
+    States states = lock_existing(*session_, {&queue, 1});
     const EpochMs now = session_->now();
-    const Place until{"until", now};
-    Resumed ended{resumed(before, who, now),
-                  hold && *hold->until > now ? resumed(hold, who, now) : std::nullopt};
+    GateState& state = states[queue];
+    const auto hold = hold_in_force(state, now);
+    const Resumed ended{resumed(before, who, now), resumed(hold, who, now)};
     if (ended.pause) {
-      session_->exec(render("pause_end", {{"queue", queue}, until, {"who", who}}));
+      write_pause(*session_, *ended.pause);
       record_change(audit_of(before, *ended.pause, reason, now), event_of(*ended.pause, reason));
     }
     if (ended.retry_after) {
-      session_->exec(render("hold_end", {{"queue", queue}, until}));
+      state.retry_after->until = now;
+      write_states(*session_, {&state, 1});
       record_change(audit_of(hold, *ended.retry_after, reason, now), event_of(*ended.retry_after, reason));
     }
     return ended;
@@ -198,8 +196,9 @@ Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const 
   return session_->run_for([&] {
     std::map<TaskId, std::string> out;
     if (ids.empty()) return out;
-    auto row = session_->query(render("rule_headers", {{"ids", ids}}));
-    while (row->next()) out.emplace(id_at(*row), rule_headers_from(text_at(*row, 2))[header]);
+    const Sql headers = render("rule_headers", {{"ids", ids}});
+    for (const auto& [id, text] : session_->rows<TaskId, std::string>(headers))
+      out.emplace(id, rule_headers_from(text)[header]);
     return out;
   });
 }

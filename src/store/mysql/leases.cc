@@ -58,30 +58,30 @@ std::vector<Lease> lock_leases(Session& session, std::string_view lock, int node
 
 }  // namespace
 
-std::vector<Lease> MysqlTables::share_leases(const Fence& fence) {
-  return lock_leases(session_, "leases_held.share", fence.node, fence.leases);
+std::vector<Lease> MysqlStore::share_leases(const Fence& fence) {
+  return lock_leases(*session_, "leases_held.share", fence.node, fence.leases);
 }
 
-void MysqlTables::guard_leases(const Fence& fence) {
-  session_.later(render("leases_guard", {{"shards", shards_of(fence.leases)},
-                                         {"leases", pairs_of(fence.leases)},
-                                         {"node", fence.node},
-                                         {"count", fence.leases.size()}}));
+void MysqlStore::guard_leases(const Fence& fence) {
+  session_->later(render("leases_guard", {{"shards", shards_of(fence.leases)},
+                                          {"leases", pairs_of(fence.leases)},
+                                          {"node", fence.node},
+                                          {"count", fence.leases.size()}}));
 }
 
-std::vector<Lease> MysqlTables::current_leases() { return session_.all(render("leases_standing"), lease_at); }
+std::vector<Lease> MysqlStore::current_leases() { return session_->all(render("leases_standing"), lease_at); }
 
-MysqlTables::Locked MysqlTables::lock(const Fence& fence, std::span<const TaskId> ids) {
+MysqlStore::Locked MysqlStore::lock(const Fence& fence, std::span<const TaskId> ids) {
   const Sql tasks =
       render("lock_tasks", {{"ids", ids}, {"columns", task_columns()}, {"short_claim", short_claim()}});
   Locked locked;
   ResultPtr rows;
   if (fence.leases.empty() || fence.node == 0) {
-    rows = session_.query(tasks);
+    rows = session_->query(tasks);
   } else {
     ResultPtr leases;
     std::tie(leases, rows) =
-        session_.query(leases_held("leases_held.share", fence.node, fence.leases), tasks);
+        session_->query(leases_held("leases_held.share", fence.node, fence.leases), tasks);
     while (leases->next()) locked.held.push_back(lease_at(*leases));
     locked.held = those_of(fence.leases, std::move(locked.held));
   }

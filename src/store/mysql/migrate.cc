@@ -39,7 +39,7 @@ bool is_current(Session& session) {
            ": a newer rung has upgraded it; use that one, or restore the backup from before the upgrade"}};
 }
 
-void lock(Session& session) {
+void take_lock(Session& session) {
   const BootMs give_up = session.clock().boot() + kLockWait;
   do {
     if (session.number(render("migration_lock", {{"wait_s", kLockStep.count()}})) == 1) return;
@@ -97,7 +97,7 @@ Result<std::string> MysqlStore::migrate() {
   // A connection of its own: it waits longer, and its end releases the lock whatever happens.
   Session session(session_->options(), session_->addresses(), kStatement);
   return session.run_for([&] {
-    lock(session);
+    take_lock(session);
     return create(session);
   });
 }
@@ -114,11 +114,9 @@ Result<void> MysqlStore::check_schema() {
 }
 
 MysqlStore::MysqlStore(std::unique_ptr<Session> session)
-    : session_(std::move(session)),
-      causes_(session_->options().causes ? session_->options().causes
-                                         : std::make_shared<CauseBook>(session_->options().cause_rules)),
-      tables_(std::make_unique<MysqlTables>(*session_)),
-      writer_(*tables_, *causes_) {}
+    : TaskWriter(session->options().causes ? session->options().causes
+                                           : std::make_shared<CauseBook>(session->options().cause_rules)),
+      session_(std::move(session)) {}
 MysqlStore::~MysqlStore() = default;
 
 }  // namespace rung::mysql

@@ -12,17 +12,19 @@
 #include <vector>
 
 #include "src/core/base/clock.h"
-#include "src/store/queries.h"
-#include "src/store/store.h"
 #include "src/store/task_writer.h"
+#include "src/store/tasks.h"
 
 namespace rung {
 namespace mysql {
 
-class MysqlTables;
 class Session;
 
-class MysqlStore final : public Store {
+// Global variables, names in lower case. `group_members`: the number of active members of a Group
+// Replication, if known.
+using ServerVariables = std::map<std::string, std::string>;
+
+class MysqlStore final : public TaskWriter {
  public:
   explicit MysqlStore(std::unique_ptr<Session> session);
   ~MysqlStore() override;
@@ -91,16 +93,6 @@ class MysqlStore final : public Store {
   Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
-  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override {
-    return writer_.insert(tasks, fence);
-  }
-  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step = nullptr) override {
-    return writer_.apply(events, fence, decide, step);
-  }
-  Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                        std::size_t most_bytes) override;
-  Result<void> write_claims(std::span<const TaskId> ids) override { return writer_.write_claims(ids); }
   Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
 
@@ -165,14 +157,38 @@ class MysqlStore final : public Store {
   Result<std::int64_t> count_checked(const Filter& filter, std::int64_t most);
   void record_change(const AuditRow& change, const SystemEvent& event);  // inside a transaction
 
+  // --- of Tables. One statement writes all rows with the same change, one the rest. Writes are queued
+  // (Session::later): an error is thrown where they are sent.
+  Result<void> transaction(const std::function<void()>& body, std::string_view name) override;
+
+  std::vector<Lease> share_leases(const Fence& fence) override;
+  void guard_leases(const Fence& fence) override;
+  std::vector<Lease> current_leases() override;
+  Locked lock(const Fence& fence, std::span<const TaskId> ids) override;
+
+  void write_tasks(std::span<const ChangedTask> tasks) override;
+  bool write_unread(std::span<const ChangedTask> tasks, const Fence& fence) override;
+  void write_attempts(const AttemptChanges& attempts, bool repeated) override;
+  void replace_message(const Task& task, const MessagePtr& message) override;
+  void write_audit(std::span<const AuditRow> rows) override;
+  void write_causes(const CauseChanges& changes, int node, EpochMs now) override;
+  bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
+  void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
+
+  std::size_t largest_row() const override;
+  std::vector<SameId> find_ids(std::span<const NewRow> rows) override;
+  std::vector<SameKey> find_keys(std::span<const NewRow> rows) override;
+  std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) override;
+  void insert_rows(std::span<const NewRow* const> rows) override;
+  void read_messages(std::span<const TaskId> ids, std::vector<StoredMessage>& into) override;
+  double random() override;
+
   const std::unique_ptr<Session> session_;
-  const std::shared_ptr<CauseBook> causes_;
-  const std::unique_ptr<MysqlTables> tables_;
-  TaskWriter writer_;
 };
 
 }  // namespace mysql
 using mysql::MysqlStore;
+using mysql::ServerVariables;
 
 // As StoreFactory.
 using MysqlStoreFactory = std::function<Result<std::unique_ptr<MysqlStore>>()>;

@@ -52,20 +52,16 @@ Sql value_of(const CountBy& by) {
 // `f` as SQL conditions, for a statement in which rung_tasks is t.
 Sql conditions(const Filter& f) {
   Sql sql;
-  const auto is = [&](std::string_view column, std::string_view word) {
-    sql += render("list.is", {{"column", Sql::identifier(column)}, {"value", word}});
-  };
   const auto text = [&](std::string_view column, const std::string& value) {
-    if (value.empty()) return;
-    sql += render("list.text", {{"column", Sql::identifier(column)}, {"value", value}});
+    if (!value.empty()) sql += same_text(column, value);
   };
   const auto time = [&](std::string_view name, std::string_view column, const std::optional<EpochMs>& at) {
     if (at) sql += render(name, {{"column", Sql::identifier(column)}, {"value", at}});
   };
   if (f.after) sql += place_of(f);
-  if (f.state) is("state", to_word(*f.state));
+  if (f.state) sql += equals("state", to_word(*f.state));
   if (!f.states.empty()) sql += render("list.states", {{"states", f.states}});
-  if (f.kind) is("kind", to_word(*f.kind));
+  if (f.kind) sql += equals("kind", to_word(*f.kind));
   text("queue", f.queue);
   text("exchange", f.exchange);
   text("tag", f.tag);
@@ -76,7 +72,7 @@ Sql conditions(const Filter& f) {
   }
   text("ladder", f.ladder);
   text("error_type", f.error_type);
-  if (!f.cause.empty()) is("cause_id", f.cause);
+  if (!f.cause.empty()) sql += equals("cause_id", f.cause);
   if (!f.error_contains.empty()) sql += render("list.error", {{"text", f.error_contains}});
   time("list.before", "next_due_at", f.due_before);
   time("list.after", "next_due_at", f.due_after);
@@ -92,11 +88,9 @@ Sql conditions(const Filter& f) {
 
 Result<EpochUs> MysqlStore::clock() {
   return session_->run_for([&] {
-    auto row = session_->query(render("clock"));
-    if (!row->next()) throw Again{"the database returned no time"};
     // The text up to the seconds, then the fraction.
-    const std::string text = text_at(*row, 1);
-    return EpochUs{parse_datetime(text.substr(0, 19)).ms * 1000 + row->getInt64(2)};
+    const auto [text, us] = session_->rows<std::string, std::int64_t>(render("clock")).at(0);
+    return EpochUs{parse_datetime(text.substr(0, 19)).ms * 1000 + us};
   });
 }
 
@@ -148,12 +142,12 @@ Result<TaskCounts> MysqlStore::count_by(const Filter& filter, const CountBy& by,
   return session_->run_for([&] {
     TaskCounts out;
     std::int64_t shown = 0;
-    auto row = session_->query(render("count_by", {{"value", value_of(by)}}) + conditions(filter) +
-                               render("count_by.end", {{"most", most}, {"groups", kMostGroups}}));
-    while (row->next()) {
-      out.groups.push_back({text_at(*row, 1), row->getInt64(2)});
-      out.total = row->getInt64(3);
-      shown += out.groups.back().tasks;
+    const Sql sql = render("count_by", {{"value", value_of(by)}}) + conditions(filter) +
+                    render("count_by.end", {{"most", most}, {"groups", kMostGroups}});
+    for (const auto& [value, tasks, total] : session_->rows<std::string, std::int64_t, std::int64_t>(sql)) {
+      out.groups.push_back({value, tasks});
+      out.total = total;
+      shown += tasks;
     }
     out.others = out.total - shown;
     return out;
@@ -213,8 +207,8 @@ Result<std::vector<KnownTask>> MysqlStore::known(std::span<const TaskId> ids) {
   return session_->run_for([&] {
     std::map<TaskId, std::string> origins;
     const Place these{"ids", ids};
-    auto row = session_->query(render("origins", {these}));
-    while (row->next()) origins[id_at(*row)] = text_at(*row, 2);
+    for (auto& [id, origin] : session_->rows<TaskId, std::string>(render("origins", {these})))
+      origins[id] = std::move(origin);
     return session_->all(list_of(render("list.ids", {these})), [&](const ::sql::ResultSet& task) {
       return KnownTask{task_row_at(task), std::move(origins[id_at(task)])};
     });
@@ -232,8 +226,9 @@ constexpr auto audit_row_at =
 // What the index serves.
 Sql range_of(const AuditFilter& filter) {
   Sql sql = render("audit_log.bulk", {{"bulk", filter.bulk}});
-  if (filter.since) sql += render("audit_log.since", {{"since", filter.since}});
-  if (filter.until) sql += render("audit_log.until", {{"until", filter.until}});
+  const Place at{"column", Sql::identifier("at")};
+  if (filter.since) sql += render("list.from", {at, {"value", filter.since}});
+  if (filter.until) sql += render("list.before", {at, {"value", filter.until}});
   if (filter.after) sql += render("audit_log.after", {{"at", filter.after->at}, {"id", filter.after->id}});
   return sql;
 }
@@ -243,7 +238,7 @@ Sql selection_of(const AuditFilter& filter) {
   if (!filter.queue.empty())
     sql += render("audit_log.queue",
                   {{"value", render("audit_log.queue_value")}, {"queue", name_sql(filter.queue)}});
-  if (!filter.what.empty()) sql += render("audit_log.what", {{"what", name_sql(filter.what)}});
+  if (!filter.what.empty()) sql += equals("what", clean_utf8(filter.what, 255));
   if (!filter.who.empty()) sql += render("audit_log.who", {{"who", name_sql(filter.who)}});
   return sql;
 }
@@ -297,8 +292,7 @@ Result<void> MysqlStore::record_event(int node, const SystemEvent& event) {
 Result<std::string> MysqlStore::setting(std::string_view name, std::string_view if_absent) {
   return session_->run_for([&] {
     if (!if_absent.empty()) session_->exec(render("setting_insert", {{"name", name}, {"value", if_absent}}));
-    auto row = session_->query(render("setting", {{"name", name}}));
-    return row->next() ? text_at(*row, 1) : std::string();
+    return session_->value<std::string>(render("setting", {{"name", name}}));
   });
 }
 
@@ -316,15 +310,13 @@ Result<LiveAnswer> MysqlStore::live(const LiveQuestion& question) {
         "live",
         {{"audit", question.after_audit}, {"event", question.after_event}, {"most", LiveAnswer::kMost + 1}});
     if (!question.watched.empty()) sql += render("live.watched", {{"ids", question.watched}});
-    auto row = session_->query(sql);
-    while (row->next()) {
-      const std::string what = text_at(*row, 1);
-      const std::int64_t id = row->getInt64(2), number = row->getInt64(3);
+    for (const auto& [what, id, number, word] :
+         session_->rows<std::string, std::int64_t, std::int64_t, std::string>(sql)) {
       if (what == "task") out.newest_task = id;
       if (what == "audit") out.newest_audit = id;
       if (what == "event") out.newest_event = id;
       if (what == "by_hand") out.changed_by_hand.push_back({number});
-      if (what == "kind") out.event_kinds.push_back(text_at(*row, 4));
+      if (what == "kind") out.event_kinds.push_back(word);
       if (what == "bulk") out.bulks[id] = number;
       if (what == "watched") out.versions[{id}] = static_cast<std::uint32_t>(number);
     }

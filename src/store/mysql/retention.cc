@@ -27,11 +27,9 @@ using PartitionsOf = std::map<std::string, std::vector<Partition>, std::less<>>;
 PartitionsOf read_partitions(Session& session) {
   PartitionsOf out;
   for (const std::string_view table : kTables) out.try_emplace(std::string(table));
-  auto row = session.query(render("parts"));
-  while (row->next()) {
-    auto& partitions = out[text_at(*row, 1)];
-    const TaskId from = partitions.empty() ? TaskId{} : partitions.back().end;
-    partitions.push_back({text_at(*row, 2), from, {row->getInt64(3)}});
+  for (const auto& [table, name, end] : session.rows<std::string, std::string, TaskId>(render("parts"))) {
+    auto& partitions = out[table];
+    partitions.push_back({name, partitions.empty() ? TaskId{} : partitions.back().end, end});
   }
   return out;
 }
@@ -93,10 +91,9 @@ void without_bulks(Session& session, std::vector<TaskId>& ids) {
 // How the causes of these tasks change, which are about to be deleted.
 CauseChanges without(Session& session, CauseTexts& texts, std::span<const TaskId> ids) {
   CauseChanges changes(texts);
-  auto row = session.query(render("causes_of_tasks", {{"ids", ids}}));
-  while (row->next())
-    changes.removed(text_at(*row, 1), state_from(text_at(*row, 2)).value_or(State::unknown),
-                    row->getInt64(3));
+  const Sql causes = render("causes_of_tasks", {{"ids", ids}});
+  for (const auto& [cause, state, tasks] : session.rows<std::string, State, std::int64_t>(causes))
+    changes.removed(cause, state, tasks);
   return changes;
 }
 
@@ -198,16 +195,13 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
   PurgeResult page{0, from, false};
   std::vector<TaskId> over;
   auto seen = session_->run([&] {
-    auto row = session_->query(
+    const auto rows = session_->rows<TaskId, EpochMs, State>(
         render("over_page", {{"at", from.at}, {"id", from.id}, {"before", before}, {"limit", limit}}));
-    int rows = 0;
-    while (row->next()) {
-      ++rows;
-      page.last = {time_at(*row, 2).value_or(EpochMs{}), {row->getInt64(1)}};
-      const auto state = state_from(text_at(*row, 3));
-      if (state && *state != State::parked) over.push_back(page.last.id);
+    for (const auto& [id, at, state] : rows) {
+      page.last = {at, id};
+      if (state != State::parked && state != State::unknown) over.push_back(id);
     }
-    page.more = rows == limit;
+    page.more = std::ssize(rows) == limit;
   });
   if (!seen) return tl::unexpected(seen.error());
   if (over.empty()) return page;
@@ -218,8 +212,8 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
         without_bulks(*session_, ids);
         PurgeResult out = page;
         if (ids.empty()) return out;
-        CauseTexts none(*causes_);
-        tables_->write_causes(without(*session_, none, ids), 0, EpochMs{});
+        CauseTexts none(*book_);
+        write_causes(without(*session_, none, ids), 0, EpochMs{});
         erase(*session_, "rung_task_headers", "task_id", ids);
         out.tasks = erase(*session_, "rung_tasks", "id", ids);
         return out;

@@ -105,15 +105,14 @@ void Session::set_limits() {
 
 void Session::set_up() {
   if (options_.tls == "verify") {
-    auto row = query(render("session_cipher"));
-    if (!row->next() || row->getString(2).length() == 0) {
+    const auto cipher = rows<std::string, std::string>(render("session_cipher"));
+    if (cipher.empty() || std::get<1>(cipher[0]).empty()) {
       throw Abort{
           {Error::Kind::refused, "the database did not encrypt the connection, and tls: verify asks for it"}};
     }
   }
   exec(render("session_names"));
   exec(render("session_isolation"));
-  log_rows();
   if (silence_.count() > 0) {
     exec(render("session_silence", {{"silence_s", silence_.count()}}));
   }
@@ -124,21 +123,6 @@ void Session::set_up() {
     has_database_ = true;
   } catch (const ::sql::SQLException& e) {
     if (e.getErrorCode() != kNoDatabase) throw;
-  }
-}
-
-void Session::log_rows() {
-  bool logs = false, statements = false;
-  auto row = query(render("session_binlog"));
-  while (row->next()) {
-    logs = logs || text_at(*row, 2) == "ON";
-    statements = statements || text_at(*row, 2) == "STATEMENT";
-  }
-  if (!logs || !statements) return;
-  try {
-    exec(render("session_binlog_rows"));
-  } catch (const ::sql::SQLException&) {
-    // No right to: the first write is refused, with advice. A lost connection fails at the next statement.
   }
 }
 
@@ -205,8 +189,7 @@ void Session::drop() {
 }
 
 bool Session::takes_writes() {
-  auto row = query(render("session_read_only"));
-  const std::string says = row->next() ? text_at(*row, 1) : "";
+  const auto says = value<std::string>(render("session_read_only"));
   return says == "0" || says == "OFF";
 }
 
@@ -215,10 +198,11 @@ void Session::expect_writable() {
   is_read_only_ = !takes_writes();
   if (is_read_only_)
     throw Abort{{Error::Kind::transient, "database " + address_.shown + ": it is read-only: a replica?"}};
-  auto galera = query(render("session_is_galera"));
-  if (!galera->next() || text_at(*galera, 2) != "ON") return;
-  auto ready = query(render("session_galera_ready"));
-  if (ready->next() && text_at(*ready, 2) == "OFF")
+  const auto says = [&](std::string_view name, std::string_view word) {
+    const auto found = rows<std::string, std::string>(render(name));
+    return !found.empty() && std::get<1>(found[0]) == word;
+  };
+  if (says("session_is_galera", "ON") && says("session_galera_ready", "OFF"))
     throw Abort{
         {Error::Kind::transient, "database " + address_.shown + ": it is not ready (wsrep_ready is OFF)"}};
 }
@@ -388,10 +372,6 @@ std::unique_ptr<::sql::PreparedStatement> Session::prepare(const Sql& sql) {
   return std::unique_ptr<::sql::PreparedStatement>(connection_->prepareStatement(sql.str()));
 }
 
-EpochMs Session::now() {
-  auto row = query(render("now"));
-  if (!row->next()) throw Again{"the database returned no time"};
-  return parse_datetime(row->getString(1).asStdString());
-}
+EpochMs Session::now() { return rows<EpochMs>(render("now")).at(0); }
 
 }  // namespace rung::mysql

@@ -16,15 +16,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "src/core/base/addresses.h"
 #include "src/core/base/result.h"
+#include "src/store/mysql/columns.h"
 #include "src/store/mysql/render.h"
-#include "src/store/store.h"
-#include "src/store/tables.h"
+#include "src/store/task_writer.h"
 
 namespace rung::mysql {
 
@@ -95,9 +96,23 @@ class Session {
     const auto rows = query(sql);
     return rows->next() ? std::optional(read(*rows)) : std::nullopt;
   }
-  // The number in its first row; 0: there is none.
-  std::int64_t number(const Sql& sql) {
-    return first(sql, [](const ::sql::ResultSet& row) { return row.getInt64(1); }).value_or(0);
+  // Its rows, as Fields reads them: of one column values, of several tuples.
+  template <typename T, typename... More>
+  auto rows(const Sql& sql) {
+    return all(sql, [](const ::sql::ResultSet& row) {
+      Fields fields(row);
+      if constexpr (sizeof...(More) == 0) {
+        return fields.next<T>();
+      } else {
+        return std::tuple<T, More...>{fields.next<T>(), fields.next<More>()...};
+      }
+    });
+  }
+  // The number, or the text, in its first row; 0 or "": there is none.
+  std::int64_t number(const Sql& sql) { return value<std::int64_t>(sql); }
+  template <typename T>
+  T value(const Sql& sql) {
+    return first(sql, [](const ::sql::ResultSet& row) { return Fields(row).next<T>(); }).value_or(T{});
   }
   // Two statements in one round trip.
   std::pair<ResultPtr, ResultPtr> query(const Sql& first, const Sql& second);
@@ -129,7 +144,6 @@ class Session {
   void set_up();                               // throws
   void set_limits();                           // throws
   void expect_writable();                      // throws
-  void log_rows();                             // throws
   Result<void> connect_anywhere();
   // One try. `choosy`: reject a server that does not accept writes.
   Result<void> connect_to(const Address& address, Ms most, bool choosy);

@@ -1,22 +1,18 @@
-// What the sources of MysqlStore and MysqlTables share. Their methods are in the other files here, each named
-// for its subject, and in reads.cc. Thread: of the session.
+// What the sources of MysqlStore share. Its methods are in the other files here, each named for its subject,
+// and in reads.cc. Thread: of the session.
 #pragma once
 
 #include <array>
-#include <functional>
-#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "src/store/mysql/columns.h"
 #include "src/store/mysql/mysql_store.h"
 #include "src/store/mysql/render.h"
 #include "src/store/mysql/session.h"
-#include "src/store/tables.h"
 
 namespace rung::mysql {
 
@@ -31,6 +27,14 @@ ServerVariables read_variables(Session& session);
 
 // The filter as SQL conditions, for a statement in which rung_tasks is t.
 Sql conditions(const Filter& filter);
+
+// Conditions for a column of the table or view t. same_text() distinguishes 'a' from 'a '.
+inline Sql equals(std::string_view column, std::string_view value) {
+  return render("list.is", {{"column", Sql::identifier(column)}, {"value", value}});
+}
+inline Sql same_text(std::string_view column, std::string_view value) {
+  return render("list.text", {{"column", Sql::identifier(column)}, {"value", value}});
+}
 
 // Inside run() or transaction(). `event.node` is ignored; `node`: of the instance, 0 = none.
 void write_event(Session& session, const SystemEvent& event, int node = 0);
@@ -49,42 +53,5 @@ int schema_version(Session& session);
 
 // The condition that the attempt c is a short claim of the row t.
 inline Sql short_claim() { return render("short_claim"); }
-
-// The tables of MySQL and MariaDB. One statement writes all rows with the same change, one the rest. Writes
-// are queued (Session::later): an error is thrown where they are sent.
-class MysqlTables final : public Tables {
- public:
-  explicit MysqlTables(Session& session) : session_(session) {}
-
-  Result<void> transaction(const std::function<void()>& body, std::string_view name) override {
-    return session_.transaction(body, name);
-  }
-
-  // leases.cc:
-  std::vector<Lease> share_leases(const Fence& fence) override;
-  void guard_leases(const Fence& fence) override;
-  std::vector<Lease> current_leases() override;
-  Locked lock(const Fence& fence, std::span<const TaskId> ids) override;
-
-  void write_tasks(std::span<const ChangedTask> tasks) override;
-  bool write_unread(std::span<const ChangedTask> tasks, const Fence& fence) override;
-  void write_attempts(const AttemptChanges& attempts, bool repeated) override;
-  void replace_message(const Task& task, const MessagePtr& message) override;
-  void write_audit(std::span<const AuditRow> rows) override;
-  void write_causes(const CauseChanges& changes, int node, EpochMs now) override;
-  bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
-  void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
-
-  std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) override;
-  void read_messages(std::span<const TaskId> ids) override;
-  double random() override;
-
-  // The messages that the last transaction has read, once.
-  std::vector<StoredMessage> messages() { return std::exchange(messages_, {}); }
-
- private:
-  Session& session_;
-  std::vector<StoredMessage> messages_;
-};
 
 }  // namespace rung::mysql

@@ -119,10 +119,6 @@ void drop(Session& session, const AttemptChanges& attempts) {
   session.later(render("drop_attempts", {{"pairs", Sql::joined(pairs, " OR ")}}));
 }
 
-std::optional<std::string> headers_of(const Message& message) {
-  return message.headers ? std::optional(headers_to_json(*message.headers)) : std::nullopt;
-}
-
 void replace_body(Session& session, const Task& task, const Message& message) {
   auto rows = session.query(render("lock_body", {{"id", task.id}}));
   if (!rows->next()) return;  // purged by hand: the task has no message any more
@@ -131,42 +127,46 @@ void replace_body(Session& session, const Task& task, const Message& message) {
   rows.reset();
   session.exec(render("replace_message", {{"id", task.id},
                                           {"properties", properties_to_json(message.properties)},
-                                          {"headers", headers_of(message)},
+                                          {"headers", NewRow::headers_json(message)},
                                           {"origin", origin}}));
 }
 
 }  // namespace
 
-void MysqlTables::write_tasks(std::span<const ChangedTask> tasks) {
+Result<void> MysqlStore::transaction(const std::function<void()>& body, std::string_view name) {
+  return session_->transaction(body, name);
+}
+
+void MysqlStore::write_tasks(std::span<const ChangedTask> tasks) {
   const std::vector<Group> groups = grouped(tasks, false);
   const bool few = groups.size() <= kFewChanges;
   std::vector<const Task*> apart;
   for (const Group& group : groups) {
     if (!is_alone(group) && (few || group.items.size() >= kWorthOne)) {
-      write_at_once(session_, "same_tasks", group);
+      write_at_once(*session_, "same_tasks", group);
     } else {
       for (const ChangedTask* task : group.items) apart.push_back(task->after);
     }
   }
-  write_rows(session_, mysql::write_tasks, apart,
+  write_rows(*session_, mysql::write_tasks, apart,
              [](Rows& rows, const Task* task) { add_task(rows, *task); });
 }
 
 // A statement locks its rows in order of ids, as reading them would. Two could meet another transaction that
 // has locked some of the second's rows and waits for one of the first's: only few rows take that risk.
-bool MysqlTables::write_unread(std::span<const ChangedTask> tasks, const Fence& fence) {
+bool MysqlStore::write_unread(std::span<const ChangedTask> tasks, const Fence& fence) {
   const std::vector<Group> groups = grouped(tasks, true);
   const auto was_claimed = [](const ChangedTask& task) { return task.before->state == State::publishing; };
   if (!std::ranges::all_of(tasks, was_claimed)) return false;
   if (std::ranges::any_of(groups, is_alone)) return false;
   if (groups.size() > 1 && tasks.size() >= kWorthOne) return false;
   guard_leases(fence);
-  for (const Group& group : groups) write_at_once(session_, "same_tasks_unread", group, true);
+  for (const Group& group : groups) write_at_once(*session_, "same_tasks_unread", group, true);
   return true;
 }
 
-void MysqlTables::write_attempts(const AttemptChanges& attempts, bool repeated) {
-  drop(session_, attempts);
+void MysqlStore::write_attempts(const AttemptChanges& attempts, bool repeated) {
+  drop(*session_, attempts);
   const std::vector<Attempt> kept = attempts.kept();
   std::vector<Alike<Attempt>> groups;
   std::vector<const Attempt*> apart;
@@ -187,59 +187,59 @@ void MysqlTables::write_attempts(const AttemptChanges& attempts, bool repeated) 
       continue;
     }
     at_once(ids, [&](std::span<const TaskId> some) {
-      session_.later(render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
-                                              {"attempt", group.items.front()->attempt},
-                                              {"ids", some}}));
-      session_.expect_rows(static_cast<std::int64_t>(some.size()));
+      session_->later(render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
+                                               {"attempt", group.items.front()->attempt},
+                                               {"ids", some}}));
+      session_->expect_rows(static_cast<std::int64_t>(some.size()));
     });
   }
-  write_rows(session_, rows_of("write_attempts"), apart,
+  write_rows(*session_, rows_of("write_attempts"), apart,
              [](Rows& rows, const Attempt* a) { add_attempt(rows, *a); });
 }
 
-void MysqlTables::write_audit(std::span<const AuditRow> rows) {
-  write_rows(session_, rows_of("write_audit"), rows, [](Rows& out, const AuditRow& a) {
+void MysqlStore::write_audit(std::span<const AuditRow> rows) {
+  write_rows(*session_, rows_of("write_audit"), rows, [](Rows& out, const AuditRow& a) {
     out.row() << a.at << clean_utf8(a.who, 255) << a.what << a.task << a.before << a.after << a.reason
               << a.bulk;
   });
 }
 
-void MysqlTables::replace_message(const Task& task, const MessagePtr& message) {
+void MysqlStore::replace_message(const Task& task, const MessagePtr& message) {
   const Sql id = Sql::of(task.id);
-  replace_body(session_, task, *message);
-  session_.exec(render("replace_message.task", {{"id", id},
-                                                {"digest", Sql::bytes(task.digest)},
-                                                {"tag", name_sql(task.tag)},
-                                                {"rule_headers", rule_headers_sql(task.rule_headers)},
-                                                {"correlation_id", correlation_id_sql(*message)}}));
-  const auto& names = session_.options().index_headers;
+  replace_body(*session_, task, *message);
+  session_->exec(render("replace_message.task", {{"id", id},
+                                                 {"digest", Sql::bytes(task.digest)},
+                                                 {"tag", name_sql(task.tag)},
+                                                 {"rule_headers", rule_headers_sql(task.rule_headers)},
+                                                 {"correlation_id", correlation_id_sql(*message)}}));
+  const auto& names = session_->options().index_headers;
   if (names.empty()) return;
-  session_.exec(render("replace_message.drop_headers", {{"id", id}}));
+  session_->exec(render("replace_message.drop_headers", {{"id", id}}));
   Rows rows;
   add_indexed_headers(rows, task.id, *message, names);
-  if (rows.count() > 0) session_.exec(render("insert_headers", {{"rows", rows.done()}}));
+  if (rows.count() > 0) session_->exec(render("insert_headers", {{"rows", rows.done()}}));
 }
 
-bool MysqlTables::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
-  return session_.exec(render("bulk_step", {{"rate", step.rate},
-                                            {"last", counts.last},
-                                            {"done", counts.done},
-                                            {"applied", counts.applied},
-                                            {"refused", counts.refused}}) +
-                       if_ours(step)) == 1;
+bool MysqlStore::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
+  return session_->exec(render("bulk_step", {{"rate", step.rate},
+                                             {"last", counts.last},
+                                             {"done", counts.done},
+                                             {"applied", counts.applied},
+                                             {"refused", counts.refused}}) +
+                        if_ours(step)) == 1;
 }
 
-void MysqlTables::keep_sent(const BulkStep& step, std::span<const TaskId> changed) {
-  session_.later(render("bulk_items_changed", {{"bulk", step.bulk}, {"ids", changed}}));
+void MysqlStore::keep_sent(const BulkStep& step, std::span<const TaskId> changed) {
+  session_->later(render("bulk_items_changed", {{"bulk", step.bulk}, {"ids", changed}}));
 }
 
-void MysqlTables::read_messages(std::span<const TaskId> ids) {
+void MysqlStore::read_messages(std::span<const TaskId> ids, std::vector<StoredMessage>& into) {
   if (ids.empty()) return;
-  session_.last(render("messages", {{"ids", ids}}),
-                [this](::sql::ResultSet& rows) { messages_ = messages_at(rows); });
+  session_->last(render("messages", {{"ids", ids}}),
+                 [&into](::sql::ResultSet& rows) { into = messages_at(rows); });
 }
 
-double MysqlTables::random() {
+double MysqlStore::random() {
   static thread_local std::mt19937_64 engine{std::random_device{}()};
   return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
 }
@@ -250,141 +250,112 @@ namespace {
 
 constexpr std::size_t kChunkRows = 500;
 // Packet space of a body's row besides its texts: the statement, lengths, and the server's own overhead.
-constexpr std::size_t kPacketMargin = 16 * 1024;
+constexpr std::int64_t kPacketMargin = 16 * 1024;
 // Its short columns, at most: seven names of 255 bytes and some numbers.
 constexpr std::size_t kMostOfNames = 2048;
 // A chunk's bodies up to this size (and a quarter of a packet) go into the statement as digits, twice their
 // size: cheaper than preparing a statement.
 constexpr std::size_t kAsText = 512 * 1024;
 
-struct Body {
-  std::string properties;
-  std::optional<std::string> headers;
-  std::size_t bytes = 0;
-};
+using NewRows = std::span<const NewRow* const>;
 
-class MysqlIntakeRows final : public IntakeRows {
- public:
-  MysqlIntakeRows(Session& session, std::span<const NewTask> tasks) : session_(session), tasks_(tasks) {
-    bodies_.reserve(tasks.size());
-    for (const NewTask& n : tasks) {
-      Body body{properties_to_json(n.message->properties), headers_of(*n.message)};
-      body.bytes = n.message->body.size() + body.properties.size() + n.origin_json.size() +
-                   (body.headers ? body.headers->size() : 0);
-      bodies_.push_back(std::move(body));
+void insert_tasks(Session& session, NewRows chunk) {
+  const NewTaskColumns columns(chunk);
+  Rows rows;
+  for (const NewRow* row : chunk) columns.add(rows, *row);
+  session.later(render("insert_tasks", {{"columns", columns.names()}, {"rows", rows.done()}}));
+}
+
+void insert_headers(Session& session, NewRows chunk) {
+  const auto& names = session.options().index_headers;
+  if (names.empty()) return;
+  Rows rows;
+  for (const NewRow* row : chunk) add_indexed_headers(rows, row->task->task.id, *row->task->message, names);
+  if (rows.count() > 0) session.later(render("insert_headers", {{"rows", rows.done()}}));
+}
+
+void insert_bodies_as_text(Session& session, NewRows chunk) {
+  Rows rows;
+  for (const NewRow* row : chunk)
+    rows.row() << row->task->task.id << row->properties << row->headers << row->task->origin_json
+               << Sql::bytes(row->task->message->body);
+  session.later(render("insert_bodies", {{"rows", rows.done()}}));
+}
+
+// Prepared statement: a body is sent as it is, not as digits of twice its size.
+void insert_bodies(Session& session, NewRows chunk) {
+  Rows rows;
+  const Sql place = Sql::rendered("?");
+  for (std::size_t i = 0; i < chunk.size(); ++i) rows.row() << place << place << place << place << place;
+  auto statement = session.prepare(render("insert_bodies", {{"rows", rows.done()}}));
+  unsigned at = 0;
+  for (const NewRow* row : chunk) {
+    statement->setInt64(++at, row->task->task.id.value);
+    statement->setString(++at, row->properties);
+    if (row->headers) {
+      statement->setString(++at, *row->headers);
+    } else {
+      statement->setNull(++at, 0);
     }
+    statement->setString(++at, row->task->origin_json);
+    statement->setString(++at, row->task->message->body.str());
   }
-
-  bool is_too_large(std::size_t task) const override {
-    return bodies_[task].bytes + kPacketMargin > static_cast<std::size_t>(session_.max_packet());
-  }
-
-  std::vector<SameId> find_ids() override {
-    std::vector<TaskId> ids;
-    for (const NewTask& n : tasks_) ids.push_back(n.task.id);
-    return session_.all(render("intake_ids", {{"ids", ids}}),
-                        row_of(&SameId::id, &SameId::created_at, &SameId::message_id, &SameId::body));
-  }
-
-  std::vector<SameKey> find_keys() override {
-    std::vector<Sql> keys;
-    for (const NewTask& n : tasks_) {
-      if (!n.intake_key.empty()) keys.push_back(Sql::bytes(intake_key_of(n)));
-    }
-    if (keys.empty()) return {};
-    return session_.all(render("intake_keys", {{"keys", keys}, {"short_claim", short_claim()}}),
-                        row_of(&SameKey::key, &SameKey::id, &SameKey::state, &SameKey::kind,
-                               &SameKey::attempt, &SameKey::created_at));
-  }
-
-  std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) override {
-    const TaskId none[] = {{0}};  // a list must not be empty
-    return session_.exec(
-        render("intake_free_keys",
-               {{"ids", ids}, {"open", open.empty() ? none : open}, {"short_claim", short_claim()}}));
-  }
-
-  void insert(std::span<const std::size_t> fresh, std::span<const std::string> causes) override {
-    const auto most_bytes = static_cast<std::size_t>(session_.max_packet()) / 4;
-    for (std::size_t from = 0; from < fresh.size();) {
-      std::size_t to = from;
-      std::size_t bytes = 0, bodies = 0;
-      for (; to < fresh.size() && to - from < kChunkRows; ++to) {
-        const std::size_t body = bodies_[fresh[to]].bytes;
-        const std::size_t more = body + tasks_[fresh[to]].task.last_error.size() + kMostOfNames;
-        if (to > from && bytes + more > most_bytes) break;
-        bytes += more;
-        bodies += body;
-      }
-      const auto chunk = fresh.subspan(from, to - from);
-      write_tasks(chunk, causes);
-      write_headers(chunk);
-      if (bodies <= std::min(kAsText, most_bytes)) {
-        write_bodies_as_text(chunk);
-      } else {
-        write_bodies(chunk);
-      }
-      from = to;
-    }
-  }
-
- private:
-  void write_tasks(std::span<const std::size_t> chunk, std::span<const std::string> causes) {
-    const NewTaskColumns columns(tasks_, causes, chunk);
-    Rows rows;
-    for (const std::size_t i : chunk) columns.add(rows, i);
-    session_.later(render("insert_tasks", {{"columns", columns.names()}, {"rows", rows.done()}}));
-  }
-
-  void write_headers(std::span<const std::size_t> chunk) {
-    const auto& names = session_.options().index_headers;
-    if (names.empty()) return;
-    Rows rows;
-    for (const std::size_t i : chunk) add_indexed_headers(rows, tasks_[i].task.id, *tasks_[i].message, names);
-    if (rows.count() > 0) session_.later(render("insert_headers", {{"rows", rows.done()}}));
-  }
-
-  void write_bodies_as_text(std::span<const std::size_t> chunk) {
-    Rows rows;
-    for (const std::size_t i : chunk) {
-      const Body& body = bodies_[i];
-      rows.row() << tasks_[i].task.id << body.properties << body.headers << tasks_[i].origin_json
-                 << Sql::bytes(tasks_[i].message->body);
-    }
-    session_.later(render("insert_bodies", {{"rows", rows.done()}}));
-  }
-
-  // Prepared statement: a body is sent as it is, not as digits of twice its size.
-  void write_bodies(std::span<const std::size_t> chunk) {
-    Rows rows;
-    const Sql place = Sql::rendered("?");
-    for (std::size_t i = 0; i < chunk.size(); ++i) rows.row() << place << place << place << place << place;
-    auto statement = session_.prepare(render("insert_bodies", {{"rows", rows.done()}}));
-    unsigned at = 0;
-    for (const std::size_t i : chunk) {
-      const Body& body = bodies_[i];
-      statement->setInt64(++at, tasks_[i].task.id.value);
-      statement->setString(++at, body.properties);
-      if (body.headers) {
-        statement->setString(++at, *body.headers);
-      } else {
-        statement->setNull(++at, 0);
-      }
-      statement->setString(++at, tasks_[i].origin_json);
-      statement->setString(++at, tasks_[i].message->body.str());
-    }
-    statement->executeUpdate();
-  }
-
-  Session& session_;
-  const std::span<const NewTask> tasks_;
-  std::vector<Body> bodies_;
-};
+  statement->executeUpdate();
+}
 
 }  // namespace
 
-std::unique_ptr<IntakeRows> MysqlTables::intake(std::span<const NewTask> tasks) {
-  return std::make_unique<MysqlIntakeRows>(session_, tasks);
+std::size_t MysqlStore::largest_row() const {
+  return static_cast<std::size_t>(std::max(session_->max_packet() - kPacketMargin, std::int64_t{0}));
+}
+
+std::vector<Tables::SameId> MysqlStore::find_ids(std::span<const NewRow> rows) {
+  std::vector<TaskId> ids;
+  for (const NewRow& row : rows) ids.push_back(row.task->task.id);
+  return session_->all(render("intake_ids", {{"ids", ids}}),
+                       row_of(&SameId::id, &SameId::created_at, &SameId::message_id, &SameId::body));
+}
+
+std::vector<Tables::SameKey> MysqlStore::find_keys(std::span<const NewRow> rows) {
+  std::vector<Sql> keys;
+  for (const NewRow& row : rows) {
+    if (!row.key.empty()) keys.push_back(Sql::bytes(row.key));
+  }
+  if (keys.empty()) return {};
+  return session_->all(render("intake_keys", {{"keys", keys}, {"short_claim", short_claim()}}),
+                       row_of(&SameKey::key, &SameKey::id, &SameKey::state, &SameKey::kind, &SameKey::attempt,
+                              &SameKey::created_at));
+}
+
+std::int64_t MysqlStore::free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) {
+  const TaskId none[] = {{0}};  // a list must not be empty
+  return session_->exec(
+      render("intake_free_keys",
+             {{"ids", ids}, {"open", open.empty() ? none : open}, {"short_claim", short_claim()}}));
+}
+
+void MysqlStore::insert_rows(std::span<const NewRow* const> rows) {
+  const auto most_bytes = static_cast<std::size_t>(session_->max_packet()) / 4;
+  for (std::size_t from = 0; from < rows.size();) {
+    std::size_t to = from;
+    std::size_t bytes = 0, bodies = 0;
+    for (; to < rows.size() && to - from < kChunkRows; ++to) {
+      const std::size_t body = rows[to]->bytes();
+      const std::size_t more = body + rows[to]->task->task.last_error.size() + kMostOfNames;
+      if (to > from && bytes + more > most_bytes) break;
+      bytes += more;
+      bodies += body;
+    }
+    const NewRows chunk = rows.subspan(from, to - from);
+    insert_tasks(*session_, chunk);
+    insert_headers(*session_, chunk);
+    if (bodies <= std::min(kAsText, most_bytes)) {
+      insert_bodies_as_text(*session_, chunk);
+    } else {
+      insert_bodies(*session_, chunk);
+    }
+    from = to;
+  }
 }
 
 }  // namespace rung::mysql

@@ -1,4 +1,4 @@
-// The part of tasks that writer_ does not do: the messages of claims, and which tasks are due.
+// The messages of tasks, and which tasks are due.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -15,8 +15,6 @@ Sql all_but(std::span<const std::string> queues) {
   for (const std::string& queue : queues) names.push_back(queue + '.');
   return render("due.without", {{"queues", names}});
 }
-
-int stage_of(State state) { return static_cast<int>(state); }
 
 // `entries`, sorted: the first `per_shard` of each shard.
 Result<std::vector<DueEntry>> at_most(std::size_t per_shard, Result<std::vector<DueEntry>> entries) {
@@ -36,14 +34,6 @@ Result<std::vector<DueEntry>> due_entries(Session& session, const Sql& sql) {
 
 }  // namespace
 
-Result<Claimed> MysqlStore::claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
-                                  std::size_t most_bytes) {
-  const TaskWriter::ClaimLimits limits{most_bytes};
-  auto decisions = writer_.apply(claims, fence, decide, nullptr, &limits);
-  if (!decisions) return tl::unexpected(decisions.error());
-  return Claimed{*std::move(decisions), tables_->messages()};
-}
-
 Result<std::vector<StoredMessage>> MysqlStore::messages(std::span<const TaskId> ids) {
   if (ids.empty()) return std::vector<StoredMessage>{};
   return session_->run_for([&] { return messages_at(*session_->query(render("messages", {{"ids", ids}}))); });
@@ -55,56 +45,37 @@ Result<std::vector<DueEntry>> MysqlStore::due(State state, std::span<const int> 
                                               std::span<const std::string> without) {
   if (shards.empty() || per_shard <= 0) return std::vector<DueEntry>{};
   const auto most = static_cast<std::size_t>(per_shard);
-  const Sql first = after ? Sql::of(*after) : Sql::before_all_times();
-  const Sql others = all_but(without);
+  const Place until_then{"until", until}, from{"after", after ? Sql::of(*after) : Sql::before_all_times()};
   const auto publishing = [&] {
-    return due_entries(*session_,
-                       render("publishing", {{"until", until}, {"after", first}, {"shards", shards}}));
+    return due_entries(*session_, render("publishing", {until_then, from, {"shards", shards}}));
   };
   if (state == State::publishing) return at_most(most, publishing());
-  const int stage = stage_of(state);
-  const auto read_few = [&](std::size_t limit) {
-    return due_entries(*session_, render("due_few", {{"stage", stage},
-                                                     {"shards", shards},
-                                                     {"until", until},
-                                                     {"after", first},
-                                                     {"without", others},
-                                                     {"limit", limit + 1}}));
-  };
-  auto few = read_few(most);
+  const Place stage{"stage", static_cast<int>(state)}, others{"without", all_but(without)};
+  auto few = due_entries(
+      *session_,
+      render("due_few", {stage, {"shards", shards}, until_then, from, others, {"limit", most + 1}}));
   if (!few || few->empty()) return few;  // mostly so: one statement
   std::unordered_set<TaskId> claimed;
-  if (state == State::scheduled) {
-    const auto ids = session_->read_all(render("claimed", {{"until", until}}), id_at);
-    if (!ids) return tl::unexpected(ids.error());
-    claimed.insert(ids->begin(), ids->end());
-  }
-  const auto without_claimed = [&](Result<std::vector<DueEntry>> entries) {
-    if (entries) std::erase_if(*entries, [&](const DueEntry& e) { return claimed.contains(e.id); });
-    return entries;
-  };
-  const std::size_t limit = most + claimed.size();
-  if (few->size() > most && !claimed.empty()) few = read_few(limit);
-  if (!few || few->size() <= limit) return at_most(most, without_claimed(std::move(few)));
-  // Many: raise each shard's limit by the tasks claimed in that shard, not in all shards.
   std::map<int, std::size_t> claimed_in;
-  if (!claimed.empty()) {
+  if (state == State::scheduled) {
     const auto rows = publishing();
-    if (!rows) return tl::unexpected(rows.error());
-    claimed.clear();
+    if (!rows) return rows;
     for (const DueEntry& row : *rows) {
       claimed.insert(row.id);
       ++claimed_in[row.shard];
     }
   }
+  const auto without_claimed = [&](Result<std::vector<DueEntry>> entries) {
+    if (entries) std::erase_if(*entries, [&](const DueEntry& e) { return claimed.contains(e.id); });
+    return entries;
+  };
+  if (few->size() <= most) return at_most(most, without_claimed(std::move(few)));
+  // Many: each shard's limit is raised by the tasks claimed in that shard, not in all shards.
   std::vector<Sql> parts;
   for (const int shard : shards) {
-    parts.push_back(render("due_shard", {{"stage", stage},
-                                         {"shard", shard},
-                                         {"until", until},
-                                         {"after", first},
-                                         {"without", others},
-                                         {"limit", most + claimed_in[shard]}}));
+    const std::size_t limit = most + claimed_in[shard];
+    parts.push_back(
+        render("due_shard", {stage, {"shard", shard}, until_then, from, others, {"limit", limit}}));
   }
   return at_most(most, without_claimed(due_entries(*session_, Sql::joined(parts, " UNION ALL "))));
 }
@@ -114,12 +85,8 @@ Result<WorkWaiting> MysqlStore::work_waiting(std::span<const int> shards, EpochM
   if (shards.empty()) return WorkWaiting{};
   return session_->run_for([&] {
     return session_
-        ->first(render("work_waiting", {{"scheduled", stage_of(State::scheduled)},
-                                        {"awaiting", stage_of(State::awaiting)},
-                                        {"parked", stage_of(State::parked)},
-                                        {"shards", shards},
-                                        {"scheduled_until", scheduled_until},
-                                        {"until", until}}),
+        ->first(render("work_waiting",
+                       {{"shards", shards}, {"scheduled_until", scheduled_until}, {"until", until}}),
                 row_of(&WorkWaiting::scheduled, &WorkWaiting::awaiting, &WorkWaiting::parked,
                        &WorkWaiting::bulks, &WorkWaiting::cause_changes))
         .value_or(WorkWaiting{});

@@ -1,5 +1,5 @@
 // The changes by hand of all tasks and queues: order, pages, filters, and how much one call reads.
-#include "src/store/queries.h"
+#include "src/store/tasks.h"
 #include "tests/contract/store/world.h"
 
 namespace rung::test {

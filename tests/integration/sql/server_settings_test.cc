@@ -92,12 +92,6 @@ TEST_F(ServerSettings, ABinaryLogOfStatementsIsNamedWithWhatToDo) {
   }
   EXPECT_THAT(refusal, testing::HasSubstr("SET GLOBAL binlog_format = 'ROW'"));
   EXPECT_THAT(refusal, testing::HasSubstr("(1665)"));
-  schema.exec("DROP DATABASE " + schema.name());
-  try {
-    use(schema.options());  // a user who may set it for the session
-  } catch (const std::exception& e) {
-    ADD_FAILURE() << e.what();
-  }
   schema.exec("SET GLOBAL binlog_format = '" + before + "'");
 }
 

@@ -37,15 +37,11 @@ Result<Claimed> MemoryStore::claim(std::span<const Event> claims, const Fence& f
                                    std::size_t most_bytes) {
   std::vector<TaskId> ids;
   for (const Event& claim : claims) ids.push_back(claim.id);
-  TaskWriter::ClaimLimits limits{most_bytes};
   {
     const std::lock_guard lock(db_.mutex_);
     if (!db_.faults_.are_readable(ids)) return permanent(kUnreadable);
-    limits.short_from = db_.short_claims_;
   }
-  auto decisions = writer_.apply(claims, fence, decide, nullptr, &limits);
-  if (!decisions) return tl::unexpected(std::move(decisions).error());
-  return Claimed{*std::move(decisions), transactions_.messages()};
+  return TaskWriter::claim(claims, fence, decide, most_bytes);
 }
 
 Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, EpochMs scheduled_until,

@@ -18,8 +18,6 @@
 #include <vector>
 
 #include "src/core/base/clock.h"
-#include "src/store/store.h"
-#include "src/store/tables.h"
 #include "src/store/task_writer.h"
 #include "tests/support/memory/memory_tables.h"
 
@@ -37,7 +35,7 @@ class MemoryFaults {
   std::optional<Error> before_call();
   std::optional<Error> after_call();
   bool are_readable(std::span<const TaskId> ids) const;
-  bool is_too_large(const Message& message) const { return message.body.size() > max_body_; }
+  std::size_t max_body() const { return max_body_; }
 
  private:
   int fail_ = 0, lose_ = 0;  // calls
@@ -70,15 +68,13 @@ class MemoryDb {
   std::function<void()> back_up();
   // Claims are short if there are so many in one call.
   void set_short_claims(std::size_t from);
-  // Bodies larger than this are Inserted::too_large.
+  // Tasks whose NewRow::bytes() are more than this are Inserted::too_large.
   void set_max_body(std::size_t bytes);
   // The partitions' tables are in use: they cannot be changed. Returns how often that was tried.
   int use_partitions(bool yes);
 
  private:
   friend class MemoryStore;
-  friend class MemoryTransactions;
-  friend class MemoryIntakeRows;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_. More than a dozen members, because there is one class of tables for each role of
@@ -100,52 +96,14 @@ class MemoryDb {
   MemoryQueues queues_;
 };
 
-// The Tables of a MemoryDb (memory_tables.h has the rows). A transaction holds its lock. Nothing is undone:
-// whatever may end a transaction or repeat it is thrown before its first write. Thread: its store's.
-class MemoryTransactions final : public Tables {
- public:
-  explicit MemoryTransactions(MemoryDb& db) : db_(db) {}
-
-  Result<void> transaction(const std::function<void()>& body, std::string_view name) override;
-
-  std::vector<Lease> share_leases(const Fence& fence) override;
-  void guard_leases(const Fence& fence) override;
-  std::vector<Lease> current_leases() override;
-  Locked lock(const Fence& fence, std::span<const TaskId> ids) override;
-
-  void write_tasks(std::span<const ChangedTask> tasks) override;
-  bool write_unread(std::span<const ChangedTask> tasks, const Fence& fence) override;
-  void write_attempts(const AttemptChanges& attempts, bool repeated) override;
-  void replace_message(const Task& task, const MessagePtr& message) override;
-  void write_audit(std::span<const AuditRow> rows) override;
-  void write_causes(const CauseChanges& changes, int node, EpochMs now) override;
-  bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
-  void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
-
-  std::unique_ptr<IntakeRows> intake(std::span<const NewTask> tasks) override;
-  void read_messages(std::span<const TaskId> ids) override;
-  double random() override;
-
-  // The messages that the last transaction has read, once.
-  std::vector<StoredMessage> messages() { return std::exchange(messages_, {}); }
-  void mark_written() { wrote_ = true; }
-
- private:
-  MemoryDb& db_;
-  std::vector<StoredMessage> messages_;
-  bool wrote_ = false;  // in this transaction
-};
-
 // Its methods are in memory_reads.cc, and by subject in the other memory_*.cc, each with its tables
-// (memory_tables.h); TaskWriter writes tasks. Thread: as Store says, one at a time; the MemoryDb has its own
-// lock. list() returns the newest first, whatever the filter's order is.
-class MemoryStore : public Store {
+// (memory_tables.h). A transaction holds the MemoryDb's lock. Nothing is undone: whatever may end a
+// transaction or repeat it is thrown before its first write. Thread: as Store says, one at a time. list()
+// returns the newest first, whatever the filter's order is.
+class MemoryStore : public TaskWriter {
  public:
   explicit MemoryStore(std::shared_ptr<MemoryDb> db)
-      : shared_(std::move(db)),
-        db_(*shared_),
-        transactions_(db_),
-        writer_(transactions_, db_.causes_.book()) {}
+      : TaskWriter({db, &db->causes_.book()}), shared_(std::move(db)), db_(*shared_) {}
 
   Result<EpochUs> clock() override { return EpochUs{db_.now().ms * 1000}; }
   Result<EpochMs> now() override {
@@ -164,16 +122,8 @@ class MemoryStore : public Store {
   Result<std::vector<Lease>> renew(int node, std::span<const Lease> leases, Ms ttl) override;
   Result<void> release(int node, std::span<const Lease> leases) override;
 
-  Result<std::vector<Inserted>> insert(std::span<const NewTask> tasks, const Fence& fence) override {
-    return writer_.insert(tasks, fence);
-  }
-  Result<std::vector<Decision>> apply(std::span<const Event> events, const Fence& fence,
-                                      const Decider& decide, const BulkStep* step = nullptr) override {
-    return writer_.apply(events, fence, decide, step);
-  }
   Result<Claimed> claim(std::span<const Event> claims, const Fence& fence, const Decider& decide,
                         std::size_t most_bytes) override;
-  Result<void> write_claims(std::span<const TaskId> ids) override { return writer_.write_claims(ids); }
   Result<std::vector<TaskId>> short_claims(std::span<const Lease> leases) override;
   Result<std::vector<StoredMessage>> messages(std::span<const TaskId> ids) override;
   Result<std::vector<DueEntry>> due(State state, std::span<const int> shards, std::optional<EpochMs> after,
@@ -274,10 +224,35 @@ class MemoryStore : public Store {
   void record(SystemEvent event) { db_.records_.write(std::move(event), db_.now_()); }
   void bulk_ended(const Bulk& bulk);
 
+  // --- of Tables
+  Result<void> transaction(const std::function<void()>& body, std::string_view name) override;
+
+  std::vector<Lease> share_leases(const Fence& fence) override;
+  void guard_leases(const Fence& fence) override;
+  std::vector<Lease> current_leases() override;
+  Locked lock(const Fence& fence, std::span<const TaskId> ids) override;
+
+  void write_tasks(std::span<const ChangedTask> tasks) override;
+  bool write_unread(std::span<const ChangedTask> tasks, const Fence& fence) override;
+  void write_attempts(const AttemptChanges& attempts, bool repeated) override;
+  void replace_message(const Task& task, const MessagePtr& message) override;
+  void write_audit(std::span<const AuditRow> rows) override;
+  void write_causes(const CauseChanges& changes, int node, EpochMs now) override;
+  bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
+  void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
+
+  std::size_t largest_row() const override { return db_.faults_.max_body(); }
+  std::vector<SameId> find_ids(std::span<const NewRow> rows) override;
+  std::vector<SameKey> find_keys(std::span<const NewRow> rows) override;
+  std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) override;
+  void insert_rows(std::span<const NewRow* const> rows) override;
+  void read_messages(std::span<const TaskId> ids, std::vector<StoredMessage>& into) override;
+  double random() override;
+  std::size_t short_claims_from() const override;
+
   const std::shared_ptr<MemoryDb> shared_;
   MemoryDb& db_;
-  MemoryTransactions transactions_;
-  TaskWriter writer_;
+  bool wrote_ = false;  // in this transaction
 };
 
 std::unique_ptr<MemoryStore> open_memory_store(std::shared_ptr<MemoryDb> db);

@@ -17,8 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/store/store.h"
-#include "src/store/tables.h"
+#include "src/store/task_writer.h"
 
 namespace rung {
 

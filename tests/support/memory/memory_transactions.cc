@@ -22,67 +22,10 @@ bool is_as_claimed(const Task& row, const Task& claimed) {
 
 }  // namespace
 
-class MemoryIntakeRows final : public IntakeRows {
- public:
-  MemoryIntakeRows(MemoryDb& db, MemoryTransactions& transaction, std::span<const NewTask> tasks)
-      : db_(db), transaction_(transaction), tasks_(tasks) {}
-
-  bool is_too_large(std::size_t task) const override {
-    return db_.faults_.is_too_large(*tasks_[task].message);
-  }
-  std::vector<SameId> find_ids() override {
-    std::vector<SameId> found;
-    for (const NewTask& n : tasks_) {
-      const MemoryTask* row = db_.tasks_.find(n.task.id);
-      if (row == nullptr) continue;
-      found.push_back({n.task.id, row->task.created_at, row->task.message_id, row->message->body.str()});
-    }
-    return found;
-  }
-  std::vector<SameKey> find_keys() override {
-    std::vector<SameKey> found;
-    for (const NewTask& n : tasks_) {
-      std::string key = intake_key_of(n);
-      const MemoryTask* row = db_.tasks_.find_by_key(key);
-      if (row == nullptr) continue;
-      const Task now = row->current();
-      found.push_back({std::move(key), now.id, now.state, now.kind, now.attempt, now.created_at});
-    }
-    return found;
-  }
-  std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> /*open*/) override {
-    transaction_.mark_written();
-    for (const TaskId id : ids) db_.tasks_.free_key(id);
-    return std::ssize(ids);
-  }
-  void insert(std::span<const std::size_t> tasks, std::span<const std::string> causes) override {
-    std::set<TaskId> ids;
-    for (const std::size_t i : tasks) {
-      const TaskId id = tasks_[i].task.id;
-      if (!ids.insert(id).second || db_.tasks_.find(id) != nullptr ||
-          db_.tasks_.find_by_key(intake_key_of(tasks_[i])) != nullptr)
-        throw Again{"another transaction has written the same row"};
-    }
-    transaction_.mark_written();
-    for (const std::size_t i : tasks) {
-      const NewTask& n = tasks_[i];
-      Task task = n.task;
-      task.cause = causes[i];
-      db_.tasks_.insert({std::move(task), n.message, n.origin_json, intake_key_of(n), {}});
-    }
-  }
-
- private:
-  MemoryDb& db_;
-  MemoryTransactions& transaction_;
-  const std::span<const NewTask> tasks_;
-};
-
-Result<void> MemoryTransactions::transaction(const std::function<void()>& body, std::string_view /*name*/) {
+Result<void> MemoryStore::transaction(const std::function<void()>& body, std::string_view /*name*/) {
   const std::lock_guard lock(db_.mutex_);
   if (auto error = db_.faults_.before_call()) return tl::unexpected(*std::move(error));
   wrote_ = false;
-  messages_.clear();
   for (int tries = 1;; ++tries) {
     try {
       body();
@@ -99,15 +42,15 @@ Result<void> MemoryTransactions::transaction(const std::function<void()>& body, 
   return {};
 }
 
-std::vector<Lease> MemoryTransactions::share_leases(const Fence& fence) {
+std::vector<Lease> MemoryStore::share_leases(const Fence& fence) {
   return db_.leases_.held(fence.node, fence.leases, db_.now_());
 }
 
-void MemoryTransactions::guard_leases(const Fence& fence) {
+void MemoryStore::guard_leases(const Fence& fence) {
   if (share_leases(fence).size() != fence.leases.size()) throw Again{"a lease is not held"};
 }
 
-std::vector<Lease> MemoryTransactions::current_leases() {
+std::vector<Lease> MemoryStore::current_leases() {
   std::vector<Lease> leases;
   for (const ShardRow& shard : db_.leases_.shards()) {
     if (shard.owner != 0 && shard.expires_at > db_.now_()) leases.push_back({shard.shard, shard.epoch});
@@ -115,7 +58,7 @@ std::vector<Lease> MemoryTransactions::current_leases() {
   return leases;
 }
 
-MemoryTransactions::Locked MemoryTransactions::lock(const Fence& fence, std::span<const TaskId> ids) {
+Tables::Locked MemoryStore::lock(const Fence& fence, std::span<const TaskId> ids) {
   Locked locked{share_leases(fence), db_.now_()};
   locked.tasks.reserve(ids.size());
   for (const TaskId id : ids) {
@@ -125,13 +68,13 @@ MemoryTransactions::Locked MemoryTransactions::lock(const Fence& fence, std::spa
   return locked;
 }
 
-void MemoryTransactions::write_tasks(std::span<const ChangedTask> tasks) {
+void MemoryStore::write_tasks(std::span<const ChangedTask> tasks) {
   wrote_ = true;
   for (const ChangedTask& changed : tasks)
     db_.tasks_.change(db_.tasks_.find(changed.after->id)->task, *changed.after);
 }
 
-bool MemoryTransactions::write_unread(std::span<const ChangedTask> tasks, const Fence& fence) {
+bool MemoryStore::write_unread(std::span<const ChangedTask> tasks, const Fence& fence) {
   const auto was_claimed = [](const ChangedTask& task) { return task.before->state == State::publishing; };
   if (!std::ranges::all_of(tasks, was_claimed)) return false;
   guard_leases(fence);
@@ -144,12 +87,12 @@ bool MemoryTransactions::write_unread(std::span<const ChangedTask> tasks, const 
   return true;
 }
 
-void MemoryTransactions::write_attempts(const AttemptChanges& attempts, bool /*repeated*/) {
+void MemoryStore::write_attempts(const AttemptChanges& attempts, bool /*repeated*/) {
   wrote_ = true;
   db_.tasks_.write(attempts);
 }
 
-void MemoryTransactions::replace_message(const Task& task, const MessagePtr& message) {
+void MemoryStore::replace_message(const Task& task, const MessagePtr& message) {
   MemoryTask& row = *db_.tasks_.find(task.id);
   const Message& before = *row.message;
   row.origin = add_earlier(row.origin, {task.attempt, properties_to_json(before.properties),
@@ -157,18 +100,18 @@ void MemoryTransactions::replace_message(const Task& task, const MessagePtr& mes
   row.message = message;
 }
 
-void MemoryTransactions::write_audit(std::span<const AuditRow> rows) {
+void MemoryStore::write_audit(std::span<const AuditRow> rows) {
   for (const AuditRow& row : rows) db_.records_.write(row);
 }
 
-void MemoryTransactions::write_causes(const CauseChanges& changes, int node, EpochMs now) {
+void MemoryStore::write_causes(const CauseChanges& changes, int node, EpochMs now) {
   for (const CauseRow& cause : db_.causes_.write(changes, now)) {
     db_.records_.write(
         SystemEvent{"cause_appeared", cause.id, describe(cause), 0, {}, db_.leases_.name(node)}, db_.now_());
   }
 }
 
-bool MemoryTransactions::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
+bool MemoryStore::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
   MemoryBulks::Row* const row = db_.bulks_.find_running(step);
   if (row == nullptr) return false;
   wrote_ = true;
@@ -176,17 +119,63 @@ bool MemoryTransactions::step_bulk(const BulkStep& step, const BulkStepCounts& c
   return true;
 }
 
-void MemoryTransactions::keep_sent(const BulkStep& step, std::span<const TaskId> changed) {
+void MemoryStore::keep_sent(const BulkStep& step, std::span<const TaskId> changed) {
   MemoryBulks::Row& row = *db_.bulks_.find(step.bulk);
   for (const TaskId id : changed) row.changed[id] = db_.tasks_.find(id)->task.attempt;
 }
 
-std::unique_ptr<IntakeRows> MemoryTransactions::intake(std::span<const NewTask> tasks) {
-  return std::make_unique<MemoryIntakeRows>(db_, *this, tasks);
+std::vector<Tables::SameId> MemoryStore::find_ids(std::span<const NewRow> rows) {
+  std::vector<SameId> found;
+  for (const NewRow& n : rows) {
+    const MemoryTask* row = db_.tasks_.find(n.task->task.id);
+    if (row == nullptr) continue;
+    found.push_back({row->task.id, row->task.created_at, row->task.message_id, row->message->body.str()});
+  }
+  return found;
 }
 
-void MemoryTransactions::read_messages(std::span<const TaskId> ids) { messages_ = db_.tasks_.messages(ids); }
+std::vector<Tables::SameKey> MemoryStore::find_keys(std::span<const NewRow> rows) {
+  std::vector<SameKey> found;
+  for (const NewRow& n : rows) {
+    const MemoryTask* row = db_.tasks_.find_by_key(n.key);
+    if (row == nullptr) continue;
+    const Task now = row->current();
+    found.push_back({n.key, now.id, now.state, now.kind, now.attempt, now.created_at});
+  }
+  return found;
+}
 
-double MemoryTransactions::random() { return std::uniform_real_distribution<double>(0.0, 1.0)(db_.dice_); }
+std::int64_t MemoryStore::free_keys(std::span<const TaskId> ids, std::span<const TaskId> /*open*/) {
+  wrote_ = true;
+  for (const TaskId id : ids) db_.tasks_.free_key(id);
+  return std::ssize(ids);
+}
+
+void MemoryStore::insert_rows(std::span<const NewRow* const> rows) {
+  std::set<TaskId> ids;
+  for (const NewRow* row : rows) {
+    const TaskId id = row->task->task.id;
+    if (!ids.insert(id).second || db_.tasks_.find(id) != nullptr ||
+        db_.tasks_.find_by_key(row->key) != nullptr)
+      throw Again{"another transaction has written the same row"};
+  }
+  wrote_ = true;
+  for (const NewRow* row : rows) {
+    Task task = row->task->task;
+    task.cause = row->cause;
+    db_.tasks_.insert({std::move(task), row->task->message, row->task->origin_json, row->key, {}});
+  }
+}
+
+void MemoryStore::read_messages(std::span<const TaskId> ids, std::vector<StoredMessage>& into) {
+  into = db_.tasks_.messages(ids);
+}
+
+std::size_t MemoryStore::short_claims_from() const {
+  const std::lock_guard lock(db_.mutex_);
+  return db_.short_claims_;
+}
+
+double MemoryStore::random() { return std::uniform_real_distribution<double>(0.0, 1.0)(db_.dice_); }
 
 }  // namespace rung

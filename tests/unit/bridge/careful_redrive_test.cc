@@ -5,7 +5,7 @@
 
 #include "src/bridge/changes/bulk.h"
 #include "src/bridge/flight/single_rows.h"
-#include "src/store/tables.h"
+#include "src/store/task_writer.h"
 #include "tests/unit/bridge/flow_fixture.h"
 
 namespace rung::bridge {

@@ -97,9 +97,9 @@ TEST_F(IntakeStory, OneThatTheDatabaseRefusesTakesNoOtherDown) {
 }
 
 TEST_F(IntakeStory, WhatTheDatabaseCannotHoldIsAckedWhenTheParkedQueueHasItAndARowSaysSo) {
-  world.db->set_max_body(100);
+  world.db->set_max_body(2000);
   flow.broker.hold_confirms();
-  ASSERT_TRUE(flow.put_failed("orders", std::string(200, 'b')));
+  ASSERT_TRUE(flow.put_failed("orders", std::string(4000, 'b')));
   world.loop.run_for(Ms{1000});
   EXPECT_EQ(flow.broker.unacked(), 1U);
   EXPECT_TRUE(world.rows().empty());

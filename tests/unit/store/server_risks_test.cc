@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/store/system.h"
+#include "src/store/mysql/diagnosis.h"
 
 namespace rung {
 namespace {
