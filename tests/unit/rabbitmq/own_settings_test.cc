@@ -1,10 +1,10 @@
 // What others can set on Rung's own queues and exchanges: which of it harms, and the command that mends it.
-#include "plugin/rabbitmq/topology/attachment.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
+
+#include "plugin/rabbitmq/topology/attachment.h"
 
 namespace rung::rabbit {
 namespace {
