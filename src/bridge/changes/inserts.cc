@@ -229,13 +229,13 @@ void Inserts::submit(std::vector<Submission> batch, SubmitDone done) {
 }
 
 void Inserts::change(std::vector<Event> events, ChangeDone done) {
-  struct Answers {
+  struct Pending {
     std::vector<Decision> decisions;
     std::size_t missing = 0;
     std::optional<Error> error;
     ChangeDone done;
   };
-  auto answers = std::make_shared<Answers>();
+  auto answers = std::make_shared<Pending>();
   answers->decisions.resize(events.size());
   answers->missing = events.size();
   answers->done = std::move(done);
