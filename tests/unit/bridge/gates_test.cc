@@ -202,16 +202,16 @@ TEST_F(GatesTest, KnowsForHowLongATaskHasWaited) {
   resume("orders");
   world.loop.run_for(kAMinute);
   world.read_clock(clock);
-  EXPECT_EQ(gates.waited("orders", due), 2 * kAMinute) << "both pauses, and not the time between them";
+  EXPECT_EQ(gates.closed_since("orders", due), 2 * kAMinute) << "both pauses, and not the time between them";
   EXPECT_TRUE(gates.was_closed("orders", due));
-  EXPECT_EQ(gates.waited("orders", due + Ms{210'000}), Ms{30'000});
+  EXPECT_EQ(gates.closed_since("orders", due + Ms{210'000}), Ms{30'000});
   EXPECT_FALSE(gates.was_closed("orders", world.now() - Ms{1000}));
-  EXPECT_EQ(gates.waited("invoices", due), Ms{0});
+  EXPECT_EQ(gates.closed_since("invoices", due), Ms{0});
 
   Gates after_a_restart(world.loop, deps(clock));
   after_a_restart.start();
   world.loop.run_for(Ms{100});
-  EXPECT_EQ(after_a_restart.waited("orders", due), kAMinute) << "the latest pause";
+  EXPECT_EQ(after_a_restart.closed_since("orders", due), kAMinute) << "the latest pause";
 }
 
 // --- the cost of what arrives
