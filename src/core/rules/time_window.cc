@@ -175,6 +175,8 @@ struct TimeWindow::Week {
   const date::time_zone* zone = nullptr;  // of the library, for the life of the process
   std::bitset<kMinutesOfWeek> open;
   std::array<std::int64_t, kMinutesOfWeek + 1> open_before{};  // ms before each minute; and in the whole week
+  std::array<std::int64_t, kMinutesOfWeek>
+      to_change{};  // ms from the begin of each minute to the next change
 
   void add(const AllowedTimes& times) {
     for (int day = 0; day < 7; ++day) {
@@ -187,6 +189,12 @@ struct TimeWindow::Week {
   void add_up() {
     for (std::size_t i = 0; i < open.size(); ++i)
       open_before[i + 1] = open_before[i] + (open[i] ? kMinute : 0);
+    std::int64_t ahead = 2 * kWeek;  // it never changes
+    for (std::size_t i = 2 * open.size(); i-- > 0;) {
+      const std::size_t minute = i % open.size();
+      if (open[minute] != open[(minute + 1) % open.size()]) ahead = 0;
+      to_change[minute] = ahead += kMinute;
+    }
   }
 
   Stretch stretch(EpochMs at) const {
@@ -215,11 +223,7 @@ struct TimeWindow::Week {
 
   // The first change after `local`; none: a time farther than kFarthestChange.
   std::int64_t next_local(std::int64_t local) const {
-    std::int64_t at = local - in_week(local) % kMinute;
-    const std::int64_t none = local + 9 * kDay;
-    const bool now = is_open_local(local);
-    while (at < none && is_open_local(at) == now) at += kMinute;
-    return at;
+    return local - in_week(local) % kMinute + to_change[minute_of(local)];
   }
 };
 
