@@ -134,15 +134,6 @@ LEFT JOIN rung_nodes n ON n.id = s.owner AND s.expires_at > UTC_TIMESTAMP(3)
 GROUP BY n.name, n.address, n.seen_at
 ORDER BY n.name;
 
--- ## Throughput of the last hour
--- Deliveries by the minute in which they were due, and their outcome.
-SELECT DATE_FORMAT(due_at, '%H:%i') AS minute, COUNT(*) AS due, SUM(published_at IS NOT NULL) AS published,
-       SUM(outcome = 'succeeded') AS succeeded, SUM(outcome IN ('failed', 'timed_out', 'returned')) AS failed
-FROM retry_history
-WHERE due_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL 1 HOUR AND UTC_TIMESTAMP(3)
-GROUP BY DATE_FORMAT(due_at, '%H:%i')
-ORDER BY minute;
-
 -- ## Reported or presumed
 -- Successes of the last two days: how many were reported by a consumer, how many were only presumed?
 SELECT queue, SUM(finished_by = 'reported') AS reported, SUM(finished_by = 'presumed') AS presumed

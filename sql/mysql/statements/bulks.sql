@@ -79,13 +79,7 @@ UPDATE rung_bulks SET total = :total WHERE id = :bulk
 SELECT id, action, state, filter, reason, queue, exchange, routing_key, rate, who, total, done, applied, refused,
   created_at, finished_at, runner, last_id, even_reported, canary, watch_ms, ramp, stop_above, canary_done,
   stopped_because, changed_at, changed_by, changed_because
-FROM rung_bulks WHERE TRUE
-
--- name: bulks.id
-AND id = :bulk
-
--- name: bulks.below
-AND id < :bulk
+FROM rung_bulks t WHERE TRUE
 
 -- name: bulks.end
 ORDER BY id DESC LIMIT :limit
@@ -100,7 +94,7 @@ WHERE id = :bulk AND state IN ('running','paused')
 -- name: bulk_due
 -- The bulk that is due first: each runs at its own rate, none has priority. Read without a lock, which would
 -- wait for a bulk that is being created; bulk_take checks again. Ignores actions that a later version added.
-SELECT id FROM rung_bulks WHERE action IN ('cancel','fire','redrive','discard','succeed','fail')
+SELECT id FROM rung_bulks t WHERE action IN ('cancel','fire','redrive','discard','succeed','fail')
 
 -- name: bulk_due.free
 AND state = 'running' AND next_at <= UTC_TIMESTAMP(3)

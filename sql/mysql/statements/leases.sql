@@ -35,9 +35,6 @@ SELECT id FROM rung_nodes WHERE id = :node AND incarnation = :incarnation LOCK I
 SELECT id, name, started_at, seen_at, expires_at, version, address, problems, broker_link, config, beats, UTC_TIMESTAMP(3)
 FROM rung_nodes WHERE :which ORDER BY id
 
--- name: nodes.all
-TRUE
-
 -- name: nodes.live
 expires_at > UTC_TIMESTAMP(3)
 

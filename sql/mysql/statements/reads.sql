@@ -93,9 +93,6 @@ AND t.state = 'awaiting' AND t.next_at IS NULL
 -- name: list.body_stored
 AND t.rule <> 'not_stored'
 
--- name: list.not_stored
-AND t.rule = 'not_stored'
-
 -- name: list.end
 ORDER BY t.id DESC LIMIT :limit
 

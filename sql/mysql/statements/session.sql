@@ -67,7 +67,5 @@ SELECT ROW_COUNT()
 ROLLBACK
 
 -- name: clock
+-- Text to the us, of which parse_datetime() takes the ms, and the us.
 SELECT UTC_TIMESTAMP(6), MICROSECOND(UTC_TIMESTAMP(6))
-
--- name: now
-SELECT UTC_TIMESTAMP(3)

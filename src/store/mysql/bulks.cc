@@ -42,7 +42,7 @@ std::vector<Bulk> read_bulks(Session& session, const Sql& sql) {
 }
 
 std::optional<Bulk> read_bulk(Session& session, std::int64_t id) {
-  const auto found = read_bulks(session, render("bulks") + render("bulks.id", {{"bulk", id}}));
+  const auto found = read_bulks(session, render("bulks") + equals("id", id));
   return found.empty() ? std::nullopt : std::optional(found[0]);
 }
 
@@ -107,7 +107,8 @@ Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
 
 Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
   return session_->run_for([&] {
-    const Sql from = below ? render("bulks.below", {{"bulk", *below}}) : Sql();
+    const Sql from =
+        below ? render("list.before", {{"column", Sql::identifier("id")}, {"value", *below}}) : Sql();
     return read_bulks(*session_, render("bulks") + from + render("bulks.end", {{"limit", limit}}));
   });
 }
@@ -134,7 +135,7 @@ Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {
 Result<std::optional<Bulk>> MysqlStore::take_bulk(const std::string& runner, Ms ttl,
                                                   std::optional<std::int64_t> only) {
   const Sql free = render("bulk_due.free", {{"runner", runner}});
-  const Sql which = only ? render("bulks.id", {{"bulk", *only}}) : Sql();
+  const Sql which = only ? equals("id", *only) : Sql();
   // Mostly there is none: one statement instead of a transaction. Another process may be quicker.
   const auto due = session_->run_for(
       [&] { return session_->number(render("bulk_due") + free + which + render("bulk_due.end")); });

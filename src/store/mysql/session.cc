@@ -372,6 +372,6 @@ std::unique_ptr<::sql::PreparedStatement> Session::prepare(const Sql& sql) {
   return std::unique_ptr<::sql::PreparedStatement>(connection_->prepareStatement(sql.str()));
 }
 
-EpochMs Session::now() { return rows<EpochMs>(render("now")).at(0); }
+EpochMs Session::now() { return rows<EpochMs>(render("clock")).at(0); }
 
 }  // namespace rung::mysql

@@ -29,7 +29,8 @@ ServerVariables read_variables(Session& session);
 Sql conditions(const Filter& filter);
 
 // Conditions for a column of the table or view t. same_text() distinguishes 'a' from 'a '.
-inline Sql equals(std::string_view column, std::string_view value) {
+template <typename T>
+Sql equals(std::string_view column, const T& value) {
   return render("list.is", {{"column", Sql::identifier(column)}, {"value", value}});
 }
 inline Sql same_text(std::string_view column, std::string_view value) {
