@@ -76,7 +76,6 @@ std::string names_of(const std::optional<Table>& headers) {
 
 void apply(const Changes& changes, Message& message) {
   if (changes.body) message.body = *changes.body;
-  if (changes.headers && (message.headers || !changes.headers->empty())) message.headers = changes.headers;
   if (changes.set.empty() && changes.unset.empty()) return;
   Table& headers = message.headers ? *message.headers : message.headers.emplace();
   std::erase_if(headers,
@@ -91,22 +90,8 @@ void apply(const Changes& changes, Message& message) {
   }
 }
 
-// Of all headers as they shall be: reserved ones stay as they are.
-void check_all(const Table& before, const Table& after, const ReservedHeaders& reserved,
-               FieldErrors& errors) {
-  for (const Table* table : {&before, &after}) {
-    for (const auto& [name, value] : *table) {
-      const Value* was = find(before, name);
-      const Value* is = find(after, name);
-      const bool same = was != nullptr && is != nullptr && *was == *is;
-      if (!same && is_reserved(name, reserved)) errors.push_back({"headers", reserved_text(name)});
-    }
-  }
-}
-
 void check_headers(const Message& before, const Changes& changes, const ReservedHeaders& reserved,
                    FieldErrors& errors) {
-  if (changes.headers) check_all(before.headers.value_or(Table{}), *changes.headers, reserved, errors);
   for (const auto& [name, value] : changes.set) {
     if (is_reserved(name, reserved)) errors.push_back({"set_headers", reserved_text(name)});
     if (std::ranges::count(changes.unset, name) > 0)
@@ -191,7 +176,7 @@ MessagePtr edited_message(const Original& original, const Changes& changes, cons
   apply(changes, *edited);
   if (edited->headers && edited->headers != before.headers) {
     if (std::string why = why_no_headers(*edited->headers); !why.empty())
-      errors.push_back({changes.headers ? "headers" : "set_headers", std::move(why)});
+      errors.push_back({"set_headers", std::move(why)});
   }
   if (!changes.body && original.row.task.body_bytes != static_cast<std::int64_t>(before.body.size()))
     errors.push_back({"body", "the database has no body of this message (see its last error): give one"});
@@ -230,14 +215,10 @@ Result<Edited> outcome_of_edit(MysqlStore& store, const Decision& decision, cons
     return Edited{Edited::How::refused, decision.task,
                   "it was replaced by " + name + ", which has been deleted since"};
   if (content_of_origin(known->front().origin, MadeBy::edit) == edit_content(edited))
-    return Edited{Edited::How::same, known->front().row.task, same_edit_text(child)};
+    return Edited{Edited::How::same, known->front().row.task, ""};
   return Edited{
       Edited::How::refused, decision.task,
       "it was replaced by " + name + " already, with another message: edit that one, if it is parked"};
-}
-
-std::string same_edit_text(TaskId child) {
-  return "it was replaced by task " + child.str() + " already, with this message";
 }
 
 std::string where_not_json(std::string_view text) {

@@ -20,7 +20,6 @@ struct Changes {
   std::optional<std::string> body = {};
   Table set = {};
   std::vector<std::string> unset = {};
-  std::optional<Table> headers = {};  // all of them; not with the two above
 };
 // From body or body_base64, set_headers and unset_headers.
 Changes read_changes(Fields& fields);
@@ -48,13 +47,10 @@ struct Edited {
   enum class How { created, same, refused, changed_since, too_large, no_such_task };
   How how = How::refused;
   Task task;           // created, same: the new one; else the original
-  std::string reason;  // unless created
+  std::string reason;  // unless created or the same
 };
 // What became of an edit_event(). An original that has been replaced by the same message already: `same`.
 Result<Edited> outcome_of_edit(MysqlStore& store, const Decision& decision, const Message& edited);
-
-// Edited::reason of `same`.
-std::string same_edit_text(TaskId child);
 
 // "line 2, column 5": where the text is not JSON; "" = it is.
 std::string where_not_json(std::string_view text);
