@@ -261,44 +261,26 @@ Result<void> connect_store(Session& session) {
   return {};
 }
 
-Result<void> open_group(const std::string& config, const GroupChoice& group, Session& session) {
-  session.api.reset();
-  LoadedConfig loaded = load_config(config, ConfigFor::database, group);
-  session.config = std::move(loaded.config);
-  if (!loaded.ok()) return permanent(loaded.problems.front().str());
-  auto connected = connect(session);
-  if (!connected) session.api.reset();
-  return connected;
-}
-
 CLI::Option* add_watch(CLI::App& command, bool& watch) {
   return command.add_flag("--watch", watch, "Refresh every 2 s until Ctrl-C");
-}
-
-int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw) {
-  const bool terminal = isatty(STDOUT_FILENO) != 0;
-  for (;;) {
-    const auto at = now();
-    if (!at) return report_error(at.error());
-    print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C to stop: ") +
-          format_utc(*at).substr(0, 19) + " UTC\n\n");
-    const int code = draw();
-    if (code == kUnreachable) return code;
-    if (!terminal) print("\n");
-    std::this_thread::sleep_for(std::chrono::seconds{2});
-  }
 }
 
 int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw) {
   Session session;
   if (const int code = open_service(session, queue, ConfigFor::reading); code != kSuccess) return code;
   if (!again) return draw(session);
-  const auto now = [&] {
-    auto read = session.api->now();
-    if (read) session.now = *read;
-    return read;
-  };
-  return watch(now, [&] { return draw(session); });
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  for (;;) {
+    const auto now = session.api->now();
+    if (!now) return report_error(now.error());
+    session.now = *now;
+    print((terminal ? "\x1b[H\x1b[2J" : "") + std::string("every 2s, Ctrl-C to stop: ") +
+          format_utc(*now).substr(0, 19) + " UTC\n\n");
+    const int code = draw(session);
+    if (code == kUnreachable) return code;
+    if (!terminal) print("\n");
+    std::this_thread::sleep_for(std::chrono::seconds{2});
+  }
 }
 
 namespace {

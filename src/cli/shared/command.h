@@ -76,8 +76,6 @@ struct Session {
 };
 // Prints errors. A command that needs no rules is ConfigFor::reading.
 int open_service(Session& session, const std::string& queue = {}, ConfigFor purpose = ConfigFor::api);
-// With the database of a group, or of the config if it has none; an error closes the session. Prints nothing.
-Result<void> open_group(const std::string& config, const GroupChoice& group, Session& session);
 // Connects with the session's config; does not print errors.
 Result<void> connect(Session& session);
 // The same, with a store of its own. REQUIRES: the config has a database.
@@ -85,11 +83,9 @@ Result<void> connect_store(Session& session);
 
 // Adds --watch. Use the returned option for excludes().
 CLI::Option* add_watch(CLI::App& command, bool& watch);
-// Redraws every 2 s until Ctrl-C, or until the database is unreachable; then returns that exit code.
-// On a terminal each output replaces the previous one. Calls `now` before each.
-int watch(const std::function<Result<EpochMs>()>& now, const std::function<int()>& draw);
-// Opens a session for reading, for `queue` if it is not empty, and draws once; with --watch as watch() does,
-// and sets `session.now` before each output. Prints errors.
+// Opens a session for reading, for `queue` if it is not empty, and draws; prints errors. With --watch again
+// every 2 s until Ctrl-C, or until the database is unreachable; on a terminal each output replaces the
+// previous one.
 int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw);
 
 // The user for the audit: "alice@host (cli)". Through sudo: the user who called it.

@@ -211,62 +211,6 @@ std::string printable_body(std::string_view body) {
   return out;
 }
 
-namespace {
-
-// The groups to search: all of the config. Empty: it has none, or one is chosen.
-std::vector<std::string> groups_to_search() {
-  const std::string path = find_config();
-  if (!group_choice().name.empty() || !given().api.url.empty() || path.empty()) return {};
-  if (!load_config(path, ConfigFor::api).config.api.url.empty()) return {};
-  const LoadedConfig loaded = load_config(path, ConfigFor::broker);  // no group need be chosen
-  if (!loaded.ok()) return {};                                       // who opens it says why
-  std::vector<std::string> names;
-  for (const QueueGroups::Group& group : loaded.config.groups.all) names.push_back(group.name);
-  return names;
-}
-
-struct Place {
-  std::string group;  // "" = there are no groups
-  Json task;
-  bool more = false;  // there are others with its message-id
-};
-
-// Of several with the same message-id, the newest. Reports the groups that cannot be searched only if no
-// other group has the task: it may be in one of them.
-int find_in_groups(const std::vector<std::string>& groups, const std::string& id, Session& session,
-                   std::optional<Place>& place) {
-  const std::string config = find_config();
-  std::vector<std::pair<std::string, Error>> problems;
-  std::string open;
-  for (const std::string& group : groups) {
-    open = group;
-    bool more = false;
-    const auto opened = open_group(config, {group}, session);
-    auto found = opened ? find_task(*session.api, id, more) : tl::unexpected(opened.error());
-    if (!found && found.error().kind == Error::Kind::not_found) continue;
-    if (!found) {
-      problems.emplace_back(group, found.error());
-      continue;
-    }
-    if (place) place->more = true;
-    if (place && text_of(*found, "created_at") <= text_of(place->task, "created_at")) continue;
-    place = {group, *std::move(found), more || place.has_value()};
-    if (text_of(place->task, "retry_id") == id) break;
-  }
-  if (place && place->group == open) return kSuccess;
-  if (place) {
-    const auto again = open_group(config, {place->group}, session);
-    return again ? static_cast<int>(kSuccess) : report_error(again.error());
-  }
-  if (problems.empty()) return report_error(kNotFound, "no task with retry-id or message-id '" + id + "'");
-  int code = kSuccess;
-  for (const auto& [group, error] : problems)
-    code = std::max(code, report_error(exit_of(error), "group " + group + ": " + error.message));
-  return code;
-}
-
-}  // namespace
-
 std::string path_of(const Json& task) { return "/v1/tasks/" + percent_encode(text_of(task, "retry_id")); }
 
 namespace {
@@ -303,21 +247,15 @@ Result<std::string> id_of_message(Api& api, const std::string& message_id) {
 }
 
 int open_task(const std::string& id, Session& session, Json& task) {
-  std::optional<Place> place;
-  if (const auto groups = groups_to_search(); !groups.empty()) {
-    if (const int code = find_in_groups(groups, id, session, place); code != kSuccess) return code;
-  } else {
-    if (const int code = open_service(session); code != kSuccess) return code;
-    bool more = false;
-    auto found = find_task(*session.api, id, more);
-    if (!found) return report_error(found.error());
-    place = {"", *std::move(found), more};
-  }
-  task = std::move(place->task);
-  if (place->more) {
+  if (const int code = open_service(session); code != kSuccess) return code;
+  bool more = false;
+  auto found = find_task(*session.api, id, more);
+  if (!found) return report_error(found.error());
+  task = *std::move(found);
+  if (more) {
     const std::string hint = fmt::format(
-        "rung: showing the newest task of message-id {}; for all of them: rung list --message-id {}{}\n",
-        one_line(id), one_line(id), place->group.empty() ? "" : " --group NAME");
+        "rung: showing the newest task of message-id {0}; for all of them: rung list --message-id {0}\n",
+        one_line(id));
     std::fwrite(hint.data(), 1, hint.size(), stderr);
   }
   return kSuccess;

@@ -51,8 +51,8 @@ Result<Json> find_task(Api& api, const std::string& id, bool& more);
 // The retry-id of the task with this message-id. Errors: not_found; permanent: several have it.
 Result<std::string> id_of_message(Api& api, const std::string& message_id);
 
-// Opens the session and finds the task of this retry-id or message-id, in any group of the config if none is
-// chosen; prints errors, and a note if the message-id has several tasks.
+// Opens the session and finds the task of this retry-id or message-id; prints errors, and a note if the
+// message-id has several tasks.
 int open_task(const std::string& id, Session& session, Json& task);
 
 // "queue orders: breaker open until ...": what holds tasks back, and the command that ends it.

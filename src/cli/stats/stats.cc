@@ -19,7 +19,7 @@ namespace {
 
 struct StatsOptions {
   std::string max_overdue = "1m";
-  bool watch = false, all = false;
+  bool watch = false;
 };
 
 std::string problem_text(const Json& node, const Json& problem) {
@@ -164,8 +164,10 @@ Json stats_json(const Health& found) {
   return json;
 }
 
-int show(Session& session, Ms max_overdue) {
-  const auto found = read_stats(*session.api, max_overdue);
+int show(Session& session, const StatsOptions& options) {
+  const auto max_overdue = levels::parse_duration(options.max_overdue);
+  if (!max_overdue) return report_error(kUserError, "--max-overdue: " + max_overdue.error());
+  const auto found = read_stats(*session.api, *max_overdue);
   if (!found) return report_error(found.error());
   if (given().json) {
     print_json(stats_json(*found));
@@ -174,131 +176,6 @@ int show(Session& session, Ms max_overdue) {
   }
   for (const std::string& problem : found->problems) report_error(kUserError, problem);
   return found->problems.empty() ? kSuccess : kUserError;
-}
-
-// One group of the config; keeps its connection until that fails.
-struct GroupStats {
-  std::string name;
-  Session session = {};
-  Health found = {};
-  Exit code = kSuccess;
-
-  // Errors go to found.problems, also if the group could not be read.
-  void refresh(const std::string& config, Ms max_overdue) {
-    code = kSuccess;
-    if (auto done = read_all(config, max_overdue); !done) {
-      session.api.reset();
-      found = {Json::object(), {done.error().message}};
-      code = exit_of(done.error());
-    } else if (!found.problems.empty()) {
-      code = kUserError;
-    }
-  }
-
-  bool available() const { return session.api != nullptr; }
-
- private:
-  Result<void> read_all(const std::string& config, Ms max_overdue) {
-    if (session.api == nullptr) {
-      if (auto opened = open_group(config, {name}, session); !opened) return opened;
-    }
-    const auto now = session.api->now();
-    if (!now) return tl::unexpected(now.error());
-    session.now = *now;
-    auto read = read_stats(*session.api, max_overdue);
-    if (!read) return tl::unexpected(read.error());
-    found = *std::move(read);
-    return {};
-  }
-};
-
-// Of all groups.
-struct Sums {
-  Json totals = Json::object();
-  std::int64_t overdue = 0;
-};
-
-Sums sums_of(const std::vector<GroupStats>& groups) {
-  Sums sums;
-  for (const std::string_view state :
-       {"scheduled", "publishing", "awaiting", "succeeded", "parked", "cancelled", "discarded"}) {
-    std::int64_t tasks = 0;
-    for (const GroupStats& group : groups) tasks += number_of(part_of(group.found.stats, "totals"), state);
-    if (tasks > 0) sums.totals[std::string(state)] = tasks;
-  }
-  for (const GroupStats& group : groups) sums.overdue += number_of(group.found.stats, "overdue");
-  return sums;
-}
-
-Json groups_json(const std::vector<GroupStats>& groups, const Sums& sums) {
-  Json json = {{"healthy", std::ranges::all_of(groups, [](const auto& g) { return g.code == kSuccess; })},
-               {"groups", Json::object()},
-               {"totals", sums.totals},
-               {"overdue", sums.overdue}};
-  for (const GroupStats& group : groups) json["groups"][group.name] = stats_json(group.found);
-  return json;
-}
-
-std::string groups_text(const std::vector<GroupStats>& groups, const Sums& sums) {
-  const Terminal terminal = Terminal::of_stdout();
-  std::string out;
-  for (const GroupStats& group : groups) {
-    out += "group " + group.name + "\n";
-    out += group.available() ? stats_text(group.found.stats, group.session.now, terminal)
-                             : "unavailable: " + one_line(group.found.problems.front()) + "\n";
-    out += "\n";
-  }
-  const bool whole = std::ranges::all_of(groups, &GroupStats::available);
-  return out + fmt::format("total of all {}groups: {}\n", whole ? "" : "available ",
-                           sums.totals.empty() ? "no tasks yet" : sums_text(sums.totals, sums.overdue));
-}
-
-// All groups, one after the other, even if some are unreachable. The exit code is the worst.
-int show_groups(std::vector<GroupStats>& groups, Ms max_overdue) {
-  const std::string config = find_config();
-  int worst = kSuccess;
-  for (GroupStats& group : groups) {
-    group.refresh(config, max_overdue);
-    worst = std::max<int>(worst, group.code);
-  }
-  const Sums sums = sums_of(groups);
-  print(given().json ? dump(groups_json(groups, sums)) + "\n" : groups_text(groups, sums));
-  for (const GroupStats& group : groups) {
-    for (const std::string& problem : group.found.problems)
-      report_error(group.code, "group " + group.name + ": " + problem);
-  }
-  return worst;
-}
-
-int run_groups(const QueueGroups& named, const StatsOptions& options, Ms max_overdue) {
-  std::vector<GroupStats> groups;
-  for (const QueueGroups::Group& group : named.all) groups.push_back({group.name});
-  const auto draw = [&] { return show_groups(groups, max_overdue); };
-  if (!options.watch) return draw();
-  const auto now = [clock = SystemClock()] { return Result<EpochMs>(clock.wall()); };
-  return watch(now, [&] {
-    draw();
-    return kSuccess;  // an unreachable group is retried
-  });
-}
-
-int run(const StatsOptions& options) {
-  const auto max_overdue = levels::parse_duration(options.max_overdue);
-  if (!max_overdue) return report_error(kUserError, "--max-overdue: " + max_overdue.error());
-  if (options.all) {
-    if (!given().group.empty()) return report_error(kUserError, "--all and --group cannot be combined");
-    // Only for the list of groups; each group reports its own errors.
-    Config config;
-    if (given().api.url.empty()) {
-      // ConfigFor::broker: no variables of databases are needed. An API has no groups.
-      const LoadedConfig loaded = load_config(find_config(), ConfigFor::api);
-      if (const int code = loaded.config.api.url.empty() ? load(config, ConfigFor::broker) : 0;
-          code != kSuccess)
-        return code;
-    }
-    if (!config.groups.empty()) return run_groups(config.groups, options, *max_overdue);
-  }
-  return open_and_draw(options.watch, "", [&](Session& session) { return show(session, *max_overdue); });
 }
 
 }  // namespace
@@ -310,16 +187,14 @@ void add_stats(CLI::App& app, int* exit) {
       "Examples:\n"
       "  rung stats\n"
       "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
-      "  rung stats --all                      every group in the config, and the totals\n"
-      "Problems: a shard without a live owner, tasks overdue by more than --max-overdue. With --all, also a "
-      "group\n"
-      "whose database is unreachable: the other groups are shown, and the exit code is the worst of all.");
+      "Problems: a shard without a live owner, tasks overdue by more than --max-overdue.");
   c.add_option("--max-overdue", o->max_overdue, "Fail if a task is overdue by more than this")
       ->type_name("DURATION")
       ->capture_default_str();
   add_watch(c, o->watch);
-  c.add_flag("--all", o->all, "Every group in the config (if it has groups)");
-  c.callback([o, exit] { *exit = run(*o); });
+  c.callback([o, exit] {
+    *exit = open_and_draw(o->watch, "", [&](Session& session) { return show(session, *o); });
+  });
 }
 
 // --------------------------------------------------------------------------------------------- rung nodes
