@@ -306,7 +306,7 @@ void choose_group(Load& load) {
   } else if (!choice.queue.empty()) {
     load.problems.add({}, "no group has queue " + in_quotes(choice.queue) +
                               ": add it to groups.NAME.queues, or use --group NAME: " + groups.names());
-  } else if (load.purpose != ConfigFor::broker && load.purpose != ConfigFor::check) {
+  } else if (load.purpose != ConfigFor::check) {
     load.problems.add({}, which_group(groups));
   }
 }

@@ -2,18 +2,18 @@
 #include "src/cli/attach/attach.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "plugin/rabbitmq/topology/probe.h"
-#include "src/cli/attach/detach_guard.h"
 #include "src/cli/attach/queue_notes.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
@@ -317,13 +317,9 @@ std::vector<AttachOutcome> detach_queues(QueueAdmin& admin, const BrokerOptions&
 struct AttachOptions {
   std::vector<std::string> queues;
   std::string pattern;
-  bool all = false, print = false, detach = false;
-  DetachChoice choice;
+  bool all = false, print = false, detach = false, force = false;
   bool named() const { return !all && pattern.empty(); }
 };
-
-// Queues by the prefix of their group.
-using ByPrefix = std::map<std::string, std::vector<std::string>>;
 
 Json outcome_json(const AttachOutcome& outcome) {
   Json json = {{"queue", outcome.queue},
@@ -358,29 +354,25 @@ int print_outcomes(const std::vector<AttachOutcome>& outcomes) {
   return code;
 }
 
-std::string manual_command(const AttachOptions& options, const Config& config, const std::string& prefix,
+std::string manual_command(const AttachOptions& options, const BrokerOptions& broker,
                            const std::string& queue) {
-  if (!options.detach) return rabbit::policy_command(prefix, sidecar::vhost_of(config.broker), queue);
-  return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(sidecar::vhost_of(config.broker)) + " " +
+  const std::string vhost = sidecar::vhost_of(broker);
+  if (!options.detach) return rabbit::policy_command(broker.prefix, vhost, queue);
+  return "rabbitmqctl clear_policy -p " + rabbit::shell_quote(vhost) + " " +
          rabbit::shell_quote(rabbit::policy_name(queue));
 }
 
 // RabbitMQ could not be reached: prints the commands to run by hand.
-int print_manual_commands(const AttachOptions& options, const Config& config, const ByPrefix& queues,
+int print_manual_commands(const AttachOptions& options, const BrokerOptions& broker,
                           const Error& unreachable) {
-  std::string lines, exchanges;
-  for (const auto& [prefix, names] : queues) {
-    exchanges += (exchanges.empty() ? "" : " or ") + rabbit::failed_exchange(prefix);
-    for (const std::string& queue : names)
-      lines += "  " + manual_command(options, config, prefix, queue) + "\n";
-  }
-  if (!lines.empty()) {
-    std::string text = "Run this where rabbitmqctl reaches the broker:\n\n" + lines;
-    if (!options.detach) {
-      text += "\nor declare the queue with the argument x-dead-letter-exchange: " + exchanges + "\n";
-    }
-    print(text);
-  }
+  std::string text;
+  for (const std::string& queue : options.queues)
+    text += "  " + manual_command(options, broker, queue) + "\n";
+  if (!text.empty()) text.insert(0, "Run this where rabbitmqctl reaches the broker:\n\n");
+  if (!text.empty() && !options.detach)
+    text += "\nor declare the queue with the argument x-dead-letter-exchange: " +
+            rabbit::failed_exchange(broker.prefix) + "\n";
+  print(text);
   return report_error(kUnreachable,
                       (options.detach ? "not detached: " : "not attached: ") + unreachable.message);
 }
@@ -406,6 +398,7 @@ std::string queue_name_error(const AttachOptions& options, const Config& config)
       if (!options.print && queue == config.rules->targets().own_prefix(queue) + inlet)
         return queue + " is a queue of Rung itself: its dead letters would loop";
     }
+    if (auto why = of_other_group(config, queue); !why.empty()) return why;
   }
   return {};
 }
@@ -420,135 +413,140 @@ Result<std::optional<std::regex>> pattern_of(const AttachOptions& options) {
   }
 }
 
-Result<ByPrefix> named_queues(const AttachOptions& options, const Config& config) {
-  ByPrefix queues;
-  for (const std::string& queue : options.queues) {
-    auto prefix = prefix_of_queue(config, queue);
-    if (!prefix) return tl::unexpected(prefix.error());
-    queues[*prefix].push_back(queue);
-  }
-  return queues;
-}
-
-// The prefixes for --pattern and --all: the config's, that of the chosen group, or those of all groups.
-std::vector<std::string> prefixes(const Config& config) {
-  if (!config.broker.prefix.empty()) return {config.broker.prefix};
-  std::vector<std::string> all;
-  for (const auto& group : config.groups.all) all.push_back(group.prefix);
-  return all;
-}
-
 // The queues that --pattern or --all selects: to attach, existing ones; to detach, those with a policy by
-// attach, and those that are attached in any other way. With groups, each queue goes to its own group; queues
-// without a group are skipped.
-Result<ByPrefix> selected_queues(const AttachOptions& options, const Config& config, QueueAdmin& admin) {
+// attach, and those that are attached in any other way. Of groups: those of the chosen one.
+Result<std::vector<std::string>> selected_queues(const AttachOptions& options, const Config& config,
+                                                 QueueAdmin& admin) {
   auto pattern = pattern_of(options);
   if (!pattern) return tl::unexpected(pattern.error());
-  const auto wanted = [&](const std::string& name) {
-    return !*pattern || std::regex_search(name, **pattern);
+  std::set<std::string> found;
+  const auto add = [&](const std::string& name) {
+    if (!*pattern || std::regex_search(name, **pattern)) found.insert(name);
   };
-  ByPrefix found;
+  const std::string& prefix = config.broker.prefix;
   if (options.detach) {
-    auto policies = admin.policies();
+    const auto policies = admin.policies();
     if (!policies) return tl::unexpected(policies.error());
-    for (const rabbit::Policy& policy : *policies) {
-      for (const std::string& prefix : prefixes(config)) {
-        const auto queue = attached_by(policy, prefix);
-        if (queue && wanted(*queue)) found[prefix].push_back(*queue);
-      }
+    for (const Policy& policy : *policies) {
+      if (const auto queue = attached_by(policy, prefix)) add(*queue);
     }
-    for (const std::string& prefix : prefixes(config)) {
-      const auto look = rabbit::look_at_attached(admin, prefix, {});
-      for (const std::string& queue : look.all.value_or(std::vector<std::string>())) {
-        if (!is_own_queue(config, queue) && wanted(queue) &&
-            std::ranges::find(found[prefix], queue) == found[prefix].end())
-          found[prefix].push_back(queue);
-      }
+    const auto look = rabbit::look_at_attached(admin, prefix, {});
+    for (const std::string& queue : look.all.value_or(std::vector<std::string>())) {
+      if (!is_own_queue(config, queue)) add(queue);
     }
   } else {
-    auto queues = admin.queues();
+    const auto queues = admin.queues();
     if (!queues) return tl::unexpected(queues.error());
-    for (const rabbit::QueueFacts& facts : *queues) {
+    for (const QueueFacts& facts : *queues) {
       const auto* group = config.groups.of_queue(facts.name);
-      if (is_own_queue(config, facts.name) || !wanted(facts.name)) continue;
-      if (config.groups.empty()) {
-        found[config.broker.prefix].push_back(facts.name);
-      } else if (group != nullptr && (config.groups.own.empty() || group->name == config.groups.own)) {
-        found[group->prefix].push_back(facts.name);
-      }
+      const bool ours = config.groups.empty() || (group != nullptr && group->name == config.groups.own);
+      if (ours && !is_own_queue(config, facts.name)) add(facts.name);
     }
   }
-  for (auto& [prefix, names] : found) std::ranges::sort(names);
-  return found;
+  return std::vector<std::string>(found.begin(), found.end());
 }
 
-// Of one group, or of all queues if there are no groups.
-int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin, const std::string& prefix,
-           const std::vector<std::string>& queues, std::vector<AttachOutcome>& outcomes) {
-  BrokerOptions broker = config.broker;
-  broker.prefix = prefix;
-  GroupChoice group = group_choice();
-  for (const auto& one : config.groups.all) {
-    if (one.prefix == prefix) group = {one.name};
+// Whether the queues may be detached although their tasks are under way.
+int may_detach(MysqlStore& store, const std::vector<std::string>& queues) {
+  const auto stats = retry_transient([&] { return store.open_by_queue(); });
+  if (!stats) return report_error(stats.error());
+  std::map<std::string, std::map<State, std::int64_t>> found;
+  for (const QueueStat& stat : *stats) {
+    if (std::ranges::find(queues, stat.queue) != queues.end()) found[stat.queue][stat.state] += stat.tasks;
   }
-  // Only those that attach has attached: the others are left alone.
-  auto policies = admin.policies();
+  std::string text;
+  for (auto& [queue, tasks] : found) {
+    const std::int64_t scheduled = tasks[State::scheduled], publishing = tasks[State::publishing],
+                       awaiting = tasks[State::awaiting], total = scheduled + publishing + awaiting;
+    if (total == 0) continue;
+    text += fmt::format("{}{} has {} {} under way ({} scheduled, {} being published, {} awaiting an answer)",
+                        text.empty() ? "" : "; ", queue, total, total == 1 ? "task" : "tasks", scheduled,
+                        publishing, awaiting);
+  }
+  if (text.empty()) return kSuccess;
+  if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0)
+    return report_error(kUserError, text +
+                                        ": once detached, their failures would be lost; --force detaches "
+                                        "anyway (docs/operations.md has how to wait for them)");
+  const bool yes = says_yes(one_line(text) +
+                            "\nOnce detached, failures of these tasks are lost. Silence is then no success: "
+                            "a person decides on each.\nDetach anyway? [y/N] ");
+  return yes ? kSuccess : report_error(kUserError, "nothing was detached");
+}
+
+// At once: they would find out with their next look, unless the queue is attached again before.
+void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vector<std::string>& queues,
+                   MysqlStore& store) {
+  const auto now = store.now();
+  if (!now || queues.empty()) return;
+  const rabbit::AttachedLook look = rabbit::look_at_attached(admin, prefix, queues);
+  std::vector<AttachmentSighting> seen;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    if (look.answers[i].attached != rabbit::Attached::no) continue;  // another policy attaches it
+    seen.push_back({queues[i], AttachmentState::detached, "rung detach by " + cli_user(), *now, false, true});
+  }
+  if (const auto done = store.see_attachments(seen); !done)
+    report_error(exit_of(done.error()), "the sidecars could not be told: " + done.error().message +
+                                            "; they look by themselves");
+}
+
+Result<void> open_database(const GroupChoice& group, Session& session) {
+  LoadedConfig loaded = load_config(find_config(), ConfigFor::database, group);
+  if (!loaded.ok()) return permanent(loaded.problems.front().str());
+  session.config = std::move(loaded.config);
+  return connect_store(session);
+}
+
+int detach(const AttachOptions& options, const Config& config, QueueAdmin& admin,
+           const std::vector<std::string>& queues) {
+  const auto policies = admin.policies();
   if (!policies) return report_error(policies.error());
-  std::vector<std::string> attached;
-  for (const rabbit::Policy& policy : *policies) {
-    const auto queue = attached_by(policy, prefix);
+  std::vector<std::string> attached;  // by attach: the others are left alone
+  for (const Policy& policy : *policies) {
+    const auto queue = attached_by(policy, config.broker.prefix);
     if (queue && std::ranges::find(queues, *queue) != queues.end()) attached.push_back(*queue);
   }
+  if (attached.empty()) return print_outcomes(detach_queues(admin, config.broker, queues));
   Session session;
-  const int code = attached.empty() ? kSuccess : before_detach(group, options.choice, attached, session);
+  const auto connected = open_database(group_choice(queues.front()), session);
+  if (!connected && !options.force)
+    return report_error(exit_of(connected.error()),
+                        "tasks under way cannot be counted: " + connected.error().message +
+                            "; --force detaches without counting them");
+  const int code = options.force ? kSuccess : may_detach(*session.store, attached);
   if (code != kSuccess) return code;
-  const auto done = detach_queues(admin, broker, queues);
+  const auto done = detach_queues(admin, config.broker, queues);
   std::vector<std::string> gone;
   for (const AttachOutcome& outcome : done) {
     if (std::string_view(outcome.result) == "detached") gone.push_back(outcome.queue);
   }
-  after_detach(admin, prefix, gone, session);
-  std::ranges::copy(done, std::back_inserter(outcomes));
-  return kSuccess;
+  if (connected) tell_sidecars(admin, config.broker.prefix, gone, *session.store);
+  return print_outcomes(done);
 }
 
 int run(const AttachOptions& options) {
   if (const std::string problem = selection_error(options); !problem.empty())
     return report_error(kUserError, problem);
   Config config;
-  if (const int code = load(config, ConfigFor::broker); code != kSuccess) return code;
+  const std::string first = options.queues.empty() ? "" : options.queues.front();
+  if (const int code = load(config, ConfigFor::broker, first); code != kSuccess) return code;
   if (const std::string problem = queue_name_error(options, config); !problem.empty())
     return report_error(kUserError, problem);
-  auto queues = named_queues(options, config);
-  if (!queues) return report_error(queues.error());
   if (options.print) {
-    for (const auto& [prefix, names] : *queues) {
-      for (const std::string& queue : names) print(manual_command(options, config, prefix, queue) + "\n");
-    }
+    for (const std::string& queue : options.queues)
+      print(manual_command(options, config.broker, queue) + "\n");
     return kSuccess;
   }
   const auto admin = reach_management(config.broker);
   if (!admin) {
     return admin.error().kind == Error::Kind::transient
-               ? print_manual_commands(options, config, *queues, admin.error())
+               ? print_manual_commands(options, config.broker, admin.error())
                : report_error(admin.error());
   }
-  if (!options.named()) queues = selected_queues(options, config, **admin);
+  auto queues = options.named() ? options.queues : selected_queues(options, config, **admin);
   if (!queues) return report_error(queues.error());
-  std::vector<AttachOutcome> outcomes;
-  for (const auto& [prefix, names] : *queues) {
-    if (options.detach) {
-      const int code = detach(options, config, **admin, prefix, names, outcomes);
-      if (code == kSuccess) continue;
-      if (!outcomes.empty()) print_outcomes(outcomes);
-      return code;
-    }
-    BrokerOptions broker = config.broker;
-    broker.prefix = prefix;
-    auto done = attach_queues(**admin, broker, names, options.named());
-    std::ranges::move(done, std::back_inserter(outcomes));
-  }
-  return print_outcomes(outcomes);
+  if (options.detach) return detach(options, config, **admin, *queues);
+  return print_outcomes(attach_queues(**admin, config.broker, *queues, options.named()));
 }
 
 void add_selection(CLI::App& c, AttachOptions& o, const char* all) {
@@ -557,19 +555,6 @@ void add_selection(CLI::App& c, AttachOptions& o, const char* all) {
                "Instead of names: all queues whose name matches this regular expression");
   c.add_flag("--all", o.all, all);
   c.add_flag("--print", o.print, "Print the rabbitmqctl commands only; do not contact the broker");
-}
-
-void add_detach_choice(CLI::App& c, DetachChoice& choice) {
-  CLI::Option* force = c.add_flag("--force", choice.force, "Detach although tasks are under way");
-  CLI::Option* drain = c.add_flag("--drain", choice.drain,
-                                  "Pause the queues, wait until their deliveries are answered, then detach");
-  drain->excludes(force);
-  c.add_flag("--send-back", choice.send_back, "With --drain: first deliver what is scheduled, once")
-      ->needs(drain);
-  c.add_option("--wait", choice.wait, "With --drain: wait at most this long")
-      ->type_name("DURATION")
-      ->needs(drain)
-      ->capture_default_str();
 }
 
 }  // namespace
@@ -595,18 +580,11 @@ std::map<std::string, std::vector<std::string>> matched_queues(const Config& con
   return matched;
 }
 
-Result<std::string> prefix_of_queue(const Config& config, const std::string& queue) {
-  const QueueGroups& groups = config.groups;
-  if (groups.empty()) return config.broker.prefix;
-  const auto* group = groups.of_queue(queue);
-  if (group != nullptr && (groups.own.empty() || group->name == groups.own)) return group->prefix;
-  if (group != nullptr) {
-    return permanent("queue '" + queue + "' belongs to group " + group->name + ", not to " + groups.own +
-                     ": use --group " + group->name + ", or change groups.NAME.queues");
-  }
-  if (!groups.own.empty()) return config.broker.prefix;
-  return permanent("no group has queue '" + queue +
-                   "': add it to groups.NAME.queues, or use --group NAME: " + groups.names());
+std::string of_other_group(const Config& config, const std::string& queue) {
+  const auto* group = config.groups.elsewhere(queue);
+  if (group == nullptr) return {};
+  return "queue '" + queue + "' belongs to group " + group->name + ", not to " + config.groups.own +
+         ": use --group " + group->name + ", or change groups.NAME.queues";
 }
 
 void add_attach(CLI::App& app, int* exit) {
@@ -635,7 +613,6 @@ void add_detach(CLI::App& app, int* exit) {
       "  rung detach orders\n"
       "  rung detach --pattern '^shop\\.'\n"
       "  rung detach --all\n"
-      "  rung detach orders --drain            pause it, wait for the answers to what is delivered, detach\n"
       "The previous policy takes effect again. Policies that rung attach did not create are kept: a queue "
       "that\n"
       "is attached by one, by its argument or by a binding is an error, which says how to detach it.\n"
@@ -643,7 +620,7 @@ void add_detach(CLI::App& app, int* exit) {
       "failures are lost, and silence is no success.",
       Takes::json);
   add_selection(c, *o, "Instead of names: all queues that are attached");
-  add_detach_choice(c, o->choice);
+  c.add_flag("--force", o->force, "Detach although tasks are under way, or the database is away");
   c.callback([o, exit] { *exit = run(*o); });
 }
 

@@ -23,8 +23,7 @@ bool is_own_queue(const Config& config, std::string_view queue);
 // own, Rung's own, error queues, exclusive queues and streams.
 std::map<std::string, std::vector<std::string>> matched_queues(const Config& config,
                                                                const std::vector<rabbit::QueueFacts>& all);
-// The prefix to attach the queue to: the config's, or that of its group. With --group, a queue that belongs
-// to no group is attached to that group.
-Result<std::string> prefix_of_queue(const Config& config, const std::string& queue);
+// Why the queue cannot be attached to the chosen group: it belongs to another one. "" = it can.
+std::string of_other_group(const Config& config, const std::string& queue);
 
 }  // namespace rung::cli

@@ -22,7 +22,6 @@ struct QueueLine {
   rabbit::AttachedAnswer answer;
   bool configured = false;   // the config names it, also by a pattern
   std::string pattern = {};  // which one
-  std::string group = {};    // "" = it belongs to no group, or there are no groups
   std::vector<QueueNote> notes = {};
   std::string drift = {}, command = {};  // of its AttachPlan
 };
@@ -35,20 +34,17 @@ std::set<std::string> configured_queues(const Config& config) {
   return names;
 }
 
-// With --group, queues of other groups are skipped.
-bool is_ours(const QueueGroups& groups, const std::string& queue) {
-  return groups.own.empty() || groups.elsewhere(queue) == nullptr;
-}
-
-// All queues of the virtual host, except Rung's own, the broker's and exclusive ones, plus those in the
-// config. With `only`: just these.
+// All queues of the virtual host, except Rung's own, the broker's, exclusive ones and those of other groups,
+// plus those in the config. With `only`: just these.
 Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& config,
                                     const std::vector<std::string>& only) {
   auto queues = admin.queues();
   if (!queues) return tl::unexpected(queues.error());
   auto policies = admin.policies();
   if (!policies) return tl::unexpected(policies.error());
-  std::map<std::string, rabbit::DeadLetterRoutes> routes;  // by prefix
+  const std::string& prefix = config.broker.prefix;
+  const auto routes = rabbit::read_routes(admin, prefix, rabbit::any_foreign(*queues, *policies, prefix));
+  if (!routes) return tl::unexpected(routes.error());
   const std::set<std::string> configured = configured_queues(config);
   std::map<std::string, std::string> pattern_of;
   for (const auto& [pattern, names] : matched_queues(config, *queues)) {
@@ -60,7 +56,7 @@ Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& con
     for (const auto& facts : *queues) {
       if (!facts.exclusive && !is_own_queue(config, facts.name)) wanted.insert(facts.name);
     }
-    std::erase_if(wanted, [&](const std::string& queue) { return !is_ours(config.groups, queue); });
+    std::erase_if(wanted, [&](const std::string& queue) { return !of_other_group(config, queue).empty(); });
   }
   std::vector<QueueLine> lines;
   for (const std::string& queue : wanted) {
@@ -70,25 +66,13 @@ Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& con
       line.configured = true;
       line.pattern = by->second;
     }
-    if (const auto* group = config.groups.of_queue(queue); group != nullptr) line.group = group->name;
-    const auto prefix = prefix_of_queue(config, queue);
-    if (it != queues->end() && prefix) {
-      if (!routes.contains(*prefix)) {
-        auto read = rabbit::read_routes(admin, *prefix, rabbit::any_foreign(*queues, *policies, *prefix));
-        if (!read) return tl::unexpected(read.error());
-        routes.emplace(*prefix, *std::move(read));
-      }
-      line.answer = rabbit::judge_attached(*prefix, *it, *policies, routes.at(*prefix));
-      BrokerOptions broker = config.broker;
-      broker.prefix = *prefix;
-      const sidecar::AttachPlan plan =
-          sidecar::plan_attach(broker, queue, *it, *policies, routes.at(*prefix));
+    if (it != queues->end()) {
+      line.answer = rabbit::judge_attached(prefix, *it, *policies, *routes);
+      const sidecar::AttachPlan plan = sidecar::plan_attach(config.broker, queue, *it, *policies, *routes);
       line.drift = plan.drift;
       line.command = plan.command;
+      if (is_attached(line.answer.attached) || line.configured) line.notes = target_notes(*it, *policies);
     }
-    if (it != queues->end() && !prefix) line.answer = {Attached::no, "it belongs to no group"};
-    if (it != queues->end() && (is_attached(line.answer.attached) || line.configured))
-      line.notes = target_notes(*it, *policies);
     if (it != queues->end() && it->type == "stream")
       line.answer = {Attached::no, "a stream does not dead-letter"};
     lines.push_back(std::move(line));
@@ -96,7 +80,7 @@ Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& con
   return lines;
 }
 
-Json line_json(const QueueLine& line, bool groups) {
+Json line_json(const QueueLine& line) {
   const Attached how = line.answer.attached;
   Json json = {{"queue", line.queue},
                {"attached", is_attached(how)},
@@ -113,30 +97,23 @@ Json line_json(const QueueLine& line, bool groups) {
   json["notes"] = Json::array();
   for (const QueueNote& note : line.notes)
     json["notes"].push_back({{"name", note.name}, {"what", note.what}, {"fix", note.fix}});
-  if (groups) json["group"] = api::text_or_null(line.group);
   return json;
 }
 
-std::string to_text(const std::vector<QueueLine>& lines, bool groups) {
+std::string to_text(const std::vector<QueueLine>& lines) {
   using enum Table::Align;
   if (lines.empty()) return "no queues\n";
-  std::vector<Table::Column> columns = {{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}};
-  if (groups) columns.push_back({"GROUP", left});
-  columns.push_back({"REASON", left});
-  Table table(std::move(columns));
+  Table table({{"QUEUE", left}, {"ATTACHED", left}, {"CONFIG", left}, {"REASON", left}});
   for (const QueueLine& line : lines) {
     const bool yes = is_attached(line.answer.attached);
-    const std::string detail = describe(line.answer);
-    std::vector<Table::Cell> cells = {line.queue,
-                                      {yes ? "yes" : "no", yes               ? Colour::green
-                                                           : line.configured ? Colour::red
-                                                                             : Colour::none},
-                                      !line.configured       ? "-"
-                                      : line.pattern.empty() ? "named"
-                                                             : line.pattern};
-    if (groups) cells.emplace_back(line.group.empty() ? "-" : line.group);
-    cells.emplace_back(detail);
-    table.row(std::move(cells));
+    table.row({line.queue,
+               {yes ? "yes" : "no", yes               ? Colour::green
+                                    : line.configured ? Colour::red
+                                                      : Colour::none},
+               !line.configured       ? "-"
+               : line.pattern.empty() ? "named"
+                                      : line.pattern,
+               describe(line.answer)});
   }
   std::string out = table.str(Terminal::of_stdout(), false);
   for (const QueueLine& line : lines) {
@@ -153,20 +130,21 @@ std::string to_text(const std::vector<QueueLine>& lines, bool groups) {
 
 int run(const std::vector<std::string>& only) {
   Config config;
-  if (const int code = load(config, ConfigFor::broker); code != kSuccess) return code;
+  const std::string first = only.empty() ? "" : only.front();
+  if (const int code = load(config, ConfigFor::broker, first); code != kSuccess) return code;
   for (const std::string& queue : only) {
-    if (const auto prefix = prefix_of_queue(config, queue); !prefix) return report_error(prefix.error());
+    if (const auto why = of_other_group(config, queue); !why.empty()) return report_error(kUserError, why);
   }
   const auto admin = reach_management(config.broker);
   if (!admin) return report_error(admin.error());
   auto lines = read(**admin, config, only);
   if (!lines) return report_error(lines.error());
   if (!given().json) {
-    print(to_text(*lines, !config.groups.empty()));
+    print(to_text(*lines));
     return kSuccess;
   }
   Json json = {{"attachments", Json::array()}};
-  for (const QueueLine& line : *lines) json["attachments"].push_back(line_json(line, !config.groups.empty()));
+  for (const QueueLine& line : *lines) json["attachments"].push_back(line_json(line));
   return print_json(json);
 }
 

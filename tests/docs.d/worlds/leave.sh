@@ -20,5 +20,6 @@ for n in 1 2 3; do
 done
 rung submit --queue orders --delay 1h --message-id order-4 --body x
 until_true prints '^4$' rung list --count
+the_fired_are_answered() { until_true prints '^0$' rung list --count --state scheduled,publishing,awaiting; }
 all_are_answered() { until_true prints '^0$' rung list --count --state scheduled,publishing,awaiting,parked; }
 the_sidecar_stops() { sidecar_ends; }

@@ -2,7 +2,6 @@
 // management API.
 #include <chrono>
 #include <csignal>
-#include <thread>
 
 #include "src/core/base/url.h"
 #include "tests/integration/cli/admin.h"
@@ -13,7 +12,6 @@ namespace rung::test {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class Detached : public SidecarTest {
@@ -141,33 +139,6 @@ TEST_F(Detached, DetachCountsWhatIsUnderWay) {
               HasSubstr("rung detach by"));
   end_silence();
   ASSERT_TRUE(eventually([&] { return held() == 4; })) << rung().log_tail();
-}
-
-TEST_F(Detached, DrainWaitsForTheAnswersAndThenDetaches) {
-  long_silence();
-  run();
-  ASSERT_THAT(tell("attach orders"), HasSubstr("is attached by policy"));
-  deliver(2);
-  const auto is_paused = [&] {
-    return !rows("SELECT 1 AS x FROM retry_queues WHERE queue = 'orders' AND state = 'paused'").empty();
-  };
-  const std::string program = rung_program() + " detach orders --drain -c " + rung().config_path();
-  const Ran late = run_shell(program + " --wait 1ms");
-  EXPECT_EQ(late.code, 1);
-  EXPECT_THAT(late.out, AllOf(HasSubstr("2 deliveries are still to be answered"),
-                              HasSubstr("queue orders is as it was before")));
-  EXPECT_FALSE(is_paused());
-  Ran drained;
-  std::thread drain([&] { drained = run_shell(program); });
-  const bool paused = eventually(is_paused);
-  for (const Row& row : rows("SELECT retry_id FROM retry_current"))
-    EXPECT_THAT(tell("finish --succeeded " + row.at("retry_id")), HasSubstr("succeeded"));
-  drain.join();
-  EXPECT_TRUE(paused);
-  EXPECT_EQ(drained.code, 0) << drained.out << rung().log_tail();
-  EXPECT_EQ(in("awaiting"), 0);
-  EXPECT_TRUE(is_paused());
-  EXPECT_THAT(tell("attached orders"), HasSubstr("no"));
 }
 
 // A queue that the config does not name any more: what is under way keeps its meaning of silence.

@@ -58,18 +58,6 @@ class Groups : public ::testing::Test {
     if (!ran) throw std::runtime_error(ran.error().message);
     return *ran;
   }
-  // When both hold their shards.
-  json stats() const {
-    Ran ran;
-    EXPECT_TRUE(test::eventually(
-        [&] {
-          ran = rung({"stats", "--all", "--json"});
-          return ran.exit == 0;
-        },
-        test::kBound))
-        << ran.out << ran.err;
-    return json::parse(ran.out, nullptr, false);
-  }
   void declare(const std::string& queue, const std::string& prefix) {
     amqp_.declare(queue, {{"x-dead-letter-exchange", prefix + ".failed"}});
   }

@@ -9,7 +9,6 @@
 #include <regex>
 
 #include "plugin/rabbitmq/topology/attachment.h"
-#include "src/cli/attach/detach_guard.h"
 #include "tests/support/program.h"
 
 namespace rung::cli {
@@ -255,19 +254,6 @@ TEST(AskAttached, UnknownWhereNobodyAnswers) {
   EXPECT_EQ(answer.attached, rabbit::Attached::unknown);
   EXPECT_THAT(answer.detail, HasSubstr("127.0.0.1:1"));
   EXPECT_THAT(answer.detail, ::testing::Not(HasSubstr("top-secret")));
-}
-
-TEST(Drain, IsStuckOnceOnlyLostPublishesHaveBeenLeftForAMinute) {
-  StuckDrain drain;
-  const auto after = [&](std::int64_t publishing, std::int64_t others, int seconds) {
-    return drain.is_stuck(publishing, others, BootMs{seconds * std::int64_t{1000}});
-  };
-  EXPECT_FALSE(after(2, 1, 100));  // an answer may come
-  EXPECT_FALSE(after(2, 0, 159));
-  EXPECT_FALSE(after(1, 0, 170)) << "one was confirmed meanwhile: they are being sent";
-  EXPECT_FALSE(after(1, 0, 229));
-  EXPECT_TRUE(after(1, 0, 230));
-  EXPECT_FALSE(after(0, 0, 300)) << "nothing is left";
 }
 
 }  // namespace
