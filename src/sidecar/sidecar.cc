@@ -72,7 +72,7 @@ class Sidecar {
         hangup_(loop_, SIGHUP, [this] { read_config(); }),
         reader_(
             loop_, [path = path_, choice = choice_] { return load_config(path, ConfigFor::sidecar, choice); },
-            [this](ConfigReader::Outcome& outcome) { config_read(outcome); }),
+            [this](LoadedConfig& loaded) { config_read(loaded); }),
         slow_reload_(loop_, [this] { report_slow_reload(); }),
         deadline_(loop_, [this] { cut_short(); }),
         connections_(loop_, [this] { answered(); }),
@@ -231,18 +231,15 @@ class Sidecar {
     if (!slow_reload_.active()) slow_reload_.start(kSlowReload, kSlowReload);
   }
 
-  void config_read(ConfigReader::Outcome& outcome) {
-    LoadedConfig& loaded = outcome.loaded;
+  void config_read(LoadedConfig& loaded) {
     if (loaded.ok()) {
-      const std::string changes = describe_changes(config_, loaded.config);
-      publish(report_of(outcome, changes, reload(loaded, changes)));
+      reload(loaded);
       bridge_.report_config("");
     } else {
       for (const ConfigProblem& problem : loaded.problems)
         log::error("config rejected", {{"problem", problem.str()}});
       log::error("config has errors: the previous one stays in effect", {{"file", path_}});
       bridge_.report_config(failed_reload(loaded));
-      publish(report_of(outcome, "", {}));
     }
     if (reader_.reading_since()) return;  // another SIGHUP came meanwhile
     slow_reload_.stop();
@@ -259,8 +256,8 @@ class Sidecar {
       log::warn("reading the config takes long", {{"file", path_}, {"reason", what}});
   }
 
-  // Returns the changed keys that need a restart.
-  std::vector<std::string> reload(LoadedConfig& loaded, const std::string& changes) {
+  void reload(LoadedConfig& loaded) {
+    const std::string changes = describe_changes(config_, loaded.config);
     // Which error queues are consumed stays as it was at the start, and so does what becomes of their
     // messages.
     const bool other_sources = !loaded.config.broker.error_queues->same_sources(*config_.broker.error_queues);
@@ -272,12 +269,11 @@ class Sidecar {
     log::configure(loaded.config.log.level, loaded.config.log.format);
     log::info("config reloaded: ladders, queues, tags, retention and log",
               {{"file", path_}, {"changes", changes.empty() ? "none" : changes}});
-    std::vector<std::string> restart = warn_of_other_changes(loaded.config, other_sources, other_grants);
+    warn_of_other_changes(loaded.config, other_sources, other_grants);
     config_.rules = loaded.config.rules;
     config_.retention = loaded.config.retention;
     config_.reloadable = loaded.config.reloadable;
     bridge_.set_config(fingerprint(config_));
-    return restart;
   }
 
   // Passwords, and TLS files of broker and database, are read with each login. False: http.oidc.map and
@@ -289,8 +285,7 @@ class Sidecar {
     return sign_in_.reload(loaded.oidc);
   }
 
-  std::vector<std::string> warn_of_other_changes(const Config& loaded, bool other_sources,
-                                                 bool other_grants) const {
+  void warn_of_other_changes(const Config& loaded, bool other_sources, bool other_grants) const {
     std::vector<std::string> keys = keys_for_restart(config_, loaded);
     if (other_grants) keys.emplace_back("http.oidc.map");
     // The keys may be the same while the files that they name are not.
@@ -298,10 +293,9 @@ class Sidecar {
       return key.starts_with("error_queues") || key == "dialects";
     };
     if (other_sources && std::ranges::none_of(keys, is_of_errors)) keys.emplace_back("dialects");
-    if (keys.empty()) return keys;
+    if (keys.empty()) return;
     log::warn("other changes in the config need a restart",
               {{"file", path_}, {"keys", fmt::format("{}", fmt::join(keys, ", "))}});
-    return keys;
   }
 
   const std::string path_;

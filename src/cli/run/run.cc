@@ -1,18 +1,9 @@
-// rung run, and what is about a sidecar's process and its tables: reload, healthcheck, migrate.
+// rung run, healthcheck, migrate.
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
-#include <thread>
 
 #include "levels/duration.h"
 #include "src/cli/shared/command.h"
@@ -20,7 +11,6 @@
 #include "src/core/base/clock.h"
 #include "src/net/http_client.h"
 #include "src/sidecar/parts.h"
-#include "src/sidecar/reload.h"
 #include "src/sidecar/sidecar.h"
 #include "src/store/mysql/mysql_store.h"
 
@@ -38,75 +28,6 @@ void add_run(CLI::App& app, int* exit) {
     Config none;  // without a file load() reports where it looked
     *exit = path.empty() ? load(none, ConfigFor::sidecar) : sidecar::run(path, group_choice());
   });
-}
-
-// rung reload: sends SIGHUP to a sidecar and waits for the outcome. ExecReload= of the systemd unit.
-namespace {
-
-constexpr Ms kLookEvery{50};
-
-struct ReloadOptions {
-  int pid = 0;
-  std::string timeout = "30s";
-};
-
-int main_pid() {
-  const char* text = std::getenv("MAINPID");  // NOLINT(concurrency-mt-unsafe): nothing sets it
-  int pid = 0;
-  if (text != nullptr) std::from_chars(text, text + std::strlen(text), pid);
-  return pid;
-}
-
-int tell(const sidecar::ReloadReport& report) {
-  for (const std::string& problem : report.problems) report_error(kUserError, problem);
-  if (!report.problems.empty())
-    return report_error(kUserError, "the config has errors: the previous one stays in effect");
-  print("config reloaded: " + (report.changes.empty() ? "nothing changed" : report.changes) + "\n");
-  for (const std::string& key : report.restart) print("needs a restart: " + key + "\n");
-  return kSuccess;
-}
-
-int reload(const ReloadOptions& options) {
-  const auto timeout = levels::parse_duration(options.timeout);
-  if (!timeout) return report_error(kUserError, "--timeout: " + timeout.error());
-  const int pid = options.pid != 0 ? options.pid : main_pid();
-  if (pid <= 1) return report_error(kUserError, "which process? Give --pid, or set $MAINPID as systemd does");
-  const std::string path = sidecar::reload_report_path();
-  if (path.empty()) {
-    return report_error(kUserError,
-                        "$RUNTIME_DIRECTORY is not set, for this command and for rung run: the sidecar "
-                        "writes there how the reload ended. Without it, send SIGHUP and look at /readyz");
-  }
-  const SystemClock clock;
-  const BootMs sent = clock.boot();
-  if (kill(pid, SIGHUP) != 0)
-    return report_error(kUnreachable, "process " + std::to_string(pid) + ": " + std::strerror(errno));
-  while (clock.boot() - sent < *timeout) {
-    std::this_thread::sleep_for(kLookEvery);
-    const auto report = sidecar::read_report(path);
-    if (report && report->pid == pid && report->started >= sent) return tell(*report);
-    if (kill(pid, 0) != 0) return report_error(kUnreachable, "process " + std::to_string(pid) + " has ended");
-  }
-  return report_error(kUnreachable, "no outcome within " + options.timeout +
-                                        ": the config, or a file that it names, may be on a file system "
-                                        "that does not answer; the previous config stays in effect");
-}
-
-}  // namespace
-
-void add_reload(CLI::App& app, int* exit) {
-  auto options = std::make_shared<ReloadOptions>();
-  CLI::App& c = add_command(
-      app, "reload", "Makes a sidecar read its config anew, and waits for the outcome",
-      "For ExecReload= of a systemd unit: systemctl reload then fails if the config has errors. The "
-      "sidecar\n"
-      "writes the outcome into $RUNTIME_DIRECTORY, which both must have.\n"
-      "Exit code 1: the config has errors, and the previous one stays in effect. 2: no outcome in time.",
-      Takes::none);
-  c.add_option("--pid", options->pid, "The sidecar's process (default: $MAINPID)")
-      ->check(CLI::Range(2, std::numeric_limits<int>::max()));
-  c.add_option("--timeout", options->timeout, "How long to wait for the outcome (default: 30s)");
-  c.callback([options, exit] { *exit = reload(*options); });
 }
 
 // rung healthcheck: asks this machine's sidecar over HTTP whether it is ready. For a container's HEALTHCHECK:

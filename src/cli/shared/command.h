@@ -100,7 +100,6 @@ void print(std::string_view text);
 // Each adds its commands to the program; they store their exit code in `*exit`, which must outlive `app`.
 void add_run(CLI::App& app, int* exit);
 void add_check(CLI::App& app, int* exit);
-void add_reload(CLI::App& app, int* exit);
 void add_migrate(CLI::App& app, int* exit);
 void add_adopt(CLI::App& app, int* exit);
 void add_attach(CLI::App& app, int* exit);

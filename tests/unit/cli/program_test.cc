@@ -94,15 +94,6 @@ TEST_F(Program, WhichEntryAQueueFollows) {
             "orders.*");
 }
 
-TEST_F(Program, ReloadSaysWhatItNeeds) {
-  unsetenv("MAINPID");
-  unsetenv("RUNTIME_DIRECTORY");
-  EXPECT_THAT(rung({"reload"}).err, HasSubstr("which process?"));
-  const Ran ran = rung({"reload", "--pid", "2147000000"});
-  EXPECT_EQ(ran.exit, 1);
-  EXPECT_THAT(ran.err, HasSubstr("RUNTIME_DIRECTORY"));
-}
-
 TEST_F(Program, HelpAndVersion) {
   EXPECT_EQ(rung({"--version"}).out.substr(0, 5), "rung ");
   const Ran help = rung({"--help"});
