@@ -100,7 +100,6 @@ struct ConfigProblem {
   std::string file;
   int line = 0, column = 0;  // from 1; 0 = the file as a whole
   std::string what;          // the error, and what is accepted
-  bool file_rights = false;  // a warning: others can read a file with secrets; `rung doctor` says it itself
   std::string str() const;   // file:line:column: what
 };
 

@@ -280,8 +280,7 @@ void warn_if_readable(Problems& problems, Mark at, const std::string& file, cons
   problems.warn(
       at,
       fmt::format("{}, and every user of this machine can read {} (mode {:04o}): chmod 640 {} (or 600)", why,
-                  file, about.st_mode & kAll, file),
-      true);
+                  file, about.st_mode & kAll, file));
 }
 
 }  // namespace rung::confile

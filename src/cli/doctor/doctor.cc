@@ -1,12 +1,11 @@
 // rung doctor: runs the checks and prints what they found. Here: the checks of this machine, whether the HTTP
-// address is free, and who can read files with secrets.
+// address is free, and how long certificates are valid. (Of files that others can read the config warns.)
 #include "src/cli/doctor/doctor.h"
 
 #include <netdb.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -16,11 +15,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "plugin/rabbitmq/topology/attachment.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/task_text.h"
 #include "src/cli/shared/text.h"
-#include "src/core/base/url.h"
 #include "src/net/http_client.h"
 #include "src/sidecar/parts.h"
 
@@ -55,20 +52,6 @@ void check_listen(const HttpOptions& http, Findings& out) {
   out.wrong(name, http.listen + " is in use by another program", "choose another port for http.listen");
 }
 
-void check_file(const std::string& path, const char* name, const char* content, Findings& out) {
-  if (path.empty()) return;
-  struct stat about {};
-  if (stat(path.c_str(), &about) != 0) {
-    out.wrong(name, path + " cannot be read here: " + std::strerror(errno),
-              "create it, or run rung doctor as the sidecar's user");
-  } else if ((about.st_mode & S_IROTH) != 0) {
-    out.warn(name, path + " contains " + content + " and is readable by every user of this machine",
-             "chmod o-rwx " + rabbit::shell_quote(path));
-  } else {
-    out.ok(name, path + " is not world-readable");
-  }
-}
-
 // Of a chain the first one: the program's own.
 void check_certificate(const std::string& path, const char* name, Findings& out) {
   if (path.empty()) return;
@@ -83,39 +66,6 @@ void check_certificate(const std::string& path, const char* name, Findings& out)
   const char* fix = "renew it, and reload the sidecars";
   if (left <= Ms{0}) return out.wrong(name, path + " has expired", fix);
   out.warn(name, path + " expires in " + humanise(left), fix);
-}
-
-// The loader replaces the password in the URLs by its content and does not keep its name.
-std::string broker_password_file(const Config& config, const std::string& config_path) {
-  const auto key = config.at_start.find("broker.password_file");
-  if (key == config.at_start.end() || key->second.value.empty()) return {};
-  const std::string& file = key->second.value;
-  const auto slash = config_path.rfind('/');
-  return file.starts_with('/') || slash == std::string::npos ? file : config_path.substr(0, slash + 1) + file;
-}
-
-bool has_password(const std::string& text, const std::vector<std::string>& others = {}) {
-  const auto urls = parse_urls(text, others);
-  return urls && std::ranges::any_of(*urls, [](const Url& url) { return !url.password.empty(); });
-}
-
-void check_machine(const Config& config, const std::string& config_path, Findings& out) {
-  check_listen(config.http, out);
-  if (has_password(config.broker.url, config.broker.other_urls) ||
-      has_password(config.store.url, config.store.other_urls) ||
-      has_password(config.broker.rabbitmq.management))
-    check_file(config_path, "files.config", "a password, unless it comes from the environment,", out);
-  check_file(broker_password_file(config, config_path), "files.broker_password", "a password", out);
-  check_file(config.store.password_file, "files.password", "a password", out);
-  check_file(config.http.token_file, "files.token", "a token", out);
-  check_file(config.http.read_token_file, "files.read_token", "a token", out);
-  check_file(config.http.tokens_file, "files.tokens", "tokens", out);
-  check_certificate(config.http.cert, "files.http_cert", out);
-  check_certificate(config.broker.cert, "files.broker_cert", out);
-  check_certificate(config.store.cert, "files.store_cert", out);
-  check_file(config.http.key, "files.http_key", "a private key", out);
-  check_file(config.broker.key, "files.broker_key", "a private key", out);
-  check_file(config.store.key, "files.store_key", "a private key", out);
 }
 
 using Status = Finding::Status;
@@ -172,7 +122,7 @@ std::string findings_json(const std::vector<Finding>& findings) {
 
 int run() {
   Config config;
-  if (const int code = load(config, ConfigFor::check, {}, false); code != kSuccess) return code;
+  if (const int code = load(config, ConfigFor::check); code != kSuccess) return code;
   if (!config.groups.empty() && config.groups.own.empty())
     return report_error(kUserError, which_group(config.groups));
   Findings out;
@@ -183,7 +133,10 @@ int run() {
   check_ownership(config, clock, probe.get(), out);
   check_collector(config, out);
   check_identity_provider(config, out);
-  check_machine(config, find_config(), out);
+  check_listen(config.http, out);
+  check_certificate(config.http.cert, "files.http_cert", out);
+  check_certificate(config.broker.cert, "files.broker_cert", out);
+  check_certificate(config.store.cert, "files.store_cert", out);
   print(given().json ? findings_json(out.all) : to_text(out.all));
   if (std::ranges::any_of(out.all, &Finding::unreachable)) return kUnreachable;
   return count(out.all, Status::wrong) == 0 ? kSuccess : kUserError;

@@ -181,13 +181,13 @@ GroupChoice group_choice(const std::string& queue) {
   return {named != nullptr ? named : "", "RUNG_GROUP", queue};
 }
 
-int load(Config& config, ConfigFor purpose, const std::string& queue, bool file_rights) {
-  if (const int code = load_any(config, purpose, queue, file_rights); code != kSuccess) return code;
+int load(Config& config, ConfigFor purpose, const std::string& queue) {
+  if (const int code = load_any(config, purpose, queue); code != kSuccess) return code;
   if (config.api.url.empty() || purpose == ConfigFor::api || purpose == ConfigFor::reading) return kSuccess;
   return report_error(kUserError, find_config() + ": " + std::string(kOnlyApi));
 }
 
-int load_any(Config& config, ConfigFor purpose, const std::string& queue, bool file_rights) {
+int load_any(Config& config, ConfigFor purpose, const std::string& queue) {
   const std::string path = find_config();
   if (path.empty()) {
     return report_error(kUserError,
@@ -201,7 +201,6 @@ int load_any(Config& config, ConfigFor purpose, const std::string& queue, bool f
   };
   for (const ConfigProblem& problem : loaded.problems) tell(problem.str());
   for (ConfigProblem warning : loaded.warnings) {
-    if (warning.file_rights && !file_rights) continue;
     warning.what.insert(0, "warning: ");
     tell(warning.str());
   }

@@ -58,12 +58,11 @@ std::string find_config();
 GroupChoice group_choice(const std::string& queue = {});
 
 // Loads the config for this purpose. Prints errors and warnings, one per line; returns kUserError on errors.
-// `queue`: the queue that the command is about. `file_rights`: also warns of files with secrets that others
-// can read.
+// `queue`: the queue that the command is about.
 // One with only an API is an error, unless for ConfigFor::api and reading.
-int load(Config& config, ConfigFor purpose, const std::string& queue = {}, bool file_rights = true);
+int load(Config& config, ConfigFor purpose, const std::string& queue = {});
 // The same; for ConfigFor::check it may have only an API.
-int load_any(Config& config, ConfigFor purpose, const std::string& queue = {}, bool file_rights = true);
+int load_any(Config& config, ConfigFor purpose, const std::string& queue = {});
 
 // The config, and the API: over a store with a matching schema, or an instance's. Only `rung migrate` and
 // `rung run` create the schema: here a typo in store.url would leave a database behind.
