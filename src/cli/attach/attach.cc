@@ -486,8 +486,8 @@ void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vect
     seen.push_back({queues[i], AttachmentState::detached, "rung detach by " + cli_user(), *now, false, true});
   }
   if (const auto done = store.see_attachments(seen); !done)
-    report_error(exit_of(done.error()), "the sidecars could not be told: " + done.error().message +
-                                            "; they look by themselves");
+    report_error(exit_of(done.error()),
+                 "the sidecars could not be told: " + done.error().message + "; they look by themselves");
 }
 
 Result<void> open_database(const GroupChoice& group, Session& session) {

@@ -182,12 +182,12 @@ int show(Session& session, const StatsOptions& options) {
 
 void add_stats(CLI::App& app, int* exit) {
   auto o = std::make_shared<StatsOptions>();
-  CLI::App& c = add_command(
-      app, "stats", "Shows task counts, shard owners and problems: a health check",
-      "Examples:\n"
-      "  rung stats\n"
-      "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
-      "Problems: a shard without a live owner, tasks overdue by more than --max-overdue.");
+  CLI::App& c =
+      add_command(app, "stats", "Shows task counts, shard owners and problems: a health check",
+                  "Examples:\n"
+                  "  rung stats\n"
+                  "  rung stats --json --max-overdue 5m    a health check: exit code 1 on problems\n"
+                  "Problems: a shard without a live owner, tasks overdue by more than --max-overdue.");
   c.add_option("--max-overdue", o->max_overdue, "Fail if a task is overdue by more than this")
       ->type_name("DURATION")
       ->capture_default_str();

@@ -24,8 +24,8 @@ struct EditOptions {
   bool yes = false;
 };
 
-// A number or true/false keeps its type, also one that JSON does not have ({"!i32": 5}). A text stays one, and
-// may take the place of anything else.
+// A number or true/false keeps its type, also one that JSON does not have ({"!i32": 5}). A text stays one,
+// and may take the place of anything else.
 Json value_like(const Json& before, const std::string& text) {
   const Json value = Json::parse(text, nullptr, false);
   if (before.is_boolean() && value.is_boolean()) return value;
@@ -53,7 +53,8 @@ Result<Json> request_of(const EditOptions& o, const Json& message) {
       return permanent("--set-header: '" + pair + "' is not NAME=VALUE");
     const std::string name = pair.substr(0, equals);
     if (!is_utf8(pair)) return permanent("--set-header: '" + clean_utf8(name, 60) + "' is not UTF-8");
-    body["set_headers"][name] = value_like(part_of(part_of(message, "headers"), name), pair.substr(equals + 1));
+    body["set_headers"][name] =
+        value_like(part_of(part_of(message, "headers"), name), pair.substr(equals + 1));
   }
   if (!o.unset.empty()) body["unset_headers"] = o.unset;
   return body;
@@ -99,9 +100,10 @@ int send(Session& session, const EditOptions& o, const Json& task, const Json& r
   if (!answer) return report_error(answer.error());
   if (answer->status == 201) return tell(session, o, "created", "", answer->json);
   if (answer->good())
-    return tell(session, o, "duplicate",
-                "it was replaced by task " + text_of(answer->json, "retry_id") + " already, with this message",
-                answer->json);
+    return tell(
+        session, o, "duplicate",
+        "it was replaced by task " + text_of(answer->json, "retry_id") + " already, with this message",
+        answer->json);
   const Json& errors = part_of(answer->json, "errors");
   for (const Json& one : errors) {
     const std::string field = text_of(one, "field");

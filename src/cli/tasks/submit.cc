@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <tuple>
+#include <string_view>
 #include <utility>
 
 #include "levels/duration.h"
@@ -26,105 +26,93 @@ namespace {
 constexpr std::size_t kBatchBytes = 4U << 20U;
 constexpr int kIdleMs = 100;  // after this time without input, pending lines are inserted
 
-struct SubmitOptions {
-  std::string queue, exchange, routing_key, tag, ladder, message_id, content_type;
-  std::string body, file;  // file "-" = stdin
-  bool has_body = false;
-  std::vector<std::string> headers, properties;  // "name=value"
-  std::string delay, at, presumed_after, reported_within;
-  int max_attempts = 0;
-  std::string jsonl;
+// What a value becomes in the request.
+enum class Is { text, number, pairs, duration, time, body, file };
+
+struct Field {
+  const char* flag;
+  const char* member;  // of the request
+  Is is;
+  const char* type;
+  const char* help;
+};
+constexpr Field kFields[] = {
+    {"--queue", "/queue", Is::text, "QUEUE", "The target queue"},
+    {"--exchange", "/exchange", Is::text, "NAME", "Or the target exchange"},
+    {"--routing-key", "/routing_key", Is::text, "KEY", "The routing key for --exchange"},
+    {"--tag", "/tag", Is::text, "TAG",
+     "The message property `type`; `tags` in the config can map it to a target"},
+    {"--body", "/body", Is::body, "TEXT", "The body, as text"},
+    {"--file", "/body_base64", Is::file, "FILE", "Read the body from this file; - is stdin"},
+    {"--content-type", "/content_type", Is::text, "TYPE",
+     "The content type (default with --body: text/plain)"},
+    {"--header", "/headers", Is::pairs, "NAME=VALUE", "An application header; can be repeated"},
+    {"--property", "/properties", Is::pairs, "NAME=VALUE",
+     "priority, correlation_id, reply_to, app_id, timestamp, ..."},
+    {"--delay", "/delay", Is::duration, "DURATION", "Due after this time"},
+    {"--at", "/at", Is::time, "TIME", "Due at this time (UTC unless it has an offset)"},
+    {"--ladder", "/ladder", Is::text, "NAME",
+     "The ladder if its delivery fails (default: that of its tag or queue)"},
+    {"--max-attempts", "/max_attempts", Is::number, "N", "Park the task after this many failed attempts"},
+    {"--presumed-after", "/success/presumed_after", Is::duration, "DURATION",
+     "Silence for this long means success"},
+    {"--reported-within", "/success/reported_within", Is::duration, "DURATION",
+     "Silence for this long means failure"},
+    {"--message-id", "/message_id", Is::text, "ID",
+     "The message-id; submitting it twice with the same content creates one task"},
 };
 
-// Numeric properties; all others are strings.
-bool is_number(const std::string& property) { return property == "priority" || property == "timestamp"; }
+void add_fields(CLI::App& c) {
+  for (const Field& field : kFields) {
+    CLI::Option* option = c.add_option(field.flag, field.help)->type_name(field.type);
+    if (field.is == Is::pairs) option->take_all();
+    if (field.is == Is::number) option->check(CLI::Range(1, 1'000'000));
+  }
+  c.get_option("--file")->excludes("--body");
+}
 
-Result<void> add_pairs(const std::vector<std::string>& pairs, const char* flag, bool numbers, Json& to) {
-  for (const std::string& pair : pairs) {
-    const auto equals = pair.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return permanent(std::string(flag) + ": '" + pair + "' is not NAME=VALUE");
-    const std::string name = pair.substr(0, equals), value = pair.substr(equals + 1);
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    const bool whole = error == std::errc() && end == value.data() + value.size();
-    if (numbers && is_number(name) && whole) {
-      to[name] = number;
-    } else if (is_utf8(value)) {
-      to[name] = value;
-    } else {
-      return permanent(std::string(flag) + ": the value of '" + clean_utf8(name, 60) + "' is not UTF-8");
+// Adds the option's value to the request. Errors: an unreadable file, or a value of the wrong kind.
+Result<void> add_value(const Field& field, const std::string& text, EpochMs now, Json& request) {
+  const auto wrong = [&](const std::string& why) { return permanent(std::string(field.flag) + ": " + why); };
+  if (field.is == Is::file || (field.is == Is::body && !is_utf8(text))) {
+    const auto bytes = field.is == Is::file ? read_bytes(text) : Result<std::string>(text);
+    if (!bytes) return tl::unexpected(bytes.error());
+    request["body_base64"] = api::to_base64(*bytes);  // has no content type
+    return {};
+  }
+  if (text.empty() && field.is != Is::body) return {};
+  if (!is_utf8(text)) return wrong("not UTF-8");
+  Json& to = request[Json::json_pointer(field.member)];
+  if (field.is == Is::pairs) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) return wrong("'" + text + "' is not NAME=VALUE");
+    const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+    const bool is_number = std::string_view(field.flag) == "--property" &&
+                           (name == "priority" || name == "timestamp") &&
+                           value.find_first_not_of("0123456789") == std::string::npos && value.size() < 19;
+    to[name] = is_number ? Json(std::atoll(value.c_str())) : Json(value);
+  } else if (field.is == Is::time) {
+    const auto at = parse_when(text, now, Direction::future);
+    if (!at) return wrong(at.error());
+    to = to_rfc3339(*at);
+  } else if (field.is == Is::number) {
+    to = std::atoi(text.c_str());
+  } else {
+    // JSON also accepts bare milliseconds, but on a command line 30 looks like seconds.
+    const auto duration = field.is == Is::duration ? levels::parse_duration(text) : Ms{0};
+    if (!duration) return wrong("'" + text + "': " + duration.error());
+    to = text;
+  }
+  return {};
+}
+
+Result<Json> to_request(const CLI::App& c, EpochMs now) {
+  Json json = Json::object();
+  for (const Field& field : kFields) {
+    for (const std::string& text : c.get_option(field.flag)->results()) {
+      if (auto added = add_value(field, text, now, json); !added) return tl::unexpected(added.error());
     }
   }
-  return {};
-}
-
-// Requires a unit: JSON also accepts bare milliseconds, but on a command line 30 looks like seconds.
-Result<void> add_duration(const char* flag, const std::string& text, Json& to, const char* name) {
-  if (text.empty()) return {};
-  if (const auto parsed = levels::parse_duration(text); !parsed)
-    return permanent(std::string(flag) + ": '" + clean_utf8(text, 60) + "': " + parsed.error());
-  to[name] = text;
-  return {};
-}
-
-Result<void> add_due(const SubmitOptions& flags, EpochMs now, Json& to) {
-  if (auto delay = add_duration("--delay", flags.delay, to, "delay"); !delay) return delay;
-  if (flags.at.empty()) return {};
-  const auto at = parse_when(flags.at, now, Direction::future);
-  if (!at) return permanent("--at: " + at.error());
-  to["at"] = to_rfc3339(*at);
-  return {};
-}
-
-Result<void> add_body(const SubmitOptions& flags, Json& to) {
-  std::string bytes = flags.body;
-  if (!flags.file.empty()) {
-    auto read = read_bytes(flags.file);
-    if (!read) return tl::unexpected(read.error());
-    bytes = *std::move(read);
-  }
-  if (flags.has_body && is_utf8(bytes)) {
-    to["body"] = bytes;
-  } else if (flags.has_body || !flags.file.empty()) {
-    to["body_base64"] = api::to_base64(bytes);  // a file has no content type
-  }
-  return {};
-}
-
-// Errors: an unreadable file, or a pair without "=".
-Result<Json> to_request(const SubmitOptions& flags, EpochMs now) {
-  Json json = Json::object();
-  const std::pair<const char*, const std::string&> texts[] = {
-      {"queue", flags.queue},   {"exchange", flags.exchange},     {"routing_key", flags.routing_key},
-      {"tag", flags.tag},       {"message_id", flags.message_id}, {"content_type", flags.content_type},
-      {"ladder", flags.ladder},
-  };
-  for (const auto& [name, value] : texts) {
-    if (value.empty()) continue;
-    if (!is_utf8(value)) return permanent(std::string(name) + " is not UTF-8");
-    json[name] = value;
-  }
-  if (auto due = add_due(flags, now, json); !due) return tl::unexpected(due.error());
-  if (auto body = add_body(flags, json); !body) return tl::unexpected(body.error());
-  if (!flags.headers.empty()) {
-    json["headers"] = Json::object();
-    if (auto done = add_pairs(flags.headers, "--header", false, json["headers"]); !done)
-      return tl::unexpected(done.error());
-  }
-  if (!flags.properties.empty()) {
-    json["properties"] = Json::object();
-    if (auto done = add_pairs(flags.properties, "--property", true, json["properties"]); !done)
-      return tl::unexpected(done.error());
-  }
-  Json success = Json::object();
-  for (const auto& [flag, text, name] :
-       {std::tuple{"--presumed-after", &flags.presumed_after, "presumed_after"},
-        std::tuple{"--reported-within", &flags.reported_within, "reported_within"}}) {
-    if (auto added = add_duration(flag, *text, success, name); !added) return tl::unexpected(added.error());
-  }
-  if (!success.empty()) json["success"] = std::move(success);
-  if (flags.max_attempts > 0) json["max_attempts"] = flags.max_attempts;
   return json;
 }
 
@@ -227,10 +215,12 @@ class Batch {
 
 // -------------------------------------------------------------------------------------------- one, by flags
 
-int submit_one(const SubmitOptions& o) {
+int submit_one(const CLI::App& c) {
   Session session;
-  if (const int code = open_service(session, o.queue); code != kSuccess) return code;
-  auto request = to_request(o, session.now);
+  const auto& queue = c.get_option("--queue")->results();
+  if (const int code = open_service(session, queue.empty() ? "" : queue.front()); code != kSuccess)
+    return code;
+  auto request = to_request(c, session.now);
   if (!request) return report_error(request.error());
   std::vector<Submitted> results;
   if (const auto done = submit(*session.api, {&*request, 1}, results); !done)
@@ -307,17 +297,17 @@ Result<void> read_lines(std::istream& in, Api& api, bool json, SubmitTotals& tot
   return done;
 }
 
-int submit_lines(const SubmitOptions& o) {
+int submit_lines(const std::string& path) {
   Session session;
   if (const int code = open_service(session); code != kSuccess) return code;
   std::ios::sync_with_stdio(false);  // so that in_avail() works on stdin
   std::ifstream file;
-  if (o.jsonl != "-") {
-    file.open(o.jsonl, std::ios::binary);
-    if (!file) return report_error(kUserError, "cannot read " + o.jsonl);
+  if (path != "-") {
+    file.open(path, std::ios::binary);
+    if (!file) return report_error(kUserError, "cannot read " + path);
   }
   SubmitTotals totals;
-  const auto done = read_lines(o.jsonl == "-" ? std::cin : file, *session.api, given().json, totals);
+  const auto done = read_lines(path == "-" ? std::cin : file, *session.api, given().json, totals);
   if (!given().json)
     print(fmt::format("{} submitted, {} duplicates, {} refused\n", totals.created, totals.duplicates,
                       totals.wrong));
@@ -325,43 +315,10 @@ int submit_lines(const SubmitOptions& o) {
   return totals.wrong > 0 ? kUserError : kSuccess;
 }
 
-void add_flags(CLI::App& c, SubmitOptions& f) {
-  c.add_option("--queue", f.queue, "The target queue")->type_name("QUEUE");
-  c.add_option("--exchange", f.exchange, "Or the target exchange")->type_name("NAME");
-  c.add_option("--routing-key", f.routing_key, "The routing key for --exchange")->type_name("KEY");
-  c.add_option("--tag", f.tag, "The message property `type`; `tags` in the config can map it to a target")
-      ->type_name("TAG");
-  CLI::Option* body = c.add_option("--body", f.body, "The body, as text")->type_name("TEXT");
-  c.add_option("--file", f.file, "Read the body from this file; - is stdin")
-      ->type_name("FILE")
-      ->excludes(body);
-  c.add_option("--content-type", f.content_type, "The content type (default with --body: text/plain)")
-      ->type_name("TYPE");
-  c.add_option("--header", f.headers, "An application header; can be repeated")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  c.add_option("--property", f.properties, "priority, correlation_id, reply_to, app_id, timestamp, ...")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  c.add_option("--delay", f.delay, "Due after this time")->type_name("DURATION");
-  c.add_option("--at", f.at, "Due at this time (UTC unless it has an offset)")->type_name("TIME");
-  c.add_option("--ladder", f.ladder, "The ladder if its delivery fails (default: that of its tag or queue)")
-      ->type_name("NAME");
-  c.add_option("--max-attempts", f.max_attempts, "Park the task after this many failed attempts")
-      ->check(CLI::Range(1, 1'000'000));
-  c.add_option("--presumed-after", f.presumed_after, "Silence for this long means success")
-      ->type_name("DURATION");
-  c.add_option("--reported-within", f.reported_within, "Silence for this long means failure")
-      ->type_name("DURATION");
-  c.add_option("--message-id", f.message_id,
-               "The message-id; submitting it twice with the same content creates one task")
-      ->type_name("ID");
-}
-
 }  // namespace
 
 void add_submit(CLI::App& app, int* exit) {
-  auto o = std::make_shared<SubmitOptions>();
+  auto lines = std::make_shared<std::string>();
   CLI::App& c = add_command(
       app, "submit", "Submits a delayed message: stored in the database, sent by a sidecar",
       "Examples:\n"
@@ -373,19 +330,17 @@ void add_submit(CLI::App& app, int* exit) {
       "\"30m\", \"body\": {}}.\n"
       "Repeating a --message-id with the same content returns the same task; with different content: exit "
       "code 1.");
-  add_flags(c, *o);
-  c.add_option("--jsonl", o->jsonl, "Submit many tasks: one JSON object per line; - is stdin")
+  add_fields(c);
+  c.add_option("--jsonl", *lines, "Submit many tasks: one JSON object per line; - is stdin")
       ->type_name("FILE");
-  c.callback([o, exit, &c] {
-    o->has_body = c.count("--body") > 0;
-    const bool one = o->jsonl.empty();
-    for (const CLI::Option* option : c.get_options()) {
-      const std::string name = option->get_name();
-      if (one || option->count() == 0 || name == "--jsonl") continue;
-      *exit = report_error(kUserError, name + " cannot be combined with --jsonl: set it in each line");
+  c.callback([lines, exit, &c] {
+    for (const Field& field : kFields) {
+      if (lines->empty() || c.count(field.flag) == 0) continue;
+      *exit = report_error(kUserError,
+                           std::string(field.flag) + " cannot be combined with --jsonl: set it in each line");
       return;
     }
-    *exit = one ? submit_one(*o) : submit_lines(*o);
+    *exit = lines->empty() ? submit_one(c) : submit_lines(*lines);
   });
 }
 
