@@ -151,16 +151,46 @@ class OwnRun {
   BootMs next_;
 };
 
+// Progress on stderr: a bar on a terminal, otherwise a line from time to time.
+class Progress {
+ public:
+  Progress(const Json& bulk, const Clock& clock)
+      : what_(text_of(bulk, "action")), clock_(clock), terminal_(isatty(STDERR_FILENO) != 0) {}
+  ~Progress() {
+    if (terminal_) print_error_line("");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(const Json& bulk) {
+    const std::int64_t done = number_of(bulk, "done"), total = number_of(bulk, "total");
+    const std::string count = fmt::format("{} of {}", done, total);
+    if (terminal_) {
+      const std::string line = "\r" + what_ + " " + bar(done, total, 30) + " " + count + "\x1b[K";
+      std::fwrite(line.data(), 1, line.size(), stderr);
+    } else if (clock_.boot() - shown_ >= kBetweenLines) {
+      print_error_line(what_ + ": " + count);
+      shown_ = clock_.boot();
+    }
+  }
+
+ private:
+  const std::string what_;
+  const Clock& clock_;
+  const bool terminal_;
+  BootMs shown_ = clock_.boot();
+};
+
 // Returns when the bulk is no longer running, or has been paused by Ctrl-C.
 Result<Json> run_to_end(Session& session, Json bulk) {
   const Interrupts interrupts;
   std::optional<OwnRun> own;
   if (session.api->reads() != nullptr) own.emplace(session, bulk);
-  Progress progress(text_of(bulk, "action"), number_of(bulk, "total"), *session.clock);
+  Progress progress(bulk, *session.clock);
   std::string held, told;
   BootMs look_at{};
   while (is_running(bulk) && interrupted == 0) {
-    progress.at(number_of(bulk, "done"));
+    progress.show(bulk);
     const Result<Ms> wait = own ? own->step() : Result<Ms>(kLook);
     if (!wait && interrupted == 0) return tl::unexpected(wait.error());
     if (!wait) break;  // try to pause it, all the same
@@ -176,7 +206,7 @@ Result<Json> run_to_end(Session& session, Json bulk) {
     }
     if (is_running(bulk)) sleep_interruptibly(*session.clock, *wait);
   }
-  progress.at(number_of(bulk, "done"));
+  progress.show(bulk);
   return interrupted == 0 ? std::move(bulk) : control_bulk(session, text_of(bulk, "id"), "pause");
 }
 
@@ -437,59 +467,10 @@ int make_bulk(const FilterOptions& filter, const BulkOptions& options, NewBulk a
   return run_bulk(session, *std::move(made), given().json);
 }
 
-namespace {
-
-constexpr int kCells = 30;
-constexpr Ms kRedraw{100};
-
-void put(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
-}
-
-}  // namespace
-
 std::string bar(std::int64_t done, std::int64_t total, int cells) {
   const std::int64_t full = total > 0 ? std::clamp<std::int64_t>(done * cells / total, 0, cells) : cells;
   return "[" + std::string(static_cast<std::size_t>(full), '#') +
          std::string(static_cast<std::size_t>(cells - full), '.') + "]";
-}
-
-Progress::Progress(std::string what, std::int64_t total, const Clock& clock)
-    : what_(std::move(what)), total_(total), clock_(clock), terminal_(isatty(STDERR_FILENO) != 0) {}
-
-Progress::~Progress() { end(); }
-
-std::string Progress::line(std::int64_t done) const {
-  const Ms took = clock_.boot() - began_;
-  std::string text = fmt::format("{} of {}", done, total_);
-  if (total_ > 0) text += fmt::format(", {}%", done * 100 / total_);
-  const std::int64_t moved = done - first_;
-  if (moved <= 0 || took.count() < 500) return text;
-  text += fmt::format(", {:.0f}/s", static_cast<double>(moved) * 1000.0 / static_cast<double>(took.count()));
-  const auto left = Ms{(total_ - done) * took.count() / moved};
-  return left.count() > 0 ? text + ", " + humanise(left) + " to go" : text;
-}
-
-void Progress::at(std::int64_t done) {
-  const bool begins = first_ < 0;
-  if (begins) first_ = done;
-  last_ = done;
-  const BootMs now = clock_.boot();
-  if (!begins && now - shown_ < (terminal_ ? kRedraw : kBetweenLines)) return;
-  shown_ = now;
-  if (!terminal_) {
-    if (!begins) put(what_ + ": " + line(done) + "\n");
-    return;
-  }
-  put("\r" + what_ + " " + bar(done, total_, kCells) + " " + line(done) + "\x1b[K");
-  open_ = true;
-}
-
-void Progress::end() {
-  if (!open_) return;
-  put("\r" + what_ + " " + bar(last_, total_, kCells) + " " + line(last_) + "\x1b[K\n");
-  open_ = false;
 }
 
 }  // namespace rung::cli
