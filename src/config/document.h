@@ -68,9 +68,7 @@ class Problems {
   void add(Mark at, std::string what) { found_.push_back({file_, at.line, at.column, std::move(what)}); }
   // Of another file.
   void add_other(ConfigProblem problem) { found_.push_back(std::move(problem)); }
-  void warn(Mark at, std::string what) {
-    warnings_.push_back({file_, at.line, at.column, std::move(what)});
-  }
+  void warn(Mark at, std::string what) { warnings_.push_back({file_, at.line, at.column, std::move(what)}); }
   const std::string& file() const { return file_; }
   bool empty() const { return found_.empty(); }
   std::size_t count() const { return found_.size(); }

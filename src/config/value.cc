@@ -278,9 +278,8 @@ void warn_if_readable(Problems& problems, Mark at, const std::string& file, cons
   struct stat about {};
   if (stat(file.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_mode & kOthers) == 0) return;
   problems.warn(
-      at,
-      fmt::format("{}, and every user of this machine can read {} (mode {:04o}): chmod 640 {} (or 600)", why,
-                  file, about.st_mode & kAll, file));
+      at, fmt::format("{}, and every user of this machine can read {} (mode {:04o}): chmod 640 {} (or 600)",
+                      why, file, about.st_mode & kAll, file));
 }
 
 }  // namespace rung::confile
