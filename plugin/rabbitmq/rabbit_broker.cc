@@ -4,7 +4,9 @@
 // own.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -17,9 +19,154 @@
 #include "plugin/rabbitmq/consume/consumer.h"
 #include "plugin/rabbitmq/consume/error_queues.h"
 #include "plugin/rabbitmq/publish/publisher.h"
+#include "plugin/rabbitmq/topology/probe.h"
 #include "plugin/rabbitmq/topology/return_route.h"
-#include "plugin/rabbitmq/topology_keeper.h"
+#include "plugin/rabbitmq/topology/topology.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"
+
+namespace rung::rabbit {
+namespace {
+
+// What is asked of the broker beside consuming and publishing, on a connection of its own: checks the
+// topology and the owner's mark periodically, and finds error queues. A refusal closes the channel, and a
+// quorum queue without a leader answers late; neither may disturb consuming. Reports to the sink what it
+// repaired and what it cannot repair. The consumer reports an unreachable broker.
+//
+// Thread: start, claim, order_stop, join from any thread; the sink is called on its own.
+class TopologyKeeper final : private ConnectionLoop::Handler {
+ public:
+  // `errors`: nullptr: the config has no error queues. `return_route_changed`: the bindings of
+  // <prefix>.return have to be made again. REQUIRES: all outlive it.
+  TopologyKeeper(ConnectionLoop::Deps deps, OwnQueueTypes& types, ErrorQueueBook* errors,
+                 std::function<void()> return_route_changed);
+  ~TopologyKeeper() override;
+
+  void start();
+  void wake() { loop_.wake(); }
+  // Broker::claim(). Any thread.
+  void claim(std::string database, bool mark);
+  void order_stop(BootMs deadline);
+  void join() { loop_.join(); }
+
+ private:
+  Result<BootMs> turn(Connection& connection) override;
+  BootMs idle() override;
+  void over(const ConnectionLoop::End& end) override;
+  Result<void> check(const Calls& calls);
+  Result<void> look_at_owner(const Calls& calls);
+  void schedule_next();
+
+  const BrokerOptions& options_;
+  const Access& access_;
+  OwnQueueTypes& types_;
+  ErrorQueueBook* const errors_;
+  const std::function<void()> return_route_changed_;
+
+  std::mutex mutex_;
+  OwnerClaim claim_;        // guarded by mutex_
+  bool claim_due_ = false;  // guarded by mutex_: it has no answer yet
+
+  // Used by the keeper's thread only, after start().
+  BootMs next_check_;
+  bool channel_open_ = false;
+
+  ConnectionLoop loop_;  // last: it uses the others
+};
+
+TopologyKeeper::TopologyKeeper(ConnectionLoop::Deps deps, OwnQueueTypes& types, ErrorQueueBook* errors,
+                               std::function<void()> return_route_changed)
+    : options_(deps.options),
+      access_(deps.access),
+      types_(types),
+      errors_(errors),
+      return_route_changed_(std::move(return_route_changed)),
+      loop_(deps,
+            {.thread_name = "rung-topology",
+             .purpose = "topology",
+             .side = {},
+             .any_broker = true,  // it is the one that reports another broker
+             .address_failed_when_over = false},
+            *this) {}
+
+TopologyKeeper::~TopologyKeeper() { join(); }
+
+// The consumer declares the topology when it connects, so the first check comes after one interval.
+void TopologyKeeper::start() {
+  schedule_next();
+  loop_.start();
+}
+
+void TopologyKeeper::order_stop(BootMs deadline) {
+  if (errors_ != nullptr) errors_->interrupt();
+  loop_.order_stop(deadline);
+}
+
+void TopologyKeeper::schedule_next() { next_check_ = loop_.now() + options_.rabbitmq.topology_check; }
+
+void TopologyKeeper::claim(std::string database, bool mark) {
+  {
+    const std::lock_guard lock(mutex_);
+    claim_ = {std::move(database), mark};
+    claim_due_ = true;
+  }
+  loop_.wake();
+}
+
+Result<BootMs> TopologyKeeper::turn(Connection& connection) {
+  if (auto open = loop_.skip_frames(connection); !open) return tl::unexpected(open.error());
+  if (loop_.stopping()) return loop_.finish(connection, std::chrono::seconds{1});
+  const auto calls = [&] { return loop_.calls(connection); };  // each with its own time
+  Result<void> done;
+  if (!channel_open_) done = calls().open_channel();
+  channel_open_ = done.has_value();
+  if (done && loop_.now() >= next_check_) done = check(calls());
+  if (done) done = look_at_owner(calls());
+  if (done && errors_ != nullptr && access_.accepts(connection.cluster(), connection.address().shown))
+    done = errors_->find(calls());
+  if (done) done = connection.tick();
+  if (!done) return tl::unexpected(done.error());
+  return errors_ == nullptr ? next_check_
+                            : std::min(next_check_, loop_.now() + ErrorQueueState::kShortestPause);
+}
+
+BootMs TopologyKeeper::idle() {
+  if (errors_ != nullptr) errors_->report();
+  return loop_.now() + ErrorQueueState::kShortestPause;
+}
+
+void TopologyKeeper::over(const ConnectionLoop::End& end) {
+  channel_open_ = false;
+  if (errors_ != nullptr) errors_->finder_down(end.why);
+  const std::lock_guard lock(mutex_);
+  claim_due_ = !claim_.database.empty();  // the next connection may lead elsewhere
+}
+
+Result<void> TopologyKeeper::look_at_owner(const Calls& calls) {
+  OwnerClaim claim;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(claim_due_, false)) return {};
+    claim = claim_;
+  }
+  auto report = read_owner(options_, claim, calls);
+  if (!report) return tl::unexpected(report.error());
+  loop_.sink().on_place(*report);
+  return {};
+}
+
+Result<void> TopologyKeeper::check(const Calls& calls) {
+  const auto report = declare_topology(options_, types_, calls, Pass::check);
+  if (!report) return tl::unexpected(report.error());
+  if (report->return_route_changed) return_route_changed_();
+  loop_.sink().on_topology(*report);
+  schedule_next();
+  const std::lock_guard lock(mutex_);
+  claim_due_ = !claim_.database.empty();
+  return {};
+}
+
+}  // namespace
+}  // namespace rung::rabbit
 
 namespace rung {
 namespace {

@@ -143,7 +143,7 @@ class ErrorQueueState {
 // The error queues: what is known of each. They are consumed on a connection of their own: a queue that the
 // broker refuses closes the channel, one that does not answer holds it up, and a backlog fills it. Rung's own
 // queues notice none of that. The consumer tag is the queue's name. They are found on another connection
-// (topology_keeper.h), where the broker is asked whether a queue exists: consuming a missing queue would
+// (TopologyKeeper), where the broker is asked whether a queue exists: consuming a missing queue would
 // close the consumer's channel. Queues that a pattern names are listed by the management API, once a minute.
 //
 // Thread: listen() before both start; interrupt() any; the others as they say.

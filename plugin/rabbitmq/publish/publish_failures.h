@@ -11,7 +11,6 @@
 
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/publish/message_writer.h"
-#include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/routing.h"
 #include "plugin/rabbitmq/wire/codec.h"
 #include "plugin/rabbitmq/wire/connection.h"

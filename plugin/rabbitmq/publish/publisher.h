@@ -22,7 +22,6 @@
 
 #include "plugin/broker.h"
 #include "plugin/rabbitmq/publish/message_writer.h"
-#include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/publish_failures.h"
 #include "plugin/rabbitmq/publish/routing.h"
 #include "plugin/rabbitmq/wire/connection_loop.h"

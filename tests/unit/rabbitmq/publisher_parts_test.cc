@@ -6,7 +6,6 @@
 #include <string>
 
 #include "plugin/rabbitmq/publish/message_writer.h"
-#include "plugin/rabbitmq/publish/outstanding.h"
 #include "plugin/rabbitmq/publish/publish_failures.h"
 #include "plugin/rabbitmq/publish/routing.h"
 #include "plugin/rabbitmq/wire/broker_headers.h"
