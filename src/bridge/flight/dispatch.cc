@@ -183,6 +183,13 @@ void Dispatch::pump() {
   }
 }
 
+void Dispatch::tick() {
+  targets_.tidy(sidecar_.loop.clock().boot());
+  targets_.check(open_);
+  claims_.tick();
+  pump();
+}
+
 void Dispatch::probe() {
   auto taken = targets_.take_probe(sidecar_.loop.clock().boot());
   if (taken) claims_.claim({*std::move(taken)});
