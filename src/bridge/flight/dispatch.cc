@@ -186,6 +186,7 @@ void Dispatch::pump() {
 void Dispatch::tick() {
   targets_.tidy(sidecar_.loop.clock().boot());
   targets_.check(open_);
+  targets_.rates_changed();  // the rate grows after a breaker has closed, and shards come and go
   claims_.tick();
   pump();
 }
