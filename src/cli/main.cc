@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "src/cli/shared/command.h"
-#include "src/cli/shared/help.h"
 #include "src/http/api.h"
 
 namespace {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,11 +19,25 @@
 #include "src/core/base/clock.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
+#include "src/core/task/task.h"
 #include "src/http/local.h"
 
 namespace rung::cli {
 
 using Json = api::Json;
+
+// What is in an answer. A value that is missing, or of another kind, is empty: another release may have
+// written it.
+const Json& part_of(const Json& json, std::string_view name);
+std::string text_of(const Json& json, std::string_view name);
+std::int64_t number_of(const Json& json, std::string_view name);
+double real_of(const Json& json, std::string_view name);
+bool flag_of(const Json& json, std::string_view name);
+std::optional<EpochMs> time_of(const Json& json, std::string_view name);
+
+// Of a task.
+State state_of(const Json& task);
+TaskId id_of(const Json& task);
 
 // An answer to what was asked: 2xx, or a 4xx that concerns the request itself and not the token's role.
 struct Answer {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/filter.h"
 #include "src/core/base/clock.h"

@@ -96,6 +96,14 @@ bool says_yes(const std::string& question);
 // Writes to stdout. If that fails the program ends with an error; a closed pipe ends it silently.
 void print(std::string_view text);
 
+// What the scripts of rung completion ask: `rung __complete WORD...`. Prints what the last word can be.
+// REQUIRES: all commands have been added.
+int complete(CLI::App& app, const std::vector<std::string>& words);
+
+// The message for a command line that `app` could not parse: it names the nearest command, option or value.
+// `what`: the parser's own message.
+std::string explain_mistake(const CLI::App& app, const std::string& what);
+
 // Each adds its commands to the program; they store their exit code in `*exit`, which must outlive `app`.
 void add_run(CLI::App& app, int* exit);
 void add_check(CLI::App& app, int* exit);
@@ -119,5 +127,6 @@ void add_pause(CLI::App& app, int* exit);  // pause, resume, queues
 void add_stats(CLI::App& app, int* exit);
 void add_nodes(CLI::App& app, int* exit);
 void add_healthcheck(CLI::App& app, int* exit);
+void add_completion(CLI::App& app, int* exit);
 
 }  // namespace rung::cli

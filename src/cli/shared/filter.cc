@@ -11,7 +11,6 @@
 #include "levels/duration.h"
 #include "plugin/rabbitmq/topology/attachment.h"
 #include "src/api/tasks/filter.h"
-#include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/text.h"
 #include "src/config/document.h"

@@ -1,6 +1,4 @@
 // rung completion; what is said of a mistake on the command line.
-#include "src/cli/shared/help.h"
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>  // defines what each program with a CLI::App links
@@ -10,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
 #include "src/cli/shared/text.h"
 #include "src/config/document.h"

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "src/cli/service/answers.h"
 #include "src/cli/shared/command.h"
 
 namespace rung::cli {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "src/cli/service/answers.h"
+#include "src/cli/service/api.h"
 #include "src/core/base/result.h"
 #include "src/core/base/time.h"
 #include "src/core/base/utf8.h"
