@@ -76,22 +76,13 @@ std::vector<AttachOutcome> all_failed(const std::vector<std::string>& queues, co
   return {failed(queues.empty() ? "" : queues.front(), error)};
 }
 
-// Those of `queues` that exist. A single queue is requested by name, because a broker can have thousands.
+// Those of `queues` that exist. By name: the broker's list of all can be long, and some seconds old.
 Result<FactsByQueue> existing_queues(QueueAdmin& admin, const std::vector<std::string>& queues) {
   FactsByQueue found;
-  if (queues.size() == 1) {
-    auto facts = admin.queue(queues[0]);
-    if (!facts) {
-      if (facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
-      return found;
-    }
-    found[queues[0]] = *std::move(facts);
-    return found;
-  }
-  auto all = admin.queues();
-  if (!all) return tl::unexpected(all.error());
-  for (QueueFacts& facts : *all) {
-    if (std::ranges::find(queues, facts.name) != queues.end()) found[facts.name] = std::move(facts);
+  for (const std::string& queue : queues) {
+    auto facts = admin.queue(queue);
+    if (!facts && facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
+    if (facts) found[queue] = *std::move(facts);
   }
   return found;
 }

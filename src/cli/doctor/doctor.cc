@@ -1,5 +1,6 @@
 // rung doctor: runs the checks and prints what they found. Here: the checks of this machine, whether the HTTP
-// address is free, and how long certificates are valid. (Of files that others can read the config warns.)
+// address is free, and how long certificates are valid. (Loading the config warns of secrets that others can
+// read.)
 #include "src/cli/doctor/doctor.h"
 
 #include <netdb.h>

@@ -46,7 +46,6 @@ std::optional<EpochMs> time_of(const Json& json, std::string_view name) {
 }
 
 State state_of(const Json& task) { return state_from(text_of(task, "state")).value_or(State::unknown); }
-TaskId id_of(const Json& task) { return TaskId::parse(text_of(task, "retry_id")).value_or(TaskId{}); }
 
 std::string Answer::text(std::string_view member) const {
   return clean_utf8(text_of(json, member), kMostShown);

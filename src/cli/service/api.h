@@ -35,9 +35,7 @@ double real_of(const Json& json, std::string_view name);
 bool flag_of(const Json& json, std::string_view name);
 std::optional<EpochMs> time_of(const Json& json, std::string_view name);
 
-// Of a task.
 State state_of(const Json& task);
-TaskId id_of(const Json& task);
 
 // An answer to what was asked: 2xx, or a 4xx that concerns the request itself and not the token's role.
 struct Answer {

@@ -217,26 +217,25 @@ std::string summary_of(Session& session, const Json& bulk) {
                      one_line(tasks_of(session, bulk)));
 }
 
-// The body of POST /v1/bulks.
-Json request_of(const NewBulk& asked) {
-  Json body = {{"action", to_word(asked.action)}, {"filter", api::filter_json(asked.filter)}};
-  if (!asked.reason.empty()) body["reason"] = asked.reason;
-  if (asked.elsewhere.is_set()) add_target(asked.elsewhere, body["elsewhere"]);
-  if (asked.even_reported) body["even_reported"] = true;
-  if (asked.rate > 0) body["rate"] = asked.rate;
-  if (asked.limit > 0) body["limit"] = asked.limit;
-  if (asked.care.canary > 0) body["canary"] = asked.care.canary;
-  if (asked.care.watch) body["watch"] = asked.care.watch->count();
-  if (asked.care.ramp) body["ramp"] = true;
-  if (asked.care.stop_above) body["stop_on_failures"] = api::percent_text(*asked.care.stop_above);
-  return body;
+// POST /v1/bulks. An error names the option instead of the field.
+Result<Json> ask(Session& session, const Json& request) {
+  auto answer = session.api->call("POST", "/v1/bulks", &request);
+  if (!answer || answer->good() || part_of(answer->json, "errors").empty())
+    return Api::good(std::move(answer));
+  const Json& first = part_of(answer->json, "errors").front();
+  std::string option = text_of(first, "field");
+  for (const auto& [of, begin] : {std::pair("filter.", ""), {"elsewhere.", "to-"}}) {
+    if (option.starts_with(of)) option.replace(0, std::string_view(of).size(), begin);
+  }
+  std::ranges::replace(option, '_', '-');
+  return permanent("--" + option + ": " + text_of(first, "detail"));
 }
 
 // How many tasks match, and what a person is told before a redrive.
 Result<Json> dry_run(Session& session, Json request, const std::string& by = {}) {
   request["dry_run"] = true;
   if (!by.empty()) request["by"] = by;
-  return session.api->post("/v1/bulks", request);
+  return ask(session, request);
 }
 
 // Asks before anything is stored: a prompt can be left by Ctrl-C, or by closing the terminal. Then no more
@@ -258,26 +257,6 @@ int print_matching(const Json& counted, const Json& filter) {
                     total, total == 1 ? "task matches" : "tasks match", one_line(filter_flags(filter))));
   if (counted.contains("by")) print("\n" + counts_text(counted));
   return kSuccess;
-}
-
-int read_care(const BulkOptions& o, NewBulk& asked) {
-  asked.care = o.care;
-  if (!o.watch.empty()) {
-    const auto watch = levels::parse_duration(o.watch);
-    if (!watch) return report_error(kUserError, "--watch: " + watch.error());
-    if (*watch < Ms{1000}) return report_error(kUserError, "--watch: must be at least 1s");
-    asked.care.watch = *watch;
-  }
-  if (!o.stop_on_failures.empty()) {
-    asked.care.stop_above = api::parse_percent(o.stop_on_failures);
-    if (!asked.care.stop_above)
-      return report_error(kUserError, "--stop-on-failures: " + std::string(api::kPercentExample));
-  }
-  const auto wrong = api::wrong_care(asked);
-  if (!wrong) return kSuccess;
-  std::string option(wrong->field);
-  std::ranges::replace(option, '_', '-');
-  return report_error(kUserError, "--" + option + " " + wrong->detail);
 }
 
 // What cannot be sent, and what may be too old to be wanted.
@@ -310,8 +289,9 @@ int report_none(Session& session, const Json& request, const Json& ended, bool j
 }
 
 // Why the states of the filter make no sense for the action, and what would; "" if they do.
-std::string refused_filter(const FilterOptions& filter, const NewBulk& asked) {
-  NewBulk states = asked;
+std::string refused_filter(const FilterOptions& filter, BulkAction action) {
+  NewBulk states;
+  states.action = action;
   if (read_filter({{}, filter.states, {}}, EpochMs{}, states.filter) != kSuccess) return {};
   std::string why = refused_states(states);
   if (why.empty()) return {};
@@ -352,28 +332,36 @@ void add_bulk_options(CLI::App& c, BulkOptions& o) {
   c.add_flag("-y,--yes", o.yes, "With a filter: do not ask for confirmation");
   CLI::Option* dry = c.add_flag("--dry-run,--count", o.dry_run, "With a filter: only count the tasks");
   add_count_by(c, o.by)->needs(dry);
-  c.add_option("--limit", o.limit, "With a filter: at most so many tasks, those received first")
+  c.add_option_function<std::int64_t>(
+       "--limit", [&o](std::int64_t n) { o.request["limit"] = n; },
+       "With a filter: at most so many tasks, those received first")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, api::kMostCounted));
-  c.add_option("--rate", o.rate, "With a filter: maximum rate, in tasks per second")
+  c.add_option_function<double>(
+       "--rate", [&o](double rate) { o.request["rate"] = rate; },
+       "With a filter: maximum rate, in tasks per second")
       ->type_name("N")
       ->check(CLI::Range(kLeastBulkRate, 1e6));
 }
 
 void add_care_options(CLI::App& c, BulkOptions& o) {
   c.option_defaults()->group("How carefully");
-  c.add_option("--canary", o.care.canary,
-               "With a filter: send so many first, and the others only if these succeed")
+  c.add_option_function<std::int64_t>(
+       "--canary", [&o](std::int64_t n) { o.request["canary"] = n; },
+       "With a filter: send so many first, and the others only if these succeed")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, kMostCanary));
-  c.add_option(
-       "--watch", o.watch,
+  c.add_option_function<std::string>(
+       "--watch", [&o](const std::string& time) { o.request["watch"] = time; },
        "How long to wait for an answer to each task of the canary; then silence counts as the queue's "
        "config says (default: as long as the queue's own silence)")
       ->type_name("DURATION");
-  c.add_flag("--ramp", o.care.ramp, "Begin at 1 per second and double every 10 s, up to --rate");
-  c.add_option("--stop-on-failures", o.stop_on_failures,
-               "Stop if more than this share of the last 10,000 sent has failed, e.g. 5%")
+  c.add_flag_callback(
+      "--ramp", [&o] { o.request["ramp"] = true; },
+      "Begin at 1 per second and double every 10 s, up to --rate");
+  c.add_option_function<std::string>(
+       "--stop-on-failures", [&o](const std::string& share) { o.request["stop_on_failures"] = share; },
+       "Stop if more than this share of the last 10,000 sent has failed, e.g. 5%")
       ->type_name("PERCENT");
   c.option_defaults()->group("Options");
 }
@@ -424,7 +412,7 @@ int run_bulk(Session& session, Json bulk, bool json) {
   return code;
 }
 
-int make_bulk(const FilterOptions& filter, const BulkOptions& options, NewBulk asked) {
+int make_bulk(const FilterOptions& filter, const BulkOptions& options, BulkAction action, Json request) {
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   if (!options.dry_run && !options.yes && !can_ask) {
     return report_error(
@@ -432,19 +420,20 @@ int make_bulk(const FilterOptions& filter, const BulkOptions& options, NewBulk a
         "changing many tasks needs confirmation, and there is no terminal: use --yes (--dry-run "
         "only counts)");
   }
-  if (const std::string why = refused_filter(filter, asked); !why.empty())
+  if (const std::string why = refused_filter(filter, action); !why.empty())
     return report_error(kUserError, why);
   if (const int code = check_count_by(options.by); code != kSuccess) return code;
   Session session;
   if (const int code = open_service(session, filter.queue()); code != kSuccess) return code;
+  NewBulk asked;
+  asked.action = action;
   if (const int code = read_filter(filter, session.now, asked.filter); code != kSuccess) return code;
-  asked.filter = of_bulk(asked);
-  asked.limit = options.limit;
-  asked.rate = options.rate;
-  if (const int code = read_care(options, asked); code != kSuccess) return code;
-  Json request = request_of(asked);
-  const Json shown = Json::parse(api::filter_text(asked));
-  if (asked.action == BulkAction::redrive || options.dry_run || !options.yes) {
+  request["action"] = to_word(action);
+  request["filter"] = api::filter_json(of_bulk(asked));
+  request.update(options.request);
+  Json shown = request["filter"];
+  if (request.contains("limit")) shown["limit"] = dump(request["limit"]);
+  if (action == BulkAction::redrive || options.dry_run || !options.yes) {
     const auto counted = dry_run(session, request, options.by);
     const bool needed = options.dry_run || !options.yes;
     if (!counted && (needed || !counted.error().is_transient())) return report_error(counted.error());
@@ -457,7 +446,7 @@ int make_bulk(const FilterOptions& filter, const BulkOptions& options, NewBulk a
         code != kSuccess)
       return code;
   }
-  auto made = session.api->post("/v1/bulks", request);
+  auto made = ask(session, request);
   if (!made) return report_error(made.error());
   if (number_of(*made, "total") == 0) {
     const auto ended = control_bulk(session, text_of(*made, "id"), "abort");

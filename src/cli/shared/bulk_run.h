@@ -19,17 +19,15 @@ namespace rung::cli {
 
 struct BulkOptions {
   bool yes = false, dry_run = false;
-  double rate = 0;                      // tasks per second; 0 = unlimited
-  std::int64_t limit = 0;               // at most so many tasks; 0 = all that match
-  std::string by;                       // of a dry run: what to count by
-  std::string watch, stop_on_failures;  // of a redrive, with NewBulk::care
-  Care care;
+  std::string by;                 // of a dry run: what to count by
+  Json request = Json::object();  // what else was given: "rate", "limit", "canary", ...
 };
 void add_care_options(CLI::App& command, BulkOptions& options);
 void add_bulk_options(CLI::App& command, BulkOptions& options);
 
-// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and runs.
-int make_bulk(const FilterOptions& filter, const BulkOptions& options, NewBulk asked);
+// Counts the tasks that match, asks for confirmation (unless --yes), stores their ids, and runs. `request`:
+// for POST /v1/bulks; the filter and the options are added.
+int make_bulk(const FilterOptions& filter, const BulkOptions& options, BulkAction action, Json request);
 
 // Runs it until it ends, is paused, or a sidecar has completed it; shows the progress. Ctrl-C pauses it.
 int run_bulk(Session& session, Json bulk, bool json);

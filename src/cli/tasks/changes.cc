@@ -159,18 +159,17 @@ int run_by_ids_or_filter(const ChangeOptions& o, Wish wish, BulkAction action) {
   if (o.ids.empty() && o.even_replaced)
     return report_error(kUserError, "--even-replaced needs retry-ids, not a filter");
   if (o.ids.empty()) {
-    NewBulk bulk;
-    bulk.action = action;
-    bulk.reason = clean_utf8(o.reason, kErrorBytes);
-    bulk.elsewhere = o.elsewhere;
-    bulk.even_reported = o.even_reported;
-    return make_bulk(o.filter, o.bulk, std::move(bulk));
+    Json bulk = Json::object();
+    if (!o.reason.empty()) bulk["reason"] = clean_utf8(o.reason, kErrorBytes);
+    if (o.elsewhere.is_set()) add_target(o.elsewhere, bulk["elsewhere"]);
+    if (o.even_reported) bulk["even_reported"] = true;
+    return make_bulk(o.filter, o.bulk, action, std::move(bulk));
   }
-  if (o.bulk.dry_run || o.bulk.rate > 0 || o.bulk.limit > 0)
-    return report_error(kUserError, "--dry-run, --rate and --limit need a filter, not retry-ids");
-  if (o.bulk.care.any() || !o.bulk.watch.empty() || !o.bulk.stop_on_failures.empty())
-    return report_error(kUserError,
-                        "--canary, --watch, --ramp and --stop-on-failures need a filter, not retry-ids");
+  if (o.bulk.dry_run || !o.bulk.request.empty()) {
+    std::string option = o.bulk.dry_run ? "dry-run" : o.bulk.request.items().begin().key();
+    std::ranges::replace(option, '_', '-');
+    return report_error(kUserError, "--" + option + " needs a filter, not retry-ids");
+  }
   Session session;
   return run(session, o, std::move(wish));
 }

@@ -183,7 +183,7 @@ TEST_F(Program, WhatNoServerNeedsToBeAskedFor) {
   const std::pair<std::vector<std::string>, std::string> mistakes[] = {
       {{"cancel"}, "no tasks selected"},
       {{"cancel", "1", "--queue", "q"}, "cannot be combined"},
-      {{"cancel", "1", "--dry-run"}, "need a filter"},
+      {{"cancel", "1", "--dry-run"}, "needs a filter"},
       {{"fire", "--queue", "q"}, "use --yes"},
       {{"reschedule", "1", "--delay", "soon"}, "--delay: "},
       {{"submit", "--jsonl", "x", "--queue", "q"}, "--queue cannot be combined with --jsonl"},
