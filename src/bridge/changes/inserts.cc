@@ -171,7 +171,8 @@ void Inserts::inserted(Batch& batch, const Result<Answers>& result) {
   std::size_t next = 0;
   for (Item& item : batch.items) {
     const std::size_t first = next;
-    for (NewTask& fresh : item.tasks) fresh = std::move(batch.tasks[next++]);
+    // Copies: a call that was given up and repeated may still be reading the batch.
+    for (NewTask& fresh : item.tasks) fresh = batch.tasks[next++];
     if (apart) {
       item.alone = true;
       add(std::move(item));
