@@ -164,10 +164,8 @@ Json stats_json(const Health& found) {
   return json;
 }
 
-int show(Session& session, const StatsOptions& options) {
-  const auto max_overdue = levels::parse_duration(options.max_overdue);
-  if (!max_overdue) return report_error(kUserError, "--max-overdue: " + max_overdue.error());
-  const auto found = read_stats(*session.api, *max_overdue);
+int show(Session& session, Ms max_overdue) {
+  const auto found = read_stats(*session.api, max_overdue);
   if (!found) return report_error(found.error());
   if (given().json) {
     print_json(stats_json(*found));
@@ -193,7 +191,9 @@ void add_stats(CLI::App& app, int* exit) {
       ->capture_default_str();
   add_watch(c, o->watch);
   c.callback([o, exit] {
-    *exit = open_and_draw(o->watch, "", [&](Session& session) { return show(session, *o); });
+    const auto most = levels::parse_duration(o->max_overdue);
+    *exit = most ? open_and_draw(o->watch, "", [&](Session& session) { return show(session, *most); })
+                 : report_error(kUserError, "--max-overdue: " + most.error());
   });
 }
 
