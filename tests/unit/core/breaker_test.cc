@@ -220,7 +220,7 @@ TEST_F(BreakerTest, IsKeptAsJson) {
   EXPECT_EQ(read, breaker);
   for (const char* text : {"", "[1]", "no json"}) {
     Breaker same = broken;
-    read_detail(same, text);
+    EXPECT_EQ(read_detail(same, text), *text == '\0') << text << ": a row without any is whole";
     EXPECT_EQ(same, broken);
   }
 }

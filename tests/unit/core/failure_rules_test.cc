@@ -143,6 +143,11 @@ TEST(FailureRules, SeeWhichRulesNeverMatch) {
   EXPECT_EQ(pairs({rule(error("/a/"), {}), rule(error("/ab/"), {})}), Pairs{})
       << "expressions are not compared";
   EXPECT_EQ(pairs({rule(type({"A"}), {}, regex("/(A)/")), rule(type({"A"}), {})}), Pairs{});
+  RuleConditions gold, silver;
+  gold.headers = {{"tier", "gold"}};
+  silver.headers = {{"tier", "silver"}};
+  EXPECT_EQ(pairs({rule(gold, {}), rule(gold, {})}), (Pairs{{1, 0}}));
+  EXPECT_EQ(pairs({rule(gold, {}), rule(silver, {})}), Pairs{});
 }
 
 }  // namespace
