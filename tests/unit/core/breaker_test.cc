@@ -210,6 +210,7 @@ TEST_F(BreakerTest, IsKeptAsJson) {
   open_it();
   now = now + kSecond * 30;
   put(Kind::published, 1, probe());
+  breaker.succeeded = 1;
   Breaker read = breaker;
   read.opened = read.succeeded = read.last_probe = 0;
   read.opened_at = {};
