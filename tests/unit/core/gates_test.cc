@@ -178,5 +178,11 @@ TEST(SendRateTest, GrowsAfterABreakerHasClosed) {
   EXPECT_DOUBLE_EQ(send_rate(rules, breaker, kThen), rules.gate.rate) << "but no more than its own";
 }
 
+TEST(FormatRate, InTheLargestUnitOfWhichItIsAWholeNumber) {
+  EXPECT_EQ(format_rate(20), "20/s");
+  EXPECT_EQ(format_rate(0.5), "30/m");
+  EXPECT_EQ(format_rate(1.0 / 3600), "1/h");
+}
+
 }  // namespace
 }  // namespace rung
