@@ -174,11 +174,12 @@ void Dispatch::pump() {
     if (claims_.jobs() == before) break;
     token = targets_.next_token(now);
   }
-  if (claims_.jobs() > 0 || room() == 0) return;
-  // There is room, but a rate or a pause blocks every target: try again soon.
-  if (!targets_.empty()) {
+  if (room() == 0) return;
+  // There is room, but a rate or a pause blocks every target: try again soon. The answer of a claim pumps,
+  // too, but tokens must not wait for it: a bucket saves up few.
+  if (!targets_.empty() && claims_.jobs() == 0) {
     again_.start(kRateTurn);
-  } else if (token) {
+  } else if (token && claims_.jobs() < kMostJobs) {
     again_.start(std::max(*token - now, kRateTurn));
   }
 }

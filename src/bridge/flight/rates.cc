@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kNoValue = "(no value)";
 constexpr std::size_t kMostLookedUp = 500;
 constexpr Ms kShort{1000};  // for so long it is no news that a rate delays tasks
-// Until a queue of which nothing can go is looked at again: what changes that resets Limit::next.
+// When to look again at a queue that can send nothing. What changes that resets Limit::next earlier.
 constexpr Ms kStandsStill{1000};
 
 }  // namespace
@@ -130,7 +130,7 @@ std::optional<Taken> Targets::take_limited(Limit& limit, BootMs now) {
   return std::nullopt;
 }
 
-// None of the value is ours any more: moved, cancelled, or its shard was lost.
+// None: no task of the value is ours any more. They were moved or cancelled, or their shards were lost.
 std::optional<io::DueItem> Targets::take_oldest(Limit& limit, Value& value) {
   while (!value.waiting.empty()) {
     const io::DueItem item = value.waiting.top();

@@ -33,8 +33,8 @@ constexpr Ms kProbeTimeout{2000};
 // Tasks of one queue that are kept in memory behind a closed gate: enough to begin with when it opens.
 constexpr std::size_t kKeptBehindGate = 5000;
 constexpr std::size_t kMostHeld = 50'000;  // and of all of them
-// Tasks that need tokens: of one queue, of each whatever the others keep, and as a multiple of those behind
-// closed gates.
+// Tasks that need tokens, kept in memory: of one queue at most, of each queue even if the others use up the
+// limit of all, and that limit as a multiple of most_held_.
 constexpr std::size_t kMostLimited = 200'000, kFewLimited = 100, kLimitedForHeld = 5;
 constexpr std::size_t kMostSilentNamed = 5;  // in the problem's detail
 
@@ -449,8 +449,8 @@ void Targets::tidy(BootMs now) {
   }
   std::erase_if(targets_, [&](const auto& entry) {
     const Target& t = entry.second;
-    return !remembers_tokens(entry.first, t, now) && !t.waits() && t.under_way == 0 && !t.quarantined &&
-           t.closed_until <= now && now - t.heard_at > kRemembered;
+    return !remembers_tokens(entry.first, t, now) && !t.waits() && !t.left && t.under_way == 0 &&
+           !t.quarantined && t.closed_until <= now && now - t.heard_at > kRemembered;
   });
 }
 
