@@ -44,7 +44,7 @@ class Inserts {
     std::vector<NewTask> tasks;
     Done done;
     DeliveryTag tag = {};       // of the delivery; {}: submitted
-    bool from_backlog = false;  // of an error queue: fresh messages go first
+    bool from_backlog = false;  // of an error queue: goes after fresh messages
     bool alone = false;         // the database has refused it together with others
     BootMs since = {};          // set by add()
 
@@ -65,8 +65,8 @@ class Inserts {
 
   // By hand. Thread: any; `done` is called on the loop. All of a batch or none, except for row-specific
   // answers (a duplicate, a body that is too large). The error is transient if nothing could be written for
-  // some seconds, or if the process ends; such a batch may still be committed if it was on its way, as after
-  // any lost answer.
+  // some seconds, if the database has not answered since the start, or if the process ends; such a batch may
+  // still be committed if it was on its way, as after any lost answer.
   void submit(std::vector<Submission> batch, SubmitDone done);
   void change(std::vector<Event> events, ChangeDone done);
 

@@ -277,7 +277,8 @@ void Intake::divert(Inserts::Item item, const std::string& reason) {
   ++diverting_;
   // Stripped: the broker accepted the message as first published; with the headers added by the broker and
   // Rung it may be too large to publish.
-  Outgoing copy{0, parked_, fresh.task.queue, *fresh.message};
+  const Task& task = fresh.task;
+  Outgoing copy{0, parked_, task.moved_from.empty() ? task.queue : task.moved_from, *fresh.message};
   sidecar_.outbox.send(std::move(copy), [this, item, reason](const PublishResult& result) mutable {
     --diverting_;
     if (result.how == PublishResult::How::confirmed) {

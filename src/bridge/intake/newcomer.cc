@@ -63,7 +63,7 @@ NewTask task_of(const Delivery& delivery, const Arrival& arrival) {
   return fresh;
 }
 
-// Why a person has to look at the failure; "" = nobody has.
+// Why the failure is parked for a person to look at; "" = it is not parked.
 std::string why_parked(const Delivery& delivery, const Failure& failure, const RuleBook& rules) {
   const auto last_error = [&] { return "; last error: " + failure.error; };
   if (failure.queue.empty())
@@ -183,6 +183,8 @@ void leave_body_out(NewTask& fresh, const std::string& reason, const RuleBook& r
   auto rest = std::make_shared<Message>(*fresh.message);
   rest->body = {};
   fresh.message = std::move(rest);
+  // A rule may have moved it: it stays where it failed.
+  if (!fresh.task.moved_from.empty()) fresh.task.queue = std::exchange(fresh.task.moved_from, {});
   begin_parked(fresh.task, reason, rules, now);
   fresh.task.rule = kNotStored;
   fresh.task.next_at.reset();  // its copy is in <prefix>.parked already
