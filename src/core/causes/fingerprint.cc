@@ -126,9 +126,11 @@ const Masks& masks() {
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_letter(char c) { return is_upper(c) || is_lower(c); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) {
-  return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+  return is_letter(c) || is_digit(c) || c == '_' || static_cast<unsigned char>(c) >= 0x80;
 }
+char lowered(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // Letters that are an id, not a word: without vowels, with many consonants in a row, or with capitals all
 // over.
@@ -184,7 +186,7 @@ class Words {
   void add_word(std::string_view word) {
     if (is_random(word)) return add_value();
     if (!out_.empty()) out_ += ' ';
-    for (const char c : word) out_ += is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
+    for (const char c : word) out_ += lowered(c);
   }
 
   std::string out_;
@@ -319,7 +321,6 @@ bool contains(std::string_view text, std::string_view part) {
 bool begins_with(const RE2& expression, std::string_view text) {
   return expression.Match(piece(text), 0, text.size(), RE2::ANCHOR_START, nullptr, 0);
 }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Without blanks around it, and what draws the tree of an exception group.
 std::string_view trimmed(std::string_view line) {
@@ -338,10 +339,8 @@ std::string_view stem_of(std::string_view file) {
 std::string dotted(std::string_view name) {
   std::string out;
   for (const char c : name) {
-    const bool word =
-        is_digit(c) || (c >= 'a' && c <= 'z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
-    if (word || (c >= 'A' && c <= 'Z')) {
-      out += word ? c : static_cast<char>(c - 'A' + 'a');
+    if (is_word(c)) {
+      out += lowered(c);
     } else if (!out.empty() && out.back() != '.') {
       out += '.';
     }

@@ -7,6 +7,7 @@
 #include <array>
 #include <bitset>
 #include <cctype>
+#include <cstdint>
 #include <exception>
 #include <limits>
 #include <optional>
@@ -174,9 +175,9 @@ struct TimeWindow::Week {
 
   const date::time_zone* zone = nullptr;  // of the library, for the life of the process
   std::bitset<kMinutesOfWeek> open;
-  std::array<std::int64_t, kMinutesOfWeek + 1> open_before{};  // ms before each minute; and in the whole week
-  std::array<std::int64_t, kMinutesOfWeek>
-      to_change{};  // ms from the begin of each minute to the next change
+  // In minutes: those open before each, and in the whole week; from the begin of each to the next change.
+  std::array<std::uint16_t, kMinutesOfWeek + 1> open_before{};
+  std::array<std::uint16_t, kMinutesOfWeek> to_change{};
 
   void add(const AllowedTimes& times) {
     for (int day = 0; day < 7; ++day) {
@@ -188,12 +189,12 @@ struct TimeWindow::Week {
   }
   void add_up() {
     for (std::size_t i = 0; i < open.size(); ++i)
-      open_before[i + 1] = open_before[i] + (open[i] ? kMinute : 0);
-    std::int64_t ahead = 2 * kWeek;  // it never changes
+      open_before[i + 1] = static_cast<std::uint16_t>(open_before[i] + (open[i] ? 1 : 0));
+    int ahead = 2 * kMinutesOfWeek;  // it never changes
     for (std::size_t i = 2 * open.size(); i-- > 0;) {
       const std::size_t minute = i % open.size();
       if (open[minute] != open[(minute + 1) % open.size()]) ahead = 0;
-      to_change[minute] = ahead += kMinute;
+      to_change[minute] = static_cast<std::uint16_t>(++ahead);
     }
   }
 
@@ -217,13 +218,13 @@ struct TimeWindow::Week {
   // Open time since a fixed Monday.
   std::int64_t open_until(std::int64_t local) const {
     const std::size_t minute = minute_of(local);
-    return floor_div(local + kEpochInWeek, kWeek) * open_before.back() + open_before[minute] +
-           (open[minute] ? in_week(local) % kMinute : 0);
+    return floor_div(local + kEpochInWeek, kWeek) * open_before.back() * kMinute +
+           open_before[minute] * kMinute + (open[minute] ? in_week(local) % kMinute : 0);
   }
 
   // The first change after `local`; none: a time farther than kFarthestChange.
   std::int64_t next_local(std::int64_t local) const {
-    return local - in_week(local) % kMinute + to_change[minute_of(local)];
+    return local - in_week(local) % kMinute + to_change[minute_of(local)] * kMinute;
   }
 };
 
