@@ -7,6 +7,7 @@
 -- Ids are ordered by time (src/core/base/ids.h): a range of ids is a range of time, which allows partitions by id.
 -- There are no foreign keys, and only intake_key is unique besides the keys. ROW_FORMAT is named: the indexes are too long
 -- for the COMPACT or REDUNDANT that innodb_default_row_format may be.
+-- Rows of rung_gates, rung_pauses and rung_attachments are written by REPLACE: a program resets columns that it does not know.
 
 -- incarnation: of the process. beats counts registrations and heartbeats: a sidecar that reads a lower count than it wrote
 -- knows that the database went back in time (a restored backup). problems: JSON (src/core/base/health.h). broker_link: 0 cannot

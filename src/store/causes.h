@@ -111,8 +111,8 @@ class CauseBook {
 };
 
 // cause_text() of the errors of a batch. Found before its transaction: each takes some microseconds, which
-// would pass under the locks of all rows of the batch. Equal errors are looked at once. of() keeps what it
-// returns.
+// would pass under the locks of all rows of the batch. Equal errors are looked at once: of() caches
+// its results.
 class CauseTexts {
  public:
   explicit CauseTexts(const CauseBook& book) : book_(&book) {}

@@ -21,7 +21,7 @@ struct Lease {
 
 struct ShardRow {
   int shard = 0;
-  int owner = 0;  // rung_nodes.id; 0 = nobody
+  int owner = 0;  // rung_nodes.id; 0 = no owner
   std::uint64_t epoch = 0;
   std::optional<EpochMs> expires_at;
   std::optional<EpochMs> acquired_at;

@@ -103,8 +103,9 @@ class IntakeWriter {
   // Finds the rows that an earlier call wrote before its answer was lost.
   void find_ids() {
     for (const Tables::SameId& found : tables_.find_ids(rows_)) {
-      const NewTask& n =
-          *std::ranges::find(rows_, found.id, [](const NewRow& row) { return row.task->task.id; })->task;
+      const NewTask& n = *std::ranges::lower_bound(rows_, found.id, {}, [](const NewRow& row) {
+                            return row.task->task.id;
+                          })->task;
       // The queue may have changed since, by a failure or by a person.
       const bool ours = found.created_at == n.task.created_at && found.message_id == n.task.message_id &&
                         found.body == n.message->body;
@@ -439,9 +440,8 @@ Result<std::vector<Decision>> TaskWriter::write(std::span<const Event> events, c
   std::optional<std::vector<Decision>> decided;
   int tries = 0;
   CauseTexts texts(*book_);
-  for (const Event& e : events) {
-    if (const auto* failed = std::get_if<event::Failed>(&e.what))
-      texts.of(failed->error);  // before the locks
+  for (const Event& e : events) {  // before the locks
+    if (const auto* failed = std::get_if<event::Failed>(&e.what)) texts.of(failed->error);
   }
   const auto body = [&] {
     const bool repeated = ++tries > 1;

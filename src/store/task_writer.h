@@ -1,5 +1,5 @@
-// insert() and apply(), once for all databases (TaskWriter), above what each does with its tables (Tables).
-// Thread, errors: of the store (store.h).
+// TaskWriter: insert(), apply() and claim(), the same for every database. Tables: what each database does for
+// it. Thread, errors: of the store (store.h).
 #pragma once
 
 #include <cstddef>
@@ -183,7 +183,7 @@ class Tables {
   virtual void keep_sent(const BulkStep& step, std::span<const TaskId> changed) = 0;
 
   // --- new tasks
-  virtual std::size_t largest_row() const = 0;  // of which NewRow::bytes() the database takes
+  virtual std::size_t largest_row() const = 0;  // the most NewRow::bytes() that the database accepts
   // Rows that have the id of one of these, with what tells whether they are of the same message.
   struct SameId {
     TaskId id;

@@ -40,6 +40,10 @@ REPLACE INTO rung_gates (queue, length, breaker, breaker_since, breaker_until, b
   hold_since, hold_until, hold_by, outside_since, outside_until, outside_reason, limited_since, limited_until,
   limited_reason, seen_at) VALUES :rows
 
+-- name: hold_end
+-- Not the whole row: what this program cannot read of it stays as it is.
+UPDATE rung_gates SET hold_until = :until WHERE queue = :queue AND length = CHAR_LENGTH(:queue)
+
 -- name: gates_forget
 -- As a queue is by default, or no longer in use.
 DELETE FROM rung_gates WHERE seen_at < :before AND breaker = 'closed' AND (hold_until IS NULL OR hold_until < :before)

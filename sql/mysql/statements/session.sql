@@ -67,5 +67,5 @@ SELECT ROW_COUNT()
 ROLLBACK
 
 -- name: clock
--- Text to the us, of which parse_datetime() takes the ms, and the us.
+-- The time as text, of which parse_datetime() reads the milliseconds, and its microseconds.
 SELECT UTC_TIMESTAMP(6), MICROSECOND(UTC_TIMESTAMP(6))

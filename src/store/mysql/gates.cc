@@ -163,16 +163,14 @@ Result<Resumed> MysqlStore::resume(const std::string& queue, const std::string& 
     const auto before = lock_pause(*session_, queue);
     States states = lock_existing(*session_, {&queue, 1});
     const EpochMs now = session_->now();
-    GateState& state = states[queue];
-    const auto hold = hold_in_force(state, now);
+    const auto hold = hold_in_force(states[queue], now);
     const Resumed ended{resumed(before, who, now), resumed(hold, who, now)};
     if (ended.pause) {
       write_pause(*session_, *ended.pause);
       record_change(audit_of(before, *ended.pause, reason, now), event_of(*ended.pause, reason));
     }
     if (ended.retry_after) {
-      state.retry_after->until = now;
-      write_states(*session_, {&state, 1});
+      session_->exec(render("hold_end", {{"queue", queue}, {"until", now}}));
       record_change(audit_of(hold, *ended.retry_after, reason, now), event_of(*ended.retry_after, reason));
     }
     return ended;

@@ -157,7 +157,7 @@ class MysqlStore final : public TaskWriter {
   Result<std::int64_t> count_checked(const Filter& filter, std::int64_t most);
   void record_change(const AuditRow& change, const SystemEvent& event);  // inside a transaction
 
-  // --- of Tables. One statement writes all rows with the same change, one the rest. Writes are queued
+  // --- Tables: one statement writes all rows with the same change, one the rest. Writes are queued
   // (Session::later): an error is thrown where they are sent.
   Result<void> transaction(const std::function<void()>& body, std::string_view name) override;
 

@@ -238,7 +238,7 @@ Sql selection_of(const AuditFilter& filter) {
   if (!filter.queue.empty())
     sql += render("audit_log.queue",
                   {{"value", render("audit_log.queue_value")}, {"queue", name_sql(filter.queue)}});
-  if (!filter.what.empty()) sql += equals("what", clean_utf8(filter.what, 255));
+  if (!filter.what.empty()) sql += equals("what", name_sql(filter.what));
   if (!filter.who.empty()) sql += render("audit_log.who", {{"who", name_sql(filter.who)}});
   return sql;
 }
@@ -425,10 +425,8 @@ Result<std::vector<TaskId>> MysqlStore::short_claims(std::span<const Lease> leas
   return session_->run_for([&] {
     std::vector<TaskId> ids;
     for (const Lease& lease : leases) {
-      const auto found = session_->all(
-          render("short_claims",
-                 {{"short_claim", short_claim()}, {"shard", lease.shard}, {"epoch", lease.epoch}}),
-          id_at);
+      const auto found = session_->rows<TaskId>(render(
+          "short_claims", {{"short_claim", short_claim()}, {"shard", lease.shard}, {"epoch", lease.epoch}}));
       ids.insert(ids.end(), found.begin(), found.end());
     }
     return ids;

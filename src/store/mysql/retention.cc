@@ -69,8 +69,6 @@ Result<bool> change_tables(const Session& own, const std::function<void(Session&
 }
 
 // REQUIRES: inside run() or transaction(), as for what follows.
-std::vector<TaskId> ids_of(Session& session, const Sql& sql) { return session.all(sql, id_at); }
-
 std::int64_t erase(Session& session, std::string_view table, std::string_view column,
                    std::span<const TaskId> ids) {
   if (ids.empty()) return 0;
@@ -81,9 +79,9 @@ std::int64_t erase(Session& session, std::string_view table, std::string_view co
 
 // Removes from `ids` the tasks of a running bulk, which would find them gone.
 void without_bulks(Session& session, std::vector<TaskId>& ids) {
-  const auto bulks = ids_of(session, render("bulks_under_way"));
+  const auto bulks = session.rows<TaskId>(render("bulks_under_way"));
   if (bulks.empty() || ids.empty()) return;
-  const auto named = ids_of(session, render("bulks_name", {{"bulks", bulks}, {"ids", ids}}));
+  const auto named = session.rows<TaskId>(render("bulks_name", {{"bulks", bulks}, {"ids", ids}}));
   const std::set<TaskId> stay(named.begin(), named.end());
   std::erase_if(ids, [&](TaskId id) { return stay.contains(id); });
 }
@@ -208,7 +206,7 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
   std::ranges::sort(over);
   return session_->transaction_for(
       [&] {
-        auto ids = ids_of(*session_, render("over_lock", {{"ids", over}, {"before", before}}));
+        auto ids = session_->rows<TaskId>(render("over_lock", {{"ids", over}, {"before", before}}));
         without_bulks(*session_, ids);
         PurgeResult out = page;
         if (ids.empty()) return out;
@@ -227,8 +225,8 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
         Swept out;
         const auto page = [&](std::string_view table) {
           const Place name{"table", Sql::identifier(table)};
-          return ids_of(*session_,
-                        render("sweep_page", {name, {"from", from}, {"to", to}, {"limit", limit}}));
+          return session_->rows<TaskId>(
+              render("sweep_page", {name, {"from", from}, {"to", to}, {"limit", limit}}));
         };
         auto bodies = page("rung_bodies");
         auto attempts = page("rung_attempts");
@@ -238,7 +236,7 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
           if (static_cast<int>(rows->size()) == limit) end = std::min(end, TaskId{rows->back().value + 1});
         }
         if (end < to) out.next = end;
-        const auto here = ids_of(*session_, render("sweep_tasks", {{"from", from}, {"to", end}}));
+        const auto here = session_->rows<TaskId>(render("sweep_tasks", {{"from", from}, {"to", end}}));
         const std::set<TaskId> tasks(here.begin(), here.end());
         std::set<TaskId> gone;
         for (auto* rows : {&bodies, &attempts}) {
@@ -259,16 +257,16 @@ Result<PurgedRecords> MysqlStore::purge_records(EpochMs before, int limit) {
     const Place old{"before", before}, most{"limit", limit};
     const auto erase_old = [&](std::string_view table) {
       const Place name{"table", Sql::identifier(table)};
-      return erase(*session_, table, "id", ids_of(*session_, render("old_rows", {name, old, most})));
+      return erase(*session_, table, "id", session_->rows<TaskId>(render("old_rows", {name, old, most})));
     };
     out.audit = erase_old("rung_audit");
     out.events = erase_old("rung_events");
     out.more = out.audit == limit || out.events == limit;
-    const auto bulks = ids_of(*session_, render("old_bulk", {old}));
+    const auto bulks = session_->rows<TaskId>(render("old_bulk", {old}));
     if (bulks.empty()) return out;
     out.more = true;  // this one may have further items, or not be the last
     const Place bulk{"bulk", bulks};
-    const auto items = ids_of(*session_, render("old_bulk_items", {bulk, most}));
+    const auto items = session_->rows<TaskId>(render("old_bulk_items", {bulk, most}));
     if (!items.empty()) session_->exec(render("old_bulk_items_delete", {bulk, {"ids", items}}));
     if (static_cast<int>(items.size()) < limit) out.bulks = session_->exec(render("old_bulk_delete", {bulk}));
     return out;

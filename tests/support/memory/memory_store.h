@@ -224,7 +224,7 @@ class MemoryStore : public TaskWriter {
   void record(SystemEvent event) { db_.records_.write(std::move(event), db_.now_()); }
   void bulk_ended(const Bulk& bulk);
 
-  // --- of Tables
+  // --- Tables
   Result<void> transaction(const std::function<void()>& body, std::string_view name) override;
 
   std::vector<Lease> share_leases(const Fence& fence) override;
