@@ -1,6 +1,6 @@
-// Edit and retry, for HTTP and the command line: reads what shall change, makes the edited message, checks
-// it, and says what became of it. src/core/machine/by_hand.h makes the new task, in the store's transaction.
-// Thread: pure functions; those with a store block.
+// Edit and retry: reads what shall change, makes the edited message, checks it, and says what became of it.
+// src/core/machine/by_hand.h makes the new task, in the store's transaction. Thread: pure functions; those
+// with a store block.
 #pragma once
 
 #include <optional>
@@ -47,7 +47,7 @@ struct Edited {
   enum class How { created, same, refused, changed_since, too_large, no_such_task };
   How how = How::refused;
   Task task;           // created, same: the new one; else the original
-  std::string reason;  // unless created or the same
+  std::string reason;  // "" if created or same
 };
 // What became of an edit_event(). An original that has been replaced by the same message already: `same`.
 Result<Edited> outcome_of_edit(MysqlStore& store, const Decision& decision, const Message& edited);

@@ -359,10 +359,12 @@ int print_manual_commands(const AttachOptions& options, const BrokerOptions& bro
   std::string text;
   for (const std::string& queue : options.queues)
     text += "  " + manual_command(options, broker, queue) + "\n";
-  if (!text.empty()) text.insert(0, "Run this where rabbitmqctl reaches the broker:\n\n");
-  if (!text.empty() && !options.detach)
-    text += "\nor declare the queue with the argument x-dead-letter-exchange: " +
-            rabbit::failed_exchange(broker.prefix) + "\n";
+  if (!text.empty()) {
+    text.insert(0, "Run this where rabbitmqctl reaches the broker:\n\n");
+    if (!options.detach)
+      text += "\nor declare the queue with the argument x-dead-letter-exchange: " +
+              rabbit::failed_exchange(broker.prefix) + "\n";
+  }
   print(text);
   return report_error(kUnreachable,
                       (options.detach ? "not detached: " : "not attached: ") + unreachable.message);
@@ -437,7 +439,7 @@ Result<std::vector<std::string>> selected_queues(const AttachOptions& options, c
   return std::vector<std::string>(found.begin(), found.end());
 }
 
-// Whether the queues may be detached although their tasks are under way.
+// kSuccess: no task of the queues is under way, or the user detaches them all the same.
 int may_detach(MysqlStore& store, const std::vector<std::string>& queues) {
   const auto stats = retry_transient([&] { return store.open_by_queue(); });
   if (!stats) return report_error(stats.error());
@@ -465,7 +467,7 @@ int may_detach(MysqlStore& store, const std::vector<std::string>& queues) {
   return yes ? kSuccess : report_error(kUserError, "nothing was detached");
 }
 
-// At once: they would find out with their next look, unless the queue is attached again before.
+// Sidecars also find out at their next look, but not if the queue is attached again before it.
 void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vector<std::string>& queues,
                    MysqlStore& store) {
   const auto now = store.now();

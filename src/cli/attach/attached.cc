@@ -56,7 +56,8 @@ Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& con
     for (const auto& facts : *queues) {
       if (!facts.exclusive && !is_own_queue(config, facts.name)) wanted.insert(facts.name);
     }
-    std::erase_if(wanted, [&](const std::string& queue) { return !of_other_group(config, queue).empty(); });
+    std::erase_if(wanted,
+                  [&](const std::string& queue) { return config.groups.elsewhere(queue) != nullptr; });
   }
   std::vector<QueueLine> lines;
   for (const std::string& queue : wanted) {

@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "levels/duration.h"
-#include "src/api/tasks/bulks.h"
 #include "src/api/tasks/filter.h"
 #include "src/api/tasks/pages.h"
 #include "src/api/tasks/views.h"
@@ -23,7 +22,6 @@
 #include "src/cli/shared/text.h"
 #include "src/core/base/hex.h"
 #include "src/core/base/utf8.h"
-#include "src/core/machine/machine.h"
 
 namespace rung::cli {
 
@@ -227,8 +225,7 @@ Result<Json> ask(Session& session, const Json& request) {
   for (const auto& [of, begin] : {std::pair("filter.", ""), {"elsewhere.", "to-"}}) {
     if (option.starts_with(of)) option.replace(0, std::string_view(of).size(), begin);
   }
-  std::ranges::replace(option, '_', '-');
-  return permanent("--" + option + ": " + text_of(first, "detail"));
+  return permanent(option_for(option) + ": " + text_of(first, "detail"));
 }
 
 // How many tasks match, and what a person is told before a redrive.

@@ -253,10 +253,6 @@ Result<void> connect_store(Session& session) {
   auto store = open_store(session);
   if (!store) return tl::unexpected(store.error());
   session.store = *std::move(store);
-  session.api = local_api(session.config, *session.clock, cli_user(), nullptr);
-  const auto now = session.store->now();
-  if (!now) return tl::unexpected(now.error());
-  session.now = *now;
   return {};
 }
 

@@ -82,9 +82,9 @@ Result<void> connect_store(Session& session);
 
 // Adds --watch. Use the returned option for excludes().
 CLI::Option* add_watch(CLI::App& command, bool& watch);
-// Opens a session for reading, for `queue` if it is not empty, and draws; prints errors. With --watch again
-// every 2 s until Ctrl-C, or until the database is unreachable; on a terminal each output replaces the
-// previous one.
+// Opens a session for reading, for `queue` if it is not empty, and draws; prints errors. If `again`
+// (--watch): every 2 s until Ctrl-C, or until the database is unreachable; on a terminal each output replaces
+// the previous one.
 int open_and_draw(bool again, const std::string& queue, const std::function<int(Session&)>& draw);
 
 // The user for the audit: "alice@host (cli)". Through sudo: the user who called it.

@@ -66,13 +66,13 @@ tl::expected<EpochMs, std::string> parse_until(std::string_view text, EpochMs no
       text));
 }
 
-namespace {
-
 std::string option_for(std::string_view name) {
   std::string flag = "--" + std::string(name);
   std::ranges::replace(flag, '_', '-');
   return flag;
 }
+
+namespace {
 
 // Due times are ahead, all others have been.
 Direction direction_of(std::string_view name) {

@@ -44,6 +44,9 @@ void add_filter(CLI::App& command, FilterOptions& options, bool by_error = true)
 // If no task is for the queue, and its name is close to that of a known one: says so on stderr.
 void suggest_queue(Session& session, const std::string& queue);
 
+// "due_before" -> "--due-before".
+std::string option_for(std::string_view name);
+
 // Whether any filter option was given.
 bool is_set(const FilterOptions& options);
 

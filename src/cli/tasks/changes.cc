@@ -166,9 +166,8 @@ int run_by_ids_or_filter(const ChangeOptions& o, Wish wish, BulkAction action) {
     return make_bulk(o.filter, o.bulk, action, std::move(bulk));
   }
   if (o.bulk.dry_run || !o.bulk.request.empty()) {
-    std::string option = o.bulk.dry_run ? "dry-run" : o.bulk.request.items().begin().key();
-    std::ranges::replace(option, '_', '-');
-    return report_error(kUserError, "--" + option + " needs a filter, not retry-ids");
+    const std::string name = o.bulk.dry_run ? "dry_run" : o.bulk.request.begin().key();
+    return report_error(kUserError, option_for(name) + " needs a filter, not retry-ids");
   }
   Session session;
   return run(session, o, std::move(wish));

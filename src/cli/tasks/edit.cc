@@ -133,8 +133,9 @@ int run(const EditOptions& o) {
   const auto request = request_of(o, *message);
   if (!request) return report_error(request.error());
   const bool can_ask = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
-  if (!o.yes && can_ask && o.body != "-" && !confirmed(*task, *message, *request))
-    return report_error(kUserError, "nothing was sent");
+  // The API refuses a task that is not parked, or says that it has been replaced.
+  const bool asks = !o.yes && can_ask && o.body != "-" && state_of(*task) == State::parked;
+  if (asks && !confirmed(*task, *message, *request)) return report_error(kUserError, "nothing was sent");
   return send(session, o, *task, *request);
 }
 

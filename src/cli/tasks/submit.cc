@@ -80,7 +80,7 @@ Result<void> add_value(const Field& field, const std::string& text, EpochMs now,
     request["body_base64"] = api::to_base64(*bytes);  // has no content type
     return {};
   }
-  if (text.empty() && field.is != Is::body) return {};
+  if (text.empty() && field.is != Is::body && field.is != Is::pairs) return {};
   if (!is_utf8(text)) return wrong("not UTF-8");
   Json& to = request[Json::json_pointer(field.member)];
   if (field.is == Is::pairs) {
@@ -88,7 +88,7 @@ Result<void> add_value(const Field& field, const std::string& text, EpochMs now,
     if (equals == std::string::npos || equals == 0) return wrong("'" + text + "' is not NAME=VALUE");
     const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
     const bool is_number = std::string_view(field.flag) == "--property" &&
-                           (name == "priority" || name == "timestamp") &&
+                           (name == "priority" || name == "timestamp") && !value.empty() &&
                            value.find_first_not_of("0123456789") == std::string::npos && value.size() < 19;
     to[name] = is_number ? Json(std::atoll(value.c_str())) : Json(value);
   } else if (field.is == Is::time) {
@@ -96,7 +96,7 @@ Result<void> add_value(const Field& field, const std::string& text, EpochMs now,
     if (!at) return wrong(at.error());
     to = to_rfc3339(*at);
   } else if (field.is == Is::number) {
-    to = std::atoi(text.c_str());
+    to = std::strtoll(text.c_str(), nullptr, 0);  // as CLI::Range has read it
   } else {
     // JSON also accepts bare milliseconds, but on a command line 30 looks like seconds.
     const auto duration = field.is == Is::duration ? levels::parse_duration(text) : Ms{0};
