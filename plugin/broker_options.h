@@ -1,4 +1,4 @@
-// A broker: RabbitMQ, and its options. Those that only RabbitMQ understands have a struct of their own.
+// The options of a broker. Those that only RabbitMQ understands have a struct of their own.
 // Thread: a value.
 #pragma once
 

@@ -73,7 +73,7 @@ class LogLimit {
   // Whether this line is to be written.
   bool admit(std::string_view event, Time now);
 
-  // The events whose window is over and of which lines were suppressed: to be written down.
+  // The events whose window has ended, with the number of their suppressed lines. The caller logs them.
   std::vector<Suppressed> take_suppressed(Time now);
 
  private:

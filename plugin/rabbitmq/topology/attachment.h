@@ -120,8 +120,8 @@ AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
                               const std::vector<std::string>& queues,
                               const std::function<bool(const std::string& queue)>& also = {});
 
-// --- what others can set on Rung's own queues and exchanges that harms there: by policy, operator policy and
-// argument. `rung doctor` tells it; docs/broker-settings.md lists it. Thread: pure functions.
+// --- settings of others on Rung's own queues and exchanges that do harm: by policy, operator policy or
+// argument. `rung doctor` reports them; docs/broker-settings.md lists them. Thread: pure functions.
 
 // harmful: intake or retries can stand still, or repeat. fatal: messages can be lost, or go elsewhere.
 enum class Harm : std::uint8_t { harmful, fatal };
