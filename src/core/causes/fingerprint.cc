@@ -16,6 +16,8 @@ namespace rung {
 namespace causes {
 namespace {
 
+using re2::StringPiece;
+
 constexpr std::size_t kTextBytes = 1000;
 // Replaces a value that the user's masks have matched (CauseRules::mask).
 constexpr char kMasked = '\x1a';
@@ -124,77 +126,50 @@ const Masks& masks() {
 }
 
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-bool is_letter(char c) { return is_upper(c) || is_lower(c); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word(char c) {
-  return is_letter(c) || is_digit(c) || c == '_' || static_cast<unsigned char>(c) >= 0x80;
-}
+bool is_letter(char c) { return is_upper(c) || (c >= 'a' && c <= 'z'); }
+bool is_word(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || (c & 0x80) != 0; }
 char lowered(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Letters that are an id, not a word: without vowels, with many consonants in a row, or with capitals all
-// over.
+// Letters that are an id, not a word: with many consonants in a row, or with capitals all over.
 bool is_random(std::string_view word) {
-  int letters = 0, vowels = 0, run = 0, longest = 0, humps = 0, lower = 0;
+  std::size_t consonants = 0, most = 0, parts = 1;
   for (std::size_t i = 0; i < word.size(); ++i) {
     const char c = word[i];
-    if (c == '_' || c == '-') {
-      run = 0;
-      continue;
-    }
-    if (!is_letter(c)) return false;
-    const bool vowel = std::string_view("aeiouyAEIOUY").find(c) != std::string_view::npos;
-    ++letters;
-    vowels += vowel ? 1 : 0;
-    lower += is_lower(c) ? 1 : 0;
-    run = vowel ? 0 : run + 1;
-    longest = std::max(longest, run);
-    humps += i > 0 && is_upper(c) && !is_upper(word[i - 1]) ? 1 : 0;
+    if (!is_letter(c) && c != '_' && c != '-') return false;
+    consonants = std::string_view("aeiouyAEIOUY_-").find(c) == std::string_view::npos ? consonants + 1 : 0;
+    most = std::max(most, consonants);
+    parts += i > 0 && is_upper(c) && !is_upper(word[i - 1]) ? 1 : 0;
   }
-  if (letters < 6 || word.find("http") != std::string_view::npos ||
+  if (word.size() < 6 || word.find("http") != std::string_view::npos ||
       word.find("HTTP") != std::string_view::npos)
     return false;
-  return vowels == 0 || longest >= 6 || (lower == 0 && vowels * 6 <= letters) ||
-         (humps >= 2 && letters < (humps + 1) * 3) || (humps >= 3 && letters < (humps + 1) * 4);
+  return most >= 6 || (parts >= 3 && word.size() < parts * (parts > 3 ? 4 : 3));
 }
 
-class Words {
- public:
-  void add(std::string_view text) {
-    for (std::size_t i = 0, end = 0; i < text.size(); i = std::max(end, i + 1)) {
-      for (end = i; end < text.size() && continues(text, i, end);) ++end;
-      if (end > i) add_word(text.substr(i, end - i));
+void append_value(std::string& out) {
+  if (!out.empty() && !out.ends_with('*')) out += " *";
+}
+
+// The words of `text`, in lower case, with one blank between them. "a.b-c" is one.
+void append_words(std::string& out, std::string_view text) {
+  for (std::size_t i = 0, end = 0; i < text.size(); i = end + 1) {
+    const auto joins = [&](std::size_t at) {
+      return (text[at] == '.' || text[at] == '-') && at > i && at + 1 < text.size() && is_word(text[at + 1]);
+    };
+    for (end = i; end < text.size() && (is_word(text[end]) || joins(end));) ++end;
+    const std::string_view word = text.substr(i, end - i);
+    if (is_random(word)) {
+      append_value(out);
+    } else if (!word.empty()) {
+      if (!out.empty()) out += ' ';
+      std::ranges::transform(word, std::back_inserter(out), lowered);
     }
   }
-  void add_value() {
-    if (!out_.empty() && !out_.ends_with('*')) out_ += " *";
-  }
-  bool full() const { return out_.size() >= kTextBytes; }
-  std::string done() {
-    if (out_.ends_with(" *")) out_.resize(out_.size() - 2);
-    if (full()) out_.resize(kTextBytes);
-    return std::move(out_);
-  }
-
- private:
-  // "a.b-c" is one word.
-  static bool continues(std::string_view text, std::size_t begin, std::size_t at) {
-    if (is_word(text[at])) return true;
-    return (text[at] == '.' || text[at] == '-') && at > begin && at + 1 < text.size() &&
-           is_word(text[at + 1]);
-  }
-  void add_word(std::string_view word) {
-    if (is_random(word)) return add_value();
-    if (!out_.empty()) out_ += ' ';
-    for (const char c : word) out_ += lowered(c);
-  }
-
-  std::string out_;
-};
+}
 
 // Of `text`, as much as `expression` matches at its beginning.
-std::size_t matched(const RE2& expression, const re2::StringPiece& text) {
-  re2::StringPiece found;
+std::size_t matched(const RE2& expression, const StringPiece& text) {
+  StringPiece found;
   return expression.Match(text, 0, text.size(), RE2::ANCHOR_START, &found, 1) ? found.size() : 0;
 }
 
@@ -203,105 +178,120 @@ std::size_t matched(const RE2& expression, const re2::StringPiece& text) {
 std::string masked(std::string_view text) {
   text = text.substr(0, kMostBytes);
   const Masks& m = masks();
-  const re2::StringPiece whole(text.data(), text.size());
-  Words words;
-  for (std::size_t at = 0; at < text.size() && !words.full();) {
+  const StringPiece whole(text.data(), text.size());
+  std::string out;
+  for (std::size_t at = 0; at < text.size() && out.size() < kTextBytes;) {
     const std::size_t end = std::min(at + kWindow, text.size());
-    re2::StringPiece found;
+    StringPiece found;
     if (!m.all.Match(whole, at, end, RE2::UNANCHORED, &found, 1)) {
       const std::size_t blank = end == text.size() ? end : text.substr(0, end).find_last_of(" \n\t");
       const std::size_t next = blank == std::string_view::npos || blank <= at ? end : blank;
-      words.add(text.substr(at, next - at));
+      append_words(out, text.substr(at, next - at));
       at = next;
       continue;
     }
     const auto from = static_cast<std::size_t>(found.data() - text.data());
-    words.add(text.substr(at, from - at));
+    append_words(out, text.substr(at, from - at));
     std::size_t stays = matched(m.announced, found);
     if (stays == 0 && matched(m.stays, found) == found.size()) stays = found.size();
-    words.add(text.substr(from, stays));
-    if (stays < found.size()) words.add_value();
+    append_words(out, text.substr(from, stays));
+    if (stays < found.size()) append_value(out);
     at = from + found.size();
   }
-  return words.done();
+  if (out.ends_with(" *")) out.resize(out.size() - 2);
+  return out.substr(0, kTextBytes);
 }
 
-// --- the stack trace, by a table of what its lines look like in each language
+// --- the stack trace
 
 struct Trace {
   std::string message;  // of the exception that caused the others, with its type where the language has one
   std::string frame;    // the first that is neither the language's nor a framework's; empty: all are
 };
 
-using re2::StringPiece;
-
-constexpr std::size_t kMostLines = 400, kLongestLine = 2000;
-
-// How a frame is named.
-enum class Named { function, file_and_function, file };
-
-// A kind of line. The first that fits decides; `foreign` is asked before `line`.
-struct Form {
-  std::string_view begins;  // literally
-  const char* foreign;      // beginnings of lines with frames of the language or of a framework; "" = by file
-  const char* line;         // all of a line; its groups: function, file
-  Named named = Named::function;
-  bool file_first = false, innermost_last = false;
-};
+constexpr std::size_t kMostLines = 400, kShortestFrame = 4, kLongestFrame = 2000;
 
 // clang-format off
+
+// Before it is read line by line: the message first, then each frame in a line, with its file.
+struct Rewriting {
+  std::string_view has;  // literally: only such a text is rewritten
+  const char* from;
+  const char* to;
+};
+constexpr Rewriting kRewritings[] = {
+    {"--->", R"( ---> )", "\n---> "},  // .NET
+    {".go:", R"(\n[ \t]+(\S+\.go:\d))", " \\1"},
+    {"at ", R"((\n *\d+: [^\n]*)\n\s+(at ))", "\\1 \\2"},  // Rust
+    {"panicked at '", R"((?:thread '[^'\n]*' )?panicked at '([^\n]*)', (\S+\.rs):)", "\\1\npanicked at \\2:"},
+    {"panicked at ", R"((?:thread '[^'\n]*' )?panicked at ([^\s:']+\.rs):[\d:]*\n([^\n]*))", "\\2\npanicked at \\1:"},
+    {"Traceback", R"re(Traceback \(most recent call last\):?\n((?:[ \t|+][^\n]*\n)+)([^\n]+))re", "Traceback\n\\2\n\\1"},
+    {":in ", R"(^(\S+:\d+:in [`'][^'\n]*'): ([^\n]*?)(?: \(([\w:]+)\))?(\n|$))", "\\3: \\2\n\\1\\4"},  // Ruby
+    {".php", R"( (?:in|at) (\S+\.php)(?::| on line |\()(\d+))", "\nin \\1:\\2"},
+    {"[{file,", R"(\[?\{(\w+,'?[\w/-]+'?,\d+,\[\{file,))", "\n{\\1"},  // Erlang
+};
+
+// A kind of frame. The first that fits decides.
+struct Form {
+  const char* foreign;  // beginnings of frames of the language or of a framework; "" = by file
+  const char* line;     // all of a line; its groups: function, file
+  bool with_file = false, innermost_last = false;  // with_file: its groups are file, function, both its name
+};
 constexpr Form kForms[] = {
     // Java, Kotlin, Scala, Clojure
-    {"at ", R"(at (?:java\.|(?:\w+/+)?(?:javax?|jakarta|sun|com\.sun|jdk|kotlinx?|scala|akka|groovy|clojure|reactor|rx|feign|okhttp3|okio|retrofit2|redis\.clients|oracle|liquibase|slick|play|cats|zio|graphql|org\.(?:springframework|apache|hibernate|postgresql|jboss|wildfly|junit|eclipse|slf4j|bson|jooq|elasticsearch|aspectj|mariadb|glassfish|h2|mongodb|quartz|yaml|codehaus|mybatis|gradle|thymeleaf|http4s|jetbrains|sqlite|redisson|flywaydb|axonframework)|com\.(?:rabbitmq|fasterxml|google|mysql|zaxxer|amazonaws|mongodb|microsoft|datastax|netflix|hazelcast|squareup|stripe|azure|twilio|oracle|ibm|typesafe|nimbusds|auth0|github\.benmanes)|io\.(?:netty|micrometer|grpc|lettuce|vertx|quarkus|micronaut|github\.resilience4j|reactivex|projectreactor|opentelemetry|smallrye|ktor|confluent|awspring|sentry|nats|r2dbc)|software\.amazon|ch\.qos|net\.bytebuddy|net\.sf|dev\.failsafe)[./]|\S*(?:\$\$Lambda|\$Proxy))[^\s]*\()",
+    {R"(at (?:java\.|(?:\w+/+)?(?:javax?|jakarta|sun|com\.sun|jdk|kotlinx?|scala|akka|groovy|clojure|reactor|rx|feign|okhttp3|okio|retrofit2|redis\.clients|oracle|liquibase|slick|play|cats|zio|graphql|org\.(?:springframework|apache|hibernate|postgresql|jboss|wildfly|junit|eclipse|slf4j|bson|jooq|elasticsearch|aspectj|mariadb|glassfish|h2|mongodb|quartz|yaml|codehaus|mybatis|gradle|thymeleaf|http4s|jetbrains|sqlite|redisson|flywaydb|axonframework)|com\.(?:rabbitmq|fasterxml|google|mysql|zaxxer|amazonaws|mongodb|microsoft|datastax|netflix|hazelcast|squareup|stripe|azure|twilio|oracle|ibm|typesafe|nimbusds|auth0|github\.benmanes)|io\.(?:netty|micrometer|grpc|lettuce|vertx|quarkus|micronaut|github\.resilience4j|reactivex|projectreactor|opentelemetry|smallrye|ktor|confluent|awspring|sentry|nats|r2dbc)|software\.amazon|ch\.qos|net\.bytebuddy|net\.sf|dev\.failsafe)[./]|\S*(?:\$\$Lambda|\$Proxy))[^\s]*\()",
      R"(at (?:[\w.@-]*/+)*([\w.$<>-]+)\((?:[\w$.-]+\.(?:java|kt|scala|groovy|clj)|Native Method|Unknown Source|<generated>|SourceFile|NO_SOURCE_FILE)(?::\d+)?\).*())"},
     // Node
-    {"at ", R"(at (?:async )?(?:process\.|.*\((?:native|<anonymous>|index \d+)\)))", R"(at (?:async )?(?:new )?(.*?) \(([^()]+):\d+:\d+\).*)"},
-    {"at ", R"(at (?:async )?(?:node:|native))", R"(at (?:async )?()([^()\s]+):\d+:\d+.*)", Named::file},
+    {R"(at (?:async )?(?:process\.|.*\((?:native|<anonymous>|index \d+)\)))", R"(at (?:async )?(?:new )?(.*?) \(([^()]+):\d+:\d+\).*)"},
+    {R"(at (?:async )?(?:node:|native))", R"(at (?:async )?()([^()\s]+):\d+:\d+.*)"},
     // PHP (Symfony)
-    {"at ", R"(at (?:Symfony|Doctrine|Illuminate)\\)", R"(at ([\w\\]+(?:->|::)\w+)\(.*\) \((.*):\d+\))"},
+    {R"(at (?:Symfony|Doctrine|Illuminate)\\)", R"(at ([\w\\]+(?:->|::)\w+)\(.*\) \((.*):\d+\))"},
     // .NET
-    {"at ", R"(at (?:(?:System|Microsoft|MassTransit|NServiceBus|RabbitMQ|Newtonsoft|Npgsql|MySql\w*|Dapper|Polly|EasyNetQ|StackExchange|Rebus|Azure|Amazon|MediatR|AutoMapper|Grpc|Castle|FluentValidation|MongoDB|Confluent|Oracle|Serilog|Refit|Wolverine|Hangfire|Quartz|GreenPipes|Autofac|Stripe|RestSharp|Flurl|Marten|Elastic\w*|Nest|NHibernate|Interop|Internal|Google|CsvHelper|MailKit|MimeKit|Akka|OpenTelemetry|Sentry)\.|lambda_method))",
+    {R"(at (?:(?:System|Microsoft|MassTransit|NServiceBus|RabbitMQ|Newtonsoft|Npgsql|MySql\w*|Dapper|Polly|EasyNetQ|StackExchange|Rebus|Azure|Amazon|MediatR|AutoMapper|Grpc|Castle|FluentValidation|MongoDB|Confluent|Oracle|Serilog|Refit|Wolverine|Hangfire|Quartz|GreenPipes|Autofac|Stripe|RestSharp|Flurl|Marten|Elastic\w*|Nest|NHibernate|Interop|Internal|Google|CsvHelper|MailKit|MimeKit|Akka|OpenTelemetry|Sentry)\.|lambda_method))",
      R"(at ([\w.<>`+\[\],|$]+)\(.*\)(?: in .*)?())"},
     // Python
-    {"File \"", "", R"re(File "([^"]+)", line \d+(?:, in (.+))?)re", Named::file_and_function, true, true},
+    {"", R"re(File "([^"]+)", line \d+(?:, in (.+))?)re", true, true},
     // PHP
-    {"#", R"(#\d+ (?:\{main\}|(?:\S+\(\d+\)|\[internal function\]): (?:(?:Illuminate|Symfony|Doctrine|Laravel|GuzzleHttp|PhpAmqpLib|Monolog|Composer|Enqueue|Interop|Zend|Laminas|Predis|Carbon|Psr|Twig|League|React|Amp|Swoole|Hyperf|Cake|Nette|Ramsey|Aws|Stripe|MongoDB|Spatie)\\|PDO|mysqli|Soap|Reflection|Yii|AMQP|DateTime|[a-z_0-9]+\()))",
-     R"(#\d+ (\S+)\(\d+\): ([\w\\]+(?:\{closure[^}]*\})?(?:(?:->|::)[\w{}\\:]+)?).*)", Named::function, true},
+    {R"(#\d+ (?:\{main\}|(?:\S+\(\d+\)|\[internal function\]): (?:(?:Illuminate|Symfony|Doctrine|Laravel|GuzzleHttp|PhpAmqpLib|Monolog|Composer|Enqueue|Interop|Zend|Laminas|Predis|Carbon|Psr|Twig|League|React|Amp|Swoole|Hyperf|Cake|Nette|Ramsey|Aws|Stripe|MongoDB|Spatie)\\|PDO|mysqli|Soap|Reflection|Yii|AMQP|DateTime|[a-z_0-9]+\()))",
+     R"(#\d+ \S+\(\d+\): ([\w\\]+(?:\{closure[^}]*\})?(?:(?:->|::)[\w{}\\:]+)?).*())"},
     // C++: gdb, Boost
-    {"#", R"(#\d+ +(?:0x[0-9a-f]+ in )?(?:std::|boost::|_|raise|abort|pthread_|kill|clone|malloc|free|operator|main |g_|gsignal|start_thread|\?\?))", R"(#\d+ +(?:0x[0-9a-f]+ in )?([\w:~<>]+).*?\)(?: (?:at|from) (\S+))?)"},
-    {"", R"(\d{1,3}# (?:std::|boost::|0x|_|raise|abort|main))", R"(\d{1,3}# ([\w:~<>]+).*?(?: (?:at|in) (\S+))?)"},
+    {R"(#\d+ +(?:0x[0-9a-f]+ in )?(?:std::|boost::|_|raise|abort|pthread_|kill|clone|malloc|free|operator|main |g_|gsignal|start_thread|\?\?))", R"(#\d+ +(?:0x[0-9a-f]+ in )?([\w:~<>]+).*?\)(?: (?:at|from) (\S+))?)"},
+    {R"(\d{1,3}# (?:std::|boost::|0x|_|raise|abort|main))", R"(\d{1,3}# ([\w:~<>]+).*?(?: (?:at|in) (\S+))?)"},
     // Rust
-    {"", R"(\d{1,3}: (?:0x[0-9a-f]+ - )?<?(?:(?:core|std|alloc|tokio\w*|futures\w*|hyper\w*|lapin|sqlx\w*|reqwest|tracing\w*|serde\w*|anyhow|actix\w*|axum|tower\w*|tonic|backtrace|eyre|diesel|rayon\w*|rdkafka|redis|h2|rustls)::|rust_|_|clone|start_thread|main$|F |&))",
+    {R"(\d{1,3}: (?:0x[0-9a-f]+ - )?<?(?:(?:core|std|alloc|tokio\w*|futures\w*|hyper\w*|lapin|sqlx\w*|reqwest|tracing\w*|serde\w*|anyhow|actix\w*|axum|tower\w*|tonic|backtrace|eyre|diesel|rayon\w*|rdkafka|redis|h2|rustls)::|rust_|_|clone|start_thread|main$|F |&))",
      R"(\d{1,3}: (?:0x[0-9a-f]+ - )?(<?[\w:<>{}\[\]., &*-]+)())"},
     // Elixir
-    {"(", R"(\((?:elixir|stdlib|kernel|phoenix\w*|ecto\w*|db_connection|broadway\w*|amqp\w*|plug\w*|postgrex|myxql|jason|gen_stage|cowboy|finch|mint|tesla|hackney|oban|logger|telemetry|req|redix|crypto|ssl) )",
+    {R"(\((?:elixir|stdlib|kernel|phoenix\w*|ecto\w*|db_connection|broadway\w*|amqp\w*|plug\w*|postgrex|myxql|jason|gen_stage|cowboy|finch|mint|tesla|hackney|oban|logger|telemetry|req|redix|crypto|ssl) )",
      R"(\(\w+ [\d.]+\S*\) \S+:\d+: ((?:anonymous fn/\d+ in )?[\w.?!:]+).*())"},
     // Ruby
-    {"", "", R"((?:from )?(\S+?):\d+:in [`']([^']+)'.*)", Named::file_and_function, true},
+    {"", R"((?:from )?(\S+?):\d+:in [`']([^']+)'.*)", true},
+    // Go
+    {R"((?:created by )?(?:panic\(|(?:runtime|net|database|encoding|reflect|sync|io|bufio|bytes|context|crypto|testing|os|syscall|strconv|errors|fmt|sort|strings|time|internal|math|text|html|log|regexp|hash|compress|mime|slices|maps)[./]|golang\.org/x/|google\.golang\.org/|go\.uber\.org/|go\.mongodb\.org/|gorm\.io/|k8s\.io/|cloud\.google\.com/|github\.com/(?:rabbitmq|streadway|gin-gonic|labstack|jackc|lib/pq|go-sql-driver|pkg/errors|redis|sirupsen|aws|gorilla|go-chi|stretchr|jmoiron|spf13|segmentio|nats-io|hashicorp|valyala|gofiber|uptrace|elastic|stripe|prometheus|getsentry|ThreeDotsLabs|IBM)/))",
+     R"((?:created by )?([\w./%\[\]-]+(?:\(\*?\w+\)[\w./\[\]-]*)?)(?:\(.*\))?(?: in goroutine \d+)? \S+\.go:\d+.*())"},
+    // Erlang
+    {R"(\{(?:gen,|gen_|proc_lib|lists|maps|erlang|ets|supervisor|timer|amqp|rabbit|ssl|inet|io|erl_|httpc|hackney|cowboy|jsx|binary|base64))", R"(\{(\w+,'?[\w/-]+)'?,\d+,\[\{file,.*())"},
+    // PHP, Rust: the place where it was thrown
+    {"", R"((?:in|panicked at) ()(\S+\.(?:php|rs)):.*)"},
 };
 constexpr char kForeignFiles[] =
     R"(node_modules|node:|site-packages|dist-packages|/lib/python|<frozen|<string>|/gems/|/lib/ruby/|<internal:|vendor/|/pkg/mod/|/usr/lib|/usr/local/(?:go|lib)/|/rustc/|\.cargo/|/goroot/|/usr/include|/lib/x86_64|/lib64/|webpack/(?:bootstrap|runtime)|\((?:internal|deps)/|libc\.so|libstdc|\.nuget|/usr/share/php)";
-constexpr char kForeignGo[] =
-    R"((?:created by )?(?:panic\(|(?:runtime|net|database|encoding|reflect|sync|io|bufio|bytes|context|crypto|testing|os|syscall|strconv|errors|fmt|sort|strings|time|internal|math|text|html|log|regexp|hash|compress|mime|slices|maps)[./]|golang\.org/x/|google\.golang\.org/|go\.uber\.org/|go\.mongodb\.org/|gorm\.io/|k8s\.io/|cloud\.google\.com/|github\.com/(?:rabbitmq|streadway|gin-gonic|labstack|jackc|lib/pq|go-sql-driver|pkg/errors|redis|sirupsen|aws|gorilla|go-chi|stretchr|jmoiron|spf13|segmentio|nats-io|hashicorp|valyala|gofiber|uptrace|elastic|stripe|prometheus|getsentry|ThreeDotsLabs|IBM)/))";
-constexpr char kForeignErlang[] = R"(gen_|proc_lib|gen$|lists|maps|erlang|ets|supervisor|timer|amqp|rabbit|ssl|inet|io|erl_|httpc|hackney|cowboy|jsx|binary|base64)";
 // What compilers add to a name.
 constexpr char kDecoration[] =
     R"(<(\w+)>[a-z]__\w*|\$?lambda\$(?:\d+\b)?|\$\$\w+|\$\d+|<>c\w*\.?|\.MoveNext|\.invokeSuspend|\.(?:func|gowrap|deferwrap)\d+(?:\.\d+)*|\{\{closure\}\}|::h[0-9a-f]{16}|(?:block |rescue |ensure )(?:\(\d+ levels\) )?in |anonymous fn/\d+ in | \[as .*\]|\([^*)]*\)|<[^<>]*>|`\d+|^Object\.)";
 // clang-format on
 
 struct Expressions {
-  std::deque<RE2> foreign, lines;  // by form
-  RE2 foreign_file{kForeignFiles}, foreign_go{kForeignGo}, foreign_erlang{kForeignErlang};
-  RE2 decoration{kDecoration};
-  RE2 go{R"((?:created by )?([\w./%\[\]-]+(?:\(\*?\w+\)[\w./\[\]-]*)?)(?:\(.*\))?(?: in goroutine \d+)?)"};
-  RE2 go_file{R"(\s*\S+\.go:\d+.*)"};
-  RE2 erlang{R"(\{(\w+),'?([\w/-]+)'?,\d+,\[\{file,)"};
-  RE2 php_place{R"( (?:in|at) (\S+\.php)(?::| on line |\()\d+)"};
-  RE2 rust_place{R"(panicked at (?:'.*', )?([^\s:']+\.rs):)"};
-  RE2 old_panic{R"((?s)panicked at '(.*)', \S+\.rs:)"};
-  RE2 ruby_message{R"(.*?:in [`'][^']*': (.*?)(?: \(([\w:]+)\))?)"};
+  std::deque<RE2> rewritings, foreign, lines;  // the latter two by form
+  RE2 foreign_file{kForeignFiles}, decoration{kDecoration};
+  // All before what caused the others.
+  RE2 effects{
+      R"((?s).*(?:^|\n)[ \t|+]*(?:Caused by: |\[cause\]: |---> |\[previous exception\]|Traceback\n))"};
+  // Every frame begins like this; most lines do not.
+  RE2 any_frame{R"(at |File "|#\d|\d|\(|\{|in |panicked at |.*(?::in [`']|\.go:\d))"};
+  RE2 escapes{R"(\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)?)"};
 
   Expressions() {
+    for (const Rewriting& one : kRewritings) rewritings.emplace_back(one.from);
     for (const Form& form : kForms) {
       foreign.emplace_back(form.foreign);
       lines.emplace_back(form.line);
@@ -313,26 +303,17 @@ const Expressions& expressions() {
   return *all;
 }
 
-StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
-std::string_view view(const StringPiece& text) { return {text.data(), text.size()}; }
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
-bool begins_with(const RE2& expression, std::string_view text) {
-  return expression.Match(piece(text), 0, text.size(), RE2::ANCHOR_START, nullptr, 0);
-}
+std::string_view view(const StringPiece& text) { return {text.data(), text.size()}; }
 
 // Without blanks around it, and what draws the tree of an exception group.
-std::string_view trimmed(std::string_view line) {
+StringPiece trimmed(std::string_view line) {
   constexpr std::string_view kAround = " \t\r|";
   line.remove_prefix(std::min(line.find_first_not_of(kAround), line.size()));
-  return line.substr(0, line.find_last_not_of(kAround) + 1);
-}
-
-// "/app/src/orders.ship.js" -> "orders".
-std::string_view stem_of(std::string_view file) {
-  file = file.substr(file.find_last_of("/\\") + 1);
-  return file.substr(0, file.find('.', 1));
+  line = line.substr(0, line.find_last_not_of(kAround) + 1);
+  return {line.data(), line.size()};
 }
 
 // In lower case, with dots between its parts.
@@ -349,13 +330,16 @@ std::string dotted(std::string_view name) {
   return out;
 }
 
-std::string name_of(Named named, std::string_view function, std::string_view file) {
+// How a frame is named. A file by its stem: "/app/src/orders.ship.js" -> "orders".
+std::string name_of(std::string_view function, std::string_view file, bool with_file) {
   std::string name(function);
   RE2::GlobalReplace(&name, expressions().decoration, "\\1");
-  if (named == Named::function && !name.empty()) return dotted(name);
-  const std::string stem = dotted(stem_of(file));
-  name = dotted(std::string_view(name).substr(name.find_last_of("#.") + 1));
-  return named == Named::file_and_function && !name.empty() ? stem + "." + name : stem;
+  if (with_file) name.erase(0, name.find_last_of("#.") + 1);
+  name = dotted(name);
+  if (!with_file && !name.empty()) return name;
+  file.remove_prefix(file.find_last_of("/\\") + 1);
+  const std::string stem = dotted(file.substr(0, file.find('.', 1)));
+  return name.empty() ? stem : stem + "." + name;
 }
 
 struct Frame {
@@ -363,144 +347,61 @@ struct Frame {
   bool innermost_last = false;
 };
 
-// Whether `text` may be of this form, cheaply.
-bool may_be(const Form& form, std::string_view text) {
-  if (!form.begins.empty()) return text.starts_with(form.begins);
-  return form.named == Named::function ? is_digit(text[0]) : contains(text, ":in ");
-}
-
-// The frame that `line` is; `next`: the line after it, which has the file in Go and Rust.
-std::optional<Frame> frame_of(std::string_view line, std::string_view next) {
-  const std::string_view text = trimmed(line);
-  if (text.size() < 4 || text.size() > kLongestLine) return std::nullopt;
+// The frame that `line` is.
+std::optional<Frame> frame_of(const StringPiece& line) {
+  if (line.size() < kShortestFrame || line.size() > kLongestFrame) return std::nullopt;
   const Expressions& all = expressions();
+  if (!all.any_frame.Match(line, 0, line.size(), RE2::ANCHOR_START, nullptr, 0)) return std::nullopt;
   for (std::size_t i = 0; i < std::size(kForms); ++i) {
     const Form& form = kForms[i];
-    if (!may_be(form, text)) continue;
-    if (form.foreign[0] != '\0' && begins_with(all.foreign[i], text)) return Frame{};
+    if (form.foreign[0] != '\0' && all.foreign[i].Match(line, 0, line.size(), RE2::ANCHOR_START, nullptr, 0))
+      return Frame{};
     StringPiece function, file;
-    if (!RE2::FullMatch(piece(text), all.lines[i], &function, &file)) continue;
-    const bool place_below = trimmed(next).starts_with("at ") && is_digit(text[0]);
-    if (RE2::PartialMatch(piece(text), all.foreign_file) ||
-        (place_below && RE2::PartialMatch(piece(next), all.foreign_file)))
-      return Frame{{}, form.innermost_last};
-    if (form.file_first) std::swap(function, file);
-    return Frame{name_of(form.named, view(function), view(file)), form.innermost_last};
+    if (!RE2::FullMatch(line, all.lines[i], &function, &file)) continue;
+    if (RE2::PartialMatch(line, all.foreign_file)) return Frame{{}, form.innermost_last};
+    if (form.with_file) std::swap(function, file);
+    return Frame{name_of(view(function), view(file), form.with_file), form.innermost_last};
   }
-  StringPiece function;
-  if (!contains(next, ".go:") || !RE2::FullMatch(piece(next), all.go_file) ||
-      !RE2::FullMatch(piece(text), all.go, &function) || !(contains(text, ".") || text.starts_with("panic(")))
-    return std::nullopt;
-  if (begins_with(all.foreign_go, text) || RE2::PartialMatch(piece(next), all.foreign_file)) return Frame{};
-  return Frame{name_of(Named::function, view(function), {})};
+  return std::nullopt;
 }
 
-// Also where newlines have been escaped, as in JSON.
-std::vector<std::string_view> lines_of(std::string_view text) {
-  const bool escaped = !contains(text, "\n");
-  const std::string_view separator = escaped ? "\\n" : "\n";
-  std::vector<std::string_view> out;
-  for (std::size_t from = 0; from < text.size() && out.size() < kMostLines;) {
-    const std::size_t to = std::min(text.find(separator, from), text.size());
-    out.push_back(text.substr(from, to - from));
-    while (escaped && out.back().starts_with("\\t")) out.back().remove_prefix(2);
-    from = to + separator.size();
+// nullopt: `text` has no frames.
+std::optional<Trace> read_trace(std::string_view text) {
+  std::optional<Trace> out;
+  std::size_t from = 0;
+  for (std::size_t n = 0; from < text.size() && n < kMostLines; ++n) {
+    const std::size_t to = std::min(text.find('\n', from), text.size());
+    if (auto frame = frame_of(trimmed(text.substr(from, to - from)))) {
+      if (!out) out = {std::string(text.substr(0, from)), ""};
+      if (!frame->name.empty()) out->frame = std::move(frame->name);
+      if (!out->frame.empty() && !frame->innermost_last) return out;
+    }
+    from = to + 1;
   }
   return out;
 }
 
-// Prefixes of the root cause in a chain of exceptions.
-constexpr std::string_view kCauses[] = {"Caused by: ", "[cause]: ", "---> ", "[previous exception]",
-                                        "Traceback (most recent call last)"};
-
-class Reader {
- public:
-  explicit Reader(std::string_view error) : error_(error), lines_(lines_of(error)), first_(lines_.size()) {}
-
-  std::optional<Trace> read() {
-    for (std::size_t i = 0; i < lines_.size(); ++i) {
-      const std::string_view text = trimmed(lines_[i]);
-      if (std::ranges::any_of(kCauses, [&](std::string_view begin) { return text.starts_with(begin); }))
-        cause_ = i;
-    }
-    if (lines_.size() > 1) walk(cause_, lines_.size());
-    if (frame_.empty() && cause_ > 0) {  // those around it
-      const std::size_t first = first_, last = last_;
-      walk(0, cause_);
-      if (first < lines_.size()) first_ = first, last_ = last;
-    }
-    if (first_ == lines_.size()) return without_frames();
-    return Trace{message(), frame_};
-  }
-
- private:
-  // Finds the first own frame of these lines; of Python's, the last.
-  void walk(std::size_t from, std::size_t to) {
-    for (std::size_t i = from; i < to; ++i) {
-      const std::string_view text = trimmed(lines_[i]);
-      const bool ends = text.starts_with("goroutine ") || text.starts_with("Suppressed: ");
-      if (ends && (!frame_.empty() || first_ < i)) return;
-      const auto frame = frame_of(lines_[i], i + 1 < lines_.size() ? lines_[i + 1] : std::string_view());
-      if (!frame) continue;
-      first_ = std::min(first_, i);
-      last_ = i;
-      if (!frame->name.empty()) frame_ = frame->name;
-      if (!frame_.empty() && !frame->innermost_last) return;
-    }
-  }
-
-  std::string message() const {
-    const Expressions& all = expressions();
-    if (trimmed(lines_[cause_]).starts_with("Traceback")) {
-      for (std::size_t i = last_ + 1; i < lines_.size(); ++i) {
-        if (!lines_[i].empty() && lines_[i][0] != ' ') return std::string(lines_[i]);
-      }
-    }
-    const std::size_t from = first_ < cause_ ? 0 : cause_;
-    std::string text, type;
-    if (first_ == from) {  // Ruby
-      RE2::FullMatch(piece(trimmed(lines_[first_])), all.ruby_message, &text, &type);
-      return type.empty() ? text : type + ": " + text;
-    }
-    text.assign(lines_[from].data(), lines_[first_].data());
-    for (const std::string_view mark : kCauses) {
-      if (const std::size_t at = text.rfind(mark); at != std::string::npos) text.erase(0, at + mark.size());
-    }
-    return text;
-  }
-
-  // Erlang's stand in one term; PHP and Rust may say only where.
-  std::optional<Trace> without_frames() const {
-    const Expressions& all = expressions();
-    StringPiece rest = piece(error_), name, function;
-    std::string frame;
-    if (contains(error_, ",[{file,")) {
-      while (frame.empty() && RE2::FindAndConsume(&rest, all.erlang, &name, &function)) {
-        if (!begins_with(all.foreign_erlang, view(name)))
-          frame = std::string(name) + "." + std::string(function);
-      }
-      return Trace{std::string(error_.substr(0, error_.find("[{"))), frame};
-    }
-    StringPiece file;
-    const bool rust = contains(error_, "panicked at ") && RE2::PartialMatch(rest, all.rust_place, &file);
-    if (!rust && (!contains(error_, ".php") || !RE2::PartialMatch(rest, all.php_place, &file)))
-      return std::nullopt;
-    if (!RE2::PartialMatch(file, all.foreign_file)) frame = dotted(stem_of(view(file)));
-    std::string text(error_);
-    if (rust && !RE2::PartialMatch(rest, all.old_panic, &text)) text = lines_.size() > 1 ? lines_[1] : "";
-    return Trace{text, frame};
-  }
-
-  const std::string_view error_;
-  const std::vector<std::string_view> lines_;
-  std::size_t cause_ = 0;         // the line where the exception begins that caused the others
-  std::size_t first_, last_ = 0;  // its frames' lines
-  std::string frame_;
-};
-
 // nullopt: `error` has no stack trace. Of several exceptions, the one that caused the others: Java's last
-// "Caused by", .NET's innermost, Node's [cause], and in Python the one that is printed last.
-std::optional<Trace> find_trace(std::string_view error) { return Reader(error).read(); }
+// "Caused by", .NET's innermost, Node's [cause], and in Python the one that is printed last. If it has no own
+// frame, it has one of those around it.
+std::optional<Trace> find_trace(const std::string& error) {
+  const Expressions& all = expressions();
+  std::string text = error;
+  // As in JSON.
+  if (!contains(text, "\n") && contains(text, "\\n")) RE2::GlobalReplace(&text, R"(\\n(?:\\t)*)", "\n");
+  for (std::size_t i = 0; i < std::size(kRewritings); ++i) {
+    if (contains(text, kRewritings[i].has)) RE2::GlobalReplace(&text, all.rewritings[i], kRewritings[i].to);
+  }
+  if (text.find('\n') == std::string::npos) return std::nullopt;
+  StringPiece root(text);
+  if (!RE2::Consume(&root, all.effects)) return read_trace(text);
+  auto trace = read_trace(view(root));
+  const auto whole = read_trace(text);
+  if (!whole) return std::nullopt;
+  if (!trace) trace = {std::string(root), ""};
+  if (trace->frame.empty()) trace->frame = whole->frame;
+  return trace;
+}
 
 }  // namespace
 }  // namespace causes
@@ -510,16 +411,6 @@ namespace {
 constexpr std::size_t kMostBytes = 16 * 1024;  // kErrorBytes, src/core/task/task.h
 constexpr std::size_t kShownBytes = 500;
 constexpr std::size_t kIdBytes = 6;
-
-// The colours of a terminal, and what else an escape character begins.
-std::string without_escapes(std::string_view error) {
-  std::string text(error);
-  if (text.find('\x1b') == std::string::npos) return text;
-  static const RE2* const escapes =
-      new RE2(R"(\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)?)");
-  RE2::GlobalReplace(&text, *escapes, "");
-  return text;
-}
 
 }  // namespace
 
@@ -537,7 +428,8 @@ void CauseRules::mask(std::string& text) const {
 }
 
 std::string cause_text(std::string_view error, const CauseRules* rules) {
-  const std::string whole = without_escapes(error.substr(0, kMostBytes));
+  std::string whole(error.substr(0, kMostBytes));
+  if (whole.find('\x1b') != std::string::npos) RE2::GlobalReplace(&whole, causes::expressions().escapes, "");
   if (rules != nullptr) {
     if (auto name = rules->name_of(whole)) return *std::move(name);
   }

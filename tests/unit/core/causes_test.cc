@@ -154,7 +154,7 @@ TEST(CausesTrace, OfEachLanguageTheExceptionAndItsFirstOwnFrameCount) {
       {"Uncaught PDOException: SQLSTATE[23000]: lost in /app/src/Order.php:33\nStack trace:\n"
        "#0 /app/vendor/laravel/src/Connection.php(7): PDOStatement->execute()\n"
        "#1 /app/src/Job.php(8): App\\Order->ship(Object(App\\Item))\n#2 {main}",
-       "uncaught pdoexception sqlstate 23000 lost in * stack trace in app.order.ship"},
+       "uncaught pdoexception sqlstate 23000 lost in order"},
       {"OutOfStock: SKU-4711\n    at new Stock (/app/node_modules/stock/index.js:1:2)\n"
        "    at async OrderService.ship (/app/dist/orders.js:42:11)\n",
        "outofstock in orderservice.ship"},
