@@ -31,12 +31,13 @@ constexpr std::size_t kWindow = 256;
 // Of all expressions that match at a place, the first in this order decides.
 // clang-format off
 
-// After what announces a value: that stays, the value goes.
-struct Announced {
+// Words, codes and names stay, values go.
+struct Mask {
   const char* stays;
-  const char* value;
+  const char* goes;
 };
-constexpr Announced kAnnounced[] = {
+constexpr Mask kMasks[] = {
+    // what announces a value
     {R"(\b(?i:entry|value|string|input|parsing|text|float|integer|int\(\)|integer\(\)|date|type \w+|base \d+|(?:given|with) key|input_value|vhost)\b(?:: ?| |=)(?:was )?)", R"((?:"[^"\n]*"|'[^'\n]*'|`[^`\n]*`))"},
     {R"(\b(?i:account|article|asset|batch|carrier|city|client|company|contact|country|currency|customer|device|driver|file|invoice|item|language|locale|merchant|meter|order|parcel|patient|payee|product|region|room|sensor|shipment|site|sku|station|store|supplier|tag|tenant|topic|user|vehicle|voucher|warehouse|zone)\b(?:: ?| |=))", R"((?:"[^"\n]*"|'[^'\n]*'|`[^`\n]*`))"},
     {R"(\b(?:lookup|ENOTFOUND|EAI_AGAIN|resolve(?: host)?:?) )", R"(["']?[\w.-]+["']?)"},
@@ -44,51 +45,44 @@ constexpr Announced kAnnounced[] = {
     {R"([Ii][Dd]["']?(?:: ?|=))", R"(["']?[\w+/=-]{3,}["']?)"},
     {R"(\[Source: )", R"(.*?column: \d+\])"},
     {R"((?:Failing row contains |\b(?i:values) ?|\)=|parameters: ))", R"([(\[{].*?[)\]}])"},
-};
-
-// Codes and names with digits stay.
-constexpr const char* kStays[] = {
-    R"(\b(?:add|added|bad|dead|decade|faced?|faded?|fed|feed?|bed|cafe|deed)\b)",
-    R"([\[(]{0,2}\b(?i:http(?:/[\d.]+)?|status|status ?code|errno|os error|error code|exit code|exit status|exited with(?: code| status)?|killed by signal|signal|reply-code|sqlstate|sqlcode|curl:|curl error|code|hresult|error)\b["']?(?:: ?| |=|\[|\(|: \(| \(|->){0,3}["']?(?:-?\d{1,5}|0x8\w{7}|[0-9A-Z]{5})\b)",
-    R"([\[(]{0,2}\b(?i:returned|responded with|got|answered|failed with)(?: status| code)?[ :]{1,2}["'(]?[1-5]\d\d\b)",
-    R"(\bMsg \d{1,5}\b)",
-    R"(\b[1-5]\d\d (?:[245]\.\d{1,2}\.\d{1,3}\b|[A-Z][a-z]+))",
-    R"(\B\((?:\d{1,3}\)|\d{1,4}, ?b?["']))",
-    R"((?:(?:->|→) [1-5]|: [45])\d\d$)",
-    R"(\b(?:ORA|PLS|TNS|E|CS|TS|AADSTS|SQL|DPY|PGRST|ERR)-?\d{3,6}[A-Z]?\b)",
-    R"(\b(?i:utf-?(?:8|16|32)|utf8mb\d|iso-?8859-?\d+|sha-?(?:1|256|384|512)|md5|u?int(?:8|16|32|64)|float(?:32|64)|base64|http[/]?[123](?:\.[01])?|ipv[46]|x509|ec2|s3|oauth2|v[1-9]|tls1?|i18n|k8s|p12|log4j|h2)\b)",
-    R"(\b(?:[A-Za-z_]\w*\.)+[A-Z]\w*)",
-    R"(\b[A-Z][a-z]+\d{1,2}[A-Z][A-Za-z]+\b)",
-};
-
-// Values go.
-constexpr const char* kGoes[] = {
-    "\x1a",
+    // codes and names with digits
+    {R"(\b(?:add|added|bad|dead|decade|faced?|faded?|fed|feed?|bed|cafe|deed)\b)", ""},
+    {R"([\[(]{0,2}\b(?i:http(?:/[\d.]+)?|status|status ?code|errno|os error|error code|exit code|exit status|exited with(?: code| status)?|killed by signal|signal|reply-code|sqlstate|sqlcode|curl:|curl error|code|hresult|error)\b["']?(?:: ?| |=|\[|\(|: \(| \(|->){0,3}["']?(?:-?\d{1,5}|0x8\w{7}|[0-9A-Z]{5})\b)", ""},
+    {R"([\[(]{0,2}\b(?i:returned|responded with|got|answered|failed with)(?: status| code)?[ :]{1,2}["'(]?[1-5]\d\d\b)", ""},
+    {R"(\bMsg \d{1,5}\b)", ""},
+    {R"(\b[1-5]\d\d (?:[245]\.\d{1,2}\.\d{1,3}\b|[A-Z][a-z]+))", ""},
+    {R"(\B\((?:\d{1,3}\)|\d{1,4}, ?b?["']))", ""},
+    {R"((?:(?:->|→) [1-5]|: [45])\d\d$)", ""},
+    {R"(\b(?:ORA|PLS|TNS|E|CS|TS|AADSTS|SQL|DPY|PGRST|ERR)-?\d{3,6}[A-Z]?\b)", ""},
+    {R"(\b(?i:utf-?(?:8|16|32)|utf8mb\d|iso-?8859-?\d+|sha-?(?:1|256|384|512)|md5|u?int(?:8|16|32|64)|float(?:32|64)|base64|http[/]?[123](?:\.[01])?|ipv[46]|x509|ec2|s3|oauth2|v[1-9]|tls1?|i18n|k8s|p12|log4j|h2)\b)", ""},
+    {R"(\b(?:[A-Za-z_]\w*\.)+[A-Z]\w*)", ""},
+    {R"(\b[A-Z][a-z]+\d{1,2}[A-Z][A-Za-z]+\b)", ""},
+    {"", "\x1a"},
     // what may be said or not
-    R"([\[(,;]? ?\b(?i:attempt|try|retry)[ =:#]{1,2}\d+(?: ?(?:of|/) ?\d+)?[)\]]?)",
-    R"(\[\]|\{\}|''|"")",
-    R"(=\{[^{}\n]*\})",
+    {"", R"([\[(,;]? ?\b(?i:attempt|try|retry)[ =:#]{1,2}\d+(?: ?(?:of|/) ?\d+)?[)\]]?)"},
+    {"", R"(\[\]|\{\}|''|"")"},
+    {"", R"(=\{[^{}\n]*\})"},
     // places: URLs, addresses, hosts, paths, files
-    R"(\b[a-z][a-z0-9+.-]*://[^\s"'<>`)\]},]*[^\s"'<>`)\]},.:;])",
-    R"(["']?[\w\x80-\xff.+%'-]+@[\w\x80-\xff-]+(?:\.[\w\x80-\xff-]+)+["']?)",
-    R"(\b[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:internal|local|svc|com|net|org|io|de|lan|example|test)\b\.?(?:[:/][\w.:\[\]]*\d)?)",
-    R"(\b(?:localhost\b|[A-Za-z][\w-]*(?:\.[\w-]+)*)(?:/[\w.\[\]:]*)?:\d{2,5}\b)",
-    R"(\B(?:[.~]{1,2})?[\\/](?:[\w\x80-\xff.@%+~$-]+[\\/])*[\w\x80-\xff.@%+~*:-]+)",
-    R"(\b[A-Za-z]:\\[^\s"'<>|]*)",
-    R"(\b[\w-]+(?:[/.][\w-]+)*\.(?:csv|json|xml|txt|pdf|edi|zip|png|jpg|tmp|xlsx|log|gz|parquet)\b)",
+    {"", R"(\b[a-z][a-z0-9+.-]*://[^\s"'<>`)\]},]*[^\s"'<>`)\]},.:;])"},
+    {"", R"(["']?[\w\x80-\xff.+%'-]+@[\w\x80-\xff-]+(?:\.[\w\x80-\xff-]+)+["']?)"},
+    {"", R"(\b[A-Za-z][\w-]*(?:\.[\w-]+)*\.(?:internal|local|svc|com|net|org|io|de|lan|example|test)\b\.?(?:[:/][\w.:\[\]]*\d)?)"},
+    {"", R"(\b(?:localhost\b|[A-Za-z][\w-]*(?:\.[\w-]+)*)(?:/[\w.\[\]:]*)?:\d{2,5}\b)"},
+    {"", R"(\B(?:[.~]{1,2})?[\\/](?:[\w\x80-\xff.@%+~$-]+[\\/])*[\w\x80-\xff.@%+~*:-]+)"},
+    {"", R"(\b[A-Za-z]:\\[^\s"'<>|]*)"},
+    {"", R"(\b[\w-]+(?:[/.][\w-]+)*\.(?:csv|json|xml|txt|pdf|edi|zip|png|jpg|tmp|xlsx|log|gz|parquet)\b)"},
     // text in brackets or quotes that contains digits
-    R"(<[^<>\n]*>)",
-    R"([\[(][^()\[\]\n"'=:]*\d[^()\[\]\n"'=:]*[)\]])",
-    R"([\[(](?:[A-Za-z]+[ :]+){0,2}[^\s()\[\]=]*\d[^\s()\[\]=]*(?:, (?:[A-Za-z]+[ :]+){0,2}[^\s()\[\]=]*\d[^\s()\[\]=]*)*[)\]])",
-    R"(["'`][^"'`()\[\]{}:,=\n]*[\d\x80-\xff][^"'`()\[\]{}=\n]*["'`])",
+    {"", R"(<[^<>\n]*>)"},
+    {"", R"([\[(][^()\[\]\n"'=:]*\d[^()\[\]\n"'=:]*[)\]])"},
+    {"", R"([\[(](?:[A-Za-z]+[ :]+){0,2}[^\s()\[\]=]*\d[^\s()\[\]=]*(?:, (?:[A-Za-z]+[ :]+){0,2}[^\s()\[\]=]*\d[^\s()\[\]=]*)*[)\]])"},
+    {"", R"(["'`][^"'`()\[\]{}:,=\n]*[\d\x80-\xff][^"'`()\[\]{}=\n]*["'`])"},
     // dates
-    R"(\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?(?:\d{1,2}[ /-])?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}[ /-]\d{1,4}(?:,? ?\d{4})?(?:[ :]\d\d:\d\d(?::\d\d)?)?(?: [AP]M)?(?: [A-Z]{3,4})?(?: \d{4}| [+-]\d{4})?)",
-    R"(\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)\b)?)",
+    {"", R"(\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?(?:\d{1,2}[ /-])?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}[ /-]\d{1,4}(?:,? ?\d{4})?(?:[ :]\d\d:\d\d(?::\d\d)?)?(?: [AP]M)?(?: [A-Z]{3,4})?(?: \d{4}| [+-]\d{4})?)"},
+    {"", R"(\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)\b)?)"},
     // numbers and ids
-    R"([-+]?(?:\b[A-Z]{3} |(?:[$]|€|£|¥) ?)?\b\d(?:[\d.,'_ ]|’|\xc2\xa0|\xe2\x80\xaf)*(?: ?(?:%|[$]|€|£|¥|zł|Kč)| ?(?:[kKMGT]?i?B|[num]?s|secs?|seconds?|milliseconds|min|minutes?|hours?|days?|bytes?|kr)\b|\b))",
-    R"([\w-]*\d[\w-]*(?:[.:/@#+%=~]+[\w-]+)*=*)",
-    R"(\b(?:[0-9a-f]{7,}|[a-f]{3,6}|[A-Za-z])\b)",
-    R"(\b(?:EUR|USD|GBP|CHF|PLN|CZK|HUF|SEK|NOK|DKK|JPY|CNY|CAD|AUD)\b)",
+    {"", R"([-+]?(?:\b[A-Z]{3} |(?:[$]|€|£|¥) ?)?\b\d(?:[\d.,'_ ]|’|\xc2\xa0|\xe2\x80\xaf)*(?: ?(?:%|[$]|€|£|¥|zł|Kč)| ?(?:[kKMGT]?i?B|[num]?s|secs?|seconds?|milliseconds|min|minutes?|hours?|days?|bytes?|kr)\b|\b))"},
+    {"", R"([\w-]*\d[\w-]*(?:[.:/@#+%=~]+[\w-]+)*=*)"},
+    {"", R"(\b(?:[0-9a-f]{7,}|[a-f]{3,6}|[A-Za-z])\b)"},
+    {"", R"(\b(?:EUR|USD|GBP|CHF|PLN|CZK|HUF|SEK|NOK|DKK|JPY|CNY|CAD|AUD)\b)"},
 };
 // clang-format on
 
@@ -105,22 +99,17 @@ RE2::Options options() {
 }
 
 struct Masks {
-  RE2 announced, stays, all;
+  RE2 stays, all;
 };
 
 const Masks& masks() {
   static const Masks* const compiled = [] {
-    std::string announced, stays, all;
-    for (const Announced& one : kAnnounced) {
-      announced = joined(announced, one.stays);
-      all = joined(all, std::string(one.stays) + one.value);
+    std::string stays, all;
+    for (const Mask& one : kMasks) {
+      if (one.stays[0] != '\0') stays = joined(stays, one.stays);
+      all = joined(all, std::string(one.stays) + one.goes);
     }
-    for (const char* one : kStays) {
-      stays = joined(stays, one);
-      all = joined(all, one);
-    }
-    for (const char* one : kGoes) all = joined(all, one);
-    return new Masks{RE2(announced, options()), RE2(stays, options()), RE2(all, options())};
+    return new Masks{RE2(stays, options()), RE2(all, options())};
   }();
   return *compiled;
 }
@@ -192,8 +181,7 @@ std::string masked(std::string_view text) {
     }
     const auto from = static_cast<std::size_t>(found.data() - text.data());
     append_words(out, text.substr(at, from - at));
-    std::size_t stays = matched(m.announced, found);
-    if (stays == 0 && matched(m.stays, found) == found.size()) stays = found.size();
+    const std::size_t stays = matched(m.stays, found);
     append_words(out, text.substr(from, stays));
     if (stays < found.size()) append_value(out);
     at = from + found.size();
