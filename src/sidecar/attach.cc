@@ -12,6 +12,7 @@ namespace rung::sidecar {
 namespace {
 
 using PlainJson = nlohmann::json;
+using rabbit::find_policy;
 using rabbit::Policy;
 
 constexpr const char* kDeadLetters = "dead-letter-exchange";
@@ -23,11 +24,6 @@ PlainJson definition_of(const Policy* policy) {
 }
 
 }  // namespace
-
-const Policy* find_policy(const std::vector<Policy>& policies, std::string_view name) {
-  const auto it = std::ranges::find(policies, name, &Policy::name);
-  return name.empty() || it == policies.end() ? nullptr : &*it;
-}
 
 std::string attach_command(const std::string& queue) {
   return "rung attach " + std::string(queue.starts_with('-') ? "-- " : "") + rabbit::shell_quote(queue);
@@ -106,13 +102,15 @@ const Policy* policy_below(const rabbit::QueueFacts& facts, const std::vector<Po
   return best;
 }
 
-AttachPlan plan_attach(const BrokerOptions& broker, std::string_view queue, const rabbit::QueueFacts& facts,
-                       const std::vector<Policy>& policies, const rabbit::DeadLetterRoutes& routes) {
+AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& facts,
+                       const rabbit::Vhost& vhost) {
+  const std::string& queue = facts.name;
+  const std::vector<Policy>& policies = vhost.policies;
   AttachPlan plan;
-  plan.command = attach_command(std::string(queue));
+  plan.command = attach_command(queue);
   const std::string ours = rabbit::failed_exchange(broker.prefix);
   const rabbit::DeadLetters now = rabbit::dead_letters_of(facts, policies);
-  const auto answer = rabbit::judge_attached(broker.prefix, facts, policies, routes);
+  const auto answer = vhost.attached(facts);
   if (answer.attached == rabbit::Attached::yes_by_binding) {
     plan.reason = "by the " + answer.detail;
     return plan;
@@ -243,57 +241,61 @@ void AttachWatch::work() {
   }
 }
 
-// How to attach it, and how without Rung: with the policy that attach would set, which keeps what others say.
-void AttachWatch::advise(const rabbit::AttachedLook& seen, std::size_t i,
-                         bridge::QueueAttachment& one) const {
-  one.command = attach_command(one.queue);
-  one.policy = rabbit::policy_command(broker_.prefix, vhost_, one.queue);
-  if (!seen.facts[i]) return;
-  const AttachPlan plan =
-      plan_attach(broker_, one.queue, *seen.facts[i], seen.policies, rabbit::DeadLetterRoutes());
+// Whether it is attached; how to do it, and how without Rung: with the policy that attach would set, which
+// keeps what others say.
+bridge::QueueAttachment AttachWatch::judge(const std::string& queue,
+                                           const Result<rabbit::Vhost>& seen) const {
+  const rabbit::QueueFacts* facts = seen ? seen->find(queue) : nullptr;
+  rabbit::AttachedAnswer answer{rabbit::Attached::no_such_queue, "no queue '" + queue + "'"};
+  if (!seen) answer = {rabbit::Attached::unknown, seen.error().message};
+  if (facts != nullptr) answer = seen->attached(*facts);
+  bridge::QueueAttachment one{queue, state_of(answer.attached), describe(answer), attach_command(queue),
+                              rabbit::policy_command(broker_.prefix, vhost_, queue)};
+  if (facts == nullptr) return one;
+  const AttachPlan plan = plan_attach(broker_, *facts, *seen);
   one.command = plan.command;
   if (plan.action == AttachPlan::Action::refuse) one.policy = "not by a policy: " + plan.reason;
   if (plan.action == AttachPlan::Action::put) one.policy = rabbit::policy_command(vhost_, plan.policy);
+  return one;
 }
 
 bridge::AttachmentLook AttachWatch::look(const bridge::WatchedQueues& watched) {
-  rabbit::AttachedLook seen;
-  std::optional<DeliveryLimit> limit;
-  auto admin = rabbit::management_admin(broker_, kTimeout);
-  if (!admin) {
-    seen.queues = watched.names;
-    seen.answers.assign(seen.queues.size(), {rabbit::Attached::unknown, admin.error().message});
-    seen.facts.resize(seen.queues.size());
-  } else {
+  bridge::AttachmentLook found;
+  Result<rabbit::Vhost> seen;
+  if (auto admin = rabbit::management_admin(broker_, kTimeout)) {
     rabbit::QueueAdmin* asked = nullptr;
     {
       const std::lock_guard lock(mutex_);
       admin_ = *std::move(admin);
       asked = admin_.get();
     }
-    seen = rabbit::look_at_attached(*asked, broker_.prefix, watched.names, watched.also);
-    if (const auto own = asked->own_queues(broker_.prefix)) limit = rabbit::lowest_delivery_limit(*own);
+    seen = rabbit::read_vhost(*asked, broker_.prefix);
+    if (const auto own = asked->own_queues(broker_.prefix)) found.limit = rabbit::lowest_delivery_limit(*own);
+  } else {
+    seen = tl::unexpected(admin.error());
   }
-  bridge::AttachmentLook found;
-  found.limit = std::move(limit);
-  if (seen.all) found.attached.emplace(seen.all->begin(), seen.all->end());
-  const std::vector<std::string>& queues = seen.queues;
-  for (const std::string& queue : queues) {
-    if (watched.also && watched.also(queue)) found.matched.insert(queue);
+  const auto matches = [&](const std::string& queue) { return watched.also && watched.also(queue); };
+  for (const std::string& queue : watched.names) {
+    found.queues.push_back(judge(queue, seen));
+    if (matches(queue)) found.matched.insert(queue);
   }
-  for (std::size_t i = 0; i < queues.size(); ++i) {
-    const rabbit::AttachedAnswer& answer = seen.answers[i];
-    found.queues.push_back({queues[i], state_of(answer.attached), describe(answer), {}, {}});
-    advise(seen, i, found.queues.back());
+  if (seen) found.attached.emplace();
+  for (const rabbit::QueueFacts& queue : seen ? seen->queues : std::vector<rabbit::QueueFacts>()) {
+    if (is_attached(seen->attached(queue).attached)) found.attached->insert(queue.name);
+    const bool full = found.queues.size() >= watched.names.size() + kMostOthers;
+    if (full || queue.exclusive || queue.type == "stream" || !matches(queue.name)) continue;
+    if (std::ranges::find(watched.names, queue.name) != watched.names.end()) continue;
+    found.queues.push_back(judge(queue.name, seen));
+    found.matched.insert(queue.name);
   }
-  count(watched, seen, found);
+  count(watched, seen ? &*seen : nullptr, found);
   const std::lock_guard lock(mutex_);
   admin_.reset();
   return found;
 }
 
 // The connection stays open while checks follow each other: each one is two lines in the broker's log.
-void AttachWatch::count(const bridge::WatchedQueues& watched, const rabbit::AttachedLook& seen,
+void AttachWatch::count(const bridge::WatchedQueues& watched, const rabbit::Vhost* seen,
                         bridge::AttachmentLook& found) {
   bool backlog = false;
   for (bridge::QueueAttachment& one : found.queues) {
@@ -311,15 +313,15 @@ void AttachWatch::count(const bridge::WatchedQueues& watched, const rabbit::Atta
       return probe_.reset();
     }
   }
-  if (!backlog || !seen.all) return;
+  if (!backlog || seen == nullptr) return;
   const auto published = admin_->published();
-  for (std::size_t i = 0; published && i < found.queues.size(); ++i) {
-    bridge::QueueAttachment& one = found.queues[i];
+  if (!published) return;
+  for (bridge::QueueAttachment& one : found.queues) {
     const auto it = published->find(one.queue);
+    const rabbit::QueueFacts* facts = it == published->end() ? nullptr : seen->find(one.queue);
     // With priorities, later messages leave first.
-    const bool in_order =
-        seen.facts[i] && seen.facts[i]->arguments.find("x-max-priority") == std::string::npos;
-    if (one.count && in_order && it != published->end()) one.count->published = it->second;
+    const bool in_order = facts != nullptr && facts->arguments.find("x-max-priority") == std::string::npos;
+    if (one.count && in_order) one.count->published = it->second;
   }
 }
 

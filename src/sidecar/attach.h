@@ -38,8 +38,8 @@ struct AttachPlan {
   std::string drift;
 };
 
-AttachPlan plan_attach(const BrokerOptions& broker, std::string_view queue, const rabbit::QueueFacts& facts,
-                       const std::vector<rabbit::Policy>& policies, const rabbit::DeadLetterRoutes& routes);
+AttachPlan plan_attach(const BrokerOptions& broker, const rabbit::QueueFacts& facts,
+                       const rabbit::Vhost& vhost);
 
 // "rung attach orders"
 std::string attach_command(const std::string& queue);
@@ -49,8 +49,6 @@ std::string vhost_of(const BrokerOptions& broker);
 // same priority, RabbitMQ takes any: here the first by name.
 const rabbit::Policy* policy_below(const rabbit::QueueFacts& facts,
                                    const std::vector<rabbit::Policy>& policies, std::string_view except);
-
-const rabbit::Policy* find_policy(const std::vector<rabbit::Policy>& policies, std::string_view name);
 
 // Polls the management API for which queues are attached, and the broker for how many messages are ready in
 // those with deliveries. Passes the result to the bridge.
@@ -75,15 +73,15 @@ class AttachWatch {
   void look_within(Ms delay) { soon_.start(delay); }
 
   static constexpr Ms kTimeout{std::chrono::seconds{2}};  // for connecting, and for the response
+  static constexpr std::size_t kMostOthers = 1000;        // queues that match a pattern of the config
   static constexpr Ms kKeep{std::chrono::seconds{5}};     // without a check, the connection to the broker
 
  private:
   void ask();
   void work();
   bridge::AttachmentLook look(const bridge::WatchedQueues& watched);
-  void count(const bridge::WatchedQueues& watched, const rabbit::AttachedLook& seen,
-             bridge::AttachmentLook& found);
-  void advise(const rabbit::AttachedLook& seen, std::size_t i, bridge::QueueAttachment& one) const;
+  bridge::QueueAttachment judge(const std::string& queue, const Result<rabbit::Vhost>& seen) const;
+  void count(const bridge::WatchedQueues& watched, const rabbit::Vhost* seen, bridge::AttachmentLook& found);
 
   io::Loop& loop_;
   const BrokerOptions broker_;

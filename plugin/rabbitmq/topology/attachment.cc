@@ -197,15 +197,10 @@ std::vector<Binding> DeadLetterRoutes::ways(const std::string& exchange,
   return ways;
 }
 
-bool any_foreign(const std::vector<QueueFacts>& queues, const std::vector<Policy>& policies,
-                 std::string_view prefix) {
-  const std::string ours = failed_exchange(prefix);
-  return std::ranges::any_of(queues, [&](const QueueFacts& facts) {
-    const auto exchange = dead_letters_of(facts, policies).exchange;
-    return exchange && *exchange != ours;
-  });
-}
+namespace {
 
+// The ways to <prefix>.failed. `foreign`: also through exchanges of others. Without it only whether the
+// exchange <prefix>.failed is bound to its queue.
 Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix, bool foreign) {
   const std::string ours = failed_exchange(prefix);  // the queue has the same name
   DeadLetterRoutes routes;
@@ -239,10 +234,21 @@ Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix,
   return routes;
 }
 
+}  // namespace
+
 // --- whether they reach us ---
 
-AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
-                              const std::vector<Policy>& policies, const DeadLetterRoutes& routes) {
+const Policy* find_policy(const std::vector<Policy>& policies, std::string_view name) {
+  const auto it = std::ranges::find(policies, name, &Policy::name);
+  return name.empty() || it == policies.end() ? nullptr : &*it;
+}
+
+const QueueFacts* Vhost::find(std::string_view queue) const {
+  const auto it = std::ranges::find(queues, queue, &QueueFacts::name);
+  return it == queues.end() ? nullptr : &*it;
+}
+
+AttachedAnswer Vhost::attached(const QueueFacts& facts) const {
   using Reach = DeadLetterRoutes::Reach;
   const std::string ours = failed_exchange(prefix);
   if (facts.type == "stream") return {Attached::no, "a stream does not dead-letter"};
@@ -266,15 +272,11 @@ AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
   if (dead.by_argument)
     return {Attached::no, "its argument x-dead-letter-exchange is '" + *dead.exchange +
                               "', which overrides any policy" + key};
-  const auto find = [&](std::string_view name) -> const Policy* {
-    const auto it = std::ranges::find(policies, name, &Policy::name);
-    return name.empty() || it == policies.end() ? nullptr : &*it;
-  };
-  const Policy* effective = find(facts.policy);
+  const Policy* effective = find_policy(policies, facts.policy);
   std::string detail = "nothing says where its dead letters go";
   if (dead.exchange)
     detail = "policy '" + facts.policy + "' sends its dead letters to '" + *dead.exchange + "'" + key;
-  const Policy* made = find(policy_name(facts.name));
+  const Policy* made = find_policy(policies, policy_name(facts.name));
   if (effective != nullptr && made != nullptr && made != effective) {
     detail = "policy '" + effective->name + "' (priority " + std::to_string(effective->priority) +
              ") overrides '" + made->name + "' (priority " + std::to_string(made->priority) + "): " + detail;
@@ -287,44 +289,30 @@ std::string describe(const AttachedAnswer& answer) {
   return (answer.attached == Attached::yes_by_policy ? "policy " : "") + answer.detail;
 }
 
-AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
-                              const std::vector<std::string>& queues,
-                              const std::function<bool(const std::string& queue)>& also) {
-  const auto all_unknown = [&](const Error& error) {
-    AttachedLook none;
-    none.queues = queues;
-    none.answers.assign(queues.size(), {Attached::unknown, error.message});
-    none.facts.resize(queues.size());
-    return none;
-  };
-  auto facts = admin.queues();
-  if (!facts) return all_unknown(facts.error());
+Result<Vhost> read_vhost(QueueAdmin& admin, std::string_view prefix, const std::vector<std::string>* only) {
+  Vhost vhost{std::string(prefix)};
+  if (only == nullptr) {
+    auto queues = admin.queues();
+    if (!queues) return tl::unexpected(queues.error());
+    vhost.queues = *std::move(queues);
+  }
+  for (const std::string& name : only == nullptr ? std::vector<std::string>() : *only) {
+    auto facts = admin.queue(name);
+    if (!facts && facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
+    if (facts && vhost.find(name) == nullptr) vhost.queues.push_back(*std::move(facts));
+  }
   auto policies = admin.policies();
-  if (!policies) return all_unknown(policies.error());
-  auto routes = read_routes(admin, prefix, any_foreign(*facts, *policies, prefix));
-  if (!routes) return all_unknown(routes.error());
-  AttachedLook look;
-  look.queues = queues;
-  for (const QueueFacts& queue : *facts) {
-    if (!also || look.queues.size() >= queues.size() + kMostOthers) break;
-    const bool asked = std::ranges::find(queues, queue.name) != queues.end();
-    if (!asked && !queue.exclusive && queue.type != "stream" && also(queue.name))
-      look.queues.push_back(queue.name);
-  }
-  for (const std::string& queue : look.queues) {
-    const auto it = std::ranges::find(*facts, queue, &QueueFacts::name);
-    look.facts.push_back(it == facts->end() ? std::nullopt : std::optional(*it));
-    look.answers.push_back(it == facts->end()
-                               ? AttachedAnswer{Attached::no_such_queue, "no queue '" + queue + "'"}
-                               : judge_attached(prefix, *it, *policies, *routes));
-  }
-  look.all.emplace();
-  for (const QueueFacts& queue : *facts) {
-    if (is_attached(judge_attached(prefix, queue, *policies, *routes).attached))
-      look.all->push_back(queue.name);
-  }
-  look.policies = *std::move(policies);
-  return look;
+  if (!policies) return tl::unexpected(policies.error());
+  vhost.policies = *std::move(policies);
+  const std::string ours = failed_exchange(prefix);
+  const bool foreign = only != nullptr || std::ranges::any_of(vhost.queues, [&](const QueueFacts& facts) {
+                         const auto exchange = dead_letters_of(facts, vhost.policies).exchange;
+                         return exchange && *exchange != ours;
+                       });
+  auto routes = read_routes(admin, prefix, foreign);
+  if (!routes) return tl::unexpected(routes.error());
+  vhost.routes = *std::move(routes);
+  return vhost;
 }
 
 // --- what others can set on Rung's own queues and exchanges

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -77,14 +76,6 @@ class DeadLetterRoutes {
 // number.
 bool matches_topic(std::string_view pattern, std::string_view key);
 
-// The ways to <prefix>.failed. `foreign`: also through exchanges of others, at most kMostExchanges of them.
-// Without it only whether the exchange <prefix>.failed is bound to its queue.
-inline constexpr std::size_t kMostExchanges = 50;
-Result<DeadLetterRoutes> read_routes(QueueAdmin& admin, std::string_view prefix, bool foreign);
-// Whether some queue's dead letters go elsewhere than to <prefix>.failed.
-bool any_foreign(const std::vector<QueueFacts>& queues, const std::vector<Policy>& policies,
-                 std::string_view prefix);
-
 // --- whether they reach us ---
 
 enum class Attached { yes_by_argument, yes_by_policy, yes_by_binding, no, no_such_queue, unknown };
@@ -102,23 +93,24 @@ inline bool is_attached(Attached attached) {
 // "policy rung-orders", "queue argument": by what it is attached, else why it is not.
 std::string describe(const AttachedAnswer& answer);
 
-AttachedAnswer judge_attached(std::string_view prefix, const QueueFacts& facts,
-                              const std::vector<Policy>& policies, const DeadLetterRoutes& routes);
+const Policy* find_policy(const std::vector<Policy>& policies, std::string_view name);  // nullptr: none
 
-struct AttachedLook {
-  std::vector<std::string> queues;               // those asked for, then the others
-  std::vector<std::optional<QueueFacts>> facts;  // in the order of `queues`; none: no such queue, or unknown
-  std::vector<Policy> policies;
-  std::vector<AttachedAnswer> answers;          // in the order of `queues`
-  std::optional<std::vector<std::string>> all;  // every attached queue of the virtual host; none: unknown
+// The queues of a virtual host, and what decides where their dead letters go.
+struct Vhost {
+  std::string prefix;
+  std::vector<QueueFacts> queues = {};
+  std::vector<Policy> policies = {};
+  DeadLetterRoutes routes = {};
+
+  const QueueFacts* find(std::string_view queue) const;  // nullptr: none
+  AttachedAnswer attached(const QueueFacts& facts) const;
 };
-// Three calls, however many queues there are, and two for each exchange that is bound to <prefix>.failed. If
-// a call fails, all answers are unknown. `also`: looks at these queues too, without exclusive ones and
-// streams, and at most kMostOthers.
-inline constexpr std::size_t kMostOthers = 1000;
-AttachedLook look_at_attached(QueueAdmin& admin, std::string_view prefix,
-                              const std::vector<std::string>& queues,
-                              const std::function<bool(const std::string& queue)>& also = {});
+// Three calls, however many queues there are, and two for each exchange that is bound to <prefix>.failed, at
+// most kMostExchanges of them. `only`: just these queues, by name: the broker's list of all can be long, and
+// some seconds old.
+inline constexpr std::size_t kMostExchanges = 50;
+Result<Vhost> read_vhost(QueueAdmin& admin, std::string_view prefix,
+                         const std::vector<std::string>* only = nullptr);
 
 // --- settings of others on Rung's own queues and exchanges that do harm: by policy, operator policy or
 // argument. `rung doctor` reports them; docs/broker-settings.md lists them. Thread: pure functions.

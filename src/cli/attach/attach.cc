@@ -29,7 +29,6 @@ namespace {
 using rabbit::Policy;
 using rabbit::QueueAdmin;
 using rabbit::QueueFacts;
-using FactsByQueue = std::map<std::string, QueueFacts, std::less<>>;
 
 constexpr Ms kManagementTimeout{std::chrono::seconds{5}};
 constexpr Ms kAmqpTimeout{std::chrono::seconds{10}};
@@ -76,17 +75,6 @@ std::vector<AttachOutcome> all_failed(const std::vector<std::string>& queues, co
   return {failed(queues.empty() ? "" : queues.front(), error)};
 }
 
-// Those of `queues` that exist. By name: the broker's list of all can be long, and some seconds old.
-Result<FactsByQueue> existing_queues(QueueAdmin& admin, const std::vector<std::string>& queues) {
-  FactsByQueue found;
-  for (const std::string& queue : queues) {
-    auto facts = admin.queue(queue);
-    if (!facts && facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
-    if (facts) found[queue] = *std::move(facts);
-  }
-  return found;
-}
-
 // Declares the exchange and queue for dead letters, before any policy points there.
 Result<void> declare_topology(QueueAdmin& admin, const BrokerOptions& broker) {
   const SystemClock clock;
@@ -125,14 +113,11 @@ AttachOutcome attached(QueueAdmin& admin, const std::string& queue, const sideca
 Result<void> wait_until_effective(QueueAdmin& admin, std::map<std::string, std::string>& waiting) {
   for (int poll = 0; poll < kMaxEffectPolls && !waiting.empty(); ++poll) {
     if (poll > 0) std::this_thread::sleep_for(kEffectPollInterval);
-    std::vector<std::string> names;
-    for (const auto& [queue, policy] : waiting) names.push_back(queue);
-    auto facts = existing_queues(admin, names);
-    if (!facts) return tl::unexpected(facts.error());
-    std::erase_if(waiting, [&](const auto& entry) {
-      const auto it = facts->find(entry.first);
-      return it != facts->end() && it->second.policy == entry.second;
-    });
+    for (auto it = waiting.begin(); it != waiting.end();) {
+      const auto facts = admin.queue(it->first);
+      if (!facts && facts.error().kind != Error::Kind::not_found) return tl::unexpected(facts.error());
+      it = facts && facts->policy == it->second ? waiting.erase(it) : std::next(it);
+    }
   }
   return {};
 }
@@ -174,15 +159,15 @@ std::vector<std::string> notes_of(const QueueFacts& facts, const std::vector<Pol
 
 // How to detach a queue that is attached by other means than the policy by attach.
 std::string how_to_detach(const BrokerOptions& broker, const QueueFacts& facts,
-                          const rabbit::AttachedAnswer& answer, const rabbit::DeadLetters& dead,
-                          const rabbit::DeadLetterRoutes& routes) {
+                          const rabbit::AttachedAnswer& answer, const rabbit::Vhost& vhost) {
   if (answer.attached == rabbit::Attached::yes_by_argument)
     return "its argument x-dead-letter-exchange: to detach it, redeclare the queue";
   if (answer.attached == rabbit::Attached::yes_by_policy)
     return "policy " + facts.policy + ", which rung attach did not create: change it by hand";
   const std::string ours = rabbit::failed_exchange(broker.prefix);
+  const rabbit::DeadLetters dead = rabbit::dead_letters_of(facts, vhost.policies);
   std::string commands;
-  for (const rabbit::Binding& binding : routes.ways(*dead.exchange, dead.routing_key))
+  for (const rabbit::Binding& binding : vhost.routes.ways(*dead.exchange, dead.routing_key))
     commands += (commands.empty() ? "" : "; ") +
                 rabbit::binding_command("delete", sidecar::vhost_of(broker), binding.source,
                                         binding.to.empty() ? "queue" : "exchange",
@@ -191,10 +176,10 @@ std::string how_to_detach(const BrokerOptions& broker, const QueueFacts& facts,
 }
 
 AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const std::string& queue,
-                         const QueueFacts* facts, const std::vector<Policy>& policies,
-                         const rabbit::DeadLetterRoutes& routes) {
+                         const rabbit::Vhost& vhost) {
   const std::string name = rabbit::policy_name(queue);
-  const Policy* ours = sidecar::find_policy(policies, name);
+  const QueueFacts* facts = vhost.find(queue);
+  const Policy* ours = rabbit::find_policy(vhost.policies, name);
   if (ours != nullptr && ours->pattern != rabbit::policy_pattern(queue)) {
     return failed(
         queue, kUserError,
@@ -215,15 +200,13 @@ AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const s
   if (facts != nullptr) {
     QueueFacts after = *facts;  // without our policy
     if (after.policy == name) {
-      const Policy* below = sidecar::policy_below(*facts, policies, name);
+      const Policy* below = sidecar::policy_below(*facts, vhost.policies, name);
       after.policy = below == nullptr ? "" : below->name;
     }
-    const auto answer = rabbit::judge_attached(broker.prefix, after, policies, routes);
+    const auto answer = vhost.attached(after);
     if (is_attached(answer.attached))
-      return failed(
-          queue, kUserError,
-          "queue " + queue + " is attached by " +
-              how_to_detach(broker, after, answer, rabbit::dead_letters_of(after, policies), routes));
+      return failed(queue, kUserError,
+                    "queue " + queue + " is attached by " + how_to_detach(broker, after, answer, vhost));
   }
   if (ours == nullptr)
     return {queue, kSuccess, "not attached", fmt::format("queue {} is not attached: nothing to do", queue),
@@ -236,26 +219,20 @@ AttachOutcome detach_one(QueueAdmin& admin, const BrokerOptions& broker, const s
 // whose dead letters already go elsewhere.
 std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions& broker,
                                          const std::vector<std::string>& queues, bool named) {
-  auto facts = existing_queues(admin, queues);
-  if (!facts) return all_failed(queues, facts.error());
-  auto policies = admin.policies();
-  if (!policies) return all_failed(queues, policies.error());
-  std::vector<QueueFacts> all;
-  for (const auto& [queue, its] : *facts) all.push_back(its);
-  auto routes = rabbit::read_routes(admin, broker.prefix, rabbit::any_foreign(all, *policies, broker.prefix));
-  if (!routes) return all_failed(queues, routes.error());
+  const auto vhost = rabbit::read_vhost(admin, broker.prefix, &queues);
+  if (!vhost) return all_failed(queues, vhost.error());
   std::vector<AttachOutcome> done;
   std::vector<std::pair<std::string, sidecar::AttachPlan>> to_put;
   for (const std::string& queue : queues) {
-    const auto it = facts->find(queue);
-    if (it == facts->end()) {
+    const QueueFacts* facts = vhost->find(queue);
+    if (facts == nullptr) {
       done.push_back(missing_queue(queue));
       continue;
     }
-    sidecar::AttachPlan plan = sidecar::plan_attach(broker, queue, it->second, *policies, *routes);
-    if (auto outcome = outcome_without_policy(queue, it->second, plan, named)) {
+    sidecar::AttachPlan plan = sidecar::plan_attach(broker, *facts, *vhost);
+    if (auto outcome = outcome_without_policy(queue, *facts, plan, named)) {
       if (plan.action == sidecar::AttachPlan::Action::nothing)
-        outcome->notes = notes_of(it->second, *policies);
+        outcome->notes = notes_of(*facts, vhost->policies);
       done.push_back(*std::move(outcome));
     } else {
       to_put.emplace_back(queue, std::move(plan));
@@ -271,7 +248,7 @@ std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions&
     if (auto put = admin.put(plan.policy)) {
       waiting[queue] = plan.policy.name;
       done.push_back(attached(admin, queue, plan));
-      done.back().notes = notes_of(facts->at(queue), *policies);
+      done.back().notes = notes_of(*vhost->find(queue), vhost->policies);
     } else {
       done.push_back(failed(queue, put.error()));
     }
@@ -290,18 +267,10 @@ std::vector<AttachOutcome> attach_queues(QueueAdmin& admin, const BrokerOptions&
 
 std::vector<AttachOutcome> detach_queues(QueueAdmin& admin, const BrokerOptions& broker,
                                          const std::vector<std::string>& queues) {
-  auto policies = admin.policies();
-  if (!policies) return all_failed(queues, policies.error());
-  auto facts = existing_queues(admin, queues);
-  if (!facts) return all_failed(queues, facts.error());
-  const auto routes = rabbit::read_routes(admin, broker.prefix, true);
-  if (!routes) return all_failed(queues, routes.error());
+  const auto vhost = rabbit::read_vhost(admin, broker.prefix, &queues);
+  if (!vhost) return all_failed(queues, vhost.error());
   std::vector<AttachOutcome> done;
-  for (const std::string& queue : queues) {
-    const auto it = facts->find(queue);
-    const QueueFacts* its = it == facts->end() ? nullptr : &it->second;
-    done.push_back(detach_one(admin, broker, queue, its, *policies, *routes));
-  }
+  for (const std::string& queue : queues) done.push_back(detach_one(admin, broker, queue, *vhost));
   return done;
 }
 
@@ -418,14 +387,13 @@ Result<std::vector<std::string>> selected_queues(const AttachOptions& options, c
   };
   const std::string& prefix = config.broker.prefix;
   if (options.detach) {
-    const auto policies = admin.policies();
-    if (!policies) return tl::unexpected(policies.error());
-    for (const Policy& policy : *policies) {
+    const auto vhost = rabbit::read_vhost(admin, prefix);
+    if (!vhost) return tl::unexpected(vhost.error());
+    for (const Policy& policy : vhost->policies) {
       if (const auto queue = attached_by(policy, prefix)) add(*queue);
     }
-    const auto look = rabbit::look_at_attached(admin, prefix, {});
-    for (const std::string& queue : look.all.value_or(std::vector<std::string>())) {
-      if (!is_own_queue(config, queue)) add(queue);
+    for (const QueueFacts& facts : vhost->queues) {
+      if (is_attached(vhost->attached(facts).attached) && !is_own_queue(config, facts.name)) add(facts.name);
     }
   } else {
     const auto queues = admin.queues();
@@ -472,11 +440,12 @@ void tell_sidecars(QueueAdmin& admin, const std::string& prefix, const std::vect
                    MysqlStore& store) {
   const auto now = store.now();
   if (!now || queues.empty()) return;
-  const rabbit::AttachedLook look = rabbit::look_at_attached(admin, prefix, queues);
+  const auto vhost = rabbit::read_vhost(admin, prefix, &queues);
   std::vector<AttachmentSighting> seen;
-  for (std::size_t i = 0; i < queues.size(); ++i) {
-    if (look.answers[i].attached != rabbit::Attached::no) continue;  // another policy attaches it
-    seen.push_back({queues[i], AttachmentState::detached, "rung detach by " + cli_user(), *now, false, true});
+  for (const QueueFacts& facts : vhost ? vhost->queues : std::vector<QueueFacts>()) {
+    if (vhost->attached(facts).attached != rabbit::Attached::no) continue;  // another policy attaches it
+    seen.push_back(
+        {facts.name, AttachmentState::detached, "rung detach by " + cli_user(), *now, false, true});
   }
   if (const auto done = store.see_attachments(seen); !done)
     report_error(exit_of(done.error()),

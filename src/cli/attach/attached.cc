@@ -38,22 +38,17 @@ std::set<std::string> configured_queues(const Config& config) {
 // plus those in the config. With `only`: just these.
 Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& config,
                                     const std::vector<std::string>& only) {
-  auto queues = admin.queues();
-  if (!queues) return tl::unexpected(queues.error());
-  auto policies = admin.policies();
-  if (!policies) return tl::unexpected(policies.error());
-  const std::string& prefix = config.broker.prefix;
-  const auto routes = rabbit::read_routes(admin, prefix, rabbit::any_foreign(*queues, *policies, prefix));
-  if (!routes) return tl::unexpected(routes.error());
+  const auto vhost = rabbit::read_vhost(admin, config.broker.prefix);
+  if (!vhost) return tl::unexpected(vhost.error());
   const std::set<std::string> configured = configured_queues(config);
   std::map<std::string, std::string> pattern_of;
-  for (const auto& [pattern, names] : matched_queues(config, *queues)) {
+  for (const auto& [pattern, names] : matched_queues(config, vhost->queues)) {
     for (const std::string& name : names) pattern_of[name] = pattern;
   }
   std::set<std::string> wanted(only.begin(), only.end());
   if (only.empty()) {
     wanted = configured;
-    for (const auto& facts : *queues) {
+    for (const auto& facts : vhost->queues) {
       if (!facts.exclusive && !is_own_queue(config, facts.name)) wanted.insert(facts.name);
     }
     std::erase_if(wanted,
@@ -61,21 +56,20 @@ Result<std::vector<QueueLine>> read(rabbit::QueueAdmin& admin, const Config& con
   }
   std::vector<QueueLine> lines;
   for (const std::string& queue : wanted) {
-    const auto it = std::ranges::find(*queues, queue, &rabbit::QueueFacts::name);
+    const rabbit::QueueFacts* facts = vhost->find(queue);
     QueueLine line{queue, {Attached::no_such_queue, "no such queue"}, configured.contains(queue)};
     if (const auto by = pattern_of.find(queue); by != pattern_of.end()) {
       line.configured = true;
       line.pattern = by->second;
     }
-    if (it != queues->end()) {
-      line.answer = rabbit::judge_attached(prefix, *it, *policies, *routes);
-      const sidecar::AttachPlan plan = sidecar::plan_attach(config.broker, queue, *it, *policies, *routes);
+    if (facts != nullptr) {
+      line.answer = vhost->attached(*facts);
+      const sidecar::AttachPlan plan = sidecar::plan_attach(config.broker, *facts, *vhost);
       line.drift = plan.drift;
       line.command = plan.command;
-      if (is_attached(line.answer.attached) || line.configured) line.notes = target_notes(*it, *policies);
+      if (is_attached(line.answer.attached) || line.configured)
+        line.notes = target_notes(*facts, vhost->policies);
     }
-    if (it != queues->end() && it->type == "stream")
-      line.answer = {Attached::no, "a stream does not dead-letter"};
     lines.push_back(std::move(line));
   }
   return lines;

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "levels/duration.h"
-#include "src/sidecar/attach.h"
 
 namespace rung::cli {
 
@@ -25,7 +24,7 @@ struct Settings {
 
   // Null if neither sets it.
   PlainJson setting(const std::string& name) const {
-    const Policy* policy = sidecar::find_policy(policies, facts.policy);
+    const Policy* policy = rabbit::find_policy(policies, facts.policy);
     std::string definition = facts.effective_policy;
     if (definition.empty() && policy != nullptr) definition = policy->definition;
     const auto value_in = [](const std::string& table, const std::string& key) {

@@ -17,7 +17,6 @@
 namespace rung::cli {
 namespace {
 
-using rabbit::Policy;
 using rabbit::QueueFacts;
 using rabbit::shell_quote;
 
@@ -70,10 +69,11 @@ class BrokerCheck {
     return "rabbitmqctl set_permissions -p " + shell_quote(vhost_) + " " + shell_quote(user_) + " " +
            shell_quote(names) + " " + shell_quote(".*") + " " + shell_quote(names) + " (docs/permissions.md)";
   }
-  // The queues of the virtual host. Listed once: there may be many.
-  const Result<std::vector<QueueFacts>>& queues() {
-    if (!queues_) queues_ = admin_ ? (*admin_)->queues() : tl::unexpected(admin_.error());
-    return *queues_;
+  // Read once: there may be many queues.
+  const Result<rabbit::Vhost>& vhost() {
+    if (!seen_)
+      seen_ = admin_ ? rabbit::read_vhost(**admin_, config_.broker.prefix) : tl::unexpected(admin_.error());
+    return *seen_;
   }
 
   // Why the connection failed, and how to fix it.
@@ -218,8 +218,8 @@ class BrokerCheck {
                   "it has no consumer, and " + std::to_string(depth->ready) + " messages wait in it",
                   "start its consumer; until it has read them, silence does not count");
     }
-    if (config_.rules->patterns().empty() || !queues()) return;  // check_management() says why
-    for (const auto& [pattern, names] : matched_queues(config_, *queues())) {
+    if (config_.rules->patterns().empty() || !vhost()) return;  // check_management() says why
+    for (const auto& [pattern, names] : matched_queues(config_, vhost()->queues)) {
       const auto check = [this](const std::string& queue, Findings& out) { check_routing_key(queue, out); };
       if (check_each(pattern, names, check))
         out_.ok("queue." + pattern + ".routing_key",
@@ -245,10 +245,12 @@ class BrokerCheck {
 
   void check_management() {
     if (!admin_) return out_.wrong("management", admin_.error().message, "correct broker.management");
-    if (const auto looked = look(); !looked) {
+    const auto reached = (*admin_)->reach();
+    if (!reached || !vhost()) {
+      const Error& why = reached ? vhost().error() : reached.error();
       // A refusal already says how to fix it.
-      const bool silent = contains(looked.error(), "is not reachable");
-      out_.warn("management", looked.error().message,
+      const bool silent = contains(why, "is not reachable");
+      out_.warn("management", why.message,
                 silent ? "rabbitmq-plugins enable rabbitmq_management, and set broker.management "
                          "if it is not on port 15672 of the broker's host"
                        : "");
@@ -261,37 +263,20 @@ class BrokerCheck {
     check_patterns();
   }
 
-  Result<void> look() {
-    if (auto reached = (*admin_)->reach(); !reached) return reached;
-    if (!queues()) return tl::unexpected(queues().error());
-    auto policies = (*admin_)->policies();
-    if (!policies) return tl::unexpected(policies.error());
-    policies_ = *std::move(policies);
-    const std::string& prefix = config_.broker.prefix;
-    auto routes = rabbit::read_routes(**admin_, prefix, rabbit::any_foreign(*queues(), policies_, prefix));
-    if (!routes) return tl::unexpected(routes.error());
-    routes_ = *std::move(routes);
-    return {};
-  }
-
-  const QueueFacts* find(const std::string& queue) {
-    const auto found = std::ranges::find(*queues(), queue, &QueueFacts::name);
-    return found == queues()->end() ? nullptr : &*found;
-  }
   // Of PREFIX.failed; "" = it does not exist.
   std::string inlet_type() {
-    const QueueFacts* failed = find(own(".failed"));
+    const QueueFacts* failed = vhost()->find(own(".failed"));
     return failed == nullptr ? std::string() : failed->type;
   }
 
   void check_queue(const std::string& queue, Findings& out) {
     const std::string name = "queue." + queue;
-    const QueueFacts* facts = find(queue);
+    const QueueFacts* facts = vhost()->find(queue);
     if (facts == nullptr)
       return out.warn(name, "no such queue: '" + queue + "' (named in the config)",
                       "declare it, then run: " + sidecar::attach_command(queue));
-    const auto answer = rabbit::judge_attached(config_.broker.prefix, *facts, policies_, routes_);
-    const auto plan = sidecar::plan_attach(config_.broker, queue, *facts, policies_, routes_);
+    const auto answer = vhost()->attached(*facts);
+    const auto plan = sidecar::plan_attach(config_.broker, *facts, *vhost());
     const bool attached = is_attached(answer.attached);
     if (attached) {
       out.ok(name, answer.attached == rabbit::Attached::yes_by_argument ? "attached by its argument"
@@ -301,8 +286,8 @@ class BrokerCheck {
       // Only a warning: its consumer may publish failures itself.
       out.warn(name, "not attached: " + answer.detail, plan.command);
     }
-    std::vector<QueueNote> notes = target_notes(*facts, policies_);
-    for (QueueNote& note : quorum_notes(*facts, policies_, config_.rules->queue(queue).silence))
+    std::vector<QueueNote> notes = target_notes(*facts, vhost()->policies);
+    for (QueueNote& note : quorum_notes(*facts, vhost()->policies, config_.rules->queue(queue).silence))
       notes.push_back(std::move(note));
     for (const QueueNote& note : notes) {
       if (note.fine()) {
@@ -323,7 +308,7 @@ class BrokerCheck {
 
   // Rung's own queues and exchanges, and what others have set on them.
   void check_own() {
-    const auto state = rabbit::read_own_state(**admin_, config_.broker.prefix, vhost_, policies_);
+    const auto state = rabbit::read_own_state(**admin_, config_.broker.prefix, vhost_, vhost()->policies);
     if (!state) return out_.skip("settings", state.error().message);
     const auto found =
         rabbit::judge_settings(config_.broker.prefix, config_.broker.rabbitmq.queue_type, *state);
@@ -342,7 +327,7 @@ class BrokerCheck {
 
   // A classic queue is on a single node of a cluster.
   void check_queue_type() {
-    const std::size_t nodes = rabbit::cluster_nodes(config_.broker, *queues(), kDoctorTimeout).size();
+    const std::size_t nodes = rabbit::cluster_nodes(config_.broker, vhost()->queues, kDoctorTimeout).size();
     if (nodes < 2) return;
     std::string type = config_.broker.rabbitmq.queue_type;
     if (type == "auto") type = inlet_type();
@@ -360,7 +345,7 @@ class BrokerCheck {
 
   // A line for each pattern, and the findings of those of its queues that need something.
   void check_patterns() {
-    const auto matched = matched_queues(config_, *queues());
+    const auto matched = matched_queues(config_, vhost()->queues);
     for (const RuleBook::PatternRules& entry : config_.rules->patterns()) {
       const std::string& pattern = entry.pattern.text();
       const std::string name = "queue." + pattern;
@@ -412,7 +397,7 @@ class BrokerCheck {
       return false;
     }
     // What only the management API knows.
-    const QueueFacts* facts = queues() ? find(queue) : nullptr;
+    const QueueFacts* facts = vhost() ? vhost()->find(queue) : nullptr;
     if (const std::string why = facts == nullptr ? "" : rabbit::unfit(*facts); !why.empty()) {
       out_.wrong(name, why, "declare it anew, or remove it from error_queues");
       return false;
@@ -426,12 +411,12 @@ class BrokerCheck {
 
   void check_error_pattern(const ErrorQueue& entry) {
     const std::string name = "error_queue." + entry.from;
-    if (!queues())
-      return out_.warn(name, "the queues that match cannot be listed: " + queues().error().message,
+    if (!vhost())
+      return out_.warn(name, "the queues that match cannot be listed: " + vhost().error().message,
                        "rabbitmq-plugins enable rabbitmq_management, or name each queue in error_queues");
     std::string fine;
     bool any = false;
-    for (const QueueFacts& queue : *queues()) {
+    for (const QueueFacts& queue : vhost()->queues) {
       if (!rabbit::may_match(config_.broker, queue) ||
           config_.broker.error_queues->find(queue.name) != &entry)
         continue;
@@ -452,9 +437,7 @@ class BrokerCheck {
   Findings& out_;
   rabbit::Probe* probe_ = nullptr;  // not connected
   Result<std::unique_ptr<rabbit::QueueAdmin>> admin_;
-  std::optional<Result<std::vector<QueueFacts>>> queues_;
-  std::vector<Policy> policies_;
-  rabbit::DeadLetterRoutes routes_;
+  std::optional<Result<rabbit::Vhost>> seen_;
 };
 
 }  // namespace

@@ -15,7 +15,11 @@ using ::testing::HasSubstr;
 rabbit::AttachedAnswer look_at(const BrokerOptions& options, const std::string& queue) {
   auto admin = rabbit::management_admin(options, 120s);
   if (!admin) return {rabbit::Attached::unknown, admin.error().message};
-  return rabbit::look_at_attached(**admin, options.prefix, {queue}).answers.front();
+  const auto vhost = rabbit::read_vhost(**admin, options.prefix);
+  if (!vhost) return {rabbit::Attached::unknown, vhost.error().message};
+  const rabbit::QueueFacts* facts = vhost->find(queue);
+  return facts == nullptr ? rabbit::AttachedAnswer{rabbit::Attached::no_such_queue, ""}
+                          : vhost->attached(*facts);
 }
 
 // Sets a policy of the virtual host /.

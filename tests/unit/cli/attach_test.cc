@@ -99,7 +99,7 @@ sidecar::AttachPlan planned(const std::string& prefix, rabbit::QueueFacts facts,
   BrokerOptions broker;
   broker.url = "amqp://localhost/%2f";
   broker.prefix = prefix;
-  return sidecar::plan_attach(broker, "orders", facts, policies, own_routes(prefix));
+  return sidecar::plan_attach(broker, facts, {prefix, {}, policies, own_routes(prefix)});
 }
 
 TEST(Plan, NothingStandsYet) {
@@ -243,17 +243,17 @@ TEST(Routes, TopicPatterns) {
   EXPECT_TRUE(matches("#.#.#", "a"));
 }
 
-// Nobody listens there: told apart from "not attached", and quickly.
-TEST(AskAttached, UnknownWhereNobodyAnswers) {
+TEST(ReadVhost, SaysWhereNobodyAnswers) {
   BrokerOptions options;
   options.url = "amqp://guest:top-secret@127.0.0.1:1/%2f";
   options.rabbitmq.management = "http://127.0.0.1:1";
   const auto admin = rabbit::management_admin(options, Ms{2000});
   ASSERT_TRUE(admin);
-  const auto answer = rabbit::look_at_attached(**admin, options.prefix, {"orders"}).answers.front();
-  EXPECT_EQ(answer.attached, rabbit::Attached::unknown);
-  EXPECT_THAT(answer.detail, HasSubstr("127.0.0.1:1"));
-  EXPECT_THAT(answer.detail, ::testing::Not(HasSubstr("top-secret")));
+  const auto vhost = rabbit::read_vhost(**admin, options.prefix);
+  ASSERT_FALSE(vhost);
+  EXPECT_EQ(vhost.error().kind, Error::Kind::transient);
+  EXPECT_THAT(vhost.error().message, HasSubstr("127.0.0.1:1"));
+  EXPECT_THAT(vhost.error().message, ::testing::Not(HasSubstr("top-secret")));
 }
 
 }  // namespace
