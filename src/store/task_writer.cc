@@ -192,13 +192,6 @@ constexpr int kUnreadBackoff = 16;  // batches
 // Duplicates often come in series: after a repeated call, this many calls look for existing rows first.
 constexpr int kDoubts = 8;
 
-struct Locked {
-  Task task;
-  bool short_claim = false;  // `task` is claimed, but not its row: whatever is written, the claim is, too
-  std::optional<Task> before = {};  // if it has changed
-  bool claimed_short = false;       // now: the row stays as it is
-};
-
 Decision refused(const Task& task, std::string_view reason) {
   Decision d;
   d.verdict = Decision::Verdict::refused;
@@ -235,7 +228,7 @@ class Application {
     now_ = now;
     held_ = fence.leases;
     for (const Event& e : events_) {
-      if (!tasks_.emplace(e.id, Locked{*e.expected}).second) return std::nullopt;
+      if (!tasks_.emplace(e.id, LockedTask{*e.expected}).second) return std::nullopt;
     }
     std::vector<Decision> decisions = ask_all(decide);
     const std::vector<ChangedTask> changed = changed_tasks();
@@ -261,7 +254,7 @@ class Application {
     held_ = std::move(locked.held);
     for (LockedTask& row : locked.tasks) {
       const TaskId id = row.task.id;
-      tasks_.emplace_hint(tasks_.end(), id, Locked{std::move(row.task), row.short_claim});
+      tasks_.emplace_hint(tasks_.end(), id, std::move(row));
     }
     if (mode_.repeated) return;  // all leases are locked
     for (const Event& e : events_) {
@@ -278,7 +271,7 @@ class Application {
     return decisions;
   }
 
-  Circumstances circumstances(const Locked& locked) {
+  Circumstances circumstances(const LockedTask& locked) {
     const Task& task = locked.task;
     Circumstances at{now_, tables_.random(), node_, 0, -1};
     at.short_claim = locked.short_claim;
@@ -307,7 +300,7 @@ class Application {
       none.id = event.id;
       return refused(none, kNoSuchTask);
     }
-    Locked& locked = it->second;
+    LockedTask& locked = it->second;
     if (auto no = refuse_by_hand(event, locked.task)) return *std::move(no);
     Decision d = decide(locked.task, event.what, circumstances(locked));
     if (d.verdict != Decision::Verdict::applied) return d;
@@ -368,7 +361,7 @@ class Application {
   std::vector<Lease> held_;
   std::optional<std::vector<Lease>> standing_;  // of all instances; read on demand
   EpochMs now_;
-  std::map<TaskId, Locked> tasks_;  // the order in which they are locked and written
+  std::map<TaskId, LockedTask> tasks_;  // the order in which they are locked and written
   AttemptChanges attempts_;
   CauseChanges causes_;
   std::vector<AuditRow> audit_;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,10 +31,12 @@ struct Again {
   std::string why;
 };
 
-// A task that is locked, with its short claim if it has one: its row does not show that claim.
+// A task that is locked. short_claim: it is claimed, but not its row: whatever is written, the claim is, too.
 struct LockedTask {
   Task task;
   bool short_claim = false;
+  std::optional<Task> before = {};  // if it has changed
+  bool claimed_short = false;       // now: the row stays as it is
 };
 
 struct ChangedTask {
@@ -44,64 +45,18 @@ struct ChangedTask {
   bool short_claim = false;  // the row does not show the claim of `before` yet
 };
 
-// --- what one apply() writes to attempts: several events may concern the same attempt
-
-// Merges `said` into `row` as machine.h defines it: unset fields (nullopt, pending, "") leave the value
-// unchanged; level and due_at are written once, when the attempt begins.
-inline void merge_attempt(Attempt& row, const Attempt& said) {
-  if (said.published_at) row.published_at = said.published_at;
-  if (said.outcome != Outcome::pending) row.outcome = said.outcome;
-  if (said.outcome_at) row.outcome_at = said.outcome_at;
-  if (!said.error.empty()) row.error = said.error;
-  if (said.node != 0) row.node = said.node;
-  if (!said.executor.empty()) row.executor = said.executor;
-  if (!said.rule.empty()) row.rule = said.rule;
-  if (said.epoch != 0) row.epoch = said.epoch;
-}
-
-class AttemptChanges {
- public:
-  using Key = std::pair<TaskId, int>;
+// What one apply() writes to attempts, in the order of its events: several may concern the same attempt.
+struct AttemptChanges {
+  std::vector<std::pair<TaskId, int>> dropped;  // rows to delete first
+  // To upsert as machine.h defines it: unset fields (nullopt, pending, "") leave the value unchanged; level
+  // and due_at are written once, when the attempt begins.
+  std::vector<Attempt> kept;
 
   void add(const Attempt& said, bool drop) {
-    Change& change = changes_[{said.task, said.attempt}];
-    if (drop) {
-      change.drop = true;
-      change.empty = true;
-      return;
-    }
-    if (change.empty) {
-      change.row = said;
-    } else {
-      merge_attempt(change.row, said);
-    }
-    change.empty = false;
+    if (!drop) return kept.push_back(said);
+    dropped.emplace_back(said.task, said.attempt);
+    std::erase_if(kept, [&](const Attempt& a) { return a.task == said.task && a.attempt == said.attempt; });
   }
-
-  // Rows to delete before kept() is written.
-  std::vector<Key> dropped() const {
-    std::vector<Key> keys;
-    for (const auto& [key, change] : changes_) {
-      if (change.drop) keys.push_back(key);
-    }
-    return keys;
-  }
-  // Rows to upsert, by task and attempt.
-  std::vector<Attempt> kept() const {
-    std::vector<Attempt> rows;
-    for (const auto& [key, change] : changes_) {
-      if (!change.empty) rows.push_back(change.row);
-    }
-    return rows;
-  }
-
- private:
-  struct Change {
-    Attempt row;
-    bool drop = false;
-    bool empty = true;  // nothing to upsert
-  };
-  std::map<Key, Change> changes_;
 };
 
 // What a step of a bulk adds to its row.

@@ -111,10 +111,9 @@ void write_at_once(Session& session, std::string_view name, const Group& group, 
 }
 
 void drop(Session& session, const AttemptChanges& attempts) {
-  const auto dropped = attempts.dropped();
-  if (dropped.empty()) return;
+  if (attempts.dropped.empty()) return;
   std::vector<Sql> pairs;
-  for (const auto& [task, attempt] : dropped)
+  for (const auto& [task, attempt] : attempts.dropped)
     pairs.push_back(render("drop_attempts.pair", {{"id", task}, {"attempt", attempt}}));
   session.later(render("drop_attempts", {{"pairs", Sql::joined(pairs, " OR ")}}));
 }
@@ -167,13 +166,20 @@ bool MysqlStore::write_unread(std::span<const ChangedTask> tasks, const Fence& f
 
 void MysqlStore::write_attempts(const AttemptChanges& attempts, bool repeated) {
   drop(*session_, attempts);
-  const std::vector<Attempt> kept = attempts.kept();
+  std::vector<const Attempt*> kept;
+  for (const Attempt& a : attempts.kept) kept.push_back(&a);
+  const auto place = [](const Attempt* a) { return std::pair(a->task, a->attempt); };
+  std::ranges::stable_sort(kept, {}, place);
   std::vector<Alike<Attempt>> groups;
   std::vector<const Attempt*> apart;
-  for (const Attempt& a : kept) {
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const Attempt& a = *kept[i];
     const Columns columns = said(a);
-    if (columns == 0) {
-      apart.push_back(&a);  // the attempt begins
+    // What several events say of one attempt is written in their order.
+    const bool several = (i > 0 && place(kept[i - 1]) == place(&a)) ||
+                         (i + 1 < kept.size() && place(kept[i + 1]) == place(&a));
+    if (columns == 0 || several) {
+      apart.push_back(&a);  // 0: the attempt begins
     } else {
       put(groups, columns, a, [&](const Attempt& x, const Attempt& y) { return same_word(columns, x, y); });
     }

@@ -129,10 +129,17 @@ void MemoryTasks::change(Task& task, Task to) {
 }
 
 void MemoryTasks::write(const AttemptChanges& changes) {
-  for (const auto& [task, attempt] : changes.dropped()) rows_.at(task).attempts.erase(attempt);
-  for (const Attempt& a : changes.kept()) {
-    auto [kept, fresh] = rows_.at(a.task).attempts.try_emplace(a.attempt, a);
-    if (!fresh) merge_attempt(kept->second, a);
+  for (const auto& [task, attempt] : changes.dropped) rows_.at(task).attempts.erase(attempt);
+  for (const Attempt& said : changes.kept) {
+    Attempt& row = rows_.at(said.task).attempts.try_emplace(said.attempt, said).first->second;
+    if (said.published_at) row.published_at = said.published_at;
+    if (said.outcome != Outcome::pending) row.outcome = said.outcome;
+    if (said.outcome_at) row.outcome_at = said.outcome_at;
+    if (!said.error.empty()) row.error = said.error;
+    if (said.node != 0) row.node = said.node;
+    if (!said.executor.empty()) row.executor = said.executor;
+    if (!said.rule.empty()) row.rule = said.rule;
+    if (said.epoch != 0) row.epoch = said.epoch;
   }
 }
 
