@@ -32,14 +32,6 @@ bool has_failed(const Decision& decision) {
 
 }  // namespace
 
-void CauseCounts::add(const CauseCounts& other) {
-  scheduled += other.scheduled;
-  parked += other.parked;
-  succeeded += other.succeeded;
-  total += other.total;
-  failures += other.failures;
-}
-
 // --- CauseBook
 
 CauseBook::Found CauseBook::find(const CauseOf& failure, const std::string& text) const {
@@ -124,10 +116,6 @@ void CauseChanges::decided(const Task& before, Decision& decision) {
     if (const auto it = counts_.find(cause); it != counts_.end() && it->second == CauseCounts{})
       counts_.erase(it);
   }
-}
-
-void CauseChanges::removed(const std::string& cause, State state, std::int64_t tasks) {
-  count(cause, state, -tasks);
 }
 
 void CauseChanges::count(const std::string& cause, State state, std::int64_t tasks) {

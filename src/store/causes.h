@@ -39,9 +39,7 @@ inline std::optional<CauseState> cause_state_from(std::string_view word) {
 }
 
 inline constexpr std::int64_t kWorse = 10;
-// The hour of `last_hour` begins at a multiple of this.
-inline constexpr Ms kCauseBucket{std::chrono::minutes{5}};
-// So many of them are the hour.
+// The hour of `last_hour` begins with a bucket of five minutes. So many of them are the hour.
 inline constexpr std::size_t kCauseBuckets = 12;
 inline constexpr std::size_t kCauseSampleBytes = 1000;
 // A cause that has had no task and no failure for kCauseKept is no longer read into the books of processes.
@@ -59,7 +57,7 @@ struct CauseRow {
   std::int64_t scheduled = 0, parked = 0, succeeded = 0;
   std::int64_t total = 0;      // tasks that it has ever been the cause of; those deleted since, too
   std::int64_t last_hour = 0;  // failures: a task that fails twice counts twice
-  // The same by kCauseBucket, the oldest first: kCauseBuckets of them, or none if they were not read.
+  // The same by bucket, the oldest first: kCauseBuckets of them, or none if they were not read.
   std::vector<std::int64_t> trend = {};
   CauseState state = CauseState::fresh;
   std::string owner, note, link;
@@ -70,7 +68,6 @@ struct CauseRow {
 struct CauseCounts {
   std::int64_t scheduled = 0, parked = 0, succeeded = 0, total = 0, failures = 0;
   bool operator==(const CauseCounts&) const = default;
-  void add(const CauseCounts& other);
 };
 
 // A failure, as far as causes need it.
@@ -139,8 +136,6 @@ class CauseChanges {
   void inserted(const NewTask& task, const std::string& cause);
   // `decision` is applied to `before`: sets the cause of its task.
   void decided(const Task& before, Decision& decision);
-  // Rows of these causes and states are deleted.
-  void removed(const std::string& cause, State state, std::int64_t tasks);
 
   bool empty() const { return counts_.empty(); }
   const std::map<std::string, CauseCounts>& counts() const { return counts_; }  // by cause

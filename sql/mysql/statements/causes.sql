@@ -9,29 +9,35 @@ INSERT INTO rung_cause_changes (cause_id, at, scheduled, parked, succeeded, tota
 
 -- name: cause_changes
 -- SKIP LOCKED: does not wait for transactions that are adding rows.
-SELECT d.id, d.cause_id, d.at, d.scheduled, d.parked, d.succeeded, d.total, d.failures,
-  (SELECT c.state FROM rung_causes c WHERE c.cause_id = d.cause_id)
-FROM rung_cause_changes d ORDER BY d.id LIMIT :limit FOR UPDATE SKIP LOCKED
+SELECT id FROM rung_cause_changes ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: cause_changes_delete
 DELETE FROM rung_cause_changes WHERE id IN (:ids)
 
 -- name: causes_fold
 -- All rows exist: causes_forget keeps those of which a change is left.
-INSERT INTO rung_causes (cause_id, queue, error_type, sample, first_seen, last_seen, scheduled, parked, succeeded,
-  total)
-VALUES :rows
-ON DUPLICATE KEY UPDATE scheduled = scheduled + VALUES(scheduled), parked = parked + VALUES(parked),
-  succeeded = succeeded + VALUES(succeeded), total = total + VALUES(total),
-  last_seen = GREATEST(last_seen, VALUES(last_seen))
+UPDATE (
+  SELECT cause_id, MAX(CASE WHEN failures > 0 THEN at END) AS seen, SUM(scheduled) AS scheduled, SUM(parked) AS parked,
+    SUM(succeeded) AS succeeded, SUM(total) AS total
+  FROM rung_cause_changes WHERE id IN (:ids) GROUP BY cause_id) d
+STRAIGHT_JOIN rung_causes c ON c.cause_id = d.cause_id
+SET c.scheduled = c.scheduled + d.scheduled, c.parked = c.parked + d.parked, c.succeeded = c.succeeded + d.succeeded,
+  c.total = c.total + d.total, c.last_seen = GREATEST(c.last_seen, COALESCE(d.seen, c.last_seen))
 
 -- name: cause_rates_fold
-INSERT INTO rung_cause_rates (cause_id, since, failures) VALUES :rows
-ON DUPLICATE KEY UPDATE failures = failures + VALUES(failures)
+-- Buckets of five minutes (kCauseBuckets).
+INSERT INTO rung_cause_rates (cause_id, since, failures)
+SELECT d.cause_id, d.bucket, d.more FROM (
+  SELECT cause_id, TIMESTAMPADD(MINUTE, TIMESTAMPDIFF(MINUTE, '1970-01-01', at) DIV 5 * 5, '1970-01-01') AS bucket,
+    SUM(failures) AS more
+  FROM rung_cause_changes WHERE id IN (:ids) AND failures > 0 GROUP BY cause_id, bucket) d
+ON DUPLICATE KEY UPDATE failures = failures + d.more
 
--- name: causes_worse
-SELECT c.cause_id FROM rung_causes c
-WHERE c.state = 'ignored' AND c.cause_id IN (:causes) AND
+-- name: causes_again
+-- Those that have failed though they were resolved, or ignored and got worse.
+SELECT c.cause_id FROM (SELECT DISTINCT cause_id FROM rung_cause_changes WHERE id IN (:ids) AND failures > 0) d
+STRAIGHT_JOIN rung_causes c ON c.cause_id = d.cause_id
+WHERE c.state = 'resolved' OR c.state = 'ignored' AND
   (SELECT COALESCE(SUM(r.failures), 0) FROM rung_cause_rates r
    WHERE r.cause_id = c.cause_id AND r.since > UTC_TIMESTAMP(3) - INTERVAL 1 HOUR) >= :times * GREATEST(c.ignored_rate, 1)
 
@@ -41,8 +47,10 @@ SET worse_at = IF(state = 'ignored', UTC_TIMESTAMP(3), NULL), state = IF(state =
 WHERE cause_id IN (:causes) AND state IN ('ignored', 'resolved')
 
 -- name: causes_resolve
-UPDATE rung_causes SET state = 'resolved', worse_at = NULL
-WHERE cause_id IN (:causes) AND scheduled + parked = 0 AND state NOT IN ('ignored', 'resolved')
+UPDATE (SELECT DISTINCT cause_id FROM rung_cause_changes WHERE id IN (:ids)) d
+STRAIGHT_JOIN rung_causes c ON c.cause_id = d.cause_id
+SET c.state = 'resolved', c.worse_at = NULL
+WHERE c.scheduled + c.parked = 0 AND c.state NOT IN ('ignored', 'resolved')
 
 -- name: cause_rates_forget
 DELETE FROM rung_cause_rates WHERE since < UTC_TIMESTAMP(3) - INTERVAL 1 DAY LIMIT 1000
@@ -83,7 +91,8 @@ WHERE scheduled = 0 AND parked = 0 AND succeeded = 0 AND last_seen < :before
   AND NOT EXISTS (SELECT 1 FROM rung_cause_changes d WHERE d.cause_id = rung_causes.cause_id)
 LIMIT :limit
 
--- name: causes_of_tasks
--- Of tasks that are locked.
-SELECT cause_id, state, COUNT(*) FROM rung_tasks FORCE INDEX (PRIMARY) WHERE id IN (:ids) AND cause_id IS NOT NULL
-GROUP BY cause_id, state
+-- name: cause_changes_of_purged
+-- Of tasks that are locked. Of the states that end, causes count only one.
+INSERT INTO rung_cause_changes (cause_id, at, scheduled, parked, succeeded, total, failures)
+SELECT cause_id, '1970-01-01', 0, 0, -COUNT(*), 0, 0 FROM rung_tasks FORCE INDEX (PRIMARY)
+WHERE id IN (:ids) AND cause_id IS NOT NULL AND state = 'succeeded' GROUP BY cause_id

@@ -67,10 +67,13 @@ SELECT COUNT(*) FROM (SELECT 1 FROM :table PARTITION (rest) LIMIT :most) some
 SELECT COALESCE(SUM(body_bytes), 0) FROM (SELECT body_bytes FROM rung_tasks WHERE id >= :from LIMIT :most) some
 
 -- name: sweep_page
-SELECT DISTINCT task_id FROM :table WHERE task_id >= :from AND task_id < :to ORDER BY task_id LIMIT :limit
-
--- name: sweep_tasks
-SELECT id FROM rung_tasks WHERE id >= :from AND id < :to
+-- The next tasks of which there is a body or an attempt, and whether they themselves are gone.
+SELECT p.task_id, t.id IS NULL FROM (
+  (SELECT task_id FROM rung_bodies WHERE task_id >= :from AND task_id < :to ORDER BY task_id LIMIT :limit)
+  UNION
+  (SELECT DISTINCT task_id FROM rung_attempts WHERE task_id >= :from AND task_id < :to ORDER BY task_id LIMIT :limit)
+  ORDER BY task_id LIMIT :limit) p
+LEFT JOIN rung_tasks t ON t.id = p.task_id ORDER BY p.task_id
 
 -- name: old_rows
 SELECT id FROM :table WHERE at < :before ORDER BY at LIMIT :limit

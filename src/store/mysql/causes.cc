@@ -1,6 +1,5 @@
 // Causes of failures: sql/mysql/schema.sql says how the tables work together.
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -67,62 +66,8 @@ std::optional<std::string> at_most(const std::optional<std::string>& text, std::
   return text ? std::optional(clean_utf8(*text, most)) : std::nullopt;
 }
 
-// Changes of one cause, added up.
-struct Sum {
-  CauseCounts counts;
-  EpochMs last_seen;
-  std::optional<CauseState> state = {};      // before them
-  std::map<EpochMs, std::int64_t> failures;  // by bucket
-};
-using Sums = std::map<std::string, Sum>;
-
-// Locks the changes that it adds up.
-Sums add_up(Session& session, int limit, std::vector<std::int64_t>& ids) {
-  Sums sums;
-  auto row = session.query(render("cause_changes", {{"limit", limit}}));
-  while (row->next()) {
-    std::int64_t id = 0;
-    std::string cause, state;
-    EpochMs at;
-    CauseCounts change;
-    Fields(*row) >> id >> cause >> at >> change.scheduled >> change.parked >> change.succeeded >>
-        change.total >> change.failures >> state;
-    ids.push_back(id);
-    Sum& sum = sums[cause];
-    sum.counts.add(change);
-    sum.state = cause_state_from(state);
-    if (change.failures == 0) continue;
-    sum.last_seen = std::max(sum.last_seen, at);
-    sum.failures[EpochMs{at.ms - at.ms % kCauseBucket.count()}] += change.failures;
-  }
-  return sums;
-}
-
-void write_sums(Session& session, const Sums& sums) {
-  const Sql none = Sql::of("");
-  Rows causes, rates;
-  for (const auto& [cause, sum] : sums) {
-    causes.row() << cause << none << none << none << sum.last_seen << sum.last_seen << sum.counts.scheduled
-                 << sum.counts.parked << sum.counts.succeeded << sum.counts.total;
-    for (const auto& [since, failures] : sum.failures) rates.row() << cause << since << failures;
-  }
-  session.later(render("causes_fold", {{"rows", causes.done()}}));
-  if (rates.count() > 0) session.later(render("cause_rates_fold", {{"rows", rates.done()}}));
-}
-
-// Of these causes, reopens the ignored ones that have got worse, and the resolved ones that have failed.
-// Returns the former.
-std::vector<CauseRow> reopen(Session& session, const Sums& sums) {
-  std::vector<std::string> ignored, again;
-  for (const auto& [cause, sum] : sums) {
-    if (sum.counts.failures == 0) continue;
-    if (sum.state == CauseState::ignored) ignored.push_back(cause);
-    if (sum.state == CauseState::resolved) again.push_back(cause);
-  }
-  if (!ignored.empty()) {
-    const Sql worse = render("causes_worse", {{"causes", ignored}, {"times", kWorse}});
-    std::ranges::move(session.rows<std::string>(worse), std::back_inserter(again));
-  }
+// Reopens these causes. Returns those of them that had been ignored.
+std::vector<CauseRow> reopen(Session& session, const std::vector<std::string>& again) {
   if (again.empty()) return {};
   session.exec(render("causes_reopen", {{"causes", again}}));
   std::vector<CauseRow> out;
@@ -199,17 +144,17 @@ Result<CauseTotals> MysqlStore::cause_totals() {
 Result<CausesFolded> MysqlStore::fold_causes(int limit) {
   return session_->transaction_for([&] {
     CausesFolded out;
-    std::vector<std::int64_t> ids;
-    const Sums sums = add_up(*session_, limit, ids);
+    const auto ids = session_->rows<std::int64_t>(render("cause_changes", {{"limit", limit}}));
     if (ids.empty()) return out;
+    const Place changes{"ids", ids};
     session_->later(render("cause_rates_forget"));
-    write_sums(*session_, sums);
-    session_->later(render("cause_changes_delete", {{"ids", ids}}));
+    session_->later(render("causes_fold", {changes}));
+    session_->later(render("cause_rates_fold", {changes}));
     out.more = static_cast<int>(ids.size()) >= limit;
-    out.worse = reopen(*session_, sums);
-    std::vector<std::string_view> causes;
-    for (const auto& [cause, sum] : sums) causes.emplace_back(cause);
-    session_->later(render("causes_resolve", {{"causes", causes}}));
+    const Sql again = render("causes_again", {changes, {"times", kWorse}});
+    out.worse = reopen(*session_, session_->rows<std::string>(again));
+    session_->later(render("causes_resolve", {changes}));
+    session_->later(render("cause_changes_delete", {changes}));
     return out;
   });
 }

@@ -88,14 +88,14 @@ struct TaskColumn {
   std::string_view counted = "same_change.counts";
 };
 
-template <auto Member, typename Row>
-bool equal(const Row& a, const Row& b) {
+template <auto Member>
+bool equal(T a, T b) {
   return a.*Member == b.*Member;
 }
-template <auto Member, typename Row>
-Sql value_of(const Row& row) {
-  if constexpr (std::convertible_to<decltype(row.*Member), std::string_view>) return name_sql(row.*Member);
-  return Sql::of(row.*Member);
+template <auto Member>
+Sql value_of(T task) {
+  if constexpr (std::convertible_to<decltype(task.*Member), std::string_view>) return name_sql(task.*Member);
+  return Sql::of(task.*Member);
 }
 template <auto Member>
 void read_into(Fields& row, Task& task) {
@@ -103,12 +103,12 @@ void read_into(Fields& row, Task& task) {
 }
 
 template <auto Member>
-constexpr TaskColumn column(std::string_view name, Sql (*value)(T) = value_of<Member, Task>,
+constexpr TaskColumn column(std::string_view name, Sql (*value)(T) = value_of<Member>,
                             void (*read)(Fields&, Task&) = read_into<Member>) {
-  return {name, equal<Member, Task>, value, read};
+  return {name, equal<Member>, value, read};
 }
 template <auto Member>
-constexpr TaskColumn rare(std::string_view name, Sql (*value)(T) = value_of<Member, Task>) {
+constexpr TaskColumn rare(std::string_view name, Sql (*value)(T) = value_of<Member>) {
   return column<Member>(name, value, nullptr);
 }
 // One more with each change.
@@ -178,7 +178,7 @@ constexpr TaskColumn kTasks[] = {
      [](Fields&, Task&) {}},
     column<&Task::cause>("cause_id", [](T t) { return cause_sql(t.cause); }),
     // Those of a new task alone.
-    column<&Task::kind>("kind", value_of<&Task::kind, Task>, read_kind),
+    column<&Task::kind>("kind", value_of<&Task::kind>, read_kind),
     column<&Task::tag>("tag"),
     column<&Task::message_id>("message_id"),
     column<&Task::created_at>("created_at"),
@@ -218,11 +218,11 @@ bool is_correlated(const Message& message) {
   return id && !id->empty();
 }
 
-// Calls `f` for each column of the table that is among `columns`.
-template <typename Table, typename F>
-void for_each(const Table& table, Columns columns, F f) {
-  for (std::size_t i = 0; i < std::size(table); ++i) {
-    if ((columns >> i & 1U) != 0) f(table[i]);
+// Calls `f` for each of these columns.
+template <typename F>
+void for_each(Columns columns, F f) {
+  for (std::size_t i = 0; i < std::size(kTaskChanges); ++i) {
+    if ((columns >> i & 1U) != 0) f(kTaskChanges[i]);
   }
 }
 
@@ -321,7 +321,7 @@ Columns changed(const Task& before, const Task& after) {
 
 bool same_change(Columns columns, const Task& after, const Task& other) {
   bool same = true;
-  for_each(kTaskChanges, columns, [&](const TaskColumn& column) {
+  for_each(columns, [&](const TaskColumn& column) {
     same = same && (column.counts != nullptr || column.same(after, other));
   });
   return same;
@@ -329,7 +329,7 @@ bool same_change(Columns columns, const Task& after, const Task& other) {
 
 Sql change(Columns columns, const Task& after) {
   std::vector<Sql> set;
-  for_each(kTaskChanges, columns, [&](const TaskColumn& column) {
+  for_each(columns, [&](const TaskColumn& column) {
     set.push_back(column.counts != nullptr
                       ? render(column.counted, {{"column", Sql::identifier(column.name)}})
                       : assignment(column.name, column.value(after)));
@@ -341,27 +341,12 @@ Sql change(Columns columns, const Task& after) {
 
 namespace {
 
-// A column of an attempt that may change after the attempt has begun.
-struct AttemptColumn {
-  std::string_view name;
-  bool (*is_said)(const Attempt&);
-  bool (*same)(const Attempt&, const Attempt&);
-  Sql (*value)(const Attempt&);
-};
-
-template <auto Member>
-constexpr AttemptColumn said_column(std::string_view name,
-                                    Sql (*value)(const Attempt&) = value_of<Member, Attempt>) {
-  return {name, [](const Attempt& a) { return a.*Member != Attempt{}.*Member; }, equal<Member, Attempt>,
-          value};
-}
 Sql error_of(const Attempt& a) { return clean(a.error, kErrorBytes); }
 
-constexpr AttemptColumn kAttemptChanges[] = {
-    said_column<&Attempt::published_at>("published_at"), said_column<&Attempt::outcome>("outcome"),
-    said_column<&Attempt::outcome_at>("outcome_at"),     said_column<&Attempt::error>("error", error_of),
-    said_column<&Attempt::executor>("executor"),         said_column<&Attempt::rule>("rule"),
-};
+bool says_same(const Attempt& a, const Attempt& b) {
+  return a.published_at == b.published_at && a.outcome == b.outcome && a.outcome_at == b.outcome_at &&
+         a.error == b.error && a.executor == b.executor && a.rule == b.rule;
+}
 
 }  // namespace
 
@@ -370,25 +355,21 @@ void add_attempt(Rows& rows, const Attempt& a) {
              << a.outcome_at << error_of(a) << a.node << name_sql(a.executor) << name_sql(a.rule) << a.epoch;
 }
 
-Columns said(const Attempt& attempt) {
-  Columns columns = 0;
-  for (std::size_t i = 0; i < std::size(kAttemptChanges); ++i) {
-    if (kAttemptChanges[i].is_said(attempt)) columns |= Columns{1} << i;
-  }
-  return columns;
+bool only_begins(const Attempt& a) {
+  static const Attempt kNothing;
+  return says_same(a, kNothing);
 }
 
-bool same_word(Columns columns, const Attempt& a, const Attempt& b) {
-  bool same = a.attempt == b.attempt;
-  for_each(kAttemptChanges, columns, [&](const AttemptColumn& column) { same = same && column.same(a, b); });
-  return same;
-}
+bool same_word(const Attempt& a, const Attempt& b) { return a.attempt == b.attempt && says_same(a, b); }
 
-Sql word(Columns columns, const Attempt& attempt) {
+Sql word(const Attempt& a) {
   std::vector<Sql> set;
-  for_each(kAttemptChanges, columns, [&](const AttemptColumn& column) {
-    set.push_back(assignment(column.name, column.value(attempt)));
-  });
+  if (a.published_at) set.push_back(assignment("published_at", Sql::of(a.published_at)));
+  if (a.outcome != Outcome::pending) set.push_back(assignment("outcome", Sql::of(a.outcome)));
+  if (a.outcome_at) set.push_back(assignment("outcome_at", Sql::of(a.outcome_at)));
+  if (!a.error.empty()) set.push_back(assignment("error", error_of(a)));
+  if (!a.executor.empty()) set.push_back(assignment("executor", name_sql(a.executor)));
+  if (!a.rule.empty()) set.push_back(assignment("rule", name_sql(a.rule)));
   return Sql::of(set);
 }
 

@@ -135,9 +135,9 @@ inline constexpr Columns kAlone = Columns{1} << 63U;
 Columns changed(const Task& before, const Task& after);
 bool same_change(Columns columns, const Task& after, const Task& other);
 Sql change(Columns columns, const Task& after);
-// The same for updates of an attempt that has begun. 0: the attempt only begins.
-Columns said(const Attempt& attempt);
-bool same_word(Columns columns, const Attempt& a, const Attempt& b);
-Sql word(Columns columns, const Attempt& attempt);
+// The same for attempts. only_begins(): it says nothing but what its first row has.
+bool only_begins(const Attempt& attempt);
+bool same_word(const Attempt& a, const Attempt& b);
+Sql word(const Attempt& attempt);
 
 }  // namespace rung::mysql

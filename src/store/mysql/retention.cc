@@ -86,15 +86,6 @@ void without_bulks(Session& session, std::vector<TaskId>& ids) {
   std::erase_if(ids, [&](TaskId id) { return stay.contains(id); });
 }
 
-// How the causes of these tasks change, which are about to be deleted.
-CauseChanges without(Session& session, CauseTexts& texts, std::span<const TaskId> ids) {
-  CauseChanges changes(texts);
-  const Sql causes = render("causes_of_tasks", {{"ids", ids}});
-  for (const auto& [cause, state, tasks] : session.rows<std::string, State, std::int64_t>(causes))
-    changes.removed(cause, state, tasks);
-  return changes;
-}
-
 }  // namespace
 
 Result<std::vector<Partition>> MysqlStore::partitions() {
@@ -210,8 +201,7 @@ Result<PurgeResult> MysqlStore::purge_finished(EpochMs before, const PurgeCursor
         without_bulks(*session_, ids);
         PurgeResult out = page;
         if (ids.empty()) return out;
-        CauseTexts none(*book_);
-        write_causes(without(*session_, none, ids), 0, EpochMs{});
+        session_->later(render("cause_changes_of_purged", {{"ids", ids}}));
         erase(*session_, "rung_task_headers", "task_id", ids);
         out.tasks = erase(*session_, "rung_tasks", "id", ids);
         return out;
@@ -223,29 +213,16 @@ Result<Swept> MysqlStore::sweep(TaskId from, TaskId to, int limit) {
   return session_->transaction_for(
       [&] {
         Swept out;
-        const auto page = [&](std::string_view table) {
-          const Place name{"table", Sql::identifier(table)};
-          return session_->rows<TaskId>(
-              render("sweep_page", {name, {"from", from}, {"to", to}, {"limit", limit}}));
-        };
-        auto bodies = page("rung_bodies");
-        auto attempts = page("rung_attempts");
-        // The end of the range that both pages cover.
-        TaskId end = to;
-        for (const auto* rows : {&bodies, &attempts}) {
-          if (static_cast<int>(rows->size()) == limit) end = std::min(end, TaskId{rows->back().value + 1});
+        const auto page = session_->rows<TaskId, bool>(
+            render("sweep_page", {{"from", from}, {"to", to}, {"limit", limit}}));
+        std::vector<TaskId> gone;
+        for (const auto& [id, is_gone] : page) {
+          if (is_gone) gone.push_back(id);
         }
-        if (end < to) out.next = end;
-        const auto here = session_->rows<TaskId>(render("sweep_tasks", {{"from", from}, {"to", end}}));
-        const std::set<TaskId> tasks(here.begin(), here.end());
-        std::set<TaskId> gone;
-        for (auto* rows : {&bodies, &attempts}) {
-          std::erase_if(*rows, [&](TaskId id) { return id >= end || tasks.contains(id); });
-          gone.insert(rows->begin(), rows->end());
-        }
-        erase(*session_, "rung_attempts", "task_id", attempts);
-        erase(*session_, "rung_bodies", "task_id", bodies);
-        out.tasks = static_cast<std::int64_t>(gone.size());
+        if (std::ssize(page) == limit) out.next = TaskId{std::get<0>(page.back()).value + 1};
+        erase(*session_, "rung_attempts", "task_id", gone);
+        erase(*session_, "rung_bodies", "task_id", gone);
+        out.tasks = std::ssize(gone);
         return out;
       },
       "sweep");

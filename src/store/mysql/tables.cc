@@ -174,14 +174,13 @@ void MysqlStore::write_attempts(const AttemptChanges& attempts, bool repeated) {
   std::vector<const Attempt*> apart;
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const Attempt& a = *kept[i];
-    const Columns columns = said(a);
     // What several events say of one attempt is written in their order.
     const bool several = (i > 0 && place(kept[i - 1]) == place(&a)) ||
                          (i + 1 < kept.size() && place(kept[i + 1]) == place(&a));
-    if (columns == 0 || several) {
-      apart.push_back(&a);  // 0: the attempt begins
+    if (several || only_begins(a)) {
+      apart.push_back(&a);
     } else {
-      put(groups, columns, a, [&](const Attempt& x, const Attempt& y) { return same_word(columns, x, y); });
+      put(groups, 0, a, same_word);
     }
   }
   for (const Alike<Attempt>& group : groups) {
@@ -193,7 +192,7 @@ void MysqlStore::write_attempts(const AttemptChanges& attempts, bool repeated) {
       continue;
     }
     at_once(ids, [&](std::span<const TaskId> some) {
-      session_->later(render("same_attempts", {{"changes", word(group.columns, *group.items.front())},
+      session_->later(render("same_attempts", {{"changes", word(*group.items.front())},
                                                {"attempt", group.items.front()->attempt},
                                                {"ids", some}}));
       session_->expect_rows(static_cast<std::int64_t>(some.size()));
