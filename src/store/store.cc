@@ -86,22 +86,20 @@ std::optional<BulkState> bulk_state_from(std::string_view word) {
 Filter of_bulk(const NewBulk& bulk) {
   Filter filter = bulk.filter;
   filter.after.reset();
-  if (!filter.state && filter.states.empty()) {
+  if (filter.states.empty()) {
     const bool parked = bulk.action == BulkAction::redrive || bulk.action == BulkAction::discard;
     const bool finish = is_finish(bulk.action);
-    filter.state = finish ? State::awaiting : parked ? State::parked : State::scheduled;
+    filter.states = {finish ? State::awaiting : parked ? State::parked : State::scheduled};
   }
   if (bulk.action == BulkAction::redrive) filter.body_stored = true;
   // What is being handled just now is not meant.
-  if (is_finish(bulk.action) && filter.state == State::awaiting) filter.silence_held = true;
+  if (is_finish(bulk.action) && filter.states == std::vector{State::awaiting}) filter.silence_held = true;
   return filter;
 }
 
 std::string refused_states(const NewBulk& bulk) {
   const std::vector<State> allowed = states_of(bulk.action);
-  const Filter filter = of_bulk(bulk);
-  std::vector<State> asked = filter.states;
-  if (asked.empty()) asked.push_back(*filter.state);
+  const std::vector<State> asked = of_bulk(bulk).states;
   const auto is_allowed = [&](State state) { return std::ranges::find(allowed, state) != allowed.end(); };
   if (std::ranges::any_of(asked, is_allowed)) return {};
   std::string words, possible;

@@ -102,8 +102,7 @@ struct Filter {
     due
   };  // due: the earliest due time first, tasks without one last
 
-  std::optional<State> state = {};
-  std::vector<State> states = {};  // any of these; empty = use `state`
+  std::vector<State> states = {};  // any of these; empty = all
   std::optional<Kind> kind = {};
   std::string queue = {}, exchange = {}, tag = {}, message_id = {}, ladder = {};
   std::string error_contains = {}, error_type = {};

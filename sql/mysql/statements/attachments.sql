@@ -19,7 +19,7 @@ REPLACE INTO rung_attachments (queue, length, state, since, attached_at, detail,
 DELETE FROM rung_attachments WHERE checked_at < :before AND COALESCE(counted_at, checked_at) < :before LIMIT 1000
 
 -- name: awaiting
-SELECT t.id, t.said_means, t.said_ms, CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END
+SELECT t.id, CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END, t.said_means, t.said_ms
 FROM rung_tasks t LEFT JOIN rung_attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 WHERE t.id IN (:ids)
 

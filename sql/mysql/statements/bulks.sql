@@ -132,7 +132,7 @@ WHERE i.bulk_id = :bulk AND i.task_id IN (:ids)
 -- name: bulk_sent
 -- Of the last :limit processed: the first attempt since the bulk's change of the task. Only of a failure the error is of
 -- interest.
-SELECT i.task_id, t.queue, t.state, t.next_at, t.silence_means, t.silence_ms, a.outcome,
+SELECT i.task_id, t.queue, t.state, t.state = 'awaiting' AND t.next_at IS NULL, t.silence_means, t.silence_ms, a.outcome,
   CASE WHEN a.published_at > '1970-01-01' THEN a.published_at END,
   CASE WHEN a.outcome IN ('failed','timed_out','returned') THEN LEFT(a.error, 200) END
 FROM (SELECT task_id, after_attempt FROM rung_bulk_items WHERE bulk_id = :bulk

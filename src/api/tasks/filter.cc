@@ -21,13 +21,6 @@ std::string known_conditions() {
   return names;
 }
 
-void set_states(Filter& filter, std::string_view value) {
-  for (const std::string& word : split_words(value)) filter.states.push_back(*state_from(word));
-  if (filter.states.size() > 1) return;
-  filter.state = filter.states.front();
-  filter.states.clear();
-}
-
 // REQUIRES: the value is a valid one.
 void set(Filter& filter, const Condition& condition, const std::string& name, const std::string& value) {
   if (const auto* text = std::get_if<Text>(&condition.member)) {
@@ -35,7 +28,7 @@ void set(Filter& filter, const Condition& condition, const std::string& name, co
   } else if (const auto* time = std::get_if<Time>(&condition.member)) {
     filter.** time = from_rfc3339(written_time(value));
   } else if (name == "state") {
-    set_states(filter, value);
+    for (const std::string& word : split_words(value)) filter.states.push_back(*state_from(word));
   } else if (name == "kind") {
     filter.kind = kind_from(value);
   } else if (name == "silence_held") {
@@ -52,7 +45,7 @@ std::string wrong_condition(const Condition& condition, const std::string& value
 }
 
 std::string written_states(const Filter& f) {
-  std::string states(f.state ? to_word(*f.state) : "");
+  std::string states;
   for (const State state : f.states) states.append(states.empty() ? "" : ",").append(to_word(state));
   return states;
 }

@@ -41,16 +41,6 @@ std::optional<AttachmentRecord> record_of(const AttachmentRecords& records, cons
   return it == records.end() ? std::nullopt : std::optional(it->second);
 }
 
-// The columns of awaiting.
-std::pair<TaskId, Awaiting> awaiting_at(const ::sql::ResultSet& row) {
-  std::pair<TaskId, Awaiting> out;
-  Fields fields(row);
-  fields >> out.first;
-  out.second.said = silence_from(fields);
-  fields >> out.second.published_at;
-  return out;
-}
-
 void write_record(Session& session, const AttachmentRecord& record) {
   const Sql queue = Sql::of(record.queue);
   Rows rows;
@@ -106,8 +96,12 @@ Result<void> MysqlStore::see_attachments(std::span<const AttachmentSighting> see
 Result<std::map<TaskId, Awaiting>> MysqlStore::awaiting(std::span<const TaskId> ids) {
   if (ids.empty()) return std::map<TaskId, Awaiting>{};
   return session_->run_for([&] {
-    const auto rows = session_->all(render("awaiting", {{"ids", ids}}), awaiting_at);
-    return std::map(rows.begin(), rows.end());
+    std::map<TaskId, Awaiting> out;
+    const Sql sql = render("awaiting", {{"ids", ids}});
+    using Time = std::optional<EpochMs>;
+    for (const auto& [id, published_at, said] : session_->rows<TaskId, Time, std::optional<Silence>>(sql))
+      out[id] = {published_at, said};
+    return out;
   });
 }
 

@@ -161,21 +161,12 @@ Result<std::vector<TaskId>> MysqlStore::bulk_next(const BulkStep& step, int limi
 }
 
 Result<std::vector<SentTask>> MysqlStore::sent_by_bulk(std::int64_t id, int limit) {
-  return session_->run_for([&] {
-    std::vector<SentTask> out;
-    auto row = session_->query(render("bulk_sent", {{"bulk", id}, {"limit", limit}}));
-    while (row->next()) {
-      SentTask sent;
-      std::optional<EpochMs> next_at;
-      Fields fields(*row);
-      fields >> sent.id >> sent.queue >> sent.state >> next_at;
-      sent.silence = silence_from(fields);
-      fields >> sent.outcome >> sent.published_at >> sent.error;
-      sent.held = !next_at && sent.state == State::awaiting;
-      if (sent.state != State::unknown) out.push_back(std::move(sent));
-    }
-    return out;
-  });
+  auto sent = session_->read_all(
+      render("bulk_sent", {{"bulk", id}, {"limit", limit}}),
+      row_of(&SentTask::id, &SentTask::queue, &SentTask::state, &SentTask::held, &SentTask::silence,
+             &SentTask::outcome, &SentTask::published_at, &SentTask::error));
+  if (sent) std::erase_if(*sent, [](const SentTask& task) { return task.state == State::unknown; });
+  return sent;
 }
 
 Result<void> MysqlStore::judge_bulk(const BulkStep& step, const BulkVerdict& verdict, Ms pause) {

@@ -11,8 +11,6 @@ namespace rung::mysql {
 namespace {
 
 constexpr std::size_t kNameBytes = 255;  // VARCHAR(255) holds at least these
-// The words of the columns silence_means and said_means.
-constexpr std::string_view kSilenceSuccess = "success", kSilenceFailure = "failure";
 
 // Callers clean what they write. This catches omissions, so that a column never rejects a whole batch.
 Sql clean(std::string_view text, std::size_t most) {
@@ -34,13 +32,6 @@ std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column
   const auto text = row.getString(column);
   if (text.length() == 0) return std::nullopt;
   return parse_datetime(text.asStdString());
-}
-
-std::optional<Silence> silence_from(Fields& row) {
-  const auto word = row.next<std::string>();
-  const Ms after = row.next<Ms>();
-  if (word.empty()) return std::nullopt;
-  return Silence{word == kSilenceSuccess ? Silence::Means::success : Silence::Means::failure, after};
 }
 
 Sql rule_headers_sql(const RuleHeaders& headers) {
@@ -173,7 +164,7 @@ constexpr TaskColumn kTasks[] = {
     rare<&Task::replaced_by>("replaced_by"),
     rare<&Task::came_back>("came_back"),
     {"said_means", same_said, [](T t) { return Sql::of(t.said ? means(*t.said) : ""); },
-     [](Fields& row, Task& t) { t.said = silence_from(row); }},
+     read_into<&Task::said>},
     {"said_ms", same_said, [](T t) { return Sql::of(t.said ? t.said->after : Ms{0}); },
      [](Fields&, Task&) {}},
     column<&Task::cause>("cause_id", [](T t) { return cause_sql(t.cause); }),
@@ -183,9 +174,8 @@ constexpr TaskColumn kTasks[] = {
     column<&Task::message_id>("message_id"),
     column<&Task::created_at>("created_at"),
     column<&Task::body_bytes>("body_bytes"),
-    column<&Task::silence>(
-        "silence_means", [](T t) { return t.silence ? Sql::of(means(*t.silence)) : Sql::null(); },
-        [](Fields& row, Task& t) { t.silence = silence_from(row); }),
+    column<&Task::silence>("silence_means",
+                           [](T t) { return t.silence ? Sql::of(means(*t.silence)) : Sql::null(); }),
     column<&Task::silence>(
         "silence_ms", [](T t) { return t.silence ? Sql::of(t.silence->after) : Sql::null(); },
         [](Fields&, Task&) {}),

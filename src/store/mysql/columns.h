@@ -25,6 +25,9 @@ std::string text_at(const ::sql::ResultSet& row, std::uint32_t column);  // "" f
 std::optional<EpochMs> time_at(const ::sql::ResultSet& row, std::uint32_t column);
 inline TaskId id_at(const ::sql::ResultSet& row) { return {row.getInt64(1)}; }  // in the first column
 
+// The words of the columns silence_means and said_means.
+inline constexpr std::string_view kSilenceSuccess = "success", kSilenceFailure = "failure";
+
 // The columns of a row, one after the other. NULL is 0, "", or none. A word that this program does not know
 // (a later version's) is State::unknown, and otherwise the least that can be said.
 class Fields {
@@ -70,6 +73,13 @@ T Fields::next() {
     return static_cast<T>(row_.getUInt64(column_));
   } else if constexpr (std::integral<T>) {
     return static_cast<T>(row_.getInt64(column_));
+  } else if constexpr (std::same_as<T,
+                                    std::optional<Silence>>) {  // two columns: what it means, after how long
+    --column_;
+    const auto word = next<std::string>();
+    const Ms after = next<Ms>();
+    if (word.empty()) return std::nullopt;
+    return Silence{word == kSilenceSuccess ? Silence::Means::success : Silence::Means::failure, after};
   } else {  // optional
     if (row_.isNull(column_)) return std::nullopt;
     --column_;
@@ -87,9 +97,6 @@ constexpr auto row_of(Member T::*... members) {
     return out;
   };
 }
-
-// Two columns: silence_means and silence_ms, or said_means and said_ms.
-std::optional<Silence> silence_from(Fields& row);
 
 const Sql& task_columns();  // those that task_from() reads, of rung_tasks as t
 Task task_from(Fields& row);

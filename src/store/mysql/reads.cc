@@ -59,7 +59,6 @@ Sql conditions(const Filter& f) {
     if (at) sql += render(name, {{"column", Sql::identifier(column)}, {"value", at}});
   };
   if (f.after) sql += place_of(f);
-  if (f.state) sql += equals("state", to_word(*f.state));
   if (!f.states.empty()) sql += render("list.states", {{"states", f.states}});
   if (f.kind) sql += equals("kind", to_word(*f.kind));
   text("queue", f.queue);

@@ -187,7 +187,7 @@ TEST_P(AttachmentContract, ABulkRedrivesSuccesses) {
   apply_one(*store_, fence, reported, event::Succeeded{1});
   NewBulk asked;
   asked.action = BulkAction::redrive;
-  asked.filter.state = State::succeeded;
+  asked.filter.states = {State::succeeded};
   asked.who = "ann";
   const Bulk plain = must(store_->create_bulk(asked));
   EXPECT_FALSE(plain.even_reported);

@@ -250,7 +250,8 @@ TEST_P(StoreContract, TheSameIntakeTakenInByManyAtOnceIsOneRow) {
       });
   EXPECT_EQ(inserted, kKeys);
   for (const auto& [key, ids] : rows) EXPECT_EQ(ids.size(), 1U);
-  EXPECT_EQ(must(store_->list(Filter{.state = State::scheduled, .limit = 1000})).size(), std::size_t{kKeys});
+  EXPECT_EQ(must(store_->list(Filter{.states = {State::scheduled}, .limit = 1000})).size(),
+            std::size_t{kKeys});
 }
 
 }  // namespace

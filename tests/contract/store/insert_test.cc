@@ -271,7 +271,7 @@ TEST_P(StoreContract, ALargeBatchGoesInWhole) {
     ASSERT_EQ(inserted[i].how, How::inserted);
     ASSERT_EQ(inserted[i].id, tasks[i].task.id);
   }
-  EXPECT_EQ(must(store_->list(Filter{.state = State::scheduled, .limit = 10'000})).size(), 1300U);
+  EXPECT_EQ(must(store_->list(Filter{.states = {State::scheduled}, .limit = 10'000})).size(), 1300U);
 }
 
 TEST_P(StoreContract, NothingToWriteIsNoError) {

@@ -186,7 +186,7 @@ TEST_P(ReadContract, ListShowsWhatItsFilterSays) {
     for (const std::size_t i : wanted) ids.push_back(tasks[i].task.id);
     EXPECT_EQ(ids_of(must(store_->list(f))), ids);
   };
-  only([](Filter& f) { f.state = State::awaiting; }, {1});
+  only([](Filter& f) { f.states = {State::awaiting}; }, {1});
   only([](Filter& f) { f.states = {State::awaiting, State::scheduled}; }, {3, 2, 1, 0});
   only([](Filter& f) { f.states = {State::awaiting, State::parked}; }, {1});
   only([](Filter& f) { f.order = Filter::Order::oldest; }, {0, 1, 2, 3});
@@ -219,7 +219,7 @@ TEST_P(ReadContract, ListShowsWhatItsFilterSays) {
   only(
       [](Filter& f) {
         f.queue = "Orders";
-        f.state = State::scheduled;
+        f.states = {State::scheduled};
       },
       {});
 }

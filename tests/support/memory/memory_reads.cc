@@ -118,8 +118,7 @@ Result<std::vector<TaskId>> MemoryStore::short_claims(std::span<const Lease> lea
 // --- for people
 
 bool MemoryStore::shows(const Filter& f, const Task& t) {
-  return (!f.state || t.state == *f.state) &&
-         (f.states.empty() || std::ranges::find(f.states, t.state) != f.states.end()) &&
+  return (f.states.empty() || std::ranges::find(f.states, t.state) != f.states.end()) &&
          (f.queue.empty() || t.queue == f.queue) && (f.tag.empty() || t.tag == f.tag) &&
          (!f.silence_held || is_silence_held(t)) && (!f.body_stored || *f.body_stored == body_stored(t));
 }
