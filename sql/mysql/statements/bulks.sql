@@ -76,10 +76,11 @@ SELECT COALESCE(MAX(task_id), 0) FROM rung_bulk_items WHERE bulk_id = :bulk
 UPDATE rung_bulks SET total = :total WHERE id = :bulk
 
 -- name: bulks
+-- Without actions that a later version added: they would be mistaken for others.
 SELECT id, action, state, filter, reason, queue, exchange, routing_key, rate, who, total, done, applied, refused,
   created_at, finished_at, runner, last_id, even_reported, canary, watch_ms, ramp, stop_above, canary_done,
   stopped_because, changed_at, changed_by, changed_because
-FROM rung_bulks t WHERE TRUE
+FROM rung_bulks t WHERE action IN ('cancel','fire','redrive','discard','succeed','fail')
 
 -- name: bulks.end
 ORDER BY id DESC LIMIT :limit

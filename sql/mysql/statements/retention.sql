@@ -81,11 +81,8 @@ SELECT id FROM :table WHERE at < :before ORDER BY at LIMIT :limit
 -- name: old_bulk
 SELECT id FROM rung_bulks WHERE state IN ('aborted','done','stopped') AND finished_at < :before ORDER BY id LIMIT 1
 
--- name: old_bulk_items
-SELECT task_id FROM rung_bulk_items WHERE bulk_id = :bulk ORDER BY task_id LIMIT :limit
-
 -- name: old_bulk_items_delete
-DELETE i FROM rung_bulk_items i FORCE INDEX (PRIMARY) WHERE i.bulk_id = :bulk AND i.task_id IN (:ids)
+DELETE FROM rung_bulk_items WHERE bulk_id = :bulk ORDER BY task_id LIMIT :limit
 
 -- name: old_bulk_delete
 -- The row of an ended bulk is still shown: delete its items first.

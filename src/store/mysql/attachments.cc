@@ -70,27 +70,25 @@ Result<void> MysqlStore::see_attachments(std::span<const AttachmentSighting> see
   }
   std::ranges::sort(ordered, {}, &AttachmentSighting::queue);  // every transaction locks in the same order
   for (const AttachmentSighting& one : ordered) queues.push_back(one.queue);
-  const auto changes = [&](const AttachmentRecords& records, EpochMs now) {
-    return std::ranges::any_of(ordered, [&](const AttachmentSighting& one) {
-      return see_attachment(record_of(records, one.queue), one, now).record.has_value();
-    });
-  };
-  auto read =
-      session_->run_for([&] { return std::pair(read_records(*session_, queues, false), session_->now()); });
-  if (!read) return tl::unexpected(read.error());
-  if (!changes(read->first, read->second)) return {};
-  return session_->transaction([&] {
-    AttachmentRecords records = read_records(*session_, queues, true);
+  // Whether anything changes; writes it if the rows are locked.
+  const auto see = [&](bool lock) {
+    AttachmentRecords records = read_records(*session_, queues, lock);
     const EpochMs now = session_->now();
+    bool changes = false;
     for (const AttachmentSighting& one : ordered) {
       const AttachmentChange change = see_attachment(record_of(records, one.queue), one, now);
       if (!change.record) continue;
-      write_record(*session_, *change.record);
+      changes = true;
       records[one.queue] = *change.record;
-      if (change.event) write_event(*session_, *change.event);
+      if (lock) write_record(*session_, *change.record);
+      if (lock && change.event) write_event(*session_, *change.event);
     }
-    session_->exec(render("attachments_forget", {{"before", now - kAttachmentsKept}}));
-  });
+    if (lock) session_->exec(render("attachments_forget", {{"before", now - kAttachmentsKept}}));
+    return changes;
+  };
+  const auto changes = session_->run_for([&] { return see(false); });
+  if (!changes) return tl::unexpected(changes.error());
+  return *changes ? session_->transaction([&] { see(true); }) : Result<void>{};
 }
 
 Result<std::map<TaskId, Awaiting>> MysqlStore::awaiting(std::span<const TaskId> ids) {

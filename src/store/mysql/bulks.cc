@@ -11,8 +11,7 @@ namespace {
 // Ids frozen per statement, which must end well within the read timeout.
 constexpr std::int64_t kFrozenAtOnce = 20'000;
 
-// None for an action that a later version added: we would mistake it for another.
-std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
+Bulk bulk_at(const ::sql::ResultSet& row) {
   Bulk b;
   std::string action, state;
   Fields(row) >> b.id >> action >> state >> b.filter_text >> b.reason >> b.elsewhere.queue >>
@@ -20,9 +19,7 @@ std::optional<Bulk> bulk_at(const ::sql::ResultSet& row) {
       b.refused >> b.created_at >> b.finished_at >> b.runner >> b.last >> b.even_reported >> b.care.canary >>
       b.care.watch >> b.care.ramp >> b.care.stop_above >> b.canary_done >> b.stopped_because >>
       b.changed_at >> b.changed_by >> b.changed_because;
-  const auto known = bulk_action_from(action);
-  if (!known) return std::nullopt;
-  b.action = *known;
+  b.action = bulk_action_from(action).value();
   b.state = bulk_state_from(state).value_or(BulkState::paused);
   return b;
 }
@@ -33,17 +30,8 @@ void write_ended(Session& session, const Bulk& bulk) {
   write_event(session, {"bulk_ended", std::to_string(bulk.id), describe_end(bulk)});
 }
 
-std::vector<Bulk> read_bulks(Session& session, const Sql& sql) {
-  std::vector<Bulk> out;
-  for (auto& bulk : session.all(sql, bulk_at)) {
-    if (bulk) out.push_back(*std::move(bulk));
-  }
-  return out;
-}
-
 std::optional<Bulk> read_bulk(Session& session, std::int64_t id) {
-  const auto found = read_bulks(session, render("bulks") + equals("id", id));
-  return found.empty() ? std::nullopt : std::optional(found[0]);
+  return session.first(render("bulks") + equals("id", id), bulk_at);
 }
 
 // Inside a transaction: stores the ids that match, at most `most`; returns how many. `also`: a further
@@ -106,11 +94,9 @@ Result<std::optional<Bulk>> MysqlStore::bulk(std::int64_t id) {
 }
 
 Result<std::vector<Bulk>> MysqlStore::bulks(int limit, std::optional<std::int64_t> below) {
-  return session_->run_for([&] {
-    const Sql from =
-        below ? render("list.before", {{"column", Sql::identifier("id")}, {"value", *below}}) : Sql();
-    return read_bulks(*session_, render("bulks") + from + render("bulks.end", {{"limit", limit}}));
-  });
+  const Sql from =
+      below ? render("list.before", {{"column", Sql::identifier("id")}, {"value", *below}}) : Sql();
+  return session_->read_all(render("bulks") + from + render("bulks.end", {{"limit", limit}}), bulk_at);
 }
 
 Result<std::optional<Bulk>> MysqlStore::set_bulk(const BulkControl& control) {

@@ -19,15 +19,11 @@ void write_cause_event(Session& session, std::string_view kind, const std::strin
   write_event(session, {std::string(kind), cause, clean_utf8(detail, kEventSampleBytes)}, node);
 }
 
-CauseRow cause_at(const ::sql::ResultSet& row) {
-  CauseRow out;
-  std::string state;
-  Fields(row) >> out.id >> out.queue >> out.error_type >> out.sample >> out.first_seen >> out.last_seen >>
-      out.scheduled >> out.parked >> out.succeeded >> out.total >> out.last_hour >> state >> out.owner >>
-      out.note >> out.link >> out.worse_at;
-  out.state = cause_state_from(state).value_or(CauseState::known);
-  return out;
-}
+constexpr auto cause_at =
+    row_of(&CauseRow::id, &CauseRow::queue, &CauseRow::error_type, &CauseRow::sample, &CauseRow::first_seen,
+           &CauseRow::last_seen, &CauseRow::scheduled, &CauseRow::parked, &CauseRow::succeeded,
+           &CauseRow::total, &CauseRow::last_hour, &CauseRow::state, &CauseRow::owner, &CauseRow::note,
+           &CauseRow::link, &CauseRow::worse_at);
 
 std::vector<CauseRow> read_rows(Session& session, const CauseFilter& filter) {
   Sql sql = render("causes");

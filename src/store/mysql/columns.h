@@ -63,6 +63,8 @@ T Fields::next() {
     return kind_from(text_at(row_, column_)).value_or(Kind::retry);
   } else if constexpr (std::same_as<T, Outcome>) {
     return outcome_from(text_at(row_, column_)).value_or(Outcome::pending);
+  } else if constexpr (std::same_as<T, CauseState>) {
+    return cause_state_from(text_at(row_, column_)).value_or(CauseState::known);
   } else if constexpr (std::same_as<T, FinishedBy>) {
     return finished_by_from(text_at(row_, column_)).value_or(FinishedBy::nobody);
   } else if constexpr (std::same_as<T, bool>) {

@@ -243,9 +243,8 @@ Result<PurgedRecords> MysqlStore::purge_records(EpochMs before, int limit) {
     if (bulks.empty()) return out;
     out.more = true;  // this one may have further items, or not be the last
     const Place bulk{"bulk", bulks};
-    const auto items = session_->rows<TaskId>(render("old_bulk_items", {bulk, most}));
-    if (!items.empty()) session_->exec(render("old_bulk_items_delete", {bulk, {"ids", items}}));
-    if (static_cast<int>(items.size()) < limit) out.bulks = session_->exec(render("old_bulk_delete", {bulk}));
+    const auto items = session_->exec(render("old_bulk_items_delete", {bulk, most}));
+    if (items < limit) out.bulks = session_->exec(render("old_bulk_delete", {bulk}));
     return out;
   });
 }
