@@ -478,15 +478,16 @@ class Judge {
   // delivered if it went there.
   void judge_bindings() {
     const std::string exchange = return_exchange(std::string(prefix_));
-    for (const OutBinding& binding : state_.return_bindings) {
-      if (binding.destination_type == "queue" && binding.key == binding_key(binding.destination)) continue;
+    for (const Binding& binding : state_.return_bindings) {
+      if (binding.destination_type == "queue" && binding.routing_key == binding_key(binding.destination))
+        continue;
       add(fatal, exchange,
           binding.destination_type + " '" + binding.destination + "' is bound to it with the key '" +
-              binding.key +
+              binding.routing_key +
               "', which Rung did not do: it gets retries of others, and such a retry counts as "
               "delivered",
           binding_command("delete", state_.vhost, exchange, binding.destination_type, binding.destination,
-                          binding.key));
+                          binding.routing_key));
     }
   }
 

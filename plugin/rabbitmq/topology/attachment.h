@@ -123,7 +123,7 @@ struct OwnState {
   std::vector<QueueFacts> queues;        // Rung's own, and
   std::vector<ExchangeFacts> exchanges;  // its exchanges
   std::vector<Policy> policies;
-  std::vector<OutBinding> return_bindings;  // of the exchange <prefix>.return
+  std::vector<Binding> return_bindings;  // of the exchange <prefix>.return
 };
 Result<OwnState> read_own_state(QueueAdmin& admin, std::string_view prefix, std::string vhost,
                                 std::vector<Policy> policies);

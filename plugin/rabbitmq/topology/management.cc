@@ -80,7 +80,8 @@ QueueFacts queue_facts_of(const json& row) {
 
 // REQUIRES: `row` is an object.
 Binding binding_of(const json& row) {
-  return {text_at(row, "source"), text_at(row, "routing_key"), table_at(row, "arguments")};
+  return {text_at(row, "source"),      text_at(row, "routing_key"),     table_at(row, "arguments"), {},
+          text_at(row, "destination"), text_at(row, "destination_type")};
 }
 
 Policy policy_of(const json& row) {
@@ -125,6 +126,24 @@ QueueAdmin::QueueAdmin(const std::vector<Url>& urls, const std::string& vhost, c
 QueueAdmin::~QueueAdmin() = default;
 
 std::string QueueAdmin::name() const { return "the management API at " + here().address; }
+
+template <typename T>
+Result<std::vector<T>> QueueAdmin::list(const std::string& path, const char* doing,
+                                        T (*make)(const json& row)) {
+  auto answer = get(path, doing);
+  if (!answer) return tl::unexpected(answer.error());
+  std::vector<T> all;
+  for (const json& one : *answer) {
+    if (one.is_object()) all.push_back(make(one));
+  }
+  return all;
+}
+
+Result<std::vector<Binding>> QueueAdmin::list_bindings(const std::string& path) {
+  auto all = list(path, "list bindings", binding_of);
+  if (!all && all.error().kind == Error::Kind::not_found) return std::vector<Binding>{};
+  return all;
+}
 
 // Uses a call that the tag policymaker allows; GET /api/vhosts/VHOST needs more.
 Result<void> QueueAdmin::reach() {
@@ -198,32 +217,17 @@ Result<ExchangeFacts> QueueAdmin::exchange(std::string_view name) {
                        table_at(*row, "arguments")};
 }
 
-Result<std::vector<OutBinding>> QueueAdmin::bindings_of(std::string_view exchange) {
-  std::vector<OutBinding> all;
-  auto listed =
-      each(path_of("exchanges", exchange) + "/bindings/source", "list bindings", [&](const json& row) {
-        all.push_back(
-            {text_at(row, "destination"), text_at(row, "destination_type"), text_at(row, "routing_key")});
-      });
-  if (!listed && listed.error().kind != Error::Kind::not_found) return tl::unexpected(listed.error());
-  return all;
+Result<std::vector<Binding>> QueueAdmin::bindings_of(std::string_view exchange) {
+  return list_bindings(path_of("exchanges", exchange) + "/bindings/source");
 }
 
 Result<std::vector<Binding>> QueueAdmin::bindings(bool of_queue, std::string_view name) {
-  std::vector<Binding> all;
-  auto listed = each(
-      of_queue ? path_of("queues", name) + "/bindings" : path_of("exchanges", name) + "/bindings/destination",
-      "list bindings", [&](const json& row) { all.push_back(binding_of(row)); });
-  if (!listed && listed.error().kind != Error::Kind::not_found) return tl::unexpected(listed.error());
-  return all;
+  return list_bindings(of_queue ? path_of("queues", name) + "/bindings"
+                                : path_of("exchanges", name) + "/bindings/destination");
 }
 
 Result<std::vector<Policy>> QueueAdmin::policies() {
-  std::vector<Policy> all;
-  auto listed =
-      each(path_of("policies"), "list policies", [&](const json& row) { all.push_back(policy_of(row)); });
-  if (!listed) return tl::unexpected(listed.error());
-  return all;
+  return list(path_of("policies"), "list policies", policy_of);
 }
 
 Result<void> QueueAdmin::put(const Policy& policy) {
@@ -243,11 +247,8 @@ Result<void> QueueAdmin::remove(std::string_view policy) {
 }
 
 Result<std::vector<std::string>> QueueAdmin::nodes() {
-  std::vector<std::string> names;
-  auto listed = each("/api/nodes?columns=name", "list nodes",
-                     [&](const json& row) { names.push_back(text_at(row, "name")); });
-  if (!listed) return tl::unexpected(listed.error());
-  return names;
+  return list<std::string>("/api/nodes?columns=name", "list nodes",
+                           [](const json& row) { return text_at(row, "name"); });
 }
 
 void QueueAdmin::interrupt() {
@@ -261,15 +262,6 @@ void QueueAdmin::interrupt() {
 std::string QueueAdmin::path_of(const char* what, std::string_view name) const {
   const std::string all = std::string("/api/") + what + "/" + percent_encode(vhost_);
   return name.empty() ? all : all + "/" + percent_encode(name);
-}
-
-Result<void> QueueAdmin::each(const std::string& path, const char* doing, const Row& row) {
-  auto answer = get(path, doing);
-  if (!answer) return tl::unexpected(answer.error());
-  for (const json& one : *answer) {
-    if (one.is_object()) row(one);
-  }
-  return {};
 }
 
 Result<void> QueueAdmin::each_queue(const std::string& query, const Row& row) {

@@ -49,11 +49,7 @@ struct Binding {
   std::string routing_key;
   std::string arguments = "{}";  // a JSON object, as text
   std::string to = {};           // by DeadLetterRoutes::ways(): an exchange; "" = the queue <prefix>.failed
-};
-
-// A binding of an exchange, seen from there.
-struct OutBinding {
-  std::string destination, destination_type, key;
+  std::string destination = {}, destination_type = {};
 };
 
 struct Policy {
@@ -86,8 +82,8 @@ class QueueAdmin {
   Result<std::map<std::string, std::int64_t, std::less<>>> published();
   // Of this queue, or else exchange, as the destination; none if it does not exist.
   Result<std::vector<Binding>> bindings(bool of_queue, std::string_view name);
-  // What the exchange is bound to.
-  Result<std::vector<OutBinding>> bindings_of(std::string_view exchange);
+  // What the exchange is bound to; the same.
+  Result<std::vector<Binding>> bindings_of(std::string_view exchange);
   Result<std::vector<Policy>> policies();
   Result<void> put(const Policy& policy);
   Result<void> remove(std::string_view policy);
@@ -106,9 +102,12 @@ class QueueAdmin {
   Result<nlohmann::json> ask(const char* doing, const char* method, const std::string& path,
                              const std::string& body = "");
   Result<nlohmann::json> get(const std::string& path, const char* doing);
-  // The objects of a list.
-  Result<void> each(const std::string& path, const char* doing, const Row& row);
-  // The same of a list of queues, which comes in pages.
+  // What `make` makes of the objects of a list.
+  template <typename T>
+  Result<std::vector<T>> list(const std::string& path, const char* doing,
+                              T (*make)(const nlohmann::json& row));
+  Result<std::vector<Binding>> list_bindings(const std::string& path);
+  // Calls `row` for the objects of a list of queues, which comes in pages.
   Result<void> each_queue(const std::string& query, const Row& row);
   std::string path_of(const char* what, std::string_view name = {}) const;
   std::string permit() const;

@@ -137,7 +137,8 @@ TEST(OwnSettings, TheExchangesPolicyIsNotTheQueues) {
 
 TEST(OwnSettings, AForeignBindingOfTheReturnExchangeIsFatal) {
   OwnState state;
-  state.return_bindings = {{"orders", "queue", "queue:orders"}, {"spy", "queue", "order.created"}};
+  state.return_bindings = {{"rung.return", "queue:orders", "{}", "", "orders", "queue"},
+                           {"rung.return", "order.created", "{}", "", "spy", "queue"}};
   const auto found = judge_settings("rung", "classic", state);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].harm, Harm::fatal);
