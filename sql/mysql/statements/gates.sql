@@ -49,9 +49,6 @@ UPDATE rung_gates SET hold_until = :until WHERE queue = :queue AND length = CHAR
 DELETE FROM rung_gates WHERE seen_at < :before AND breaker = 'closed' AND (hold_until IS NULL OR hold_until < :before)
   AND (limited_until IS NULL OR limited_until < :before) AND (outside_until IS NULL OR outside_until < :before) LIMIT :limit
 
--- name: queue_gates
-SELECT queue, state, since, until, reason, `by`, waiting, next_at FROM retry_queues ORDER BY queue
-
 -- name: rule_headers
 SELECT id, rule_headers FROM rung_tasks WHERE id IN (:ids)
 

@@ -67,7 +67,7 @@ Result<std::map<std::string, std::int64_t>> unread_queues(MysqlStore& store) {
 }
 
 Result<std::vector<QueueGate>> read_queues(MysqlStore& store) {
-  auto gates = store.queue_gates();
+  auto gates = gates_in_force(store);
   if (!gates) return gates;
   const auto open = store.open_by_queue();
   const auto known = store.attachments({});
@@ -80,6 +80,9 @@ Result<std::vector<QueueGate>> read_queues(MysqlStore& store) {
   for (const QueueStat& stat : *open) {
     QueueGate& gate = all[stat.queue];
     if (stat.state == State::parked) gate.parked = stat.tasks;
+    if (stat.state != State::scheduled) continue;
+    gate.waiting = stat.tasks;
+    gate.next_at = stat.oldest_due_at;
   }
   all.erase("");  // of tasks without one
   for (const auto& [queue, record] : *known) {

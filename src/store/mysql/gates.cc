@@ -1,5 +1,5 @@
-// Pauses of queues, what instances share about gates (breakers, notes for people), the view retry_queues, and
-// the values that rate_by is by.
+// Pauses of queues, what instances share about gates (breakers, notes for people), and the values that
+// rate_by is by.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -180,13 +180,6 @@ Result<Resumed> MysqlStore::resume(const std::string& queue, const std::string& 
 Result<std::vector<Pause>> MysqlStore::pauses(EpochMs changed_since) {
   return session_->read_all(render("pauses") + render("pauses.changed", {{"since", changed_since}}),
                             pause_at);
-}
-
-Result<std::vector<QueueGate>> MysqlStore::queue_gates() {
-  return session_->read_all(
-      render("queue_gates"),
-      row_of(&QueueGate::queue, &QueueGate::state, &QueueGate::since, &QueueGate::until, &QueueGate::reason,
-             &QueueGate::by, &QueueGate::waiting, &QueueGate::next_at));
 }
 
 Result<std::map<TaskId, std::string>> MysqlStore::header_values(std::span<const TaskId> ids,

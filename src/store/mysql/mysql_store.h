@@ -60,7 +60,6 @@ class MysqlStore final : public TaskWriter {
   Result<std::vector<ShardOverdue>> overdue();
   // The newest first. `below`: only those with a smaller id.
   Result<std::vector<Bulk>> bulks(int limit, std::optional<std::int64_t> below = std::nullopt);
-  Result<std::vector<QueueGate>> queue_gates();  // by queue
   // By queue: tasks whose silence is held open (is_silence_held()).
   Result<std::map<std::string, std::int64_t>> held_silences();
   Result<LiveAnswer> live(const LiveQuestion& question);

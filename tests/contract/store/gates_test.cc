@@ -1,7 +1,7 @@
 // Pauses by hand: what is kept, recorded and shown.
 #include <nlohmann/json.hpp>
 
-#include "tests/contract/store/world.h"
+#include "tests/contract/store/gate_world.h"
 
 namespace rung::test {
 namespace {
@@ -146,7 +146,7 @@ TEST_P(ShownPauses, EachQueueThatWaitsOrIsPausedIsShown) {
   const Pause made = pause("orders", {}, "down");
   pause("empty");
   pause("orders ");
-  const auto gates = must(database().queue_gates());
+  const auto gates = shown_queues(*mysql_);
   ASSERT_EQ(gates.size(), 4U);
   EXPECT_EQ(gates[0].queue, "empty");
   EXPECT_EQ(gates[0].state, "paused");
