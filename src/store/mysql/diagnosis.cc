@@ -40,7 +40,7 @@ Result<ServerVariables> MysqlStore::server_variables() {
 }  // namespace mysql
 
 Result<DatabaseFacts> diagnose_mysql(const StoreOptions& options, const Clock& clock) {
-  auto addresses = options.addresses ? options.addresses : mysql_addresses(options, clock);
+  auto addresses = mysql_addresses(options, clock);
   if (!addresses) return tl::unexpected(addresses.error());
   mysql::Session session(options, *addresses, options.timeout);
   if (auto connected = session.connect(); !connected) return tl::unexpected(connected.error());

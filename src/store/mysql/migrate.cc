@@ -122,21 +122,9 @@ MysqlStore::~MysqlStore() = default;
 }  // namespace rung::mysql
 
 namespace rung {
-namespace {
-
-Result<std::unique_ptr<mysql::Session>> connect(const StoreOptions& options, const Clock& clock,
-                                                Ms silence = Ms{0}) {
-  auto addresses = options.addresses ? options.addresses : mysql_addresses(options, clock);
-  if (!addresses) return tl::unexpected(addresses.error());
-  if (options.tls != "off" && options.tls != "verify") return permanent("store.tls must be off or verify");
-  auto session = std::make_unique<mysql::Session>(options, *addresses, options.timeout, silence);
-  if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
-  return session;
-}
-
-}  // namespace
 
 Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, const Clock& clock) {
+  if (options.addresses) return options.addresses;
   auto urls = parse_urls(options.url, options.other_urls);
   if (!urls) return permanent("store.url: " + urls.error().message);
   for (const Url& url : *urls) {
@@ -149,12 +137,15 @@ Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, 
 
 Result<std::unique_ptr<MysqlStore>> open_mysql_store(const StoreOptions& options, const Clock& clock,
                                                      Ms silence) {
-  auto session = connect(options, clock, silence);
-  if (!session) return tl::unexpected(session.error());
-  if (!(*session)->has_database() && options.migrate) {
-    if (auto made = (*session)->create_database(); !made) return tl::unexpected(made.error());
+  auto addresses = mysql_addresses(options, clock);
+  if (!addresses) return tl::unexpected(addresses.error());
+  if (options.tls != "off" && options.tls != "verify") return permanent("store.tls must be off or verify");
+  auto session = std::make_unique<mysql::Session>(options, *std::move(addresses), options.timeout, silence);
+  if (auto connected = session->connect(); !connected) return tl::unexpected(connected.error());
+  if (!session->has_database() && options.migrate) {
+    if (auto made = session->create_database(); !made) return tl::unexpected(made.error());
   }
-  return std::make_unique<mysql::MysqlStore>(*std::move(session));
+  return std::make_unique<mysql::MysqlStore>(std::move(session));
 }
 
 }  // namespace rung

@@ -192,7 +192,8 @@ using mysql::ServerVariables;
 // As StoreFactory.
 using MysqlStoreFactory = std::function<Result<std::unique_ptr<MysqlStore>>()>;
 
-// The addresses from the options, to be shared by several stores. Permanent errors: not a database URL.
+// options.addresses, else those of its URLs, to be shared by several stores. Permanent errors: not a database
+// URL.
 // REQUIRES: `clock` outlives them.
 Result<std::shared_ptr<Addresses>> mysql_addresses(const StoreOptions& options, const Clock& clock);
 
