@@ -17,7 +17,7 @@ std::vector<StoredMessage> MemoryTasks::messages(std::span<const TaskId> ids) co
   std::vector<StoredMessage> out;
   for (const TaskId id : ids) {
     if (const auto it = rows_.find(id); it != rows_.end()) out.push_back({id, it->second.message});
-    if (const auto it = left_.find(id); it != left_.end()) out.push_back({id, it->second});
+    if (const auto it = left.find(id); it != left.end()) out.push_back({id, it->second});
   }
   return out;
 }
@@ -61,7 +61,7 @@ Result<WorkWaiting> MemoryStore::work_waiting(std::span<const int> shards, Epoch
     out.bulks = std::ranges::any_of(db_.bulks_.rows(), [now = db_.now_()](const MemoryBulks::Row& row) {
       return row.bulk.state == BulkState::running && row.next <= now;
     });
-    out.cause_changes = !db_.causes_.rows().empty();
+    out.cause_changes = !db_.causes_.empty();
     return out;
   });
 }
@@ -168,7 +168,7 @@ Result<std::vector<KnownTask>> MemoryStore::known(std::span<const TaskId> ids) {
 Result<std::vector<AuditRow>> MemoryStore::audit(TaskId id) {
   return call([&] {
     std::vector<AuditRow> out;
-    std::ranges::copy_if(db_.records_.audit(), std::back_inserter(out),
+    std::ranges::copy_if(db_.records_.audit, std::back_inserter(out),
                          [&](const AuditRow& row) { return row.task == id; });
     return out;
   });

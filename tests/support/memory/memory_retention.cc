@@ -11,65 +11,19 @@ void MemoryTasks::purge(TaskId id) {
   RUNG_REQUIRE(row != rows_.end());
   if (!row->second.intake_key.empty()) keys_.erase(row->second.intake_key);
   remove_from_indexes(row->second.task);
-  left_[id] = row->second.message;
+  left[id] = row->second.message;
   rows_.erase(row);
-}
-
-void MemoryTasks::add_partitions(std::span<const Partition> partitions) {
-  for (const Partition& partition : partitions) {
-    const TaskId from = partitions_.empty() ? TaskId{} : partitions_.back().end;
-    if (partitions_.empty() || partition.end > from)
-      partitions_.push_back({partition.name, from, partition.end});
-  }
-}
-
-PartitionDrop MemoryTasks::drop_partition(const Partition& partition) {
-  const auto it = std::ranges::find(partitions_, partition.end, &Partition::end);
-  if (it == partitions_.end()) return PartitionDrop::dropped;
-  const auto task = rows_.lower_bound(it->from);
-  if (task != rows_.end() && task->first < it->end) return PartitionDrop::kept;
-  left_.erase(left_.lower_bound(it->from), left_.lower_bound(it->end));
-  const auto next = partitions_.erase(it);
-  if (next != partitions_.end()) next->from = partition.from;
-  return PartitionDrop::dropped;
-}
-
-Swept MemoryTasks::sweep(TaskId from, TaskId to, int limit) {
-  Swept out;
-  auto it = left_.lower_bound(from);
-  while (it != left_.end() && it->first < to) {
-    if (out.tasks == limit) {
-      out.next = it->first;
-      break;
-    }
-    it = left_.erase(it);
-    ++out.tasks;
-  }
-  return out;
 }
 
 void MemoryRecords::write(AuditRow row) {
   row.id = ++audited_;
-  audit_.push_back(std::move(row));
+  audit.push_back(std::move(row));
 }
 
 void MemoryRecords::write(SystemEvent event, EpochMs now) {
-  event.id = static_cast<std::int64_t>(events_.size()) + 1;
+  event.id = static_cast<std::int64_t>(events.size()) + 1;
   event.at = now;
-  events_.push_back(std::move(event));
-}
-
-void MemoryRecords::purge(EpochMs before, int limit, PurgedRecords& gone) {
-  std::erase_if(audit_, [&](const AuditRow& row) {
-    const bool old = row.at < before;
-    gone.more = gone.more || (old && gone.audit == limit);
-    return old && gone.audit < limit && ++gone.audit > 0;
-  });
-  std::erase_if(events_, [&](const SystemEvent& event) {
-    const bool old = event.at < before;
-    gone.more = gone.more || (old && gone.events == limit);
-    return old && gone.events < limit && ++gone.events > 0;
-  });
+  events.push_back(std::move(event));
 }
 
 Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCursor& from, int limit) {
@@ -97,23 +51,59 @@ Result<PurgeResult> MemoryStore::purge_finished(EpochMs before, const PurgeCurso
 Result<PartitionsAdded> MemoryStore::add_partitions(std::span<const Partition> partitions) {
   return call([&] {
     if (db_.partitions_in_use_ && ++db_.partition_changes_ > 0) return PartitionsAdded::busy;
-    db_.tasks_.add_partitions(partitions);
+    std::vector<Partition>& all = db_.tasks_.partitions;
+    for (const Partition& partition : partitions) {
+      const TaskId from = all.empty() ? TaskId{} : all.back().end;
+      if (all.empty() || partition.end > from) all.push_back({partition.name, from, partition.end});
+    }
     return PartitionsAdded::added;
   });
 }
 
 Result<PartitionDrop> MemoryStore::drop_partition(const Partition& partition) {
-  return call([&] { return db_.tasks_.drop_partition(partition); });
+  return call([&] {
+    auto& partitions = db_.tasks_.partitions;
+    auto& left = db_.tasks_.left;
+    const auto it = std::ranges::find(partitions, partition.end, &Partition::end);
+    if (it == partitions.end()) return PartitionDrop::dropped;
+    const auto task = db_.tasks_.rows().lower_bound(it->from);
+    if (task != db_.tasks_.rows().end() && task->first < it->end) return PartitionDrop::kept;
+    left.erase(left.lower_bound(it->from), left.lower_bound(it->end));
+    const auto next = partitions.erase(it);
+    if (next != partitions.end()) next->from = partition.from;
+    return PartitionDrop::dropped;
+  });
 }
 
 Result<Swept> MemoryStore::sweep(TaskId from, TaskId to, int limit) {
-  return call([&] { return db_.tasks_.sweep(from, to, limit); });
+  return call([&] {
+    Swept out;
+    auto& left = db_.tasks_.left;
+    auto it = left.lower_bound(from);
+    while (it != left.end() && it->first < to) {
+      if (out.tasks == limit) {
+        out.next = it->first;
+        break;
+      }
+      it = left.erase(it);
+      ++out.tasks;
+    }
+    return out;
+  });
 }
 
 Result<PurgedRecords> MemoryStore::purge_records(EpochMs before, int limit) {
   return call([&] {
     PurgedRecords out;
-    db_.records_.purge(before, limit, out);
+    const auto purge = [&](auto& rows, std::int64_t& gone) {
+      std::erase_if(rows, [&](const auto& row) {
+        const bool old = row.at < before;
+        out.more = out.more || (old && gone == limit);
+        return old && gone < limit && ++gone > 0;
+      });
+    };
+    purge(db_.records_.audit, out.audit);
+    purge(db_.records_.events, out.events);
     out.bulks = db_.bulks_.purge(before);
     return out;
   });
@@ -129,7 +119,7 @@ Result<void> MemoryStore::record_event(int node, const SystemEvent& event) {
 
 Result<std::vector<SystemEvent>> MemoryStore::events(int limit) {
   return call([&] {
-    const auto& all = db_.records_.events();
+    const auto& all = db_.records_.events;
     const auto most = static_cast<std::ptrdiff_t>(std::min(all.size(), static_cast<std::size_t>(limit)));
     return std::vector<SystemEvent>(all.rbegin(), all.rbegin() + most);
   });

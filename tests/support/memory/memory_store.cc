@@ -8,24 +8,19 @@
 namespace rung {
 
 std::optional<Error> MemoryFaults::before_call() {
-  if (fail_ <= 0) return std::nullopt;
-  --fail_;
-  return Error{fail_kind_, "the memory store was told to fail"};
+  if (fail <= 0) return std::nullopt;
+  --fail;
+  return Error{fail_kind, "the memory store was told to fail"};
 }
 
 std::optional<Error> MemoryFaults::after_call() {
-  if (lose_ <= 0) return std::nullopt;
-  --lose_;
+  if (lose <= 0) return std::nullopt;
+  --lose;
   return Error{Error::Kind::transient, "the memory store was told to lose its answer"};
 }
 
-void MemoryFaults::fail_next(int calls, Error::Kind kind) {
-  fail_ = calls;
-  fail_kind_ = kind;
-}
-
 bool MemoryFaults::are_readable(std::span<const TaskId> ids) const {
-  return std::ranges::none_of(ids, [&](TaskId id) { return unreadable_.contains(id); });
+  return std::ranges::none_of(ids, [&](TaskId id) { return unreadable.contains(id); });
 }
 
 MemoryDb::MemoryDb(std::shared_ptr<const Clock> clock, std::uint64_t seed)
@@ -45,15 +40,16 @@ void MemoryDb::advance(Ms by) {
 }
 void MemoryDb::fail_next(int calls, Error::Kind kind) {
   const std::lock_guard lock(mutex_);
-  faults_.fail_next(calls, kind);
+  faults_.fail = calls;
+  faults_.fail_kind = kind;
 }
 void MemoryDb::lose_next_answers(int calls) {
   const std::lock_guard lock(mutex_);
-  faults_.lose_next_answers(calls);
+  faults_.lose = calls;
 }
 void MemoryDb::make_unreadable(TaskId id) {
   const std::lock_guard lock(mutex_);
-  faults_.make_unreadable(id);
+  faults_.unreadable.insert(id);
 }
 void MemoryDb::set_short_claims(std::size_t from) {
   const std::lock_guard lock(mutex_);
@@ -61,7 +57,7 @@ void MemoryDb::set_short_claims(std::size_t from) {
 }
 void MemoryDb::set_max_body(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  faults_.set_max_body(bytes);
+  faults_.max_body = bytes;
 }
 int MemoryDb::use_partitions(bool yes) {
   const std::lock_guard lock(mutex_);
@@ -70,17 +66,19 @@ int MemoryDb::use_partitions(bool yes) {
 }
 std::function<void()> MemoryDb::back_up() {
   const std::lock_guard lock(mutex_);
-  return [this, leases = leases_, tasks = tasks_, pauses = gates_.pauses(), causes = causes_.rows()] {
+  return [this, leases = leases_, tasks = tasks_, pauses = pauses_, causes = causes_] {
     const std::lock_guard restoring(mutex_);
     leases_ = leases;
     tasks_ = tasks;
-    gates_.restore(pauses);
-    causes_.restore(causes);
+    pauses_ = pauses;
+    causes_ = causes;  // processes still know the others
   };
 }
 void MemoryDb::damage_gates(const std::string& queue) {
   const std::lock_guard lock(mutex_);
-  GateState& state = gates_.change_state(queue, now_());
+  auto& [state, changed_at] = gates_[queue];
+  changed_at = now_();
+  state.queue = queue;
   Breaker& breaker = state.breaker;
   breaker = {breaker.state, breaker.since, breaker.until, 0, breaker.since, "", 0, 0, {}, breaker.reason};
   state.damaged = true;

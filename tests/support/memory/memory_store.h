@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,24 +25,16 @@
 namespace rung {
 
 // Faults that tests inject. Thread: the caller holds MemoryDb's lock.
-class MemoryFaults {
- public:
-  void fail_next(int calls, Error::Kind kind);
-  void lose_next_answers(int calls) { lose_ = calls; }
-  void make_unreadable(TaskId id) { unreadable_.insert(id); }
-  void set_max_body(std::size_t bytes) { max_body_ = bytes; }
-
+struct MemoryFaults {
   // The error of a call that begins, or of one that has done its work.
   std::optional<Error> before_call();
   std::optional<Error> after_call();
   bool are_readable(std::span<const TaskId> ids) const;
-  std::size_t max_body() const { return max_body_; }
 
- private:
-  int fail_ = 0, lose_ = 0;  // calls
-  Error::Kind fail_kind_ = Error::Kind::transient;
-  std::size_t max_body_ = std::size_t{16} << 20U;
-  std::set<TaskId> unreadable_;
+  int fail = 0, lose = 0;  // calls
+  Error::Kind fail_kind = Error::Kind::transient;
+  std::size_t max_body = std::size_t{16} << 20U;
+  std::set<TaskId> unreadable;
 };
 
 class MemoryDb {
@@ -77,8 +70,7 @@ class MemoryDb {
   friend class MemoryStore;
 
   mutable std::mutex mutex_;
-  // Guarded by mutex_. More than a dozen members, because there is one class of tables for each role of
-  // Store. A struct around some of them would hold nothing together.
+  // Guarded by mutex_.
   std::function<EpochMs()> now_;
   std::mt19937_64 dice_;
   MemoryFaults faults_;
@@ -90,10 +82,15 @@ class MemoryDb {
   MemoryTasks tasks_;
   MemoryBulks bulks_;
   MemoryRecords records_;
-  MemoryGates gates_;
-  MemoryCauses causes_;
-  MemoryCounts counts_;
-  MemoryQueues queues_;
+  // By queue.
+  std::map<std::string, MemoryChanged<Pause>> pauses_;
+  std::map<std::string, MemoryChanged<GateState>> gates_;
+  AttachmentRecords attachments_;
+  CauseBook cause_book_;                    // what processes know of causes
+  std::map<std::string, CauseRow> causes_;  // without their counts: nothing here is folded or forgotten
+  // By queue, length of the bucket, its beginning.
+  std::map<std::tuple<std::string, Ms, EpochMs>, PromiseCounts> promises_;
+  std::map<std::string, std::string> batches_;  // the latest, by kind and maker
 };
 
 // Its methods are in memory_reads.cc, and by subject in the other memory_*.cc, each with its tables
@@ -103,7 +100,7 @@ class MemoryDb {
 class MemoryStore : public TaskWriter {
  public:
   explicit MemoryStore(std::shared_ptr<MemoryDb> db)
-      : TaskWriter({db, &db->causes_.book()}), shared_(std::move(db)), db_(*shared_) {}
+      : TaskWriter({db, &db->cause_book_}), shared_(std::move(db)), db_(*shared_) {}
 
   Result<EpochUs> clock() override { return EpochUs{db_.now().ms * 1000}; }
   Result<EpochMs> now() override {
@@ -164,7 +161,7 @@ class MemoryStore : public TaskWriter {
 
   Result<PurgeResult> purge_finished(EpochMs before, const PurgeCursor& from, int limit) override;
   Result<std::vector<Partition>> partitions() override {
-    return call([&] { return db_.tasks_.partitions(); });
+    return call([&] { return db_.tasks_.partitions; });
   }
   Result<PartitionsAdded> add_partitions(std::span<const Partition> partitions) override;
   Result<PartitionDrop> drop_partition(const Partition& partition) override;
@@ -220,7 +217,11 @@ class MemoryStore : public TaskWriter {
   // By state, queue, tag, silence_held and body_stored; the filter's other conditions are not looked at.
   static bool shows(const Filter& filter, const Task& task);
   // Inside call():
+  std::optional<Pause> latest_pause(const std::string& queue) const;
   void write_pause(const Pause& pause, AuditRow change, const std::string& reason);
+  GateState& gate_state(const std::string& queue);  // is changed; creates it
+  // Whether the batch was applied before; from now on it was.
+  bool repeats(const std::string& kind, const std::string& maker, const std::string& id);
   void record(SystemEvent event) { db_.records_.write(std::move(event), db_.now_()); }
   void bulk_ended(const Bulk& bulk);
 
@@ -241,7 +242,7 @@ class MemoryStore : public TaskWriter {
   bool step_bulk(const BulkStep& step, const BulkStepCounts& counts) override;
   void keep_sent(const BulkStep& step, std::span<const TaskId> changed) override;
 
-  std::size_t largest_row() const override { return db_.faults_.max_body(); }
+  std::size_t largest_row() const override { return db_.faults_.max_body; }
   std::vector<SameId> find_ids(std::span<const NewRow> rows) override;
   std::vector<SameKey> find_keys(std::span<const NewRow> rows) override;
   std::int64_t free_keys(std::span<const TaskId> ids, std::span<const TaskId> open) override;

@@ -1,5 +1,5 @@
-// The tables of MemoryDb. Each class keeps rows that belong together, and sees to what must hold between
-// them; what a call of Store means is in MemoryStore. `now`: by MemoryDb's clock. Functions that look up
+// The tables of MemoryDb. A class keeps rows that belong together, and sees to what must hold between them;
+// what a call of Store means is in MemoryStore. `now`: by MemoryDb's clock. Functions that look up
 // a row return nullptr if there is none; the pointer is valid until the row is deleted. Thread: the caller
 // holds MemoryDb's lock. Errors: none.
 #pragma once
@@ -12,7 +12,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -91,10 +90,8 @@ class MemoryTasks {
   void write(const AttemptChanges& changes);  // REQUIRES: their tasks are there
   void purge(TaskId id);                      // REQUIRES: it is there
 
-  const std::vector<Partition>& partitions() const { return partitions_; }
-  void add_partitions(std::span<const Partition> partitions);
-  PartitionDrop drop_partition(const Partition& partition);
-  Swept sweep(TaskId from, TaskId to, int limit);
+  std::vector<Partition> partitions;  // by end, without gaps
+  std::map<TaskId, MessagePtr> left;  // bodies of purged tasks
 
  private:
   void add_to_indexes(const Task& task);
@@ -104,8 +101,6 @@ class MemoryTasks {
   std::array<std::array<ByTime, kShards>, kStates> due_;  // by State and shard
   std::array<ByTime, kStates> finished_;                  // by State
   std::unordered_map<std::string, TaskId> keys_;
-  std::map<TaskId, MessagePtr> left_;  // bodies of purged tasks
-  std::vector<Partition> partitions_;  // by end, without gaps
 };
 
 // Bulks, each with its frozen tasks. The ids are 1, 2, ...; a purged one keeps its place, but is not found.
@@ -141,87 +136,18 @@ class MemoryRecords {
   void write(AuditRow row);
   void write(SystemEvent event, EpochMs now);
 
-  const std::vector<AuditRow>& audit() const { return audit_; }
-  const std::vector<SystemEvent>& events() const { return events_; }
-
-  // At most `limit` of each kind; adds to `gone` how many.
-  void purge(EpochMs before, int limit, PurgedRecords& gone);
+  std::vector<AuditRow> audit;
+  std::vector<SystemEvent> events;
 
  private:
   std::int64_t audited_ = 0;  // rows ever
-  std::vector<AuditRow> audit_;
-  std::vector<SystemEvent> events_;
 };
 
-// Pauses and states of gates, by queue. A pause and a state are stored with the time of their
-// last change, by which instances read them.
-class MemoryGates {
- public:
-  struct PauseRow {
-    Pause pause;
-    EpochMs changed_at;
-  };
-  using Pauses = std::map<std::string, PauseRow>;
-
-  std::optional<Pause> pause(const std::string& queue, EpochMs now) const;
-  void write(const Pause& pause, EpochMs now);
-  void forget_pauses(EpochMs before);
-  const Pauses& pauses() const { return pauses_; }
-  void restore(Pauses pauses) { pauses_ = std::move(pauses); }
-
-  const GateState* state(const std::string& queue) const;
-  GateState& change_state(const std::string& queue, EpochMs now);  // creates it
-  std::vector<GateState> states(EpochMs changed_since) const;
-  // Whether the batch was applied before; from now on it was.
-  bool repeats(const GateBatch& batch);
-
- private:
-  struct StateRow {
-    GateState state;
-    EpochMs changed_at;
-  };
-  Pauses pauses_;
-  std::map<std::string, StateRow> states_;
-  std::map<std::string, std::string> batches_;  // the latest by maker
-};
-
-// Causes, without their counts: nothing here is folded or forgotten. And what processes know of them.
-class MemoryCauses {
- public:
-  using Rows = std::map<std::string, CauseRow>;
-
-  CauseBook& book() { return book_; }
-  // Returns the causes that are new.
-  std::vector<CauseRow> write(const CauseChanges& changes, EpochMs now);
-  const Rows& rows() const { return rows_; }
-  void restore(Rows rows) { rows_ = std::move(rows); }  // processes still know the others
-  void read();                                          // processes know what is stored
-
- private:
-  CauseBook book_;
-  Rows rows_;
-};
-
-// What instances have counted of promises, in buckets; each batch once.
-class MemoryCounts {
- public:
-  void add(const CountBatch& batch);
-  std::vector<PromiseRow> promises(EpochMs now) const;
-  int forget(EpochMs now, int limit);  // returns how many
-
- private:
-  std::map<std::tuple<std::string, Ms, EpochMs>, PromiseCounts> promises_;  // by queue, length, since
-  std::map<std::string, std::string> batches_;                              // the latest by maker
-};
-
-// Whether the failures of queues reach us.
-class MemoryQueues {
- public:
-  const AttachmentRecords& attachments() const { return attachments_; }
-  AttachmentChange see(const AttachmentSighting& sighting, EpochMs now);
-
- private:
-  AttachmentRecords attachments_;
+// A row that instances read by the time of its last change.
+template <typename T>
+struct MemoryChanged {
+  T row;
+  EpochMs at;
 };
 
 }  // namespace rung

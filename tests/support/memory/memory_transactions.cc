@@ -105,10 +105,13 @@ void MemoryStore::write_audit(std::span<const AuditRow> rows) {
 }
 
 void MemoryStore::write_causes(const CauseChanges& changes, int node, EpochMs now) {
-  for (const CauseRow& cause : db_.causes_.write(changes, now)) {
-    db_.records_.write(
-        SystemEvent{"cause_appeared", cause.id, describe(cause), 0, {}, db_.leases_.name(node)}, db_.now_());
+  for (CauseRow row : changes.fresh()) {
+    row.first_seen = row.last_seen = now;
+    if (!db_.causes_.try_emplace(row.id, row).second) continue;
+    db_.records_.write(SystemEvent{"cause_appeared", row.id, describe(row), 0, {}, db_.leases_.name(node)},
+                       db_.now_());
   }
+  db_.cause_book_.stored(changes.fresh());
 }
 
 bool MemoryStore::step_bulk(const BulkStep& step, const BulkStepCounts& counts) {
