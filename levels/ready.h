@@ -3,15 +3,16 @@
 // Thread: pure functions over constants.
 #pragma once
 
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace rung::levels {
 
-// In alphabetical order.
-std::vector<std::string_view> ready_ladder_names();
+struct ReadyLadder {
+  std::string_view name, yaml;
+};
 
-// "" if there is none of that name.
-std::string_view ready_ladder_yaml(std::string_view name);
+// In alphabetical order.
+std::span<const ReadyLadder> ready_ladders();
 
 }  // namespace rung::levels

@@ -294,7 +294,7 @@ const Node* defaults_of(Load& load) {
 const Ladders& ready_ladders() {
   static const Ladders all = [] {
     Ladders ladders;
-    for (const auto name : levels::ready_ladder_names()) {
+    for (const auto& [name, yaml] : levels::ready_ladders()) {
       // Parsed as if it were under `ladders:` in a config. A test proves that all of them are valid.
       Problems problems{"levels/" + std::string(name) + ".yaml"};
       const auto within = [](std::string_view key_text, Node value) {
@@ -305,7 +305,7 @@ const Ladders& ready_ladders() {
         map.entries.push_back({std::move(key), std::move(value)});
         return map;
       };
-      auto ladder = parse_document(levels::ready_ladder_yaml(name), problems);
+      auto ladder = parse_document(yaml, problems);
       if (!ladder) continue;
       Load load{problems};
       load.root = within("ladders", within(name, *std::move(ladder)));

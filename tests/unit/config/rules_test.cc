@@ -137,7 +137,8 @@ TEST_F(ConfigRules, ReadyLaddersNeedNoSpelling) {
             "10s 20s 40s 1m20s 2m40s 5m20s 10m40s 21m20s 42m40s 1h 1h 1h ~0.20");
   EXPECT_EQ(delays(book->ladder("patient")), "1m 10m 1h 6h 12h 1d 2d 4d 7d ~0.10");
   EXPECT_EQ(delays(book->ladder("quick")), "1s 2s 5s 10s 30s");
-  for (const auto name : levels::ready_ladder_names()) EXPECT_NE(book->ladder(name), nullptr) << name;
+  for (const auto& ready : levels::ready_ladders())
+    EXPECT_NE(book->ladder(ready.name), nullptr) << ready.name;
   // The file's own goes before.
   EXPECT_EQ(delays(rules("ladders: { quick: [7s] }\n")->ladder("quick")), "7s");
   EXPECT_EQ(delays(rules("ladders: { default: [7s] }\n")->ladder("default")), "7s");
