@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr Ms kFailureHolds{5000};
-constexpr Ms kEndpointsHold{std::chrono::minutes{5}};
 constexpr std::size_t kLongestCode = 4096;
 
 std::string random_text() { return DeliveryTokens::new_key(); }
@@ -50,13 +48,10 @@ std::pair<std::string, std::string> split(const std::string& url) {
 
 }  // namespace
 
-CodeFlow::CodeFlow(OidcOptions options, const Clock& clock, Get get, Post post)
+CodeFlow::CodeFlow(OidcOptions options, const Clock& clock, std::function<Discovered()> discovered, Post post)
     : options_(std::move(options)),
       clock_(clock),
-      get_(get ? std::move(get) : [ca = options_.ca](const std::string& url) {
-        const auto [server, path] = split(url);
-        return net::HttpClient(get_options(server, ca)).send("GET", path);
-      }),
+      discovered_(std::move(discovered)),
       post_(post ? std::move(post) : [this](const std::string& url, const std::string& form) {
         const auto [server, path] = split(url);
         net::HttpClientOptions to = get_options(server, options_.ca);
@@ -68,28 +63,18 @@ CodeFlow::CodeFlow(OidcOptions options, const Clock& clock, Get get, Post post)
         return net::HttpClient(std::move(to)).send("POST", path, form);
       }) {}
 
-Result<Endpoints> CodeFlow::endpoints() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (endpoints_ && clock_.boot() - endpoints_at_ < kEndpointsHold) return *endpoints_;
-    // Strangers can ask: while the provider is away, not every one of them makes a request of ours wait.
-    if (failure_ && clock_.boot() - endpoints_at_ < kFailureHolds) return tl::unexpected(*failure_);
-  }
-  auto found = fetch_endpoints(options_, get_);
-  const std::lock_guard lock(mutex_);
-  endpoints_at_ = clock_.boot();
-  failure_ = found ? std::nullopt : std::optional(found.error());
-  endpoints_ = found ? std::optional(*found) : std::nullopt;
-  return found;
-}
-
 Result<CodeFlow::Begun> CodeFlow::begin(const std::string& redirect, const std::string& to) {
-  const auto at = endpoints();
-  if (!at) return tl::unexpected(at.error());
-  Login login{random_text(), redirect, to, clock_.boot()};
+  const Discovered provider = discovered_();
+  if (provider.keys == nullptr) return transient("the identity provider has not answered yet");
+  const std::string& page = provider.authorization_endpoint;
+  if (page.empty() || provider.token_endpoint.empty())
+    return permanent(discovery_url(options_.issuer) + " names no " +
+                     (page.empty() ? "authorization_endpoint" : "token_endpoint") +
+                     " that may be used: it must be an https:// URL");
+  Login login{random_text(), provider.token_endpoint, redirect, to, clock_.boot()};
   Begun out;
   out.state = random_text();
-  out.url = at->authorization + (at->authorization.find('?') == std::string::npos ? "?" : "&") +
+  out.url = page + (page.find('?') == std::string::npos ? "?" : "&") +
             form_of({{"response_type", "code"},
                      {"client_id", options_.client_id},
                      {"redirect_uri", redirect},
@@ -120,14 +105,12 @@ Result<CodeFlow::Ended> CodeFlow::end(std::string_view state, const std::string&
   if (!login)
     return tl::unexpected(Error{Error::Kind::not_found, "this login has ended, or was begun elsewhere"});
   if (code.empty() || code.size() > kLongestCode) return permanent("the provider's answer has no code");
-  const auto at = endpoints();
-  if (!at) return tl::unexpected(at.error());
-  const net::HttpReply reply = post_(at->token, form_of({{"grant_type", "authorization_code"},
-                                                         {"code", code},
-                                                         {"redirect_uri", login->redirect},
-                                                         {"client_id", options_.client_id},
-                                                         {"code_verifier", login->verifier}}));
-  if (reply.status == 0) return transient(at->token + " " + reply.error);
+  const net::HttpReply reply = post_(login->endpoint, form_of({{"grant_type", "authorization_code"},
+                                                               {"code", code},
+                                                               {"redirect_uri", login->redirect},
+                                                               {"client_id", options_.client_id},
+                                                               {"code_verifier", login->verifier}}));
+  if (reply.status == 0) return transient(login->endpoint + " " + reply.error);
   const Json answer = Json::parse(reply.body, nullptr, false);
   constexpr int kOk = 200;
   if (reply.status != kOk)
@@ -135,7 +118,7 @@ Result<CodeFlow::Ended> CodeFlow::end(std::string_view state, const std::string&
                      escape_controls(text_member(answer, "error").substr(0, 200) + " " +
                                      text_member(answer, "error_description").substr(0, 500)));
   const std::string token = text_member(answer, "id_token");
-  if (token.empty()) return permanent(at->token + " answers without an id_token");
+  if (token.empty()) return permanent(login->endpoint + " answers without an id_token");
   return Ended{token, login->to};
 }
 

@@ -1,6 +1,6 @@
 // How a person signs in with a browser: the authorization code flow of OpenID Connect, with PKCE (RFC 7636).
 // begin() says where the provider's page is, end() exchanges the code that the browser brings back.
-// Thread: any; both may block on the network, within the limits of get_options(). What was begun and not
+// Thread: any; end() may block on the network, within the limits of get_options(). What was begun and not
 // ended is kept for ten minutes, and bounded.
 #pragma once
 
@@ -26,15 +26,15 @@ class CodeFlow {
   static constexpr std::size_t kMost = 1000;  // logins under way; the oldest makes room
   static constexpr Ms kLongest{std::chrono::minutes{10}};
 
-  // Empty functions: over the network. REQUIRES: `clock` outlives it.
-  CodeFlow(OidcOptions options, const Clock& clock, Get get = {}, Post post = {});
+  // `discovered`: Provider::discovered(). An empty `post`: over the network. REQUIRES: `clock` outlives it.
+  CodeFlow(OidcOptions options, const Clock& clock, std::function<Discovered()> discovered, Post post = {});
 
   struct Begun {
     std::string url;    // the provider's page
     std::string state;  // secret: for a cookie of the browser that began
   };
   // `redirect`: the URL that the provider sends the browser back to. `to`: where it goes in the end. Error:
-  // the provider does not answer, or its discovery document is wrong.
+  // the provider has not answered yet, or its discovery document is wrong.
   Result<Begun> begin(const std::string& redirect, const std::string& to);
 
   struct Ended {
@@ -46,21 +46,17 @@ class CodeFlow {
 
  private:
   struct Login {
-    std::string verifier, redirect, to;
+    std::string verifier, endpoint, redirect, to;  // endpoint: where its code is exchanged
     BootMs began{0};
   };
-  Result<Endpoints> endpoints();
   std::optional<Login> take(std::string_view state);
 
   const OidcOptions options_;
   const Clock& clock_;
-  const Get get_;
+  const std::function<Discovered()> discovered_;
   const Post post_;
   std::mutex mutex_;
   std::map<std::string, Login, std::less<>> logins_;  // by state; guarded by mutex_
-  std::optional<Endpoints> endpoints_;                // guarded by mutex_
-  BootMs endpoints_at_{0};                            // guarded by mutex_
-  std::optional<Error> failure_;                      // of the last discovery; guarded by mutex_
 };
 
 }  // namespace rung::oidc

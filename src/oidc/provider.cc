@@ -34,29 +34,6 @@ bool may_be_read(const std::string& url, bool issuer_is_plain) {
          (issuer_is_plain && parsed->scheme == "http" && is_loopback(parsed->host));
 }
 
-// The discovery document, of the right issuer.
-Result<Json> discover(const OidcOptions& options, const Get& get) {
-  const std::string from = discovery_url(options.issuer);
-  const auto discovered = document(from, get);
-  if (!discovered) return tl::unexpected(discovered.error());
-  Json about = Json::parse(*discovered, nullptr, false);
-  const std::string issuer = text_member(about, "issuer");
-  if (issuer.empty()) return permanent(from + " is not a discovery document: it names no issuer");
-  if (issuer != options.issuer)
-    return permanent(from + " is of another issuer: " + escape_controls(issuer.substr(0, kLongestUrl)) +
-                     "; http.oidc.issuer must be the same, character by character");
-  return about;
-}
-
-// A URL that it names.
-Result<std::string> url_in(const Json& about, const OidcOptions& options, const char* name) {
-  std::string url = text_member(about, name);
-  if (!may_be_read(url, options.issuer.starts_with("http://")))
-    return permanent(discovery_url(options.issuer) + " names no " + name +
-                     " that may be used: it must be an https:// URL");
-  return url;
-}
-
 }  // namespace
 
 std::string discovery_url(const std::string& issuer) {
@@ -69,26 +46,29 @@ net::HttpClientOptions get_options(const std::string& url, const std::string& ca
       .base = url, .ca = ca, .connecting = kConnecting, .answering = kAnswering, .max_answer = kMostDocument};
 }
 
-Result<Endpoints> fetch_endpoints(const OidcOptions& options, const Get& get) {
-  const auto about = discover(options, get);
-  if (!about) return tl::unexpected(about.error());
-  const auto authorization = url_in(*about, options, "authorization_endpoint");
-  if (!authorization) return tl::unexpected(authorization.error());
-  const auto token = url_in(*about, options, "token_endpoint");
-  if (!token) return tl::unexpected(token.error());
-  return Endpoints{*authorization, *token};
-}
-
-Result<KeySetPtr> fetch_keys(const OidcOptions& options, const Get& get) {
-  const auto about = discover(options, get);
-  if (!about) return tl::unexpected(about.error());
-  const auto keys_at = url_in(*about, options, "jwks_uri");
-  if (!keys_at) return tl::unexpected(keys_at.error());
-  const auto jwks = document(*keys_at, get);
+Result<Discovered> discover(const OidcOptions& options, const Get& get) {
+  const std::string from = discovery_url(options.issuer);
+  const auto discovery = document(from, get);
+  if (!discovery) return tl::unexpected(discovery.error());
+  const Json about = Json::parse(*discovery, nullptr, false);
+  const std::string issuer = text_member(about, "issuer");
+  if (issuer.empty()) return permanent(from + " is not a discovery document: it names no issuer");
+  if (issuer != options.issuer)
+    return permanent(from + " is of another issuer: " + escape_controls(issuer.substr(0, kLongestUrl)) +
+                     "; http.oidc.issuer must be the same, character by character");
+  // "" if it may not be used.
+  const auto url_in = [&](const char* name) {
+    const std::string url = text_member(about, name);
+    return may_be_read(url, options.issuer.starts_with("http://")) ? url : "";
+  };
+  const std::string keys_at = url_in("jwks_uri");
+  if (keys_at.empty())
+    return permanent(from + " names no jwks_uri that may be used: it must be an https:// URL");
+  const auto jwks = document(keys_at, get);
   if (!jwks) return tl::unexpected(jwks.error());
   auto keys = KeySet::read(*jwks);
-  if (!keys) return tl::unexpected(Error{keys.error().kind, *keys_at + ": " + keys.error().message});
-  return keys;
+  if (!keys) return tl::unexpected(Error{keys.error().kind, keys_at + ": " + keys.error().message});
+  return Discovered{*std::move(keys), url_in("authorization_endpoint"), url_in("token_endpoint")};
 }
 
 Provider::Provider(OidcOptions options, const Clock& clock, OnProblem on_problem, ProviderLimits limits)
@@ -96,6 +76,7 @@ Provider::Provider(OidcOptions options, const Clock& clock, OnProblem on_problem
       clock_(clock),
       on_problem_(std::move(on_problem)),
       limits_(limits),
+      state_{.grants = std::make_shared<const OidcOptions>(options_)},
       thread_([this] { run(); }) {}
 
 Provider::~Provider() {
@@ -108,13 +89,9 @@ Provider::~Provider() {
   thread_.join();
 }
 
-KeySetPtr Provider::valid_keys() const {
-  return clock_.boot() - state_.confirmed <= limits_.oldest ? state_.keys : nullptr;
-}
-
-KeySetPtr Provider::keys() const {
+Discovered Provider::discovered() const {
   const std::lock_guard lock(mutex_);
-  return valid_keys();
+  return clock_.boot() - state_.confirmed <= limits_.oldest ? state_.discovered : Discovered{};
 }
 
 bool Provider::ask_for_refresh() {
@@ -127,15 +104,15 @@ bool Provider::ask_for_refresh() {
 }
 
 Provider::Counts Provider::counts() const {
+  const KeySetPtr keys = discovered().keys;
   const std::lock_guard lock(mutex_);
-  const KeySetPtr keys = valid_keys();
   return {state_.fetched, state_.failed, keys == nullptr ? 0 : keys->size()};
 }
 
 void Provider::run() {
   begin_thread("rung-oidc");
   for (;;) {
-    auto fetched = fetch_keys(options_, [this](const std::string& url) { return get(url); });
+    auto fetched = discover(options_, [this](const std::string& url) { return get(url); });
     const bool ok = fetched.has_value();
     {
       const std::lock_guard lock(mutex_);
@@ -165,28 +142,28 @@ net::HttpReply Provider::get(const std::string& url) {
   return reply;
 }
 
-void Provider::take(Result<KeySetPtr> fetched) {
+void Provider::take(Result<Discovered> fetched) {
   const std::lock_guard lock(mutex_);
   state_.fetching = false;
   state_.tried = clock_.boot();
   if (!fetched) {
     ++state_.failed;
     // The provider has withdrawn them.
-    if (fetched.error().kind == Error::Kind::not_found) state_.keys = nullptr;
+    if (fetched.error().kind == Error::Kind::not_found) state_.discovered = {};
     return;
   }
   ++state_.fetched;
-  state_.keys = *std::move(fetched);
+  state_.discovered = *std::move(fetched);
   state_.confirmed = *state_.tried;
 }
 
 // One line per change.
-void Provider::report(const Result<KeySetPtr>& fetched) {
+void Provider::report(const Result<Discovered>& fetched) {
   const std::string now = fetched ? "" : fetched.error().message;
   if (problem_ == now) return;
   if (fetched) {
     log::info("identity provider's keys fetched",
-              {{"issuer", options_.issuer}, {"keys", (*fetched)->size()}});
+              {{"issuer", options_.issuer}, {"keys", fetched->keys->size()}});
   } else if (!problem_ || problem_->empty()) {
     log::warn("identity provider's keys cannot be fetched", {{"issuer", options_.issuer}, {"reason", now}});
   }
@@ -194,39 +171,32 @@ void Provider::report(const Result<KeySetPtr>& fetched) {
   on_problem_(now);
 }
 
-Verifier::Verifier(OidcOptions options, Provider& provider, const Clock& clock)
-    : provider_(provider),
-      clock_(clock),
-      first_(std::make_shared<const OidcOptions>(std::move(options))),
-      options_(first_) {}
-
-tl::expected<Person, Refusal> Verifier::person_of(std::string_view token) const {
-  const Options now = options();
-  if (now == nullptr) return invalid("tokens of an identity provider are no longer accepted");
-  const KeySetPtr keys = provider_.keys();
+tl::expected<Person, Refusal> Provider::person_of(std::string_view token) {
+  const KeySetPtr keys = discovered().keys;
+  std::unique_lock lock(mutex_);
+  const auto grants = state_.grants;
+  lock.unlock();
+  if (grants == nullptr) return invalid("tokens of an identity provider are no longer accepted");
   if (keys == nullptr)
     return refuse(Refusal::Kind::later, "the keys of the identity provider are not available");
   const auto payload = keys->payload_of(token);
   if (!payload) {
-    if (payload.error().kind != Refusal::Kind::unknown_key || !provider_.ask_for_refresh())
+    if (payload.error().kind != Refusal::Kind::unknown_key || !ask_for_refresh())
       return tl::unexpected(payload.error());
     return refuse(Refusal::Kind::later, "the keys of the identity provider are being fetched");
   }
-  auto bearer = bearer_of(*payload, *now, clock_.wall());
+  auto bearer = bearer_of(*payload, *grants, clock_.wall());
   if (!bearer) return tl::unexpected(bearer.error());
   return std::move(bearer->person);
 }
 
-bool Verifier::replace_grants(const OidcOptions& loaded) {
-  Options fresh;
-  if (!loaded.issuer.empty()) {
-    if (loaded.issuer != first_->issuer || loaded.client_id != first_->client_id ||
-        loaded.roles_claim != first_->roles_claim)
-      return false;
-    fresh = std::make_shared<const OidcOptions>(loaded);
-  }
+bool Provider::replace_grants(const OidcOptions& loaded) {
+  const bool none = loaded.issuer.empty();
+  if (!none && (loaded.issuer != options_.issuer || loaded.client_id != options_.client_id ||
+                loaded.roles_claim != options_.roles_claim))
+    return false;
   const std::lock_guard lock(mutex_);
-  options_.swap(fresh);
+  state_.grants = none ? nullptr : std::make_shared<const OidcOptions>(loaded);
   return true;
 }
 

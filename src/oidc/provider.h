@@ -1,8 +1,8 @@
 // An identity provider: its discovery document (OpenID Connect Discovery 1.0) names the address of its JWKS
-// document, and its tokens say whom they are for, until when, and who their bearer is. The functions block
-// only as `get` does.
+// document and where people sign in, and its tokens say whom they are for, until when, and who their bearer
+// is. The functions block only as `get` does.
 //
-// Its keys are fetched by a thread of their own: at the start, then every few minutes,
+// Both documents are fetched by a thread of their own: at the start, then every few minutes,
 // and when a token names a key that is not among them. While the provider does not answer, or with
 // what is no list of keys, the last keys stay valid for a day.
 // Thread: any; the destructor one.
@@ -36,16 +36,15 @@ std::string discovery_url(const std::string& issuer);
 // For a GET of `url`: bounded in time and size.
 net::HttpClientOptions get_options(const std::string& url, const std::string& ca);
 
-// What the discovery document says of signing in.
-struct Endpoints {
-  std::string authorization, token;
+// What an identity provider says of itself.
+struct Discovered {
+  KeySetPtr keys;
+  // Where people sign in; "" = it names none that may be used.
+  std::string authorization_endpoint, token_endpoint;
 };
-// Errors as those of fetch_keys().
-Result<Endpoints> fetch_endpoints(const OidcOptions& options, const Get& get);
-
 // Error: which document, and what is wrong with it. Transient: the provider may answer later;
 // not_found: it has answered, and none of its keys is of use.
-Result<KeySetPtr> fetch_keys(const OidcOptions& options, const Get& get);
+Result<Discovered> discover(const OidcOptions& options, const Get& get);
 
 // Clocks may differ by this much.
 inline constexpr Ms kLeeway{std::chrono::seconds{60}};
@@ -78,9 +77,17 @@ class Provider {
   Provider(const Provider&) = delete;
   Provider& operator=(const Provider&) = delete;
 
-  // nullptr: none could be fetched yet, or for a day.
-  KeySetPtr keys() const;
-  // Fetches them soon; false: not now, they have just been fetched.
+  // Who the bearer of a token is: keys, signature, claims and the config's map together. Never blocks on the
+  // network.
+  tl::expected<Person, Refusal> person_of(std::string_view token);
+  // From the next request on: `clients` and `map` of these options. No issuer: nobody signs in any more.
+  // False: nothing was changed, because they are for tokens of another issuer, audience or claim, whose
+  // groups mean something else.
+  bool replace_grants(const OidcOptions& loaded);
+
+  // As it was last discovered; keys nullptr: not yet, or not for a day.
+  Discovered discovered() const;
+  // Fetches it soon; false: not now, it has just been fetched.
   bool ask_for_refresh();
 
   struct Counts {
@@ -92,19 +99,19 @@ class Provider {
  private:
   // What the thread and its callers share.
   struct State {
-    KeySetPtr keys;
-    BootMs confirmed{0};          // when the provider last answered with `keys`
-    std::optional<BootMs> tried;  // the end of the last fetch
+    Discovered discovered = {};
+    BootMs confirmed{0};               // when the provider last answered with `discovered`
+    std::optional<BootMs> tried = {};  // the end of the last fetch
     bool fetching = true, asked = false, stopping = false;
     net::HttpClient* client = nullptr;  // of the call that is under way
     std::int64_t fetched = 0, failed = 0;
+    std::shared_ptr<const OidcOptions> grants;  // `clients` and `map`; nullptr = nobody signs in
   };
 
   void run();
   net::HttpReply get(const std::string& url);
-  void take(Result<KeySetPtr> fetched);
-  void report(const Result<KeySetPtr>& fetched);
-  KeySetPtr valid_keys() const;  // REQUIRES: mutex_ is held
+  void take(Result<Discovered> fetched);
+  void report(const Result<Discovered>& fetched);
 
   const OidcOptions options_;
   const Clock& clock_;
@@ -115,33 +122,6 @@ class Provider {
   std::condition_variable wakes_;
   State state_;         // guarded by mutex_
   std::thread thread_;  // last: starts when everything else is there
-};
-
-// Who the bearer of a token is: keys, signature, claims and the config's map together.
-// Thread: any; never blocks on the network.
-class Verifier {
- public:
-  // REQUIRES: provider and clock outlive it.
-  Verifier(OidcOptions options, Provider& provider, const Clock& clock);
-
-  tl::expected<Person, Refusal> person_of(std::string_view token) const;
-  // From the next request on: `clients` and `map` of these options. No issuer: nobody signs in any more.
-  // False: nothing was changed, because they are for tokens of another issuer, audience or claim, whose
-  // groups mean something else.
-  bool replace_grants(const OidcOptions& loaded);
-
- private:
-  using Options = std::shared_ptr<const OidcOptions>;
-  Options options() const {
-    const std::lock_guard lock(mutex_);
-    return options_;
-  }
-
-  Provider& provider_;
-  const Clock& clock_;
-  mutable std::mutex mutex_;
-  const Options first_;
-  Options options_;  // guarded by mutex_; nullptr = nobody signs in
 };
 
 }  // namespace rung::oidc

@@ -89,18 +89,17 @@ RunSignIn::RunSignIn(const Config& config, const Clock& clock, oidc::Provider::O
   const OidcOptions& oidc = config.http.oidc;
   if (oidc.issuer.empty() || config.http.listen.empty()) return;
   provider_ = std::make_unique<oidc::Provider>(oidc, clock, std::move(on_problem));
-  verifier_ = std::make_unique<oidc::Verifier>(oidc, *provider_, clock);
-  login_ = std::make_unique<oidc::CodeFlow>(oidc, clock);
+  login_ = std::make_unique<oidc::CodeFlow>(oidc, clock, [this] { return provider_->discovered(); });
 }
 
 http::SignIn RunSignIn::sign_in() const {
-  if (verifier_ == nullptr) return {};
-  return [verifier = verifier_.get()](std::string_view token) { return verifier->person_of(token); };
+  if (provider_ == nullptr) return {};
+  return [provider = provider_.get()](std::string_view token) { return provider->person_of(token); };
 }
 
 bool RunSignIn::reload(const OidcOptions& loaded) {
-  if (verifier_ == nullptr) return loaded.issuer.empty();
-  const bool replaced = verifier_->replace_grants(loaded);
+  if (provider_ == nullptr) return loaded.issuer.empty();
+  const bool replaced = provider_->replace_grants(loaded);
   if (replaced && loaded.issuer.empty())
     log::warn("sign-in is disabled: http.oidc is no longer in the config", {});
   if (!replaced)

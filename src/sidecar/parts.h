@@ -46,7 +46,6 @@ class RunSignIn {
 
  private:
   std::unique_ptr<oidc::Provider> provider_;
-  std::unique_ptr<oidc::Verifier> verifier_;
   std::unique_ptr<oidc::CodeFlow> login_;
 };
 

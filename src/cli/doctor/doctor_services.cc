@@ -247,16 +247,16 @@ void check_identity_provider(const Config& config, Findings& out) {
   const OidcOptions& oidc = config.http.oidc;
   const std::string name = "http.oidc";
   if (oidc.issuer.empty()) return;
-  const auto keys = oidc::fetch_keys(oidc, [&](const std::string& url) {
+  const auto found = oidc::discover(oidc, [&](const std::string& url) {
     net::HttpClientOptions options = oidc::get_options(url, oidc.ca);
     options.connecting = options.answering = kDoctorTimeout;
     return net::HttpClient(std::move(options)).send("GET", "");
   });
-  if (keys)
-    return out.ok(name, "the identity provider " + oidc.issuer + " has " + std::to_string((*keys)->size()) +
-                            " keys for signatures");
-  const std::string what = keys.error().message + ": nobody can sign in; messages are not affected";
-  if (keys.error().is_transient())
+  if (found)
+    return out.ok(name, "the identity provider " + oidc.issuer + " has " +
+                            std::to_string(found->keys->size()) + " keys for signatures");
+  const std::string what = found.error().message + ": nobody can sign in; messages are not affected";
+  if (found.error().is_transient())
     return out.warn(name, what, "start the identity provider, or correct http.oidc.issuer or http.oidc.ca");
   out.wrong(name, what, "correct http.oidc.issuer: the issuer of the provider's discovery document");
 }

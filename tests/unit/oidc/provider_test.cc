@@ -1,4 +1,4 @@
-// Discovery, the thread that fetches keys, and the verifier, with a provider that answers as the test says.
+// Discovery, the thread that fetches keys, and who a token is, with a provider that answers as the test says.
 #include "src/oidc/provider.h"
 
 #include <gmock/gmock.h>
@@ -101,17 +101,26 @@ void wait_for_fetches(const Provider& provider, std::int64_t fetches) {
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
 }
 
-Result<KeySetPtr> fetch(const OidcOptions& o) {
-  return fetch_keys(
+Result<Discovered> fetch(const OidcOptions& o) {
+  return discover(
       o, [&](const std::string& url) { return net::HttpClient(get_options(url, "")).send("GET", ""); });
 }
 
 TEST(Discovery, TheIssuerNamesItsKeys) {
   FakeProvider provider;
   provider.set_keys({SigningKey::ec().jwk("one")});
-  const auto keys = fetch(options_for(provider));
-  ASSERT_TRUE(keys) << keys.error().message;
-  EXPECT_EQ((*keys)->size(), 1U);
+  const std::string page = provider.issuer() + "/auth", plain = "http://id.example.com/token";
+  provider.set_discovery({.body = Json{
+                              {"issuer", provider.issuer()},
+                              {"jwks_uri", provider.issuer() + "/keys"},
+                              {"authorization_endpoint", page},
+                              {"token_endpoint",
+                               plain}}.dump()});
+  const auto found = fetch(options_for(provider));
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->keys->size(), 1U);
+  EXPECT_EQ(found->authorization_endpoint, page);
+  EXPECT_EQ(found->token_endpoint, "") << "not https";
   EXPECT_EQ(discovery_url("https://id/realms/a"), "https://id/realms/a/.well-known/openid-configuration");
   EXPECT_EQ(discovery_url("https://id/"), "https://id/.well-known/openid-configuration");
 }
@@ -158,9 +167,8 @@ TEST(Provider, ATokenOfAKnownKey) {
   Provider provider(options_for(fake), clock, reports.take(), by_hand());
   EXPECT_EQ(reports.wait_for(1), "");
   wait_for_fetches(provider, 1);
-  const Verifier verifier(options_for(fake), provider, clock);
   const auto person =
-      verifier.person_of(key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump()));
+      provider.person_of(key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump()));
   ASSERT_TRUE(person) << person.error().what;
   EXPECT_EQ(person->name, "alice");
   EXPECT_EQ(provider.counts().keys, 1U);
@@ -174,7 +182,6 @@ class KnownKey : public testing::Test {
     provider.emplace(
         options_for(fake), clock, [](const std::string&) {}, by_hand());
     wait_for_fetches(*provider, 1);
-    verifier.emplace(options_for(fake), *provider, clock);
   }
   std::string token(const SigningKey& of, const std::string& kid) const {
     return of.sign({{"alg", "ES256"}, {"kid", kid}}, claims_of(fake).dump());
@@ -189,7 +196,6 @@ class KnownKey : public testing::Test {
   const SigningKey key = SigningKey::ec(), fresh = SigningKey::ec();
   HandClock clock;
   std::optional<Provider> provider;
-  std::optional<Verifier> verifier;
 
  private:
   std::int64_t fetches_ = 1;
@@ -200,14 +206,14 @@ class KnownKey : public testing::Test {
 TEST_F(KnownKey, AnotherMakesItAskAtMostOnceInAWhile) {
   fake.set_keys({key.jwk("one"), fresh.jwk("new")});
   const std::string other = token(fresh, "new");
-  EXPECT_EQ(verifier->person_of(other).error().kind, Refusal::Kind::unknown_key) << "just fetched";
+  EXPECT_EQ(provider->person_of(other).error().kind, Refusal::Kind::unknown_key) << "just fetched";
   EXPECT_EQ(fake.requests(), 2U);
   clock.boot_ms += by_hand().between_asked.count();
-  EXPECT_EQ(verifier->person_of(other).error().kind, Refusal::Kind::later);
+  EXPECT_EQ(provider->person_of(other).error().kind, Refusal::Kind::later);
   wait_for_fetches(*provider, 2);
-  EXPECT_TRUE(verifier->person_of(other));
+  EXPECT_TRUE(provider->person_of(other));
   for (int i = 0; i < 100; ++i)
-    EXPECT_EQ(verifier->person_of(token(fresh, "no")).error().kind, Refusal::Kind::unknown_key);
+    EXPECT_EQ(provider->person_of(token(fresh, "no")).error().kind, Refusal::Kind::unknown_key);
   EXPECT_EQ(fake.requests(), 4U);
 }
 
@@ -215,13 +221,13 @@ TEST_F(KnownKey, AnotherMakesItAskAtMostOnceInAWhile) {
 TEST_F(KnownKey, AnotherUnderTheSameKidMakesItAskToo) {
   fake.set_keys({fresh.jwk("one")});
   const std::string other = token(fresh, "one");
-  EXPECT_EQ(verifier->person_of(other).error().what, "the signature of the token is wrong") << "just fetched";
+  EXPECT_EQ(provider->person_of(other).error().what, "the signature of the token is wrong") << "just fetched";
   clock.boot_ms += by_hand().between_asked.count();
-  EXPECT_EQ(verifier->person_of(other).error().kind, Refusal::Kind::later);
+  EXPECT_EQ(provider->person_of(other).error().kind, Refusal::Kind::later);
   wait_for_fetches(*provider, 2);
-  EXPECT_TRUE(verifier->person_of(other));
+  EXPECT_TRUE(provider->person_of(other));
   for (int i = 0; i < 100; ++i)
-    EXPECT_EQ(verifier->person_of(token(key, "one")).error().kind, Refusal::Kind::unknown_key);
+    EXPECT_EQ(provider->person_of(token(key, "one")).error().kind, Refusal::Kind::unknown_key);
   EXPECT_EQ(fake.requests(), 4U);
 }
 
@@ -229,17 +235,17 @@ TEST_F(KnownKey, AnotherUnderTheSameKidMakesItAskToo) {
 TEST_F(KnownKey, ThatIsGoneIsGone) {
   fake.set_keys({fresh.jwk("new")});
   fetch_again();
-  EXPECT_EQ(verifier->person_of(token(key, "one")).error().kind, Refusal::Kind::unknown_key);
+  EXPECT_EQ(provider->person_of(token(key, "one")).error().kind, Refusal::Kind::unknown_key);
 }
 
 // All of them, too; an answer that is no list of keys withdraws none.
 TEST_F(KnownKey, IsGoneWhenAllAreWithdrawn) {
   fake.answer_keys({.body = "<html>"});
   fetch_again();
-  EXPECT_TRUE(verifier->person_of(token(key, "one")));
+  EXPECT_TRUE(provider->person_of(token(key, "one")));
   fake.set_keys({});
   fetch_again();
-  EXPECT_EQ(verifier->person_of(token(key, "one")).error().kind, Refusal::Kind::later);
+  EXPECT_EQ(provider->person_of(token(key, "one")).error().kind, Refusal::Kind::later);
   EXPECT_EQ(provider->counts().keys, 0U);
 }
 
@@ -257,12 +263,11 @@ TEST(Provider, WhileTheProviderIsAwayItsKeysAreValidForADay) {
   EXPECT_TRUE(provider.ask_for_refresh());
   EXPECT_THAT(reports.wait_for(2), HasSubstr("openid-configuration cannot be used"));
   wait_for_fetches(provider, 2);
-  const Verifier verifier(options_for(fake), provider, clock);
   const std::string token = key.sign({{"alg", "ES256"}, {"kid", "one"}}, claims_of(fake).dump());
-  EXPECT_TRUE(verifier.person_of(token));
+  EXPECT_TRUE(provider.person_of(token));
   EXPECT_EQ(provider.counts().failed, 1);
   clock.boot_ms += 1;
-  EXPECT_EQ(verifier.person_of(token).error().kind, Refusal::Kind::later) << "too old";
+  EXPECT_EQ(provider.person_of(token).error().kind, Refusal::Kind::later) << "too old";
   EXPECT_EQ(provider.counts().keys, 0U);
   fake.set_discovery({.body = Json{{"issuer", fake.issuer()}, {"jwks_uri", fake.issuer() + "/keys"}}.dump()});
   clock.boot_ms += by_hand().between_asked.count();
@@ -289,24 +294,24 @@ TEST(Provider, EndsWhileTheProviderIsSilent) {
   Provider provider(
       options_for(fake), clock, [](const std::string&) { ADD_FAILURE(); }, by_hand());
   ASSERT_TRUE(fake.wait_for(1));
-  EXPECT_EQ(provider.keys(), nullptr);
+  EXPECT_EQ(provider.discovered().keys, nullptr);
 }
 
 TEST_F(KnownKey, AReloadChangesWhoMayWhat) {
   const std::string alice = token(key, "one");
-  EXPECT_EQ(verifier->person_of(alice)->role, Role::acts);
+  EXPECT_EQ(provider->person_of(alice)->role, Role::acts);
   OidcOptions other = options_for(fake);
   other.map = {{"sre", {Role::administers, nullptr}}};
   other.roles_claim = "roles";  // whose `sre` may be others
-  EXPECT_FALSE(verifier->replace_grants(other));
-  EXPECT_EQ(verifier->person_of(alice)->role, Role::acts);
+  EXPECT_FALSE(provider->replace_grants(other));
+  EXPECT_EQ(provider->person_of(alice)->role, Role::acts);
   other.roles_claim = "groups";
-  EXPECT_TRUE(verifier->replace_grants(other));
-  EXPECT_EQ(verifier->person_of(alice)->role, Role::administers);
-  EXPECT_TRUE(verifier->replace_grants({})) << "http.oidc was removed";
-  EXPECT_EQ(verifier->person_of(alice).error().kind, Refusal::Kind::invalid);
-  EXPECT_TRUE(verifier->replace_grants(other));
-  EXPECT_EQ(verifier->person_of(alice)->role, Role::administers);
+  EXPECT_TRUE(provider->replace_grants(other));
+  EXPECT_EQ(provider->person_of(alice)->role, Role::administers);
+  EXPECT_TRUE(provider->replace_grants({})) << "http.oidc was removed";
+  EXPECT_EQ(provider->person_of(alice).error().kind, Refusal::Kind::invalid);
+  EXPECT_TRUE(provider->replace_grants(other));
+  EXPECT_EQ(provider->person_of(alice)->role, Role::administers);
 }
 
 }  // namespace
