@@ -63,11 +63,14 @@ std::string changed_names(const Config::Texts& before, const Config::Texts& afte
   return escape_controls(out);
 }
 
-// Of another group's database. Its ${NAME} need not be set on the machines of this group.
-bool is_store_of_another_group(std::string_view key, const Config& config) {
-  if (!key.starts_with("groups.") || config.groups.own.empty()) return false;
-  return key.find(".store.") != std::string_view::npos &&
-         !key.starts_with("groups." + config.groups.own + ".");
+// A key of this instance alone; or of another group's database, whose ${NAME} need not be set on the machines
+// of this group.
+bool may_differ(std::string_view key, const Config& config) {
+  if (key == "node" || key == "http.listen") return true;
+  if (!key.starts_with("groups.")) return false;
+  return key.ends_with(".http.listen") ||
+         (!config.groups.own.empty() && key.find(".store.") != std::string_view::npos &&
+          !key.starts_with("groups." + config.groups.own + "."));
 }
 
 }  // namespace
@@ -98,10 +101,10 @@ std::string fingerprint(const Config& config) {
       append_field(facts, text);
     }
   }
-  for (const auto& [key, text] : config.not_reloadable) {
-    if (is_store_of_another_group(key, config)) continue;
+  for (const auto& [key, at] : config.at_start) {
+    if (may_differ(key, config)) continue;
     append_field(facts, key);
-    append_field(facts, text);
+    append_field(facts, at.shown);
   }
   return to_hex(sha256(facts), kBytes);
 }

@@ -362,7 +362,7 @@ void complete(Load& load) {
   config.dialects = read_dialects(load);
   if (load.root.valid("dialects")) {
     for (const auto& [name, dialect] : config.dialects)
-      config.not_reloadable["dialects " + name] = dialect->text;
+      config.at_start["dialects " + name].shown = dialect->text;
   }
   config.store.cause_rules = build_cause_rules(load);
   config.rules = build_rules(load);

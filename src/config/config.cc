@@ -1,12 +1,9 @@
 #include "src/config/config.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 
 #include "src/config/load.h"
+#include "src/core/base/secret_file.h"
 
 namespace rung {
 
@@ -24,21 +21,6 @@ namespace {
 
 // A config file is written by hand; a larger file is something else.
 constexpr std::size_t kMostBytes = 1024 * 1024;
-
-// The file's text, or an error.
-tl::expected<std::string, std::string> read_whole(const std::string& path) {
-  const auto why = [] {
-    return tl::unexpected<std::string>(std::string("cannot be read: ") + std::strerror(errno));
-  };  // NOLINT
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (file == nullptr) return why();
-  std::string text(kMostBytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) return why();
-  if (text.size() > kMostBytes)
-    return tl::unexpected<std::string>("larger than 1 MB: not a configuration file");
-  return text;
-}
 
 // Sections whose variables need not be set: rung attach needs no database password, and a group does not need
 // those of other groups.
@@ -122,8 +104,13 @@ std::vector<std::string> keys_for_restart(const Config& running, const Config& l
 }
 
 LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice choice) {
-  const auto text = read_whole(path);
-  if (!text) return {.config = {}, .problems = {{path, 0, 0, text.error()}}, .warnings = {}, .keys_used = {}};
+  const auto text = read_start(path, kMostBytes + 1);
+  if (!text || text->size() > kMostBytes)
+    return {.config = {},
+            .problems = {{path, 0, 0,
+                          text ? "larger than 1 MB: not a configuration file" : text.error().message}},
+            .warnings = {},
+            .keys_used = {}};
   LoadedConfig loaded = load_text(path, *text, purpose, choice);
   if (loaded.ok() || purpose != ConfigFor::reading) return loaded;
   LoadedConfig services = load_text(path, only_services(*text), purpose, std::move(choice));

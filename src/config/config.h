@@ -58,9 +58,10 @@ struct ApiOptions {
   std::string ca;          // "" = the system's
 };
 
-// The value of a key that is read at the start only, as text; and the key's default.
+// The value of a key that is read at the start only, as text: as it is, and without secrets; and the key's
+// default.
 struct StartValue {
-  std::string value;
+  std::string value, shown;
   std::string_view fallback;
 };
 
@@ -86,14 +87,13 @@ struct Config {
   QueueGroups groups;           // groups.own: the group that this Config is for
   RuleBookPtr rules;
   Dialects dialects;  // all that error_queues may name, by name
-  // The keys in the file that SIGHUP does not apply: "lease", "error_queues[1].from". Secret.
+  // The keys in the file that SIGHUP does not apply, for keys_for_restart() and fingerprint(): "lease",
+  // "error_queues[1].from". Secret.
   std::map<std::string, StartValue> at_start;
-  // The keys in the file as text without secrets, for describe_changes() and fingerprint(). Those that SIGHUP
-  // applies: by section and name ("queues", "orders"), or key ("log", "level"). Others: by key, without
-  // `node` and http.listen.
+  // Those that it applies, as text, for describe_changes() and fingerprint(): by section and name ("queues",
+  // "orders"), or key ("log", "level").
   using Texts = std::map<std::string, std::string>;
   std::map<std::string, Texts> reloadable;
-  Texts not_reloadable;
 };
 
 struct ConfigProblem {

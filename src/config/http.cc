@@ -1,7 +1,6 @@
 // The section http with its files, http.tokens_file among them (a YAML list of tokens with name, role and
 // queues; no message quotes a token), and the section api.
 #include <algorithm>
-#include <fstream>
 
 #include "src/config/load.h"
 #include "src/core/base/secret_file.h"
@@ -137,18 +136,15 @@ class TokensFile {
 };
 
 std::vector<PersonToken> read_tokens_file(const std::string& file, Load& load) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text(kMostBytesOfTokens + 1, '\0');  // the file may be /dev/zero
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  const bool broken = in.bad() || (in.fail() && !in.eof());
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (broken || text.size() > kMostBytesOfTokens) {
-    load.problem("http.tokens_file", in_quotes(file) + (broken ? " cannot be read" : " is larger than 1 MB"));
+  const auto text = read_start(file, kMostBytesOfTokens + 1);
+  if (!text || text->size() > kMostBytesOfTokens) {
+    load.problem("http.tokens_file",
+                 in_quotes(file) + " " + (text ? "is larger than 1 MB" : text.error().message));
     return {};
   }
   Problems own(file);
   std::vector<PersonToken> all;
-  if (auto root = parse_document(text, own)) all = TokensFile(own).read(*std::move(root));
+  if (auto root = parse_document(*text, own)) all = TokensFile(own).read(*std::move(root));
   for (ConfigProblem& problem : own.take()) load.problems.add_other(std::move(problem));
   return all;
 }

@@ -1,10 +1,8 @@
 // Where messages come from besides failed ones: `delays`, from an exchange that Rung declares to one that it
 // only publishes to, and `error_queues`, from queues to which a framework publishes failures, both without
 // loops.
-#include <fstream>
-#include <sstream>
-
 #include "src/config/load.h"
+#include "src/core/base/secret_file.h"
 
 namespace rung::confile {
 namespace {
@@ -205,15 +203,13 @@ Config::Dialects read_dialects(Load& load) {
       load.problems.add(items.empty() ? load.root.mark_at("dialects") : items[i].mark,
                         "dialects: " + in_quotes(files[i]) + what);
     };
-    std::ifstream in(files[i], std::ios::binary);
-    std::ostringstream text;
-    text << in.rdbuf();
-    if (!in || text.str().size() > kMostDialectBytes) {
-      problem(" cannot be read, or is larger than 1 MB");
+    const auto text = read_start(files[i], kMostDialectBytes + 1);
+    if (!text || text->size() > kMostDialectBytes) {
+      problem(text ? " is larger than 1 MB" : " " + text.error().message);
       continue;
     }
     Problems own(files[i]);
-    const DialectPtr dialect = parse_dialect(text.str(), own);
+    const DialectPtr dialect = parse_dialect(*text, own);
     for (ConfigProblem& one : own.take()) load.problems.add_other(std::move(one));
     if (dialect != nullptr && !users.insert(dialect->name).second) {
       problem(": another file has a dialect named " + dialect->name);

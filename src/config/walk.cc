@@ -11,15 +11,6 @@ std::string child_path(const std::string& path, std::string_view name) {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
 }
 
-// For comparisons: two values that differ have different texts.
-std::string text_of(const Node& value) {
-  if (value.kind == Node::Kind::text) return value.text;
-  std::string text;
-  for (const Node& item : value.items) text += "- " + text_of(item) + "\n";
-  for (const auto& [key, its] : value.entries) text += key.text + ": " + text_of(its) + "\n";
-  return text;
-}
-
 class Walker {
  public:
   Walker(Load& load, const Table& table) : load_(load), table_(table) {}
@@ -120,9 +111,7 @@ class Walker {
     }
     if (row != nullptr) {
       Value taken{load_, value, shown, row->about.secret};
-      const bool ok = row->read(taken);
-      if (!row->about.reloadable) load_.config.at_start[shown] = {text_of(value), row->about.fallback};
-      return ok;
+      return row->read(taken);
     }
     if (value.kind != Node::Kind::nothing) return not_a_section(value, path, shown);
     // A section may be empty.
@@ -132,27 +121,25 @@ class Walker {
     return true;
   }
 
-  // For describe_changes() and fingerprint(): a named item as a whole, other keys one by one.
+  // For comparisons: a named item as a whole, other keys one by one.
   void record_text(const Node& value, const std::string& path, const std::string& shown, const Key* row) {
-    constexpr std::string_view kOwnOfInstance[] = {"node", "http.listen", "groups.*.http.listen"};
     Config& config = load_.config;
     for (const std::string name : {"ladders", "queues", "tags", "rules"}) {
       if (path == name + ".*") config.reloadable[name][shown.substr(name.size() + 1)] = canonical_text(value);
       if (path.starts_with(name + ".")) return;
     }
-    if (row == nullptr || std::ranges::find(kOwnOfInstance, path) != std::end(kOwnOfInstance)) return;
+    if (row == nullptr) return;
     const ConfigKey& about = row->about;
-    const bool url = about.type == "URL" || about.type == "list of URLs";
-    const Secrecy secrecy = !about.secret ? Secrecy::none : url ? Secrecy::url : Secrecy::hidden;
-    std::string text = canonical_text(value, secrecy);
     if (!about.reloadable) {
-      config.not_reloadable[shown] = std::move(text);
+      const bool url = about.type == "URL" || about.type == "list of URLs";
+      const Secrecy secrecy = !about.secret ? Secrecy::none : url ? Secrecy::url : Secrecy::hidden;
+      config.at_start[shown] = {canonical_text(value), canonical_text(value, secrecy), about.fallback};
       return;
     }
     const auto dot = shown.find('.');
     const bool in_section = dot != std::string::npos;
     config.reloadable[in_section ? shown.substr(0, dot) : "top level"]
-                     [in_section ? shown.substr(dot + 1) : shown] = std::move(text);
+                     [in_section ? shown.substr(dot + 1) : shown] = canonical_text(value);
   }
 
   // A queue that is called like a key of queues, as "queues.ladder": most likely that key of the queue above.

@@ -14,16 +14,9 @@ tl::unexpected<Error> refusal(std::string message) {
   return tl::unexpected(Error{Error::Kind::refused, std::move(message)});
 }
 
-// At most `most` bytes: the file may be /dev/zero.
-Result<std::string> read_start(const std::string& path, std::size_t most) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string text(most, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || (in.fail() && !in.eof()))
-    return refusal("cannot be read: " + std::generic_category().message(errno));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.starts_with("\xEF\xBB\xBF"))
+Result<std::string> secret_text(const std::string& path, std::size_t most) {
+  auto text = read_start(path, most);
+  if (text && text->starts_with("\xEF\xBB\xBF"))
     return refusal("begins with a byte order mark (EF BB BF): save it as UTF-8 without one");
   return text;
 }
@@ -41,9 +34,20 @@ Result<std::string> checked(std::string line, const std::string& which, const st
 
 }  // namespace
 
+Result<std::string> read_start(const std::string& path, std::size_t most) {
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  std::string text(most, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (in.fail() && !in.eof()))
+    return refusal("cannot be read: " + std::generic_category().message(errno));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
 Result<std::vector<std::string>> read_secret_lines(const std::string& path, const std::string& what,
                                                    std::size_t most) {
-  auto text = read_start(path, (kMostOfSecret + 2) * most + 1);
+  auto text = secret_text(path, (kMostOfSecret + 2) * most + 1);
   if (!text) return tl::unexpected(text.error());
   while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
   std::vector<std::string> lines;
@@ -60,7 +64,7 @@ Result<std::vector<std::string>> read_secret_lines(const std::string& path, cons
 }
 
 Result<std::string> read_password_file(const std::string& path) {
-  auto text = read_start(path, kMostOfSecret + 2);
+  auto text = secret_text(path, kMostOfSecret + 2);
   if (!text) return tl::unexpected(text.error());
   return checked(text->substr(0, text->find('\n')), "the first line", "password");
 }

@@ -1,5 +1,5 @@
-// The files with secrets that the config names: passwords and tokens. They are read anew whenever the secret
-// is needed, because people replace them while the program runs (docs/security.md). The only file
+// The config's files, above all those with secrets, passwords and tokens: they are read anew whenever the
+// secret is needed, because people replace them while the program runs (docs/security.md). The only file
 // access in this room. Thread: any; blocks for as long as the file system does, so not on the loop.
 #pragma once
 
@@ -10,6 +10,9 @@
 #include "src/core/base/result.h"
 
 namespace rung {
+
+// The first `most` bytes: the file may be /dev/zero. Error (refused): why it cannot be read.
+Result<std::string> read_start(const std::string& path, std::size_t most);
 
 // Lines without line ends, up to the last one that is not empty; at most `most` of them. `what`: what one is,
 // for errors. Errors (refused; they name no content): the file cannot be read, a line is too long for a
