@@ -1,7 +1,5 @@
 #include "src/oidc/code_flow.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -19,31 +17,11 @@ constexpr std::size_t kLongestCode = 4096;
 
 std::string random_text() { return DeliveryTokens::new_key(); }
 
-// As in a JWT: without padding.
-std::string base64url(const Sha256& bytes) {
-  std::string out(4 * ((bytes.size() + 2) / 3), '\0');
-  std::string with_end(out.size() + 1, '\0');
-  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(with_end.data()), bytes.data(),
-                  static_cast<int>(bytes.size()));
-  out = with_end.substr(0, with_end.find_first_of(std::string_view("=\0", 2)));
-  std::ranges::replace(out, '+', '-');
-  std::ranges::replace(out, '/', '_');
-  return out;
-}
-
 std::string form_of(const std::vector<std::pair<std::string_view, std::string>>& fields) {
   std::string out;
   for (const auto& [name, value] : fields)
     out.append(out.empty() ? "" : "&").append(name).append("=").append(percent_encode(value));
   return out;
-}
-
-// "https://id.example.com/token" -> the server and the path.
-std::pair<std::string, std::string> split(const std::string& url) {
-  const std::size_t host = url.find("://") + 3;
-  const std::size_t path = url.find('/', host);
-  if (path == std::string::npos) return {url, "/"};
-  return {url.substr(0, path), url.substr(path)};
 }
 
 }  // namespace
@@ -53,14 +31,13 @@ CodeFlow::CodeFlow(OidcOptions options, const Clock& clock, std::function<Discov
       clock_(clock),
       discovered_(std::move(discovered)),
       post_(post ? std::move(post) : [this](const std::string& url, const std::string& form) {
-        const auto [server, path] = split(url);
-        net::HttpClientOptions to = get_options(server, options_.ca);
+        net::HttpClientOptions to = get_options(url, options_.ca);
         to.content_type = "application/x-www-form-urlencoded";
         if (!options_.client_secret.empty()) {
           to.user = percent_encode(options_.client_id);
           to.password = percent_encode(options_.client_secret);
         }
-        return net::HttpClient(std::move(to)).send("POST", path, form);
+        return net::HttpClient(std::move(to)).send("POST", "", form);
       }) {}
 
 Result<CodeFlow::Begun> CodeFlow::begin(const std::string& redirect, const std::string& to) {
@@ -80,7 +57,7 @@ Result<CodeFlow::Begun> CodeFlow::begin(const std::string& redirect, const std::
                      {"redirect_uri", redirect},
                      {"scope", options_.scope},
                      {"state", out.state},
-                     {"code_challenge", base64url(sha256(login.verifier))},
+                     {"code_challenge", to_base64url(sha256(login.verifier))},
                      {"code_challenge_method", "S256"}});
   const std::lock_guard lock(mutex_);
   std::erase_if(logins_, [&](const auto& one) { return clock_.boot() - one.second.began > kLongest; });

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -175,6 +176,16 @@ tl::expected<std::string, Refusal> verified(std::string_view token, const Header
 std::string text_member(const Json& json, std::string_view name) {
   const auto it = json.is_object() ? json.find(name) : json.end();
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+std::string to_base64url(const Sha256& bytes) {
+  char* digits = nullptr;
+  std::size_t size = 0;
+  if (!cjose_base64url_encode(bytes.data(), bytes.size(), &digits, &size, nullptr))
+    throw std::runtime_error("cjose encodes no base64");
+  std::string text(digits, size);
+  std::free(digits);  // NOLINT: cjose allocates by malloc
+  return text;
 }
 
 struct KeySet::Impl {

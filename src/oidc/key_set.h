@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/core/base/result.h"
+#include "src/core/message/identity.h"
 
 namespace rung::oidc {
 
@@ -37,6 +38,9 @@ inline tl::unexpected<Refusal> invalid(std::string what) {
 
 // "": `json` is no object, or has no such text.
 std::string text_member(const nlohmann::json& json, std::string_view name);
+
+// Without padding, as in a JWT.
+std::string to_base64url(const Sha256& bytes);
 
 // A request's headers have at most 16 KB.
 inline constexpr std::size_t kLongestToken = 12UL * 1024;
