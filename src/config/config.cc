@@ -118,13 +118,4 @@ LoadedConfig load_config(const std::string& path, ConfigFor purpose, GroupChoice
   return services.ok() ? services : loaded;
 }
 
-const std::vector<ConfigKey>& config_keys() {
-  static const std::vector<ConfigKey> keys = [] {
-    std::vector<ConfigKey> all;
-    for (const auto& key : confile::config_table().keys) all.push_back(key.about);
-    return all;
-  }();
-  return keys;
-}
-
 }  // namespace rung

@@ -134,7 +134,7 @@ struct LoadedConfig {
   std::vector<ConfigProblem> problems;  // all errors, in the order of the file
   // For the sidecar and for check: settings that work but should be changed.
   std::vector<ConfigProblem> warnings;
-  std::vector<std::string> keys_used;  // the keys in the file, by ConfigKey::path
+  std::vector<std::string> keys_used;  // the keys in the file: "queues.*.ladder"
   bool ok() const { return problems.empty(); }
 };
 
@@ -156,18 +156,6 @@ const Config::Dialects& built_in_dialects();
 
 LoadedConfig load_config(const std::string& path, ConfigFor purpose = ConfigFor::sidecar,
                          GroupChoice choice = {});
-
-// The table of all keys: the loader uses it, and a test compares examples/full.yaml and docs/configuration.md
-// with it.
-struct ConfigKey {
-  std::string path;      // "broker.url", "queues.*.success.presumed_after"
-  std::string type;      // "duration", "text", "integer", ...
-  std::string fallback;  // the default, as in the file; "" = none
-  bool reloadable;       // by SIGHUP
-  bool secret;
-  std::string meaning;  // one line
-};
-const std::vector<ConfigKey>& config_keys();
 
 // The output of `rung check`: each ladder as a timeline (level, delay, time since first failure), then
 // queues, tags and delayed exchanges.

@@ -64,15 +64,15 @@ const Table& dialect_table() {
     const Reader<Texts> texts = own("texts", read_texts);
     const Reader<std::string> yes = choice({"true"});
     Table all;
-    all.keys = {{"name", text(), "", start, ""},     {"about", text(), "", start, ""},
-                {"versions", text(), "", start, ""}, {"sources", texts, "", start, ""},
-                {"notes", texts, "", start, ""},     {"remove", own("texts", read_removed), "", start, ""}};
+    all.keys = {{"name", text(), "", start},     {"about", text(), "", start},
+                {"versions", text(), "", start}, {"sources", texts, "", start},
+                {"notes", texts, "", start},     {"remove", own("texts", read_removed), "", start}};
     Texts forms;
     for (const auto& [word, form] : kForms) forms.emplace_back(word);
     for (const auto& [key, member] : kReadingKeys) {
       all.lists.emplace_back(key, kReadingForm);
       const auto add = [&, before = std::string(key) + ".*."](const char* part, const auto& reader) {
-        all.keys.emplace_back(before + part, reader, "", start, "");
+        all.keys.emplace_back(before + part, reader, "", start);
       };
       add("header", text());
       add("property", own("property", read_property));

@@ -69,11 +69,11 @@ std::optional<Sha256> read_hash(Value& v) {
 
 const Table& tokens_table() {
   using enum When;
-  static const Table table{{{"name", own("name", read_person), "", start, ""},
-                            {"role", own("role", read_role), "", start, ""},
-                            {"queues", own("list of names", read_queue_scope), "", start, ""},
-                            {"token", own("text", read_token), "", secret, ""},
-                            {"token_sha256", own("text", read_hash), "", secret, ""}},
+  static const Table table{{{"name", own("name", read_person), "", start},
+                            {"role", own("role", read_role), "", start},
+                            {"queues", own("list of names", read_queue_scope), "", start},
+                            {"token", own("text", read_token), "", secret},
+                            {"token_sha256", own("text", read_hash), "", secret}},
                            {},
                            kShortestToken - 1};
   return table;

@@ -157,13 +157,18 @@ enum class When { start, live, secret };  // read at the start, or by SIGHUP, to
 
 // A row of a table of keys.
 struct Key {
-  ConfigKey about;
+  std::string path;      // "broker.url", "queues.*.success.presumed_after"
+  std::string type;      // "duration", "text", "integer", ...
+  std::string fallback;  // the default, as in the file; "" = none
+  When when;
   std::function<bool(Value&)> read;  // keeps what it has read in the node
 
   template <typename T>
-  Key(std::string path, Reader<T> reader, std::string fallback, When when, std::string meaning)
-      : about{std::move(path),    reader.type,          std::move(fallback),
-              when == When::live, when == When::secret, std::move(meaning)},
+  Key(std::string its_path, Reader<T> reader, std::string its_fallback, When at)
+      : path(std::move(its_path)),
+        type(reader.type),
+        fallback(std::move(its_fallback)),
+        when(at),
         read([reader](Value& v) {
           auto value = reader(v);
           if (value) v.node.value = *std::move(value);
@@ -171,9 +176,8 @@ struct Key {
         }) {}
   // The same, and the config has a member for it.
   template <typename Part, typename Member, typename T>
-  Key(std::string path, Member Part::*member, Reader<T> reader, std::string fallback, When when,
-      std::string meaning)
-      : Key(std::move(path), reader, std::move(fallback), when, std::move(meaning)) {
+  Key(std::string its_path, Member Part::*member, Reader<T> reader, std::string its_fallback, When at)
+      : Key(std::move(its_path), reader, std::move(its_fallback), at) {
     read = [keep = std::move(read), member](Value& v) {
       if (!keep(v)) return false;
       part_of<Part>(v.load.config).*member = std::any_cast<const T&>(v.node.value);
@@ -189,6 +193,8 @@ struct Table {
   // An unknown key that is longer could be a secret in the wrong place, and is not shown.
   std::size_t longest_shown = std::string::npos;
 };
+// The table of all keys: a test compares examples/full.yaml and docs/configuration.md, which explain them,
+// with it.
 const Table& config_table();
 std::vector<Key> service_keys();
 std::vector<Key> rule_keys();

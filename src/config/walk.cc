@@ -64,12 +64,11 @@ class Walker {
 
  private:
   const Key* find_key(std::string_view path) const {
-    const auto it = std::ranges::find_if(table_.keys, [&](const Key& key) { return key.about.path == path; });
+    const auto it = std::ranges::find_if(table_.keys, [&](const Key& key) { return key.path == path; });
     return it != table_.keys.end() ? &*it : nullptr;
   }
   bool is_section(const std::string& path) const {
-    return std::ranges::any_of(table_.keys,
-                               [&](const Key& key) { return key.about.path.starts_with(path + "."); });
+    return std::ranges::any_of(table_.keys, [&](const Key& key) { return key.path.starts_with(path + "."); });
   }
   bool is_known(const std::string& path) const { return find_key(path) != nullptr || is_section(path); }
 
@@ -78,8 +77,8 @@ class Walker {
     const std::string prefix = section.empty() ? "" : section + ".";
     Texts all;
     for (const Key& key : table_.keys) {
-      if (!key.about.path.starts_with(prefix)) continue;
-      const std::string rest = key.about.path.substr(prefix.size());
+      if (!key.path.starts_with(prefix)) continue;
+      const std::string rest = key.path.substr(prefix.size());
       std::string name = rest.substr(0, rest.find('.'));
       if (name != "*" && std::ranges::find(all, name) == all.end()) all.push_back(std::move(name));
     }
@@ -110,7 +109,7 @@ class Walker {
       return true;
     }
     if (row != nullptr) {
-      Value taken{load_, value, shown, row->about.secret};
+      Value taken{load_, value, shown, row->when == When::secret};
       return row->read(taken);
     }
     if (value.kind != Node::Kind::nothing) return not_a_section(value, path, shown);
@@ -129,11 +128,10 @@ class Walker {
       if (path.starts_with(name + ".")) return;
     }
     if (row == nullptr) return;
-    const ConfigKey& about = row->about;
-    if (!about.reloadable) {
-      const bool url = about.type == "URL" || about.type == "list of URLs";
-      const Secrecy secrecy = !about.secret ? Secrecy::none : url ? Secrecy::url : Secrecy::hidden;
-      config.at_start[shown] = {canonical_text(value), canonical_text(value, secrecy), about.fallback};
+    if (row->when != When::live) {
+      const bool url = row->type == "URL" || row->type == "list of URLs";
+      const Secrecy secrecy = row->when == When::start ? Secrecy::none : url ? Secrecy::url : Secrecy::hidden;
+      config.at_start[shown] = {canonical_text(value), canonical_text(value, secrecy), row->fallback};
       return;
     }
     const auto dot = shown.find('.');
@@ -214,8 +212,8 @@ class Walker {
     // A known name in the wrong section.
     std::string elsewhere;
     for (const Key& key : table_.keys) {
-      if (key.about.path.substr(key.about.path.rfind('.') + 1) == name)
-        elsewhere += (elsewhere.empty() ? "" : " or ") + key.about.path;
+      if (key.path.substr(key.path.rfind('.') + 1) == name)
+        elsewhere += (elsewhere.empty() ? "" : " or ") + key.path;
     }
     if (is_section(name)) elsewhere = name + " at the top level";
     return elsewhere.empty() ? "known keys: " + listed(path) : "did you mean " + elsewhere + "?";

@@ -1,4 +1,5 @@
 // ${NAME}, files of secrets, and that nothing of them is ever shown.
+#include "src/config/load.h"
 #include "src/core/base/url.h"
 #include "tests/unit/config/fixture.h"
 
@@ -68,7 +69,7 @@ TEST_F(ConfigEnvironment, NoProblemHoldsAValueFromTheEnvironment) {
   env("RUNG_T_NUMBER", "8472");
   env("RUNG_T_MS", "8472ms");
   for (const auto* variable : {"RUNG_T_SECRET", "RUNG_T_NUMBER", "RUNG_T_MS"}) {
-    for (const auto& key : config_keys()) {
+    for (const auto& key : confile::config_table().keys) {
       std::string text;
       std::string_view rest = key.path;
       std::string closing;
